@@ -1,0 +1,138 @@
+//! Page-aligned buffers that are reused: a build touches the same few megabytes over and over.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex};
+
+/// One page: the alignment that direct I/O asks for.
+const PAGE: usize = 4096;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(4096))]
+struct Page([u8; PAGE]);
+
+type Pages = Box<[Page]>;
+
+/// A stock of equal buffers. Clones share it.
+#[derive(Clone)]
+pub struct Buffers {
+    capacity: usize,
+    free: Arc<Mutex<Vec<Pages>>>,
+}
+
+impl fmt::Debug for Buffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffers").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
+/// A buffer that goes back to its stock when dropped. Its bytes are zeros or left over from earlier use.
+pub struct Buffer {
+    pages: Pages,
+    len: usize,
+    home: Buffers,
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+impl Buffers {
+    /// A stock of buffers of `capacity` bytes.
+    pub fn new(capacity: usize) -> Self {
+        Buffers { capacity, free: Arc::default() }
+    }
+
+    /// A buffer of `len` bytes, at most the capacity.
+    ///
+    /// # Panics
+    /// If `len` exceeds the capacity.
+    pub fn take(&self, len: usize) -> Buffer {
+        assert!(len <= self.capacity, "a buffer of {len} bytes from a stock of {}", self.capacity);
+        let reused = self.free.lock().expect("no panic under this lock").pop();
+        let pages = reused.unwrap_or_else(|| vec![Page([0; PAGE]); self.capacity.div_ceil(PAGE)].into_boxed_slice());
+        Buffer { pages, len, home: self.clone() }
+    }
+}
+
+impl Buffer {
+    /// Keeps the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.pages.as_flattened_bytes()[..self.len]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let len = self.len;
+        &mut self.pages.as_flattened_bytes_mut()[..len]
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let pages = std::mem::take(&mut self.pages);
+        if let Ok(mut free) = self.home.free.lock() {
+            free.push(pages);
+        }
+    }
+}
+
+/// The bytes of a run of pages.
+trait Flatten {
+    fn as_flattened_bytes(&self) -> &[u8];
+    fn as_flattened_bytes_mut(&mut self) -> &mut [u8];
+}
+
+#[allow(unsafe_code, reason = "the one place where aligned pages become bytes")]
+impl Flatten for [Page] {
+    fn as_flattened_bytes(&self) -> &[u8] {
+        // SAFETY: `Page` is `repr(C)` around `[u8; PAGE]` with size PAGE and no padding; any byte is valid.
+        unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(self)) }
+    }
+
+    fn as_flattened_bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.as_mut_ptr().cast(), size_of_val(self)) }
+    }
+}
+
+const _: () = assert!(size_of::<Page>() == PAGE);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_sized_and_reused() {
+        let stock = Buffers::new(5000);
+        let mut one = stock.take(5000);
+        assert_eq!((one.len(), one.as_ptr() as usize % PAGE), (5000, 0));
+        one[4999] = 9;
+        let at = one.as_ptr();
+        drop(one);
+        let mut two = stock.take(10);
+        assert_eq!((two.len(), two.as_ptr()), (10, at));
+        two.truncate(20);
+        assert_eq!(two.len(), 10);
+        two.truncate(3);
+        assert_eq!(two.len(), 3);
+        assert_ne!(stock.take(1).as_ptr(), at, "a buffer in use is not handed out again");
+    }
+
+    #[test]
+    #[should_panic(expected = "from a stock of")]
+    fn more_than_the_capacity_is_refused() {
+        Buffers::new(10).take(11);
+    }
+}

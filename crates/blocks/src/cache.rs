@@ -1,0 +1,87 @@
+//! Decoded blocks, each decoded once however many threads ask for it at the same time.
+
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+
+/// A cache of decoded blocks by their address, bounded by the bytes it holds.
+#[derive(Debug)]
+pub struct BlockCache {
+    blocks: Cache<u64, Arc<[u8]>, Bytes>,
+}
+
+#[derive(Debug, Clone)]
+struct Bytes;
+
+impl Weighter<u64, Arc<[u8]>> for Bytes {
+    fn weight(&self, _: &u64, block: &Arc<[u8]>) -> u64 {
+        // The block and about what an entry costs; never 0, which would pin it for ever.
+        block.len() as u64 + 64
+    }
+}
+
+impl BlockCache {
+    /// A cache that holds up to about `capacity` bytes of blocks of about `block_len` bytes.
+    pub fn new(capacity: u64, block_len: u64) -> Self {
+        let blocks = usize::try_from(capacity / block_len.max(1)).unwrap_or(usize::MAX).clamp(4, 1 << 20);
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(blocks)
+            .weight_capacity(capacity.max(block_len + 64))
+            // Few shards: a block must fit in its shard's part of the capacity.
+            .shards(1)
+            .build()
+            .expect("both capacities are given");
+        BlockCache {
+            blocks: Cache::with_options(
+                options,
+                Bytes,
+                DefaultHashBuilder::default(),
+                quick_cache::sync::DefaultLifecycle::default(),
+            ),
+        }
+    }
+
+    /// The block at `address`; `decode` makes it if it is not there. While one thread decodes, others that
+    /// want the same block wait for it. An error is not kept.
+    pub fn get<E>(&self, address: u64, decode: impl FnOnce() -> Result<Arc<[u8]>, E>) -> Result<Arc<[u8]>, E> {
+        self.blocks.get_or_insert_with(&address, decode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn a_block_is_decoded_once_under_contention() {
+        let (cache, decoded) = (BlockCache::new(1 << 20, 4096), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for address in 0..16 {
+                        let block = cache.get::<()>(address, || {
+                            decoded.fetch_add(1, Ordering::Relaxed);
+                            std::thread::sleep(std::time::Duration::from_millis(1));
+                            Ok(vec![7; 4096].into())
+                        });
+                        assert_eq!(block.unwrap().len(), 4096);
+                    }
+                });
+            }
+        });
+        assert_eq!(decoded.into_inner(), 16);
+    }
+
+    #[test]
+    fn memory_stays_within_the_capacity_and_errors_are_not_kept() {
+        let cache = BlockCache::new(64 << 10, 4096);
+        for address in 0..1000 {
+            cache.get::<()>(address, || Ok(vec![0; 4096].into())).unwrap();
+        }
+        assert!(cache.blocks.weight() <= 64 << 10);
+        assert_eq!(cache.get(5000, || Err("damaged")), Err("damaged"));
+        assert!(cache.get::<()>(5000, || Ok(Arc::from([1u8]))).is_ok());
+    }
+}

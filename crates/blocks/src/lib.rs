@@ -1,0 +1,31 @@
+//! The one path everything in packfs takes: cut bytes into blocks, hash them, work on them on all
+//! cores, put them down in order.
+//!
+//! - [`pipeline`]: the worker pool; results come back in the order the work was handed in.
+//! - [`hash`], [`dedup`], [`probe`]: what a block is, whether it was seen before, whether it can shrink.
+//! - [`buffer`]: page-aligned buffers that are reused; [`cache`]: decoded blocks, each decoded once.
+//! - [`io`]: positional reads ([`ReadAt`]) and sealed output files ([`Output`]).
+//! - [`progress`]: counters that a user interface may watch.
+//!
+//! ```
+//! use packfs_blocks::pipeline::{self, Pool};
+//! let squares = pipeline::scope(2, || (), |pool: &Pool<'_, ()>| {
+//!     let tickets: Vec<_> = (0u64..5).map(|n| pool.submit(move |_| n * n)).collect();
+//!     tickets.into_iter().map(|t| t.wait()).collect::<Vec<_>>()
+//! });
+//! assert_eq!(squares, [0, 1, 4, 9, 16]);
+//! ```
+
+pub mod buffer;
+pub mod cache;
+pub mod dedup;
+pub mod hash;
+pub mod io;
+pub mod pipeline;
+pub mod probe;
+pub mod progress;
+
+pub use buffer::{Buffer, Buffers};
+pub use hash::Digest;
+pub use io::{Output, ReadAt};
+pub use progress::Progress;

@@ -1,0 +1,253 @@
+//! The worker pool: the one threading mechanism of packfs.
+//!
+//! The calling thread conducts: it hands in jobs, keeps their [`Ticket`]s in the order it wants the
+//! results, and waits for the oldest. Order, and with it every output byte, is therefore decided on
+//! one thread whatever the number of workers; with no workers the job runs at once on the caller.
+//! The conductor bounds what is in flight (see [`Window`]); the pool itself only queues.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+
+type Job<'env, S> = Box<dyn FnOnce(&mut S) + Send + 'env>;
+
+/// A pool of workers, each with a state `S` of its own (an encoder, scratch buffers).
+pub struct Pool<'env, S> {
+    threads: usize,
+    jobs: Option<Sender<Job<'env, S>>>,
+    inline: Option<RefCell<S>>,
+}
+
+impl<S> fmt::Debug for Pool<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}
+
+/// Runs `body` with a pool of `threads` workers (0: jobs run on the caller when they are handed in).
+///
+/// When `body` returns, with a result or an error, jobs not yet begun are dropped: the first error
+/// stops everything as soon as the jobs under way end.
+pub fn scope<'env, S, R>(
+    threads: usize,
+    state: impl Fn() -> S + Sync + 'env,
+    body: impl FnOnce(&Pool<'env, S>) -> R,
+) -> R {
+    if threads == 0 {
+        let pool = Pool { threads, jobs: None, inline: Some(RefCell::new(state())) };
+        return body(&pool);
+    }
+    let stop = AtomicBool::new(false);
+    let (sender, receiver) = unbounded::<Job<'env, S>>();
+    std::thread::scope(|scope| {
+        for n in 0..threads {
+            let (receiver, state, stop) = (receiver.clone(), &state, &stop);
+            std::thread::Builder::new()
+                .name(format!("packfs-worker-{n}"))
+                .spawn_scoped(scope, move || work(&receiver, state, stop))
+                .expect("the system refused a thread; use a smaller -j");
+        }
+        // Dropped on unwinding too, so that a panic in `body` does not leave workers waiting.
+        let pool = Pool { threads, jobs: Some(sender), inline: None };
+        let guard = StopOnDrop(&stop);
+        let result = body(&pool);
+        drop(guard);
+        drop(pool);
+        result
+    })
+}
+
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn work<S>(jobs: &Receiver<Job<'_, S>>, state: &(impl Fn() -> S + Sync), stop: &AtomicBool) {
+    let mut state = state();
+    for job in jobs {
+        if !stop.load(Ordering::Relaxed) {
+            job(&mut state);
+        }
+    }
+}
+
+impl<'env, S> Pool<'env, S> {
+    /// Number of workers; 0 when jobs run on the caller.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Queues a job; its result waits in the ticket.
+    pub fn submit<T: Send + 'env>(&self, job: impl FnOnce(&mut S) -> T + Send + 'env) -> Ticket<T> {
+        match (&self.jobs, &self.inline) {
+            (Some(jobs), _) => {
+                let (done, result) = bounded(1);
+                // The conductor may have dropped the ticket after an error: then nobody wants the result.
+                let job: Job<'env, S> = Box::new(move |state| drop(done.send(job(state))));
+                jobs.send(job).expect("workers outlive the pool");
+                Ticket(State::Pending(result))
+            }
+            (None, Some(state)) => Ticket(State::Ready(job(&mut state.borrow_mut()))),
+            (None, None) => unreachable!("a pool has workers or a state of its own"),
+        }
+    }
+}
+
+/// The promise of one job's result.
+#[derive(Debug)]
+pub struct Ticket<T>(State<T>);
+
+#[derive(Debug)]
+enum State<T> {
+    Ready(T),
+    Pending(Receiver<T>),
+}
+
+impl<T> Ticket<T> {
+    /// A ticket for a result that needs no work.
+    pub fn ready(value: T) -> Self {
+        Ticket(State::Ready(value))
+    }
+
+    /// Whether [`wait`](Self::wait) would return at once.
+    pub fn is_ready(&self) -> bool {
+        match &self.0 {
+            State::Ready(_) => true,
+            State::Pending(result) => !result.is_empty(),
+        }
+    }
+
+    /// Waits for the job and returns its result.
+    ///
+    /// # Panics
+    /// If the job panicked: the panic goes on in the conductor.
+    pub fn wait(self) -> T {
+        match self.0 {
+            State::Ready(value) => value,
+            State::Pending(result) => result.recv().expect("a worker panicked; see its message above"),
+        }
+    }
+}
+
+/// Tickets in order with the bytes they hold, kept within a budget.
+#[derive(Debug)]
+pub struct Window<T> {
+    queue: VecDeque<(Ticket<T>, usize)>,
+    bytes: usize,
+    budget: usize,
+}
+
+impl<T> Window<T> {
+    /// A window that is full when its tickets hold `budget` bytes or more.
+    pub fn new(budget: usize) -> Self {
+        Window { queue: VecDeque::new(), bytes: 0, budget }
+    }
+
+    /// Adds the newest ticket, which holds `bytes`.
+    pub fn push(&mut self, ticket: Ticket<T>, bytes: usize) {
+        self.bytes += bytes;
+        self.queue.push_back((ticket, bytes));
+    }
+
+    /// Whether the oldest result has to be taken before more is handed in.
+    pub fn is_full(&self) -> bool {
+        self.bytes >= self.budget && !self.queue.is_empty()
+    }
+
+    /// Whether nothing is in flight.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Waits for the oldest result; `None` when nothing is in flight.
+    pub fn pop(&mut self) -> Option<T> {
+        let (ticket, bytes) = self.queue.pop_front()?;
+        self.bytes -= bytes;
+        Some(ticket.wait())
+    }
+
+    /// The oldest result if it is there already.
+    pub fn pop_ready(&mut self) -> Option<T> {
+        if self.queue.front()?.0.is_ready() { self.pop() } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
+
+    #[test]
+    fn results_come_in_the_order_of_submission_for_any_number_of_threads() {
+        for threads in [0, 1, 2, 7] {
+            let got = scope(
+                threads,
+                || 0u64,
+                |pool| {
+                    let mut window = Window::new(64);
+                    let mut got = Vec::new();
+                    for n in 0..200u64 {
+                        if window.is_full() {
+                            got.extend(window.pop());
+                        }
+                        let slow = n % 7 == 0;
+                        let ticket = pool.submit(move |calls: &mut u64| {
+                            *calls += 1;
+                            if slow {
+                                std::thread::sleep(Duration::from_micros(200));
+                            }
+                            n
+                        });
+                        window.push(ticket, 8);
+                    }
+                    while let Some(n) = window.pop() {
+                        got.push(n);
+                    }
+                    got
+                },
+            );
+            assert_eq!(got, (0..200).collect::<Vec<_>>(), "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn an_error_drops_the_jobs_not_yet_begun() {
+        let ran = AtomicUsize::new(0);
+        let result: Result<(), &str> = scope(
+            1,
+            || (),
+            |pool| {
+                for _ in 0..1000 {
+                    pool.submit(|()| {
+                        ran.fetch_add(1, Ordering::Relaxed);
+                        std::thread::sleep(Duration::from_millis(1));
+                    });
+                }
+                Err("stop")
+            },
+        );
+        assert_eq!(result, Err("stop"));
+        assert!(ran.load(Ordering::Relaxed) < 500, "most jobs must have been dropped");
+    }
+
+    #[test]
+    fn a_window_is_full_by_bytes_but_never_when_empty() {
+        let mut window = Window::new(10);
+        assert!(!window.is_full());
+        window.push(Ticket::ready(1), 4);
+        assert!(!window.is_full());
+        window.push(Ticket::ready(2), 6);
+        assert!(window.is_full());
+        assert_eq!(window.pop(), Some(1));
+        assert!(!window.is_full());
+        assert_eq!((window.pop_ready(), window.pop()), (Some(2), None));
+        assert!(!Window::<u8>::new(0).is_full());
+    }
+}

@@ -1,0 +1,59 @@
+//! Counters of a long piece of work, which any thread may add to and a user interface may watch.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+
+/// What the work is busy with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Listing the source.
+    Scan,
+    /// Reading, compressing and writing file data.
+    Data,
+    /// Writing inodes, directories and tables.
+    Metadata,
+    /// Flushing to disk.
+    Flush,
+    /// Reading an image (extract, tar, check).
+    Read,
+    /// Over.
+    Done,
+}
+
+const PHASES: [Phase; 6] = [Phase::Scan, Phase::Data, Phase::Metadata, Phase::Flush, Phase::Read, Phase::Done];
+
+/// Live counters; all in bytes but `entries`. Reading them is never more than a snapshot.
+#[derive(Debug, Default)]
+pub struct Progress {
+    phase: AtomicU8,
+    /// Inodes seen while scanning or finished while reading.
+    pub entries: AtomicU64,
+    /// File bytes there are to do in this phase; 0 when not known (a stream).
+    pub total: AtomicU64,
+    /// File bytes done so far (holes and duplicates included).
+    pub done: AtomicU64,
+    /// Of `done`: bytes found to be duplicates or holes, which cost nothing.
+    pub saved: AtomicU64,
+    /// Of `done`: bytes that went through the codec or were stored.
+    pub packed: AtomicU64,
+    /// Bytes written to the output.
+    pub written: AtomicU64,
+}
+
+impl Progress {
+    /// Says that a phase begins.
+    pub fn enter(&self, phase: Phase) {
+        let at = PHASES.iter().position(|p| *p == phase).unwrap_or(0);
+        self.phase.store(u8::try_from(at).unwrap_or(0), Relaxed);
+    }
+
+    /// The phase under way.
+    pub fn phase(&self) -> Phase {
+        PHASES[usize::from(self.phase.load(Relaxed)).min(PHASES.len() - 1)]
+    }
+
+    /// Adds to a counter.
+    pub fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Relaxed);
+    }
+}

@@ -1,0 +1,40 @@
+//! What can go wrong in a codec: a wrong choice, or bytes that are not what they claim.
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of a codec or of the text that chose it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text of a codec choice is not understood; says what would be accepted.
+    #[error("{0}")]
+    Usage(String),
+    /// The compressed bytes are damaged or do not decode to the length expected.
+    #[error("{codec}: damaged data: {why}")]
+    Corrupt {
+        /// Name of the codec.
+        codec: &'static str,
+        /// What the decoder objected to.
+        why: String,
+    },
+    /// The library behind the codec failed for a reason other than its input (memory, most often).
+    #[error("{codec}: {why}")]
+    Library {
+        /// Name of the codec.
+        codec: &'static str,
+        /// What the library said.
+        why: String,
+    },
+    /// The codec was left out of this build.
+    #[error("{0} is not part of this build (cargo feature `{0}`)")]
+    NotBuilt(&'static str),
+}
+
+impl Error {
+    /// [`Error::Corrupt`] in short.
+    #[allow(dead_code, reason = "unused when every codec feature is off")]
+    pub(crate) fn corrupt(codec: &'static str, why: impl Into<String>) -> Self {
+        Error::Corrupt { codec, why: why.into() }
+    }
+}

@@ -1,0 +1,43 @@
+//! Bytes in, compressed bytes out: the block codecs of packfs behind two object-safe traits.
+//!
+//! A [`Choice`] is what a user writes (`zstd:19`, `xz:6:bcj=auto`); it is parsed and checked against
+//! the one [`table`] of codecs, and makes [`Encoder`]s and [`Decoder`]s. Both keep their state between
+//! blocks, so each thread makes one and reuses it. Nothing here knows about images or files.
+//!
+//! ```
+//! use packfs_codec::Choice;
+//! let choice: Choice = "none".parse()?;
+//! let block = vec![b'a'; 4096];
+//! let mut packed = vec![0; block.len()];
+//! let len = choice.encoder(block.len())?.encode(&block, &mut packed)?.expect("it fits");
+//! let mut back = vec![0; block.len()];
+//! assert_eq!(choice.codec().decoder()?.decode(&packed[..len], &mut back)?, block.len());
+//! assert_eq!(back, block);
+//! # Ok::<(), packfs_codec::Error>(())
+//! ```
+
+mod choice;
+mod error;
+mod store;
+pub mod table;
+
+pub use choice::{Choice, Settings};
+pub use error::{Error, Result};
+pub use table::Codec;
+
+/// Compresses independent blocks. State (tables, windows) is kept between calls, never data.
+pub trait Encoder: Send {
+    /// Compresses `src` into `dst` and returns the length, or `None` when the result does not fit
+    /// in `dst`. Give a `dst` shorter than `src` to learn early that a block does not shrink.
+    ///
+    /// The result depends only on `src`, on `dst.len()` deciding between `Some` and `None`, and on
+    /// the settings: never on earlier blocks.
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>>;
+}
+
+/// Decompresses independent blocks.
+pub trait Decoder: Send {
+    /// Decodes all of `src` into `dst` and returns the decoded length. A stream that is damaged,
+    /// that would exceed `dst`, or that is followed by bytes not its own is [`Error::Corrupt`].
+    fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize>;
+}

@@ -1,0 +1,71 @@
+//! The errors of this crate: each says what, where and, where it can, what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an image, a source or a sink failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused an operation on a file.
+    #[error("{}: {what}: {source}", path.display())]
+    Io {
+        /// What was tried: "cannot open", "cannot read", ...
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The bytes of an image or archive break its format.
+    #[error("{structure} at byte {offset}: {why}")]
+    Corrupt {
+        /// Name of the structure, as the format's documentation calls it.
+        structure: &'static str,
+        /// Where it begins in the image or archive.
+        offset: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Something of the source does not fit in the format; names the limit.
+    #[error("{}: {why}", path.display())]
+    Limit {
+        /// The entry.
+        path: PathBuf,
+        /// The limit and what exceeds it.
+        why: String,
+    },
+    /// A file was not the same from one look to the next, or could not be read as announced.
+    #[error("{}: {why}", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// What changed.
+        why: String,
+    },
+    /// A path, option or text given by the user is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// A valid image uses something this build does not read.
+    #[error("not supported: {0}")]
+    Unsupported(String),
+    /// A codec failed.
+    #[error(transparent)]
+    Codec(#[from] packfs_codec::Error),
+}
+
+impl Error {
+    /// [`Error::Io`] in short, for `map_err`.
+    pub fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.as_ref().to_owned();
+        move |source| Error::Io { what, path, source }
+    }
+
+    /// [`Error::Corrupt`] in short.
+    pub fn corrupt(structure: &'static str, offset: u64, why: impl Into<String>) -> Error {
+        Error::Corrupt { structure, offset, why: why.into() }
+    }
+}

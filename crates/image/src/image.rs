@@ -1,0 +1,104 @@
+//! The format-neutral view of an image: what every reader gives and every sink takes.
+
+use packfs_blocks::progress::Progress;
+
+use crate::Result;
+use crate::tree::{Device, Time, XattrSet};
+
+/// An inode's address in its image, as the format counts them (SquashFS: the inode reference).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nid(pub u64);
+
+/// What an inode of an image is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileType {
+    /// Directory.
+    Dir,
+    /// Regular file of `size` bytes.
+    File {
+        /// Length in bytes.
+        size: u64,
+    },
+    /// Symbolic link.
+    Symlink {
+        /// Its target.
+        target: Box<[u8]>,
+    },
+    /// Character device.
+    Char(Device),
+    /// Block device.
+    Block(Device),
+    /// Named pipe.
+    Fifo,
+    /// Socket.
+    Socket,
+}
+
+/// The attributes of an inode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Type, with what only that type has.
+    pub kind: FileType,
+    /// Number of the inode; equal for all names of one file.
+    pub ino: u64,
+    /// The 12 permission bits.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Time of last modification.
+    pub mtime: Time,
+    /// Link count as the image has it.
+    pub nlink: u32,
+    /// Whether there are extended attributes to ask for.
+    pub has_xattrs: bool,
+}
+
+/// A directory entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name: checked, so neither empty nor `.` or `..`, and without `/` and NUL.
+    pub name: Box<[u8]>,
+    /// The inode.
+    pub nid: Nid,
+}
+
+/// A piece of a file that decodes on its own: the unit of parallel reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Length in the file.
+    pub len: u64,
+    /// Whether it is all zeros with nothing stored.
+    pub hole: bool,
+}
+
+/// An opened image. Any number of threads may read at once; nothing here ever panics on bad images.
+pub trait Image: Send + Sync + std::fmt::Debug {
+    /// The root directory.
+    fn root(&self) -> Nid;
+
+    /// Attributes of an inode.
+    fn stat(&self, nid: Nid) -> Result<Stat>;
+
+    /// Entries of a directory, strictly ascending by name.
+    fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>>;
+
+    /// Extended attributes with their full names.
+    fn xattrs(&self, nid: Nid) -> Result<XattrSet>;
+
+    /// Reads from a regular file, touching only the blocks that hold the range. Fewer bytes than `buf`
+    /// holds only at the end of the file.
+    fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize>;
+
+    /// The extents of a regular file in order, without gaps, covering it exactly.
+    fn extents(&self, nid: Nid) -> Result<Vec<Extent>>;
+
+    /// Number of inodes the image says it has; for progress only.
+    fn inode_count(&self) -> u64;
+
+    /// Verifies everything in the image, calling `finding` for each thing wrong, on `threads` threads.
+    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(String)) -> Result<()>;
+}

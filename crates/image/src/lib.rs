@@ -1,0 +1,17 @@
+//! File trees in, mountable images out, and back.
+//!
+//! The path of data: a [`source`] (directory, tar, pack list, another image) fills a [`tree`], a format's
+//! writer ([`squashfs`]) puts it down; a format's reader gives an [`Image`], which a [`sink`] turns into a
+//! directory, a tar archive or a listing. [`check`](mod@check) and [`diff`](mod@diff) compare what is there
+//! with what should be.
+
+mod error;
+pub mod image;
+pub mod sink;
+pub mod source;
+pub mod squashfs;
+pub mod tree;
+
+pub use error::{Error, Result};
+pub use image::Image;
+pub use tree::Tree;

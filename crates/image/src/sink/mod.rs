@@ -1,0 +1,1 @@
+//! Where images go: directories, tar archives, listings.

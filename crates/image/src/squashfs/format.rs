@@ -1,0 +1,376 @@
+//! On-disk structures of SquashFS 4.0: little-endian, packed. Only layout; no logic.
+//!
+//! Source: the kernel's `Documentation/filesystems/squashfs.rst` and docs/formats/squashfs.md.
+
+use zerocopy::little_endian::{I16, U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// `hsqs` read as a little-endian number.
+pub const MAGIC: u32 = 0x7371_7368;
+/// `sqsh`: a big-endian image of an old version.
+pub const MAGIC_SWAPPED: u32 = 0x6873_7173;
+/// An image streamed to a pipe, its superblock at the end; not mountable before it is fixed.
+pub const MAGIC_STREAMED: u32 = 0x5153_5348;
+/// The only version written or read.
+pub const VERSION: (u16, u16) = (4, 0);
+/// A table pointer that says there is no such table.
+pub const NO_TABLE: u64 = u64::MAX;
+/// A fragment index that says the file has no fragment.
+pub const NO_FRAGMENT: u32 = u32::MAX;
+/// An xattr index that says the inode has none.
+pub const NO_XATTR: u32 = u32::MAX;
+/// Payload of a full metadata block.
+pub const METADATA_LEN: usize = 8192;
+/// Bit of a metadata block's header: stored as it is.
+pub const METADATA_RAW: u16 = 0x8000;
+/// Bit of a data block's size word: stored as it is.
+pub const DATA_RAW: u32 = 1 << 24;
+/// Smallest and largest data block.
+pub const BLOCK_SIZES: std::ops::RangeInclusive<u32> = 4096..=1 << 20;
+/// Entries under one directory header.
+pub const DIR_RUN_MAX: usize = 256;
+/// Bytes a directory's size field counts beyond its listing, for `.` and `..`.
+pub const DIR_SIZE_EXTRA: u64 = 3;
+/// Longest file name the kernel accepts.
+pub const NAME_MAX: usize = 255;
+/// Longest symlink target the kernel accepts (its page size).
+pub const SYMLINK_MAX: usize = 4096;
+/// Most different owners and groups together.
+pub const IDS_MAX: usize = 65535;
+
+/// Superblock flags.
+pub mod flags {
+    /// Inode table stored uncompressed.
+    pub const RAW_INODES: u16 = 0x0001;
+    /// Data blocks stored uncompressed.
+    pub const RAW_DATA: u16 = 0x0002;
+    /// Fragment blocks stored uncompressed.
+    pub const RAW_FRAGMENTS: u16 = 0x0008;
+    /// No tail packing.
+    pub const NO_FRAGMENTS: u16 = 0x0010;
+    /// Tails of all files packed.
+    pub const ALWAYS_FRAGMENTS: u16 = 0x0020;
+    /// Duplicates were shared.
+    pub const DUPLICATES: u16 = 0x0040;
+    /// There is an export table.
+    pub const EXPORTABLE: u16 = 0x0080;
+    /// Xattrs stored uncompressed.
+    pub const RAW_XATTRS: u16 = 0x0100;
+    /// There are no xattrs.
+    pub const NO_XATTRS: u16 = 0x0200;
+    /// A compressor options block follows the superblock.
+    pub const COMPRESSOR_OPTIONS: u16 = 0x0400;
+    /// Id table stored uncompressed.
+    pub const RAW_IDS: u16 = 0x0800;
+}
+
+/// Superblock, at byte 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Superblock {
+    /// [`MAGIC`].
+    pub magic: U32,
+    /// Number of inodes.
+    pub inodes: U32,
+    /// Seconds since 1970 at which the image was made.
+    pub mkfs_time: U32,
+    /// Data block size.
+    pub block_size: U32,
+
+    /// Number of fragment blocks.
+    pub fragments: U32,
+    /// Compressor id.
+    pub compressor: U16,
+    /// log2 of `block_size`.
+    pub block_log: U16,
+    /// See [`flags`].
+    pub flags: U16,
+    /// Number of entries in the id table.
+    pub ids: U16,
+    /// 4.
+    pub major: U16,
+    /// 0.
+    pub minor: U16,
+
+    /// Reference of the root directory's inode.
+    pub root: U64,
+    /// Length of the image without padding.
+    pub bytes_used: U64,
+
+    /// Start of the id table's index.
+    pub id_table: U64,
+    /// Start of the xattr table's header, or [`NO_TABLE`].
+    pub xattr_table: U64,
+
+    /// Start of the inode table.
+    pub inode_table: U64,
+    /// Start of the directory table.
+    pub directory_table: U64,
+
+    /// Start of the fragment table's index.
+    pub fragment_table: U64,
+    /// Start of the export table's index, or [`NO_TABLE`].
+    pub export_table: U64,
+}
+
+/// Inode types. Directory entries carry the basic one (1 to 7) whatever the inode itself is.
+pub mod inode_type {
+    /// Directory.
+    pub const DIR: u16 = 1;
+    /// Regular file.
+    pub const FILE: u16 = 2;
+    /// Symbolic link.
+    pub const SYMLINK: u16 = 3;
+    /// Block device.
+    pub const BLOCK: u16 = 4;
+    /// Character device.
+    pub const CHAR: u16 = 5;
+    /// Named pipe.
+    pub const FIFO: u16 = 6;
+    /// Socket.
+    pub const SOCKET: u16 = 7;
+    /// Add to a basic type to get the extended one.
+    pub const EXTENDED: u16 = 7;
+}
+
+/// What every inode begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct InodeHeader {
+    /// See [`inode_type`].
+    pub kind: U16,
+    /// Permission bits only.
+    pub mode: U16,
+    /// Index into the id table.
+    pub uid: U16,
+    /// Index into the id table.
+    pub gid: U16,
+    /// Seconds since 1970, unsigned.
+    pub mtime: U32,
+    /// 1 to the number of inodes.
+    pub number: U32,
+}
+
+/// Body of type 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Dir {
+    /// Metadata block of the listing, relative to the directory table.
+    pub start: U32,
+    /// Link count.
+    pub nlink: U32,
+    /// Listing length + 3.
+    pub size: U16,
+    /// Offset of the listing in its metadata block.
+    pub offset: U16,
+    /// Inode number of the parent.
+    pub parent: U32,
+}
+
+/// Body of type 8; `index_count` [`DirIndex`] follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct ExtDir {
+    /// Link count.
+    pub nlink: U32,
+    /// Listing length + 3.
+    pub size: U32,
+    /// Metadata block of the listing, relative to the directory table.
+    pub start: U32,
+    /// Inode number of the parent.
+    pub parent: U32,
+    /// Number of index entries.
+    pub index_count: U16,
+    /// Offset of the listing in its metadata block.
+    pub offset: U16,
+    /// Xattr index or [`NO_XATTR`].
+    pub xattr: U32,
+}
+
+/// One entry of a directory index; `name_len + 1` bytes of name follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct DirIndex {
+    /// Offset of a directory header within the listing.
+    pub offset: U32,
+    /// Metadata block of that header, relative to the directory table.
+    pub start: U32,
+    /// Length of the name that follows, minus 1.
+    pub name_len: U32,
+}
+
+/// Body of type 2; one u32 size word for each full block follows, and one for the tail if it has no fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct File {
+    /// Byte of the first data block in the image.
+    pub start: U32,
+    /// Fragment index or [`NO_FRAGMENT`].
+    pub fragment: U32,
+    /// Offset of the tail in the decoded fragment.
+    pub fragment_offset: U32,
+    /// File length.
+    pub size: U32,
+}
+
+/// Body of type 9; size words follow as for [`File`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct ExtFile {
+    /// Byte of the first data block in the image.
+    pub start: U64,
+    /// File length.
+    pub size: U64,
+    /// Bytes of holes, for `st_blocks`.
+    pub sparse: U64,
+    /// Link count.
+    pub nlink: U32,
+    /// Fragment index or [`NO_FRAGMENT`].
+    pub fragment: U32,
+    /// Offset of the tail in the decoded fragment.
+    pub fragment_offset: U32,
+    /// Xattr index or [`NO_XATTR`].
+    pub xattr: U32,
+}
+
+/// Body of types 3 and 10; the target follows, and for type 10 a u32 xattr index after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Symlink {
+    /// Link count.
+    pub nlink: U32,
+    /// Length of the target.
+    pub size: U32,
+}
+
+/// Body of types 4, 5 (a u32 xattr index follows for 11, 12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Device {
+    /// Link count.
+    pub nlink: U32,
+    /// `(minor & 0xff) | major << 8 | (minor & !0xff) << 12`.
+    pub rdev: U32,
+}
+
+/// Body of types 6, 7 (a u32 xattr index follows for 13, 14).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Ipc {
+    /// Link count.
+    pub nlink: U32,
+}
+
+/// Header of up to [`DIR_RUN_MAX`] directory entries whose inodes share a metadata block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct DirHeader {
+    /// Number of entries that follow, minus 1.
+    pub count: U32,
+    /// Metadata block of their inodes, relative to the inode table.
+    pub start: U32,
+    /// Inode number their differences count from.
+    pub number: U32,
+}
+
+/// A directory entry; `name_len + 1` bytes of name follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct DirEntry {
+    /// Offset of the inode in its metadata block.
+    pub offset: U16,
+    /// Inode number minus the header's.
+    pub number: I16,
+    /// Basic inode type.
+    pub kind: U16,
+    /// Length of the name that follows, minus 1.
+    pub name_len: U16,
+}
+
+/// A fragment block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Fragment {
+    /// Byte of the block in the image.
+    pub start: U64,
+    /// Size word, as for data blocks.
+    pub size: U32,
+    /// 0.
+    pub unused: U32,
+}
+
+/// Header of the xattr table; its metadata block index follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct XattrTable {
+    /// Byte of the first metadata block of names and values.
+    pub kv_start: U64,
+    /// Number of sets.
+    pub ids: U32,
+    /// 0.
+    pub unused: U32,
+}
+
+/// One set of xattrs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct XattrSetEntry {
+    /// Reference of the first pair, relative to `kv_start`.
+    pub reference: U64,
+    /// Number of pairs.
+    pub count: U32,
+    /// Bytes of the set.
+    pub size: U32,
+}
+
+/// One name; `name_len` bytes follow, then an [`XattrValue`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct XattrKey {
+    /// See [`xattr_type`].
+    pub kind: U16,
+    /// Length of the name without its prefix.
+    pub name_len: U16,
+}
+
+/// One value; `value_len` bytes follow (for out-of-line values 8: a u64 reference).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct XattrValue {
+    /// Length of what follows.
+    pub value_len: U32,
+}
+
+/// Prefixes of xattr names.
+pub mod xattr_type {
+    /// `user.`
+    pub const USER: u16 = 0;
+    /// `trusted.`
+    pub const TRUSTED: u16 = 1;
+    /// `security.`
+    pub const SECURITY: u16 = 2;
+    /// Bits that hold the prefix.
+    pub const PREFIX_MASK: u16 = 0xff;
+    /// The value is stored elsewhere.
+    pub const OUT_OF_LINE: u16 = 0x100;
+}
+
+const _: () = {
+    assert!(size_of::<Superblock>() == 96);
+    assert!(size_of::<InodeHeader>() == 16);
+    assert!(size_of::<Dir>() == 16);
+    assert!(size_of::<ExtDir>() == 24);
+    assert!(size_of::<DirIndex>() == 12);
+    assert!(size_of::<File>() == 16);
+    assert!(size_of::<ExtFile>() == 40);
+    assert!(size_of::<Symlink>() == 8);
+    assert!(size_of::<Device>() == 8);
+    assert!(size_of::<Ipc>() == 4);
+    assert!(size_of::<DirHeader>() == 12);
+    assert!(size_of::<DirEntry>() == 8);
+    assert!(size_of::<Fragment>() == 16);
+    assert!(size_of::<XattrTable>() == 16);
+    assert!(size_of::<XattrSetEntry>() == 16);
+    assert!(size_of::<XattrKey>() == 4);
+    assert!(size_of::<XattrValue>() == 4);
+};

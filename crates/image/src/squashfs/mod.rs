@@ -1,0 +1,2 @@
+//! SquashFS 4.0.
+pub mod format;

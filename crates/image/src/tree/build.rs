@@ -1,0 +1,229 @@
+//! Filling a tree: what every source calls.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use std::os::unix::ffi::OsStrExt;
+
+use super::{Ino, Inode, Kind, ROOT, Time, Tree, XattrId, Xattrs, check_name, components};
+use crate::{Error, Result};
+
+/// The attributes of an inode apart from what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meta {
+    /// The 12 permission bits.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Time of last modification.
+    pub mtime: Time,
+    /// Extended attributes, from [`Tree::xattrs`].
+    pub xattrs: XattrId,
+}
+
+impl Meta {
+    /// What a directory gets that no source described: 0755, owned by root, at 1970.
+    pub const IMPLICIT_DIR: Meta =
+        Meta { mode: 0o755, uid: 0, gid: 0, mtime: Time { secs: 0, nanos: 0 }, xattrs: XattrId::NONE };
+}
+
+/// What to do when a path is already taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conflict {
+    /// The newcomer replaces the old entry; a directory over a directory keeps the entries (tar, merged sources).
+    Replace,
+    /// It is an error (a pack list that names one path twice).
+    Refuse,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Tree::new(Meta::IMPLICIT_DIR)
+    }
+}
+
+impl Tree {
+    /// A tree that holds only a root directory.
+    pub fn new(root: Meta) -> Self {
+        let mut tree = Tree { inodes: Vec::new(), xattrs: Xattrs::default() };
+        tree.push(root, Kind::Dir(BTreeMap::new())).expect("the first inode has a number");
+        tree
+    }
+
+    fn push(&mut self, meta: Meta, kind: Kind) -> Result<Ino> {
+        let ino = u32::try_from(self.inodes.len())
+            .map_err(|_| Error::Usage("more than 4,294,967,295 inodes: no image format holds so many".into()))?;
+        let Meta { mode, uid, gid, mtime, xattrs } = meta;
+        self.inodes.push(Inode { kind, mode: mode & 0o7777, uid, gid, mtime, xattrs, links: 1 });
+        Ok(Ino(ino))
+    }
+
+    /// Changes the attributes of an inode.
+    pub fn set_meta(&mut self, ino: Ino, meta: Meta) {
+        let inode = self.inode_mut(ino);
+        Meta { mode: inode.mode, uid: inode.uid, gid: inode.gid, mtime: inode.mtime, xattrs: inode.xattrs } =
+            Meta { mode: meta.mode & 0o7777, ..meta };
+    }
+
+    /// The attributes of an inode.
+    pub fn meta(&self, ino: Ino) -> Meta {
+        let Inode { mode, uid, gid, mtime, xattrs, .. } = *self.inode(ino);
+        Meta { mode, uid, gid, mtime, xattrs }
+    }
+
+    /// Adds an entry to a directory. With [`Conflict::Replace`] a directory over a directory takes the
+    /// new attributes and keeps its inode and entries; anything else takes the place of what was there.
+    pub fn add(&mut self, dir: Ino, name: &[u8], meta: Meta, kind: Kind, conflict: Conflict) -> Result<Ino> {
+        check_name(name)?;
+        if let Some(old) = self.child(dir, name)? {
+            if conflict == Conflict::Refuse {
+                return Err(Error::Usage(format!("`{}` is there twice", name.escape_ascii())));
+            }
+            if matches!((&self.inode(old).kind, &kind), (Kind::Dir(_), Kind::Dir(_))) {
+                self.set_meta(old, meta);
+                return Ok(old);
+            }
+            self.unlink(old);
+        }
+        let ino = self.push(meta, kind)?;
+        self.insert(dir, name, ino);
+        Ok(ino)
+    }
+
+    /// Adds one more name for an inode that is not a directory.
+    pub fn link(&mut self, dir: Ino, name: &[u8], target: Ino, conflict: Conflict) -> Result<()> {
+        check_name(name)?;
+        if matches!(self.inode(target).kind, Kind::Dir(_)) {
+            return Err(Error::Usage(format!("`{}`: a directory cannot be hard-linked", name.escape_ascii())));
+        }
+        match self.child(dir, name)? {
+            Some(old) if old == target => return Ok(()),
+            Some(_) if conflict == Conflict::Refuse => {
+                return Err(Error::Usage(format!("`{}` is there twice", name.escape_ascii())));
+            }
+            Some(old) => self.unlink(old),
+            None => {}
+        }
+        self.inode_mut(target).links += 1;
+        self.insert(dir, name, target);
+        Ok(())
+    }
+
+    /// Takes an entry out of its directory (its inode stays if other names have it).
+    pub fn remove(&mut self, dir: Ino, name: &[u8]) -> Result<bool> {
+        let Some(old) = self.child(dir, name)? else { return Ok(false) };
+        self.unlink(old);
+        if let Kind::Dir(entries) = &mut self.inode_mut(dir).kind {
+            entries.remove(name);
+        }
+        Ok(true)
+    }
+
+    /// The directory that holds the last component of `path`, and that component; directories missing on
+    /// the way are made with `implicit`, and anything else in the way is an error.
+    /// `..` is refused. The root itself has no parent: `None`.
+    pub fn parent_of<'p>(&mut self, path: &'p [u8], implicit: Meta) -> Result<Option<(Ino, &'p [u8])>> {
+        let mut dir = ROOT;
+        let mut rest = components(path).peekable();
+        let Some(mut name) = rest.next() else { return Ok(None) };
+        for next in rest {
+            dir = match self.child(dir, name)? {
+                Some(ino) if matches!(self.inode(ino).kind, Kind::Dir(_)) => ino,
+                Some(_) => {
+                    return Err(Error::Limit {
+                        path: display(path),
+                        why: format!("`{}` on the way is not a directory", name.escape_ascii()),
+                    });
+                }
+                None => self.add(dir, name, implicit, Kind::Dir(BTreeMap::new()), Conflict::Refuse)?,
+            };
+            name = next;
+        }
+        Ok(Some((dir, name)))
+    }
+
+    fn child(&self, dir: Ino, name: &[u8]) -> Result<Option<Ino>> {
+        match &self.inode(dir).kind {
+            Kind::Dir(entries) => Ok(entries.get(name).copied()),
+            _ => Err(Error::Usage(format!("`{}`: its parent is not a directory", name.escape_ascii()))),
+        }
+    }
+
+    fn insert(&mut self, dir: Ino, name: &[u8], ino: Ino) {
+        if let Kind::Dir(entries) = &mut self.inode_mut(dir).kind {
+            entries.insert(name.into(), ino);
+        }
+    }
+
+    /// One name fewer; what no name holds any more drops its contents.
+    fn unlink(&mut self, ino: Ino) {
+        let inode = self.inode_mut(ino);
+        inode.links = inode.links.saturating_sub(1);
+        if inode.links == 0 {
+            let gone = std::mem::replace(&mut inode.kind, Kind::Fifo);
+            if let Kind::Dir(entries) = gone {
+                for child in entries.into_values() {
+                    self.unlink(child);
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of a path as a path.
+pub(crate) fn display(path: &[u8]) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dir() -> Kind {
+        Kind::Dir(BTreeMap::new())
+    }
+
+    #[test]
+    fn directories_merge_and_files_are_replaced() {
+        let mut tree = Tree::default();
+        let a = tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, dir(), Conflict::Replace).unwrap();
+        tree.add(a, b"f", Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Replace).unwrap();
+        let again = tree.add(ROOT, b"a", Meta { uid: 7, ..Meta::IMPLICIT_DIR }, dir(), Conflict::Replace).unwrap();
+        assert_eq!((again, tree.inode(a).uid, tree.entries(a).count()), (a, 7, 1));
+        tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Socket, Conflict::Replace).unwrap();
+        assert!(tree.lookup(b"a/f").is_none());
+        assert!(tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).is_err());
+    }
+
+    #[test]
+    fn links_are_counted_and_walked_once() {
+        let mut tree = Tree::default();
+        let f = tree.add(ROOT, b"b", Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).unwrap();
+        tree.link(ROOT, b"a", f, Conflict::Refuse).unwrap();
+        tree.link(ROOT, b"a", f, Conflict::Replace).unwrap();
+        assert_eq!(tree.inode(f).links, 2);
+        let mut seen = Vec::new();
+        tree.walk(|ino, path| {
+            seen.push((ino, path.to_vec()));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(seen, [(ROOT, b"".to_vec()), (f, b"a".to_vec())]);
+        assert!(tree.remove(ROOT, b"a").unwrap());
+        assert_eq!(tree.inode(f).links, 1);
+    }
+
+    #[test]
+    fn parents_are_made_on_the_way_but_not_over_files() {
+        let mut tree = Tree::default();
+        let (dir, name) = tree.parent_of(b"./x//y/z", Meta::IMPLICIT_DIR).unwrap().unwrap();
+        assert_eq!(name, b"z");
+        tree.add(dir, name, Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).unwrap();
+        assert!(tree.lookup(b"x/y/z").is_some());
+        assert!(tree.parent_of(b"x/y/z/w", Meta::IMPLICIT_DIR).is_err());
+        assert!(tree.parent_of(b"x/../w", Meta::IMPLICIT_DIR).is_err());
+        assert!(tree.parent_of(b"./", Meta::IMPLICIT_DIR).unwrap().is_none());
+    }
+}

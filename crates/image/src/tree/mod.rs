@@ -1,0 +1,202 @@
+//! The file tree between a source and a writer: inodes without data, directories as sorted names.
+//!
+//! Held in memory at well under 300 bytes an inode. File contents stay where they are: an inode says
+//! through [`Data`] where a writer finds them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::source::Contents;
+use crate::{Error, Result};
+
+mod build;
+mod xattr;
+
+pub use build::{Conflict, Meta};
+pub use xattr::{XattrId, XattrSet, Xattrs};
+
+type Entries<'t> = std::collections::btree_map::Iter<'t, Box<[u8]>, Ino>;
+
+/// Index of an inode in its [`Tree`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ino(pub u32);
+
+/// The root directory of every tree.
+pub const ROOT: Ino = Ino(0);
+
+/// Seconds and nanoseconds since 1970, the seconds possibly negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time {
+    /// Whole seconds.
+    pub secs: i64,
+    /// 0..1_000_000_000.
+    pub nanos: u32,
+}
+
+/// A device number, as wide as Linux has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// Which driver.
+    pub major: u32,
+    /// Which of its devices.
+    pub minor: u32,
+}
+
+/// One inode.
+#[derive(Debug)]
+pub struct Inode {
+    /// Its type with what only that type has.
+    pub kind: Kind,
+    /// The 12 permission bits (07777).
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Time of last modification.
+    pub mtime: Time,
+    /// Extended attributes; sets are shared, see [`Tree::xattrs`].
+    pub xattrs: XattrId,
+    /// Names that point here (for directories: not counted, 1).
+    pub links: u32,
+}
+
+/// What an inode is.
+#[derive(Debug)]
+pub enum Kind {
+    /// A directory: entries by name, in byte order.
+    Dir(BTreeMap<Box<[u8]>, Ino>),
+    /// A regular file.
+    File {
+        /// Length in bytes.
+        size: u64,
+        /// Where its bytes are.
+        data: Data,
+    },
+    /// A symbolic link and its target.
+    Symlink(Box<[u8]>),
+    /// A character device.
+    Char(Device),
+    /// A block device.
+    Block(Device),
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+}
+
+/// Where the bytes of a file are.
+#[derive(Clone)]
+pub enum Data {
+    /// The file is empty.
+    Empty,
+    /// A source can open it, at any time and from any thread, by `key`.
+    Source {
+        /// Who can.
+        from: Arc<dyn Contents>,
+        /// Which of its files.
+        key: u64,
+    },
+    /// A stream's data, which a writer already put down as its file number so and so.
+    Stored(u32),
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Data::Empty => f.write_str("Empty"),
+            Data::Source { key, .. } => write!(f, "Source({key})"),
+            Data::Stored(n) => write!(f, "Stored({n})"),
+        }
+    }
+}
+
+/// A whole file tree.
+#[derive(Debug)]
+pub struct Tree {
+    inodes: Vec<Inode>,
+    /// All sets of extended attributes, each once.
+    pub xattrs: Xattrs,
+}
+
+impl Tree {
+    /// The inode `ino`.
+    pub fn inode(&self, ino: Ino) -> &Inode {
+        &self.inodes[ino.0 as usize]
+    }
+
+    /// The inode `ino`, to change it.
+    pub fn inode_mut(&mut self, ino: Ino) -> &mut Inode {
+        &mut self.inodes[ino.0 as usize]
+    }
+
+    /// Number of inodes held, those no longer reachable included.
+    pub fn len(&self) -> usize {
+        self.inodes.len()
+    }
+
+    /// Never true: there is always a root.
+    pub fn is_empty(&self) -> bool {
+        self.inodes.is_empty()
+    }
+
+    /// The entries of a directory in byte order of their names; none for anything else.
+    pub fn entries(&self, ino: Ino) -> impl Iterator<Item = (&[u8], Ino)> {
+        let entries = match &self.inode(ino).kind {
+            Kind::Dir(entries) => Some(entries),
+            _ => None,
+        };
+        entries.into_iter().flatten().map(|(name, ino)| (&**name, *ino))
+    }
+
+    /// The inode at `path` (components separated by `/`; empty and `.` components are skipped).
+    pub fn lookup(&self, path: &[u8]) -> Option<Ino> {
+        components(path).try_fold(ROOT, |dir, name| match &self.inode(dir).kind {
+            Kind::Dir(entries) => entries.get(name).copied(),
+            _ => None,
+        })
+    }
+
+    /// Calls `visit` for every inode reachable from the root, once each, with the path of its first
+    /// name: a directory before its entries, entries in byte order.
+    pub fn walk<'t>(&'t self, mut visit: impl FnMut(Ino, &[u8]) -> Result<()>) -> Result<()> {
+        let mut seen = vec![false; self.len()];
+        let mut path = Vec::new();
+        let mut stack: Vec<(Entries<'t>, usize)> = Vec::new();
+        visit(ROOT, b"")?;
+        if let Kind::Dir(entries) = &self.inode(ROOT).kind {
+            stack.push((entries.iter(), 0));
+        }
+        while let Some((entries, parent_len)) = stack.last_mut() {
+            path.truncate(*parent_len);
+            let Some((name, ino)) = entries.next() else {
+                stack.pop();
+                continue;
+            };
+            if std::mem::replace(&mut seen[ino.0 as usize], true) {
+                continue;
+            }
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name);
+            visit(*ino, &path)?;
+            if let Kind::Dir(entries) = &self.inode(*ino).kind {
+                stack.push((entries.iter(), path.len()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The components of a slash-separated path, empty and `.` ones left out.
+pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".")
+}
+
+/// Refuses what can never be a name in a directory: empty, `.`, `..`, or with `/` or NUL.
+pub fn check_name(name: &[u8]) -> Result<()> {
+    let bad = name.is_empty() || name == b"." || name == b".." || name.iter().any(|b| *b == b'/' || *b == 0);
+    if bad { Err(Error::Usage(format!("`{}` cannot be a file name", name.escape_ascii()))) } else { Ok(()) }
+}
