@@ -48,18 +48,18 @@ fn entropy(bytes: &[u8]) -> f64 {
 fn repeats(block: &[u8]) -> bool {
     const BITS: u32 = 14;
     let mut table = vec![0u32; 1 << BITS];
-    let mut hits = 0;
+    let mut hits = 0usize;
     for word in block.windows(4) {
         let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
         let hash = word.wrapping_mul(0x9E37_79B1);
         if hash >> 28 == 0 {
             let slot = &mut table[(hash >> (28 - BITS)) as usize];
-            hits += u32::from(*slot == word);
+            hits += usize::from(*slot == word);
             *slot = word;
         }
     }
-    // By chance a pair in a million blocks' worth; a handful means structure.
-    hits > 4
+    // A sixteenth of all groups in 2^14 slots, of which chance fills one in 2^14 with an equal group.
+    hits > 4 + block.len() / (1 << 16)
 }
 
 #[cfg(test)]
