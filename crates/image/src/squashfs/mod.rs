@@ -1,2 +1,7 @@
-//! SquashFS 4.0.
+//! SquashFS 4.0: see docs/formats/squashfs.md.
+
+pub mod compressor;
 pub mod format;
+mod writer;
+
+pub use writer::{Counts, Fragments, Options, Plan, Summary, build};
