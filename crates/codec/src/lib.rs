@@ -18,6 +18,9 @@
 
 mod choice;
 mod error;
+#[cfg(feature = "lzo")]
+#[allow(dead_code, unused_imports, reason = "not reached from `Choice` yet")]
+mod lzo;
 mod store;
 pub mod table;
 
