@@ -1,6 +1,6 @@
 //! SquashFS 4.0: see docs/formats/squashfs.md.
 
-pub mod compressor;
+mod compressor;
 pub mod format;
 mod writer;
 
