@@ -2,6 +2,8 @@
 
 mod compressor;
 pub mod format;
+mod reader;
 mod writer;
 
+pub use reader::{CompressorOptions, ReadOptions, Reader, Superblock};
 pub use writer::{Counts, Fragments, Options, Plan, Summary, build};
