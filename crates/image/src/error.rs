@@ -30,6 +30,14 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// What an image says of a path cannot be true, or cannot be had from it.
+    #[error("{}: {why}", path.display())]
+    Damaged {
+        /// The path in the image.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Something of the source does not fit in the format; names the limit.
     #[error("{}: {why}", path.display())]
     Limit {

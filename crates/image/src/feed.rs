@@ -78,22 +78,24 @@ struct Small {
 }
 
 impl<'p, 'env, S> Feed<'p, 'env, S> {
-    /// A feed of blocks of `block_len` bytes; `sparse` says whether zero blocks become holes.
-    pub(crate) fn new(pool: &'p Pool<'env, S>, block_len: usize, sparse: bool, budget: usize) -> Self {
+    /// A feed of blocks of `block_len` bytes, in buffers from `buffers`; `sparse` says whether zero blocks
+    /// become holes.
+    pub(crate) fn new(
+        pool: &'p Pool<'env, S>,
+        block_len: usize,
+        buffers: Buffers,
+        sparse: bool,
+        budget: usize,
+    ) -> Self {
         Feed {
             pool,
-            cutter: Cutter { block_len, sparse, buffers: Buffers::new(block_len) },
+            cutter: Cutter { block_len, sparse, buffers },
             batch_buffers: Buffers::new(BATCH_LEN.max(block_len)),
             window: Window::new(budget),
             batch: Vec::new(),
             batch_len: 0,
             streamed: None,
         }
-    }
-
-    /// The stock that block buffers come from.
-    pub(crate) fn buffers(&self) -> &Buffers {
-        &self.cutter.buffers
     }
 
     /// Hands in a file of `size` bytes (not 0).
@@ -433,7 +435,7 @@ mod tests {
             threads,
             || (),
             |pool| {
-                let mut feed = Feed::new(pool, block_len, true, 1 << 16);
+                let mut feed = Feed::new(pool, block_len, Buffers::new(block_len), true, 1 << 16);
                 let mut take = |fed: Fed| {
                     match fed {
                         Fed::Small { bytes, files } => {

@@ -11,6 +11,8 @@ pub mod image;
 pub mod sink;
 pub mod source;
 pub mod squashfs;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod tree;
 
 pub use error::{Error, Result};

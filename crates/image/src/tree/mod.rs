@@ -11,9 +11,12 @@ use crate::source::Contents;
 use crate::{Error, Result};
 
 mod build;
+mod view;
 mod xattr;
 
+pub(crate) use build::display;
 pub use build::{Conflict, Meta};
+pub use view::TreeImage;
 pub use xattr::{XattrId, XattrSet, Xattrs};
 
 type Entries<'t> = std::collections::btree_map::Iter<'t, Box<[u8]>, Ino>;

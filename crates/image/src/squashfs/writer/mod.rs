@@ -180,7 +180,7 @@ pub fn build(
             let rules =
                 Rules { block_len, fragments: options.fragments, dedup: options.dedup, skip: options.skip_unreadable };
             let mut store = DataStore {
-                feed: Feed::new(pool, block_len, options.sparse, read_ahead),
+                feed: Feed::new(pool, block_len, packing.buffers.clone(), options.sparse, read_ahead),
                 data: Data::new(pool, &output, progress, rules, &packing, (options.offset, start), in_flight),
             };
             progress.enter(Phase::Scan);
