@@ -6,6 +6,7 @@ use clap::builder::{TypedValueParser, ValueParserFactory};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, ValueEnum, ValueHint};
 use packfs_codec::Choice;
+use packfs_image::squashfs;
 use packfs_image::tree::Time;
 
 use super::{Effort, Talk, value};
@@ -45,8 +46,8 @@ pub(crate) struct Build {
     #[arg(short, long, value_name = "SIZE", default_value = "128K", value_parser = value::size)]
     block_size: u64,
 
-    /// Which file ends share blocks: those of no file, of files smaller than a block, or of all files
-    #[arg(long, value_enum, default_value_t = Fragments::Small)]
+    /// Which file ends share blocks
+    #[arg(long, value_enum, default_value_t = Fragments::Tails)]
     fragments: Fragments,
 
     /// Store equal files and blocks again each time
@@ -67,7 +68,7 @@ pub(crate) struct Build {
 
     /// Store inodes, directories and tables without compression
     #[arg(long)]
-    raw_metadata: bool,
+    plain_metadata: bool,
 
     /// Leave SIZE bytes free before the image (a multiple of 4K if it is to be mounted)
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
@@ -133,13 +134,23 @@ enum Format {
 
 /// Whose ends are packed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Fragments {
-    /// Every file has blocks of its own
+enum Fragments {
+    /// None: every file has blocks of its own
     None,
-    /// Files smaller than a block share blocks
+    /// Files smaller than a block
     Small,
-    /// So do the last, partial blocks of larger files
+    /// Those, and the last partial blocks of larger files
     Tails,
+}
+
+impl From<Fragments> for squashfs::Fragments {
+    fn from(fragments: Fragments) -> Self {
+        match fragments {
+            Fragments::None => squashfs::Fragments::None,
+            Fragments::Small => squashfs::Fragments::Small,
+            Fragments::Tails => squashfs::Fragments::Tails,
+        }
+    }
 }
 
 /// What an unreadable file means.
@@ -169,20 +180,22 @@ pub(crate) struct BuildPlan {
     pub(crate) output: PathBuf,
     pub(crate) codec: Choice,
     pub(crate) block_size: u32,
-    pub(crate) fragments: Fragments,
+    pub(crate) fragments: squashfs::Fragments,
     pub(crate) dedup: bool,
     pub(crate) sparse: bool,
     pub(crate) xattrs: bool,
     pub(crate) export: bool,
-    pub(crate) raw_metadata: bool,
+    pub(crate) plain_metadata: bool,
     pub(crate) offset: u64,
     pub(crate) exclude: Vec<String>,
     pub(crate) one_file_system: bool,
     pub(crate) sort: Option<PathBuf>,
     pub(crate) times: Times,
+    /// The image's own time; without, the newest in the tree.
+    pub(crate) image_time: Option<u32>,
     pub(crate) owner: (Option<u32>, Option<u32>),
     pub(crate) threads: usize,
-    pub(crate) memory: usize,
+    pub(crate) memory: u64,
     pub(crate) verify: bool,
     pub(crate) on_error: OnError,
     pub(crate) force: bool,
@@ -196,20 +209,22 @@ impl Build {
         if self.format() == Format::Erofs {
             return Err(Usage("EROFS is not built yet: this version writes squashfs (--format squashfs)".into()));
         }
+        let times = times(self.time, epoch)?;
         Ok(BuildPlan {
             block_size: block_size(self.block_size)?,
-            times: times(self.time, epoch)?,
+            times,
+            image_time: image_time(times)?,
             threads: self.effort.threads(),
             memory: self.effort.memory(),
             sources: self.sources,
             output: self.output,
             codec: self.codec.0,
-            fragments: self.fragments,
+            fragments: self.fragments.into(),
             dedup: !self.no_dedup,
             sparse: !self.no_sparse,
             xattrs: !self.no_xattrs,
             export: !self.no_export,
-            raw_metadata: self.raw_metadata,
+            plain_metadata: self.plain_metadata,
             offset: self.offset,
             exclude: self.exclude,
             one_file_system: self.one_file_system,
@@ -249,6 +264,14 @@ fn times(set: Option<Time>, epoch: Option<&str>) -> Result<Times, Usage> {
     }
 }
 
+fn image_time(times: Times) -> Result<Option<u32>, Usage> {
+    let (Times::NoLaterThan(time) | Times::All(time)) = times else { return Ok(None) };
+    match u32::try_from(time.secs) {
+        Ok(secs) => Ok(Some(secs)),
+        Err(_) => Err(Usage(format!("time {}: SquashFS holds times from 1970 to 2106-02-07T06:28:15Z", time.secs))),
+    }
+}
+
 /// `--codec` as typed, checked; the word `help` prints the table of codecs instead.
 #[derive(Debug, Clone)]
 struct CodecArg(Choice);
@@ -275,7 +298,7 @@ impl TypedValueParser for CodecParser {
     ) -> Result<CodecArg, clap::Error> {
         if value == "help" {
             let mut asked = clap::Error::new(ErrorKind::DisplayHelp);
-            asked.insert(ContextKind::Custom, ContextValue::String(String::new()));
+            asked.insert(ContextKind::Custom, ContextValue::String(packfs_codec::table::help()));
             return Err(asked);
         }
         let parse = |text: &str| text.parse().map(CodecArg).map_err(|e: packfs_codec::Error| e.to_string());
@@ -299,7 +322,10 @@ mod tests {
     #[test]
     fn defaults_are_the_documented_ones() {
         let plan = plan(&["x.sqfs"]).unwrap();
-        assert_eq!((plan.block_size, plan.fragments, plan.times), (128 << 10, Fragments::Small, Times::Source));
+        assert_eq!(
+            (plan.block_size, plan.fragments, plan.times),
+            (128 << 10, squashfs::Fragments::Tails, Times::Source)
+        );
         assert!(plan.verify && plan.dedup && plan.sparse && plan.xattrs && plan.export && !plan.force);
     }
 
@@ -337,6 +363,8 @@ mod tests {
         assert_eq!(times(Some(at(5)), Some("7")).unwrap(), Times::All(at(5)));
         assert_eq!(times(None, Some("7")).unwrap(), Times::NoLaterThan(at(7)));
         assert_eq!(times(None, Some("")).unwrap(), Times::Source);
+        assert_eq!(image_time(Times::All(at(5))).unwrap(), Some(5));
+        assert!(image_time(Times::All(at(-1))).unwrap_err().0.contains("1970 to 2106"));
         assert!(times(None, Some("soon")).unwrap_err().0.contains("SOURCE_DATE_EPOCH"));
     }
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 
-pub(crate) use build::{Build, BuildPlan, Fragments, OnError, Times};
+pub(crate) use build::{Build, BuildPlan, OnError, Times};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
 pub(crate) use read::{Cat, Extract, Info, List, Tar};
@@ -76,9 +76,8 @@ impl Effort {
     }
 
     /// Bytes of file data that may be held in memory.
-    pub(crate) fn memory(&self) -> usize {
-        let bytes = self.memory.unwrap_or_else(|| resources::default_budget(self.threads()));
-        usize::try_from(bytes).unwrap_or(usize::MAX)
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory.unwrap_or_else(|| resources::default_budget(self.threads()))
     }
 }
 

@@ -1,6 +1,11 @@
-//! One file a command: takes its resolved arguments, calls the library, prints what came of it.
+//! One file a command: takes its arguments, calls the library, prints what came of it.
 
+mod cat;
+mod check;
 mod extra;
+mod info;
+mod list;
+mod open;
 
 use std::io::Write;
 
@@ -13,6 +18,10 @@ use crate::output::failure::Outcome;
 /// Runs a command.
 pub(crate) fn run(command: Command) -> Result<Outcome> {
     match command {
+        Command::List(args) => list::run(&args),
+        Command::Cat(args) => cat::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Completions(args) => extra::completions(&args),
         Command::Man(args) => extra::man(&args),
         other => anyhow::bail!("{other:?}"),

@@ -56,10 +56,19 @@ impl Meter {
         &self.progress
     }
 
-    /// Time since the start.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
+    /// Clears the display and says what the work took.
+    pub(crate) fn finish(self) -> Spent {
+        Spent { time: self.begun.elapsed(), peak_memory: resources::resident().1 }
     }
+}
+
+/// What a piece of work took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spent {
+    /// Wall-clock time.
+    pub(crate) time: Duration,
+    /// Most memory the process had at once, in bytes.
+    pub(crate) peak_memory: u64,
 }
 
 impl Drop for Meter {
