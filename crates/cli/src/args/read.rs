@@ -87,7 +87,7 @@ pub(crate) struct List {
     #[arg(short, long)]
     pub(crate) long: bool,
 
-    /// Print the entries as JSON, one object a line
+    /// Print the entries as JSON
     #[arg(long, conflicts_with = "long")]
     pub(crate) json: bool,
 }

@@ -1,5 +1,6 @@
 //! `packfs info`.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Result;
@@ -31,7 +32,7 @@ pub(super) fn run(args: &Info) -> Result<Outcome> {
 struct About {
     format: &'static str,
     codec: &'static str,
-    codec_options: Vec<(&'static str, i64)>,
+    codec_options: BTreeMap<&'static str, i64>,
     block_size: u32,
     bytes_used: u64,
     created: u32,
@@ -118,8 +119,8 @@ impl Layout {
     }
 }
 
-fn options(options: CompressorOptions) -> Vec<(&'static str, i64)> {
-    match options {
+fn options(options: CompressorOptions) -> BTreeMap<&'static str, i64> {
+    let pairs = match options {
         CompressorOptions::Gzip { level, window, strategies } => {
             vec![("level", level.into()), ("window", window.into()), ("strategies", strategies.into())]
         }
@@ -130,7 +131,8 @@ fn options(options: CompressorOptions) -> Vec<(&'static str, i64)> {
         CompressorOptions::Lz4 { version, flags, .. } => vec![("version", version.into()), ("flags", flags.into())],
         CompressorOptions::Zstd { level } => vec![("level", level.into())],
         _ => Vec::new(),
-    }
+    };
+    pairs.into_iter().collect()
 }
 
 fn flag_names(bits: u16) -> Vec<&'static str> {
