@@ -75,11 +75,7 @@ impl Reader {
         let metadata = Metadata::new(blocks, options.cache_bytes / 4);
         let reader = Reader {
             data: DataCache::new(options.cache_bytes / 4 * 3, superblock.block_size),
-            inodes: Area {
-                structure: "inode table",
-                start: superblock.inode_table,
-                end: superblock.directory_table,
-            },
+            inodes: Area { structure: "inode table", start: superblock.inode_table, end: superblock.directory_table },
             listings: Area {
                 structure: "directory table",
                 start: superblock.directory_table,
@@ -210,7 +206,8 @@ struct Tables {
 impl Tables {
     /// Reads the indexes from the last table to the first.
     fn open(disk: &Disk, superblock: &Superblock) -> Result<Tables> {
-        let first = superblock.directory_table + 1;
+        // The directory table of an empty root holds nothing.
+        let first = superblock.directory_table;
         let mut next = superblock.bytes_used;
         let xattrs = match superblock.xattr_table {
             Some(start) => {
