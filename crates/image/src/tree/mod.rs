@@ -13,6 +13,7 @@ use crate::{Error, Result};
 mod build;
 mod xattr;
 
+pub(crate) use build::display;
 pub use build::{Conflict, Meta};
 pub use xattr::{XattrId, XattrSet, Xattrs};
 
