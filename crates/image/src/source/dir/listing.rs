@@ -42,27 +42,52 @@ pub(super) struct Found {
     pub(super) xattrs: XattrSet,
 }
 
-/// One directory's entries in byte order, and what could not be read.
+/// Entries of one directory in byte order, and what could not be read.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub(super) entries: Vec<Found>,
     pub(super) errors: Vec<Error>,
+    /// Names not looked at yet: a wide directory is work for several jobs.
+    pub(super) rest: Vec<Box<[u8]>>,
 }
 
-/// Reads the directory at `path`.
-pub(super) fn list(root: &Root, options: &Options, path: &[u8], scratch: &mut Scratch) -> Listing {
+/// Most entries one job looks at.
+pub(super) const BATCH: usize = 1024;
+
+/// Reads the directory at `path`; looks only at `names` if they are known already.
+pub(super) fn list(
+    root: &Root,
+    options: &Options,
+    path: &[u8],
+    names: Option<Vec<Box<[u8]>>>,
+    scratch: &mut Scratch,
+) -> Listing {
     let mut listing = Listing::default();
-    if let Err(error) = fill(&mut listing, root, options, path, scratch) {
+    if let Err(error) = fill(&mut listing, root, options, path, names, scratch) {
         listing.errors.push(error);
     }
     listing
 }
 
-fn fill(listing: &mut Listing, root: &Root, options: &Options, path: &[u8], scratch: &mut Scratch) -> Result<()> {
+fn fill(
+    listing: &mut Listing,
+    root: &Root,
+    options: &Options,
+    path: &[u8],
+    names: Option<Vec<Box<[u8]>>>,
+    scratch: &mut Scratch,
+) -> Result<()> {
     let dir = root.open_dir(path).map_err(|errno| gone_or("cannot open the directory", &root.name(path), errno))?;
-    let mut names =
-        read_names(dir.as_fd(), scratch).map_err(|errno| Error::sys("cannot list", root.name(path), errno))?;
-    names.sort_unstable();
+    let mut names = match names {
+        Some(names) => names,
+        None => {
+            let found = read_names(dir.as_fd(), scratch);
+            let mut names = found.map_err(|errno| Error::sys("cannot list", root.name(path), errno))?;
+            names.sort_unstable();
+            names
+        }
+    };
+    listing.rest = names.split_off(names.len().min(BATCH));
     listing.entries.reserve_exact(names.len());
     let mut full = path.to_vec();
     for name in names {

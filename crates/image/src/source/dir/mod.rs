@@ -1,7 +1,8 @@
 //! A directory (or a single file) of the running system as a source.
 //!
-//! Directories are read in parallel, one job each; the conductor puts the listings into the tree in
-//! breadth-first order whatever the order they were finished in. File descriptors: one a worker.
+//! Directories are read in parallel, one job each, or several for a wide one; the conductor puts the
+//! listings into the tree in breadth-first order whatever the order they were finished in. File
+//! descriptors: one a worker.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -181,9 +182,13 @@ impl<'s> Scan<'s> {
         self.device = stat.st_dev;
         let meta = meta(self.tree, &stat, xattrs);
         self.tree.set_meta(at, meta);
-        self.enqueue(pool, at, Records::ROOT);
+        self.enqueue(pool, at, Records::ROOT, None);
         while let Some(dir) = self.queue.pop_front() {
-            let listing = dir.listing.wait();
+            let mut listing = dir.listing.wait();
+            while !listing.rest.is_empty() {
+                let rest = listing.rest.split_off(listing.rest.len().min(listing::BATCH));
+                self.enqueue(pool, dir.ino, dir.record, Some(std::mem::replace(&mut listing.rest, rest)));
+            }
             for error in listing.errors {
                 match self.options.on_error {
                     OnError::Stop => return Err(error),
@@ -200,9 +205,9 @@ impl<'s> Scan<'s> {
         Ok(())
     }
 
-    fn enqueue(&mut self, pool: &Pool<'s, Scratch>, ino: Ino, record: u32) {
+    fn enqueue(&mut self, pool: &Pool<'s, Scratch>, ino: Ino, record: u32, names: Option<Vec<Box<[u8]>>>) {
         let (root, options, path) = (self.root, self.options, self.records.dir_path(record));
-        let listing = pool.submit(move |scratch| listing::list(root, options, &path, scratch));
+        let listing = pool.submit(move |scratch| listing::list(root, options, &path, names, scratch));
         self.queue.push_back(Pending { ino, record, listing });
     }
 
@@ -252,7 +257,7 @@ impl<'s> Scan<'s> {
         let ino = self.tree.add(dir, name, meta, Kind::Dir(BTreeMap::new()), Conflict::Replace)?;
         if !self.options.one_file_system || stat.st_dev == self.device {
             let record = self.records.add_dir(record, name)?;
-            self.enqueue(pool, ino, record);
+            self.enqueue(pool, ino, record, None);
         }
         Ok(())
     }

@@ -230,7 +230,7 @@ fn a_directory_swapped_for_a_link_is_not_followed() {
     let tree = scan(dir.path(), Options::default()).unwrap();
     fs::remove_dir_all(dir.path().join("sub")).unwrap();
     symlink(outside.path(), dir.path().join("sub")).unwrap();
-    let listing = listing::list(&root, &Options::default(), b"sub", &mut Scratch::new());
+    let listing = listing::list(&root, &Options::default(), b"sub", None, &mut Scratch::new());
     assert!(listing.entries.is_empty());
     assert!(matches!(&listing.errors[..], [Error::Changed { .. }]), "{listing:?}");
     assert!(matches!(read(&tree, b"sub/file").unwrap_err(), Error::Changed { .. }));
@@ -241,7 +241,7 @@ fn what_cannot_be_read_stops_the_scan_or_is_listed() {
     let dir = tempfile::tempdir().unwrap();
     let root = Root::open(dir.path()).unwrap();
     fs::write(dir.path().join("here"), "").unwrap();
-    let listing = listing::list(&root, &Options::default(), b"gone", &mut Scratch::new());
+    let listing = listing::list(&root, &Options::default(), b"gone", None, &mut Scratch::new());
     let [error] = &listing.errors[..] else { panic!("{listing:?}") };
     assert!(error.to_string().contains("gone: vanished while its directory was read"), "{error}");
     // A process that has ended but was not waited for has an `exe` link that not even root can read.
