@@ -10,6 +10,10 @@ use std::path::PathBuf;
 
 use crate::{Result, Tree};
 
+pub(crate) mod decompress;
+pub(crate) mod readahead;
+pub mod tar;
+
 /// Lists entries into a tree.
 pub trait Source {
     /// Adds everything to `tree`, over what earlier sources put there. A source that can be read only
