@@ -1,1 +1,9 @@
 //! Where images go: directories, tar archives, listings.
+//!
+//! Each sink follows a [`Walk`] over an [`Image`](crate::Image), whatever its format.
+
+mod lookup;
+mod walk;
+
+pub use lookup::{lookup, resolve};
+pub use walk::{Visit, Walk};
