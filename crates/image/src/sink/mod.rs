@@ -2,6 +2,7 @@
 //!
 //! Each sink follows a [`Walk`] over an [`Image`](crate::Image), whatever its format.
 
+pub mod dir;
 mod lookup;
 mod walk;
 
