@@ -26,7 +26,7 @@ const BATCH_DIRS: usize = 16;
 const JOB_COST: usize = 8;
 
 /// Directories on the way down that are kept open; those above are opened again when they are needed.
-const OPEN_LEVELS: usize = 32;
+const OPEN_LEVELS: usize = 16;
 
 pub(super) struct Conductor<'c, 'p> {
     context: &'c Context<'c>,

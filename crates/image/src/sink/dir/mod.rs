@@ -8,6 +8,8 @@ mod conduct;
 mod content;
 mod place;
 mod restore;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use std::io;
