@@ -193,6 +193,23 @@ impl Tree {
     }
 }
 
+impl Tree {
+    /// The path of an inode's first name in the tree's order, for messages; empty for the root and for what
+    /// no name reaches. Looks at the whole tree.
+    pub fn path_of(&self, wanted: Ino) -> std::path::PathBuf {
+        let mut found = Vec::new();
+        let walked = self.walk(|ino, path| {
+            if ino != wanted {
+                return Ok(());
+            }
+            found = path.to_vec();
+            Err(Error::Usage(String::new()))
+        });
+        drop(walked);
+        build::display(&found)
+    }
+}
+
 /// The components of a slash-separated path, empty and `.` ones left out.
 pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".")
