@@ -9,7 +9,7 @@ use packfs_codec::Choice;
 use packfs_image::squashfs;
 use packfs_image::tree::Time;
 
-use super::{Effort, Talk, value};
+use super::{Effort, OnError, Talk, value};
 use crate::output::failure::Usage;
 
 /// Pack directories, tar archives, images and pack lists into one image.
@@ -151,15 +151,6 @@ impl From<Fragments> for squashfs::Fragments {
             Fragments::Tails => squashfs::Fragments::Tails,
         }
     }
-}
-
-/// What an unreadable file means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnError {
-    /// The build fails
-    Stop,
-    /// The file is left out and reported
-    Skip,
 }
 
 /// Where the times of an image come from.

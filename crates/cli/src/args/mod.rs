@@ -11,9 +11,10 @@ mod value;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use packfs_image::{sink, source};
 
-pub(crate) use build::{Build, BuildPlan, OnError, Times};
+pub(crate) use build::{Build, BuildPlan, Times};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
 pub(crate) use read::{Cat, Extract, Info, List, Tar};
@@ -87,6 +88,33 @@ pub(crate) struct Talk {
     /// Print nothing but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+/// What an entry that fails means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnError {
+    /// The command fails
+    Stop,
+    /// The entry is left out and reported
+    Skip,
+}
+
+impl From<OnError> for source::dir::OnError {
+    fn from(on_error: OnError) -> Self {
+        match on_error {
+            OnError::Stop => source::dir::OnError::Stop,
+            OnError::Skip => source::dir::OnError::Skip,
+        }
+    }
+}
+
+impl From<OnError> for sink::dir::OnError {
+    fn from(on_error: OnError) -> Self {
+        match on_error {
+            OnError::Stop => sink::dir::OnError::Stop,
+            OnError::Skip => sink::dir::OnError::Skip,
+        }
+    }
 }
 
 /// An image to read.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{Effort, ImageArg, Talk};
+use super::{Effort, ImageArg, OnError, Talk};
 
 /// Unpack an image, or some of its paths, into a directory.
 ///
@@ -31,6 +31,22 @@ pub(crate) struct Extract {
     /// Replace files that exist
     #[arg(short, long)]
     pub(crate) force: bool,
+
+    /// Everything belongs to whoever extracts [default: to the owners in the image if that is root]
+    #[arg(long)]
+    pub(crate) no_owner: bool,
+
+    /// Leave out extended attributes
+    #[arg(long)]
+    pub(crate) no_xattrs: bool,
+
+    /// Write zeros where the image has holes
+    #[arg(long)]
+    pub(crate) no_sparse: bool,
+
+    /// What to do with an entry that cannot be read or made: stop, or leave it out, list it and exit 1
+    #[arg(long, value_enum, default_value_t = OnError::Stop)]
+    pub(crate) on_error: OnError,
 
     #[command(flatten)]
     pub(crate) effort: Effort,

@@ -2,16 +2,17 @@
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
+use packfs_image::Tree;
 use packfs_image::source::Store;
 use packfs_image::squashfs::{self, Plan, Summary};
-use packfs_image::tree::Time;
 use serde::Serialize;
 
 use super::sources;
-use crate::args::{Build, BuildPlan, OnError, Times};
+use crate::args::{Build, BuildPlan, OnError};
 use crate::output::failure::Outcome;
 use crate::output::meter::{Meter, Spent};
 use crate::output::{json, units};
@@ -56,6 +57,22 @@ fn options(plan: &BuildPlan) -> squashfs::Options {
         threads: plan.threads,
         memory: plan.memory,
     }
+}
+
+/// Lists the sources into a tree and gives it the attributes and the order asked for.
+fn fill(
+    plan: &BuildPlan,
+    store: &mut dyn Store,
+    progress: &Arc<Progress>,
+    left_out: &mut Vec<String>,
+) -> packfs_image::Result<Plan> {
+    let mut tree = Tree::default();
+    for path in &plan.sources {
+        let mut source = sources::open(path, progress, plan.threads)?;
+        source.scan(&mut tree, store)?;
+        left_out.extend(source.left_out().iter().map(ToString::to_string));
+    }
+    Ok(Plan { tree, order: Vec::new() })
 }
 
 /// See `docs/guide/json.md`.

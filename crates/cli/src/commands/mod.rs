@@ -1,11 +1,14 @@
 //! One file a command: takes its arguments, calls the library, prints what came of it.
 
+mod build;
 mod cat;
 mod check;
 mod extra;
+mod extract;
 mod info;
 mod list;
 mod open;
+mod sources;
 
 use std::io::Write;
 
@@ -18,6 +21,8 @@ use crate::output::failure::Outcome;
 /// Runs a command.
 pub(crate) fn run(command: Command) -> Result<Outcome> {
     match command {
+        Command::Build(args) => build::run(*args),
+        Command::Extract(args) => extract::run(&args),
         Command::List(args) => list::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Info(args) => info::run(&args),

@@ -52,7 +52,7 @@ impl Meter {
     }
 
     /// The counters for the work to update.
-    pub(crate) fn progress(&self) -> &Progress {
+    pub(crate) fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }
 

@@ -6,37 +6,37 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// The program under test, with arguments, standard input closed, and no environment that changes images.
-pub fn packfs<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Command {
+pub(crate) fn packfs<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_packfs"));
     command.args(args).stdin(Stdio::null()).env_remove("SOURCE_DATE_EPOCH").env("LC_ALL", "C");
     command
 }
 
 /// Runs the program in `dir` and gives what it printed.
-pub fn run_in(dir: &Path, args: &[&str]) -> Output {
+pub(crate) fn run_in(dir: &Path, args: &[&str]) -> Output {
     packfs(args).current_dir(dir).output().expect("packfs starts")
 }
 
 /// Runs the program in `dir`, which has to succeed; gives its standard output.
-pub fn succeed(dir: &Path, args: &[&str]) -> String {
+pub(crate) fn succeed(dir: &Path, args: &[&str]) -> String {
     let output = run_in(dir, args);
     assert!(output.status.success(), "packfs {args:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 /// Runs the program in `dir`, which has to fail with `status`; gives its standard error.
-pub fn fail(dir: &Path, status: i32, args: &[&str]) -> String {
+pub(crate) fn fail(dir: &Path, status: i32, args: &[&str]) -> String {
     let output = run_in(dir, args);
     assert_eq!(output.status.code(), Some(status), "packfs {args:?}: {}", stderr(&output));
     stderr(&output)
 }
 
-pub fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// A directory `root` in `dir` with a bit of everything that needs no privilege.
-pub fn sample(dir: &Path) {
+pub(crate) fn sample(dir: &Path) {
     let root = dir.join("root");
     std::fs::create_dir_all(root.join("etc")).unwrap();
     std::fs::create_dir_all(root.join("usr/share/doc")).unwrap();
@@ -50,7 +50,7 @@ pub fn sample(dir: &Path) {
 }
 
 /// Whether a program the test needs is there; if not, says so, or fails where none may be missing.
-pub fn have(test: &str, tool: &str) -> bool {
+pub(crate) fn have(test: &str, tool: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     if std::env::split_paths(&paths).any(|dir| dir.join(tool).is_file()) {
         return true;
@@ -60,7 +60,7 @@ pub fn have(test: &str, tool: &str) -> bool {
 }
 
 /// Says that a test is skipped, or fails where none may be.
-pub fn skip(test: &str, why: &str) {
+pub(crate) fn skip(test: &str, why: &str) {
     assert!(std::env::var_os("PACKFS_REQUIRE_ORACLES").is_none(), "{test}: {why}");
     eprintln!("SKIPPED {test}: {why}");
 }
