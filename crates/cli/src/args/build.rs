@@ -200,6 +200,9 @@ impl Build {
         if self.format() == Format::Erofs {
             return Err(Usage("EROFS is not built yet: this version writes squashfs (--format squashfs)".into()));
         }
+        if self.output.as_os_str() == "-" {
+            return Err(Usage("an image cannot be written to standard output: its first bytes come last".into()));
+        }
         let times = times(self.time, epoch)?;
         Ok(BuildPlan {
             block_size: block_size(self.block_size)?,
@@ -329,6 +332,12 @@ mod tests {
         for erofs in [&["x.erofs"][..], &["x.EROFS"], &["x.sqfs", "--format", "erofs"]] {
             assert!(plan(erofs).unwrap_err().0.contains("EROFS is not built yet"), "{erofs:?}");
         }
+    }
+
+    #[test]
+    fn a_pipe_is_no_target() {
+        assert!(plan(&["-"]).unwrap_err().0.contains("standard output"));
+        assert!(plan(&["./-"]).is_ok());
     }
 
     #[test]
