@@ -6,6 +6,7 @@
 //! with what should be.
 
 mod error;
+mod feed;
 pub mod image;
 pub mod sink;
 pub mod source;

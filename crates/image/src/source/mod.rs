@@ -18,6 +18,10 @@ pub use dir::Dir;
 pub use exclude::Exclude;
 pub use packlist::PackList;
 
+pub(crate) mod decompress;
+pub(crate) mod readahead;
+pub mod tar;
+
 /// Lists entries into a tree.
 pub trait Source {
     /// Adds everything to `tree`, over what earlier sources put there. A source that can be read only
