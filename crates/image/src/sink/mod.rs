@@ -3,6 +3,7 @@
 //! Each sink follows a [`Walk`] over an [`Image`](crate::Image), whatever its format.
 
 mod lookup;
+pub mod tar;
 mod walk;
 
 pub use lookup::{lookup, resolve};

@@ -193,7 +193,8 @@ impl Paths {
             }
             if lookup(image, bytes)?.is_some() {
                 exact.push(clean);
-            } else if let Some(pattern) = std::str::from_utf8(&clean).ok().filter(|p| p.contains(['*', '?', '[', '{'])) {
+            } else if let Some(pattern) = std::str::from_utf8(&clean).ok().filter(|p| p.contains(['*', '?', '[', '{']))
+            {
                 let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
                 globs.add(glob.map_err(|e| Error::Usage(format!("`{}`: {}", path.display(), e.kind())))?);
                 patterns.push((path.clone(), false));
