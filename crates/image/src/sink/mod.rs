@@ -2,6 +2,9 @@
 //!
 //! Each sink follows a [`Walk`] over an [`Image`](crate::Image), whatever its format.
 
+pub mod dir;
+#[cfg(test)]
+mod fake;
 mod lookup;
 pub mod tar;
 mod walk;

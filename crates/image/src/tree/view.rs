@@ -11,6 +11,8 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, Copy)]
 pub struct TreeImage<'t>(&'t Tree);
 
+type Opener<'t> = (&'t dyn Contents, u64);
+
 impl<'t> TreeImage<'t> {
     /// A view of `tree`.
     pub fn new(tree: &'t Tree) -> Self {
@@ -22,7 +24,8 @@ impl<'t> TreeImage<'t> {
         ino.map(|ino| self.0.inode(Ino(ino))).ok_or_else(|| Error::Usage(format!("there is no inode {}", nid.0)))
     }
 
-    fn file(&self, nid: Nid) -> Result<(u64, Option<(&'t dyn Contents, u64)>)> {
+    /// Size of a regular file, and who opens it as what if it is not empty.
+    fn file(&self, nid: Nid) -> Result<(u64, Option<Opener<'t>>)> {
         match &self.inode(nid)?.kind {
             Kind::File { data: Data::Empty, .. } => Ok((0, None)),
             Kind::File { size, data: Data::Source { from, key } } => Ok((*size, Some((&**from, *key)))),
