@@ -6,6 +6,7 @@ pub mod dir;
 #[cfg(test)]
 mod fake;
 mod lookup;
+pub mod tar;
 mod walk;
 
 pub use lookup::{lookup, resolve};
