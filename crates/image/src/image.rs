@@ -107,6 +107,11 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     /// Number of inodes the image says it has; for progress only.
     fn inode_count(&self) -> u64;
 
+    /// Whether its times have fractions of seconds.
+    fn holds_nanoseconds(&self) -> bool {
+        false
+    }
+
     /// Verifies everything in the image, calling `finding` for each thing wrong, on `threads` threads.
     fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(String)) -> Result<()>;
 }

@@ -6,10 +6,13 @@
 //! with what should be.
 
 mod error;
+mod feed;
 pub mod image;
 pub mod sink;
 pub mod source;
 pub mod squashfs;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod tree;
 
 pub use error::{Error, Result};

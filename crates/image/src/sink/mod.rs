@@ -1,1 +1,12 @@
 //! Where images go: directories, tar archives, listings.
+//!
+//! Each sink follows a [`Walk`] over an [`Image`](crate::Image), whatever its format.
+
+pub mod dir;
+#[cfg(test)]
+mod fake;
+mod lookup;
+mod walk;
+
+pub use lookup::{lookup, resolve};
+pub use walk::{Visit, Walk};

@@ -121,6 +121,27 @@ impl Tree {
         Ok(true)
     }
 
+    /// Takes out all entries that `keep` refuses, given the path of each and its inode. A directory taken
+    /// out takes what it holds along.
+    pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &Inode) -> bool) {
+        let mut dirs = vec![(ROOT, Vec::new())];
+        while let Some((dir, path)) = dirs.pop() {
+            let mut gone = Vec::new();
+            for (name, ino) in self.entries(dir) {
+                let path = [&path[..], if path.is_empty() { b"" } else { b"/" }, name].concat();
+                if !keep(&path, self.inode(ino)) {
+                    gone.push(Box::from(name));
+                } else if matches!(self.inode(ino).kind, Kind::Dir(_)) {
+                    dirs.push((ino, path));
+                }
+            }
+            for name in gone {
+                let removed: Result<bool> = self.remove(dir, &name);
+                debug_assert!(matches!(removed, Ok(true)), "listed a moment ago");
+            }
+        }
+    }
+
     /// The directory that holds the last component of `path`, and that component; directories missing on
     /// the way are made with `implicit`, and anything else in the way is an error.
     /// `..` is refused. The root itself has no parent: `None`.

@@ -11,9 +11,12 @@ use crate::source::Contents;
 use crate::{Error, Result};
 
 mod build;
+mod view;
 mod xattr;
 
+pub(crate) use build::display;
 pub use build::{Conflict, Meta};
+pub use view::TreeImage;
 pub use xattr::{XattrId, XattrSet, Xattrs};
 
 type Entries<'t> = std::collections::btree_map::Iter<'t, Box<[u8]>, Ino>;
@@ -187,6 +190,23 @@ impl Tree {
             }
         }
         Ok(())
+    }
+}
+
+impl Tree {
+    /// The path of an inode's first name in the tree's order, for messages; empty for the root and for what
+    /// no name reaches. Looks at the whole tree.
+    pub fn path_of(&self, wanted: Ino) -> std::path::PathBuf {
+        let mut found = Vec::new();
+        let walked = self.walk(|ino, path| {
+            if ino != wanted {
+                return Ok(());
+            }
+            found = path.to_vec();
+            Err(Error::Usage(String::new()))
+        });
+        drop(walked);
+        build::display(&found)
     }
 }
 
