@@ -4,7 +4,7 @@
 
 pub mod dir;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod lookup;
 mod walk;
 

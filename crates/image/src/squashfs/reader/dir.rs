@@ -92,7 +92,8 @@ impl<'m> Listing<'m> {
         let raw: format::DirHeader = self.record()?;
         let count = raw.count.get();
         if count as usize >= DIR_RUN_MAX {
-            let why = format!("directory header at offset {}: {} entries, more than 256", at.offset, u64::from(count) + 1);
+            let why =
+                format!("directory header at offset {}: {} entries, more than 256", at.offset, u64::from(count) + 1);
             return Err(self.cursor.error(why));
         }
         self.run = count + 1;

@@ -112,7 +112,15 @@ impl FileMap {
         let first = (offset / u64::from(self.block_size)).min(self.blocks);
         let stride = STRIDE as u64;
         let Some(mark) = usize::try_from(first / stride).ok().and_then(|n| self.marks.get(n)) else {
-            return Ok(FileBlocks { map: self, cursor: None, at: first, data: 0, words: [0; STRIDE], next: 0, have: 0 });
+            return Ok(FileBlocks {
+                map: self,
+                cursor: None,
+                at: first,
+                data: 0,
+                words: [0; STRIDE],
+                next: 0,
+                have: 0,
+            });
         };
         let cursor = metadata.cursor(self.area, mark.word)?;
         let at = first - first % stride;

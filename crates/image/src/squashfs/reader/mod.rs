@@ -75,11 +75,7 @@ impl Reader {
         let metadata = Metadata::new(blocks, options.cache_bytes / 4);
         let reader = Reader {
             data: DataCache::new(options.cache_bytes / 4 * 3, superblock.block_size),
-            inodes: Area {
-                structure: "inode table",
-                start: superblock.inode_table,
-                end: superblock.directory_table,
-            },
+            inodes: Area { structure: "inode table", start: superblock.inode_table, end: superblock.directory_table },
             listings: Area {
                 structure: "directory table",
                 start: superblock.directory_table,
