@@ -80,6 +80,11 @@ impl Error {
         move |source| Error::Io { what, path, source }
     }
 
+    /// [`Error::Io`] in short, for calls that answer with a bare error number.
+    pub(crate) fn sys(what: &'static str, path: impl AsRef<Path>, errno: rustix::io::Errno) -> Error {
+        Error::Io { what, path: path.as_ref().to_owned(), source: errno.into() }
+    }
+
     /// [`Error::Corrupt`] in short.
     pub fn corrupt(structure: &'static str, offset: u64, why: impl Into<String>) -> Error {
         Error::Corrupt { structure, offset, why: why.into() }

@@ -33,8 +33,10 @@
 //! The decoder accepts exactly such streams: it wants the end marker and nothing after it.
 
 mod decode;
+mod dense;
 mod emit;
 mod fast;
+mod finder;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]
@@ -43,6 +45,7 @@ mod tests;
 pub(crate) use decode::LzoDecoder;
 
 use crate::{Encoder, Result};
+use dense::Dense;
 use fast::Fast;
 
 /// Name of this codec in errors.
@@ -78,6 +81,11 @@ const RUN_LEN: usize = 18;
 pub(crate) enum Class {
     /// One look-up a position, first match taken.
     Fast,
+    /// The cheapest way through all matches that a search as deep as the level finds, 1 to 9.
+    Dense {
+        /// How deep.
+        level: u8,
+    },
 }
 
 /// Compresses blocks to LZO1X streams.
@@ -89,6 +97,7 @@ pub(crate) struct LzoEncoder {
 #[derive(Debug)]
 enum State {
     Fast(Fast),
+    Dense(Dense),
 }
 
 impl LzoEncoder {
@@ -96,6 +105,7 @@ impl LzoEncoder {
     pub(crate) fn new(class: Class) -> Self {
         let state = match class {
             Class::Fast => State::Fast(Fast::new()),
+            Class::Dense { level } => State::Dense(Dense::new(level)),
         };
         LzoEncoder { state }
     }
@@ -105,6 +115,7 @@ impl Encoder for LzoEncoder {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         Ok(match &mut self.state {
             State::Fast(fast) => fast.encode(src, dst),
+            State::Dense(dense) => dense.encode(src, dst),
         })
     }
 }

@@ -8,7 +8,8 @@ use super::oracle::{self, Job};
 use super::{Class, LzoDecoder, LzoEncoder};
 use crate::{Decoder, Encoder};
 
-const CLASSES: [Class; 1] = [Class::Fast];
+const CLASSES: [Class; 4] =
+    [Class::Fast, Class::Dense { level: 1 }, Class::Dense { level: 8 }, Class::Dense { level: 9 }];
 
 /// Distances on both sides of every limit of the format.
 const DISTANCES: [usize; 20] =

@@ -7,3 +7,6 @@ mod writer;
 
 pub use reader::{CompressorOptions, ReadOptions, Reader, Superblock};
 pub use writer::{Counts, Fragments, Options, Plan, Summary, build};
+
+#[cfg(test)]
+mod tests;

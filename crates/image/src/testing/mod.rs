@@ -7,11 +7,13 @@
 
 mod content;
 mod create;
+mod mount;
 mod snapshot;
 mod spec;
 mod strategy;
 
 pub use content::{Memory, Piece};
+pub use mount::{Mount, can_mount};
 pub use snapshot::{Entry, Snapshot, differences, snapshot, snapshot_image, snapshot_tree, whole_seconds};
 pub use spec::{Attrs, Node, Spec, What, deep, wide};
 pub use strategy::{Shape, specs};

@@ -206,7 +206,8 @@ struct Tables {
 impl Tables {
     /// Reads the indexes from the last table to the first.
     fn open(disk: &Disk, superblock: &Superblock) -> Result<Tables> {
-        let first = superblock.directory_table + 1;
+        // The directory table of an empty root holds nothing.
+        let first = superblock.directory_table;
         let mut next = superblock.bytes_used;
         let xattrs = match superblock.xattr_table {
             Some(start) => {

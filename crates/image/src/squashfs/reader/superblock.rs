@@ -216,15 +216,7 @@ fn check_order(superblock: &Superblock) -> Result<()> {
 }
 
 fn codec(id: u16) -> Result<Codec> {
-    Ok(match id {
-        1 => Codec::Gzip,
-        2 => Codec::Lzma,
-        3 => Codec::Lzo,
-        4 => Codec::Xz,
-        5 => Codec::Lz4,
-        6 => Codec::Zstd,
-        _ => return Err(Error::Unsupported(format!("compressor number {id} (known: 1 to 6)"))),
-    })
+    Codec::from_squashfs_id(id).ok_or_else(|| Error::Unsupported(format!("compressor number {id} (known: 1 to 6)")))
 }
 
 /// The kernel reads these for lz4, which cannot do without, and for xz; for others they are a note only.
