@@ -42,7 +42,10 @@ impl Choice {
             #[cfg(feature = "lz4")]
             Settings::Lz4hc { level } => Ok(Box::new(crate::lz4::Dense::new(*level))),
             #[cfg(feature = "lzo")]
-            Settings::Lzo { .. } => Ok(Box::new(crate::lzo::LzoEncoder::new(crate::lzo::Class::Fast))),
+            Settings::Lzo { algorithm, level } => Ok(Box::new(crate::lzo::LzoEncoder::new(match algorithm {
+                4 => crate::lzo::Class::Dense { level: *level },
+                _ => crate::lzo::Class::Fast,
+            }))),
             #[cfg(feature = "zstd")]
             Settings::Zstd { level } => crate::zstd::encoder(*level),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]

@@ -32,7 +32,7 @@ pub(crate) enum Fed {
         /// Their bytes.
         bytes: Buffer,
         /// Each file's part of `bytes`, or why it could not be read.
-        files: Vec<(u32, Result<(Range<usize>, Digest)>)>,
+        files: Vec<(u32, Result<Part>)>,
     },
     /// The next blocks of a file; `last` when it ends with them.
     Blocks {
@@ -44,6 +44,9 @@ pub(crate) enum Fed {
         last: bool,
     },
 }
+
+/// A small file's bytes within a batch, and their digest.
+pub(crate) type Part = (Range<usize>, Digest);
 
 /// One piece of a file.
 #[derive(Debug)]
@@ -66,8 +69,11 @@ pub(crate) struct Feed<'p, 'env, S> {
     window: Window<Fed>,
     batch: Vec<Small>,
     batch_len: usize,
-    streamed: Option<(Buffer, Vec<(u32, Range<usize>)>)>,
+    streamed: Option<Streamed>,
 }
+
+/// Small files of a stream: their bytes, and which part is whose.
+type Streamed = (Buffer, Vec<(u32, Range<usize>)>);
 
 #[derive(Debug)]
 struct Small {

@@ -35,8 +35,6 @@ pub(super) struct Pair {
     pub(super) kind: u16,
     pub(super) name: Box<[u8]>,
     pub(super) value: Box<[u8]>,
-    /// Where the value is when it is not with its name.
-    pub(super) elsewhere: Option<u64>,
 }
 
 impl XattrTable {
@@ -114,8 +112,8 @@ impl XattrTable {
         }
         let mut name = vec![0; len];
         cursor.read(&mut name)?;
-        let (value, elsewhere) = if key.kind.get() & xattr_type::OUT_OF_LINE == 0 {
-            (value(cursor)?, None)
+        let value = if key.kind.get() & xattr_type::OUT_OF_LINE == 0 {
+            value(cursor)?
         } else {
             let stored: format::XattrValue = cursor.get()?;
             if stored.value_len.get() != 8 {
@@ -123,9 +121,9 @@ impl XattrTable {
                 return Err(cursor.error(why));
             }
             let reference = cursor.get::<U64>()?.get();
-            (value(&mut metadata.cursor(self.pairs, self.position(reference))?)?, Some(reference))
+            value(&mut metadata.cursor(self.pairs, self.position(reference))?)?
         };
-        Ok(Pair { kind: key.kind.get(), name: name.into(), value, elsewhere })
+        Ok(Pair { kind: key.kind.get(), name: name.into(), value })
     }
 
     /// Where a reference into names and values points.
