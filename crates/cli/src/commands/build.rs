@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::Tree;
+use packfs_image::name::encode;
 use packfs_image::source::Store;
 use packfs_image::squashfs::{self, Plan, Summary};
 use serde::Serialize;
@@ -93,7 +94,7 @@ struct Report<'a> {
 impl<'a> Report<'a> {
     fn new(plan: &BuildPlan, summary: &'a Summary, spent: &Spent) -> Self {
         Report {
-            image: json::text(plan.output.as_os_str().as_bytes()),
+            image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
             format: "squashfs",
             codec: plan.codec.to_string(),
             block_size: plan.block_size,

@@ -9,6 +9,7 @@ mod info;
 mod list;
 mod open;
 mod sources;
+mod tar;
 
 use std::io::Write;
 
@@ -23,6 +24,7 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
     match command {
         Command::Build(args) => build::run(*args),
         Command::Extract(args) => extract::run(&args),
+        Command::Tar(args) => tar::run(&args),
         Command::List(args) => list::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Info(args) => info::run(&args),
