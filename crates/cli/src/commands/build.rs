@@ -2,17 +2,17 @@
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::Tree;
 use packfs_image::name::encode;
-use packfs_image::source::Store;
+use packfs_image::source::{self, SortFile, Store, data_order, dir};
 use packfs_image::squashfs::{self, Plan, Summary};
 use serde::Serialize;
 
-use super::sources;
 use crate::args::{Build, BuildPlan, OnError};
 use crate::output::failure::Outcome;
 use crate::output::meter::{Meter, Spent};
@@ -60,20 +60,41 @@ fn options(plan: &BuildPlan) -> squashfs::Options {
     }
 }
 
-/// Lists the sources into a tree and gives it the attributes and the order asked for.
+/// Reads the sources into a tree and gives it the attributes and the order asked for.
 fn fill(
     plan: &BuildPlan,
     store: &mut dyn Store,
     progress: &Arc<Progress>,
     left_out: &mut Vec<String>,
 ) -> packfs_image::Result<Plan> {
+    let sort = plan.sort.as_deref().map(SortFile::read).transpose()?;
+    let options = source::open::Options { scan: scan_options(plan, progress), time: plan.entry_time() };
     let mut tree = Tree::default();
-    for path in &plan.sources {
-        let mut source = sources::open(path, progress, plan.threads)?;
+    for argument in &plan.sources {
+        let mut source = source::open(argument.as_os_str(), &options)?;
         source.scan(&mut tree, store)?;
         left_out.extend(source.left_out().iter().map(ToString::to_string));
     }
-    Ok(Plan { tree, order: Vec::new() })
+    plan.transform.apply(&mut tree);
+    let order = data_order(&tree, sort.as_ref())?;
+    for line in &order.unknown {
+        eprintln!("packfs: {line}");
+    }
+    Ok(Plan { tree, order: order.files })
+}
+
+fn scan_options(plan: &BuildPlan, progress: &Arc<Progress>) -> dir::Options {
+    // An old image that is about to be replaced is not to be packed into the new one.
+    let target = std::fs::metadata(&plan.output).ok().filter(|target| target.is_file());
+    dir::Options {
+        threads: plan.threads,
+        one_file_system: plan.one_file_system,
+        exclude: plan.exclude.clone(),
+        xattrs: !plan.transform.drop_xattrs,
+        on_error: plan.on_error.into(),
+        leave_out: target.iter().map(|target| (target.dev(), target.ino())).collect(),
+        progress: Some(Arc::clone(progress)),
+    }
 }
 
 /// See `docs/guide/json.md`.

@@ -3,6 +3,7 @@
 mod build;
 mod cat;
 mod check;
+mod diff;
 mod extra;
 mod extract;
 mod info;
@@ -29,9 +30,9 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Cat(args) => cat::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Completions(args) => extra::completions(&args),
         Command::Man(args) => extra::man(&args),
-        other => anyhow::bail!("{other:?}"),
     }
 }
 
