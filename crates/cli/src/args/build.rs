@@ -316,7 +316,7 @@ mod tests {
     fn defaults_are_the_documented_ones() {
         let plan = plan(&["x.sqfs"]).unwrap();
         assert_eq!(
-            (plan.block_size, plan.fragments, plan.times),
+            (plan.block_size, plan.fragments, plan.transform.time),
             (128 << 10, squashfs::Fragments::Tails, TimeChange::Keep)
         );
         assert!(plan.verify && plan.dedup && plan.sparse && plan.export && !plan.transform.drop_xattrs && !plan.force);

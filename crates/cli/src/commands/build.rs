@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -13,6 +14,7 @@ use packfs_image::source::{self, SortFile, Store, data_order, dir};
 use packfs_image::squashfs::{self, Plan, Summary};
 use serde::Serialize;
 
+use super::sources;
 use crate::args::{Build, BuildPlan, OnError};
 use crate::output::failure::Outcome;
 use crate::output::meter::{Meter, Spent};
@@ -22,12 +24,15 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let plan = args.resolve(epoch.as_deref())?;
     let meter = Meter::start(plan.quiet);
-    let mut left_out = Vec::new();
+    let (mut left_out, mut reading) = (Vec::new(), None);
     let built = squashfs::build(&plan.output, &options(&plan), meter.progress(), |store| {
-        fill(&plan, store, meter.progress(), &mut left_out)
+        fill(&plan, store, meter.progress(), &mut left_out, &mut reading)
     });
     let spent = meter.finish();
-    let summary = built.with_context(|| format!("building {}", plan.output.display()))?;
+    let summary = built.with_context(|| match reading {
+        Some(source) => format!("building {} from {}", plan.output.display(), sources::name(source)),
+        None => format!("building {}", plan.output.display()),
+    })?;
     left_out.extend(summary.left_out.iter().map(|(path, why)| format!("{path}: {why}")));
     for line in &left_out {
         eprintln!("packfs: left out: {line}");
@@ -61,20 +66,23 @@ fn options(plan: &BuildPlan) -> squashfs::Options {
 }
 
 /// Reads the sources into a tree and gives it the attributes and the order asked for.
-fn fill(
-    plan: &BuildPlan,
+fn fill<'p>(
+    plan: &'p BuildPlan,
     store: &mut dyn Store,
     progress: &Arc<Progress>,
     left_out: &mut Vec<String>,
+    reading: &mut Option<&'p Path>,
 ) -> packfs_image::Result<Plan> {
     let sort = plan.sort.as_deref().map(SortFile::read).transpose()?;
     let options = source::open::Options { scan: scan_options(plan, progress), time: plan.entry_time() };
     let mut tree = Tree::default();
     for argument in &plan.sources {
+        *reading = Some(argument);
         let mut source = source::open(argument.as_os_str(), &options)?;
         source.scan(&mut tree, store)?;
         left_out.extend(source.left_out().iter().map(ToString::to_string));
     }
+    *reading = None;
     plan.transform.apply(&mut tree);
     let order = data_order(&tree, sort.as_ref())?;
     for line in &order.unknown {

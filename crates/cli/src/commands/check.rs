@@ -28,7 +28,7 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
     if args.json {
         json::print("check", &Report { image: name, sound, findings: &findings })?;
     } else {
-        findings.print(String::as_str)?;
+        findings.print(String::clone)?;
         if !args.talk.quiet {
             let verdict = match (sound, args.against.is_empty()) {
                 (true, true) => "sound".into(),

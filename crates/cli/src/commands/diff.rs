@@ -6,7 +6,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::diff::{Difference, diff};
+use packfs_image::squashfs::Reader;
 use packfs_image::tree::TreeImage;
+use packfs_image::{Image, Tree};
 use serde::Serialize;
 
 use super::{open, sources};
@@ -33,14 +35,34 @@ pub(super) fn run(args: &Diff) -> Result<Outcome> {
 
 fn compare(args: &Diff, progress: &Arc<Progress>) -> Result<Findings<Difference>> {
     let threads = args.effort.threads();
-    let read = |path: &Path| {
-        sources::tree(&[path], threads, progress).with_context(|| format!("reading {}", path.display()))
-    };
+    let read = |path: &Path| Side::read(path, args, progress).with_context(|| format!("reading {}", path.display()));
     let (first, second) = (read(&args.a)?, read(&args.b)?);
     let mut differences = Findings::new();
-    let (first, second) = (TreeImage::new(&first), TreeImage::new(&second));
-    diff(&first, &second, threads, progress, &mut |difference| differences.add(difference))?;
+    let mut found = |difference| differences.add(difference);
+    first.look(|first| second.look(|second| diff(first, second, threads, progress, &mut found)))?;
     Ok(differences)
+}
+
+/// One of the two things compared. An image is looked at as it is, since it knows how exact its times are.
+enum Side {
+    Image(Box<Reader>),
+    Tree(Tree),
+}
+
+impl Side {
+    fn read(path: &Path, args: &Diff, progress: &Arc<Progress>) -> Result<Self> {
+        if sources::is_image(path) {
+            return Ok(Side::Image(Box::new(open::path(path, 0, args.effort.memory() / 2)?)));
+        }
+        Ok(Side::Tree(sources::tree(&[path], args.effort.threads(), progress)?))
+    }
+
+    fn look<R>(&self, with: impl FnOnce(&dyn Image) -> R) -> R {
+        match self {
+            Side::Image(reader) => with(&**reader),
+            Side::Tree(tree) => with(&TreeImage::new(tree)),
+        }
+    }
 }
 
 /// See `docs/guide/json.md`.

@@ -1,5 +1,7 @@
 //! SOURCE arguments read into a tree that can be looked at like an image.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +21,19 @@ pub(super) fn tree<P: AsRef<Path>>(paths: &[P], threads: usize, progress: &Arc<P
     }
     spool.serve(&mut tree);
     Ok(tree)
+}
+
+/// What to call a SOURCE argument in messages.
+pub(super) fn name(argument: &Path) -> String {
+    if argument == Path::new("-") { "standard input".into() } else { argument.display().to_string() }
+}
+
+/// Whether a file is an image, going by its first bytes. What cannot be read is not; opening it as a
+/// source says why.
+pub(super) fn is_image(path: &Path) -> bool {
+    let mut head = Vec::with_capacity(open::SNIFF_LEN);
+    let read = File::open(path).and_then(|file| file.take(open::SNIFF_LEN as u64).read_to_end(&mut head));
+    read.is_ok() && open::sniff(&head) == open::Kind::SquashFs
 }
 
 /// `/var/tmp` is on a disk where `/tmp` may be memory; `TMPDIR` overrides both.

@@ -31,7 +31,7 @@ impl<T> Findings<T> {
     }
 
     /// Prints one a line, each as `line` puts it.
-    pub(crate) fn print<L: std::fmt::Display>(&self, line: impl Fn(&T) -> L) -> io::Result<()> {
+    pub(crate) fn print(&self, line: impl Fn(&T) -> String) -> io::Result<()> {
         let mut out = super::stdout()?;
         for finding in &self.shown {
             writeln!(out, "{}", line(finding))?;

@@ -154,7 +154,10 @@ mod tests {
         let mut file = from.open(*key).unwrap();
         let mut all = [1; 20];
         file.read_exact_at(&mut all, 0).unwrap();
-        assert_eq!(all.escape_ascii().to_string(), "\\x00\\x00\\x00\\x00abcd\\x00\\x00ef".to_owned() + &"\\x00".repeat(8));
+        assert_eq!(
+            all.escape_ascii().to_string(),
+            "\\x00\\x00\\x00\\x00abcd\\x00\\x00ef".to_owned() + &"\\x00".repeat(8)
+        );
         let mut middle = [1; 3];
         file.read_exact_at(&mut middle, 7).unwrap();
         assert_eq!(&middle, b"d\0\0");
