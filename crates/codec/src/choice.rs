@@ -41,6 +41,11 @@ impl Choice {
             Settings::Lz4 { acceleration } => Ok(Box::new(crate::lz4::Fast::new(*acceleration))),
             #[cfg(feature = "lz4")]
             Settings::Lz4hc { level } => Ok(Box::new(crate::lz4::Dense::new(*level))),
+            #[cfg(feature = "lzo")]
+            Settings::Lzo { algorithm, level } => Ok(Box::new(crate::lzo::LzoEncoder::new(match algorithm {
+                4 => crate::lzo::Class::Dense { level: *level },
+                _ => crate::lzo::Class::Fast,
+            }))),
             #[cfg(feature = "zstd")]
             Settings::Zstd { level } => crate::zstd::encoder(*level),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
@@ -75,6 +80,8 @@ impl Codec {
             Codec::Lzma => Ok(crate::xz::lzma_decoder()),
             #[cfg(feature = "lz4")]
             Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::lz4::Unpack)),
+            #[cfg(feature = "lzo")]
+            Codec::Lzo => Ok(Box::new(crate::lzo::LzoDecoder)),
             #[cfg(feature = "zstd")]
             Codec::Zstd => crate::zstd::decoder(),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]

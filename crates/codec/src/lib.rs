@@ -29,6 +29,8 @@ pub mod table;
 mod gzip;
 #[cfg(feature = "lz4")]
 mod lz4;
+#[cfg(feature = "lzo")]
+mod lzo;
 #[cfg(feature = "xz")]
 mod xz;
 #[cfg(feature = "zstd")]

@@ -88,7 +88,7 @@ impl Dict {
 
     /// Bytes for blocks of `block_len`. A share is rounded down to a size that is valid; a size
     /// given in bytes that the block cannot fill is an error, as it would cost memory for nothing.
-    pub(crate) fn resolve(dict: Option<Dict>, block_len: usize) -> Result<u32> {
+    pub fn resolve(dict: Option<Dict>, block_len: usize) -> Result<u32> {
         let (min, max) = (*Self::RANGE.start(), *Self::RANGE.end());
         let block = u32::try_from(block_len).unwrap_or(max).clamp(min, max);
         match dict {
