@@ -12,11 +12,18 @@ use crate::{Error, Result, Tree};
 
 pub mod dir;
 mod exclude;
+mod image;
+mod lex;
+pub mod open;
 pub mod packlist;
+mod sort;
 
 pub use dir::Dir;
 pub use exclude::Exclude;
+pub use image::FromImage;
+pub use open::open;
 pub use packlist::PackList;
+pub use sort::{DataOrder, SortFile, data_order};
 
 pub(crate) mod decompress;
 pub(crate) mod readahead;
