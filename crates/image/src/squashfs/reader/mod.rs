@@ -255,3 +255,6 @@ impl Tables {
         Ok(Tables { xattrs, ids, export, fragments, directories_end: next })
     }
 }
+
+#[cfg(test)]
+mod tests;
