@@ -17,6 +17,7 @@ mod lex;
 pub mod open;
 pub mod packlist;
 mod sort;
+mod spool;
 
 pub use dir::Dir;
 pub use exclude::Exclude;
@@ -24,6 +25,7 @@ pub use image::FromImage;
 pub use open::open;
 pub use packlist::PackList;
 pub use sort::{DataOrder, SortFile, data_order};
+pub use spool::Spool;
 
 pub(crate) mod decompress;
 pub(crate) mod readahead;
