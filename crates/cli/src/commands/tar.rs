@@ -15,8 +15,6 @@ use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
 use crate::output::units;
 
-const BUFFER_LEN: usize = 1 << 20;
-
 pub(super) fn run(args: &Tar) -> Result<Outcome> {
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
     if target.is_none() && io::stdout().is_terminal() {
@@ -63,15 +61,13 @@ fn write(
         io::ErrorKind::AlreadyExists => anyhow::anyhow!("{} exists; --force replaces it", target.display()),
         _ => anyhow::Error::new(error).context(format!("{}: cannot create", target.display())),
     })?;
-    let mut out = io::BufWriter::with_capacity(BUFFER_LEN, Sequential { file: &file, position: 0 });
+    let mut out = Sequential { file: &file, position: 0 };
     let summary = write_tar(image, &mut out, options, progress)?;
-    out.flush().with_context(|| format!("{}: cannot write", target.display()))?;
-    drop(out);
     file.commit().with_context(|| format!("{}: cannot finish", target.display()))?;
     Ok(summary)
 }
 
-/// An [`Output`] written from its start to its end.
+/// An [`Output`] written from its start to its end; the writes are large, so nothing is gathered.
 struct Sequential<'o> {
     file: &'o Output,
     position: u64,
