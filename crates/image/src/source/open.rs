@@ -12,7 +12,7 @@ use packfs_blocks::io::FileAt;
 
 use super::decompress::{self, Compression};
 use super::dir::{self, Dir};
-use super::tar::{self, TarOptions};
+use super::tar;
 use super::{FromImage, PackList, Source};
 use crate::squashfs::{ReadOptions, Reader};
 use crate::tree::Time;
@@ -118,12 +118,8 @@ fn read_head(from: impl Read) -> std::io::Result<Vec<u8>> {
 }
 
 fn open_tar(path: Option<&Path>, options: &Options) -> Result<Box<dyn Source>> {
-    let exclude = options.scan.exclude.clone();
-    let exclude: Option<tar::Exclude> = match exclude.is_empty() {
-        true => None,
-        false => Some(Box::new(move |path: &[u8], is_dir| exclude.matches(path, is_dir))),
-    };
-    tar::open(path, TarOptions { exclude, xattrs: options.scan.xattrs })
+    let dir::Options { exclude, xattrs, .. } = &options.scan;
+    tar::open(path, tar::Options { exclude: exclude.clone(), xattrs: *xattrs })
 }
 
 fn open_image(path: &Path, options: &Options) -> Result<Box<dyn Source>> {
