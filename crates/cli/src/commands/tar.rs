@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use packfs_blocks::{Output, Progress};
 use packfs_image::Image;
-use packfs_image::sink::tar::{TarOptions, TarSummary, write_tar};
+use packfs_image::sink::tar::{Options, Summary, write_tar};
 
 use super::open;
 use crate::args::Tar;
@@ -15,8 +15,6 @@ use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
 use crate::output::units;
 
-const BUFFER_LEN: usize = 1 << 20;
-
 pub(super) fn run(args: &Tar) -> Result<Outcome> {
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
     if target.is_none() && io::stdout().is_terminal() {
@@ -24,9 +22,10 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
     }
     let memory = args.effort.memory();
     let image = open::with_cache(&args.image, memory / 2)?;
-    let options = TarOptions {
+    let options = Options {
+        paths: args.paths.clone(),
         threads: args.effort.threads(),
-        memory: usize::try_from(memory / 2).unwrap_or(usize::MAX),
+        memory: memory / 2,
         xattrs: !args.no_xattrs,
         name: target.map_or_else(|| PathBuf::from("standard output"), Path::to_owned),
     };
@@ -49,12 +48,12 @@ fn write(
     image: &dyn Image,
     args: &Tar,
     target: Option<&Path>,
-    options: &TarOptions,
+    options: &Options,
     progress: &Progress,
-) -> Result<TarSummary> {
+) -> Result<Summary> {
     let Some(target) = target else {
         let mut out = output::stdout()?;
-        let summary = write_tar(image, &args.paths, &mut out, options, progress)?;
+        let summary = write_tar(image, &mut out, options, progress)?;
         out.flush()?;
         return Ok(summary);
     };
@@ -62,15 +61,13 @@ fn write(
         io::ErrorKind::AlreadyExists => anyhow::anyhow!("{} exists; --force replaces it", target.display()),
         _ => anyhow::Error::new(error).context(format!("{}: cannot create", target.display())),
     })?;
-    let mut out = io::BufWriter::with_capacity(BUFFER_LEN, Sequential { file: &file, position: 0 });
-    let summary = write_tar(image, &args.paths, &mut out, options, progress)?;
-    out.flush().with_context(|| format!("{}: cannot write", target.display()))?;
-    drop(out);
+    let mut out = Sequential { file: &file, position: 0 };
+    let summary = write_tar(image, &mut out, options, progress)?;
     file.commit().with_context(|| format!("{}: cannot finish", target.display()))?;
     Ok(summary)
 }
 
-/// An [`Output`] written from its start to its end.
+/// An [`Output`] written from its start to its end; the writes are large, so nothing is gathered.
 struct Sequential<'o> {
     file: &'o Output,
     position: u64,

@@ -118,8 +118,7 @@ fn read_head(from: impl Read) -> std::io::Result<Vec<u8>> {
 }
 
 fn open_tar(path: Option<&Path>, options: &Options) -> Result<Box<dyn Source>> {
-    let dir::Options { exclude, xattrs, .. } = &options.scan;
-    tar::open(path, tar::Options { exclude: exclude.clone(), xattrs: *xattrs })
+    tar::open(path, tar::Options { exclude: options.scan.exclude.clone(), xattrs: options.scan.xattrs })
 }
 
 fn open_image(path: &Path, options: &Options) -> Result<Box<dyn Source>> {

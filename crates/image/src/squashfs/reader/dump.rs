@@ -57,13 +57,23 @@ impl Dump<'_> {
 
     fn superblock(&mut self) {
         let superblock = &self.reader.superblock;
-        let flags: Vec<&str> =
-            FLAGS.iter().enumerate().filter(|(bit, _)| superblock.flags >> bit & 1 == 1).map(|(_, name)| *name).collect();
+        let flags: Vec<&str> = FLAGS
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| superblock.flags >> bit & 1 == 1)
+            .map(|(_, name)| *name)
+            .collect();
         let table = |at: Option<u64>| at.map_or("none".to_owned(), |at| at.to_string());
         self.line(0, "superblock at 0");
-        self.line(1, format!("inodes {}, ids {}, fragments {}", superblock.inodes, superblock.ids, superblock.fragments));
+        self.line(
+            1,
+            format!("inodes {}, ids {}, fragments {}", superblock.inodes, superblock.ids, superblock.fragments),
+        );
         self.line(1, format!("mkfs_time {}, block_size {}", superblock.mkfs_time, superblock.block_size));
-        self.line(1, format!("codec {}, flags {:#06x}: {}", superblock.codec.name(), superblock.flags, flags.join(" ")));
+        self.line(
+            1,
+            format!("codec {}, flags {:#06x}: {}", superblock.codec.name(), superblock.flags, flags.join(" ")),
+        );
         self.line(1, format!("root {:#x}, bytes_used {}", superblock.root.0, superblock.bytes_used));
         self.line(
             1,
