@@ -8,6 +8,7 @@ mod check;
 mod data;
 mod dir;
 mod disk;
+mod dump;
 mod file;
 mod inode;
 mod metadata;

@@ -2,6 +2,7 @@
 #![allow(clippy::cast_possible_truncation, clippy::unwrap_used, reason = "numbers of tests are small")]
 
 mod access;
+mod dump;
 mod hostile;
 mod verdicts;
 mod writers;
