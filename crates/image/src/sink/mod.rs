@@ -4,8 +4,9 @@
 
 pub mod dir;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod lookup;
+pub mod tar;
 mod walk;
 
 pub use lookup::{lookup, resolve};

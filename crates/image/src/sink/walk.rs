@@ -97,6 +97,12 @@ impl<'i> Walk<'i> {
         self.tell()
     }
 
+    /// Leaves the directory that was told last: what is in it is not visited.
+    pub fn leave(&mut self) {
+        self.levels.pop();
+        self.told = self.told.min(self.levels.len());
+    }
+
     fn begin(&mut self) -> Result<()> {
         let nid = self.image.root();
         let stat = self.image.stat(nid)?;

@@ -12,9 +12,11 @@ use crate::{Error, Result, Tree};
 
 pub mod dir;
 mod exclude;
+pub mod packlist;
 
 pub use dir::Dir;
 pub use exclude::Exclude;
+pub use packlist::PackList;
 
 pub(crate) mod decompress;
 pub(crate) mod readahead;

@@ -68,18 +68,63 @@ fn read_all(mut from: Box<dyn Read + Send>, filled: &Sender<io::Result<Chunk>>, 
 
 impl Read for ReadAhead {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if self.taken == self.chunk.1 {
+        // A chunk is empty when an error or the end came right after the one before.
+        while self.taken == self.chunk.1 {
             // A closed channel: the thread came to the end.
             let Ok(next) = self.full.recv() else { return Ok(0) };
             let (used, _) = std::mem::replace(&mut self.chunk, next?);
             self.taken = 0;
-            // The thread may be gone already; then nobody needs the buffer.
-            let _ = self.empty.send(used);
+            if !used.is_empty() {
+                // The thread may be gone already; then nobody needs the buffer.
+                let _ = self.empty.send(used);
+            }
         }
         let ready = &self.chunk.0[self.taken..self.chunk.1];
         let n = ready.len().min(buf.len());
         buf[..n].copy_from_slice(&ready[..n]);
         self.taken += n;
         Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives `left` bytes in odd portions, then fails if it is to.
+    struct Odd {
+        left: usize,
+        fails: bool,
+    }
+
+    impl Read for Odd {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let n = buf.len().min(self.left).min(70_001);
+            self.left -= n;
+            buf[..n].fill(7);
+            if n == 0 && self.fails { Err(io::ErrorKind::InvalidData.into()) } else { Ok(n) }
+        }
+    }
+
+    #[test]
+    fn every_byte_comes_through_and_then_the_end_or_the_error() {
+        for left in [0, 1, BUFFER - 1, BUFFER, BUFFER + 1, 3 * BUFFER, 21 * BUFFER + 5] {
+            for fails in [false, true] {
+                let mut ahead = ReadAhead::new(Box::new(Odd { left, fails })).unwrap();
+                let mut bytes = Vec::new();
+                let end = ahead.read_to_end(&mut bytes);
+                assert_eq!((bytes.len(), end.is_err()), (left, fails));
+            }
+        }
+    }
+
+    #[test]
+    fn dropping_it_early_stops_an_endless_reader() {
+        let mut ahead = ReadAhead::new(Box::new(io::repeat(1))).unwrap();
+        ahead.read_exact(&mut [0; 1000]).unwrap();
+        let full = ahead.full.clone();
+        drop(ahead);
+        // The thread finds no buffer any more and ends, which closes its channel.
+        while full.recv().is_ok() {}
     }
 }

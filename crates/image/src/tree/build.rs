@@ -98,15 +98,19 @@ impl Tree {
         if matches!(self.inode(target).kind, Kind::Dir(_)) {
             return Err(Error::Usage(format!("`{}`: a directory cannot be hard-linked", name.escape_ascii())));
         }
-        match self.child(dir, name)? {
+        let old = self.child(dir, name)?;
+        match old {
             Some(old) if old == target => return Ok(()),
             Some(_) if conflict == Conflict::Refuse => {
                 return Err(Error::Usage(format!("`{}` is there twice", name.escape_ascii())));
             }
-            Some(old) => self.unlink(old),
-            None => {}
+            _ => {}
         }
+        // Before the old entry goes: it may be a directory that holds the target's only other name.
         self.inode_mut(target).links += 1;
+        if let Some(old) = old {
+            self.unlink(old);
+        }
         self.insert(dir, name, target);
         Ok(())
     }
@@ -233,6 +237,16 @@ mod tests {
         .unwrap();
         assert_eq!(seen, [(ROOT, b"".to_vec()), (f, b"a".to_vec())]);
         assert!(tree.remove(ROOT, b"a").unwrap());
+        assert_eq!(tree.inode(f).links, 1);
+    }
+
+    #[test]
+    fn a_link_over_the_directory_of_its_target_keeps_the_target() {
+        let mut tree = Tree::default();
+        let d = tree.add(ROOT, b"d", Meta::IMPLICIT_DIR, dir(), Conflict::Refuse).unwrap();
+        let f = tree.add(d, b"f", Meta::IMPLICIT_DIR, Kind::Socket, Conflict::Refuse).unwrap();
+        tree.link(ROOT, b"d", f, Conflict::Replace).unwrap();
+        assert!(matches!(tree.inode(tree.lookup(b"d").unwrap()).kind, Kind::Socket));
         assert_eq!(tree.inode(f).links, 1);
     }
 

@@ -1,0 +1,1 @@
+//! Archives written are read back the same, by this crate and by other programs.
