@@ -10,6 +10,7 @@ use super::dir::{self, Listing};
 use super::file::FileMap;
 use super::inode::{Body, Dir, File, Inode};
 use super::metadata::{Area, Cursor, HEADER_LEN, Position, stored_len};
+use super::xattr::Value;
 use crate::Result;
 use crate::squashfs::format::{self, DATA_RAW};
 
@@ -57,13 +58,23 @@ impl Dump<'_> {
 
     fn superblock(&mut self) {
         let superblock = &self.reader.superblock;
-        let flags: Vec<&str> =
-            FLAGS.iter().enumerate().filter(|(bit, _)| superblock.flags >> bit & 1 == 1).map(|(_, name)| *name).collect();
+        let flags: Vec<&str> = FLAGS
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| superblock.flags >> bit & 1 == 1)
+            .map(|(_, name)| *name)
+            .collect();
         let table = |at: Option<u64>| at.map_or("none".to_owned(), |at| at.to_string());
         self.line(0, "superblock at 0");
-        self.line(1, format!("inodes {}, ids {}, fragments {}", superblock.inodes, superblock.ids, superblock.fragments));
+        self.line(
+            1,
+            format!("inodes {}, ids {}, fragments {}", superblock.inodes, superblock.ids, superblock.fragments),
+        );
         self.line(1, format!("mkfs_time {}, block_size {}", superblock.mkfs_time, superblock.block_size));
-        self.line(1, format!("codec {}, flags {:#06x}: {}", superblock.codec.name(), superblock.flags, flags.join(" ")));
+        self.line(
+            1,
+            format!("codec {}, flags {:#06x}: {}", superblock.codec.name(), superblock.flags, flags.join(" ")),
+        );
         self.line(1, format!("root {:#x}, bytes_used {}", superblock.root.0, superblock.bytes_used));
         self.line(
             1,
@@ -215,8 +226,11 @@ impl Dump<'_> {
             self.line(1, format!("set {n}: at {:#x}, {} pairs, {} bytes", set.reference, set.count, set.size));
             let mut lines = Vec::new();
             xattrs.each(&self.reader.metadata, u32::try_from(n).unwrap_or(u32::MAX), &mut |_, pair| {
-                let (name, value) = (pair.name.escape_ascii(), pair.value.escape_ascii());
-                lines.push(format!("type {:#x} `{name}` = `{value}`", pair.kind));
+                let value = match pair.value {
+                    Value::Here(value) => format!("`{}`", value.escape_ascii()),
+                    Value::Elsewhere(reference) => format!("at {reference:#x}"),
+                };
+                lines.push(format!("type {:#x} `{}` = {value}", pair.kind, pair.name.escape_ascii()));
                 Ok(())
             })?;
             lines.into_iter().for_each(|line| self.line(2, line));
