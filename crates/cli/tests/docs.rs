@@ -30,6 +30,17 @@ fn guide_json() {
     page("guide_json", "docs/guide/json.md");
 }
 
+/// The table in the guide is the one that the parser and `--codec help` use.
+#[test]
+fn guide_codecs_has_the_table_of_codecs() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/codecs.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    let (_, rest) = text.split_once("<!-- codecs:begin -->\n").expect("the table's beginning is marked");
+    let (table, _) = rest.split_once("<!-- codecs:end -->").expect("the table's end is marked");
+    let current = packfs_codec::table::markdown();
+    assert_eq!(table, current, "put this between the marks of docs/guide/codecs.md:\n{current}");
+}
+
 fn page(test: &str, page: &str) {
     if !["bash", "tar", "zstd"].iter().all(|tool| have(test, tool)) {
         return;
