@@ -10,6 +10,7 @@ use super::dir::{self, Listing};
 use super::file::FileMap;
 use super::inode::{Body, Dir, File, Inode};
 use super::metadata::{Area, Cursor, HEADER_LEN, Position, stored_len};
+use super::xattr::Value;
 use crate::Result;
 use crate::squashfs::format::{self, DATA_RAW};
 
@@ -225,8 +226,11 @@ impl Dump<'_> {
             self.line(1, format!("set {n}: at {:#x}, {} pairs, {} bytes", set.reference, set.count, set.size));
             let mut lines = Vec::new();
             xattrs.each(&self.reader.metadata, u32::try_from(n).unwrap_or(u32::MAX), &mut |_, pair| {
-                let (name, value) = (pair.name.escape_ascii(), pair.value.escape_ascii());
-                lines.push(format!("type {:#x} `{name}` = `{value}`", pair.kind));
+                let value = match pair.value {
+                    Value::Here(value) => format!("`{}`", value.escape_ascii()),
+                    Value::Elsewhere(reference) => format!("at {reference:#x}"),
+                };
+                lines.push(format!("type {:#x} `{}` = {value}", pair.kind, pair.name.escape_ascii()));
                 Ok(())
             })?;
             lines.into_iter().for_each(|line| self.line(2, line));

@@ -51,11 +51,9 @@ fn one_of_everything() {
 
 #[test]
 fn a_directory_with_an_index() {
-    let names = (0..300).map(|n| (format!("{n:03}").into_bytes(), plain(What::Fifo)));
+    let names = (0..300).map(|n| (format!("{n:050}").into_bytes(), plain(What::Fifo)));
     let spec = Spec { root: owned(Node::dir([(b"wide".to_vec(), Node::dir(names))])), links: vec![] };
     let dump = dump(&spec, Fragments::None);
-    let lines = |what: &str| dump.lines().filter(|line| line.contains(what)).collect::<Vec<_>>().join("\n");
-    insta::assert_snapshot!(lines("listing at"), @"");
-    insta::assert_snapshot!(lines("from "), @"");
-    insta::assert_snapshot!(lines("header at"), @"");
+    let structure = |line: &&str| ["listing at", "from ", "header at"].iter().any(|what| line.contains(what));
+    insta::assert_snapshot!(dump.lines().filter(structure).collect::<Vec<_>>().join("\n"));
 }

@@ -1,5 +1,5 @@
 //! Tests of the reader: images of other writers against their source, wrong images, random access.
-#![allow(clippy::cast_possible_truncation, clippy::unwrap_used, reason = "numbers of tests are small")]
+#![allow(clippy::cast_possible_truncation, reason = "numbers of tests are small")]
 
 mod access;
 mod dump;
