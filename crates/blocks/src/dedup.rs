@@ -35,10 +35,21 @@ impl Runs {
     /// # Panics
     /// After 4,294,967,294 blocks; callers stop long before, at the format's limits.
     pub fn push(&mut self, digest: Digest) -> Seq {
-        let seq = Seq::try_from(self.blocks.len()).ok().filter(|seq| *seq != NONE).expect("fewer than 2^32 blocks");
+        let seq = self.next();
         let earlier = self.last.insert(digest, seq);
         self.blocks.push((digest, earlier.unwrap_or(NONE)));
         seq
+    }
+
+    /// Records something else put down between blocks, which no run may span.
+    pub fn push_other(&mut self) -> Seq {
+        let seq = self.next();
+        self.blocks.push((Digest::NONE, NONE));
+        seq
+    }
+
+    fn next(&self) -> Seq {
+        Seq::try_from(self.blocks.len()).ok().filter(|seq| *seq != NONE).expect("fewer than 2^32 blocks")
     }
 
     /// Records that the blocks from `first` on are a whole file with these digests.
@@ -116,7 +127,9 @@ mod tests {
         let mut runs = Runs::default();
         put(&mut runs, b"abc"); // 0..3
         put(&mut runs, b"xbd"); // 3..6
-        let cases: [(&[u8], Option<Seq>); 8] = [
+        runs.push_other();
+        put(&mut runs, b"q"); // 7
+        let cases: [(&[u8], Option<Seq>); 9] = [
             (b"abc", Some(0)),
             (b"bc", Some(1)),
             (b"bd", Some(4)),
@@ -125,6 +138,7 @@ mod tests {
             (b"ac", None),
             (b"bdz", None),
             (b"d", Some(5)),
+            (b"dq", None), // something else lies between
         ];
         for (bytes, at) in cases {
             assert_eq!(runs.run(&digests(bytes)), at, "{}", bytes.escape_ascii());

@@ -6,6 +6,9 @@
 pub struct Digest([u8; 32]);
 
 impl Digest {
+    /// The digest of nothing that can be written: equal to no other.
+    pub(crate) const NONE: Digest = Digest([0; 32]);
+
     /// The digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Digest(*blake3::hash(bytes).as_bytes())

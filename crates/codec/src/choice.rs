@@ -1,29 +1,25 @@
-//! What a user writes to choose a codec.
+//! A codec with its level and options, checked, and the encoders and decoders it makes.
 
-use std::str::FromStr;
-
-use crate::{Codec, Encoder, Error, Result};
+use crate::{Codec, Decoder, Encoder, Error, Result, Settings};
 
 /// A codec with its level and options, checked.
+///
+/// Made by parsing (`zstd:19`, `xz:6:bcj=x86+arm64,lc=4`) or by [`Choice::new`]; its `Display` is a
+/// canonical text that parses back to an equal choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    settings: Settings,
-}
-
-/// What a choice comes down to, codec by codec: an image writer stores these in the image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Settings {
-    /// No compression.
-    None,
+    pub(crate) settings: Settings,
 }
 
 impl Choice {
+    /// A codec with its defaults.
+    pub fn new(codec: Codec) -> Self {
+        Choice { settings: crate::syntax::defaults(codec) }
+    }
+
     /// Which codec.
     pub fn codec(&self) -> Codec {
-        match self.settings {
-            Settings::None => Codec::None,
-        }
+        self.settings.codec()
     }
 
     /// Level and options, resolved.
@@ -32,20 +28,74 @@ impl Choice {
     }
 
     /// An encoder for blocks of up to `block_len` bytes.
-    pub fn encoder(&self, _block_len: usize) -> Result<Box<dyn Encoder>> {
-        match self.settings {
+    pub fn encoder(&self, block_len: usize) -> Result<Box<dyn Encoder>> {
+        match &self.settings {
             Settings::None => Ok(Box::new(crate::store::Store)),
+            #[cfg(feature = "gzip")]
+            Settings::Gzip { level, window, strategies } => crate::gzip::encoder(*level, *window, *strategies),
+            #[cfg(feature = "xz")]
+            Settings::Xz { .. } => crate::xz::encoder(&self.settings, block_len),
+            #[cfg(feature = "xz")]
+            Settings::Lzma { level, dict } => crate::xz::lzma_encoder(*level, *dict, block_len),
+            #[cfg(feature = "lz4")]
+            Settings::Lz4 { acceleration } => Ok(Box::new(crate::lz4::Fast::new(*acceleration))),
+            #[cfg(feature = "lz4")]
+            Settings::Lz4hc { level } => Ok(Box::new(crate::lz4::Dense::new(*level))),
+            #[cfg(feature = "lzo")]
+            Settings::Lzo { algorithm, level } => Ok(Box::new(crate::lzo::LzoEncoder::new(match *algorithm {
+                crate::settings::LZO1X_999 => crate::lzo::Class::Dense { level: *level },
+                _ => crate::lzo::Class::Fast,
+            }))),
+            #[cfg(feature = "zstd")]
+            Settings::Zstd { level } => crate::zstd::encoder(*level),
+            #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
+            settings => Err(Error::NotBuilt(settings.codec().feature())),
         }
+    }
+
+    /// An encoder for SquashFS metadata blocks of 8 KiB: as [`Choice::encoder`], but an xz or lzma
+    /// dictionary is never larger than such a block, and no machine-code filter is tried.
+    pub fn metadata_encoder(&self) -> Result<Box<dyn Encoder>> {
+        let mut settings = self.settings.clone();
+        if let Settings::Xz { dict, .. } | Settings::Lzma { dict, .. } = &mut settings {
+            *dict = None;
+        }
+        if let Settings::Xz { filters, .. } = &mut settings {
+            *filters = 0;
+        }
+        Choice { settings }.encoder(8192)
     }
 }
 
-impl FromStr for Choice {
-    type Err = Error;
+impl Codec {
+    /// A decoder for this codec's streams.
+    pub fn decoder(self) -> Result<Box<dyn Decoder>> {
+        match self {
+            Codec::None => Ok(Box::new(crate::store::Store)),
+            #[cfg(feature = "gzip")]
+            Codec::Gzip => crate::gzip::decoder(),
+            #[cfg(feature = "xz")]
+            Codec::Xz => Ok(crate::xz::decoder()),
+            #[cfg(feature = "xz")]
+            Codec::Lzma => Ok(crate::xz::lzma_decoder()),
+            #[cfg(feature = "lz4")]
+            Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::lz4::Unpack)),
+            #[cfg(feature = "lzo")]
+            Codec::Lzo => Ok(Box::new(crate::lzo::LzoDecoder)),
+            #[cfg(feature = "zstd")]
+            Codec::Zstd => crate::zstd::decoder(),
+            #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
+            codec => Err(Error::NotBuilt(codec.feature())),
+        }
+    }
 
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "none" => Ok(Choice { settings: Settings::None }),
-            _ => Err(Error::Usage(format!("unknown codec `{text}`"))),
+    /// The cargo feature that builds it.
+    #[allow(dead_code, reason = "unused when every codec feature is on")]
+    fn feature(self) -> &'static str {
+        match self {
+            Codec::Lzma => "xz",
+            Codec::Lz4hc => "lz4",
+            codec => codec.name(),
         }
     }
 }

@@ -6,10 +6,10 @@
 //!
 //! ```
 //! use packfs_codec::Choice;
-//! let choice: Choice = "none".parse()?;
+//! let choice: Choice = "zstd:15".parse()?;
 //! let block = vec![b'a'; 4096];
-//! let mut packed = vec![0; block.len()];
-//! let len = choice.encoder(block.len())?.encode(&block, &mut packed)?.expect("it fits");
+//! let mut packed = vec![0; block.len() - 1];
+//! let len = choice.encoder(block.len())?.encode(&block, &mut packed)?.expect("it shrinks");
 //! let mut back = vec![0; block.len()];
 //! assert_eq!(choice.codec().decoder()?.decode(&packed[..len], &mut back)?, block.len());
 //! assert_eq!(back, block);
@@ -18,14 +18,28 @@
 
 mod choice;
 mod error;
-#[cfg(feature = "lzo")]
-#[allow(dead_code, unused_imports, reason = "not reached from `Choice` yet")]
-mod lzo;
+mod memory;
+mod settings;
+#[cfg(any(feature = "gzip", feature = "xz"))]
+mod smallest;
 mod store;
+mod syntax;
 pub mod table;
 
-pub use choice::{Choice, Settings};
+#[cfg(feature = "gzip")]
+mod gzip;
+#[cfg(feature = "lz4")]
+mod lz4;
+#[cfg(feature = "lzo")]
+mod lzo;
+#[cfg(feature = "xz")]
+mod xz;
+#[cfg(feature = "zstd")]
+mod zstd;
+
+pub use choice::Choice;
 pub use error::{Error, Result};
+pub use settings::{Dict, Settings};
 pub use table::Codec;
 
 /// Compresses independent blocks. State (tables, windows) is kept between calls, never data.

@@ -1,6 +1,10 @@
-//! The one table of codecs.
+//! The one table of codecs: names, options, ranges and defaults.
+//!
+//! The parser, its error messages, `--help` and the documentation all read it, so they cannot disagree.
 
-use crate::{Decoder, Error, Result};
+use std::fmt::Write as _;
+
+use crate::settings::{Bcj, Strategies};
 
 /// A codec by its stream format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,12 +28,253 @@ pub enum Codec {
     Zstd,
 }
 
+/// One codec: a row of the table.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Info {
+    /// Which codec.
+    pub codec: Codec,
+    /// Name in a choice and in messages.
+    pub name: &'static str,
+    /// What it is good for, in one line.
+    pub summary: &'static str,
+    /// What may follow the name. The option `level` may be given without its key.
+    pub options: &'static [Opt],
+    /// Compressor id in a SquashFS superblock.
+    pub squashfs_id: Option<u16>,
+}
+
+/// One option of a codec.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Opt {
+    /// Key in a choice.
+    pub name: &'static str,
+    /// What values it takes.
+    pub form: Form,
+    /// The value when not given, in the form a user would write.
+    pub default: &'static str,
+    /// What it does, in one line.
+    pub help: &'static str,
+}
+
+/// The values an option takes.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Form {
+    /// A whole number from the first to the second.
+    Number(i32, i32),
+    /// `yes` or `no`; the key alone means `yes`.
+    Flag,
+    /// One of these names; its position is the value.
+    Name(&'static [&'static str]),
+    /// Some of these names, joined by `+`; the value is the sum of their bits.
+    Set(&'static [(&'static str, u16)]),
+    /// As [`Form::Set`], or `none`, or `auto`.
+    Filters(&'static [(&'static str, u16)]),
+    /// A size in bytes (K and M are understood) or a percentage of the block.
+    Dict,
+}
+
+const fn level(min: i32, max: i32, default: &'static str, help: &'static str) -> Opt {
+    Opt { name: "level", form: Form::Number(min, max), default, help }
+}
+
+const fn number(name: &'static str, min: i32, max: i32, default: &'static str, help: &'static str) -> Opt {
+    Opt { name, form: Form::Number(min, max), default, help }
+}
+
+const DICT: Opt = Opt {
+    name: "dict",
+    form: Form::Dict,
+    default: "100%",
+    help: "dictionary: 2^n or 2^n + 2^(n+1) bytes, at least 8K",
+};
+
+/// Algorithms of LZO1X by their SquashFS number.
+pub(crate) const LZO_ALGORITHMS: &[&str] = &["lzo1x_1", "lzo1x_1_11", "lzo1x_1_12", "lzo1x_1_15", "lzo1x_999"];
+
+/// All codecs, in the order they are listed to users.
+pub static CODECS: &[Info] = &[
+    Info {
+        codec: Codec::Zstd,
+        name: "zstd",
+        summary: "dense and fast to read",
+        options: &[level(-131_072, 22, "15", "higher is smaller and slower")],
+        squashfs_id: Some(6),
+    },
+    Info {
+        codec: Codec::Gzip,
+        name: "gzip",
+        summary: "zlib streams, read by every kernel",
+        options: &[
+            level(1, 12, "6", "higher is smaller and slower; 10 to 12 search for the best parse"),
+            number("window", 8, 15, "15", "log2 of the window; below 15 with levels 1 to 9"),
+            Opt {
+                name: "strategies",
+                form: Form::Set(Strategies::NAMES),
+                default: "default",
+                help: "zlib strategies to try, the smallest result is kept; levels 1 to 9",
+            },
+        ],
+        squashfs_id: Some(1),
+    },
+    Info {
+        codec: Codec::Xz,
+        name: "xz",
+        summary: "densest, slow to read",
+        options: &[
+            level(0, 9, "6", "preset"),
+            Opt { name: "extreme", form: Form::Flag, default: "no", help: "search longer" },
+            DICT,
+            Opt {
+                name: "bcj",
+                form: Form::Filters(Bcj::NAMES),
+                default: "none",
+                help: "machine-code filters to try, the smallest result is kept; auto picks by the bytes",
+            },
+            number("lc", 0, 4, "3", "literal context bits; lc + lp is at most 4"),
+            number("lp", 0, 4, "0", "literal position bits"),
+            number("pb", 0, 4, "2", "position bits"),
+        ],
+        squashfs_id: Some(4),
+    },
+    Info {
+        codec: Codec::Lzma,
+        name: "lzma",
+        summary: "legacy .lzma streams, not read by stock kernels",
+        options: &[level(0, 9, "6", "preset"), DICT],
+        squashfs_id: Some(2),
+    },
+    Info {
+        codec: Codec::Lzo,
+        name: "lzo",
+        summary: "fast to read, for old kernels",
+        options: &[
+            level(1, 9, "8", "higher is smaller and slower; only with lzo1x_999"),
+            Opt {
+                name: "algorithm",
+                form: Form::Name(LZO_ALGORITHMS),
+                default: "lzo1x_999",
+                help: "lzo1x_999 is dense, the others are fast",
+            },
+        ],
+        squashfs_id: Some(3),
+    },
+    Info {
+        codec: Codec::Lz4,
+        name: "lz4",
+        summary: "fastest",
+        options: &[number("acceleration", 1, 65_537, "1", "higher is larger and faster")],
+        squashfs_id: Some(5),
+    },
+    Info {
+        codec: Codec::Lz4hc,
+        name: "lz4hc",
+        summary: "slow to write, as fast to read as lz4",
+        options: &[level(1, 12, "12", "higher is smaller and slower")],
+        squashfs_id: Some(5),
+    },
+    Info { codec: Codec::None, name: "none", summary: "bytes as they are", options: &[], squashfs_id: None },
+];
+
 impl Codec {
-    /// A decoder for this codec's streams.
-    pub fn decoder(self) -> Result<Box<dyn Decoder>> {
+    /// Its row of the table.
+    pub fn info(self) -> &'static Info {
+        // The match has no arm to forget: a codec without a row does not get past the test of this.
+        CODECS.iter().find(|info| info.codec == self).unwrap_or(&CODECS[CODECS.len() - 1])
+    }
+
+    /// Its name in a choice and in messages.
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// Compressor id in a SquashFS superblock.
+    pub fn squashfs_id(self) -> Option<u16> {
+        self.info().squashfs_id
+    }
+
+    /// The codec of a SquashFS compressor id. [`Codec::Lz4`] and [`Codec::Lz4hc`] share one, as their
+    /// streams are alike; this gives the former.
+    pub fn from_squashfs_id(id: u16) -> Option<Self> {
+        CODECS.iter().find(|info| info.squashfs_id == Some(id)).map(|info| info.codec)
+    }
+}
+
+impl Form {
+    /// The values in words, for help and errors.
+    pub(crate) fn accepted(&self) -> String {
         match self {
-            Codec::None => Ok(Box::new(crate::store::Store)),
-            _ => Err(Error::NotBuilt("codec")),
+            Form::Number(min, max) => format!("{min} to {max}"),
+            Form::Flag => "yes or no".to_owned(),
+            Form::Name(names) => names.join(", "),
+            Form::Set(names) => format!("{} joined by +", join(names)),
+            Form::Filters(names) => format!("none, auto, or {} joined by +", join(names)),
+            Form::Dict => "8K to 64M, or 1% to 100% of the block".to_owned(),
         }
+    }
+}
+
+fn join(names: &[(&str, u16)]) -> String {
+    names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// Plain text for `--help`.
+pub fn help() -> String {
+    let mut text = String::new();
+    for info in CODECS {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{:<6} {}", info.name, info.summary);
+        for opt in info.options {
+            let _ = writeln!(text, "  {:<13} {}", opt.name, opt.help);
+            let _ = writeln!(text, "  {:<13} {} [default: {}]", "", opt.form.accepted(), opt.default);
+        }
+    }
+    text
+}
+
+/// A Markdown table for the documentation.
+pub fn markdown() -> String {
+    let mut text = String::from("| codec | option | values | default | meaning |\n| --- | --- | --- | --- | --- |\n");
+    for info in CODECS {
+        let _ = writeln!(text, "| `{}` | | | | {} |", info.name, info.summary);
+        for opt in info.options {
+            let (values, default) = (opt.form.accepted(), opt.default);
+            let _ = writeln!(text, "| | `{}` | {values} | {default} | {} |", opt.name, opt.help);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_codec_has_its_own_row() {
+        for info in CODECS {
+            assert!(std::ptr::eq(info.codec.info(), info));
+            assert_eq!(info.codec.name(), info.name);
+        }
+        let ids: Vec<_> = CODECS.iter().map(|info| info.codec.squashfs_id()).collect();
+        assert_eq!(ids, [Some(6), Some(1), Some(4), Some(2), Some(3), Some(5), Some(5), None]);
+        let codecs = [Codec::Gzip, Codec::Lzma, Codec::Lzo, Codec::Xz, Codec::Lz4, Codec::Zstd];
+        assert_eq!((1..=6).filter_map(Codec::from_squashfs_id).collect::<Vec<_>>(), codecs);
+        assert_eq!((Codec::from_squashfs_id(0), Codec::from_squashfs_id(7)), (None, None));
+    }
+
+    #[test]
+    fn help_and_documentation_name_everything() {
+        let (help, markdown) = (help(), markdown());
+        for info in CODECS {
+            assert!(help.contains(info.summary) && markdown.contains(info.summary), "{}", info.name);
+            for opt in info.options {
+                let row = format!("| | `{}` | {} | {} | {} |", opt.name, opt.form.accepted(), opt.default, opt.help);
+                assert!(help.contains(opt.help) && markdown.contains(&row), "{}: {}", info.name, opt.name);
+            }
+        }
+        assert!(help.lines().all(|line| line.len() <= 120), "{help}");
+        assert!(markdown.lines().all(|line| line.matches('|').count() == 6), "{markdown}");
     }
 }

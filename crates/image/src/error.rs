@@ -30,6 +30,14 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// What an image says of a path cannot be true, or cannot be had from it.
+    #[error("{}: {why}", path.display())]
+    Damaged {
+        /// The path in the image.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Something of the source does not fit in the format; names the limit.
     #[error("{}: {why}", path.display())]
     Limit {
@@ -52,6 +60,14 @@ pub enum Error {
     /// A valid image uses something this build does not read.
     #[error("not supported: {0}")]
     Unsupported(String),
+    /// A block did not come back from its codec as it went in; the image was not finished.
+    #[error(
+        "{codec}: a block did not decode to what was encoded: faulty memory, processor or library; nothing was kept"
+    )]
+    Unproven {
+        /// Name of the codec.
+        codec: &'static str,
+    },
     /// A codec failed.
     #[error(transparent)]
     Codec(#[from] packfs_codec::Error),
@@ -62,6 +78,11 @@ impl Error {
     pub fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
         let path = path.as_ref().to_owned();
         move |source| Error::Io { what, path, source }
+    }
+
+    /// [`Error::Io`] in short, for calls that answer with a bare error number.
+    pub(crate) fn sys(what: &'static str, path: impl AsRef<Path>, errno: rustix::io::Errno) -> Error {
+        Error::Io { what, path: path.as_ref().to_owned(), source: errno.into() }
     }
 
     /// [`Error::Corrupt`] in short.

@@ -86,6 +86,13 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     /// Entries of a directory, strictly ascending by name.
     fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>>;
 
+    /// The entry of a directory with this name.
+    fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
+        let entries = self.read_dir(dir)?;
+        let found = entries.binary_search_by(|entry| (*entry.name).cmp(name));
+        Ok(found.ok().map(|n| entries[n].nid))
+    }
+
     /// Extended attributes with their full names.
     fn xattrs(&self, nid: Nid) -> Result<XattrSet>;
 
@@ -93,11 +100,17 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     /// holds only at the end of the file.
     fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize>;
 
-    /// The extents of a regular file in order, without gaps, covering it exactly.
+    /// The extents of a regular file in order, without gaps, covering it exactly. Neighbouring holes are
+    /// one extent, which may be of any length; an extent with data is at most a block.
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>>;
 
     /// Number of inodes the image says it has; for progress only.
     fn inode_count(&self) -> u64;
+
+    /// Whether its times have fractions of seconds.
+    fn holds_nanoseconds(&self) -> bool {
+        false
+    }
 
     /// Verifies everything in the image, calling `finding` for each thing wrong, on `threads` threads.
     fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(String)) -> Result<()>;

@@ -8,13 +8,39 @@ use std::fmt;
 use std::io::Read;
 use std::path::PathBuf;
 
-use crate::{Result, Tree};
+use crate::{Error, Result, Tree};
+
+pub mod dir;
+mod exclude;
+mod image;
+mod lex;
+pub mod open;
+pub mod packlist;
+mod sort;
+mod spool;
+
+pub use dir::Dir;
+pub use exclude::Exclude;
+pub use image::FromImage;
+pub use open::open;
+pub use packlist::PackList;
+pub use sort::{DataOrder, SortFile, data_order};
+pub use spool::Spool;
+
+pub(crate) mod decompress;
+pub(crate) mod readahead;
+pub mod tar;
 
 /// Lists entries into a tree.
 pub trait Source {
     /// Adds everything to `tree`, over what earlier sources put there. A source that can be read only
     /// once puts its data down through `store` on the way.
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()>;
+
+    /// What the last scan left out because it could not be read, if it was told to go on.
+    fn left_out(&self) -> &[Error] {
+        &[]
+    }
 }
 
 /// Takes the data of files that can be read only once, in the order they come.

@@ -1,2 +1,12 @@
-//! SquashFS 4.0.
+//! SquashFS 4.0: see docs/formats/squashfs.md.
+
+mod compressor;
 pub mod format;
+mod reader;
+mod writer;
+
+pub use reader::{CompressorOptions, ReadOptions, Reader, Superblock};
+pub use writer::{Counts, Fragments, Options, Plan, Summary, build};
+
+#[cfg(test)]
+mod tests;

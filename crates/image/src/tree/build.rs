@@ -98,15 +98,19 @@ impl Tree {
         if matches!(self.inode(target).kind, Kind::Dir(_)) {
             return Err(Error::Usage(format!("`{}`: a directory cannot be hard-linked", name.escape_ascii())));
         }
-        match self.child(dir, name)? {
+        let old = self.child(dir, name)?;
+        match old {
             Some(old) if old == target => return Ok(()),
             Some(_) if conflict == Conflict::Refuse => {
                 return Err(Error::Usage(format!("`{}` is there twice", name.escape_ascii())));
             }
-            Some(old) => self.unlink(old),
-            None => {}
+            _ => {}
         }
+        // Before the old entry goes: it may be a directory that holds the target's only other name.
         self.inode_mut(target).links += 1;
+        if let Some(old) = old {
+            self.unlink(old);
+        }
         self.insert(dir, name, target);
         Ok(())
     }
@@ -119,6 +123,27 @@ impl Tree {
             entries.remove(name);
         }
         Ok(true)
+    }
+
+    /// Takes out all entries that `keep` refuses, given the path of each and its inode. A directory taken
+    /// out takes what it holds along.
+    pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &Inode) -> bool) {
+        let mut dirs = vec![(ROOT, Vec::new())];
+        while let Some((dir, path)) = dirs.pop() {
+            let mut gone = Vec::new();
+            for (name, ino) in self.entries(dir) {
+                let path = [&path[..], if path.is_empty() { b"" } else { b"/" }, name].concat();
+                if !keep(&path, self.inode(ino)) {
+                    gone.push(Box::from(name));
+                } else if matches!(self.inode(ino).kind, Kind::Dir(_)) {
+                    dirs.push((ino, path));
+                }
+            }
+            for name in gone {
+                let removed: Result<bool> = self.remove(dir, &name);
+                debug_assert!(matches!(removed, Ok(true)), "listed a moment ago");
+            }
+        }
     }
 
     /// The directory that holds the last component of `path`, and that component; directories missing on
@@ -157,16 +182,16 @@ impl Tree {
         }
     }
 
-    /// One name fewer; what no name holds any more drops its contents.
+    /// One name fewer; what no name holds any more drops its contents, however deep.
     fn unlink(&mut self, ino: Ino) {
-        let inode = self.inode_mut(ino);
-        inode.links = inode.links.saturating_sub(1);
-        if inode.links == 0 {
-            let gone = std::mem::replace(&mut inode.kind, Kind::Fifo);
-            if let Kind::Dir(entries) = gone {
-                for child in entries.into_values() {
-                    self.unlink(child);
-                }
+        let mut gone = vec![ino];
+        while let Some(ino) = gone.pop() {
+            let inode = self.inode_mut(ino);
+            inode.links = inode.links.saturating_sub(1);
+            if inode.links == 0
+                && let Kind::Dir(entries) = std::mem::replace(&mut inode.kind, Kind::Fifo)
+            {
+                gone.extend(entries.into_values());
             }
         }
     }
@@ -198,6 +223,17 @@ mod tests {
     }
 
     #[test]
+    fn directories_of_any_depth_can_go() {
+        let mut tree = Tree::default();
+        let mut at = ROOT;
+        for _ in 0..200_000 {
+            at = tree.add(at, b"d", Meta::IMPLICIT_DIR, dir(), Conflict::Refuse).unwrap();
+        }
+        assert!(tree.remove(ROOT, b"d").unwrap());
+        assert!(matches!(tree.inode(at).kind, Kind::Fifo));
+    }
+
+    #[test]
     fn links_are_counted_and_walked_once() {
         let mut tree = Tree::default();
         let f = tree.add(ROOT, b"b", Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).unwrap();
@@ -212,6 +248,16 @@ mod tests {
         .unwrap();
         assert_eq!(seen, [(ROOT, b"".to_vec()), (f, b"a".to_vec())]);
         assert!(tree.remove(ROOT, b"a").unwrap());
+        assert_eq!(tree.inode(f).links, 1);
+    }
+
+    #[test]
+    fn a_link_over_the_directory_of_its_target_keeps_the_target() {
+        let mut tree = Tree::default();
+        let d = tree.add(ROOT, b"d", Meta::IMPLICIT_DIR, dir(), Conflict::Refuse).unwrap();
+        let f = tree.add(d, b"f", Meta::IMPLICIT_DIR, Kind::Socket, Conflict::Refuse).unwrap();
+        tree.link(ROOT, b"d", f, Conflict::Replace).unwrap();
+        assert!(matches!(tree.inode(tree.lookup(b"d").unwrap()).kind, Kind::Socket));
         assert_eq!(tree.inode(f).links, 1);
     }
 

@@ -1,0 +1,75 @@
+//! LZ4 blocks without a frame: the fast encoder, the dense one, and their common decoder.
+
+use lzzzz::{lz4, lz4_hc};
+
+use crate::{Decoder, Encoder, Error, Result};
+
+/// The fast encoder. Its tables live in the thread, not here.
+pub(crate) struct Fast {
+    acceleration: i32,
+}
+
+impl Fast {
+    pub(crate) fn new(acceleration: i32) -> Self {
+        Fast { acceleration }
+    }
+}
+
+impl Encoder for Fast {
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        encode(src, dst, |src, dst| lz4::compress(src, dst, self.acceleration))
+    }
+}
+
+/// The dense encoder. Its tables live in the thread, not here.
+pub(crate) struct Dense {
+    level: i32,
+}
+
+impl Dense {
+    pub(crate) fn new(level: u8) -> Self {
+        Dense { level: i32::from(level) }
+    }
+}
+
+impl Encoder for Dense {
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        encode(src, dst, |src, dst| lz4_hc::compress(src, dst, self.level))
+    }
+}
+
+/// What both encoders have in common: the library takes lengths that fit an `int`, has no error but
+/// "does not fit", and writes nothing for nothing, where the format wants one empty token.
+fn encode(
+    src: &[u8],
+    dst: &mut [u8],
+    compress: impl FnOnce(&[u8], &mut [u8]) -> lzzzz::Result<usize>,
+) -> Result<Option<usize>> {
+    const MAX_INPUT: usize = 0x7E00_0000;
+    if src.len() > MAX_INPUT {
+        return Err(Error::Library { codec: "lz4", why: "blocks end at 2,113,929,216 bytes".to_owned() });
+    }
+    if src.is_empty() {
+        return Ok(dst.first_mut().map(|token| {
+            *token = 0;
+            1
+        }));
+    }
+    let len = dst.len().min(lz4::max_compressed_size(src.len()));
+    Ok(compress(src, &mut dst[..len]).ok())
+}
+
+/// The decoder.
+pub(crate) struct Unpack;
+
+impl Decoder for Unpack {
+    fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        // The library takes both lengths as `int`; no block comes near.
+        let len = dst.len().min(i32::MAX as usize);
+        if src.len() > i32::MAX as usize {
+            return Err(Error::corrupt("lz4", "longer than any block"));
+        }
+        lz4::decompress(src, &mut dst[..len])
+            .map_err(|_| Error::corrupt("lz4", "not an LZ4 block, or one that decodes to more than its length"))
+    }
+}

@@ -1,0 +1,310 @@
+//! What a choice comes down to, codec by codec, and how the options of the table map onto it.
+
+use crate::table::LZO_ALGORITHMS;
+use crate::{Codec, Error, Result};
+
+/// A codec's level and options, resolved. An image writer stores these in the image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Settings {
+    /// No compression.
+    None,
+    /// zlib streams.
+    Gzip {
+        /// 1 to 12; from 10 on beyond what zlib knows.
+        level: u8,
+        /// log2 of the window, 8 to 15.
+        window: u8,
+        /// Bits: default 1, filtered 2, huffman 4, rle 8, fixed 16.
+        strategies: u16,
+    },
+    /// xz streams.
+    Xz {
+        /// Preset 0 to 9.
+        level: u8,
+        /// Search longer.
+        extreme: bool,
+        /// Dictionary; the block when not given.
+        dict: Option<Dict>,
+        /// Bits of the filters to try: x86 1, powerpc 2, ia64 4, arm 8, armthumb 16, sparc 32, arm64 64, riscv 128.
+        filters: u16,
+        /// Of `filters`, try only the one the bytes look like.
+        auto: bool,
+        /// Literal context bits.
+        lc: u8,
+        /// Literal position bits.
+        lp: u8,
+        /// Position bits.
+        pb: u8,
+    },
+    /// Legacy .lzma streams.
+    Lzma {
+        /// Preset 0 to 9.
+        level: u8,
+        /// Dictionary; the block when not given.
+        dict: Option<Dict>,
+    },
+    /// LZO1X.
+    Lzo {
+        /// lzo1x_1 0, lzo1x_1_11 1, lzo1x_1_12 2, lzo1x_1_15 3, lzo1x_999 4.
+        algorithm: u8,
+        /// 1 to 9 for lzo1x_999, else 0.
+        level: u8,
+    },
+    /// LZ4, fast encoder.
+    Lz4 {
+        /// From 1 on; higher is larger and faster.
+        acceleration: i32,
+    },
+    /// LZ4, dense encoder.
+    Lz4hc {
+        /// 1 to 12.
+        level: u8,
+    },
+    /// zstd.
+    Zstd {
+        /// -131072 to 22.
+        level: i32,
+    },
+}
+
+/// Size of an xz or lzma dictionary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dict {
+    /// In bytes.
+    Bytes(u32),
+    /// In percent of the block.
+    Percent(u8),
+}
+
+impl Dict {
+    /// Least and most, in bytes.
+    pub(crate) const RANGE: std::ops::RangeInclusive<u32> = 8 << 10..=64 << 20;
+
+    /// Whether the kernel takes a dictionary of this size: 2^n or 2^n + 2^(n+1).
+    pub(crate) fn is_valid(bytes: u32) -> bool {
+        Self::RANGE.contains(&bytes) && (bytes >> bytes.trailing_zeros() == 1 || bytes >> bytes.trailing_zeros() == 3)
+    }
+
+    /// Bytes for blocks of `block_len`. A share is rounded down to a size that is valid; a size
+    /// given in bytes that the block cannot fill is an error, as it would cost memory for nothing.
+    pub fn resolve(dict: Option<Dict>, block_len: usize) -> Result<u32> {
+        let (min, max) = (*Self::RANGE.start(), *Self::RANGE.end());
+        let block = u32::try_from(block_len).unwrap_or(max).clamp(min, max);
+        match dict {
+            // Rounded up: smaller than the block would lose matches.
+            None => Ok((block..=max).find(|n| Self::is_valid(*n)).unwrap_or(max)),
+            Some(Dict::Bytes(n)) if n > block && n > min => {
+                Err(Error::Usage(format!("dict={n} is larger than the block of {block_len} bytes")))
+            }
+            Some(Dict::Bytes(n)) => Ok(n),
+            Some(Dict::Percent(share)) => {
+                let bytes = u32::try_from(u64::from(block) * u64::from(share) / 100).unwrap_or(max).max(min);
+                Ok((min..=bytes).rev().find(|n| Self::is_valid(*n)).unwrap_or(min))
+            }
+        }
+    }
+}
+
+/// Names of zlib's strategies.
+pub(crate) struct Strategies;
+
+impl Strategies {
+    pub(crate) const DEFAULT: u16 = 1;
+    pub(crate) const FILTERED: u16 = 2;
+    pub(crate) const HUFFMAN: u16 = 4;
+    pub(crate) const RLE: u16 = 8;
+    pub(crate) const FIXED: u16 = 16;
+    pub(crate) const NAMES: &'static [(&'static str, u16)] = &[
+        ("default", Self::DEFAULT),
+        ("filtered", Self::FILTERED),
+        ("huffman", Self::HUFFMAN),
+        ("rle", Self::RLE),
+        ("fixed", Self::FIXED),
+    ];
+}
+
+/// Names of xz's machine-code filters.
+pub(crate) struct Bcj;
+
+impl Bcj {
+    pub(crate) const X86: u16 = 1;
+    pub(crate) const POWERPC: u16 = 2;
+    pub(crate) const IA64: u16 = 4;
+    pub(crate) const ARM: u16 = 8;
+    pub(crate) const ARMTHUMB: u16 = 16;
+    pub(crate) const SPARC: u16 = 32;
+    pub(crate) const ARM64: u16 = 64;
+    pub(crate) const RISCV: u16 = 128;
+    /// Those that can be told by a block's bytes.
+    pub(crate) const AUTO: u16 = 255 & !Self::IA64;
+    pub(crate) const NAMES: &'static [(&'static str, u16)] = &[
+        ("x86", Self::X86),
+        ("powerpc", Self::POWERPC),
+        ("ia64", Self::IA64),
+        ("arm", Self::ARM),
+        ("armthumb", Self::ARMTHUMB),
+        ("sparc", Self::SPARC),
+        ("arm64", Self::ARM64),
+        ("riscv", Self::RISCV),
+    ];
+}
+
+/// Position of lzo1x_999, the only algorithm with levels.
+pub(crate) const LZO1X_999: u8 = 4;
+
+/// The value of one option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Value {
+    Number(i32),
+    Flag(bool),
+    /// Position in [`Form::Name`](crate::table::Form::Name).
+    Name(u8),
+    Set(u16),
+    Filters {
+        bits: u16,
+        auto: bool,
+    },
+    Dict(Dict),
+}
+
+impl Settings {
+    /// Which codec.
+    pub fn codec(&self) -> Codec {
+        match self {
+            Settings::None => Codec::None,
+            Settings::Gzip { .. } => Codec::Gzip,
+            Settings::Xz { .. } => Codec::Xz,
+            Settings::Lzma { .. } => Codec::Lzma,
+            Settings::Lzo { .. } => Codec::Lzo,
+            Settings::Lz4 { .. } => Codec::Lz4,
+            Settings::Lz4hc { .. } => Codec::Lz4hc,
+            Settings::Zstd { .. } => Codec::Zstd,
+        }
+    }
+
+    /// Settings of a codec before any option is set: the table's defaults go over these.
+    pub(crate) fn blank(codec: Codec) -> Self {
+        match codec {
+            Codec::None => Settings::None,
+            Codec::Gzip => Settings::Gzip { level: 0, window: 0, strategies: 0 },
+            Codec::Xz => {
+                Settings::Xz { level: 0, extreme: false, dict: None, filters: 0, auto: false, lc: 0, lp: 0, pb: 0 }
+            }
+            Codec::Lzma => Settings::Lzma { level: 0, dict: None },
+            Codec::Lzo => Settings::Lzo { algorithm: 0, level: 0 },
+            Codec::Lz4 => Settings::Lz4 { acceleration: 0 },
+            Codec::Lz4hc => Settings::Lz4hc { level: 0 },
+            Codec::Zstd => Settings::Zstd { level: 0 },
+        }
+    }
+
+    /// The value of the option `name`; `None` where it has no meaning with the others.
+    pub(crate) fn get(&self, name: &str) -> Option<Value> {
+        use Settings::{Gzip, Lz4, Lz4hc, Lzma, Lzo, Xz, Zstd};
+        Some(match (self, name) {
+            (Lzo { algorithm, .. }, "level") if *algorithm != LZO1X_999 => return None,
+            (
+                Gzip { level, .. } | Xz { level, .. } | Lzma { level, .. } | Lzo { level, .. } | Lz4hc { level },
+                "level",
+            ) => Value::Number(i32::from(*level)),
+            (Zstd { level }, "level") => Value::Number(*level),
+            (Gzip { window, .. }, "window") => Value::Number(i32::from(*window)),
+            (Gzip { strategies, .. }, "strategies") => Value::Set(*strategies),
+            (Xz { extreme, .. }, "extreme") => Value::Flag(*extreme),
+            (Xz { dict, .. } | Lzma { dict, .. }, "dict") => Value::Dict((*dict)?),
+            (Xz { filters, auto, .. }, "bcj") => Value::Filters { bits: *filters, auto: *auto },
+            (Xz { lc: bits, .. }, "lc") | (Xz { lp: bits, .. }, "lp") | (Xz { pb: bits, .. }, "pb") => {
+                Value::Number(i32::from(*bits))
+            }
+            (Lzo { algorithm, .. }, "algorithm") => Value::Name(*algorithm),
+            (Lz4 { acceleration }, "acceleration") => Value::Number(*acceleration),
+            _ => return None,
+        })
+    }
+
+    /// Sets the option `name` to a value of the form and range that the table has for it.
+    pub(crate) fn set(&mut self, name: &str, value: Value) {
+        use Settings::{Gzip, Lz4, Lz4hc, Lzma, Lzo, Xz, Zstd};
+        let small = || match value {
+            Value::Number(n) => u8::try_from(n).unwrap_or(u8::MAX),
+            _ => 0,
+        };
+        match (self, name, value) {
+            (
+                Gzip { level, .. } | Xz { level, .. } | Lzma { level, .. } | Lzo { level, .. } | Lz4hc { level },
+                "level",
+                _,
+            ) => *level = small(),
+            (Zstd { level: n }, "level", Value::Number(value))
+            | (Lz4 { acceleration: n }, "acceleration", Value::Number(value)) => *n = value,
+            (Gzip { window: n, .. }, "window", _)
+            | (Xz { lc: n, .. }, "lc", _)
+            | (Xz { lp: n, .. }, "lp", _)
+            | (Xz { pb: n, .. }, "pb", _) => *n = small(),
+            (Gzip { strategies, .. }, "strategies", Value::Set(bits)) => *strategies = bits,
+            (Xz { extreme, .. }, "extreme", Value::Flag(on)) => *extreme = on,
+            // All of the block is what no dictionary means: one way to say it.
+            (Xz { dict, .. } | Lzma { dict, .. }, "dict", Value::Dict(size)) => {
+                *dict = (size != Dict::Percent(100)).then_some(size);
+            }
+            (Xz { filters, auto, .. }, "bcj", Value::Filters { bits, auto: pick }) => (*filters, *auto) = (bits, pick),
+            (Lzo { algorithm, .. }, "algorithm", Value::Name(position)) => *algorithm = position,
+            _ => {}
+        }
+    }
+
+    /// Checks what one option alone cannot tell. `given` says whether the user set an option.
+    pub(crate) fn settle(&mut self, given: impl Fn(&str) -> bool) -> Result<()> {
+        match self {
+            Settings::Gzip { level: 10.., window, strategies }
+                if *window < 15 || *strategies != Strategies::DEFAULT =>
+            {
+                let text = "gzip: levels 10 to 12 go with window=15 and strategies=default only; accepted: 1 to 9";
+                return Err(Error::Usage(text.to_owned()));
+            }
+            Settings::Xz { lc, lp, .. } if *lc + *lp > 4 => {
+                return Err(Error::Usage(format!("xz: lc={lc} and lp={lp} add up to more than 4")));
+            }
+            Settings::Lzo { algorithm, level } if *algorithm != LZO1X_999 => {
+                if given("level") {
+                    let name = LZO_ALGORITHMS[usize::from(*algorithm)];
+                    return Err(Error::Usage(format!("lzo: {name} has no levels; accepted: only with lzo1x_999")));
+                }
+                *level = 0;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dictionary_is_of_a_size_that_the_kernel_takes() {
+        let cases = [
+            (None, 4096, Ok(8192)),
+            (None, 8192, Ok(8192)),
+            (None, 131_072, Ok(131_072)),
+            (None, 1 << 20, Ok(1 << 20)),
+            (None, 100_000, Ok(131_072)),
+            (None, 90_000, Ok(98_304)),
+            (Some(Dict::Percent(100)), 1 << 20, Ok(1 << 20)),
+            (Some(Dict::Percent(75)), 131_072, Ok(98_304)),
+            (Some(Dict::Percent(70)), 131_072, Ok(65_536)),
+            (Some(Dict::Percent(1)), 131_072, Ok(8192)),
+            (Some(Dict::Bytes(8192)), 4096, Ok(8192)),
+            (Some(Dict::Bytes(65_536)), 131_072, Ok(65_536)),
+            (Some(Dict::Bytes(1 << 20)), 131_072, Err(())),
+        ];
+        for (dict, block, want) in cases {
+            assert_eq!(Dict::resolve(dict, block).map_err(|_| ()), want, "{dict:?} of {block}");
+        }
+        let valid: Vec<u32> = (8192..=1 << 17).filter(|n| Dict::is_valid(*n)).collect();
+        assert_eq!(valid, [8192, 12288, 16384, 24576, 32768, 49152, 65536, 98304, 131_072]);
+        assert!(!Dict::is_valid(0) && !Dict::is_valid(4096) && !Dict::is_valid(u32::MAX));
+    }
+}

@@ -1,0 +1,44 @@
+//! Several encoders of one format: each is tried on every block, the smallest result is kept.
+
+use crate::{Encoder, Result};
+
+/// Tries its encoders in order; of equal results the first wins.
+pub(crate) struct Smallest {
+    encoders: Vec<Box<dyn Encoder>>,
+    spare: Vec<u8>,
+}
+
+impl Smallest {
+    /// One encoder that is all of these; of a single one, that one.
+    pub(crate) fn of(mut encoders: Vec<Box<dyn Encoder>>) -> Box<dyn Encoder> {
+        match encoders.pop() {
+            Some(only) if encoders.is_empty() => only,
+            last => {
+                encoders.extend(last);
+                Box::new(Smallest { encoders, spare: Vec::new() })
+            }
+        }
+    }
+}
+
+impl Encoder for Smallest {
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        let mut best: Option<usize> = None;
+        for encoder in &mut self.encoders {
+            let Some(len) = best else {
+                best = encoder.encode(src, dst)?;
+                continue;
+            };
+            // What is not smaller than the best so far may stop early.
+            let room = len.saturating_sub(1);
+            if self.spare.len() < room {
+                self.spare.resize(room, 0);
+            }
+            if let Some(less) = encoder.encode(src, &mut self.spare[..room])? {
+                dst[..less].copy_from_slice(&self.spare[..less]);
+                best = Some(less);
+            }
+        }
+        Ok(best)
+    }
+}

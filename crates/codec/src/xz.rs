@@ -1,0 +1,121 @@
+//! xz streams (one block, CRC32, as the kernel wants them) and legacy .lzma streams, by liblzma.
+
+mod machine_code;
+mod stream;
+
+use stream::{Chain, Lzma, Stream};
+
+use crate::settings::{Bcj, Dict};
+use crate::smallest::Smallest;
+use crate::{Decoder, Encoder, Error, Result, Settings};
+
+/// Memory a stream may ask its decoder for: the largest preset's dictionary and the decoder itself.
+/// The library touches no more of it than the block is long.
+const DECODER_MEMORY: u64 = 66 << 20;
+
+struct Xz {
+    stream: Stream,
+    chain: Chain,
+}
+
+impl Xz {
+    fn new(bcj: u16, lzma: Lzma) -> Self {
+        Xz { stream: Stream::new("xz"), chain: Chain { bcj, lzma } }
+    }
+}
+
+/// An encoder for [`Settings::Xz`].
+pub(crate) fn encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn Encoder>> {
+    let Settings::Xz { level, extreme, dict, filters, auto, lc, lp, pb } = settings else {
+        return Err(Error::Library { codec: "xz", why: "settings of another codec".to_owned() });
+    };
+    let mut lzma = Lzma::preset(*level, *extreme, Dict::resolve(*dict, block_len)?)?;
+    lzma.set_bits(*lc, *lp, *pb);
+    if *auto {
+        return Ok(Box::new(Auto { allowed: *filters, lzma, encoders: Vec::new() }));
+    }
+    // A stream keeps its memory only as long as its filters stay the same: hence one stream a filter.
+    let tried = Bcj::NAMES.iter().map(|(_, bit)| *bit).filter(|bit| filters & bit != 0);
+    let encoder = |bcj| -> Box<dyn Encoder> { Box::new(Xz::new(bcj, lzma)) };
+    Ok(Smallest::of(std::iter::once(0).chain(tried).map(encoder).collect()))
+}
+
+impl Encoder for Xz {
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        self.stream.start_xz_encoder(&self.chain)?;
+        self.stream.encode(src, dst)
+    }
+}
+
+/// Gives each block the one filter that its bytes look like, or none.
+struct Auto {
+    allowed: u16,
+    lzma: Lzma,
+    /// Made when a block first wants them.
+    encoders: Vec<Xz>,
+}
+
+impl Encoder for Auto {
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        let bcj = machine_code::likely_filter(src, self.allowed);
+        let position = self.encoders.iter().position(|encoder| encoder.chain.bcj == bcj).unwrap_or_else(|| {
+            self.encoders.push(Xz::new(bcj, self.lzma));
+            self.encoders.len() - 1
+        });
+        self.encoders[position].encode(src, dst)
+    }
+}
+
+struct Unxz(Stream);
+
+/// A decoder of xz streams.
+pub(crate) fn decoder() -> Box<dyn Decoder> {
+    Box::new(Unxz(Stream::new("xz")))
+}
+
+impl Decoder for Unxz {
+    fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        self.0.start_xz_decoder(DECODER_MEMORY)?;
+        self.0.decode(src, dst)
+    }
+}
+
+/// Properties, dictionary size and length: what a .lzma file begins with.
+const LZMA_HEADER: usize = 13;
+
+struct LegacyLzma {
+    stream: Stream,
+    lzma: Lzma,
+}
+
+/// An encoder for [`Settings::Lzma`].
+pub(crate) fn lzma_encoder(level: u8, dict: Option<Dict>, block_len: usize) -> Result<Box<dyn Encoder>> {
+    let lzma = Lzma::preset(level, false, Dict::resolve(dict, block_len)?)?;
+    Ok(Box::new(LegacyLzma { stream: Stream::new("lzma"), lzma }))
+}
+
+impl Encoder for LegacyLzma {
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        let Some((header, body)) = dst.split_at_mut_checked(LZMA_HEADER) else { return Ok(None) };
+        // The length goes into the header, as every SquashFS tool has it, and so needs no end marker.
+        header[0] = self.lzma.properties();
+        header[1..5].copy_from_slice(&self.lzma.dict().to_le_bytes());
+        header[5..].copy_from_slice(&(src.len() as u64).to_le_bytes());
+        self.stream.start_raw_lzma_encoder(self.lzma, src.len() as u64)?;
+        Ok(self.stream.encode(src, body)?.map(|len| len + LZMA_HEADER))
+    }
+}
+
+struct LegacyUnlzma(Stream);
+
+/// A decoder of .lzma streams.
+pub(crate) fn lzma_decoder() -> Box<dyn Decoder> {
+    Box::new(LegacyUnlzma(Stream::new("lzma")))
+}
+
+impl Decoder for LegacyUnlzma {
+    fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        self.0.start_lzma_decoder(DECODER_MEMORY)?;
+        self.0.decode(src, dst)
+    }
+}

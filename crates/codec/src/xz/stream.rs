@@ -1,0 +1,229 @@
+//! The calls into liblzma. One `lzma_stream` serves block after block: starting it again keeps its
+//! memory, which the one-shot functions would take and give back for every block.
+#![allow(unsafe_code)]
+
+use std::ptr;
+
+use liblzma_sys as sys;
+
+use crate::settings::Bcj;
+use crate::{Error, Result};
+
+/// Not in the bindings: LZMA1 whose length is known, without an end marker.
+const LZMA_FILTER_LZMA1EXT: sys::lzma_vli = 0x4000_0000_0000_0002;
+
+/// Options of the LZMA coder.
+#[derive(Clone, Copy)]
+pub(super) struct Lzma(sys::lzma_options_lzma);
+
+// SAFETY: its only pointers are to a preset dictionary and reserved ones, all null.
+unsafe impl Send for Lzma {}
+
+impl Lzma {
+    /// Those of a preset, with another dictionary.
+    pub(super) fn preset(level: u8, extreme: bool, dict: u32) -> Result<Self> {
+        // SAFETY: all zeros is a value of this C struct of integers and pointers.
+        let mut options: sys::lzma_options_lzma = unsafe { std::mem::zeroed() };
+        let preset = u32::from(level) | if extreme { sys::LZMA_PRESET_EXTREME } else { 0 };
+        // SAFETY: the pointer is to a live struct, which the call fills.
+        if unsafe { sys::lzma_lzma_preset(&raw mut options, preset) } != 0 {
+            return Err(Error::Library { codec: "xz", why: format!("no preset {level}") });
+        }
+        options.dict_size = dict;
+        // A preset's own depth here is 48. On blocks of up to a megabyte half of it costs a ten-thousandth
+        // of the size and saves a thirtieth of the time.
+        if options.mf == sys::LZMA_MF_BT4 && options.nice_len == 64 {
+            options.depth = 24;
+        }
+        Ok(Lzma(options))
+    }
+
+    pub(super) fn set_bits(&mut self, lc: u8, lp: u8, pb: u8) {
+        (self.0.lc, self.0.lp, self.0.pb) = (u32::from(lc), u32::from(lp), u32::from(pb));
+    }
+
+    pub(super) fn dict(&self) -> u32 {
+        self.0.dict_size
+    }
+
+    /// The first byte of a .lzma header.
+    pub(super) fn properties(&self) -> u8 {
+        u8::try_from((self.0.pb * 5 + self.0.lp) * 9 + self.0.lc).unwrap_or(u8::MAX)
+    }
+}
+
+/// An xz block's filters: at most one for machine code, then LZMA2.
+pub(super) struct Chain {
+    /// A bit of [`Bcj`], or 0.
+    pub(super) bcj: u16,
+    pub(super) lzma: Lzma,
+}
+
+impl Chain {
+    /// Calls `f` with the filters as liblzma wants them; the pointers in them end with the call.
+    fn with<T>(&self, f: impl FnOnce(*const sys::lzma_filter) -> T) -> T {
+        let mut lzma = self.lzma.0;
+        let end = sys::lzma_filter { id: sys::lzma_vli::MAX, options: ptr::null_mut() };
+        let lzma2 = sys::lzma_filter { id: sys::LZMA_FILTER_LZMA2, options: (&raw mut lzma).cast() };
+        match filter_id(self.bcj) {
+            Some(id) => f([sys::lzma_filter { id, options: ptr::null_mut() }, lzma2, end].as_ptr()),
+            None => f([lzma2, end].as_ptr()),
+        }
+    }
+}
+
+fn filter_id(bcj: u16) -> Option<sys::lzma_vli> {
+    Some(match bcj {
+        Bcj::X86 => sys::LZMA_FILTER_X86,
+        Bcj::POWERPC => sys::LZMA_FILTER_POWERPC,
+        Bcj::IA64 => sys::LZMA_FILTER_IA64,
+        Bcj::ARM => sys::LZMA_FILTER_ARM,
+        Bcj::ARMTHUMB => sys::LZMA_FILTER_ARMTHUMB,
+        Bcj::SPARC => sys::LZMA_FILTER_SPARC,
+        Bcj::ARM64 => sys::LZMA_FILTER_ARM64,
+        Bcj::RISCV => sys::LZMA_FILTER_RISCV,
+        _ => return None,
+    })
+}
+
+/// An `lzma_stream`, started anew for every block.
+pub(super) struct Stream {
+    raw: sys::lzma_stream,
+    codec: &'static str,
+}
+
+// SAFETY: the stream owns what it points to, uses the default allocator, and knows nothing of threads.
+unsafe impl Send for Stream {}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: ends a stream that is zeroed or was started; both are fine to end.
+        unsafe { sys::lzma_end(&raw mut self.raw) }
+    }
+}
+
+impl Stream {
+    pub(super) fn new(codec: &'static str) -> Self {
+        // SAFETY: all zeros is LZMA_STREAM_INIT.
+        Stream { raw: unsafe { std::mem::zeroed() }, codec }
+    }
+
+    pub(super) fn start_xz_encoder(&mut self, chain: &Chain) -> Result<()> {
+        let raw = &raw mut self.raw;
+        // SAFETY: stream and filters are live; the call copies the filters it keeps.
+        let ret = chain.with(|filters| unsafe { sys::lzma_stream_encoder(raw, filters, sys::LZMA_CHECK_CRC32) });
+        self.started(ret)
+    }
+
+    pub(super) fn start_raw_lzma_encoder(&mut self, lzma: Lzma, len: u64) -> Result<()> {
+        let mut options = lzma.0;
+        // Both halves of a 64-bit number.
+        #[allow(clippy::cast_possible_truncation)]
+        let (low, high) = (len as u32, (len >> 32) as u32);
+        (options.ext_flags, options.ext_size_low, options.ext_size_high) = (0, low, high);
+        let filters = [
+            sys::lzma_filter { id: LZMA_FILTER_LZMA1EXT, options: (&raw mut options).cast() },
+            sys::lzma_filter { id: sys::lzma_vli::MAX, options: ptr::null_mut() },
+        ];
+        // SAFETY: stream and filters are live; the call copies what it keeps of the options.
+        let ret = unsafe { sys::lzma_raw_encoder(&raw mut self.raw, filters.as_ptr()) };
+        self.started(ret)
+    }
+
+    pub(super) fn start_xz_decoder(&mut self, memory: u64) -> Result<()> {
+        // SAFETY: the stream is live.
+        let ret = unsafe { sys::lzma_stream_decoder(&raw mut self.raw, memory, 0) };
+        self.started(ret)
+    }
+
+    pub(super) fn start_lzma_decoder(&mut self, memory: u64) -> Result<()> {
+        // SAFETY: the stream is live.
+        let ret = unsafe { sys::lzma_alone_decoder(&raw mut self.raw, memory) };
+        self.started(ret)
+    }
+
+    fn started(&self, ret: sys::lzma_ret) -> Result<()> {
+        if ret == sys::LZMA_OK { Ok(()) } else { Err(self.library(ret)) }
+    }
+
+    /// Encodes all of `src`, or says that the result does not fit.
+    pub(super) fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        match self.run(src, dst) {
+            sys::LZMA_STREAM_END => Ok(Some(dst.len() - self.raw.avail_out)),
+            sys::LZMA_BUF_ERROR => Ok(None),
+            ret => Err(self.library(ret)),
+        }
+    }
+
+    /// Decodes all of `src`; the stream has to end where it ends.
+    pub(super) fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        let why = match self.run(src, dst) {
+            sys::LZMA_STREAM_END if self.raw.avail_in == 0 => return Ok(dst.len() - self.raw.avail_out),
+            sys::LZMA_STREAM_END => "bytes after the stream",
+            sys::LZMA_BUF_ERROR if self.raw.avail_in > 0 => "decodes to more than its length",
+            sys::LZMA_BUF_ERROR => "ends too early, or decodes to more than its length",
+            sys::LZMA_FORMAT_ERROR => "not the header of such a stream",
+            sys::LZMA_OPTIONS_ERROR => "filters or options that are not supported",
+            sys::LZMA_MEMLIMIT_ERROR => "a dictionary larger than 64 MiB",
+            sys::LZMA_DATA_ERROR => "the data does not decode, or not to its checksum",
+            ret => return Err(self.library(ret)),
+        };
+        Err(Error::corrupt(self.codec, why))
+    }
+
+    /// Runs a started stream until it ends or cannot go on.
+    fn run(&mut self, src: &[u8], dst: &mut [u8]) -> sys::lzma_ret {
+        (self.raw.next_in, self.raw.avail_in) = (src.as_ptr(), src.len());
+        (self.raw.next_out, self.raw.avail_out) = (dst.as_mut_ptr(), dst.len());
+        let ret = loop {
+            // SAFETY: a started stream whose buffers are live slices of the lengths given.
+            match unsafe { sys::lzma_code(&raw mut self.raw, sys::LZMA_FINISH) } {
+                sys::LZMA_OK => {}
+                ret => break ret,
+            }
+        };
+        (self.raw.next_in, self.raw.next_out) = (ptr::null(), ptr::null_mut());
+        ret
+    }
+
+    fn library(&self, ret: sys::lzma_ret) -> Error {
+        let why = match ret {
+            sys::LZMA_MEM_ERROR => "out of memory".to_owned(),
+            sys::LZMA_OPTIONS_ERROR => "options that are not supported".to_owned(),
+            ret => format!("liblzma returned {ret}"),
+        };
+        Error::Library { codec: self.codec, why }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Choice;
+
+    /// What liblzma says it takes for a plain chain.
+    fn usage(level: u8, extreme: bool, dict: u32) -> u64 {
+        let chain = Chain { bcj: 0, lzma: Lzma::preset(level, extreme, dict).unwrap() };
+        // SAFETY: the filters are live while the calls run.
+        chain.with(|filters| unsafe {
+            sys::lzma_raw_encoder_memusage(filters) + sys::lzma_raw_decoder_memusage(filters)
+        })
+    }
+
+    #[test]
+    fn the_memory_promised_covers_what_the_library_takes() {
+        for block in [4096_u32, 8192, 1 << 17, 1 << 20] {
+            for (text, level, extreme) in [("xz:0", 0, false), ("xz:6", 6, false), ("xz:9:extreme", 9, true)] {
+                let promised = text.parse::<Choice>().unwrap().encoder_memory(block as usize) as u64;
+                let taken = usage(level, extreme, block.max(8192));
+                assert!(taken <= promised, "{text} at {block}: {taken} of {promised}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_filter_has_an_id() {
+        assert!(Bcj::NAMES.iter().all(|(_, bit)| filter_id(*bit).is_some()));
+        assert_eq!(filter_id(0), None);
+    }
+}

@@ -1,0 +1,318 @@
+//! The conductor of an extraction: follows the walk, makes the directories, hands everything else to the
+//! workers, and finishes with what has to wait for them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use packfs_blocks::Progress;
+use packfs_blocks::pipeline::{Pool, Window};
+use rustix::fs::{self, AtFlags};
+use rustix::process::{Resource, getrlimit};
+
+use super::Summary;
+use super::place::Dir;
+use super::restore::Made;
+use super::work::{Context, Item, Large, Outcome, PIECE, Worker};
+use crate::image::{FileType, Nid, Stat};
+use crate::sink::{Visit, Walk};
+use crate::{Error, Result};
+
+/// A batch of small files is handed over when it holds so many entries, bytes or directories.
+const BATCH_ENTRIES: usize = 64;
+const BATCH_BYTES: u64 = 512 << 10;
+const BATCH_DIRS: usize = 16;
+
+/// What a job weighs beside the directories it keeps open: bounds how many wait.
+const JOB_COST: usize = 8;
+
+/// Directories on the way down that are kept open; those above are opened again when they are needed.
+const OPEN_LEVELS: usize = 16;
+
+pub(super) struct Conductor<'c, 'p> {
+    context: &'c Context<'c>,
+    pool: &'p Pool<'c, Worker>,
+    /// Weighed in open files, not bytes: jobs hold no data while they wait.
+    window: Window<Outcome>,
+    /// Whether the destination itself takes the attributes of the image's root.
+    restore_top: bool,
+    /// The directories from the root down to the one being filled.
+    levels: Vec<Level>,
+    batch: Batch,
+    /// All directories made, in the order of the walk.
+    made: Vec<MadeDir>,
+    /// The first name of each inode that has several.
+    first_names: HashMap<u64, Name>,
+    /// First name and further name of what is to be linked.
+    links: Vec<(Name, Name)>,
+    summary: Summary,
+}
+
+#[derive(Default)]
+struct Batch {
+    items: Vec<Item>,
+    bytes: u64,
+    dirs: usize,
+}
+
+struct Level {
+    state: State,
+    /// Its index in `made`.
+    made: usize,
+}
+
+enum State {
+    Open(Arc<Dir>),
+    /// There, but not held open.
+    Closed,
+    /// It could not be made: what is in it is left out with it.
+    Failed,
+}
+
+/// A directory that is there, kept without its path because paths of deep trees are long.
+struct MadeDir {
+    /// Index of its parent; the root's is its own.
+    parent: usize,
+    name: Box<[u8]>,
+    nid: Nid,
+    stat: Stat,
+    /// Whether it takes the image's attributes.
+    restore: bool,
+}
+
+/// An entry by its directory, an index in `made`, and its name there.
+#[derive(Clone)]
+struct Name {
+    dir: usize,
+    name: Box<[u8]>,
+}
+
+impl<'c, 'p> Conductor<'c, 'p> {
+    pub(super) fn new(context: &'c Context<'c>, pool: &'p Pool<'c, Worker>, restore_top: bool) -> Self {
+        // Half of what the process may open is left for everybody else.
+        let limit = getrlimit(Resource::Nofile).current.and_then(|n| usize::try_from(n).ok());
+        let budget = (64 * pool.threads() + 64).min(limit.unwrap_or(usize::MAX) / 2);
+        Conductor {
+            context,
+            pool,
+            window: Window::new(budget),
+            restore_top,
+            levels: Vec::new(),
+            batch: Batch::default(),
+            made: Vec::new(),
+            first_names: HashMap::new(),
+            links: Vec::new(),
+            summary: Summary::default(),
+        }
+    }
+
+    /// Extracts everything that `walk` meets.
+    pub(super) fn run(mut self, walk: &mut Walk<'_>) -> Result<Summary> {
+        loop {
+            let done = match walk.step() {
+                Ok(None) => break,
+                Ok(Some(visit)) => self.visit(visit),
+                Err(error) => Err(error),
+            };
+            done.or_else(|error| self.skip(error))?;
+        }
+        self.submit_batch()?;
+        while let Some(outcome) = self.window.pop() {
+            self.take(outcome)?;
+        }
+        self.link_all()?;
+        self.finish_dirs()?;
+        Ok(self.summary)
+    }
+
+    /// Goes on after an error if that was asked for.
+    fn skip(&mut self, error: Error) -> Result<()> {
+        self.summary.skipped.push(self.context.skippable(error)?);
+        Ok(())
+    }
+
+    fn take(&mut self, (summary, result): Outcome) -> Result<()> {
+        Progress::add(&self.context.progress.entries, summary.entries());
+        self.summary.add(summary);
+        result
+    }
+
+    fn visit(&mut self, visit: Visit<'_>) -> Result<()> {
+        self.levels.truncate(visit.depth);
+        if visit.stat.kind == FileType::Dir {
+            return self.directory(visit);
+        }
+        let Some((dir, made)) = self.parent(&visit)? else { return Ok(()) };
+        let Visit { name, nid, stat, .. } = visit;
+        if stat.nlink > 1 {
+            let name = Name { dir: made, name: name.into() };
+            if let Some(first) = self.first_names.get(&stat.ino) {
+                self.links.push((first.clone(), name));
+                return Ok(());
+            }
+            self.first_names.insert(stat.ino, name);
+        }
+        let item = Item { dir, name: name.into(), nid, stat };
+        match item.stat.kind {
+            FileType::File { size } if size > PIECE => self.large(item, size),
+            FileType::File { size } => self.small(item, size),
+            _ => self.small(item, 0),
+        }
+    }
+
+    fn directory(&mut self, visit: Visit<'_>) -> Result<()> {
+        let opened = self.open(&visit);
+        let state = match &opened {
+            Ok(Some((dir, _))) => State::Open(dir.clone()),
+            Ok(None) | Err(_) => State::Failed,
+        };
+        let parent = self.levels.last().map_or(0, |level| level.made);
+        self.levels.push(Level { state, made: self.made.len() });
+        if let Some(far) = self.levels.len().checked_sub(OPEN_LEVELS + 1).and_then(|at| self.levels.get_mut(at))
+            && matches!(far.state, State::Open(_))
+        {
+            far.state = State::Closed;
+        }
+        if let Some((_, restore)) = opened? {
+            let Visit { name, nid, stat, .. } = visit;
+            self.made.push(MadeDir { parent, name: name.into(), nid, stat, restore });
+            self.summary.directories += 1;
+            Progress::add(&self.context.progress.entries, 1);
+        }
+        Ok(())
+    }
+
+    /// Makes a directory; also whether it takes the image's attributes. `None` if its parent failed.
+    fn open(&mut self, visit: &Visit<'_>) -> Result<Option<(Arc<Dir>, bool)>> {
+        let place = self.context.place();
+        if visit.depth == 0 {
+            return Ok(Some((Arc::new(place.open_dir(b"")?), visit.selected && self.restore_top)));
+        }
+        let Some((parent, _)) = self.parent(visit)? else { return Ok(None) };
+        let (dir, new) = place.make_dir(&parent, visit.name)?;
+        Ok(Some((Arc::new(dir), new || place.replaces())))
+    }
+
+    /// The directory that `visit` is in, and its index in `made`. `None` if it failed.
+    fn parent(&mut self, visit: &Visit<'_>) -> Result<Option<(Arc<Dir>, usize)>> {
+        let Some(level) = self.levels.last_mut() else {
+            return Err(Error::Damaged { path: "/".into(), why: "the root is not a directory".into() });
+        };
+        let dir = match &level.state {
+            State::Failed => return Ok(None),
+            State::Open(dir) => dir.clone(),
+            State::Closed => {
+                let path_len = visit.path.len().saturating_sub(visit.name.len() + 1);
+                let path = visit.path.get(..path_len).unwrap_or_default();
+                let dir = Arc::new(self.context.place().open_dir(path)?);
+                level.state = State::Open(dir.clone());
+                dir
+            }
+        };
+        Ok(Some((dir, level.made)))
+    }
+
+    fn small(&mut self, item: Item, size: u64) -> Result<()> {
+        let Batch { items, bytes, dirs } = &mut self.batch;
+        if items.last().is_none_or(|last| !Arc::ptr_eq(&last.dir, &item.dir)) {
+            *dirs += 1;
+        }
+        *bytes += size;
+        items.push(item);
+        if items.len() >= BATCH_ENTRIES || *bytes >= BATCH_BYTES || *dirs >= BATCH_DIRS {
+            self.submit_batch()?;
+        }
+        Ok(())
+    }
+
+    fn submit_batch(&mut self) -> Result<()> {
+        let Batch { items, dirs, .. } = std::mem::take(&mut self.batch);
+        if items.is_empty() {
+            return Ok(());
+        }
+        let context = self.context;
+        self.submit(JOB_COST + dirs, move |worker| worker.batch(context, &items))
+    }
+
+    fn large(&mut self, item: Item, size: u64) -> Result<()> {
+        let context = self.context;
+        let (large, pieces) = Large::create(context, item, size)?;
+        let large = Arc::new(large);
+        for piece in pieces {
+            let large = large.clone();
+            self.submit(JOB_COST, move |worker| worker.piece(context, &large, piece))?;
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, cost: usize, job: impl FnOnce(&mut Worker) -> Outcome + Send + 'c) -> Result<()> {
+        while self.window.is_full() {
+            let Some(outcome) = self.window.pop() else { break };
+            self.take(outcome)?;
+        }
+        self.window.push(self.pool.submit(job), cost);
+        Ok(())
+    }
+
+    /// Gives files their further names, now that all have their first.
+    fn link_all(&mut self) -> Result<()> {
+        let links = std::mem::take(&mut self.links);
+        let (mut from, mut to) = (None, None);
+        for (first, name) in &links {
+            let done = self.link(first, name, &mut from, &mut to);
+            done.or_else(|error| self.skip(error))?;
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, first: &Name, name: &Name, from: &mut OpenDir, to: &mut OpenDir) -> Result<()> {
+        let (from, to) = (self.reopen(first.dir, from)?, self.reopen(name.dir, to)?);
+        let link = || fs::linkat(from.fd(), &*first.name, to.fd(), &*name.name, AtFlags::empty());
+        let place = self.context.place();
+        place
+            .new_entry(to, &name.name, link)
+            .map_err(|errno| place.failed("cannot create hard link", &to.join(&name.name))(errno))?;
+        self.summary.hard_links += 1;
+        Progress::add(&self.context.progress.entries, 1);
+        Ok(())
+    }
+
+    /// Opens a directory that was made, unless it is the one opened last.
+    fn reopen<'d>(&self, made: usize, last: &'d mut OpenDir) -> Result<&'d Dir> {
+        let dir = match last.take() {
+            Some((at, dir)) if at == made => dir,
+            _ => self.context.place().open_dir(&self.path_of(made))?,
+        };
+        Ok(&last.insert((made, dir)).1)
+    }
+
+    /// Gives directories their attributes, the deepest first: a directory that may not be entered any more
+    /// is one whose entries are done.
+    fn finish_dirs(&mut self) -> Result<()> {
+        let mut summary = Summary::default();
+        for (at, made) in self.made.iter().enumerate().rev().filter(|(_, made)| made.restore) {
+            let done = self.context.place().open_dir(&self.path_of(at)).and_then(|dir| {
+                let target = Made { dir: &dir, name: b"", fd: Some(dir.fd()), ours: false, mode: None };
+                self.context.restore.all(target, made.nid, &made.stat, &mut summary)
+            });
+            if let Err(error) = done {
+                summary.skipped.push(self.context.skippable(error)?);
+            }
+        }
+        self.summary.add(summary);
+        Ok(())
+    }
+
+    fn path_of(&self, made: usize) -> Vec<u8> {
+        let mut names = Vec::new();
+        let mut at = made;
+        while let Some(dir) = self.made.get(at).filter(|_| at != 0) {
+            names.push(&*dir.name);
+            at = dir.parent;
+        }
+        names.reverse();
+        names.join(&b'/')
+    }
+}
+
+/// A directory made, by its index, and opened.
+type OpenDir = Option<(usize, Dir)>;

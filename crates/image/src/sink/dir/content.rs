@@ -1,0 +1,69 @@
+//! Copying a file's bytes out of an image: data where there is data, nothing where there is a hole.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use crate::image::{Extent, Image, Nid};
+use crate::tree::display;
+use crate::{Error, Result};
+
+/// How much is decoded before it is written: small enough to still be in the processor's cache.
+const CHUNK: usize = 256 << 10;
+
+/// No extent that has to be decoded at once is longer; what is longer is not compressed and may be cut.
+const MAX_EXTENT: u64 = 1 << 20;
+
+/// Extents of at most [`MAX_EXTENT`] bytes, which cover what `extents` cover.
+pub(super) fn cut(extents: Vec<Extent>) -> Vec<Extent> {
+    if extents.iter().all(|extent| extent.hole || extent.len <= MAX_EXTENT) {
+        return extents;
+    }
+    let mut out = Vec::new();
+    for mut extent in extents {
+        while !extent.hole && extent.len > MAX_EXTENT {
+            out.push(Extent { len: MAX_EXTENT, ..extent });
+            extent.offset += MAX_EXTENT;
+            extent.len -= MAX_EXTENT;
+        }
+        out.push(extent);
+    }
+    out
+}
+
+/// Copies the data of `extents`, as [`cut`] gives them, to the same offsets of `file`. `path` is for messages.
+pub(super) fn copy(
+    image: &dyn Image,
+    nid: Nid,
+    extents: &[Extent],
+    file: &File,
+    buf: &mut Vec<u8>,
+    path: &dyn Fn() -> Vec<u8>,
+) -> Result<()> {
+    let mut rest = extents;
+    while let Some((first, mut tail)) = rest.split_first() {
+        rest = tail;
+        if first.hole {
+            continue;
+        }
+        let mut len = usize::try_from(first.len).unwrap_or(usize::MAX);
+        while let Some((next, after)) = tail.split_first() {
+            let more = usize::try_from(next.len).unwrap_or(usize::MAX);
+            if next.hole || len.saturating_add(more) > CHUNK {
+                break;
+            }
+            len += more;
+            (tail, rest) = (after, after);
+        }
+        if buf.len() < len {
+            buf.resize(len, 0);
+        }
+        let buf = buf.get_mut(..len).unwrap_or_default();
+        let got = image.read_at(nid, buf, first.offset)?;
+        if got < len {
+            let why = format!("its data ends at byte {}, before its size", first.offset.saturating_add(got as u64));
+            return Err(Error::Damaged { path: display(&path()), why });
+        }
+        file.write_all_at(buf, first.offset).map_err(|e| Error::io("cannot write", display(&path()))(e))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! The directory being filled: every name is made relative to an open directory, and no symbolic link
+//! below it is ever followed, whoever put it there.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{self, AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::tree::{components, display};
+use crate::{Error, Result};
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Below Linux's limit of 4,096 for one path.
+const MAX_PATH: usize = 4000;
+
+/// Where an extraction goes.
+#[derive(Debug)]
+pub(super) struct Place {
+    root: OwnedFd,
+    shown: PathBuf,
+    replace: bool,
+    /// Permission bits that new files do not get.
+    umask: u16,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+/// An open directory of the place.
+#[derive(Debug)]
+pub(super) struct Dir {
+    fd: OwnedFd,
+    /// Its path below the place.
+    path: Box<[u8]>,
+    /// Whether what is made in it belongs to the running user and group, and gets the mode asked for
+    /// less the umask: not so below set-group-ID directories and default ACLs.
+    plain: bool,
+}
+
+impl Place {
+    /// Opens `dir`, which is made if it does not exist. Also says whether it is empty.
+    pub(super) fn open(dir: &Path, replace: bool) -> Result<(Self, bool)> {
+        std::fs::create_dir_all(dir).map_err(Error::io("cannot create directory", dir))?;
+        let empty = std::fs::read_dir(dir).map_err(Error::io("cannot read directory", dir))?.next().is_none();
+        // The directory the user names may be reached through links; what is below it not.
+        let open = fs::open(dir, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty());
+        let root = open.map_err(|e| Error::io("cannot open directory", dir)(e.into()))?;
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        Ok((Place { root, shown: dir.to_owned(), replace, umask: umask(), uid, gid }, empty))
+    }
+
+    /// Whether what is there may be replaced.
+    pub(super) fn replaces(&self) -> bool {
+        self.replace
+    }
+
+    /// An error on `path` below the place.
+    pub(super) fn failed(&self, what: &'static str, path: &[u8]) -> impl FnOnce(Errno) -> Error {
+        let path = self.shown.join(display(path));
+        move |errno| {
+            let source = match errno {
+                Errno::EXIST => {
+                    let why = "there is something of this name, which is replaced only if asked to (--force)";
+                    io::Error::new(io::ErrorKind::AlreadyExists, why)
+                }
+                errno => errno.into(),
+            };
+            Error::Io { what, path, source }
+        }
+    }
+
+    /// Opens the directory at `path`.
+    pub(super) fn open_dir(&self, path: &[u8]) -> Result<Dir> {
+        let fd = self.descend(path).map_err(self.failed("cannot open directory", path))?;
+        // Not looked at closely: assuming the worst costs a call or two for each entry, no more.
+        Ok(Dir { fd, path: path.into(), plain: false })
+    }
+
+    /// Makes the directory `name` in `parent`, or opens the one that is there. Also says whether it is new.
+    pub(super) fn make_dir(&self, parent: &Dir, name: &[u8]) -> Result<(Dir, bool)> {
+        let path = parent.join(name);
+        let (fd, new) = self.make_and_open(parent, name).map_err(self.failed("cannot create directory", &path))?;
+        let plain = (new && parent.plain) || self.is_plain(&fd);
+        Ok((Dir { fd, path: path.into(), plain }, new))
+    }
+
+    fn make_and_open(&self, parent: &Dir, name: &[u8]) -> rustix::io::Result<(OwnedFd, bool)> {
+        let open = || fs::openat(&parent.fd, name, DIRECTORY, Mode::empty());
+        // Only for us until it is filled and gets its own mode.
+        let make = || fs::mkdirat(&parent.fd, name, Mode::RWXU);
+        match make() {
+            Err(Errno::EXIST) => match open() {
+                // Something else is there, or a link to a directory, which is no better.
+                Err(Errno::NOTDIR | Errno::LOOP) => self.new_entry(parent, name, make)?,
+                found => return found.map(|fd| (fd, false)),
+            },
+            done => done?,
+        }
+        Ok((open()?, true))
+    }
+
+    /// Runs `make`, which makes `name` in `dir` and never over something. Where replacing is allowed,
+    /// what is there (a link itself, not what it points to; never a directory) is removed.
+    pub(super) fn new_entry<T>(
+        &self,
+        dir: &Dir,
+        name: &[u8],
+        make: impl Fn() -> rustix::io::Result<T>,
+    ) -> rustix::io::Result<T> {
+        match make() {
+            Err(Errno::EXIST) if self.replace => {
+                fs::unlinkat(&dir.fd, name, AtFlags::empty())?;
+                make()
+            }
+            done => done,
+        }
+    }
+
+    /// The mode that a file made with `mode` in `dir` has, if that is known.
+    pub(super) fn mode_of_new(&self, dir: &Dir, mode: u16) -> Option<u16> {
+        dir.plain.then_some(mode & !self.umask)
+    }
+
+    /// Opens `path` component by component, or as many at once as the kernel checks for links.
+    fn descend(&self, path: &[u8]) -> rustix::io::Result<OwnedFd> {
+        let mut fd: Option<OwnedFd> = None;
+        let mut rest = path;
+        while rest.len() > MAX_PATH {
+            // No component is as long as MAX_PATH, so there is a slash.
+            let cut = rest.iter().take(MAX_PATH).rposition(|byte| *byte == b'/').ok_or(Errno::NAMETOOLONG)?;
+            let (head, tail) = rest.split_at(cut);
+            fd = Some(open_below(fd.as_ref().unwrap_or(&self.root).as_fd(), head)?);
+            rest = tail.strip_prefix(b"/").unwrap_or(tail);
+        }
+        let last = if rest.is_empty() { b"." } else { rest };
+        open_below(fd.as_ref().unwrap_or(&self.root).as_fd(), last)
+    }
+
+    fn is_plain(&self, dir: &OwnedFd) -> bool {
+        const SET_GROUP_ID: u32 = 0o2000;
+        let usual = |found: fs::Stat| found.st_gid == self.gid && found.st_mode & SET_GROUP_ID == 0;
+        let acl = || fs::fgetxattr(dir, c"system.posix_acl_default", &mut [0u8; 0][..]);
+        fs::fstat(dir).is_ok_and(usual) && matches!(acl(), Err(Errno::NODATA | Errno::OPNOTSUPP))
+    }
+}
+
+impl Dir {
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Whether new entries belong to the running user and group.
+    pub(super) fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    /// The path of `name` in it; its own without a name.
+    pub(super) fn join(&self, name: &[u8]) -> Vec<u8> {
+        let slash: &[u8] = if self.path.is_empty() || name.is_empty() { b"" } else { b"/" };
+        [&self.path, slash, name].concat()
+    }
+}
+
+fn open_below(from: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    match fs::openat2(from, path, DIRECTORY, Mode::empty(), resolve) {
+        // Kernels before 5.6, and sandboxes that know the call as little.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let mut fd = from.try_clone_to_owned().map_err(|_| Errno::MFILE)?;
+            for name in components(path) {
+                fd = fs::openat(&fd, name, DIRECTORY, Mode::empty())?;
+            }
+            Ok(fd)
+        }
+        done => done,
+    }
+}
+
+/// The process's umask. The call that tells it also changes it for all threads, so it is read from
+/// /proc; where that is missing, every mode is set explicitly.
+fn umask() -> u16 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|mask| u16::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o7777)
+}

@@ -1,0 +1,137 @@
+//! Giving an extracted entry its owner, extended attributes, mode and times, in the order in which one
+//! does not undo the other. What the system refuses is noted, not fatal.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use rustix::fs::{self, AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::io::Errno;
+
+use super::place::{Dir, Place};
+use super::{NotRestored, Summary};
+use crate::Result;
+use crate::image::{FileType, Image, Nid, Stat};
+use crate::tree::{Time, display};
+
+const SET_IDS: u16 = 0o6000;
+
+/// What to give and where.
+#[derive(Debug)]
+pub(super) struct Restore<'a> {
+    pub(super) image: &'a dyn Image,
+    pub(super) place: &'a Place,
+    pub(super) owner: bool,
+    pub(super) xattrs: bool,
+}
+
+/// An entry that has just been made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Made<'a> {
+    /// The directory it is in; for the place itself, the place.
+    pub(super) dir: &'a Dir,
+    /// Its name there.
+    pub(super) name: &'a [u8],
+    /// The entry opened, if it can be.
+    pub(super) fd: Option<BorrowedFd<'a>>,
+    /// Whether it belongs to the running user and group.
+    pub(super) ours: bool,
+    /// Its mode, if known.
+    pub(super) mode: Option<u16>,
+}
+
+impl Restore<'_> {
+    /// Gives `made` what `stat` says. Fails only if the image cannot be read.
+    pub(super) fn all(&self, made: Made<'_>, nid: Nid, stat: &Stat, out: &mut Summary) -> Result<()> {
+        let mut note = |what: String, errno: Errno| out.not_restored.push(self.not_restored(made, what, errno));
+        let mut owned = made.ours && (stat.uid, stat.gid) == (self.place.uid, self.place.gid);
+        if self.owner && !owned {
+            match made.chown(stat.uid, stat.gid) {
+                Ok(()) => owned = true,
+                Err(errno) => note(format!("owner {}:{}", stat.uid, stat.gid), errno),
+            }
+        }
+        // Before the mode, which may take away the right to set them.
+        if self.xattrs && stat.has_xattrs {
+            for (name, value) in self.image.xattrs(nid)? {
+                if let Err(errno) = made.set_xattr(&name, &value) {
+                    note(format!("xattr {}", name.escape_ascii()), errno);
+                }
+            }
+        }
+        let mut mode = stat.mode;
+        if !owned && mode & SET_IDS != 0 && stat.kind != FileType::Dir {
+            // A set-user-ID program must not become one of the user that extracts it.
+            mode &= !SET_IDS;
+            if self.owner {
+                note("set-user-ID and set-group-ID bits, without the owner".into(), Errno::PERM);
+            }
+        }
+        if made.mode != Some(mode)
+            && !matches!(stat.kind, FileType::Symlink { .. })
+            && let Err(errno) = made.chmod(mode)
+        {
+            note(format!("mode {mode:04o}"), errno);
+        }
+        if let Err(errno) = made.set_time(stat.mtime) {
+            note(format!("time {}.{:09}", stat.mtime.secs, stat.mtime.nanos), errno);
+        }
+        Ok(())
+    }
+
+    /// The note that something of `made` could not be restored.
+    pub(super) fn not_restored(&self, made: Made<'_>, what: String, errno: Errno) -> NotRestored {
+        NotRestored { path: display(&made.dir.join(made.name)), what, why: errno.into() }
+    }
+}
+
+impl Made<'_> {
+    fn chown(&self, uid: u32, gid: u32) -> rustix::io::Result<()> {
+        let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        match self.fd {
+            Some(fd) => fs::fchown(fd, uid, gid),
+            None => fs::chownat(self.dir.fd(), self.name, uid, gid, AtFlags::SYMLINK_NOFOLLOW),
+        }
+    }
+
+    fn chmod(&self, mode: u16) -> rustix::io::Result<()> {
+        let mode = Mode::from_raw_mode(mode.into());
+        match self.fd {
+            Some(fd) => fs::fchmod(fd, mode),
+            None => {
+                // chmod by name follows links; by a descriptor of exactly this entry it cannot.
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let entry = fs::openat(self.dir.fd(), self.name, flags, Mode::empty())?;
+                fs::chmodat(CWD, through_proc(entry.as_fd(), b"").as_slice(), mode, AtFlags::empty())
+            }
+        }
+    }
+
+    fn set_xattr(&self, name: &[u8], value: &[u8]) -> rustix::io::Result<()> {
+        match self.fd {
+            Some(fd) => fs::fsetxattr(fd, name, value, XattrFlags::empty()),
+            None => {
+                let path = through_proc(self.dir.fd(), self.name);
+                fs::lsetxattr(path.as_slice(), name, value, XattrFlags::empty())
+            }
+        }
+    }
+
+    fn set_time(&self, mtime: Time) -> rustix::io::Result<()> {
+        let time = Timespec { tv_sec: mtime.secs, tv_nsec: mtime.nanos.into() };
+        let times = Timestamps { last_access: time, last_modification: time };
+        match self.fd {
+            Some(fd) => fs::futimens(fd, &times),
+            None => fs::utimensat(self.dir.fd(), self.name, &times, AtFlags::SYMLINK_NOFOLLOW),
+        }
+    }
+}
+
+/// A path to `name` in an open directory, or to the open file itself without a name, for calls that take
+/// no descriptor.
+fn through_proc(fd: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
+    let mut path = format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes();
+    if !name.is_empty() {
+        path.push(b'/');
+        path.extend_from_slice(name);
+    }
+    path
+}

@@ -1,0 +1,310 @@
+//! What workers do: batches of entries made from open to close, and pieces of large files.
+
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use packfs_blocks::Progress;
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::content::{copy, cut};
+use super::place::{Dir, Place};
+use super::restore::{Made, Restore};
+use super::{OnError, Options, Summary};
+use crate::image::{Extent, FileType, Image, Nid, Stat};
+use crate::tree::{Device, display};
+use crate::{Error, Result};
+
+/// Files above this are extracted by several workers, a piece of about this size each.
+pub(super) const PIECE: u64 = 1 << 20;
+
+/// No format has smaller blocks, so a file below this has no holes.
+const MIN_HOLE: u64 = 4096;
+
+/// What all jobs of an extraction share.
+#[derive(Debug)]
+pub(super) struct Context<'c> {
+    pub(super) restore: Restore<'c>,
+    pub(super) progress: &'c Progress,
+    sparse: bool,
+    on_error: OnError,
+    stop: AtomicBool,
+}
+
+/// An entry to make that is not a directory.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) dir: Arc<Dir>,
+    pub(super) name: Box<[u8]>,
+    pub(super) nid: Nid,
+    pub(super) stat: Stat,
+}
+
+/// What a job did, and the error that ends everything.
+pub(super) type Outcome = (Summary, Result<()>);
+
+/// State of a worker: a buffer for file data.
+#[derive(Debug, Default)]
+pub(super) struct Worker {
+    buf: Vec<u8>,
+}
+
+impl<'c> Context<'c> {
+    pub(super) fn new(restore: Restore<'c>, options: &Options, progress: &'c Progress) -> Self {
+        let Options { sparse, on_error, .. } = *options;
+        Context { restore, progress, sparse, on_error, stop: AtomicBool::new(false) }
+    }
+
+    pub(super) fn place(&self) -> &'c Place {
+        self.restore.place
+    }
+
+    pub(super) fn image(&self) -> &'c dyn Image {
+        self.restore.image
+    }
+
+    /// Gives `error` back if the extraction goes on without the entry.
+    pub(super) fn skippable(&self, error: Error) -> Result<Error> {
+        let full = [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::MFILE, Errno::NFILE];
+        let for_all = match &error {
+            Error::Io { source, .. } => Errno::from_io_error(source).is_some_and(|errno| full.contains(&errno)),
+            _ => false,
+        };
+        if self.on_error == OnError::Skip && !for_all {
+            return Ok(error);
+        }
+        self.stop.store(true, Ordering::Relaxed);
+        Err(error)
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn extents(&self, item: &Item, size: u64) -> Result<Vec<Extent>> {
+        if size < MIN_HOLE || !self.sparse {
+            let whole = Extent { offset: 0, len: size, hole: false };
+            return Ok(if size == 0 { Vec::new() } else { cut(vec![whole]) });
+        }
+        let extents = self.image().extents(item.nid)?;
+        if extents.last().and_then(|last| last.offset.checked_add(last.len)) != Some(size) {
+            return Err(Error::Damaged {
+                path: display(&item.path()),
+                why: "its blocks do not add up to its size".into(),
+            });
+        }
+        Ok(cut(extents))
+    }
+
+    /// Makes an empty file and says which mode it has, if that is known.
+    fn create(&self, item: &Item) -> Result<(File, Option<u16>)> {
+        // Without xattrs to set first, the file can have its mode from birth. Bits of the owner's that are
+        // not the extractor's come later.
+        let mode = if item.stat.has_xattrs { 0o600 } else { item.stat.mode & 0o777 };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || fs::openat(item.dir.fd(), &*item.name, flags, Mode::from_raw_mode(mode.into()));
+        let fd = self.place().new_entry(&item.dir, &item.name, open);
+        let fd = fd.map_err(|errno| self.place().failed("cannot create", &item.path())(errno))?;
+        Ok((fd.into(), self.place().mode_of_new(&item.dir, mode)))
+    }
+
+    /// Sets the length where no data does.
+    fn set_len(&self, item: &Item, file: &File, len: u64) -> Result<()> {
+        fs::ftruncate(file, len).map_err(|errno| self.place().failed("cannot set the size", &item.path())(errno))
+    }
+
+    fn attributes(&self, item: &Item, file: Option<&File>, mode: Option<u16>, out: &mut Summary) -> Result<()> {
+        use std::os::fd::AsFd;
+        self.restore.all(item.made(file.map(File::as_fd), mode), item.nid, &item.stat, out)
+    }
+}
+
+impl Item {
+    /// Its path below the destination.
+    pub(super) fn path(&self) -> Vec<u8> {
+        self.dir.join(&self.name)
+    }
+
+    fn made<'i>(&'i self, fd: Option<std::os::fd::BorrowedFd<'i>>, mode: Option<u16>) -> Made<'i> {
+        Made { dir: &self.dir, name: &self.name, fd, ours: self.dir.is_plain(), mode }
+    }
+
+    fn unlink(&self) {
+        // Best effort on a way out that already has its error.
+        let _ = fs::unlinkat(self.dir.fd(), &*self.name, AtFlags::empty());
+    }
+}
+
+impl Worker {
+    /// Makes a batch of entries.
+    pub(super) fn batch(&mut self, context: &Context<'_>, items: &[Item]) -> Outcome {
+        let mut out = Summary::default();
+        let mut result = Ok(());
+        for item in items {
+            if context.stopped() {
+                break;
+            }
+            if let Err(error) = self.item(context, item, &mut out) {
+                match context.skippable(error) {
+                    Ok(error) => out.skipped.push(error),
+                    Err(error) => {
+                        result = Err(error);
+                        break;
+                    }
+                }
+            }
+        }
+        Progress::add(&context.progress.done, out.bytes);
+        (out, result)
+    }
+
+    fn item(&mut self, context: &Context<'_>, item: &Item, out: &mut Summary) -> Result<()> {
+        const NONE: Device = Device { major: 0, minor: 0 };
+        match &item.stat.kind {
+            // Only the conductor makes directories.
+            FileType::Dir => Ok(()),
+            FileType::File { size } => self.file(context, item, *size, out),
+            FileType::Symlink { target } => {
+                let link = || fs::symlinkat(&**target, item.dir.fd(), &*item.name);
+                let made = context.place().new_entry(&item.dir, &item.name, link);
+                made.map_err(|e| context.place().failed("cannot create symbolic link", &item.path())(e))?;
+                out.symlinks += 1;
+                context.attributes(item, None, None, out)
+            }
+            FileType::Char(device) => node(context, item, fs::FileType::CharacterDevice, *device, out),
+            FileType::Block(device) => node(context, item, fs::FileType::BlockDevice, *device, out),
+            FileType::Fifo => node(context, item, fs::FileType::Fifo, NONE, out),
+            FileType::Socket => node(context, item, fs::FileType::Socket, NONE, out),
+        }
+    }
+
+    fn file(&mut self, context: &Context<'_>, item: &Item, size: u64, out: &mut Summary) -> Result<()> {
+        let extents = context.extents(item, size)?;
+        let (file, mode) = context.create(item)?;
+        let mut fill = || {
+            copy(context.image(), item.nid, &extents, &file, &mut self.buf, &|| item.path())?;
+            if extents.last().is_some_and(|last| last.hole) {
+                context.set_len(item, &file, size)?;
+            }
+            context.attributes(item, Some(&file), mode, out)
+        };
+        fill().inspect_err(|_| item.unlink())?;
+        out.files += 1;
+        out.bytes += size;
+        Ok(())
+    }
+
+    /// Copies a piece of a large file; whoever does the last one finishes the file.
+    pub(super) fn piece(&mut self, context: &Context<'_>, large: &Large, range: Range<usize>) -> Outcome {
+        let mut out = Summary::default();
+        if context.stopped() || large.failed.load(Ordering::Relaxed) {
+            return (out, Ok(()));
+        }
+        let result = self.copy_piece(context, large, range, &mut out);
+        let result = match result {
+            Ok(()) => Ok(()),
+            // One error a file is enough.
+            Err(_) if large.failed.swap(true, Ordering::Relaxed) => Ok(()),
+            Err(error) => context.skippable(error).map(|error| out.skipped.push(error)),
+        };
+        (out, result)
+    }
+
+    fn copy_piece(
+        &mut self,
+        context: &Context<'_>,
+        large: &Large,
+        range: Range<usize>,
+        out: &mut Summary,
+    ) -> Result<()> {
+        let Large { item, file, mode, extents, left, .. } = large;
+        let extents = extents.get(range).unwrap_or_default();
+        copy(context.image(), item.nid, extents, file, &mut self.buf, &|| item.path())?;
+        let len = extents.iter().map(|extent| extent.len).sum();
+        Progress::add(&context.progress.done, len);
+        if left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            context.attributes(item, Some(file), *mode, out)?;
+            large.whole.store(true, Ordering::Relaxed);
+            out.files += 1;
+            out.bytes += large.size;
+        }
+        Ok(())
+    }
+}
+
+fn node(context: &Context<'_>, item: &Item, kind: fs::FileType, device: Device, out: &mut Summary) -> Result<()> {
+    let mode = if item.stat.has_xattrs { 0o600 } else { item.stat.mode & 0o777 };
+    let number = fs::makedev(device.major, device.minor);
+    let make = || fs::mknodat(item.dir.fd(), &*item.name, kind, Mode::from_raw_mode(mode.into()), number);
+    match context.place().new_entry(&item.dir, &item.name, make) {
+        Ok(()) => {
+            out.special += 1;
+            context.attributes(item, None, context.place().mode_of_new(&item.dir, mode), out)
+        }
+        Err(errno @ (Errno::PERM | Errno::OPNOTSUPP)) => {
+            let what = match kind {
+                fs::FileType::CharacterDevice => format!("character device {}:{}", device.major, device.minor),
+                fs::FileType::BlockDevice => format!("block device {}:{}", device.major, device.minor),
+                fs::FileType::Fifo => "named pipe".into(),
+                _ => "socket".into(),
+            };
+            out.not_restored.push(context.restore.not_restored(item.made(None, None), what, errno));
+            Ok(())
+        }
+        Err(errno) => Err(context.place().failed("cannot create special file", &item.path())(errno)),
+    }
+}
+
+/// A large file under work. Dropped before it is whole, it is removed.
+#[derive(Debug)]
+pub(super) struct Large {
+    item: Item,
+    size: u64,
+    file: File,
+    mode: Option<u16>,
+    extents: Vec<Extent>,
+    /// Pieces not yet done.
+    left: AtomicUsize,
+    failed: AtomicBool,
+    whole: AtomicBool,
+}
+
+impl Large {
+    /// Creates the file, and says which of its extents make a piece each: at least one piece.
+    pub(super) fn create(context: &Context<'_>, item: Item, size: u64) -> Result<(Self, Vec<Range<usize>>)> {
+        let extents = context.extents(&item, size)?;
+        let pieces = pieces(&extents);
+        let (file, mode) = context.create(&item)?;
+        let left = AtomicUsize::new(pieces.len());
+        let (failed, whole) = (AtomicBool::new(false), AtomicBool::new(false));
+        let large = Large { item, size, file, mode, extents, left, failed, whole };
+        context.set_len(&large.item, &large.file, size)?;
+        Ok((large, pieces))
+    }
+}
+
+impl Drop for Large {
+    fn drop(&mut self) {
+        if !*self.whole.get_mut() {
+            self.item.unlink();
+        }
+    }
+}
+
+fn pieces(extents: &[Extent]) -> Vec<Range<usize>> {
+    let mut out = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (at, extent) in extents.iter().enumerate() {
+        bytes += if extent.hole { 0 } else { extent.len };
+        if bytes >= PIECE {
+            out.push(start..at + 1);
+            (start, bytes) = (at + 1, 0);
+        }
+    }
+    if start < extents.len() || out.is_empty() {
+        out.push(start..extents.len());
+    }
+    out
+}

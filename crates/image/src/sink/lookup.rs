@@ -1,0 +1,104 @@
+//! Finding one inode of an image by its path.
+
+use std::collections::VecDeque;
+
+use crate::image::{FileType, Image, Nid};
+use crate::tree::components;
+use crate::{Error, Result};
+
+/// As many as Linux follows before it says that links go in circles.
+const MAX_LINKS: u32 = 40;
+
+/// The inode at `path` (components separated by `/`; empty and `.` components are skipped), symbolic
+/// links not followed. `None` when there is no such path.
+pub fn lookup(image: &dyn Image, path: &[u8]) -> Result<Option<Nid>> {
+    let mut nid = image.root();
+    for name in components(path) {
+        if image.stat(nid)?.kind != FileType::Dir {
+            return Ok(None);
+        }
+        match child(image, nid, name)? {
+            Some(found) => nid = found,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(nid))
+}
+
+/// The inode at `path` with symbolic links followed, the last component included, all within the image:
+/// its root is `/` and the parent of its root. `None` when the path or a link leads nowhere.
+pub fn resolve(image: &dyn Image, path: &[u8]) -> Result<Option<Nid>> {
+    let mut parents: Vec<Nid> = Vec::new();
+    let mut here = image.root();
+    let mut rest: VecDeque<Box<[u8]>> = components(path).map(Box::from).collect();
+    let mut links = 0;
+    while let Some(name) = rest.pop_front() {
+        if &*name == b".." {
+            here = parents.pop().unwrap_or(here);
+            continue;
+        }
+        if image.stat(here)?.kind != FileType::Dir {
+            return Ok(None);
+        }
+        let Some(found) = child(image, here, &name)? else { return Ok(None) };
+        if let FileType::Symlink { target } = image.stat(found)?.kind {
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(Error::Usage(format!("`{}`: symbolic links go in circles", path.escape_ascii())));
+            }
+            if target.first() == Some(&b'/') {
+                parents.clear();
+                here = image.root();
+            }
+            for name in components(&target).map(Box::from).collect::<Vec<_>>().into_iter().rev() {
+                rest.push_front(name);
+            }
+        } else {
+            parents.push(here);
+            here = found;
+        }
+    }
+    Ok(Some(here))
+}
+
+fn child(image: &dyn Image, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
+    let entries = image.read_dir(dir)?;
+    let found = entries.binary_search_by(|entry| (*entry.name).cmp(name)).ok();
+    Ok(found.and_then(|at| entries.get(at)).map(|entry| entry.nid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::fake::Fake;
+
+    fn image() -> Fake {
+        let image =
+            Fake::default().dir(0, &[("bin", 1), ("loop", 2), ("usr", 3)]).symlink(1, "usr/bin").symlink(2, "/loop");
+        let image = image.dir(3, &[("bin", 4), ("up", 8)]).dir(4, &[("abs", 5), ("rel", 6), ("sh", 7)]);
+        image.symlink(5, "/../bin/./sh").symlink(6, "../../usr/bin/abs").file(7, b"#!").symlink(8, "nowhere")
+    }
+
+    #[test]
+    fn paths_are_looked_up_without_and_with_following_links() {
+        // Path, the inode itself, the inode where links lead.
+        let cases = [
+            ("", Some(0), Some(0)),
+            ("/./", Some(0), Some(0)),
+            ("usr//bin/sh", Some(7), Some(7)),
+            ("bin", Some(1), Some(4)),
+            ("bin/sh", None, Some(7)),
+            ("bin/abs", None, Some(7)),
+            ("usr/bin/rel", Some(6), Some(7)),
+            ("usr/up", Some(8), None),
+            ("usr/bin/sh/x", None, None),
+            ("usr/none", None, None),
+        ];
+        for (path, plain, followed) in cases {
+            assert_eq!(lookup(&image(), path.as_bytes()).unwrap(), plain.map(Nid), "{path}");
+            assert_eq!(resolve(&image(), path.as_bytes()).unwrap(), followed.map(Nid), "{path}");
+        }
+        assert_eq!(resolve(&image(), b"bin/../../usr").unwrap(), Some(Nid(3)));
+        assert!(resolve(&image(), b"loop").unwrap_err().to_string().contains("circles"));
+    }
+}

@@ -1,0 +1,163 @@
+//! Batches: stretches of the archive of some 256 KiB, which workers fill while the conductor writes them in order.
+
+use std::io::Write;
+use std::path::Path;
+
+use packfs_blocks::pipeline::{Pool, Window};
+use packfs_blocks::{Buffer, Buffers, Progress};
+
+use crate::image::{Image, Nid};
+use crate::tree::display;
+use crate::{Error, Result};
+
+/// A batch is handed in when it has this many bytes, and never has more than `MAX`.
+const ENOUGH: usize = 256 << 10;
+pub(super) const MAX: usize = 1 << 20;
+
+/// A stretch of the archive: what goes there, in order.
+#[derive(Debug, Default)]
+struct Batch {
+    pieces: Vec<Piece>,
+    /// The bytes of all [`Piece::Bytes`].
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+#[derive(Debug)]
+enum Piece {
+    /// The next so many of the batch's `bytes`.
+    Bytes(usize),
+    /// A range of a file.
+    Data { nid: Nid, path: Box<[u8]>, offset: u64, len: usize },
+}
+
+/// Where the archive goes.
+pub(super) struct Output<'o> {
+    pub(super) to: &'o mut dyn Write,
+    pub(super) name: &'o Path,
+    pub(super) progress: &'o Progress,
+    pub(super) written: u64,
+}
+
+/// Cuts an archive into batches, has them filled, and writes them in order.
+pub(super) struct Batches<'p, 'env, 'o> {
+    image: &'env dyn Image,
+    pool: &'p Pool<'env, ()>,
+    output: Output<'o>,
+    buffers: Buffers,
+    window: Window<Result<Buffer>>,
+    batch: Batch,
+}
+
+impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
+    /// Holds about `memory` bytes of the archive at a time.
+    pub(super) fn new(image: &'env dyn Image, pool: &'p Pool<'env, ()>, output: Output<'o>, memory: u64) -> Self {
+        let memory = usize::try_from(memory).unwrap_or(usize::MAX);
+        let (buffers, window) = (Buffers::new(MAX), Window::new(memory));
+        Batches { image, pool, output, buffers, window, batch: Batch::default() }
+    }
+
+    /// Adds bytes.
+    pub(super) fn add_bytes(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(MAX - self.batch.len));
+            self.batch.bytes.extend_from_slice(now);
+            self.batch.len += now.len();
+            match self.batch.pieces.last_mut() {
+                Some(Piece::Bytes(n)) => *n += now.len(),
+                _ => self.batch.pieces.push(Piece::Bytes(now.len())),
+            }
+            self.submit_if(ENOUGH)?;
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// Adds a range of the file `nid` that decodes on its own.
+    pub(super) fn add_data(&mut self, nid: Nid, path: &[u8], mut offset: u64, mut len: u64) -> Result<()> {
+        while len > 0 {
+            let now = usize::try_from(len).unwrap_or(MAX).min(MAX);
+            // Cut at the range's edge if need be, so that no block is decoded in two places.
+            self.submit_if((MAX + 1 - now).min(ENOUGH))?;
+            match self.batch.pieces.last_mut() {
+                Some(Piece::Data { nid: of, offset: start, len: n, .. })
+                    if *of == nid && *start + *n as u64 == offset =>
+                {
+                    *n += now;
+                }
+                _ => self.batch.pieces.push(Piece::Data { nid, path: path.into(), offset, len: now }),
+            }
+            self.batch.len += now;
+            (offset, len) = (offset + now as u64, len - now as u64);
+            self.submit_if(ENOUGH)?;
+        }
+        Ok(())
+    }
+
+    /// Writes all that is still in flight. Returns the number of bytes written in all.
+    pub(super) fn finish(mut self) -> Result<u64> {
+        self.submit_if(1)?;
+        while let Some(filled) = self.window.pop() {
+            self.output.write(&filled?)?;
+        }
+        self.output.to.flush().map_err(Error::io("cannot write", self.output.name))?;
+        Ok(self.output.written)
+    }
+
+    /// Hands the batch in if it has `len` bytes.
+    fn submit_if(&mut self, len: usize) -> Result<()> {
+        if self.batch.len < len {
+            return Ok(());
+        }
+        while self.window.is_full() {
+            if let Some(filled) = self.window.pop() {
+                self.output.write(&filled?)?;
+            }
+        }
+        let batch = std::mem::take(&mut self.batch);
+        let (image, buffers) = (self.image, self.buffers.clone());
+        self.window.push(self.pool.submit(move |()| fill(image, &batch, &buffers)), MAX);
+        while let Some(filled) = self.window.pop_ready() {
+            self.output.write(&filled?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.to.write_all(bytes).map_err(Error::io("cannot write", self.name))?;
+        self.written += bytes.len() as u64;
+        Progress::add(&self.progress.written, bytes.len() as u64);
+        Progress::add(&self.progress.done, bytes.len() as u64);
+        Ok(())
+    }
+}
+
+/// Puts a batch together.
+fn fill(image: &dyn Image, batch: &Batch, buffers: &Buffers) -> Result<Buffer> {
+    let mut buffer = buffers.take(batch.len);
+    let (mut out, mut bytes) = (&mut buffer[..], &batch.bytes[..]);
+    for piece in &batch.pieces {
+        let len = match piece {
+            Piece::Bytes(len) | Piece::Data { len, .. } => *len,
+        };
+        let (here, rest) = out.split_at_mut(len);
+        match piece {
+            Piece::Bytes(len) => {
+                let (now, later) = bytes.split_at(*len);
+                here.copy_from_slice(now);
+                bytes = later;
+            }
+            Piece::Data { nid, path, offset, .. } => {
+                let got = image.read_at(*nid, here, *offset)?;
+                if got < len {
+                    let why = format!("it ends at byte {}, before its size", offset + got as u64);
+                    return Err(Error::Damaged { path: display(path), why });
+                }
+            }
+        }
+        out = rest;
+    }
+    Ok(buffer)
+}

@@ -1,0 +1,203 @@
+//! An image as a tar archive: pax where ustar is too narrow, with xattrs, hard links and sparse files.
+//!
+//! The conductor walks the image and says what goes where; [`batch`] has file data decoded ahead on all
+//! threads while it writes in order. [`header`] builds what is in front of each member's data.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+use packfs_blocks::pipeline::{self, Pool};
+use packfs_blocks::progress::{Phase, Progress};
+
+use self::batch::{Batches, Output};
+use self::header::Member;
+use super::Walk;
+use crate::Result;
+use crate::image::{Extent, FileType, Image, Nid, Stat};
+use crate::source::tar::format::BLOCK;
+use crate::tree::{XattrSet, display};
+
+mod batch;
+mod header;
+#[cfg(test)]
+mod tests;
+
+/// A hole is left out of the archive if that saves this many bytes.
+const HOLE_MIN: u64 = 4096;
+
+/// How to write an archive.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What to write, see [`Walk::new`]; empty for everything.
+    pub paths: Vec<PathBuf>,
+    /// Threads that decode; 0 does everything on the calling thread.
+    pub threads: usize,
+    /// Bytes of the archive that are held at a time.
+    pub memory: u64,
+    /// Whether to write extended attributes.
+    pub xattrs: bool,
+    /// What to call the archive in messages.
+    pub name: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            paths: Vec::new(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: 16 << 20,
+            xattrs: true,
+            name: PathBuf::from("tar archive"),
+        }
+    }
+}
+
+/// What was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Members.
+    pub entries: u64,
+    /// Bytes of the archive.
+    pub bytes: u64,
+    /// Sockets, which a tar archive cannot hold.
+    pub left_out: Vec<PathBuf>,
+}
+
+/// Writes `image`, or what [`Options::paths`] select of it, to `out`. Directories on the way to what is selected
+/// are written too, apart from the root.
+///
+/// The bytes do not depend on the number of threads. When the reader of a pipe is gone, the error is an
+/// [`Error::Io`](crate::Error::Io) of kind [`BrokenPipe`](std::io::ErrorKind::BrokenPipe).
+pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Summary> {
+    progress.enter(Phase::Read);
+    let mut walk = Walk::new(image, &options.paths)?;
+    pipeline::scope(
+        options.threads,
+        || (),
+        |pool: &Pool<'_, ()>| {
+            let output = Output { to: out, name: &options.name, progress, written: 0 };
+            let batches = Batches::new(image, pool, output, options.memory);
+            let mut tar = Tar { image, batches, names: HashMap::new(), xattrs: options.xattrs, header: Vec::new() };
+            let mut summary = Summary::default();
+            while let Some(visit) = walk.step()? {
+                if visit.stat.kind == FileType::Socket {
+                    summary.left_out.push(display(visit.path));
+                } else if visit.selected || !visit.path.is_empty() {
+                    tar.entry(visit.path, visit.nid, &visit.stat)?;
+                    summary.entries += 1;
+                }
+                Progress::add(&progress.entries, 1);
+            }
+            summary.bytes = tar.finish()?;
+            Ok(summary)
+        },
+    )
+}
+
+/// An archive being written.
+struct Tar<'p, 'env, 'o> {
+    image: &'env dyn Image,
+    batches: Batches<'p, 'env, 'o>,
+    /// The first name of each inode that has several.
+    names: HashMap<Nid, Box<[u8]>>,
+    xattrs: bool,
+    header: Vec<u8>,
+}
+
+impl Tar<'_, '_, '_> {
+    fn entry(&mut self, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
+        if stat.nlink > 1 && stat.kind != FileType::Dir {
+            if let Some(first) = self.names.get(&nid) {
+                let member = Member { path, stat, xattrs: &XattrSet::new(), hard_link: Some(first), regions: None };
+                return add_header(&mut self.batches, &mut self.header, &member);
+            }
+            self.names.insert(nid, path.into());
+        }
+        let dir_path;
+        let name = if stat.kind == FileType::Dir {
+            dir_path = [if path.is_empty() { b"." } else { path }, b"/"].concat();
+            &dir_path
+        } else {
+            path
+        };
+        let xattrs = if stat.has_xattrs && self.xattrs { self.image.xattrs(nid)? } else { XattrSet::new() };
+        let extents = match stat.kind {
+            FileType::File { size } => extents(self.image, nid, size)?,
+            _ => Vec::new(),
+        };
+        let regions = regions(&extents);
+        let regions = regions.as_deref();
+        let member = Member { path: name, stat, xattrs: &xattrs, hard_link: None, regions };
+        add_header(&mut self.batches, &mut self.header, &member)?;
+        self.data(path, nid, &extents, regions)
+    }
+
+    /// Adds what of the extents is to be stored, and the padding behind it.
+    fn data(&mut self, path: &[u8], nid: Nid, extents: &[Extent], regions: Option<&[(u64, u64)]>) -> Result<()> {
+        let whole = [(0, u64::MAX)];
+        let mut regions = regions.unwrap_or(&whole).iter().peekable();
+        let mut stored = 0;
+        for extent in extents {
+            let end = extent.offset + extent.len;
+            while let Some((offset, len)) = regions.peek() {
+                let region_end = offset.saturating_add(*len);
+                let (from, to) = (extent.offset.max(*offset), end.min(region_end));
+                if from < to {
+                    self.batches.add_data(nid, path, from, to - from)?;
+                    stored += to - from;
+                }
+                if region_end > end {
+                    break;
+                }
+                regions.next();
+            }
+        }
+        let padding = stored.next_multiple_of(BLOCK as u64) - stored;
+        self.batches.add_bytes(&[0; BLOCK][..usize::try_from(padding).unwrap_or(0)])
+    }
+
+    /// Ends the archive with two blocks of zeros. Returns its length.
+    fn finish(mut self) -> Result<u64> {
+        self.batches.add_bytes(&[0; 2 * BLOCK])?;
+        self.batches.finish()
+    }
+}
+
+fn add_header(batches: &mut Batches<'_, '_, '_>, scratch: &mut Vec<u8>, member: &Member<'_>) -> Result<()> {
+    scratch.clear();
+    header::add(scratch, member);
+    batches.add_bytes(scratch)
+}
+
+/// The extents of a file, asked for only where there can be a hole worth leaving out or several blocks.
+fn extents(image: &dyn Image, nid: Nid, size: u64) -> Result<Vec<Extent>> {
+    match size {
+        0 => Ok(Vec::new()),
+        1..HOLE_MIN => Ok(vec![Extent { offset: 0, len: size, hole: false }]),
+        _ => image.extents(nid),
+    }
+}
+
+/// The regions to store of a file with holes worth leaving out: whole blocks of the archive, but for the
+/// last, which ends with the file and may be empty. `None` when there are no such holes.
+fn regions(extents: &[Extent]) -> Option<Vec<(u64, u64)>> {
+    let size = extents.last().map_or(0, |last| last.offset + last.len);
+    let mut regions = Vec::new();
+    let mut begin = 0;
+    for hole in extents.iter().filter(|extent| extent.hole) {
+        let (start, end) = (hole.offset.next_multiple_of(BLOCK as u64), hole.offset + hole.len);
+        let end = if end == size { end } else { end - end % BLOCK as u64 };
+        if end >= start.saturating_add(HOLE_MIN) {
+            if start > begin {
+                regions.push((begin, start - begin));
+            }
+            begin = end;
+        }
+    }
+    if begin == 0 {
+        return None;
+    }
+    regions.push((begin, size - begin));
+    Some(regions)
+}

@@ -1,0 +1,359 @@
+//! Walking an image: every entry, or those that given paths select, depth first in name order.
+//!
+//! What every sink starts from. Needs no recursion and trusts nothing: names are checked, a directory is
+//! entered once, and depth has a limit, so that a walk over a hostile image ends.
+
+use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+
+use super::lookup::lookup;
+use crate::image::{Entry, FileType, Image, Nid, Stat};
+use crate::tree::{check_name, components, display};
+use crate::{Error, Result};
+
+/// Directories within directories; deeper than any path a program could name.
+const MAX_DEPTH: usize = 4096;
+
+/// Bytes of a path; sixteen times what Linux takes in one call.
+const MAX_PATH: usize = 1 << 16;
+
+/// Walks an image.
+#[derive(Debug)]
+pub struct Walk<'i> {
+    image: &'i dyn Image,
+    paths: Paths,
+    /// The directories from the root down to the one being read.
+    levels: Vec<Level>,
+    /// How many of `levels` the caller has been told of: ancestors wait until something below is selected.
+    told: usize,
+    /// The next entry to tell, while its ancestors come first.
+    found: Option<Found>,
+    path: Vec<u8>,
+    entered: HashSet<Nid>,
+    started: bool,
+}
+
+/// An entry met on a [`Walk`].
+#[derive(Debug)]
+pub struct Visit<'w> {
+    /// Its path, without a leading slash; the root's is empty.
+    pub path: &'w [u8],
+    /// The last component of `path`.
+    pub name: &'w [u8],
+    /// Number of components of `path`.
+    pub depth: usize,
+    /// Its inode.
+    pub nid: Nid,
+    /// The attributes of the inode.
+    pub stat: Stat,
+    /// Whether it was asked for; otherwise it is a directory on the way to something that was.
+    pub selected: bool,
+}
+
+#[derive(Debug)]
+struct Level {
+    entries: std::vec::IntoIter<Entry>,
+    path_len: usize,
+    selected: bool,
+    waiting: Option<(Nid, Stat)>,
+}
+
+#[derive(Debug)]
+struct Found {
+    nid: Nid,
+    stat: Stat,
+    name_len: usize,
+}
+
+impl<'i> Walk<'i> {
+    /// Begins a walk over what `paths` select, each with everything below; no paths: over everything.
+    ///
+    /// A path is one in the image; if there is none such and it has one of `*?[{`, a glob, whose `*` and
+    /// `?` do not match `/`. One that selects nothing is an error, for a glob at the end of the walk.
+    pub fn new(image: &'i dyn Image, paths: &[PathBuf]) -> Result<Self> {
+        Ok(Walk {
+            paths: Paths::new(image, paths)?,
+            image,
+            levels: Vec::new(),
+            told: 0,
+            found: None,
+            path: Vec::new(),
+            entered: HashSet::new(),
+            started: false,
+        })
+    }
+
+    /// The next entry: a directory before what is in it. `None` at the end. After an error the walk can go
+    /// on with what comes next.
+    pub fn step(&mut self) -> Result<Option<Visit<'_>>> {
+        if !std::mem::replace(&mut self.started, true) {
+            self.begin()?;
+        }
+        while self.found.is_none() {
+            if !self.advance()? {
+                self.paths.all_found()?;
+                return Ok(None);
+            }
+        }
+        self.tell()
+    }
+
+    /// Leaves the directory that was told last: what is in it is not visited.
+    pub fn leave(&mut self) {
+        self.levels.pop();
+        self.told = self.told.min(self.levels.len());
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        let nid = self.image.root();
+        let stat = self.image.stat(nid)?;
+        if self.paths.selects(b"") {
+            self.found = Some(Found { nid, stat, name_len: 0 });
+            Ok(())
+        } else {
+            self.enter(nid, false, Some((nid, stat)))
+        }
+    }
+
+    /// Looks at one more entry. Whether there was one.
+    fn advance(&mut self) -> Result<bool> {
+        let Some(level) = self.levels.last_mut() else { return Ok(false) };
+        self.path.truncate(level.path_len);
+        let Some(entry) = level.entries.next() else {
+            self.levels.pop();
+            self.told = self.told.min(self.levels.len());
+            return Ok(true);
+        };
+        let selected = level.selected;
+        check_name(&entry.name)?;
+        if !self.path.is_empty() {
+            self.path.push(b'/');
+        }
+        self.path.extend_from_slice(&entry.name);
+        if self.path.len() > MAX_PATH {
+            return Err(Error::Damaged { path: display(&self.path), why: "a path of more than 65,536 bytes".into() });
+        }
+        if selected || self.paths.selects(&self.path) {
+            let stat = self.image.stat(entry.nid)?;
+            self.found = Some(Found { nid: entry.nid, stat, name_len: entry.name.len() });
+        } else if self.paths.may_select_below(&self.path) {
+            let stat = self.image.stat(entry.nid)?;
+            if stat.kind == FileType::Dir {
+                self.enter(entry.nid, false, Some((entry.nid, stat)))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Hands out what was found, after the directories above it.
+    fn tell(&mut self) -> Result<Option<Visit<'_>>> {
+        if let Some(level) = self.levels.get_mut(self.told) {
+            self.told += 1;
+            if let Some((nid, stat)) = level.waiting.take() {
+                let path = self.path.get(..level.path_len).unwrap_or_default();
+                let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+                return Ok(Some(Visit { path, name, depth: self.told - 1, nid, stat, selected: false }));
+            }
+        }
+        let Some(Found { nid, stat, name_len }) = self.found.take() else { return Ok(None) };
+        let depth = self.levels.len();
+        if stat.kind == FileType::Dir {
+            self.enter(nid, true, None)?;
+            self.told = self.levels.len();
+        }
+        let name = self.path.get(self.path.len() - name_len..).unwrap_or_default();
+        Ok(Some(Visit { path: &self.path, name, depth, nid, stat, selected: true }))
+    }
+
+    fn enter(&mut self, nid: Nid, selected: bool, waiting: Option<(Nid, Stat)>) -> Result<()> {
+        let damaged = |why: &str| Error::Damaged { path: display(&self.path), why: why.into() };
+        if self.levels.len() > MAX_DEPTH {
+            return Err(damaged("a directory more than 4,096 levels deep"));
+        }
+        if !self.entered.insert(nid) {
+            return Err(damaged("a directory that is also found elsewhere: the tree has a loop or a knot"));
+        }
+        let entries = self.image.read_dir(nid)?.into_iter();
+        self.levels.push(Level { entries, path_len: self.path.len(), selected, waiting });
+        Ok(())
+    }
+}
+
+/// What the user selected.
+#[derive(Debug)]
+struct Paths {
+    everything: bool,
+    /// Paths that are there, without needless slashes and dots, sorted.
+    exact: Vec<Vec<u8>>,
+    globs: GlobSet,
+    patterns: Vec<(PathBuf, bool)>,
+    scratch: Vec<usize>,
+}
+
+impl Paths {
+    fn new(image: &dyn Image, paths: &[PathBuf]) -> Result<Self> {
+        let mut exact = Vec::new();
+        let mut patterns = Vec::new();
+        let mut globs = GlobSetBuilder::new();
+        for path in paths {
+            let bytes = path.as_os_str().as_bytes();
+            let clean = components(bytes).collect::<Vec<_>>().join(&b'/');
+            if components(bytes).any(|name| name == b"..") {
+                return Err(Error::Usage(format!("`{}`: a path in an image cannot have `..`", path.display())));
+            }
+            if lookup(image, bytes)?.is_some() {
+                exact.push(clean);
+            } else if let Some(pattern) = std::str::from_utf8(&clean).ok().filter(|p| p.contains(['*', '?', '[', '{']))
+            {
+                let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
+                globs.add(glob.map_err(|e| Error::Usage(format!("`{}`: {}", path.display(), e.kind())))?);
+                patterns.push((path.clone(), false));
+            } else {
+                return Err(missing(path));
+            }
+        }
+        exact.sort();
+        let globs = globs.build().map_err(|e| Error::Usage(e.to_string()))?;
+        Ok(Paths { everything: paths.is_empty(), exact, globs, patterns, scratch: Vec::new() })
+    }
+
+    fn selects(&mut self, path: &[u8]) -> bool {
+        if self.everything || self.exact.binary_search_by(|exact| (**exact).cmp(path)).is_ok() {
+            return true;
+        }
+        self.globs.matches_candidate_into(&Candidate::from_bytes(path), &mut self.scratch);
+        for at in &self.scratch {
+            if let Some((_, found)) = self.patterns.get_mut(*at) {
+                *found = true;
+            }
+        }
+        !self.scratch.is_empty()
+    }
+
+    /// Whether something below `dir`, which is not selected itself, may be.
+    fn may_select_below(&self, dir: &[u8]) -> bool {
+        let below = |exact: &Vec<u8>| exact.strip_prefix(dir).is_some_and(|rest| rest.first() == Some(&b'/'));
+        !self.patterns.is_empty() || self.exact.iter().any(below)
+    }
+
+    /// Tells once of each glob that selected nothing.
+    fn all_found(&mut self) -> Result<()> {
+        match self.patterns.iter_mut().find(|(_, found)| !found) {
+            Some((pattern, found)) => {
+                *found = true;
+                Err(missing(pattern))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn missing(path: &std::path::Path) -> Error {
+    Error::Usage(format!("`{}`: nothing of this name in the image", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::fake::Fake;
+
+    fn image() -> Fake {
+        let image = Fake::default().dir(0, &[("a", 1), ("a.b", 2), ("d", 3), ("e[1]", 8)]);
+        let image = image.dir(1, &[("x", 4), ("y", 5)]).file(2, b"").dir(3, &[("deep", 6)]);
+        image.file(4, b"").file(5, b"").dir(6, &[("x", 7)]).file(7, b"").file(8, b"")
+    }
+
+    /// Paths visited; those only on the way in brackets.
+    fn visited(image: &Fake, paths: &[&str]) -> Result<Vec<String>> {
+        let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+        let mut walk = Walk::new(image, &paths)?;
+        let mut out = Vec::new();
+        while let Some(visit) = walk.step()? {
+            let path = String::from_utf8_lossy(visit.path).into_owned();
+            assert_eq!(visit.depth, components(visit.path).count());
+            assert_eq!(Some(visit.name), path.as_bytes().rsplit(|byte| *byte == b'/').next());
+            out.push(if visit.selected { path } else { format!("({path})") });
+        }
+        Ok(out)
+    }
+
+    #[test]
+    fn paths_and_globs_select_with_everything_below_and_the_way_there() {
+        let cases: [(&[&str], &[&str]); 10] = [
+            (&[], &["", "a", "a/x", "a/y", "a.b", "d", "d/deep", "d/deep/x", "e[1]"]),
+            (&["/"], &["", "a", "a/x", "a/y", "a.b", "d", "d/deep", "d/deep/x", "e[1]"]),
+            (&["a"], &["()", "a", "a/x", "a/y"]),
+            (&["./d//deep/x", "/a/y"], &["()", "(a)", "a/y", "(d)", "(d/deep)", "d/deep/x"]),
+            (&["a", "a/x"], &["()", "a", "a/x", "a/y"]),
+            (&["*/x"], &["()", "(a)", "a/x"]),
+            (&["**/x"], &["()", "(a)", "a/x", "(d)", "(d/deep)", "d/deep/x"]),
+            (&["a*"], &["()", "a", "a/x", "a/y", "a.b"]),
+            (&["{d,a.b}", "a/?"], &["()", "(a)", "a/x", "a/y", "a.b", "d", "d/deep", "d/deep/x"]),
+            // A name that is there is a name, whatever it looks like.
+            (&["e[1]"], &["()", "e[1]"]),
+        ];
+        for (paths, expected) in cases {
+            assert_eq!(visited(&image(), paths).unwrap(), expected, "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn what_selects_nothing_is_an_error_that_names_it() {
+        for paths in [&["nope"][..], &["a", "a/nope"], &["a.b/x"], &["z*"], &["a*", "z*"], &["[", "a"], &["a/../d"]] {
+            let error = visited(&image(), paths).unwrap_err().to_string();
+            assert!(paths.iter().any(|path| error.contains(&format!("`{path}`"))), "{error}");
+        }
+    }
+
+    #[test]
+    fn impossible_trees_end_the_walk_or_are_passed_by() {
+        let deep = (0..5000).fold(Fake::default(), |image, nid| image.dir(nid, &[("d", nid + 1)])).dir(5000, &[]);
+        let name = "n".repeat(255);
+        let long = (0..300).fold(Fake::default(), |image, nid| image.dir(nid, &[(&name, nid + 1)])).dir(300, &[]);
+        let knot = Fake::default().dir(0, &[("a", 1), ("b", 1), ("c", 2)]).dir(1, &[]).file(2, b"");
+        let circle = Fake::default().dir(0, &[("a", 1)]).dir(1, &[("b", 0), ("c", 2)]).file(2, b"");
+        let gone = Fake::default().dir(0, &[("a", 9), ("c", 2)]).file(2, b"");
+        let dots = Fake::default().dir(0, &[("..", 1), ("c", 2)]).dir(1, &[]).file(2, b"");
+        let cases = [
+            (deep, "4,096 levels", None),
+            (long, "65,536 bytes", None),
+            (knot, "also found elsewhere", Some("c")),
+            (circle, "also found elsewhere", Some("a/c")),
+            (gone, "not there", Some("c")),
+            (dots, "file name", Some("c")),
+        ];
+        for (image, why, last) in cases {
+            let error = visited(&image, &[]).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+            let mut walk = Walk::new(&image, &[]).unwrap();
+            let (mut errors, mut reached) = (0, None);
+            loop {
+                match walk.step() {
+                    Ok(Some(visit)) => reached = Some(visit.path.to_vec()),
+                    Ok(None) => break,
+                    Err(_) => errors += 1,
+                }
+            }
+            assert_eq!(errors, 1, "{why}");
+            assert!(last.is_none() || last.map(|path| path.as_bytes().to_vec()) == reached, "{why}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_left_is_not_walked() {
+        let image = image();
+        let mut walk = Walk::new(&image, &[]).unwrap();
+        let mut seen = Vec::new();
+        while let Some(visit) = walk.step().unwrap() {
+            let leave = visit.path == b"a" || visit.path == b"d/deep";
+            seen.push(String::from_utf8_lossy(visit.path).into_owned());
+            if leave {
+                walk.leave();
+            }
+        }
+        assert_eq!(seen, ["", "a", "a.b", "d", "d/deep", "e[1]"]);
+    }
+}

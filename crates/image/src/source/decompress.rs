@@ -1,0 +1,110 @@
+//! Compressed input told by its first bytes: gzip, xz, zstd, bzip2, of any number of members each.
+
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// As many bytes as [`Compression::detect`] wants to see.
+pub(crate) const MAGIC_LEN: usize = 10;
+
+/// The most memory that decompressing may take, where the input decides.
+const MEMORY: u64 = 512 << 20;
+/// The largest zstd window in these limits, as a power of 2.
+const ZSTD_WINDOW_LOG: u32 = 29;
+
+/// How a stream is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compression {
+    Gzip,
+    Xz,
+    Zstd,
+    Bzip2,
+}
+
+impl Compression {
+    /// What the first bytes of `name` say; `None` for what is not compressed. Compressed but unknown is an error.
+    pub(crate) fn detect(start: &[u8], name: &Path) -> Result<Option<Self>> {
+        let unsupported = |what: &str| {
+            let why = format!("{} is compressed with {what}: decompress it first", name.display());
+            Err(Error::Unsupported(why))
+        };
+        match start {
+            [0x1f, 0x8b, 8, ..] => Ok(Some(Compression::Gzip)),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Ok(Some(Compression::Xz)),
+            // A frame, or one that is to be skipped and comes before.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Ok(Some(Compression::Zstd)),
+            // Followed by the mark of a block, or of the end of an empty stream.
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
+            | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Ok(Some(Compression::Bzip2)),
+            [0x04, 0x22, 0x4d, 0x18, ..] => unsupported("lz4"),
+            [b'L', b'Z', b'I', b'P', 1, ..] => unsupported("lzip"),
+            [0x89, b'L', b'Z', b'O', 0, ..] => unsupported("lzop"),
+            [0x1f, 0x9d, ..] => unsupported("compress"),
+            _ => Ok(None),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Compression::Gzip => "gzip",
+            Compression::Xz => "xz",
+            Compression::Zstd => "zstd",
+            Compression::Bzip2 => "bzip2",
+        }
+    }
+}
+
+/// The contents of `from`, decompressed if they are compressed; called `name` in messages.
+pub(crate) fn reader(from: Box<dyn Read + Send>, name: &Path) -> Result<Box<dyn Read + Send>> {
+    let cannot = || Error::io("cannot decompress", name);
+    let mut from = from;
+    let mut start = Vec::new();
+    from.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut start).map_err(Error::io("cannot read", name))?;
+    let compression = Compression::detect(&start, name)?;
+    let from = BufReader::with_capacity(256 << 10, io::Cursor::new(start).chain(from));
+    let Some(compression) = compression else { return Ok(Box::new(from)) };
+    let from: Box<dyn Read + Send> = match compression {
+        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(from)),
+        Compression::Xz => {
+            let stream = liblzma::stream::Stream::new_stream_decoder(MEMORY, liblzma::stream::CONCATENATED);
+            Box::new(liblzma::bufread::XzDecoder::new_stream(from, stream.map_err(io::Error::from).map_err(cannot())?))
+        }
+        Compression::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(from).map_err(cannot())?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(cannot())?;
+            Box::new(decoder)
+        }
+        Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(from)),
+    };
+    Ok(Box::new(Decompress { from, compression, given: 0 }))
+}
+
+/// Says of a decoder's errors what they are about.
+struct Decompress {
+    from: Box<dyn Read + Send>,
+    compression: Compression,
+    given: u64,
+}
+
+impl Read for Decompress {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.from.read(buf) {
+            Ok(n) => {
+                self.given += n as u64;
+                Ok(n)
+            }
+            // The system's own errors are not about the data.
+            Err(error) if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::Interrupted => Err(error),
+            Err(error) => {
+                let (name, given) = (self.compression.name(), self.given);
+                let what = match error.kind() {
+                    io::ErrorKind::UnexpectedEof => "ends too early".to_owned(),
+                    _ => format!("are damaged: {error}"),
+                };
+                let why = format!("the {name} data {what} (after {given} decompressed bytes)");
+                Err(io::Error::new(io::ErrorKind::InvalidData, why))
+            }
+        }
+    }
+}

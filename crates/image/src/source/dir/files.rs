@@ -1,0 +1,244 @@
+//! The files of a directory, opened when a writer wants them, and proven to be still what was listed.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use rustix::fs::{self, SeekFrom, Stat};
+use rustix::io::{self, Errno};
+
+use super::changed;
+use super::root::Root;
+use crate::source::{Contents, FileReader};
+use crate::{Error, Result};
+
+/// All regular files of one source. Filled when the scan is over, opened only after that.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) root: Root,
+    records: OnceLock<Records>,
+}
+
+/// Where files are and what they were when listed, in a few bytes each.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    dirs: Vec<u32>,
+    dir_names: Names,
+    files: Vec<Listed>,
+    file_names: Names,
+}
+
+/// A file as it was when listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Listed {
+    ino: u64,
+    size: u64,
+    mtime: i64,
+    ctime: i64,
+    /// Index of its directory.
+    dir: u32,
+    /// Whether less is stored than its length, so that holes are worth asking for.
+    sparse: bool,
+}
+
+/// Names one after another.
+#[derive(Debug, Default)]
+struct Names {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Names {
+    fn push(&mut self, name: &[u8]) -> Result<()> {
+        self.bytes.extend_from_slice(name);
+        let end = u32::try_from(self.bytes.len())
+            .map_err(|_| Error::Usage("the names in this source exceed 4 GiB together: pack it in parts".into()))?;
+        self.ends.push(end);
+        Ok(())
+    }
+
+    fn get(&self, at: usize) -> &[u8] {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.bytes[start as usize..self.ends[at] as usize]
+    }
+}
+
+impl Listed {
+    fn new(stat: &Stat, dir: u32) -> Self {
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        Listed {
+            ino: stat.st_ino,
+            size,
+            mtime: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+            ctime: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
+            dir,
+            sparse: u64::try_from(stat.st_blocks).unwrap_or(u64::MAX).saturating_mul(512) < size,
+        }
+    }
+}
+
+/// A time in one number. Wraps around after 584 years, which does not matter for telling two times apart.
+fn nanoseconds(secs: i64, nanos: impl TryInto<i64>) -> i64 {
+    secs.wrapping_mul(1_000_000_000).wrapping_add(nanos.try_into().unwrap_or(0))
+}
+
+impl Records {
+    /// Index of the root directory.
+    pub(super) const ROOT: u32 = u32::MAX;
+
+    /// Notes a directory and returns its index.
+    pub(super) fn add_dir(&mut self, parent: u32, name: &[u8]) -> Result<u32> {
+        let at = index(self.dirs.len())?;
+        self.dirs.push(parent);
+        self.dir_names.push(name)?;
+        Ok(at)
+    }
+
+    /// Notes a file and returns its key.
+    pub(super) fn add_file(&mut self, dir: u32, name: &[u8], stat: &Stat) -> Result<u64> {
+        let at = index(self.files.len())?;
+        self.files.push(Listed::new(stat, dir));
+        self.file_names.push(name)?;
+        Ok(u64::from(at))
+    }
+
+    /// The path of a directory relative to the root.
+    pub(super) fn dir_path(&self, dir: u32) -> Vec<u8> {
+        self.path_to(dir, Vec::new())
+    }
+
+    fn path_to<'n>(&'n self, mut dir: u32, mut names: Vec<&'n [u8]>) -> Vec<u8> {
+        while dir != Self::ROOT {
+            names.push(self.dir_names.get(dir as usize));
+            dir = self.dirs[dir as usize];
+        }
+        names.reverse();
+        names.join(&b'/')
+    }
+}
+
+/// [`Records::ROOT`] is no valid index.
+fn index(len: usize) -> Result<u32> {
+    let at = u32::try_from(len).ok().filter(|at| *at != Records::ROOT);
+    at.ok_or_else(|| Error::Usage("more than 4,294,967,295 entries: no image format holds so many".into()))
+}
+
+impl Files {
+    pub(super) fn new(root: Root) -> Self {
+        Files { root, records: OnceLock::new() }
+    }
+
+    /// Ends the scan.
+    pub(super) fn fill(&self, records: Records) {
+        // A second scan makes a `Files` of its own, so there is nothing here yet.
+        let _ = self.records.set(records);
+    }
+
+    fn find(&self, key: u64) -> Option<(Vec<u8>, Listed)> {
+        let records = self.records.get()?;
+        let at = usize::try_from(key).ok()?;
+        let listed = *records.files.get(at)?;
+        Some((records.path_to(listed.dir, vec![records.file_names.get(at)]), listed))
+    }
+}
+
+impl Contents for Files {
+    fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
+        let (path, listed) = self.find(key).ok_or_else(|| Error::Usage(format!("there is no file {key}")))?;
+        let fd = self.root.open_file(&path).map_err(|errno| match errno {
+            Errno::NOENT | Errno::NOTDIR => changed(&self.root.name(&path), "vanished after it was listed"),
+            Errno::LOOP | Errno::NXIO => changed(&self.root.name(&path), "is not the file any more that was listed"),
+            errno => Error::sys("cannot open", self.root.name(&path), errno),
+        })?;
+        Ok(Box::new(Reader { files: self, path, listed, fd }))
+    }
+
+    fn path(&self, key: u64) -> PathBuf {
+        self.find(key).map_or_else(|| self.root.name(b""), |(path, _)| self.root.name(&path))
+    }
+}
+
+struct Reader<'f> {
+    files: &'f Files,
+    path: Vec<u8>,
+    listed: Listed,
+    fd: OwnedFd,
+}
+
+impl Reader<'_> {
+    fn shown(&self) -> PathBuf {
+        self.files.root.name(&self.path)
+    }
+
+    /// A change explains an error better than the error does.
+    fn error(&self, what: &'static str, errno: Errno) -> Error {
+        match self.verify() {
+            Err(change) => change,
+            Ok(()) => Error::sys(what, self.shown(), errno),
+        }
+    }
+
+    fn verify(&self) -> Result<()> {
+        let stat =
+            fs::fstat(&self.fd).map_err(|errno| Error::sys("cannot read the attributes", self.shown(), errno))?;
+        let now = Listed { dir: self.listed.dir, sparse: self.listed.sparse, ..Listed::new(&stat, 0) };
+        let was = self.listed;
+        if now == was {
+            return Ok(());
+        }
+        let why = if now.ino != was.ino {
+            "another file has taken its place since it was listed".to_owned()
+        } else if now.size != was.size {
+            format!("was {} bytes long when listed and has {} now", was.size, now.size)
+        } else if now.mtime != was.mtime {
+            "was written to after it was listed".to_owned()
+        } else {
+            "its attributes changed after it was listed".to_owned()
+        };
+        Err(changed(&self.shown(), why))
+    }
+}
+
+impl FileReader for Reader<'_> {
+    fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            match io::pread(&self.fd, &mut buf[done..], offset.saturating_add(done as u64)) {
+                Ok(0) => {
+                    self.verify()?;
+                    let why = format!("ends at byte {} of {}", offset.saturating_add(done as u64), self.listed.size);
+                    return Err(changed(&self.shown(), why));
+                }
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(self.error("cannot read", errno)),
+            }
+        }
+        Ok(())
+    }
+
+    fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
+        let size = self.listed.size;
+        if offset >= size {
+            return Ok(None);
+        }
+        if !self.listed.sparse {
+            return Ok(Some((offset, size)));
+        }
+        let start = match fs::seek(&self.fd, SeekFrom::Data(offset)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => return Ok(None),
+            // The file system cannot tell.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((offset, size))),
+            Err(errno) => return Err(self.error("cannot look for holes", errno)),
+        };
+        let end =
+            fs::seek(&self.fd, SeekFrom::Hole(start)).map_err(|errno| self.error("cannot look for holes", errno))?;
+        // A file that grows must not yield more than was listed.
+        Ok((start < size).then(|| (start, end.min(size))))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.verify()
+    }
+}

@@ -1,0 +1,139 @@
+//! Glob patterns for what a source leaves out, the same for every kind of source.
+
+use std::path::Path;
+
+use std::os::unix::ffi::OsStrExt;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::{Error, Result};
+
+/// What to leave out. Patterns match paths relative to the source's root:
+///
+/// - `*.o`: without a slash, any entry of that name, wherever it is;
+/// - `usr/share/doc/*` or `/tmp`: with a slash, the whole path from the root on (`*` and `?` stop at
+///   slashes, `**` does not);
+/// - `cache/`: with a slash at the end, directories only.
+///
+/// A directory that is left out takes everything below with it. Braces, character classes and
+/// backslashes work as in the shell. No pattern ever leaves out the root itself.
+#[derive(Debug, Clone, Default)]
+pub struct Exclude {
+    any: Set,
+    dirs: Set,
+}
+
+/// Patterns by what they look at.
+#[derive(Debug, Clone, Default)]
+struct Set {
+    names: GlobSet,
+    paths: GlobSet,
+}
+
+impl Exclude {
+    /// Compiles patterns; one that is malformed is [`Error::Usage`].
+    pub fn new<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self> {
+        let mut builders = [(); 2].map(|()| [(); 2].map(|()| GlobSetBuilder::new()));
+        for pattern in patterns {
+            let pattern = pattern.as_ref();
+            let stem = pattern.trim_end_matches('/');
+            let glob = GlobBuilder::new(stem.trim_start_matches('/'))
+                .literal_separator(true)
+                .backslash_escape(true)
+                .empty_alternates(true)
+                .build()
+                .map_err(|e| Error::Usage(format!("the pattern `{pattern}` is malformed: {}", e.kind())))?;
+            if stem.is_empty() {
+                return Err(Error::Usage(format!("the pattern `{pattern}` names nothing that could be left out")));
+            }
+            builders[usize::from(stem.len() < pattern.len())][usize::from(stem.contains('/'))].add(glob);
+        }
+        let [any, dirs] = builders.map(|[names, paths]| Some(Set { names: build(&names)?, paths: build(&paths)? }));
+        let too_large = || Error::Usage("the patterns to leave out are too large together".into());
+        Ok(Exclude { any: any.ok_or_else(too_large)?, dirs: dirs.ok_or_else(too_large)? })
+    }
+
+    /// Whether there are no patterns.
+    pub fn is_empty(&self) -> bool {
+        [&self.any, &self.dirs].iter().all(|set| set.names.is_empty() && set.paths.is_empty())
+    }
+
+    /// Whether the entry at `path` is left out, given that the directories on the way are not.
+    pub fn matches(&self, path: &[u8], is_dir: bool) -> bool {
+        self.any.matches(path) || (is_dir && self.dirs.matches(path))
+    }
+
+    /// Whether the entry at `path` or a directory on the way to it is left out.
+    pub fn covers(&self, path: &[u8], is_dir: bool) -> bool {
+        let parents = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
+        !self.is_empty() && (parents.into_iter().any(|dir| self.matches(dir, true)) || self.matches(path, is_dir))
+    }
+}
+
+impl Set {
+    fn matches(&self, path: &[u8]) -> bool {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        let is_match =
+            |set: &GlobSet, text: &[u8]| !set.is_empty() && set.is_match(Path::new(std::ffi::OsStr::from_bytes(text)));
+        !path.is_empty() && (is_match(&self.names, name) || is_match(&self.paths, path))
+    }
+}
+
+fn build(builder: &GlobSetBuilder) -> Option<GlobSet> {
+    builder.build().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_names_paths_and_directories() {
+        let table: [(&str, &[u8], bool, bool); 24] = [
+            ("*.o", b"a.o", false, true),
+            ("*.o", b"x/y/a.o", false, true),
+            ("*.o", b"x/y.o/a", false, false),
+            ("*.o", b"a.ob", false, false),
+            ("/tmp", b"tmp", true, true),
+            ("/tmp", b"var/tmp", true, false),
+            ("var/*", b"var/tmp", false, true),
+            ("var/*", b"var/tmp/x", false, false),
+            ("var/**", b"var/tmp/x", false, true),
+            ("**/x", b"var/tmp/x", false, true),
+            ("a/b", b"c/a/b", false, false),
+            ("cache/", b"x/cache", true, true),
+            ("cache/", b"x/cache", false, false),
+            ("x/cache/", b"x/cache", true, true),
+            ("/x/", b"y/x", true, false),
+            ("{a,b}?", b"b1", false, true),
+            ("[!a]x", b"ax", false, false),
+            ("[!a]x", b"bx", false, true),
+            ("\\*", b"*", false, true),
+            ("\\*", b"a", false, false),
+            ("caf?", b"caf\xe9", false, true),
+            ("*\n*", b"a\nb", false, true),
+            ("*", b"", true, false),
+            (".*", b"a/.git", true, true),
+        ];
+        for (pattern, path, is_dir, expected) in table {
+            let exclude = Exclude::new([pattern]).unwrap();
+            assert_eq!(exclude.matches(path, is_dir), expected, "{pattern} on {}", path.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_is_below_a_directory_left_out_is_covered() {
+        let exclude = Exclude::new(["doc/", "*.o"]).unwrap();
+        assert!(exclude.covers(b"usr/doc/a", false) && exclude.covers(b"x.o/y", false));
+        assert!(!exclude.covers(b"usr/doc", false) && exclude.covers(b"usr/doc", true));
+        assert!(Exclude::default().is_empty() && !exclude.is_empty() && !Exclude::default().covers(b"a", true));
+    }
+
+    #[test]
+    fn malformed_patterns_are_named() {
+        for pattern in ["[a", "a{b", "/", ""] {
+            let error = Exclude::new([pattern]).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{pattern}`")), "{error}");
+        }
+    }
+}

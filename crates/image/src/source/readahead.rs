@@ -1,0 +1,130 @@
+//! Reading ahead: a stream is read, and with it decompressed, on a thread of its own.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+/// Size and number of the buffers that go round.
+const BUFFER: usize = 256 << 10;
+const BUFFERS: usize = 8;
+
+/// A reader whose bytes were read ahead, into a bounded number of buffers.
+///
+/// Dropped early it does not wait for the thread, which may sit in a read from a pipe: the thread ends when that
+/// read does.
+pub(crate) struct ReadAhead {
+    full: Receiver<io::Result<Chunk>>,
+    empty: Sender<Vec<u8>>,
+    chunk: Chunk,
+    taken: usize,
+}
+
+/// A buffer and how much of it is filled.
+type Chunk = (Vec<u8>, usize);
+
+impl fmt::Debug for ReadAhead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadAhead")
+    }
+}
+
+impl ReadAhead {
+    /// Begins to read `from`.
+    pub(crate) fn new(from: Box<dyn Read + Send>) -> io::Result<Self> {
+        let (filled, full) = bounded(BUFFERS);
+        let (empty, emptied) = bounded(BUFFERS);
+        for _ in 0..BUFFERS {
+            empty.try_send(vec![0; BUFFER]).expect("there is room for all buffers");
+        }
+        std::thread::Builder::new().name("packfs-readahead".into()).spawn(move || read_all(from, &filled, &emptied))?;
+        Ok(ReadAhead { full, empty, chunk: (Vec::new(), 0), taken: 0 })
+    }
+}
+
+/// Fills buffers until the input ends or fails, or nobody wants more.
+fn read_all(mut from: Box<dyn Read + Send>, filled: &Sender<io::Result<Chunk>>, emptied: &Receiver<Vec<u8>>) {
+    for mut buffer in emptied {
+        let mut len = 0;
+        let mut end = Ok(());
+        while len < buffer.len() {
+            match from.read(&mut buffer[len..]) {
+                Ok(0) => break,
+                Ok(n) => len += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    end = Err(error);
+                    break;
+                }
+            }
+        }
+        let last = len < buffer.len();
+        // What came before an error is still good.
+        if filled.send(Ok((buffer, len))).is_err() || end.is_err_and(|error| filled.send(Err(error)).is_err()) || last {
+            return;
+        }
+    }
+}
+
+impl Read for ReadAhead {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        // A chunk is empty when an error or the end came right after the one before.
+        while self.taken == self.chunk.1 {
+            // A closed channel: the thread came to the end.
+            let Ok(next) = self.full.recv() else { return Ok(0) };
+            let (used, _) = std::mem::replace(&mut self.chunk, next?);
+            self.taken = 0;
+            if !used.is_empty() {
+                // The thread may be gone already; then nobody needs the buffer.
+                let _ = self.empty.send(used);
+            }
+        }
+        let ready = &self.chunk.0[self.taken..self.chunk.1];
+        let n = ready.len().min(buf.len());
+        buf[..n].copy_from_slice(&ready[..n]);
+        self.taken += n;
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives `left` bytes in odd portions, then fails if it is to.
+    struct Odd {
+        left: usize,
+        fails: bool,
+    }
+
+    impl Read for Odd {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let n = buf.len().min(self.left).min(70_001);
+            self.left -= n;
+            buf[..n].fill(7);
+            if n == 0 && self.fails { Err(io::ErrorKind::InvalidData.into()) } else { Ok(n) }
+        }
+    }
+
+    #[test]
+    fn every_byte_comes_through_and_then_the_end_or_the_error() {
+        for left in [0, 1, BUFFER - 1, BUFFER, BUFFER + 1, 3 * BUFFER, 21 * BUFFER + 5] {
+            for fails in [false, true] {
+                let mut ahead = ReadAhead::new(Box::new(Odd { left, fails })).unwrap();
+                let mut bytes = Vec::new();
+                let end = ahead.read_to_end(&mut bytes);
+                assert_eq!((bytes.len(), end.is_err()), (left, fails));
+            }
+        }
+    }
+
+    #[test]
+    fn dropping_it_early_stops_an_endless_reader() {
+        let mut ahead = ReadAhead::new(Box::new(io::repeat(1))).unwrap();
+        ahead.read_exact(&mut [0; 1000]).unwrap();
+        let full = ahead.full.clone();
+        drop(ahead);
+        // The thread finds no buffer any more and ends, which closes its channel.
+        while full.recv().is_ok() {}
+    }
+}

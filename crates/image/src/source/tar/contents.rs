@@ -1,0 +1,166 @@
+//! Files in an uncompressed archive, read in place by any number of threads.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use packfs_blocks::ReadAt;
+
+use super::input::Stored;
+use super::members::Members;
+use super::seekable::Seekable;
+use crate::source::{Contents, FileReader};
+use crate::{Error, Result};
+
+/// An archive and its name.
+#[derive(Debug, Clone)]
+pub(super) struct Archive {
+    pub(super) bytes: Arc<dyn ReadAt>,
+    pub(super) path: PathBuf,
+}
+
+/// The files of an archive, known once all its headers were read.
+pub(super) struct TarContents {
+    archive: Archive,
+    files: OnceLock<Box<[Located]>>,
+}
+
+/// A file and where in the archive its data is.
+pub(super) struct Located {
+    size: u64,
+    header: u64,
+    pieces: Pieces,
+}
+
+/// Most files are one piece, and have no list of them.
+enum Pieces {
+    Whole(u64),
+    Sparse(Box<[Piece]>),
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    offset: u64,
+    len: u64,
+    /// Where in the archive.
+    at: u64,
+}
+
+impl Located {
+    /// `file`, whose data begins at `at`.
+    pub(super) fn new(file: Stored, mut at: u64) -> Self {
+        let pieces = match file.map {
+            None => Pieces::Whole(at),
+            Some(map) => Pieces::Sparse(
+                map.iter()
+                    .map(|region| {
+                        let piece = Piece { offset: region.offset, len: region.len, at };
+                        at += region.len;
+                        piece
+                    })
+                    .collect(),
+            ),
+        };
+        Located { size: file.size, header: file.header, pieces }
+    }
+
+    /// The first piece that ends after `offset`.
+    fn piece(&self, offset: u64) -> Option<Piece> {
+        match &self.pieces {
+            Pieces::Whole(at) => Some(Piece { offset: 0, len: self.size, at: *at }).filter(|piece| piece.len > offset),
+            Pieces::Sparse(pieces) => {
+                let next = pieces.partition_point(|piece| piece.offset + piece.len <= offset);
+                pieces.get(next).copied()
+            }
+        }
+    }
+}
+
+impl TarContents {
+    pub(super) fn new(archive: Archive) -> Self {
+        TarContents { archive, files: OnceLock::new() }
+    }
+
+    /// Says what the files are, once.
+    pub(super) fn set(&self, files: Vec<Located>) {
+        self.files.get_or_init(|| files.into());
+    }
+
+    fn file(&self, key: u64) -> Option<&Located> {
+        self.files.get()?.get(usize::try_from(key).ok()?)
+    }
+
+    /// The member's name, read once more: only messages want it.
+    fn member_name(&self, key: u64) -> Option<Vec<u8>> {
+        let input = Seekable::new(self.archive.clone(), self.file(key)?.header);
+        Members::new(input).next().ok().flatten().map(|member| member.path)
+    }
+}
+
+impl Contents for TarContents {
+    fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
+        let file =
+            self.file(key).ok_or_else(|| Error::Usage(format!("file {key} of an archive that has none such")))?;
+        Ok(Box::new(Open { contents: self, key, file }))
+    }
+
+    fn path(&self, key: u64) -> PathBuf {
+        let mut text = self.archive.path.clone().into_os_string();
+        if let Some(name) = self.member_name(key) {
+            text.push(":");
+            text.push(OsStr::from_bytes(&name));
+        }
+        text.into()
+    }
+}
+
+struct Open<'c> {
+    contents: &'c TarContents,
+    key: u64,
+    file: &'c Located,
+}
+
+impl Open<'_> {
+    fn changed(&self, why: String) -> Error {
+        Error::Changed { path: self.contents.path(self.key), why }
+    }
+}
+
+impl FileReader for Open<'_> {
+    fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        let end = offset.checked_add(buf.len() as u64).filter(|end| *end <= self.file.size);
+        let end = end.ok_or_else(|| self.changed(format!("it has {} bytes, more were asked for", self.file.size)))?;
+        let mut at = offset;
+        while at < end {
+            // Zeros up to the next piece, then as much of it as is wanted.
+            let piece = self.file.piece(at).unwrap_or(Piece { offset: end, len: 0, at: 0 });
+            let data = piece.offset.clamp(at, end);
+            let stop = (piece.offset + piece.len).clamp(data, end);
+            part(buf, at - offset, data - offset).fill(0);
+            let bytes = part(buf, data - offset, stop - offset);
+            let archive = &self.contents.archive;
+            let got = archive.bytes.read_at(bytes, piece.at + data.saturating_sub(piece.offset));
+            if got.map_err(Error::io("cannot read", &archive.path))? < bytes.len() {
+                return Err(self.changed("the archive became shorter while it was read".into()));
+            }
+            at = stop;
+        }
+        Ok(())
+    }
+
+    fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
+        Ok(self.file.piece(offset).map(|piece| (piece.offset.max(offset), piece.offset + piece.len)))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Bytes `from..to` of a buffer that holds them.
+fn part(buf: &mut [u8], from: u64, to: u64) -> &mut [u8] {
+    let len = buf.len();
+    let at = |at: u64| usize::try_from(at).unwrap_or(len).min(len);
+    &mut buf[at(from)..at(to)]
+}

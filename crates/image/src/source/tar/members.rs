@@ -1,0 +1,243 @@
+//! The members of an archive, one after the other, with all that extended headers say about them applied.
+
+use zerocopy::IntoBytes;
+
+use super::format::{BLOCK, Header, flag, padded};
+use super::header::{self, field, text};
+use super::input::{Input, Stored, truncated};
+use super::pax::Pax;
+use super::sparse;
+use crate::tree::{Device, Time, XattrSet};
+use crate::{Error, Result};
+
+/// The most bytes that the extended headers of one member, or one global header, may have.
+const MAX_EXTENDED: u64 = 8 << 20;
+
+/// A member as the archive describes it; its path and links are not checked yet.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) path: Vec<u8>,
+    pub(super) kind: MemberKind,
+    pub(super) mode: u16,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) mtime: Time,
+    pub(super) xattrs: XattrSet,
+    /// Where its first header is.
+    pub(super) at: u64,
+}
+
+#[derive(Debug)]
+pub(super) enum MemberKind {
+    File(Stored),
+    HardLink(Vec<u8>),
+    Symlink(Vec<u8>),
+    Char(Device),
+    Block(Device),
+    Dir,
+    Fifo,
+}
+
+/// Reads members from `input`, which stands at a member's data after each.
+pub(super) struct Members<I> {
+    pub(super) input: I,
+    globals: Pax,
+    /// The header read last, and where the one after its data is.
+    last: u64,
+    next: u64,
+    /// Zero blocks seen since the last header: they end an archive.
+    zeros: u64,
+}
+
+/// What came before a member's own header.
+#[derive(Default)]
+struct Extended {
+    pax: Vec<(Vec<u8>, u64)>,
+    name: Option<Vec<u8>>,
+    link: Option<Vec<u8>>,
+    bytes: u64,
+    first: Option<u64>,
+}
+
+impl<I: Input> Members<I> {
+    pub(super) fn new(input: I) -> Self {
+        let at = input.offset();
+        Members { input, globals: Pax::default(), last: at, next: at, zeros: 0 }
+    }
+
+    /// The next member; `None` at the end of the archive.
+    pub(super) fn next(&mut self) -> Result<Option<Member>> {
+        let mut extended = Extended::default();
+        while let Some((header, at)) = self.header()? {
+            match header.typeflag {
+                flag::PAX | flag::SOLARIS_PAX => {
+                    let records = self.body(&header, at, &mut extended)?;
+                    extended.pax.push((records, at));
+                }
+                flag::GNU_LONG_NAME => extended.name = Some(text(&self.body(&header, at, &mut extended)?).to_vec()),
+                flag::GNU_LONG_LINK => extended.link = Some(text(&self.body(&header, at, &mut extended)?).to_vec()),
+                flag::PAX_GLOBAL => {
+                    let records = self.body(&header, at, &mut Extended::default())?;
+                    self.globals.add_global(&records, at)?;
+                }
+                flag::GNU_VOLUME => self.data(field(&header.size, "size", at)?, at)?,
+                _ => return self.member(&header, at, extended).map(Some),
+            }
+        }
+        match extended.first {
+            None => Ok(None),
+            Some(at) => Err(Error::corrupt("tar header", at, "an extended header with no member after it")),
+        }
+    }
+
+    /// Hops over the data before and reads a header; `None` at the end. Two zero blocks, or one and the
+    /// end of the file, end an archive; another archive may follow, anything else may not.
+    fn header(&mut self) -> Result<Option<(Header, u64)>> {
+        if !self.input.skip_to(self.next)? {
+            let why = format!("its data ends at byte {}, the archive before: it is truncated", self.next);
+            return Err(Error::corrupt("tar member", self.last, why));
+        }
+        loop {
+            let at = self.input.offset();
+            let mut block = [0; BLOCK];
+            let got = self.input.read(&mut block)?;
+            let blank = block.iter().all(|byte| *byte == 0);
+            match got {
+                BLOCK if blank => self.zeros += 1,
+                _ if blank && self.zeros > 0 => return Ok(None),
+                0 => {
+                    let why = "the archive ends without the zero blocks that should end it: it is truncated";
+                    return Err(Error::corrupt("tar archive", at, why));
+                }
+                BLOCK => {
+                    let header = header::check(&block, at).map_err(|error| match self.zeros {
+                        0 => error,
+                        _ => Error::corrupt("tar archive", at, "neither zeros nor an archive after its end"),
+                    })?;
+                    if std::mem::take(&mut self.zeros) > 0 {
+                        self.globals = Pax::default();
+                    }
+                    (self.last, self.next) = (at, at + BLOCK as u64);
+                    return Ok(Some((header, at)));
+                }
+                _ => return Err(truncated("tar header", at, got as u64, BLOCK as u64)),
+            }
+        }
+    }
+
+    /// The `len` bytes of data that begin here belong to the header at `at`: the next header is after them.
+    fn data(&mut self, len: u64, at: u64) -> Result<()> {
+        let end = padded(len).and_then(|len| len.checked_add(self.input.offset()));
+        self.next = end.ok_or_else(|| Error::corrupt("tar header", at, format!("a size of {len} bytes")))?;
+        Ok(())
+    }
+
+    /// The data of an extended header.
+    fn body(&mut self, header: &Header, at: u64, extended: &mut Extended) -> Result<Vec<u8>> {
+        let len = field(&header.size, "size", at)?;
+        extended.first.get_or_insert(at);
+        extended.bytes = extended.bytes.saturating_add(len);
+        let limited = usize::try_from(len).ok().filter(|_| extended.bytes <= MAX_EXTENDED).ok_or_else(|| {
+            let why = format!(
+                "{} bytes of extended headers: more than the {MAX_EXTENDED} this reader allows",
+                extended.bytes
+            );
+            Error::corrupt("extended header", at, why)
+        })?;
+        self.data(len, at)?;
+        let mut body = vec![0; limited];
+        let got = self.input.read(&mut body)?;
+        if got == limited { Ok(body) } else { Err(truncated("extended header", at, got as u64, len)) }
+    }
+
+    /// Puts a member together.
+    fn member(&mut self, header: &Header, at: u64, extended: Extended) -> Result<Member> {
+        let mut pax = Pax::after(&self.globals);
+        for (records, at) in &extended.pax {
+            pax.add(records, *at)?;
+        }
+        let first = extended.first.unwrap_or(at);
+        let name = pax.sparse.name.take().or(pax.path.take()).or(extended.name);
+        let path = name.unwrap_or_else(|| header::name(header));
+        let link = pax.linkpath.take().or(extended.link).unwrap_or_else(|| text(&header.linkname).to_vec());
+        let device = || -> Result<Device> {
+            Ok(Device {
+                major: pax.devmajor.map_or_else(|| field(&header.devmajor, "device number", at), Ok)?,
+                minor: pax.devminor.map_or_else(|| field(&header.devminor, "device number", at), Ok)?,
+            })
+        };
+        let mut kind = match header.typeflag {
+            flag::HARD_LINK => MemberKind::HardLink(link),
+            flag::SYMLINK => MemberKind::Symlink(link),
+            flag::CHAR => MemberKind::Char(device()?),
+            flag::BLOCK => MemberKind::Block(device()?),
+            flag::DIR | flag::GNU_DUMP_DIR => MemberKind::Dir,
+            flag::FIFO => MemberKind::Fifo,
+            flag::FILE | flag::V7_FILE | flag::CONTIGUOUS_FILE | flag::GNU_SPARSE => {
+                MemberKind::File(self.file(header, at, first, &mut pax)?)
+            }
+            flag::GNU_CONTINUED => {
+                let why = "the archive begins in the middle of a file: give all volumes of the archive, joined";
+                return Err(Error::corrupt("tar header", at, why));
+            }
+            other => {
+                let other = other.escape_ascii();
+                return Err(Error::Unsupported(format!("tar header at byte {at}: a member of type `{other}`")));
+            }
+        };
+        if header.typeflag == flag::GNU_DUMP_DIR {
+            self.data(field(&header.size, "size", at)?, at)?;
+        }
+        // Archives from before there was a type for directories.
+        if path.ends_with(b"/") && matches!(header.typeflag, flag::FILE | flag::V7_FILE) {
+            kind = MemberKind::Dir;
+        }
+        Ok(Member {
+            path,
+            kind,
+            mode: field::<i64>(&header.mode, "mode", at).map(|mode| u16::try_from(mode & 0o7777).unwrap_or(0))?,
+            uid: pax.uid.map_or_else(|| field(&header.uid, "user id", at), Ok)?,
+            gid: pax.gid.map_or_else(|| field(&header.gid, "group id", at), Ok)?,
+            mtime: match pax.mtime {
+                Some(time) => time,
+                None => Time { secs: field(&header.mtime, "time", at)?, nanos: 0 },
+            },
+            xattrs: pax.xattrs(),
+            at: first,
+        })
+    }
+
+    /// A regular file; reads the sparse map where one follows the header.
+    fn file(&mut self, header: &Header, at: u64, first: u64, pax: &mut Pax) -> Result<Stored> {
+        let len = pax.size.map_or_else(|| field(&header.size, "size", at), Ok)?;
+        let sparse = &mut pax.sparse;
+        let (map, size) = match (header.typeflag, sparse.major, sparse.minor, sparse.size) {
+            (flag::GNU_SPARSE, ..) if header.magic == *b"ustar " => {
+                sparse::old_gnu(header.as_bytes(), &mut self.input, at).map(|(map, size)| (Some(map), size))?
+            }
+            (flag::GNU_SPARSE, ..) => {
+                return Err(Error::Unsupported(format!(
+                    "tar header at byte {at}: a sparse file not as GNU tar has it"
+                )));
+            }
+            (_, Some(1), Some(0), Some(size)) => {
+                self.data(len, at)?;
+                let begin = self.input.offset();
+                let map = sparse::in_front(&mut self.input, len)?;
+                let stored = len.saturating_sub(self.input.offset() - begin);
+                return Ok(Stored {
+                    size,
+                    len: stored,
+                    map: Some(sparse::check(map, size, stored, at)?),
+                    header: first,
+                });
+            }
+            (_, None | Some(0), _, Some(size)) => (Some(std::mem::take(&mut sparse.map)), size),
+            (_, None, None, None) => (None, len),
+            _ => return Err(Error::corrupt("pax header", first, "GNU.sparse records that make no sparse file")),
+        };
+        self.data(len, at)?;
+        let map = map.map(|map| sparse::check(map, size, len, at)).transpose()?;
+        Ok(Stored { size, len, map, header: first })
+    }
+}

@@ -1,0 +1,274 @@
+//! The records of pax extended headers: what they say about the next member, or about all that follow.
+
+use super::{base64, sparse::Region};
+use crate::tree::{Time, XattrSet};
+use crate::{Error, Result};
+
+/// What pax records say. Where they say nothing the member's header counts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pax {
+    pub(super) path: Option<Vec<u8>>,
+    pub(super) linkpath: Option<Vec<u8>>,
+    pub(super) size: Option<u64>,
+    pub(super) uid: Option<u32>,
+    pub(super) gid: Option<u32>,
+    pub(super) mtime: Option<Time>,
+    pub(super) devmajor: Option<u32>,
+    pub(super) devminor: Option<u32>,
+    pub(super) sparse: PaxSparse,
+    /// The first record for a name counts.
+    own_xattrs: XattrSet,
+    /// From global headers; any of the member's own records for a name goes before.
+    global_xattrs: XattrSet,
+}
+
+/// The `GNU.sparse.*` records.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PaxSparse {
+    pub(super) major: Option<u64>,
+    pub(super) minor: Option<u64>,
+    pub(super) name: Option<Vec<u8>>,
+    /// `GNU.sparse.size` (0.0, 0.1) and `GNU.sparse.realsize` (1.0): the length of the file.
+    pub(super) size: Option<u64>,
+    pub(super) map: Vec<Region>,
+    pending_offset: Option<u64>,
+}
+
+impl Pax {
+    /// What holds for a member before its own records: what the global headers said.
+    pub(super) fn after(globals: &Pax) -> Pax {
+        let mut pax = Pax { sparse: PaxSparse::default(), ..globals.clone() };
+        pax.global_xattrs = std::mem::take(&mut pax.own_xattrs);
+        pax
+    }
+
+    /// One more global header, `records`.
+    pub(super) fn add_global(&mut self, records: &[u8], at: u64) -> Result<()> {
+        let mut next = Pax::after(self);
+        next.add(records, at)?;
+        *self = Pax { own_xattrs: next.xattrs(), global_xattrs: XattrSet::new(), ..next };
+        Ok(())
+    }
+
+    /// All extended attributes, each name once.
+    pub(super) fn xattrs(&self) -> XattrSet {
+        let mut set = self.own_xattrs.clone();
+        for (name, value) in &self.global_xattrs {
+            add_first(&mut set, name, value);
+        }
+        set
+    }
+
+    /// Adds `records` ("LENGTH KEY=VALUE\n", over and over), found at `at`.
+    pub(super) fn add(&mut self, mut records: &[u8], at: u64) -> Result<()> {
+        while !records.is_empty() {
+            let (key, value, rest) = split_record(records)
+                .ok_or_else(|| bad(at, format!("`{}` is no record", start(records).escape_ascii())))?;
+            self.set(key, value).map_err(|why| bad(at, format!("{}: {why}", start(key).escape_ascii())))?;
+            records = rest;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), &'static str> {
+        if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
+            return self.set_xattr(&base64::gnu_unescape(name), value);
+        }
+        if let Some(name) = key.strip_prefix(b"LIBARCHIVE.xattr.") {
+            let value = base64::decode(value).ok_or("the value is not base 64")?;
+            return self.set_xattr(&base64::percent_decode(name), &value);
+        }
+        match key {
+            b"path" => self.path = name(value)?,
+            b"linkpath" => self.linkpath = name(value)?,
+            b"size" => self.size = decimal(value)?,
+            b"uid" => self.uid = decimal(value)?,
+            b"gid" => self.gid = decimal(value)?,
+            b"mtime" => self.mtime = time(value)?,
+            b"SCHILY.devmajor" => self.devmajor = decimal(value)?,
+            b"SCHILY.devminor" => self.devminor = decimal(value)?,
+            b"GNU.sparse.major" => self.sparse.major = decimal(value)?,
+            b"GNU.sparse.minor" => self.sparse.minor = decimal(value)?,
+            b"GNU.sparse.name" => self.sparse.name = name(value)?,
+            b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse.size = decimal(value)?,
+            b"GNU.sparse.offset" => self.sparse.pending_offset = decimal(value)?,
+            b"GNU.sparse.numbytes" => {
+                let offset = self.sparse.pending_offset.take().ok_or("no GNU.sparse.offset before it")?;
+                let len = decimal(value)?.ok_or("no number")?;
+                self.sparse.map.push(Region { offset, len });
+            }
+            b"GNU.sparse.map" => self.sparse.map = map(value)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set_xattr(&mut self, name: &[u8], value: &[u8]) -> std::result::Result<(), &'static str> {
+        if name.is_empty() || name.contains(&0) {
+            return Err("no valid name of an extended attribute");
+        }
+        add_first(&mut self.own_xattrs, name, value);
+        Ok(())
+    }
+}
+
+fn add_first(set: &mut XattrSet, name: &[u8], value: &[u8]) {
+    if !set.iter().any(|(known, _)| **known == *name) {
+        set.push((name.into(), value.into()));
+    }
+}
+
+fn bad(at: u64, why: String) -> Error {
+    Error::corrupt("pax header", at, why)
+}
+
+/// As much of a record as a message wants.
+fn start(record: &[u8]) -> &[u8] {
+    &record[..record.len().min(40)]
+}
+
+/// The first record's key and value, and what follows it.
+fn split_record(records: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let space = records.iter().take(20).position(|byte| *byte == b' ')?;
+    let len: usize = std::str::from_utf8(&records[..space]).ok()?.parse().ok()?;
+    let (record, rest) = records.split_at_checked(len)?;
+    let record = record.get(space + 1..)?.strip_suffix(b"\n")?;
+    let equals = record.iter().position(|byte| *byte == b'=')?;
+    Some((&record[..equals], &record[equals + 1..], rest))
+}
+
+type Value<T> = std::result::Result<Option<T>, &'static str>;
+
+/// An empty value takes back what was said before.
+fn decimal<T: TryFrom<u64>>(value: &[u8]) -> Value<T> {
+    match value {
+        [] => Ok(None),
+        _ => parse_decimal(value).and_then(|n| T::try_from(n).ok()).map(Some).ok_or("no number in its range"),
+    }
+}
+
+/// Digits and nothing else as a number.
+pub(super) fn parse_decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |value, digit| match digit {
+        b'0'..=b'9' => value.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
+        _ => None,
+    })
+}
+
+fn name(value: &[u8]) -> Value<Vec<u8>> {
+    match value {
+        [] => Ok(None),
+        _ if value.contains(&0) => Err("a NUL in a name"),
+        _ => Ok(Some(value.to_vec())),
+    }
+}
+
+/// `[-]SECONDS[.FRACTION]`; digits beyond the nanoseconds are dropped.
+fn time(value: &[u8]) -> Value<Time> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    let (negative, value) = value.strip_prefix(b"-").map_or((false, value), |rest| (true, rest));
+    let mut parts = value.splitn(2, |byte| *byte == b'.');
+    let secs = parts.next().and_then(parse_decimal).and_then(|secs| i64::try_from(secs).ok()).ok_or("no time")?;
+    let fraction = parts.next().unwrap_or_default();
+    if !fraction.iter().all(u8::is_ascii_digit) {
+        return Err("no time");
+    }
+    let nanos = (0..9).fold(0, |nanos, n| nanos * 10 + fraction.get(n).map_or(0, |digit| u32::from(digit - b'0')));
+    Ok(Some(match (negative, nanos) {
+        (false, _) => Time { secs, nanos },
+        (true, 0) => Time { secs: -secs, nanos: 0 },
+        (true, _) => Time { secs: -secs - 1, nanos: 1_000_000_000 - nanos },
+    }))
+}
+
+/// `OFFSET,LENGTH,OFFSET,LENGTH...`, the map of sparse format 0.1.
+fn map(value: &[u8]) -> std::result::Result<Vec<Region>, &'static str> {
+    let mut numbers = value.split(|byte| *byte == b',');
+    let mut map = Vec::new();
+    while let Some(offset) = numbers.next() {
+        let pair = parse_decimal(offset).zip(numbers.next().and_then(parse_decimal));
+        let (offset, len) = pair.ok_or("no pairs of numbers")?;
+        map.push(Region { offset, len });
+    }
+    Ok(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(key: &str, value: &[u8]) -> Vec<u8> {
+        super::super::tests::pax_record(key, value)
+    }
+
+    #[test]
+    fn the_members_own_records_go_before_global_ones_and_an_empty_value_takes_back() {
+        let mut globals = Pax::default();
+        let first = [record("uid", b"7"), record("path", b"g"), record("SCHILY.xattr.user.a", b"1")].concat();
+        globals.add_global(&first, 0).unwrap();
+        globals.add_global(&[record("uid", b"8"), record("SCHILY.xattr.user.a", b"2")].concat(), 0).unwrap();
+        let mut member = Pax::after(&globals);
+        assert_eq!(member.xattrs(), [(b"user.a"[..].into(), b"2"[..].into())]);
+        let own = [record("path", b""), record("SCHILY.xattr.user.a", b"x\0=\n"), record("gid", b"9")].concat();
+        member.add(&own, 0).unwrap();
+        assert_eq!((member.uid, member.gid, &member.path), (Some(8), Some(9), &None));
+        assert_eq!(member.xattrs(), [(b"user.a"[..].into(), b"x\0=\n"[..].into())]);
+        assert_eq!((globals.uid, globals.path.as_deref()), (Some(8), Some(&b"g"[..])));
+    }
+
+    #[test]
+    fn the_first_of_two_xattrs_counts_in_either_spelling() {
+        let mut pax = Pax::default();
+        let records = [
+            record("LIBARCHIVE.xattr.user.a%20b", b"AAEC/w"),
+            record("SCHILY.xattr.user.a b", b"later"),
+            record("SCHILY.xattr.user.c%3Dd%25", b""),
+        ];
+        pax.add(&records.concat(), 0).unwrap();
+        let want: XattrSet =
+            vec![(b"user.a b"[..].into(), [0, 1, 2, 255][..].into()), (b"user.c=d%"[..].into(), b""[..].into())];
+        assert_eq!(pax.xattrs(), want);
+    }
+
+    #[test]
+    fn times() {
+        let cases: [(&[u8], Value<Time>); 9] = [
+            (b"", Ok(None)),
+            (b"12", Ok(Some(Time { secs: 12, nanos: 0 }))),
+            (b"12.5", Ok(Some(Time { secs: 12, nanos: 500_000_000 }))),
+            (b"12.0000000019", Ok(Some(Time { secs: 12, nanos: 1 }))),
+            (b"-1.25", Ok(Some(Time { secs: -2, nanos: 750_000_000 }))),
+            (b"-3", Ok(Some(Time { secs: -3, nanos: 0 }))),
+            (b"1.x", Err("no time")),
+            (b"99999999999999999999", Err("no time")),
+            (b".5", Err("no time")),
+        ];
+        for (text, want) in cases {
+            assert_eq!(time(text), want, "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn broken_records_are_refused_with_their_place() {
+        let cases: [&[u8]; 9] = [
+            b"11 path=abc",
+            b"99 path=abc\n",
+            b"0 path=abc\n",
+            b"3 =\n",
+            b"11 pathxabc\n",
+            b"99999999999999999999999 path=abc\n",
+            b"12 size=abc\n",
+            b"20 GNU.sparse.map=1\n",
+            b"11 path=a\0c\n",
+        ];
+        for records in cases {
+            let error = Pax::default().add(records, 1536).unwrap_err().to_string();
+            assert!(error.starts_with("pax header at byte 1536"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Puts members into a tree: paths cleaned and limited, links resolved, later members over earlier ones.
+
+use std::collections::BTreeMap;
+
+use super::Options;
+use super::members::{Member, MemberKind};
+use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, components};
+use crate::{Error, Result};
+
+/// The longest path or link target, in bytes.
+const MAX_PATH: usize = 65_535;
+/// The most components of a path.
+const MAX_COMPONENTS: usize = 4096;
+
+/// The path of a member without what does not count (a leading `/`, `.` components, doubled slashes).
+pub(super) fn clean(path: &[u8], at: u64) -> Result<Vec<u8>> {
+    let bad = |why: String| Error::corrupt("tar member", at, why);
+    check_length(path, at)?;
+    if components(path).any(|name| name == b"..") {
+        return Err(bad(format!("`{}`: a path with `..` leads out of the archive", path.escape_ascii())));
+    }
+    if components(path).count() > MAX_COMPONENTS {
+        return Err(bad(format!("a path of more than the {MAX_COMPONENTS} components this reader allows")));
+    }
+    if path.is_empty() {
+        return Err(bad("it has no name".into()));
+    }
+    Ok(components(path).collect::<Vec<_>>().join(&b'/'))
+}
+
+fn check_length(path: &[u8], at: u64) -> Result<()> {
+    match path.len() {
+        0..=MAX_PATH => Ok(()),
+        len => {
+            let why = format!("a path of {len} bytes: more than the {MAX_PATH} this reader allows");
+            Err(Error::corrupt("tar member", at, why))
+        }
+    }
+}
+
+/// Adds a member under its clean `path`.
+pub(super) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, options: &Options) -> Result<()> {
+    let Member { kind, mode, uid, gid, mtime, xattrs, at, .. } = member;
+    let xattrs = if options.xattrs { tree.xattrs.intern(xattrs) } else { XattrId::NONE };
+    let meta = Meta { mode, uid, gid, mtime, xattrs };
+    let Some((dir, name)) = tree.parent_of(path, Meta::IMPLICIT_DIR)? else {
+        if !matches!(kind, MemberKind::Dir) {
+            return Err(Error::corrupt("tar member", at, "the root is not a directory"));
+        }
+        tree.set_meta(ROOT, meta);
+        return Ok(());
+    };
+    let kind = match kind {
+        MemberKind::HardLink(target) => return link(tree, path, &target, at),
+        MemberKind::File(file) => Kind::File { size: file.size, data },
+        MemberKind::Symlink(target) => {
+            check_length(&target, at)?;
+            if target.is_empty() {
+                return Err(Error::corrupt("tar member", at, format!("`{}` links to nothing", path.escape_ascii())));
+            }
+            Kind::Symlink(target.into())
+        }
+        MemberKind::Char(device) => Kind::Char(device),
+        MemberKind::Block(device) => Kind::Block(device),
+        MemberKind::Dir => Kind::Dir(BTreeMap::new()),
+        MemberKind::Fifo => Kind::Fifo,
+    };
+    tree.add(dir, name, meta, kind, Conflict::Replace)?;
+    Ok(())
+}
+
+fn link(tree: &mut Tree, path: &[u8], target: &[u8], at: u64) -> Result<()> {
+    let clean = clean(target, at)?;
+    let bad = |why: &str| {
+        let (path, target) = (path.escape_ascii(), target.escape_ascii());
+        Error::corrupt("tar hard link", at, format!("`{path}` links to `{target}`, {why}"))
+    };
+    let missing = "which no earlier member has (left out, or in another archive?)";
+    let target = tree.lookup(&clean).ok_or_else(|| bad(missing))?;
+    if matches!(tree.inode(target).kind, Kind::Dir(_)) {
+        return Err(bad("a directory"));
+    }
+    let Some((dir, name)) = tree.parent_of(path, Meta::IMPLICIT_DIR)? else { return Err(bad("from the root")) };
+    tree.link(dir, name, target, Conflict::Replace)
+}

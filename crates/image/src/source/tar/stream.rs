@@ -1,0 +1,106 @@
+//! An archive that can be read only once, forwards: a pipe, or a compressed file.
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use super::input::{Input, Stored, truncated};
+use crate::source::Store;
+use crate::tree::Data;
+use crate::{Error, Result};
+
+/// Reads an archive forwards.
+pub(super) struct Stream {
+    from: Box<dyn Read + Send>,
+    path: PathBuf,
+    at: u64,
+}
+
+impl Stream {
+    pub(super) fn new(from: Box<dyn Read + Send>, path: PathBuf) -> Self {
+        Stream { from, path, at: 0 }
+    }
+
+    /// Reads once; 0 at the end.
+    fn read_some(&mut self, buf: &mut [u8]) -> Result<usize> {
+        loop {
+            match self.from.read(buf) {
+                Ok(n) => {
+                    self.at += n as u64;
+                    return Ok(n);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io("cannot read", &self.path)(error)),
+            }
+        }
+    }
+}
+
+impl Input for Stream {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.read_some(&mut buf[done..])? {
+                0 => break,
+                n => done += n,
+            }
+        }
+        Ok(done)
+    }
+
+    fn offset(&self) -> u64 {
+        self.at
+    }
+
+    fn skip_to(&mut self, to: u64) -> Result<bool> {
+        let mut scratch = [0; 4096];
+        while self.at < to {
+            let want = usize::try_from(to - self.at).unwrap_or(usize::MAX).min(scratch.len());
+            if self.read_some(&mut scratch[..want])? == 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn keep(&mut self, file: Stored, store: &mut dyn Store) -> Result<Data> {
+        let whole = [(0, file.size)];
+        let ranges: Vec<_> = file.map.iter().flatten().map(|region| (region.offset, region.len)).collect();
+        let ranges = if file.map.is_some() { &ranges } else { &whole[..] };
+        let mut data = MemberData { left: file.len, from: self, file: &file, failed: None };
+        let number = store.put(&mut data, file.size, ranges);
+        // What the store says about a failed read is less than what is known here.
+        match data.failed {
+            Some(error) => Err(error),
+            None => Ok(Data::Stored(number?)),
+        }
+    }
+
+    fn finish(self) {}
+}
+
+/// The data of one member.
+struct MemberData<'s> {
+    from: &'s mut Stream,
+    file: &'s Stored,
+    left: u64,
+    failed: Option<Error>,
+}
+
+impl Read for MemberData<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let want = usize::try_from(self.left).unwrap_or(usize::MAX).min(buf.len());
+        if want == 0 {
+            return Ok(0);
+        }
+        let failed = match self.from.read_some(&mut buf[..want]) {
+            Ok(0) => truncated("tar member", self.file.header, self.file.len - self.left, self.file.len),
+            Ok(n) => {
+                self.left -= n as u64;
+                return Ok(n);
+            }
+            Err(error) => error,
+        };
+        self.failed = Some(failed);
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
+}

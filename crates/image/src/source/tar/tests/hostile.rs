@@ -1,0 +1,210 @@
+//! Archives that are broken, cut or made to hurt: one clear error each, and never a panic.
+
+use super::*;
+use crate::source::tar::format::flag;
+
+fn refused(bytes: &[u8], want: &str) {
+    let error = read(bytes).unwrap_err().to_string();
+    assert!(error.contains(want), "wanted `{want}`: {error}");
+}
+
+#[test]
+fn every_refusal_says_what_and_where() {
+    let link = |to: &'static str| move |header: &mut Header| header.linkname[..to.len()].copy_from_slice(to.as_bytes());
+    let sparse = |map: &str, len: usize| {
+        let records: [(&str, &[u8]); 2] = [("GNU.sparse.size", b"1000"), ("GNU.sparse.map", map.as_bytes())];
+        [pax(b'x', &records), member("f", b'0', &vec![1; len])].concat()
+    };
+    let in_front = |map: &[u8]| {
+        let records: [(&str, &[u8]); 3] =
+            [("GNU.sparse.major", b"1"), ("GNU.sparse.minor", b"0"), ("GNU.sparse.realsize", b"1000")];
+        [pax(b'x', &records), member("f", b'0', &padded(map))].concat()
+    };
+    let zero_list = "0,0,".repeat(1_000_001);
+    let cases: Vec<(Vec<u8>, &str)> = vec![
+        (member("../a", b'0', b""), "tar member at byte 0: `../a`: a path with `..`"),
+        (member("a/../../b", b'5', b""), "a path with `..`"),
+        (header("a", b'1', 0, link("../b")), "a path with `..`"),
+        (header("a", b'1', 0, link("b")), "tar hard link at byte 0: `a` links to `b`, which no earlier member has"),
+        ([member("d", b'5', b""), header("a", b'1', 0, link("d"))].concat(), "tar hard link at byte 512"),
+        ([member("f", b'0', b""), member("f/g", b'0', b"")].concat(), "`f` on the way is not a directory"),
+        (member("", b'0', b""), "it has no name"),
+        (member("./", b'2', b""), "the root is not a directory"),
+        (member("a", b'2', b""), "links to nothing"),
+        (member("a", b'M', b""), "in the middle of a file"),
+        (member("a", b'N', b""), "not supported: tar header at byte 0: a member of type `N`"),
+        (member("a", b'S', b""), "a sparse file not as GNU tar has it"),
+        (header("a", b'0', 0, |h| h.size.fill(b'7')), "its data ends at byte"),
+        (
+            header("a", b'0', 0, |h| h.size.copy_from_slice(&[&[0x80, 0, 0, 0, 0x7f][..], &[0xff; 7]].concat())),
+            "its data ends at",
+        ),
+        (header("a", b'0', 0, |h| h.size.fill(0xff)), "no valid size"),
+        (
+            header("a", b'0', 0, |h| h.uid.copy_from_slice(b"0000x00\0")),
+            "tar header at byte 0: `0000x00\\x00` is no valid user id",
+        ),
+        (header("a", b'0', 0, |h| h.mtime.copy_from_slice(b"yesterday   ")), "no valid time"),
+        (pax(b'x', &[("size", b"18446744073709551615")]), "an extended header with no member after it"),
+        (
+            [pax(b'x', &[("size", b"18446744073709551615")]), member("a", b'0', b"")].concat(),
+            "a size of 18446744073709551615",
+        ),
+        (
+            header("pax", b'x', 8 << 20 | 1, |_| ()),
+            "extended header at byte 0: 8388609 bytes of extended headers: more than the 8388608",
+        ),
+        (header("long", b'L', 0o777_7777_7777, |_| ()), "more than the 8388608"),
+        (pax(b'g', &[("uid", b"root")]), "pax header at byte 0: uid: no number"),
+        (sparse("0,100,50,100", 200), "sparse map at byte 1024: the region at 50 begins before"),
+        (sparse("900,200", 200), "goes beyond the file's end at 1000"),
+        (sparse("18446744073709551615,18446744073709551615", 200), "goes beyond"),
+        (sparse("0,100", 200), "its regions hold 100 bytes, the archive 200"),
+        (sparse(&zero_list[..zero_list.len() - 1], 0), "1000001 regions: more than the 1000000"),
+        (in_front(b"1000001\n"), "1000001 regions: more than the 1000000"),
+        (in_front(b"2\n0\n\n1\n"), "`` is no number"),
+        (in_front(b"99999999999999999999999\n"), "more than 20 digits"),
+        (in_front(&[b'1'; 512]), "more than 20 digits"),
+        (in_front(&padded(b"1\n0\n10\n")), "its regions hold 10 bytes, the archive 0"),
+        (
+            in_front(&[&[b"200\n".to_vec(), b"1\n".repeat(254)].concat()[..512]].concat()),
+            "it goes beyond the member's end",
+        ),
+        (
+            [pax(b'x', &[("GNU.sparse.major", b"2"), ("GNU.sparse.size", b"1")]), member("f", b'0', b"1")].concat(),
+            "GNU.sparse records",
+        ),
+    ];
+    for (bytes, want) in cases {
+        refused(&archive(&[bytes]), want);
+    }
+}
+
+#[test]
+fn what_is_no_archive_is_refused() {
+    refused(b"", "tar archive at byte 0: the archive ends without");
+    refused(&[0; 100], "tar header at byte 0: the archive ends after 100 of 512");
+    refused(b"some text, and nothing else", "tar header at byte 0: the archive ends after 27 of 512");
+    refused(&b"no tar here.".repeat(100), "tar header at byte 0: its checksum does not match");
+    refused(
+        &[archive(&[member("a", b'0', b"")]), vec![b'x'; 512]].concat(),
+        "neither zeros nor an archive after its end",
+    );
+    refused(&[archive(&[member("a", b'0', b"")]), vec![b'x'; 5]].concat(), "after 5 of 512");
+    assert_eq!(read(&[0; 1024]).unwrap().len(), 1);
+    assert_eq!(read(&[0; 512]).unwrap().len(), 1);
+    assert_eq!(read(&[0; 700]).unwrap().len(), 1);
+}
+
+#[test]
+fn bombs_of_names_are_refused_by_limits_that_are_named() {
+    let named = |name: &[u8]| archive(&[[pax(b'x', &[("path", name)]), member("x", b'0', b"")].concat()]);
+    refused(&named(&b"a/".repeat(10_000)), "a path of more than the 4096 components");
+    refused(&named(&vec![b'a'; 1 << 20]), "a path of 1048576 bytes: more than the 65535");
+    refused(&archive(&[member("@", b'L', &vec![b'a'; 1 << 20]), member("x", b'0', b"")]), "more than the 65535");
+    let long_link = archive(&[[pax(b'x', &[("linkpath", &[b'a'; 1 << 17])]), member("x", b'2', b"")].concat()]);
+    refused(&long_link, "a path of 131072 bytes: more than the 65535");
+    // Many extended headers before one member.
+    let flood: Vec<_> = (0..9).map(|_| pax(b'x', &[("comment", &vec![b'a'; 1 << 20])])).collect();
+    refused(&archive(&flood), "more than the 8388608");
+    // The deepest path allowed, and a file in its place.
+    let deep = pax(b'x', &[("path", &b"a/".repeat(4096))]);
+    let deep = scan_in_place(&archive(&[deep, member("x", b'0', b""), member("a", b'0', b"now")])).unwrap();
+    assert_eq!((deep.len(), content(&deep, "a")), (4098, b"now".to_vec()));
+}
+
+/// One of everything.
+fn small() -> Vec<u8> {
+    let records: [(&str, &[u8]); 3] = [("mtime", b"1.5"), ("SCHILY.xattr.user.a", b"1"), ("path", b"d/pax")];
+    let in_front: [(&str, &[u8]); 4] = [
+        ("GNU.sparse.major", b"1"),
+        ("GNU.sparse.minor", b"0"),
+        ("GNU.sparse.realsize", b"5000"),
+        ("GNU.sparse.name", b"sparse"),
+    ];
+    archive(&[
+        pax(b'g', &[("gid", b"5")]),
+        member("d/", b'5', b""),
+        [pax(b'x', &records), member("x", b'0', &[b'p'; 700])].concat(),
+        [member("@", flag::GNU_LONG_NAME, &[b'n'; 200]), member("x", b'0', b"named")].concat(),
+        [pax(b'x', &in_front), member("x", b'0', &[padded(b"1\n4096\n904\n"), vec![7; 904]].concat())].concat(),
+        header("hard", b'1', 0, |header| header.linkname[..5].copy_from_slice(b"d/pax")),
+        header("soft", b'2', 0, |header| header.linkname[..5].copy_from_slice(b"d/pax")),
+    ])
+}
+
+#[test]
+fn a_cut_archive_is_an_error_wherever_it_is_cut() {
+    let whole = small();
+    read(&whole).unwrap();
+    let end = whole.len() - 2 * BLOCK;
+    for cut in (0..=end).step_by(BLOCK).chain((1..end).step_by(101)) {
+        let error = read(&whole[..cut]).unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "cut at {cut}: {error}");
+    }
+    for cut in end + BLOCK..=whole.len() {
+        read(&whole[..cut]).unwrap();
+    }
+}
+
+#[test]
+fn no_single_wrong_byte_panics_or_hangs() {
+    let whole = small();
+    for at in 0..whole.len() {
+        for flip in [0x01, 0xff] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= flip;
+            // Damage in file data goes unnoticed: tar has no checksums there.
+            drop(read(&bytes));
+        }
+    }
+}
+
+/// With the checksum set right again, what is in the fields is what the reader has to cope with.
+#[test]
+fn no_wrong_field_panics_or_hangs() {
+    let whole = small();
+    for start in (0..whole.len() - 2 * BLOCK).step_by(BLOCK) {
+        for at in 0..BLOCK {
+            for value in [0, b'0', b'7', b'9', 0x80, 0xff] {
+                let mut bytes = whole.clone();
+                let block = &mut bytes[start..start + BLOCK];
+                block[at] = value;
+                let mut header: Header = zerocopy::FromBytes::read_from_bytes(block).unwrap();
+                let (sum, _) = checksums(&header);
+                header.checksum.copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+                if at < 148 || at >= 156 {
+                    block.copy_from_slice(header.as_bytes());
+                }
+                drop(scan_in_place(&bytes));
+                if value == 0xff {
+                    drop(scan_stream(&bytes));
+                }
+            }
+        }
+    }
+}
+
+mod random {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        #[test]
+        fn any_bytes_in_any_place_are_an_error_or_a_tree(
+            changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..20),
+            records in proptest::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let mut bytes = small();
+            for (at, value) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = value;
+            }
+            drop((scan_in_place(&bytes), scan_stream(&bytes)));
+            let bytes = archive(&[member("x", b'x', &records), member("f", b'0', b"")]);
+            drop((scan_in_place(&bytes), scan_stream(&bytes)));
+        }
+    }
+}

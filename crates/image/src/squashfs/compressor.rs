@@ -1,0 +1,71 @@
+//! The compressor options block behind the superblock: what a reader may need to know about the codec.
+//!
+//! Written where the kernel needs it (LZ4 always, XZ with filters or another dictionary) and where the
+//! settings are not the ones every tool assumes: gzip 9, LZO1X-999 level 8, zstd 15.
+
+use packfs_codec::{Dict, Settings};
+
+use super::format::METADATA_RAW;
+use crate::Result;
+
+/// Compressor id that stands in the superblock when nothing is compressed: every kernel has gzip.
+pub(crate) const GZIP: u16 = 1;
+/// The highest level zlib has; libdeflate goes on to 12, which other tools do not know.
+const GZIP_LEVEL_MAX: u8 = 9;
+/// LZ4's block version, and its flag for the dense encoder.
+const LZ4_VERSION: u32 = 1;
+const LZ4_HC: u32 = 1;
+
+/// The block with its header, or `None` where the defaults go without.
+pub(crate) fn emit(settings: &Settings, block_size: u32) -> Result<Option<Vec<u8>>> {
+    let words = match settings {
+        Settings::Gzip { level: GZIP_LEVEL_MAX, window: 15, strategies: 1 } => None,
+        Settings::Gzip { level, window, strategies } => {
+            let halves = u32::from(*window) | u32::from(*strategies) << 16;
+            Some(vec![u32::from(*level.min(&GZIP_LEVEL_MAX)), halves])
+        }
+        Settings::Xz { dict, filters, .. } => {
+            let dict = Dict::resolve(*dict, block_size as usize)?;
+            (dict != block_size || *filters != 0).then(|| vec![dict, u32::from(*filters)])
+        }
+        Settings::Lzo { algorithm: 4, level: 8 } => None,
+        Settings::Lzo { algorithm, level } => Some(vec![u32::from(*algorithm), u32::from(*level)]),
+        Settings::Lz4 { .. } => Some(vec![LZ4_VERSION, 0]),
+        Settings::Lz4hc { .. } => Some(vec![LZ4_VERSION, LZ4_HC]),
+        Settings::Zstd { level: 15 } => None,
+        Settings::Zstd { level } => Some(vec![level.cast_unsigned()]),
+        _ => None,
+    };
+    Ok(words.map(|words| {
+        let len = u16::try_from(words.len() * 4).expect("two words at most");
+        let body = words.iter().flat_map(|word| word.to_le_bytes());
+        (METADATA_RAW | len).to_le_bytes().into_iter().chain(body).collect()
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packfs_codec::Choice;
+
+    #[test]
+    fn the_block_is_there_exactly_when_a_reader_needs_it() {
+        let cases: [(&str, &[u8]); 10] = [
+            ("gzip:9", &[]),
+            ("gzip:12", &[8, 0x80, 9, 0, 0, 0, 15, 0, 1, 0]),
+            ("gzip:4:window=10,strategies=default+rle", &[8, 0x80, 4, 0, 0, 0, 10, 0, 9, 0]),
+            ("xz", &[]),
+            ("xz:bcj=x86", &[8, 0x80, 0, 0, 2, 0, 1, 0, 0, 0]),
+            ("lzo", &[]),
+            ("lz4", &[8, 0x80, 1, 0, 0, 0, 0, 0, 0, 0]),
+            ("lz4hc", &[8, 0x80, 1, 0, 0, 0, 1, 0, 0, 0]),
+            ("zstd:-3", &[4, 0x80, 0xfd, 0xff, 0xff, 0xff]),
+            ("none", &[]),
+        ];
+        for (text, want) in cases {
+            let choice: Choice = text.parse().unwrap();
+            let block = emit(choice.settings(), 131_072).unwrap();
+            assert_eq!(block.unwrap_or_default(), want, "{text}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! File contents: whole blocks decode straight into the caller's buffer, parts of blocks and fragments
+//! go through the cache.
+
+use std::sync::{Arc, Mutex};
+
+use packfs_blocks::cache::BlockCache;
+
+use super::Reader;
+use super::disk::Stored;
+use super::file::{self, Block, FileMap, FileTail};
+use crate::image::Nid;
+use crate::squashfs::format;
+use crate::{Error, Result};
+
+/// Files whose block list was gone over lately. Small: reads of one file come together.
+const FILES: usize = 64;
+
+/// Decoded blocks and mapped files, kept for the next read.
+#[derive(Debug)]
+pub(super) struct DataCache {
+    blocks: BlockCache,
+    files: [Slot; FILES],
+}
+
+type Slot = Mutex<Option<(Nid, Arc<FileMap>)>>;
+
+impl DataCache {
+    /// A cache of up to `capacity` bytes of decoded data.
+    pub(super) fn new(capacity: u64, block_size: u32) -> Self {
+        DataCache {
+            blocks: BlockCache::new(capacity, block_size.into()),
+            files: std::array::from_fn(|_| Mutex::default()),
+        }
+    }
+}
+
+impl Reader {
+    /// The data of a regular file.
+    pub(super) fn file(&self, nid: Nid) -> Result<Arc<FileMap>> {
+        // One slot a file, chosen by multiplicative hashing: no search, and threads rarely meet.
+        let slot = usize::try_from(nid.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58).unwrap_or(0);
+        let slot = &self.data.files[slot % FILES];
+        let held = slot.lock().ok().and_then(|held| held.clone());
+        if let Some((_, map)) = held.filter(|(owner, _)| *owner == nid) {
+            return Ok(map);
+        }
+        let map = Arc::new(FileMap::open(&self.metadata, self.inodes, &self.superblock, nid)?);
+        if let Ok(mut held) = slot.lock() {
+            *held = Some((nid, map.clone()));
+        }
+        Ok(map)
+    }
+
+    /// See [`Image::read_at`](crate::Image::read_at).
+    pub(super) fn read_file(&self, file: &FileMap, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let left = file.size().saturating_sub(offset);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        let mut rest = &mut buf[..len];
+        let (mut at, mut blocks) = (offset, file.blocks(&self.metadata, offset)?);
+        while !rest.is_empty() {
+            let n = match blocks.next()? {
+                Some(block) => self.read_block(block, rest, at)?,
+                None => self.read_tail(file, rest, at)?,
+            };
+            rest = &mut rest[n..];
+            at += n as u64;
+        }
+        Ok(len)
+    }
+
+    /// Fills `buf` from byte `at` of the file as far as `block` goes.
+    fn read_block(&self, block: Block, buf: &mut [u8], at: u64) -> Result<usize> {
+        let (skip, n) = overlap(block.offset, block.len, buf, at);
+        let out = &mut buf[..n];
+        match block.stored()? {
+            None => out.fill(0),
+            Some(stored) if n == block.len => self.metadata.blocks.decode_exact(stored, out)?,
+            Some(stored) => {
+                let load = || self.metadata.blocks.load_exact(stored, block.len);
+                let bytes = self.data.blocks.get(stored.start, load)?;
+                copy(stored, &bytes, skip, out)?;
+            }
+        }
+        Ok(n)
+    }
+
+    fn read_tail(&self, file: &FileMap, buf: &mut [u8], at: u64) -> Result<usize> {
+        let Some(FileTail { offset, len, tail }) = file.tail() else {
+            return Err(Error::corrupt("inode table", self.inodes.start, "a file ends before its size"));
+        };
+        let (skip, n) = overlap(offset, len, buf, at);
+        let stored = self.fragment(tail.fragment)?;
+        let most = self.superblock.block_size as usize;
+        let bytes = self.data.blocks.get(stored.start, || self.metadata.blocks.load(stored, most))?;
+        copy(stored, &bytes, (tail.offset as usize).saturating_add(skip), &mut buf[..n])?;
+        Ok(n)
+    }
+
+    /// Fragment block number `n`.
+    pub(super) fn fragment(&self, n: u32) -> Result<Stored> {
+        let raw: format::Fragment = self.fragments.get(&self.metadata, n.into())?;
+        let start = raw.start.get();
+        let stored = file::stored("fragment block", start, raw.size.get(), self.superblock.block_size)?;
+        let end = start.saturating_add(stored.len as u64);
+        if end > self.superblock.bytes_used {
+            let why = format!("fragment {n} ends at byte {end}, past the end of the image");
+            return Err(Error::corrupt("fragment table", self.fragments.area().start, why));
+        }
+        Ok(stored)
+    }
+}
+
+/// Of a piece of `len` bytes at `offset` of a file: what to pass over and how much goes into `buf`, which
+/// begins at byte `at`.
+fn overlap(offset: u64, len: usize, buf: &[u8], at: u64) -> (usize, usize) {
+    let skip = usize::try_from(at.saturating_sub(offset)).unwrap_or(len).min(len);
+    (skip, (len - skip).min(buf.len()))
+}
+
+fn copy(stored: Stored, bytes: &[u8], from: usize, out: &mut [u8]) -> Result<()> {
+    let Some(bytes) = from.checked_add(out.len()).and_then(|to| bytes.get(from..to)) else {
+        let why = format!("{} bytes wanted at offset {from}, but it has only {}", out.len(), bytes.len());
+        return Err(Error::corrupt(stored.structure, stored.start, why));
+    };
+    out.copy_from_slice(bytes);
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! Directory listings: runs of entries behind headers, and the index that finds a run by name.
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::inode::Dir;
+use super::metadata::{Area, Cursor, Metadata, Position};
+use crate::Result;
+use crate::image::Nid;
+use crate::squashfs::format::{self, DIR_RUN_MAX, DIR_SIZE_EXTRA, NAME_MAX};
+use crate::tree;
+
+/// One entry as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DirEntry {
+    pub(super) nid: Nid,
+    /// Inode number, as the entry gives it.
+    pub(super) number: u32,
+    /// Type, as the entry gives it.
+    pub(super) kind: u16,
+}
+
+/// Where a run of entries begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Offset in the listing.
+    pub(super) offset: u64,
+    /// First byte of its metadata block in the image.
+    pub(super) block: u64,
+}
+
+/// A walk over a directory's listing: entry by entry, checking names and their order.
+#[derive(Debug)]
+pub(super) struct Listing<'m> {
+    cursor: Cursor<'m>,
+    /// Length of the listing as the inode gives it, and bytes read so far. The latter may end up larger:
+    /// some writers forget to count the three bytes for `.` and `..`, and the kernel does not mind.
+    len: u64,
+    read: u64,
+    header: Option<Header>,
+    /// Entries left under the current header.
+    run: u32,
+    inodes: u64,
+    number: u32,
+    name: Vec<u8>,
+}
+
+impl<'m> Listing<'m> {
+    /// Begins at the start of the listing; `None` when the directory is empty.
+    pub(super) fn open(metadata: &'m Metadata, table: Area, dir: &Dir) -> Result<Option<Listing<'m>>> {
+        Self::open_at(metadata, table, dir, 0, dir.start)
+    }
+
+    /// Begins at the header `skipped` bytes into the listing, which lies in metadata block `start`.
+    fn open_at(
+        metadata: &'m Metadata,
+        table: Area,
+        dir: &Dir,
+        skipped: u32,
+        start: u32,
+    ) -> Result<Option<Listing<'m>>> {
+        let (len, read) = (u64::from(dir.size).saturating_sub(DIR_SIZE_EXTRA), u64::from(skipped));
+        if len <= read {
+            return Ok(None);
+        }
+        let offset = (u64::from(dir.offset) + u64::from(skipped)) % format::METADATA_LEN as u64;
+        let offset = if skipped == 0 { u64::from(dir.offset) } else { offset };
+        let block = table.start.saturating_add(start.into());
+        let position = Position { block, offset: usize::try_from(offset).unwrap_or(usize::MAX) };
+        let cursor = metadata.cursor(table, position)?;
+        Ok(Some(Listing { cursor, len, read, header: None, run: 0, inodes: 0, number: 0, name: Vec::new() }))
+    }
+
+    /// By how many bytes the entries reach past the length of the listing.
+    pub(super) fn excess(&self) -> u64 {
+        self.read.saturating_sub(self.len)
+    }
+
+    /// Bytes read so far.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.read
+    }
+
+    /// The header above the entry just read, when that is its first.
+    pub(super) fn new_header(&mut self) -> Option<Header> {
+        self.header.take()
+    }
+
+    /// The next entry and its name, `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<(DirEntry, &[u8])>> {
+        if self.run == 0 {
+            if self.read >= self.len {
+                return Ok(None);
+            }
+            self.next_header()?;
+        }
+        let at = self.cursor.position();
+        let raw: format::DirEntry = self.record()?;
+        let len = usize::from(raw.name_len.get()) + 1;
+        if len > NAME_MAX {
+            return Err(self.cursor.error(format!("entry at offset {}: name of {len} bytes", at.offset)));
+        }
+        let mut name = [0; NAME_MAX];
+        self.cursor.read(&mut name[..len])?;
+        self.read += len as u64;
+        self.check_name(&name[..len], at)?;
+        self.run -= 1;
+        let number = self.number.wrapping_add_signed(raw.number.get().into());
+        let nid = Nid(self.inodes | u64::from(raw.offset.get()));
+        Ok(Some((DirEntry { nid, number, kind: raw.kind.get() }, &self.name)))
+    }
+
+    fn next_header(&mut self) -> Result<()> {
+        let offset = self.read;
+        let Some(at) = self.cursor.settle()? else {
+            return Err(self.cursor.error("a listing reaches past the end of the table"));
+        };
+        let raw: format::DirHeader = self.record()?;
+        let count = raw.count.get();
+        if count as usize >= DIR_RUN_MAX {
+            let count = u64::from(count) + 1;
+            let why = format!("directory header at offset {}: {count} entries, more than {DIR_RUN_MAX}", at.offset);
+            return Err(self.cursor.error(why));
+        }
+        self.header = Some(Header { offset, block: at.block });
+        self.run = count + 1;
+        self.inodes = u64::from(raw.start.get()) << 16;
+        self.number = raw.number.get();
+        Ok(())
+    }
+
+    fn record<T: FromBytes + IntoBytes>(&mut self) -> Result<T> {
+        self.read += size_of::<T>() as u64;
+        self.cursor.get()
+    }
+
+    fn check_name(&mut self, name: &[u8], at: Position) -> Result<()> {
+        if tree::check_name(name).is_err() {
+            let why = format!("entry at offset {}: `{}` cannot be a file name", at.offset, name.escape_ascii());
+            return Err(self.cursor.error(why));
+        }
+        if name <= &self.name[..] {
+            let (name, before) = (name.escape_ascii(), self.name.escape_ascii());
+            let why = format!("entry at offset {}: `{name}` after `{before}` is not in ascending order", at.offset);
+            return Err(self.cursor.error(why));
+        }
+        self.name.clear();
+        self.name.extend_from_slice(name);
+        Ok(())
+    }
+}
+
+/// Finds `name` in a directory, starting from the last index entry that does not lie behind it. `index` is
+/// a cursor behind the directory's inode.
+pub(super) fn lookup(
+    metadata: &Metadata,
+    table: Area,
+    dir: &Dir,
+    index: Cursor<'_>,
+    name: &[u8],
+) -> Result<Option<DirEntry>> {
+    let (skipped, start) = find_run(dir, index, name)?;
+    let Some(mut listing) = Listing::open_at(metadata, table, dir, skipped, start)? else { return Ok(None) };
+    while let Some((entry, found)) = listing.next()? {
+        if found >= name {
+            return Ok((found == name).then_some(entry));
+        }
+    }
+    Ok(None)
+}
+
+fn find_run(dir: &Dir, mut index: Cursor<'_>, name: &[u8]) -> Result<(u32, u32)> {
+    let mut best = (0, dir.start);
+    for _ in 0..dir.index_count {
+        let (at, first) = index_entry(&mut index)?;
+        if &first[..] > name {
+            break;
+        }
+        best = (at.offset.get(), at.start.get());
+    }
+    Ok(best)
+}
+
+/// Reads one index entry with its name.
+pub(super) fn index_entry(cursor: &mut Cursor<'_>) -> Result<(format::DirIndex, Box<[u8]>)> {
+    let at = cursor.position();
+    let raw: format::DirIndex = cursor.get()?;
+    let len = usize::try_from(raw.name_len.get()).unwrap_or(usize::MAX).saturating_add(1);
+    if len > NAME_MAX {
+        return Err(cursor.error(format!("directory index at offset {}: name of {len} bytes", at.offset)));
+    }
+    let mut name = vec![0; len];
+    cursor.read(&mut name)?;
+    Ok((raw, name.into()))
+}

@@ -1,0 +1,243 @@
+//! Where the data of one file lies: its block list, with marks that make any block quick to find.
+
+use super::disk::Stored;
+use super::inode::{self, Body, File, Inode, Tail};
+use super::metadata::{Area, Cursor, Metadata, Position};
+use super::superblock::Superblock;
+use crate::image::{Extent, Nid};
+use crate::squashfs::format::DATA_RAW;
+use crate::{Error, Result};
+
+/// Blocks between two marks. A list is never held in memory as a whole: it may have millions of entries.
+const STRIDE: usize = 256;
+/// Bits of a size word that mean something: the length, and that it is stored as it is.
+const WORD_MASK: u32 = (DATA_RAW << 1) - 1;
+
+/// A regular file's data.
+#[derive(Debug)]
+pub(super) struct FileMap {
+    area: Area,
+    size: u64,
+    block_size: u32,
+    /// Number of size words.
+    blocks: u64,
+    tail: Option<Tail>,
+    marks: Vec<Mark>,
+    /// Byte behind the last block in the image.
+    end: u64,
+}
+
+/// Every [`STRIDE`]th block.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    /// Where its size word is.
+    word: Position,
+    /// Where its data is.
+    data: u64,
+}
+
+/// One block of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block {
+    /// Offset in the file.
+    pub(super) offset: u64,
+    /// Length in the file.
+    pub(super) len: usize,
+    start: u64,
+    word: u32,
+    block_size: u32,
+}
+
+/// A file's last bytes, kept in a fragment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileTail {
+    /// Offset in the file.
+    pub(super) offset: u64,
+    /// Length in the file.
+    pub(super) len: usize,
+    /// Where it is.
+    pub(super) tail: Tail,
+}
+
+impl FileMap {
+    /// Finds the data of the regular file at a reference.
+    pub(super) fn open(metadata: &Metadata, area: Area, superblock: &Superblock, nid: Nid) -> Result<FileMap> {
+        let (found, mut cursor) = Inode::read(metadata, area, nid)?;
+        found.validate(superblock, inode::position(area, nid), area)?;
+        let Body::File(file) = found.body else {
+            return Err(cursor.error(format!("inode {} is not a regular file", found.number)));
+        };
+        let map = FileMap::map(&mut cursor, area, superblock.block_size, &file)?;
+        map.check_end(superblock, found.number)?;
+        Ok(map)
+    }
+
+    /// Goes over a file's block list once; the cursor passes from behind the inode to behind the list.
+    pub(super) fn map(cursor: &mut Cursor<'_>, area: Area, block_size: u32, file: &File) -> Result<FileMap> {
+        let whole = file.size / u64::from(block_size);
+        let blocks = if file.tail.is_some() { whole } else { file.size.div_ceil(block_size.into()) };
+        if !cursor.may_hold(blocks.saturating_mul(4)) {
+            return Err(cursor.error(format!("no room for the {blocks} blocks of a file of {} bytes", file.size)));
+        }
+        let (size, tail) = (file.size, file.tail);
+        let mut map = FileMap { area, size, block_size, blocks, tail, marks: Vec::new(), end: 0 };
+        map.end = map.mark(cursor, file.start)?;
+        Ok(map)
+    }
+
+    /// Refuses data that reaches past the end of the image.
+    pub(super) fn check_end(&self, superblock: &Superblock, number: u32) -> Result<()> {
+        if self.blocks == 0 || self.end <= superblock.bytes_used {
+            return Ok(());
+        }
+        let why = format!("inode {number}: its data ends at byte {}, past the end of the image", self.end);
+        Err(Error::corrupt(self.area.structure, self.area.start, why))
+    }
+
+    /// Sets the marks; returns where the data ends.
+    fn mark(&mut self, cursor: &mut Cursor<'_>, start: u64) -> Result<u64> {
+        let (mut left, mut data) = (self.blocks, start);
+        let mut words = [0; STRIDE];
+        while left > 0 {
+            self.marks.push(Mark { word: cursor.position(), data });
+            let n = usize::try_from(left).unwrap_or(STRIDE).min(STRIDE);
+            read_words(cursor, &mut words[..n])?;
+            let len: u64 = words[..n].iter().map(|word| stored_len(*word)).sum();
+            data = data.saturating_add(len);
+            left -= n as u64;
+        }
+        Ok(data)
+    }
+
+    /// Length of the file.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The part of the file that lies in a fragment.
+    pub(super) fn tail(&self) -> Option<FileTail> {
+        let offset = self.blocks * u64::from(self.block_size);
+        let len = usize::try_from(self.size.saturating_sub(offset)).ok()?;
+        self.tail.map(|tail| FileTail { offset, len, tail })
+    }
+
+    /// The blocks, from the one that holds byte `offset` of the file.
+    pub(super) fn blocks<'m>(&self, metadata: &'m Metadata, offset: u64) -> Result<FileBlocks<'m, '_>> {
+        let first = (offset / u64::from(self.block_size)).min(self.blocks);
+        let stride = STRIDE as u64;
+        let Some(mark) = usize::try_from(first / stride).ok().and_then(|n| self.marks.get(n)) else {
+            return Ok(FileBlocks {
+                map: self,
+                cursor: None,
+                at: first,
+                data: 0,
+                words: [0; STRIDE],
+                next: 0,
+                have: 0,
+            });
+        };
+        let cursor = metadata.cursor(self.area, mark.word)?;
+        let at = first - first % stride;
+        let mut blocks =
+            FileBlocks { map: self, cursor: Some(cursor), at, data: mark.data, words: [0; STRIDE], next: 0, have: 0 };
+        while blocks.at < first {
+            blocks.next()?;
+        }
+        Ok(blocks)
+    }
+
+    /// See [`Image::extents`](crate::Image::extents).
+    pub(super) fn extents(&self, metadata: &Metadata) -> Result<Vec<Extent>> {
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut blocks = self.blocks(metadata, 0)?;
+        while let Some(block) = blocks.next()? {
+            let (hole, len) = (block.is_hole(), block.len as u64);
+            match extents.last_mut() {
+                Some(last) if hole && last.hole => last.len += len,
+                _ => extents.push(Extent { offset: block.offset, len, hole }),
+            }
+        }
+        if let Some(tail) = self.tail() {
+            extents.push(Extent { offset: tail.offset, len: tail.len as u64, hole: false });
+        }
+        Ok(extents)
+    }
+}
+
+/// A walk over the blocks of a file.
+#[derive(Debug)]
+pub(super) struct FileBlocks<'m, 'f> {
+    map: &'f FileMap,
+    cursor: Option<Cursor<'m>>,
+    /// Number of the next block, and where its data is.
+    at: u64,
+    data: u64,
+    /// Size words read ahead: those from `next` to `have` are still to come.
+    words: [u32; STRIDE],
+    next: usize,
+    have: usize,
+}
+
+impl FileBlocks<'_, '_> {
+    /// The next block, `None` behind the last.
+    pub(super) fn next(&mut self) -> Result<Option<Block>> {
+        let map = self.map;
+        let Some(cursor) = self.cursor.as_mut().filter(|_| self.at < map.blocks) else { return Ok(None) };
+        if self.next == self.have {
+            (self.next, self.have) = (0, usize::try_from(map.blocks - self.at).unwrap_or(STRIDE).min(STRIDE));
+            read_words(cursor, &mut self.words[..self.have])?;
+        }
+        let word = self.words[self.next];
+        let offset = self.at * u64::from(map.block_size);
+        let len = usize::try_from((map.size - offset).min(map.block_size.into())).unwrap_or(0);
+        let block = Block { offset, len, start: self.data, word, block_size: map.block_size };
+        self.data = self.data.saturating_add(stored_len(word));
+        self.next += 1;
+        self.at += 1;
+        Ok(Some(block))
+    }
+}
+
+impl Block {
+    /// Whether it is all zeros and not stored.
+    pub(super) fn is_hole(&self) -> bool {
+        self.word == 0
+    }
+
+    /// Where it begins in the image, and its size word.
+    pub(super) fn place(&self) -> (u64, u32) {
+        (self.start, self.word)
+    }
+
+    /// The stored block; `None` for a hole.
+    pub(super) fn stored(&self) -> Result<Option<Stored>> {
+        if self.is_hole() {
+            return Ok(None);
+        }
+        stored("data block", self.start, self.word, self.block_size).map(Some)
+    }
+}
+
+/// Checks a size word and makes it a stored block.
+pub(super) fn stored(structure: &'static str, start: u64, word: u32, block_size: u32) -> Result<Stored> {
+    let len = word & (DATA_RAW - 1);
+    if word & !WORD_MASK != 0 || len == 0 || len > block_size {
+        let why = format!("size word {word:#x} does not give a length of 1 to {block_size}");
+        return Err(Error::corrupt(structure, start, why));
+    }
+    Ok(Stored { structure, start, len: len as usize, raw: word & DATA_RAW != 0 })
+}
+
+fn stored_len(word: u32) -> u64 {
+    (word & (DATA_RAW - 1)).into()
+}
+
+fn read_words(cursor: &mut Cursor<'_>, words: &mut [u32]) -> Result<()> {
+    let mut bytes = [0; STRIDE * 4];
+    let bytes = &mut bytes[..words.len() * 4];
+    cursor.read(bytes)?;
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u32::from_le_bytes(*bytes);
+    }
+    Ok(())
+}

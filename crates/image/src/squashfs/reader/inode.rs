@@ -1,0 +1,247 @@
+//! Inodes of all fourteen types, from raw to checked.
+
+use zerocopy::little_endian::U32;
+
+use super::metadata::{Area, Cursor, Metadata, Position};
+use super::superblock::Superblock;
+use crate::image::Nid;
+use crate::squashfs::format::{self, METADATA_LEN, NO_FRAGMENT, NO_XATTR, inode_type};
+use crate::tree::Device;
+use crate::{Error, Result};
+
+/// Longest symlink target taken from an image; the kernel stops at 4,096, some tools at this.
+const TARGET_MAX: u32 = 65535;
+/// The permission bits.
+const MODE_MASK: u16 = 0o7777;
+
+/// An inode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Inode {
+    /// Type as stored, basic (1 to 7) or extended (8 to 14).
+    pub(super) kind: u16,
+    /// As stored; should be permission bits only.
+    pub(super) mode: u16,
+    /// Index into the id table.
+    pub(super) uid: u16,
+    /// Index into the id table.
+    pub(super) gid: u16,
+    pub(super) mtime: u32,
+    pub(super) number: u32,
+    pub(super) nlink: u32,
+    /// Index into the table of xattr sets.
+    pub(super) xattr: Option<u32>,
+    pub(super) body: Body,
+}
+
+/// What only inodes of one type have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Body {
+    Dir(Dir),
+    File(File),
+    Symlink(Box<[u8]>),
+    Block(Device),
+    Char(Device),
+    Fifo,
+    Socket,
+}
+
+/// A directory's listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Dir {
+    /// Its first metadata block, relative to the directory table.
+    pub(super) start: u32,
+    /// Its offset there.
+    pub(super) offset: u16,
+    /// Its length and 3.
+    pub(super) size: u32,
+    /// Number of the parent's inode.
+    pub(super) parent: u32,
+    /// Number of index entries, which follow the inode.
+    pub(super) index_count: u16,
+}
+
+/// A file's data; the size words of its blocks follow the inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct File {
+    /// Byte of its first block in the image.
+    pub(super) start: u64,
+    pub(super) size: u64,
+    /// Bytes in holes, as the writer counted them.
+    pub(super) sparse: u64,
+    pub(super) tail: Option<Tail>,
+}
+
+/// The end of a file, in a fragment block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tail {
+    /// Which fragment.
+    pub(super) fragment: u32,
+    /// Where in it, decoded.
+    pub(super) offset: u32,
+}
+
+impl Inode {
+    /// Reads the inode at a reference; the cursor stays behind its fixed part.
+    pub(super) fn read(metadata: &Metadata, table: Area, nid: Nid) -> Result<(Inode, Cursor<'_>)> {
+        let mut cursor = metadata.cursor(table, position(table, nid))?;
+        let inode = Inode::parse(&mut cursor)?;
+        Ok((inode, cursor))
+    }
+
+    /// Reads the inode under the cursor.
+    pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Inode> {
+        let at = cursor.position();
+        let header: format::InodeHeader = cursor.get()?;
+        let kind = header.kind.get();
+        let (nlink, xattr, body) = parse_body(cursor, kind, at)?;
+        Ok(Inode {
+            kind,
+            mode: header.mode.get(),
+            uid: header.uid.get(),
+            gid: header.gid.get(),
+            mtime: header.mtime.get(),
+            number: header.number.get(),
+            nlink,
+            xattr: (xattr != NO_XATTR).then_some(xattr),
+            body,
+        })
+    }
+
+    /// Refuses what the kernel refuses when it looks an inode up. `at` is where the inode lies in `table`.
+    pub(super) fn validate(&self, superblock: &Superblock, at: Position, table: Area) -> Result<()> {
+        match self.defect(superblock.block_size) {
+            None => Ok(()),
+            Some(why) => {
+                let why = format!("inode at offset {}: {why}", at.offset);
+                Err(Error::corrupt(table.structure, at.block, why))
+            }
+        }
+    }
+
+    fn defect(&self, block_size: u32) -> Option<String> {
+        if self.number == 0 {
+            return Some("its number is 0".into());
+        }
+        if self.mode & !MODE_MASK != 0 {
+            return Some(format!("mode {:#o} has more than permission bits", self.mode));
+        }
+        let Body::File(file) = &self.body else { return None };
+        if i64::try_from(file.size).is_err() {
+            return Some(format!("a file of {} bytes", file.size));
+        }
+        if file.tail.is_some() && file.size % u64::from(block_size) == 0 {
+            return Some(format!("a fragment for a file of {} bytes, which are whole blocks", file.size));
+        }
+        None
+    }
+
+    /// The type as directory entries give it.
+    pub(super) fn basic_kind(&self) -> u16 {
+        basic_kind(self.kind)
+    }
+}
+
+/// The basic type for a basic or extended one.
+pub(super) fn basic_kind(kind: u16) -> u16 {
+    if kind > inode_type::EXTENDED { kind - inode_type::EXTENDED } else { kind }
+}
+
+/// Where a reference points.
+pub(super) fn position(table: Area, nid: Nid) -> Position {
+    let offset = usize::try_from(nid.0 & 0xffff).unwrap_or(METADATA_LEN);
+    Position { block: table.start.saturating_add(nid.0 >> 16), offset }
+}
+
+fn parse_body(cursor: &mut Cursor<'_>, kind: u16, at: Position) -> Result<(u32, u32, Body)> {
+    let extended = kind > inode_type::EXTENDED;
+    Ok(match (basic_kind(kind), extended) {
+        (inode_type::DIR, false) => parse_dir(&cursor.get()?),
+        (inode_type::DIR, true) => parse_ext_dir(&cursor.get()?),
+        (inode_type::FILE, false) => parse_file(&cursor.get()?),
+        (inode_type::FILE, true) => parse_ext_file(&cursor.get()?),
+        (inode_type::SYMLINK, _) => {
+            let raw: format::Symlink = cursor.get()?;
+            let target = read_target(cursor, raw.size.get(), at)?;
+            (raw.nlink.get(), xattr_index(cursor, extended)?, Body::Symlink(target))
+        }
+        (basic @ (inode_type::BLOCK | inode_type::CHAR), _) => {
+            let raw: format::Device = cursor.get()?;
+            let device = device(raw.rdev.get());
+            let body = if basic == inode_type::BLOCK { Body::Block(device) } else { Body::Char(device) };
+            (raw.nlink.get(), xattr_index(cursor, extended)?, body)
+        }
+        (basic @ (inode_type::FIFO | inode_type::SOCKET), _) => {
+            let raw: format::Ipc = cursor.get()?;
+            let body = if basic == inode_type::FIFO { Body::Fifo } else { Body::Socket };
+            (raw.nlink.get(), xattr_index(cursor, extended)?, body)
+        }
+        _ => return Err(cursor.error(format!("inode at offset {}: type {kind} is not one of 1 to 14", at.offset))),
+    })
+}
+
+fn parse_dir(raw: &format::Dir) -> (u32, u32, Body) {
+    let dir = Dir {
+        start: raw.start.get(),
+        offset: raw.offset.get(),
+        size: raw.size.get().into(),
+        parent: raw.parent.get(),
+        index_count: 0,
+    };
+    (raw.nlink.get(), NO_XATTR, Body::Dir(dir))
+}
+
+fn parse_ext_dir(raw: &format::ExtDir) -> (u32, u32, Body) {
+    let dir = Dir {
+        start: raw.start.get(),
+        offset: raw.offset.get(),
+        size: raw.size.get(),
+        parent: raw.parent.get(),
+        index_count: raw.index_count.get(),
+    };
+    (raw.nlink.get(), raw.xattr.get(), Body::Dir(dir))
+}
+
+fn parse_file(raw: &format::File) -> (u32, u32, Body) {
+    let file = File {
+        start: raw.start.get().into(),
+        size: raw.size.get().into(),
+        sparse: 0,
+        tail: tail(raw.fragment.get(), raw.fragment_offset.get()),
+    };
+    (1, NO_XATTR, Body::File(file))
+}
+
+fn parse_ext_file(raw: &format::ExtFile) -> (u32, u32, Body) {
+    let file = File {
+        start: raw.start.get(),
+        size: raw.size.get(),
+        sparse: raw.sparse.get(),
+        tail: tail(raw.fragment.get(), raw.fragment_offset.get()),
+    };
+    (raw.nlink.get(), raw.xattr.get(), Body::File(file))
+}
+
+fn tail(fragment: u32, offset: u32) -> Option<Tail> {
+    (fragment != NO_FRAGMENT).then_some(Tail { fragment, offset })
+}
+
+fn read_target(cursor: &mut Cursor<'_>, len: u32, at: Position) -> Result<Box<[u8]>> {
+    if len == 0 || len > TARGET_MAX {
+        return Err(cursor.error(format!("inode at offset {}: symlink target of {len} bytes", at.offset)));
+    }
+    let mut target = vec![0; usize::try_from(len).unwrap_or(0)];
+    cursor.read(&mut target)?;
+    if target.contains(&0) {
+        return Err(cursor.error(format!("inode at offset {}: NUL in the symlink target", at.offset)));
+    }
+    Ok(target.into())
+}
+
+fn xattr_index(cursor: &mut Cursor<'_>, extended: bool) -> Result<u32> {
+    if extended { Ok(cursor.get::<U32>()?.get()) } else { Ok(NO_XATTR) }
+}
+
+/// Unpacks a device number: 12 bits of major between 8 and 12 bits of minor.
+fn device(rdev: u32) -> Device {
+    Device { major: (rdev >> 8) & 0xfff, minor: (rdev & 0xff) | ((rdev >> 12) & 0xf_ff00) }
+}

@@ -1,0 +1,180 @@
+//! Metadata blocks: pieces of up to 8 KiB of the inode table, the directory table and all others, each
+//! behind a two-byte header. A [`Cursor`] reads records from them, across block borders.
+
+use std::sync::Arc;
+
+use packfs_blocks::cache::BlockCache;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::disk::{Blocks, Stored};
+use crate::squashfs::format::{METADATA_LEN, METADATA_RAW};
+use crate::{Error, Result};
+
+/// Length of a metadata block's header.
+pub(super) const HEADER_LEN: usize = 2;
+/// By how much a compressed block may be longer than 8 KiB: some writers keep those that did not shrink.
+const SLACK: usize = 512;
+
+/// A part of the image that consists of metadata blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Area {
+    /// What it holds, for messages.
+    pub(super) structure: &'static str,
+    /// First byte.
+    pub(super) start: u64,
+    /// Byte behind the last.
+    pub(super) end: u64,
+}
+
+/// A place in the payload of a metadata block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    /// First byte of the metadata block in the image.
+    pub(super) block: u64,
+    /// Offset in its payload.
+    pub(super) offset: usize,
+}
+
+/// All metadata blocks, decoded when first wanted.
+#[derive(Debug)]
+pub(super) struct Metadata {
+    pub(super) blocks: Arc<Blocks>,
+    /// By address. Kept as on disk but decoded: header, payload. The header says where the next one begins.
+    cache: BlockCache,
+}
+
+impl Metadata {
+    /// A reader of metadata that keeps up to `capacity` bytes of it.
+    pub(super) fn new(blocks: Arc<Blocks>, capacity: u64) -> Self {
+        Metadata { blocks, cache: BlockCache::new(capacity, METADATA_LEN as u64) }
+    }
+
+    /// A cursor at `position` of `area`.
+    pub(super) fn cursor(&self, area: Area, position: Position) -> Result<Cursor<'_>> {
+        let block = self.block(area, position.block)?;
+        let mut cursor = Cursor { metadata: self, area, start: position.block, block, at: HEADER_LEN };
+        let payload = cursor.block.len() - HEADER_LEN;
+        if position.offset > payload {
+            return Err(cursor.error(format!("offset {} lies past the block's {payload} bytes", position.offset)));
+        }
+        cursor.at += position.offset;
+        Ok(cursor)
+    }
+
+    /// The metadata block that begins at byte `start`: its header and its decoded payload.
+    pub(super) fn block(&self, area: Area, start: u64) -> Result<Arc<[u8]>> {
+        if start < area.start || start.saturating_add(HEADER_LEN as u64) >= area.end {
+            let (from, to) = (area.start, area.end);
+            let why = format!("no metadata block can begin here: the table lies from byte {from} to {to}");
+            return Err(Error::corrupt(area.structure, start, why));
+        }
+        self.cache.get(start, || self.load(area, start))
+    }
+
+    fn load(&self, area: Area, start: u64) -> Result<Arc<[u8]>> {
+        // Header and block in one read; the area may end sooner.
+        let mut stored = [0; HEADER_LEN + METADATA_LEN + SLACK];
+        let available = usize::try_from(area.end - start).unwrap_or(usize::MAX).min(stored.len());
+        let stored = &mut stored[..available];
+        self.blocks.disk.read(area.structure, start, stored)?;
+        let word = u16::from_le_bytes([stored[0], stored[1]]);
+        let (len, raw) = (usize::from(word & !METADATA_RAW), word & METADATA_RAW != 0);
+        let most = if raw { METADATA_LEN } else { METADATA_LEN + SLACK };
+        let Some(packed) = stored.get(HEADER_LEN..HEADER_LEN + len).filter(|_| (1..=most).contains(&len)) else {
+            let why = format!("metadata block of {len} bytes where {} are left in the table", available - HEADER_LEN);
+            return Err(Error::corrupt(area.structure, start, why));
+        };
+        let mut out = [0; HEADER_LEN + METADATA_LEN];
+        out[..HEADER_LEN].copy_from_slice(&word.to_le_bytes());
+        let got = if raw {
+            out[HEADER_LEN..HEADER_LEN + len].copy_from_slice(packed);
+            len
+        } else {
+            let block = Stored { structure: area.structure, start, len, raw };
+            self.blocks.decode_packed(block, packed, &mut out[HEADER_LEN..])?
+        };
+        Ok(Arc::from(&out[..HEADER_LEN + got]))
+    }
+}
+
+/// How long a block as [`Metadata::block`] gives it is in the image, without its header.
+pub(super) fn stored_len(block: &[u8]) -> usize {
+    let word = block.first_chunk().map_or(0, |word| u16::from_le_bytes(*word));
+    usize::from(word & !METADATA_RAW)
+}
+
+/// Reads on from a position, from block to block, within one area.
+#[derive(Debug, Clone)]
+pub(super) struct Cursor<'m> {
+    metadata: &'m Metadata,
+    area: Area,
+    start: u64,
+    block: Arc<[u8]>,
+    /// Offset in `block`, its header included.
+    at: usize,
+}
+
+impl Cursor<'_> {
+    /// Where the next byte lies.
+    pub(super) fn position(&self) -> Position {
+        Position { block: self.start, offset: self.at - HEADER_LEN }
+    }
+
+    /// An error about what lies in the block under the cursor.
+    pub(super) fn error(&self, why: impl Into<String>) -> Error {
+        Error::corrupt(self.area.structure, self.start, why)
+    }
+
+    /// Byte behind the stored block under the cursor, where the next one begins.
+    pub(super) fn next_block(&self) -> u64 {
+        self.start + (HEADER_LEN + stored_len(&self.block)) as u64
+    }
+
+    /// The next record.
+    pub(super) fn get<T: FromBytes + IntoBytes>(&mut self) -> Result<T> {
+        let mut value = T::new_zeroed();
+        self.read(value.as_mut_bytes())?;
+        Ok(value)
+    }
+
+    /// Fills `buf` with what follows.
+    pub(super) fn read(&mut self, mut buf: &mut [u8]) -> Result<()> {
+        loop {
+            let rest = &self.block[self.at..];
+            let n = rest.len().min(buf.len());
+            buf[..n].copy_from_slice(&rest[..n]);
+            self.at += n;
+            if n == buf.len() {
+                return Ok(());
+            }
+            buf = &mut buf[n..];
+            self.advance()?;
+        }
+    }
+
+    /// Where the next byte lies, in the block that holds it; `None` at the end of the area.
+    pub(super) fn settle(&mut self) -> Result<Option<Position>> {
+        while self.at == self.block.len() {
+            if self.next_block() >= self.area.end {
+                return Ok(None);
+            }
+            self.advance()?;
+        }
+        Ok(Some(self.position()))
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let next = self.next_block();
+        self.block = self.metadata.block(self.area, next)?;
+        (self.start, self.at) = (next, HEADER_LEN);
+        Ok(())
+    }
+
+    /// At least this many bytes may still follow, as far as the length of the area tells: a cheap guard
+    /// before work or memory is spent on a record that claims to be long.
+    pub(super) fn may_hold(&self, len: u64) -> bool {
+        // Two bytes of header and one of payload are the least a stored block takes.
+        let blocks = (self.area.end - self.start) / (HEADER_LEN as u64 + 1) + 1;
+        len <= blocks.saturating_mul(METADATA_LEN as u64)
+    }
+}

@@ -1,0 +1,261 @@
+//! Reads SquashFS 4.0 images of any writer.
+//!
+//! The path of data: [`disk`] reads stored blocks and decodes them; [`metadata`] keeps decoded metadata and
+//! gives cursors over it, from which [`table`], [`inode`], [`dir`] and [`xattr`] parse records; [`file`]
+//! finds the blocks of a file and [`data`] reads them. [`check`] verifies a whole image.
+
+mod check;
+mod data;
+mod dir;
+mod disk;
+mod dump;
+mod file;
+mod inode;
+mod metadata;
+mod superblock;
+mod table;
+mod xattr;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use packfs_blocks::{Progress, ReadAt};
+use zerocopy::little_endian::U32;
+
+use self::data::DataCache;
+use self::dir::Listing;
+use self::disk::{Blocks, Disk};
+use self::inode::{Body, Inode};
+use self::metadata::{Area, Metadata};
+use self::table::{Place, Table};
+use self::xattr::XattrTable;
+use super::format;
+use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
+use crate::tree::{Time, XattrSet};
+use crate::{Error, Result};
+
+pub use self::superblock::{CompressorOptions, Superblock};
+
+/// How to read an image.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// Most bytes of decoded blocks to keep, metadata included.
+    pub cache_bytes: u64,
+    /// What to call the image in messages.
+    pub name: PathBuf,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions { cache_bytes: 32 << 20, name: PathBuf::from("image") }
+    }
+}
+
+/// An opened SquashFS image.
+#[derive(Debug)]
+pub struct Reader {
+    superblock: Superblock,
+    metadata: Metadata,
+    data: DataCache,
+    /// The inode table.
+    inodes: Area,
+    /// The directory table.
+    listings: Area,
+    /// The id table, and its entries.
+    ids_table: Table,
+    ids: Vec<u32>,
+    fragments: Table,
+    export: Option<Table>,
+    xattrs: Option<XattrTable>,
+}
+
+impl Reader {
+    /// Opens an image. What makes the kernel refuse to mount it is an error here too.
+    pub fn open(source: Arc<dyn ReadAt>, options: ReadOptions) -> Result<Reader> {
+        let disk = Disk::new(source, options.name);
+        let superblock = Superblock::read(&disk)?;
+        let tables = Tables::open(&disk, &superblock)?;
+        let blocks = Arc::new(Blocks::new(disk, superblock.codec));
+        let metadata = Metadata::new(blocks, options.cache_bytes / 4);
+        let reader = Reader {
+            data: DataCache::new(options.cache_bytes / 4 * 3, superblock.block_size),
+            inodes: Area { structure: "inode table", start: superblock.inode_table, end: superblock.directory_table },
+            listings: Area {
+                structure: "directory table",
+                start: superblock.directory_table,
+                end: tables.directories_end,
+            },
+            ids: tables.ids.read_all::<U32>(&metadata)?.into_iter().map(U32::get).collect(),
+            ids_table: tables.ids,
+            fragments: tables.fragments,
+            export: tables.export,
+            xattrs: tables.xattrs,
+            metadata,
+            superblock,
+        };
+        let (root, cursor) = reader.inode(reader.root())?;
+        match root.body {
+            Body::Dir(_) => Ok(reader),
+            _ => Err(cursor.error("the root inode is not a directory")),
+        }
+    }
+
+    /// The superblock, as checked.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The inode at a reference, refused where the kernel would refuse it, and a cursor behind it.
+    fn inode(&self, nid: Nid) -> Result<(Inode, metadata::Cursor<'_>)> {
+        let (inode, cursor) = Inode::read(&self.metadata, self.inodes, nid)?;
+        inode.validate(&self.superblock, inode::position(self.inodes, nid), self.inodes)?;
+        Ok((inode, cursor))
+    }
+
+    fn dir(&self, nid: Nid) -> Result<(inode::Dir, metadata::Cursor<'_>)> {
+        let (inode, cursor) = self.inode(nid)?;
+        match inode.body {
+            Body::Dir(dir) => Ok((dir, cursor)),
+            _ => Err(cursor.error(format!("inode {} is not a directory", inode.number))),
+        }
+    }
+
+    fn id(&self, index: u16, inode: &Inode) -> Result<u32> {
+        self.ids.get(usize::from(index)).copied().ok_or_else(|| {
+            let why = format!("inode {}: owner {index} of only {} in the id table", inode.number, self.ids.len());
+            Error::corrupt(self.inodes.structure, self.inodes.start, why)
+        })
+    }
+}
+
+impl Image for Reader {
+    fn root(&self) -> Nid {
+        self.superblock.root
+    }
+
+    fn stat(&self, nid: Nid) -> Result<Stat> {
+        let (inode, _) = self.inode(nid)?;
+        Ok(Stat {
+            ino: inode.number.into(),
+            mode: inode.mode,
+            uid: self.id(inode.uid, &inode)?,
+            gid: self.id(inode.gid, &inode)?,
+            mtime: Time { secs: inode.mtime.into(), nanos: 0 },
+            nlink: inode.nlink,
+            // Like the kernel: an index without a table is no xattrs.
+            has_xattrs: inode.xattr.is_some() && self.xattrs.is_some(),
+            kind: match inode.body {
+                Body::Dir(_) => FileType::Dir,
+                Body::File(file) => FileType::File { size: file.size },
+                Body::Symlink(target) => FileType::Symlink { target },
+                Body::Block(device) => FileType::Block(device),
+                Body::Char(device) => FileType::Char(device),
+                Body::Fifo => FileType::Fifo,
+                Body::Socket => FileType::Socket,
+            },
+        })
+    }
+
+    fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>> {
+        let (dir, _) = self.dir(nid)?;
+        let mut entries = Vec::new();
+        let Some(mut listing) = Listing::open(&self.metadata, self.listings, &dir)? else { return Ok(entries) };
+        while let Some((entry, name)) = listing.next()? {
+            entries.push(Entry { name: name.into(), nid: entry.nid });
+        }
+        Ok(entries)
+    }
+
+    fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
+        let (dir, index) = self.dir(dir)?;
+        let found = dir::lookup(&self.metadata, self.listings, &dir, index, name)?;
+        Ok(found.map(|entry| entry.nid))
+    }
+
+    fn xattrs(&self, nid: Nid) -> Result<XattrSet> {
+        let (inode, _) = self.inode(nid)?;
+        match (&self.xattrs, inode.xattr) {
+            (Some(table), Some(n)) => table.set(&self.metadata, n),
+            _ => Ok(XattrSet::new()),
+        }
+    }
+
+    fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.read_file(&*self.file(nid)?, buf, offset)
+    }
+
+    fn extents(&self, nid: Nid) -> Result<Vec<Extent>> {
+        self.file(nid)?.extents(&self.metadata)
+    }
+
+    fn inode_count(&self) -> u64 {
+        self.superblock.inodes.into()
+    }
+
+    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(String)) -> Result<()> {
+        check::run(self, threads, progress, finding)
+    }
+}
+
+/// The tables found through the superblock, each checked to end where the next begins.
+#[derive(Debug)]
+struct Tables {
+    xattrs: Option<XattrTable>,
+    ids: Table,
+    export: Option<Table>,
+    fragments: Table,
+    /// Where the metadata blocks of directories end at the latest.
+    directories_end: u64,
+}
+
+impl Tables {
+    /// Reads the indexes from the last table to the first.
+    fn open(disk: &Disk, superblock: &Superblock) -> Result<Tables> {
+        // The directory table of an empty root holds nothing.
+        let first = superblock.directory_table;
+        let mut next = superblock.bytes_used;
+        let xattrs = match superblock.xattr_table {
+            Some(start) => {
+                let table = XattrTable::open(disk, start, first, next)?;
+                next = table.pairs.start;
+                Some(table)
+            }
+            None => None,
+        };
+        let place = |structure, record_len, count: u64, index: u64, end, exact| Place {
+            structure,
+            record_len,
+            count,
+            index,
+            end,
+            exact,
+            blocks: (first, index),
+        };
+        let count = superblock.ids.into();
+        let ids = Table::open(disk, place("id table", size_of::<U32>(), count, superblock.id_table, next, true))?;
+        next = ids.area().start;
+        let export = match superblock.export_table {
+            Some(start) => {
+                let count = superblock.inodes.into();
+                let table = Table::open(disk, place("export table", size_of::<u64>(), count, start, next, true))?;
+                next = table.area().start;
+                Some(table)
+            }
+            None => None,
+        };
+        let fragments = match superblock.fragments {
+            0 => Table::empty("fragment table"),
+            count => {
+                let (record_len, start) = (size_of::<format::Fragment>(), superblock.fragment_table);
+                let place = place("fragment table", record_len, count.into(), start, next, false);
+                let table = Table::open(disk, place)?;
+                next = table.area().start;
+                table
+            }
+        };
+        Ok(Tables { xattrs, ids, export, fragments, directories_end: next })
+    }
+}
+
+#[cfg(test)]
+mod tests;

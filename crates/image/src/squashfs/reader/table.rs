@@ -1,0 +1,117 @@
+//! Tables of equal records (ids, fragments, inode references, xattr sets): metadata blocks found through
+//! an index of their addresses. Each table must end where the next one begins, as the kernel wants it.
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::disk::Disk;
+use super::metadata::{Area, Metadata, Position};
+use crate::squashfs::format::METADATA_LEN;
+use crate::{Error, Result};
+
+/// Farthest that two neighbouring metadata blocks can be apart.
+const STEP_MAX: u64 = METADATA_LEN as u64 + 2;
+
+/// Where a table's index is and what it must fit in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// What the table holds, for messages.
+    pub(super) structure: &'static str,
+    /// Length of a record.
+    pub(super) record_len: usize,
+    /// Number of records.
+    pub(super) count: u64,
+    /// First byte of the index.
+    pub(super) index: u64,
+    /// Where the next table begins.
+    pub(super) end: u64,
+    /// Whether the index reaches exactly to `end`, or just not past it.
+    pub(super) exact: bool,
+    /// First byte where the metadata blocks may begin, and the byte where they end.
+    pub(super) blocks: (u64, u64),
+}
+
+/// A table with its index read and checked; records are read when asked for.
+#[derive(Debug)]
+pub(super) struct Table {
+    record_len: usize,
+    count: u64,
+    blocks: Vec<u64>,
+    area: Area,
+}
+
+impl Table {
+    /// Reads the index of a table and checks it.
+    pub(super) fn open(disk: &Disk, place: Place) -> Result<Table> {
+        let Place { structure, record_len, count, index, end, exact, blocks: (first, blocks_end) } = place;
+        let wrong = |why: String| Err(Error::corrupt(structure, index, why));
+        let index_len = count.saturating_mul(record_len as u64).div_ceil(METADATA_LEN as u64).saturating_mul(8);
+        let room = end.saturating_sub(index);
+        if index_len > room || (exact && index_len != room) {
+            let why = format!("an index of {index_len} bytes for {count} entries, but {room} bytes up to what follows");
+            return wrong(why);
+        }
+        let Ok(len) = usize::try_from(index_len) else { return wrong(format!("{count} entries do not fit in memory")) };
+        let mut bytes = vec![0; len];
+        disk.read(structure, index, &mut bytes)?;
+        let blocks: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let mut behind = blocks_end;
+        for (n, start) in blocks.iter().enumerate().rev() {
+            if *start < first || *start >= behind || behind - start > STEP_MAX {
+                return wrong(format!("entry {n} of its index, byte {start}, is not a block right before {behind}"));
+            }
+            behind = *start;
+        }
+        Ok(Table { record_len, count, blocks, area: Area { structure, start: behind, end: blocks_end } })
+    }
+
+    /// A table without records.
+    pub(super) fn empty(structure: &'static str) -> Table {
+        Table { record_len: 1, count: 0, blocks: Vec::new(), area: Area { structure, start: 0, end: 0 } }
+    }
+
+    /// Number of records.
+    pub(super) fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// The metadata blocks that hold the records.
+    pub(super) fn area(&self) -> Area {
+        self.area
+    }
+
+    /// The addresses of the blocks.
+    pub(super) fn blocks(&self) -> &[u64] {
+        &self.blocks
+    }
+
+    /// Record number `n`.
+    pub(super) fn get<T: FromBytes + IntoBytes>(&self, metadata: &Metadata, n: u64) -> Result<T> {
+        let structure = self.area.structure;
+        if n >= self.count {
+            let why = format!("entry {n} is asked for, but there are only {}", self.count);
+            return Err(Error::corrupt(structure, self.area.end, why));
+        }
+        let (block, offset) = self.locate(n);
+        let Some(block) = self.blocks.get(block) else {
+            return Err(Error::corrupt(structure, self.area.end, format!("no block holds entry {n}")));
+        };
+        metadata.cursor(self.area, Position { block: *block, offset })?.get()
+    }
+
+    /// All records.
+    pub(super) fn read_all<T: FromBytes + IntoBytes>(&self, metadata: &Metadata) -> Result<Vec<T>> {
+        // Grows as records are read, so that memory follows what is there and not what is claimed.
+        let mut records = Vec::new();
+        for n in 0..self.count {
+            records.push(self.get(metadata, n)?);
+        }
+        Ok(records)
+    }
+
+    fn locate(&self, n: u64) -> (usize, usize) {
+        let per_block = (METADATA_LEN / self.record_len) as u64;
+        let block = usize::try_from(n / per_block).unwrap_or(usize::MAX);
+        let offset = usize::try_from(n % per_block).unwrap_or(0) * self.record_len;
+        (block, offset)
+    }
+}

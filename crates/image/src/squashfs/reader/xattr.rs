@@ -1,0 +1,190 @@
+//! Extended attributes: sets of names and values, values possibly stored elsewhere and shared.
+
+use zerocopy::little_endian::U64;
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::disk::Disk;
+use super::metadata::{Area, Cursor, Metadata, Position};
+use super::table::{Place, Table};
+use crate::squashfs::format::{self, METADATA_LEN, xattr_type};
+use crate::tree::XattrSet;
+use crate::{Error, Result};
+
+const STRUCTURE: &str = "xattr table";
+/// Longest name and value that Linux knows.
+const NAME_MAX: usize = 255;
+const VALUE_MAX: usize = 65536;
+/// Most bytes of names in one set, as that is what Linux can list, and of values, which is more than any
+/// file system has held so far.
+const NAMES_MAX: usize = 65536;
+const VALUES_MAX: usize = 64 << 20;
+
+/// Prefixes of names, by type.
+const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+/// Length of the shortest of them.
+const PREFIX_MIN: usize = 5;
+/// Length of a reference to a value.
+const REFERENCE_LEN: u32 = 8;
+
+/// The xattrs of an image.
+#[derive(Debug)]
+pub(super) struct XattrTable {
+    /// Where each set is.
+    pub(super) sets: Table,
+    /// Names and values.
+    pub(super) pairs: Area,
+}
+
+/// One attribute as stored.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) kind: u16,
+    pub(super) name: Box<[u8]>,
+    pub(super) value: Value,
+}
+
+/// A value as stored.
+#[derive(Debug)]
+pub(super) enum Value {
+    /// With its name.
+    Here(Box<[u8]>),
+    /// At this reference, maybe shared.
+    Elsewhere(u64),
+}
+
+impl XattrTable {
+    /// Reads the header and the index at byte `start`; they end the image at byte `end`. No metadata
+    /// block of it lies before byte `first`.
+    pub(super) fn open(disk: &Disk, start: u64, first: u64, end: u64) -> Result<XattrTable> {
+        let mut header = format::XattrTable::new_zeroed();
+        disk.read(STRUCTURE, start, header.as_mut_bytes())?;
+        let count = header.ids.get();
+        if count == 0 {
+            return Err(Error::corrupt(STRUCTURE, start, "a table without a single set"));
+        }
+        let place = Place {
+            structure: "xattr set table",
+            record_len: size_of::<format::XattrSetEntry>(),
+            count: count.into(),
+            index: start + size_of::<format::XattrTable>() as u64,
+            end,
+            exact: true,
+            blocks: (first, start),
+        };
+        let sets = Table::open(disk, place)?;
+        let (kv_start, sets_start) = (header.kv_start.get(), sets.area().start);
+        if kv_start >= sets_start || kv_start < first {
+            let why = format!("names and values at byte {kv_start} do not lie before the sets at byte {sets_start}");
+            return Err(Error::corrupt(STRUCTURE, start, why));
+        }
+        Ok(XattrTable { sets, pairs: Area { structure: STRUCTURE, start: kv_start, end: sets_start } })
+    }
+
+    /// The set number `n`: full names with values, sorted. Attributes of a type not known are left out.
+    pub(super) fn set(&self, metadata: &Metadata, n: u32) -> Result<XattrSet> {
+        let mut set = XattrSet::new();
+        let mut values = 0;
+        self.each(metadata, n, &mut |_, pair| {
+            let Some(name) = pair.full_name() else { return Ok(()) };
+            let value = match pair.value {
+                Value::Here(value) => value,
+                Value::Elsewhere(reference) => self.value(metadata, reference)?,
+            };
+            values += value.len();
+            if values > VALUES_MAX {
+                let why = format!("set {n} has more than {VALUES_MAX} bytes of values");
+                return Err(Error::corrupt(STRUCTURE, self.pairs.start, why));
+            }
+            set.push((name, value));
+            Ok(())
+        })?;
+        set.sort();
+        if let Some(twice) = set.windows(2).find(|two| two[0].0 == two[1].0) {
+            let why = format!("set {n} has the name `{}` twice", twice[0].0.escape_ascii());
+            return Err(Error::corrupt(STRUCTURE, self.pairs.start, why));
+        }
+        Ok(set)
+    }
+
+    /// Calls `visit` for each attribute of a set; returns how long the set is.
+    pub(super) fn each(
+        &self,
+        metadata: &Metadata,
+        n: u32,
+        visit: &mut dyn FnMut(Position, Pair) -> Result<()>,
+    ) -> Result<u64> {
+        let entry: format::XattrSetEntry = self.sets.get(metadata, n.into())?;
+        let mut cursor = metadata.cursor(self.pairs, self.position(entry.reference.get()))?;
+        let (mut names, mut len) = (0, 0);
+        for _ in 0..entry.count.get() {
+            let at = cursor.position();
+            let pair = read_pair(&mut cursor)?;
+            // As Linux lists it: a prefix, and NUL at the end.
+            names += pair.name.len() + PREFIX_MIN + 1;
+            if names > NAMES_MAX {
+                let why = format!("set {n} has {} attributes, more than Linux can list", entry.count.get());
+                return Err(Error::corrupt(STRUCTURE, self.pairs.start, why));
+            }
+            len += (size_of::<format::XattrKey>() + pair.name.len() + size_of::<format::XattrValue>()) as u64;
+            len += match &pair.value {
+                Value::Here(value) => value.len() as u64,
+                Value::Elsewhere(_) => REFERENCE_LEN.into(),
+            };
+            visit(at, pair)?;
+        }
+        Ok(len)
+    }
+
+    /// The value at a reference.
+    pub(super) fn value(&self, metadata: &Metadata, reference: u64) -> Result<Box<[u8]>> {
+        read_value(&mut metadata.cursor(self.pairs, self.position(reference))?)
+    }
+
+    /// Where a reference into names and values points.
+    pub(super) fn position(&self, reference: u64) -> Position {
+        let offset = usize::try_from(reference & 0xffff).unwrap_or(METADATA_LEN);
+        Position { block: self.pairs.start.saturating_add(reference >> 16), offset }
+    }
+}
+
+impl Pair {
+    /// Prefix and name; `None` for types that nobody has defined.
+    pub(super) fn full_name(&self) -> Option<Box<[u8]>> {
+        let prefix = PREFIXES.get(usize::from(self.kind & xattr_type::PREFIX_MASK))?;
+        Some([prefix, &self.name[..]].concat().into())
+    }
+}
+
+fn read_pair(cursor: &mut Cursor<'_>) -> Result<Pair> {
+    let at = cursor.position();
+    let key: format::XattrKey = cursor.get()?;
+    let len = usize::from(key.name_len.get());
+    if len == 0 || len > NAME_MAX {
+        return Err(cursor.error(format!("attribute at offset {}: name of {len} bytes", at.offset)));
+    }
+    let mut name = vec![0; len];
+    cursor.read(&mut name)?;
+    let value = if key.kind.get() & xattr_type::OUT_OF_LINE == 0 {
+        Value::Here(read_value(cursor)?)
+    } else {
+        let stored: format::XattrValue = cursor.get()?;
+        if stored.value_len.get() != REFERENCE_LEN {
+            let len = stored.value_len.get();
+            return Err(cursor.error(format!("attribute at offset {}: a reference of {len} bytes", at.offset)));
+        }
+        Value::Elsewhere(cursor.get::<U64>()?.get())
+    };
+    Ok(Pair { kind: key.kind.get(), name: name.into(), value })
+}
+
+fn read_value(cursor: &mut Cursor<'_>) -> Result<Box<[u8]>> {
+    let at = cursor.position();
+    let stored: format::XattrValue = cursor.get()?;
+    let len = usize::try_from(stored.value_len.get()).unwrap_or(usize::MAX);
+    if len > VALUE_MAX {
+        return Err(cursor.error(format!("attribute value at offset {}: {len} bytes, more than 65536", at.offset)));
+    }
+    let mut value = vec![0; len];
+    cursor.read(&mut value)?;
+    Ok(value.into())
+}

@@ -1,0 +1,123 @@
+//! What goes in comes out, through our own reader.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{Node, Piece, Shape, deep, differences, snapshot_tree, specs, wide};
+
+fn check(spec: &Spec, options: &Options) -> Summary {
+    let want = held(snapshot_tree(&spec.tree().unwrap()).unwrap());
+    let (got, summary) = there_and_back(spec, options);
+    assert_eq!(differences(&want, &got), Vec::<String>::new());
+    summary
+}
+
+fn file(name: &str, pieces: Vec<Piece>) -> (Vec<u8>, Node) {
+    (name.as_bytes().to_vec(), Node::file(pieces))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_trees(
+        spec in specs(Shape::default()),
+        codec in proptest::sample::select(&CODECS[..]),
+        block_log in 12u32..=17,
+        fragments in proptest::sample::select(vec![Fragments::None, Fragments::Small, Fragments::Tails]),
+        (dedup, sparse, export, plain_metadata) in any::<(bool, bool, bool, bool)>(),
+    ) {
+        let options = Options {
+            fragments, dedup, sparse, export, plain_metadata, ..options(codec, 1 << block_log)
+        };
+        check(&spec, &options);
+    }
+}
+
+#[test]
+fn directories_of_every_awkward_size() {
+    for entries in [0, 1, 255, 256, 257, 1000, 70_000] {
+        check(&wide(entries), &options("zstd:1", 4096));
+    }
+    check(&deep(300, 200), &options("lz4", 4096));
+}
+
+#[test]
+fn files_around_every_edge() {
+    let block = 4096;
+    for fragments in [Fragments::None, Fragments::Small, Fragments::Tails] {
+        let lens = [0, 1, 2, block - 1, block, block + 1, 2 * block - 1, 2 * block, 2 * block + 1, 300 * block + 17];
+        let files = lens.iter().enumerate().flat_map(|(n, &len)| {
+            let seed = n as u64;
+            [
+                file(&format!("text{n}"), vec![Piece::Text { seed, len }]),
+                file(&format!("noise{n}"), vec![Piece::Noise { seed, len }]),
+                file(&format!("hole{n}"), vec![Piece::Hole(len)]),
+                file(&format!("mixed{n}"), vec![Piece::Hole(len), Piece::Noise { seed, len: 10 }, Piece::Zeros(len)]),
+            ]
+        });
+        check(&Spec::of(files), &Options { fragments, ..options("gzip:1", block as u32) });
+    }
+}
+
+#[test]
+fn sparse_files_beyond_4_gib_cost_nothing() {
+    let far = vec![
+        Piece::Noise { seed: 1, len: 5000 },
+        Piece::Hole(5 << 30),
+        Piece::Noise { seed: 2, len: 100_000 },
+        Piece::Hole((1 << 20) + 1),
+    ];
+    let spec = Spec::of([file("far", far), file("empty", vec![Piece::Hole(9 << 30)])]);
+    let tree = spec.tree().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    let summary = write(tree, &image, &options("lz4", 1 << 17)).unwrap();
+    assert!(summary.padded_bytes < 1 << 20, "{summary:?}");
+    let image = open(&image).unwrap();
+    let at = |name: &str| crate::sink::lookup(&*image, name.as_bytes()).unwrap().unwrap();
+    let mut bytes = vec![1; 100_000];
+    assert_eq!(image.read_at(at("far"), &mut bytes, (5 << 30) + 5000).unwrap(), bytes.len());
+    let mut want = vec![0; 100_000];
+    Piece::Noise { seed: 2, len: 100_000 }.fill(&mut want, 0);
+    assert!(bytes == want);
+    assert_eq!(image.read_at(at("empty"), &mut bytes, (9 << 30) - 10).unwrap(), 10);
+    assert_eq!(bytes[..10], [0; 10]);
+}
+
+#[test]
+fn equal_files_runs_and_tails_are_put_down_once() {
+    let block = 4096u64;
+    let noise = |seed, blocks: u64| Piece::Noise { seed, len: blocks * block };
+    let tail = Piece::Text { seed: 9, len: 100 };
+    let spec = Spec::of([
+        file("a", vec![noise(1, 10), tail]),
+        file("b", vec![noise(1, 10), tail]),                            // all of a
+        file("c", vec![noise(1, 10)]),                                  // its blocks
+        file("d", vec![noise(2, 1), noise(1, 10)]),                     // its blocks behind a new one: copied
+        file("e", vec![noise(1, 10), noise(3, 1)]),                     // and before a new one: copied
+        file("f", vec![tail]),                                          // its tail
+        file("g", vec![noise(2, 1), Piece::Hole(block), noise(1, 10)]), // d's run around a hole
+    ]);
+    let summary = check(&spec, &options("zstd:1", 4096));
+    let counts = summary.data;
+    // Ten of a, one and ten of d, ten and one of e, and one fragment.
+    assert_eq!((counts.blocks, counts.copied_blocks), (10 + 11 + 11 + 1, 20), "{counts:?}");
+    assert_eq!(counts.packed_bytes, 12 * block + 100);
+    assert_eq!(counts.duplicate_bytes, (10 + 10 + 10 + 10 + 11) * block + 200);
+    let all = check(&spec, &Options { dedup: false, ..options("zstd:1", 4096) });
+    assert_eq!((all.data.copied_blocks, all.data.duplicate_bytes), (0, 0));
+}
+
+#[test]
+fn an_image_inside_a_file_leaves_its_start_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    let spec = wide(3);
+    write(spec.tree().unwrap(), &image, &Options { offset: 12_345, ..options("gzip", 4096) }).unwrap();
+    assert_eq!(std::fs::read(&image).unwrap()[..12_345], [0; 12_345]);
+    let file = FileAt::open(&image, 12_345).unwrap();
+    let reader = Reader::open(Arc::new(file), ReadOptions::default()).unwrap();
+    let want = held(snapshot_tree(&spec.tree().unwrap()).unwrap());
+    assert_eq!(differences(&want, &snapshot_image(&reader).unwrap()), Vec::<String>::new());
+}

@@ -1,0 +1,407 @@
+//! File data: decides on the conductor, block by block and in order, what is a duplicate, what goes into
+//! a fragment and what is compressed; writes what the workers return.
+//!
+//! Everything written (data block or fragment block) has a sequence number and, once its size is known, a
+//! [`Place`]. All blocks of a file must lie one behind the other, so a file either begins at an earlier
+//! run of equal blocks or is written whole; its blocks known from elsewhere are then copied in their
+//! compressed form, never compressed again.
+
+use std::ops::Range;
+
+use packfs_blocks::dedup::{Runs, Seq, Tails};
+use packfs_blocks::pipeline::{Pool, Ticket, Window};
+use packfs_blocks::{Buffer, Buffers, Digest, Output, Progress};
+
+use super::pack::{Packed, Packing, Worker};
+use super::{Counts, Fragments};
+use crate::feed::{Cut, Fed};
+use crate::squashfs::format::DATA_RAW;
+use crate::{Error, Result};
+
+/// Where a block lies in the image, and its size word.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) start: u64,
+    pub(crate) word: u32,
+}
+
+impl Place {
+    pub(crate) fn len(self) -> u64 {
+        u64::from(self.word & !DATA_RAW)
+    }
+}
+
+/// The tail of a file in a fragment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TailPlace {
+    pub(crate) fragment: u32,
+    pub(crate) offset: u32,
+}
+
+/// A file whose data is down.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stored {
+    pub(crate) size: u64,
+    /// First of its blocks; meaningless without blocks.
+    pub(crate) first: Seq,
+    /// Blocks that are holes, as ranges of block numbers within the file.
+    pub(crate) holes: Vec<Range<u32>>,
+    /// Blocks in all, holes included.
+    pub(crate) blocks: u32,
+    pub(crate) tail: Option<TailPlace>,
+    /// Bytes in holes.
+    pub(crate) sparse: u64,
+}
+
+/// How file data is put down.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    pub(crate) block_len: usize,
+    pub(crate) fragments: Fragments,
+    pub(crate) dedup: bool,
+    /// Files that cannot be read are left out instead of stopping everything.
+    pub(crate) skip: bool,
+}
+
+/// Takes blocks from a [`Feed`](crate::feed::Feed) and puts them down.
+#[derive(Debug)]
+pub(crate) struct Data<'p, 'env> {
+    pool: &'p Pool<'env, Worker>,
+    output: &'p Output,
+    progress: &'p Progress,
+    /// Byte of the output file at which the image begins.
+    base: u64,
+    rules: Rules,
+    buffers: Buffers,
+    /// Where the next block goes, counted from the image's start.
+    pos: u64,
+    window: Window<Result<Work>>,
+    runs: Runs,
+    places: Vec<Place>,
+    tails: Tails<TailPlace>,
+    fragment: Option<Filling>,
+    fragments: Vec<Seq>,
+    open: Open,
+    files: Vec<Stored>,
+    failed: Vec<(u32, Error)>,
+    counts: Counts,
+}
+
+/// What comes to be written next.
+#[derive(Debug)]
+enum Work {
+    Packed(Packed),
+    Copy(Seq),
+}
+
+/// The fragment block being filled.
+#[derive(Debug)]
+struct Filling {
+    bytes: Buffer,
+    len: usize,
+}
+
+/// The file whose blocks are coming in.
+#[derive(Debug, Default)]
+struct Open {
+    digests: Vec<Digest>,
+    /// Set with the first block that has to be written; before, the file may still be a duplicate.
+    first: Option<Seq>,
+    stored: Stored,
+}
+
+/// What remains when all data is down.
+#[derive(Debug)]
+pub(crate) struct DataDone {
+    pub(crate) pos: u64,
+    pub(crate) files: Vec<Stored>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) fragments: Vec<Place>,
+    pub(crate) failed: Vec<(u32, Error)>,
+    pub(crate) counts: Counts,
+}
+
+impl<'p, 'env> Data<'p, 'env> {
+    pub(crate) fn new(
+        pool: &'p Pool<'env, Worker>,
+        output: &'p Output,
+        progress: &'p Progress,
+        rules: Rules,
+        packing: &Packing,
+        (base, pos): (u64, u64),
+        budget: usize,
+    ) -> Self {
+        Data {
+            pool,
+            output,
+            progress,
+            base,
+            rules,
+            buffers: packing.buffers.clone(),
+            pos,
+            window: Window::new(budget),
+            runs: Runs::default(),
+            places: Vec::new(),
+            tails: Tails::default(),
+            fragment: None,
+            fragments: Vec::new(),
+            open: Open::default(),
+            files: Vec::new(),
+            failed: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// A number for one more file.
+    pub(crate) fn add_file(&mut self, size: u64) -> Result<u32> {
+        let file = u32::try_from(self.files.len()).map_err(|_| Error::Usage("more than 2^32 files".into()))?;
+        self.files.push(Stored { size, ..Stored::default() });
+        Ok(file)
+    }
+
+    /// Takes what a feed hands out.
+    pub(crate) fn take(&mut self, fed: Fed) -> Result<()> {
+        match fed {
+            Fed::Small { bytes, files } => {
+                for (file, read) in files {
+                    match read {
+                        Ok((range, digest)) => self.small(file, &bytes[range], digest)?,
+                        Err(e) => self.fail(file, e)?,
+                    }
+                }
+                Ok(())
+            }
+            Fed::Blocks { file, cuts, last } => match cuts {
+                Ok(cuts) => {
+                    cuts.into_iter().try_for_each(|cut| self.cut(file, cut))?;
+                    if last { self.end(file) } else { Ok(()) }
+                }
+                Err(e) => self.fail(file, e),
+            },
+        }
+    }
+
+    fn fail(&mut self, file: u32, error: Error) -> Result<()> {
+        // Segments of a file that failed go on coming in; it is reported once. What was written of it
+        // stays behind unreferenced.
+        self.open = Open::default();
+        if !self.rules.skip {
+            return Err(error);
+        }
+        if self.failed.last().is_none_or(|(last, _)| *last != file) {
+            self.failed.push((file, error));
+        }
+        Ok(())
+    }
+
+    fn small(&mut self, file: u32, bytes: &[u8], digest: Digest) -> Result<()> {
+        if self.rules.fragments == Fragments::None {
+            let mut block = self.buffers.take(bytes.len());
+            block.copy_from_slice(bytes);
+            self.block(block, digest)?;
+        } else {
+            self.tail(bytes, digest)?;
+        }
+        self.end(file)
+    }
+
+    fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
+        match cut {
+            Cut::Hole(len) => self.hole(len),
+            Cut::Block(bytes, digest) => {
+                let tail = match self.rules.fragments {
+                    Fragments::Tails => bytes.len() < self.rules.block_len,
+                    // A file shorter than a block may come as a block too: from a stream, or by its holes.
+                    Fragments::Small => self.files[file as usize].size < self.rules.block_len as u64,
+                    Fragments::None => false,
+                };
+                if tail { self.tail(&bytes, digest) } else { self.block(bytes, digest) }
+            }
+        }
+    }
+
+    fn hole(&mut self, len: u64) -> Result<()> {
+        let stored = &mut self.open.stored;
+        let count = len.div_ceil(self.rules.block_len as u64);
+        let end = u32::try_from(u64::from(stored.blocks) + count).map_err(|_| too_many_blocks())?;
+        match stored.holes.last_mut() {
+            Some(last) if last.end == stored.blocks => last.end = end,
+            _ => stored.holes.push(stored.blocks..end),
+        }
+        stored.blocks = end;
+        stored.sparse += len;
+        self.counts.hole_bytes += len;
+        self.save(len);
+        Ok(())
+    }
+
+    fn save(&self, len: u64) {
+        Progress::add(&self.progress.done, len);
+        Progress::add(&self.progress.saved, len);
+    }
+
+    fn block(&mut self, bytes: Buffer, digest: Digest) -> Result<()> {
+        self.open.stored.blocks = self.open.stored.blocks.checked_add(1).ok_or_else(too_many_blocks)?;
+        let known = if self.rules.dedup { self.runs.block(&digest) } else { None };
+        self.open.digests.push(digest);
+        match (known, self.open.first) {
+            // All blocks so far are known: decided at the file's end, or at its first new block.
+            (Some(_), None) => {
+                self.counts.duplicate_bytes += bytes.len() as u64;
+                self.save(bytes.len() as u64);
+                Ok(())
+            }
+            (Some(seq), Some(_)) => {
+                self.counts.duplicate_bytes += bytes.len() as u64;
+                self.save(bytes.len() as u64);
+                self.copy(seq, digest)
+            }
+            (None, _) => {
+                self.commit_known(self.open.digests.len() - 1)?;
+                let seq = self.runs.push(digest);
+                self.open.first.get_or_insert(seq);
+                self.submit(bytes)
+            }
+        }
+    }
+
+    /// Writes copies of the file's first `count` blocks, all of them known, unless that is done already.
+    fn commit_known(&mut self, count: usize) -> Result<()> {
+        if self.open.first.is_some() {
+            return Ok(());
+        }
+        for n in 0..count {
+            let digest = self.open.digests[n];
+            let from = self.runs.block(&digest).expect("only known blocks wait");
+            self.copy(from, digest)?;
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, from: Seq, digest: Digest) -> Result<()> {
+        let seq = self.runs.push(digest);
+        self.open.first.get_or_insert(seq);
+        self.push(Ticket::ready(Ok(Work::Copy(from))), 64)
+    }
+
+    fn submit(&mut self, bytes: Buffer) -> Result<()> {
+        self.counts.packed_bytes += bytes.len() as u64;
+        Progress::add(&self.progress.done, bytes.len() as u64);
+        Progress::add(&self.progress.packed, bytes.len() as u64);
+        // The block and what it is packed into.
+        let held = bytes.len() * 2;
+        let ticket = self.pool.submit(move |worker: &mut Worker| worker.pack(bytes).map(Work::Packed));
+        self.push(ticket, held)
+    }
+
+    fn tail(&mut self, bytes: &[u8], digest: Digest) -> Result<()> {
+        let place = match self.tails.find(&digest).filter(|_| self.rules.dedup) {
+            Some(place) => {
+                self.counts.duplicate_bytes += bytes.len() as u64;
+                self.save(bytes.len() as u64);
+                place
+            }
+            None => {
+                let place = self.into_fragment(bytes)?;
+                self.tails.push(digest, place);
+                place
+            }
+        };
+        self.open.stored.tail = Some(place);
+        Ok(())
+    }
+
+    fn into_fragment(&mut self, bytes: &[u8]) -> Result<TailPlace> {
+        if self.fragment.as_ref().is_some_and(|filling| filling.len + bytes.len() > self.rules.block_len) {
+            self.send_fragment()?;
+        }
+        let block_len = self.rules.block_len;
+        let filling = self.fragment.get_or_insert_with(|| Filling { bytes: self.buffers.take(block_len), len: 0 });
+        let start = filling.len;
+        filling.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        filling.len += bytes.len();
+        Ok(TailPlace {
+            fragment: u32::try_from(self.fragments.len()).map_err(|_| too_many_blocks())?,
+            offset: u32::try_from(start).expect("within a block"),
+        })
+    }
+
+    fn send_fragment(&mut self) -> Result<()> {
+        let Some(Filling { mut bytes, len }) = self.fragment.take() else { return Ok(()) };
+        bytes.truncate(len);
+        self.fragments.push(self.runs.push_other());
+        self.submit(bytes)
+    }
+
+    fn end(&mut self, file: u32) -> Result<()> {
+        if self.failed.last().is_some_and(|(failed, _)| *failed == file) {
+            self.open = Open::default();
+            return Ok(());
+        }
+        if self.open.first.is_none() && !self.open.digests.is_empty() {
+            match self.runs.run(&self.open.digests) {
+                Some(seq) => self.open.first = Some(seq),
+                None => self.commit_known(self.open.digests.len())?,
+            }
+        } else if let Some(first) = self.open.first {
+            self.runs.push_whole(&self.open.digests, first);
+        }
+        let mut open = std::mem::take(&mut self.open);
+        open.stored.first = open.first.unwrap_or(0);
+        open.stored.size = self.files[file as usize].size;
+        self.files[file as usize] = open.stored;
+        // Keeps its memory for the next file.
+        open.digests.clear();
+        self.open.digests = open.digests;
+        Ok(())
+    }
+
+    fn push(&mut self, ticket: Ticket<Result<Work>>, held: usize) -> Result<()> {
+        self.window.push(ticket, held);
+        while self.window.is_full() {
+            self.window.pop().map_or(Ok(()), |work| self.write(work))?;
+        }
+        while let Some(work) = self.window.pop_ready() {
+            self.write(work)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, work: Result<Work>) -> Result<()> {
+        let (bytes, word) = match work? {
+            Work::Packed(Packed { bytes, word }) => (bytes, word),
+            Work::Copy(from) => {
+                let place = self.places[from as usize];
+                let mut bytes = self.buffers.take(usize::try_from(place.len()).expect("at most a block"));
+                let target = self.output.target();
+                let at = self.base + place.start;
+                self.output.read_exact_at(&mut bytes, at).map_err(Error::io("cannot read back", target))?;
+                self.counts.copied_blocks += 1;
+                (bytes, place.word)
+            }
+        };
+        let at = self.base + self.pos;
+        self.output.write_all_at(&bytes, at).map_err(Error::io("cannot write", self.output.target()))?;
+        self.places.push(Place { start: self.pos, word });
+        self.pos += bytes.len() as u64;
+        self.counts.blocks += 1;
+        self.counts.raw_blocks += u64::from(word & DATA_RAW != 0);
+        Progress::add(&self.progress.written, bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Writes all that is still under way.
+    pub(crate) fn finish(mut self) -> Result<DataDone> {
+        self.send_fragment()?;
+        while let Some(work) = self.window.pop() {
+            self.write(work)?;
+        }
+        let fragments = self.fragments.iter().map(|seq| self.places[*seq as usize]).collect();
+        let Data { pos, files, places, failed, counts, .. } = self;
+        Ok(DataDone { pos, files, places, fragments, failed, counts })
+    }
+}
+
+fn too_many_blocks() -> Error {
+    Error::Usage("a file of more than 2^32 blocks: use a larger --block-size".into())
+}

@@ -1,0 +1,190 @@
+//! Inodes as bytes: the basic type where it suffices, the extended one where something needs it.
+
+use zerocopy::IntoBytes;
+
+use super::data::{Place, Stored};
+use crate::squashfs::format::{self, NO_FRAGMENT, NO_XATTR, inode_type};
+use crate::tree::{Device, Inode, Kind};
+
+/// Why an inode does not fit in the format.
+type Limit = std::result::Result<(), String>;
+
+/// What all inodes have, in the form the image holds it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Common {
+    pub(crate) mode: u16,
+    pub(crate) uid: u16,
+    pub(crate) gid: u16,
+    pub(crate) mtime: u32,
+    pub(crate) number: u32,
+    pub(crate) links: u32,
+    /// [`NO_XATTR`] without.
+    pub(crate) xattr: u32,
+}
+
+/// A directory's listing, as its inode has to describe it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Listing {
+    /// Its length without the 3 that the format adds.
+    pub(crate) len: u32,
+    /// Metadata block in which it begins, relative to the directory table, and offset in the block.
+    pub(crate) start: u32,
+    pub(crate) offset: u16,
+    pub(crate) index: Vec<IndexEntry>,
+    pub(crate) parent: u32,
+}
+
+/// A signpost in a long listing.
+#[derive(Debug, Clone)]
+pub(crate) struct IndexEntry {
+    /// Offset in the listing of a directory header, the metadata block it begins in, and the first name under it.
+    pub(crate) offset: u32,
+    pub(crate) start: u32,
+    pub(crate) name: Box<[u8]>,
+}
+
+impl Common {
+    fn header(&self, kind: u16, out: &mut Vec<u8>) {
+        let header = format::InodeHeader {
+            kind: kind.into(),
+            mode: self.mode.into(),
+            uid: self.uid.into(),
+            gid: self.gid.into(),
+            mtime: self.mtime.into(),
+            number: self.number.into(),
+        };
+        out.extend_from_slice(header.as_bytes());
+    }
+
+    fn extended(&self, kind: u16, needed: bool) -> (u16, bool) {
+        let needed = needed || self.xattr != NO_XATTR;
+        (if needed { kind + inode_type::EXTENDED } else { kind }, needed)
+    }
+}
+
+/// The basic type of an inode, which is what directory entries carry.
+pub(crate) fn basic_type(kind: &Kind) -> u16 {
+    match kind {
+        Kind::Dir(_) => inode_type::DIR,
+        Kind::File { .. } => inode_type::FILE,
+        Kind::Symlink(_) => inode_type::SYMLINK,
+        Kind::Block(_) => inode_type::BLOCK,
+        Kind::Char(_) => inode_type::CHAR,
+        Kind::Fifo => inode_type::FIFO,
+        Kind::Socket => inode_type::SOCKET,
+    }
+}
+
+/// A directory's inode.
+pub(crate) fn dir(common: &Common, nlink: u32, listing: &Listing, out: &mut Vec<u8>) -> Limit {
+    let size = u64::from(listing.len) + format::DIR_SIZE_EXTRA;
+    let (kind, extended) = common.extended(inode_type::DIR, size > u64::from(u16::MAX) || !listing.index.is_empty());
+    common.header(kind, out);
+    let size = u32::try_from(size).map_err(|_| "a directory listing of more than 4 GiB")?;
+    if !extended {
+        let body = format::Dir {
+            start: listing.start.into(),
+            nlink: nlink.into(),
+            size: u16::try_from(size).expect("checked above").into(),
+            offset: listing.offset.into(),
+            parent: listing.parent.into(),
+        };
+        out.extend_from_slice(body.as_bytes());
+        return Ok(());
+    }
+    // The index is an aid: where its count overflows, the rest of the listing is searched without it.
+    let index = &listing.index[..listing.index.len().min(usize::from(u16::MAX))];
+    let body = format::ExtDir {
+        nlink: nlink.into(),
+        size: size.into(),
+        start: listing.start.into(),
+        parent: listing.parent.into(),
+        index_count: u16::try_from(index.len()).expect("cut above").into(),
+        offset: listing.offset.into(),
+        xattr: common.xattr.into(),
+    };
+    out.extend_from_slice(body.as_bytes());
+    for entry in index {
+        let name_len = u32::try_from(entry.name.len() - 1).expect("a name is 1 to 255 bytes").into();
+        let head = format::DirIndex { offset: entry.offset.into(), start: entry.start.into(), name_len };
+        out.extend_from_slice(head.as_bytes());
+        out.extend_from_slice(&entry.name);
+    }
+    Ok(())
+}
+
+/// A regular file's inode, block list included.
+pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut Vec<u8>) {
+    let data_blocks = stored.blocks - stored.holes.iter().map(|hole| hole.end - hole.start).sum::<u32>();
+    let run = &places[stored.first as usize..][..data_blocks as usize];
+    let start = run.first().map_or(0, |place| place.start);
+    let (fragment, fragment_offset) = stored.tail.map_or((NO_FRAGMENT, 0), |tail| (tail.fragment, tail.offset));
+    let needed = common.links > 1 || stored.sparse > 0;
+    match (u32::try_from(stored.size), u32::try_from(start), common.extended(inode_type::FILE, needed)) {
+        (Ok(size), Ok(start), (kind, false)) => {
+            common.header(kind, out);
+            let body = format::File {
+                start: start.into(),
+                fragment: fragment.into(),
+                fragment_offset: fragment_offset.into(),
+                size: size.into(),
+            };
+            out.extend_from_slice(body.as_bytes());
+        }
+        _ => {
+            common.header(inode_type::FILE + inode_type::EXTENDED, out);
+            let body = format::ExtFile {
+                start: start.into(),
+                size: stored.size.into(),
+                sparse: stored.sparse.into(),
+                nlink: common.links.into(),
+                fragment: fragment.into(),
+                fragment_offset: fragment_offset.into(),
+                xattr: common.xattr.into(),
+            };
+            out.extend_from_slice(body.as_bytes());
+        }
+    }
+    let (mut at, mut words) = (0, run.iter());
+    for hole in stored.holes.iter().cloned().chain(std::iter::once(stored.blocks..stored.blocks)) {
+        for place in words.by_ref().take((hole.start - at) as usize) {
+            out.extend_from_slice(&place.word.to_le_bytes());
+        }
+        out.resize(out.len() + 4 * (hole.end - hole.start) as usize, 0);
+        at = hole.end;
+    }
+}
+
+/// The inode of anything but a directory or a regular file.
+pub(crate) fn other(common: &Common, inode: &Inode, out: &mut Vec<u8>) -> Limit {
+    let (kind, extended) = common.extended(basic_type(&inode.kind), false);
+    common.header(kind, out);
+    let nlink = common.links.into();
+    match &inode.kind {
+        Kind::Symlink(target) => {
+            if target.is_empty() || target.len() > format::SYMLINK_MAX {
+                let max = format::SYMLINK_MAX;
+                return Err(format!("a symlink target of {} bytes; the kernel reads 1 to {max}", target.len()));
+            }
+            let size = u32::try_from(target.len()).expect("checked above").into();
+            out.extend_from_slice(format::Symlink { nlink, size }.as_bytes());
+            out.extend_from_slice(target);
+        }
+        Kind::Block(device) | Kind::Char(device) => {
+            let rdev = device_number(*device)?.into();
+            out.extend_from_slice(format::Device { nlink, rdev }.as_bytes());
+        }
+        _ => out.extend_from_slice(format::Ipc { nlink }.as_bytes()),
+    }
+    if extended {
+        out.extend_from_slice(&common.xattr.to_le_bytes());
+    }
+    Ok(())
+}
+
+fn device_number(Device { major, minor }: Device) -> std::result::Result<u32, String> {
+    if major > 0xfff || minor > 0xf_ffff {
+        return Err(format!("device number {major}:{minor}; SquashFS holds majors up to 4095, minors up to 1048575"));
+    }
+    Ok(minor & 0xff | major << 8 | (minor & !0xff) << 12)
+}

@@ -1,0 +1,94 @@
+//! The order of inodes: which number each gets, and in which order directories can be written.
+//!
+//! The children of a directory are numbered one after the other, so that their entries share headers.
+//! Inodes of anything but directories need nothing else and come first; a directory's listing needs its
+//! children's inodes placed, so directories follow by height: those without subdirectories first.
+
+use crate::tree::{Ino, Kind, ROOT, Tree};
+
+/// Numbers and orders of a tree's inodes.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// Inode number by [`Ino`]; 0 for what no name reaches.
+    pub(crate) numbers: Vec<u32>,
+    /// Number of inodes.
+    pub(crate) count: u32,
+    /// All that are not directories, in order of their numbers.
+    pub(crate) plain: Vec<Ino>,
+    /// Directories by height, within a height in order of their numbers, each with its parent.
+    pub(crate) levels: Vec<Vec<(Ino, Ino)>>,
+}
+
+impl Layout {
+    pub(crate) fn of(tree: &Tree) -> Layout {
+        let mut numbers = vec![0u32; tree.len()];
+        let mut count = 1;
+        numbers[ROOT.0 as usize] = 1;
+        let (mut plain, mut dirs, mut stack) = (Vec::new(), Vec::new(), vec![(ROOT, ROOT)]);
+        while let Some((dir, parent)) = stack.pop() {
+            dirs.push((dir, parent));
+            let first_subdir = stack.len();
+            for (_, ino) in tree.entries(dir) {
+                let number = &mut numbers[ino.0 as usize];
+                if *number != 0 {
+                    continue;
+                }
+                count += 1;
+                *number = count;
+                match tree.inode(ino).kind {
+                    Kind::Dir(_) => stack.push((ino, dir)),
+                    _ => plain.push(ino),
+                }
+            }
+            // The first subdirectory comes off the stack first.
+            stack[first_subdir..].reverse();
+        }
+        Layout { levels: levels(tree, dirs), numbers, count, plain }
+    }
+
+    pub(crate) fn number(&self, ino: Ino) -> u32 {
+        self.numbers[ino.0 as usize]
+    }
+}
+
+/// Sorts directories, given parents before children, into heights.
+fn levels(tree: &Tree, dirs: Vec<(Ino, Ino)>) -> Vec<Vec<(Ino, Ino)>> {
+    let mut heights = vec![0u32; tree.len()];
+    for (dir, parent) in dirs.iter().rev() {
+        if dir != parent {
+            let above = heights[dir.0 as usize] + 1;
+            let height = &mut heights[parent.0 as usize];
+            *height = (*height).max(above);
+        }
+    }
+    let mut levels = vec![Vec::new(); heights[ROOT.0 as usize] as usize + 1];
+    for (dir, parent) in dirs {
+        levels[heights[dir.0 as usize] as usize].push((dir, parent));
+    }
+    levels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{Conflict, Meta};
+
+    #[test]
+    fn children_are_numbered_together_and_directories_follow_their_subdirectories() {
+        let mut tree = Tree::default();
+        let dir = || Kind::Dir(std::collections::BTreeMap::new());
+        for (path, kind) in [("a", dir()), ("a/x", dir()), ("a/f", Kind::Fifo), ("b", dir()), ("c", Kind::Fifo)] {
+            let (parent, name) = tree.parent_of(path.as_bytes(), Meta::IMPLICIT_DIR).unwrap().unwrap();
+            tree.add(parent, name, Meta::IMPLICIT_DIR, kind, Conflict::Refuse).unwrap();
+        }
+        let linked = tree.lookup(b"a/f").unwrap();
+        tree.link(tree.lookup(b"b").unwrap(), b"again", linked, Conflict::Refuse).unwrap();
+        let layout = Layout::of(&tree);
+        let number = |path: &str| layout.number(tree.lookup(path.as_bytes()).unwrap());
+        let numbers: Vec<_> = ["", "a", "b", "c", "a/f", "a/x", "b/again"].map(number).to_vec();
+        assert_eq!((numbers, layout.count), (vec![1, 2, 3, 4, 5, 6, 5], 6));
+        let names = |level: &[(Ino, Ino)]| level.iter().map(|(dir, _)| layout.number(*dir)).collect::<Vec<_>>();
+        assert_eq!(layout.levels.iter().map(|level| names(level)).collect::<Vec<_>>(), [vec![6, 3], vec![2], vec![1]]);
+        assert_eq!(layout.plain.len(), 2);
+    }
+}

@@ -1,0 +1,383 @@
+//! Building SquashFS images: data as it comes, then metadata, then the superblock.
+
+mod data;
+mod dir;
+mod inode;
+mod layout;
+mod meta;
+mod metadata;
+mod pack;
+mod xattr;
+
+use std::io::Read;
+use std::path::Path;
+
+use packfs_blocks::progress::Phase;
+use packfs_blocks::{Buffers, Output, Progress, pipeline};
+use packfs_codec::{Choice, Codec};
+use serde::Serialize;
+use zerocopy::IntoBytes;
+
+use self::data::{Data, DataDone, Rules};
+use self::layout::Layout;
+use self::meta::{Metadata, Tables};
+use self::pack::{Packing, Worker};
+use super::compressor;
+use super::format::{self, Superblock, flags};
+use crate::feed::Feed;
+use crate::source::Store;
+use crate::tree::{self, Ino, Kind, Tree};
+use crate::{Error, Result};
+
+/// Turns an inode and a reason into an error that names the inode's path.
+type Blame<'a> = dyn Fn(Ino, String) -> Error + 'a;
+
+/// Images are padded to this: some readers use 4 KiB device blocks.
+const PADDING: u64 = 4096;
+
+/// Which ends of files share blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fragments {
+    /// None: every file has blocks of its own. Largest image, fewest bytes decoded for a small read.
+    None,
+    /// Files shorter than a block.
+    Small,
+    /// Those and the ends of longer files. Smallest image.
+    #[default]
+    Tails,
+}
+
+/// How an image is built. [`Options::default`] is what the command line does without options.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Codec, level and options.
+    pub codec: Choice,
+    /// Bytes a block: a power of two from 4096 to 1 MiB.
+    pub block_size: u32,
+    /// See [`Fragments`].
+    pub fragments: Fragments,
+    /// Share equal files, runs of blocks and tails.
+    pub dedup: bool,
+    /// Turn blocks of zeros into holes.
+    pub sparse: bool,
+    /// Decode and compare each block as soon as it is encoded.
+    pub verify: bool,
+    /// Write the table that lets the image be exported over NFS.
+    pub export: bool,
+    /// Leave inodes, directories and tables uncompressed.
+    pub plain_metadata: bool,
+    /// Bytes left free before the image (the file's start belongs to somebody else).
+    pub offset: u64,
+    /// The image's own time, in seconds since 1970; without, the newest time in the tree.
+    pub time: Option<u32>,
+    /// Replace an existing target.
+    pub force: bool,
+    /// Leave out files that cannot be read, and list them, instead of stopping.
+    pub skip_unreadable: bool,
+    /// Compression threads; 0 does everything on the calling thread.
+    pub threads: usize,
+    /// Bytes that blocks in flight may take.
+    pub memory: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            codec: Choice::new(Codec::Zstd),
+            block_size: 128 << 10,
+            fragments: Fragments::default(),
+            dedup: true,
+            sparse: true,
+            verify: true,
+            export: true,
+            plain_metadata: false,
+            offset: 0,
+            time: None,
+            force: false,
+            skip_unreadable: false,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: 64 << 20,
+        }
+    }
+}
+
+/// What to put into an image.
+#[derive(Debug)]
+pub struct Plan {
+    /// The tree.
+    pub tree: Tree,
+    /// Its regular files in the order in which their data is to lie; those not named follow in the tree's order.
+    pub order: Vec<Ino>,
+}
+
+/// What was counted while data was put down. All in bytes but the `..._blocks`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Data and fragment blocks written.
+    pub blocks: u64,
+    /// Of these, stored as they were because they do not shrink.
+    pub raw_blocks: u64,
+    /// Of these, copied from elsewhere in the image in their compressed form.
+    pub copied_blocks: u64,
+    /// File bytes that went to a codec.
+    pub packed_bytes: u64,
+    /// File bytes found to be there already.
+    pub duplicate_bytes: u64,
+    /// File bytes in holes.
+    pub hole_bytes: u64,
+}
+
+/// What was built.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// Length of the image without padding.
+    pub image_bytes: u64,
+    /// Length of the image with padding.
+    pub padded_bytes: u64,
+    /// Lengths of all files together, each hard-linked file once.
+    pub file_bytes: u64,
+    /// Bytes of data and fragment blocks in the image.
+    pub data_bytes: u64,
+    /// Bytes of everything else in the image.
+    pub metadata_bytes: u64,
+    /// Inodes.
+    pub inodes: u32,
+    /// Of these, regular files.
+    pub files: u32,
+    /// Of these, directories.
+    pub directories: u32,
+    /// Fragment blocks.
+    pub fragments: u32,
+    /// Different owners and groups.
+    pub ids: u16,
+    /// What became of the data.
+    pub data: Counts,
+    /// Files left out because they could not be read, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Builds an image at `target` from what `fill` says; sources that can be read only once hand their data
+/// to the store `fill` is given. The target appears whole, or not at all.
+pub fn build(
+    target: &Path,
+    options: &Options,
+    progress: &Progress,
+    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
+) -> Result<Summary> {
+    let block_len = checked_block_len(options)?;
+    let compressor = compressor::emit(options.codec.settings(), options.block_size)?;
+    let output = Output::create(target, 0o666, options.force).map_err(|e| create_error(target, e))?;
+    let packing =
+        Packing { choice: options.codec.clone(), block_len, verify: options.verify, buffers: Buffers::new(block_len) };
+    // Fails here, before any work, if the codec cannot be had.
+    packing.choice.encoder(block_len)?;
+    let summary = pipeline::scope(
+        options.threads,
+        || Worker::new(&packing),
+        |pool| {
+            let start = size_of::<Superblock>() as u64 + compressor.as_ref().map_or(0, |block| block.len() as u64);
+            let (read_ahead, in_flight) = budgets(options, block_len);
+            let rules =
+                Rules { block_len, fragments: options.fragments, dedup: options.dedup, skip: options.skip_unreadable };
+            let mut store = DataStore {
+                feed: Feed::new(pool, block_len, packing.buffers.clone(), options.sparse, read_ahead),
+                data: Data::new(pool, &output, progress, rules, &packing, (options.offset, start), in_flight),
+            };
+            progress.enter(Phase::Scan);
+            let Plan { mut tree, order } = fill(&mut store)?;
+            progress.enter(Phase::Data);
+            let data = store.all(&mut tree, &order, progress)?;
+            let left_out = leave_out(&mut tree, &data);
+            progress.enter(Phase::Metadata);
+            let layout = Layout::of(&tree);
+            let metadata =
+                Metadata { pool, options, output: &output, progress, tree: &tree, data: &data, layout: &layout };
+            let tables = metadata.write(data.pos)?;
+            write_head(&output, options, compressor.as_deref(), &tree, &layout, &data, &tables)?;
+            Ok::<_, Error>(summary(&tree, &layout, &data, &tables, left_out))
+        },
+    )?;
+    progress.enter(Phase::Flush);
+    pad(&output, options, &summary).and_then(|()| output.commit()).map_err(Error::io("cannot finish", target))?;
+    progress.enter(Phase::Done);
+    Ok(summary)
+}
+
+/// Data on its way from sources into the image.
+struct DataStore<'p, 'env> {
+    feed: Feed<'p, 'env, Worker>,
+    data: Data<'p, 'env>,
+}
+
+impl Store for DataStore<'_, '_> {
+    fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
+        let file = self.data.add_file(size)?;
+        if size > 0 {
+            self.feed.stream(file, from, size, data, &mut |fed| self.data.take(fed))?;
+        }
+        Ok(file)
+    }
+}
+
+impl DataStore<'_, '_> {
+    /// Puts down the data of all files that sources left for later, first in the order given.
+    fn all(mut self, tree: &mut Tree, order: &[Ino], progress: &Progress) -> Result<DataDone> {
+        let mut rest = Vec::new();
+        let mut total = progress.done.load(std::sync::atomic::Ordering::Relaxed);
+        tree.walk(|ino, _| {
+            if let Kind::File { size, data: tree::Data::Source { .. } } = &tree.inode(ino).kind {
+                total += size;
+                rest.push(ino);
+            }
+            Ok(())
+        })?;
+        progress.total.store(total, std::sync::atomic::Ordering::Relaxed);
+        for ino in order.iter().chain(&rest) {
+            // What the order named is stored by the time the rest comes.
+            let Kind::File { size, data } = &mut tree.inode_mut(*ino).kind else { continue };
+            let tree::Data::Source { from, key } = data else { continue };
+            if *size == 0 {
+                *data = tree::Data::Empty;
+                continue;
+            }
+            let file = self.data.add_file(*size)?;
+            self.feed.file(file, from, *key, *size, &mut |fed| self.data.take(fed))?;
+            *data = tree::Data::Stored(file);
+        }
+        self.feed.finish(&mut |fed| self.data.take(fed))?;
+        self.data.finish()
+    }
+}
+
+/// Takes files that could not be read out of the tree; says which and why.
+fn leave_out(tree: &mut Tree, data: &DataDone) -> Vec<(String, String)> {
+    if data.failed.is_empty() {
+        return Vec::new();
+    }
+    let mut gone: std::collections::HashMap<u32, &Error> = data.failed.iter().map(|(file, e)| (*file, e)).collect();
+    let mut left_out = Vec::new();
+    tree.retain(|path, inode| match &inode.kind {
+        Kind::File { data: tree::Data::Stored(file), .. } => match gone.get_mut(file) {
+            Some(error) => {
+                left_out.push((path.escape_ascii().to_string(), error.to_string()));
+                false
+            }
+            None => true,
+        },
+        _ => true,
+    });
+    left_out
+}
+
+fn checked_block_len(options: &Options) -> Result<usize> {
+    let block_size = options.block_size;
+    if !block_size.is_power_of_two() || !format::BLOCK_SIZES.contains(&block_size) {
+        return Err(Error::Usage(format!("block size {block_size}: SquashFS takes powers of two from 4K to 1M")));
+    }
+    Ok(block_size as usize)
+}
+
+fn create_error(target: &Path, e: std::io::Error) -> Error {
+    if e.kind() == std::io::ErrorKind::AlreadyExists {
+        return Error::Usage(format!("{} exists; --force replaces it", target.display()));
+    }
+    Error::io("cannot create", target)(e)
+}
+
+/// Shares the memory allowed between blocks read ahead and blocks being packed; enough to keep all
+/// workers busy even if that is more than allowed.
+fn budgets(options: &Options, block_len: usize) -> (usize, usize) {
+    let memory = usize::try_from(options.memory).unwrap_or(usize::MAX);
+    let least = (options.threads + 2) * block_len;
+    ((memory / 4).clamp(least, least.max(32 << 20)), (memory / 2).clamp(2 * least, (2 * least).max(256 << 20)))
+}
+
+fn write_head(
+    output: &Output,
+    options: &Options,
+    compressor: Option<&[u8]>,
+    tree: &Tree,
+    layout: &Layout,
+    data: &DataDone,
+    tables: &Tables,
+) -> Result<()> {
+    let superblock = Superblock {
+        magic: format::MAGIC.into(),
+        inodes: layout.count.into(),
+        mkfs_time: options.time.unwrap_or_else(|| newest(tree)).into(),
+        block_size: options.block_size.into(),
+        fragments: u32::try_from(data.fragments.len()).expect("counted in 32 bits").into(),
+        compressor: options.codec.codec().squashfs_id().unwrap_or(compressor::GZIP).into(),
+        block_log: u16::try_from(options.block_size.ilog2()).expect("at most 20").into(),
+        flags: superblock_flags(options, compressor.is_some(), tables).into(),
+        ids: tables.ids.into(),
+        major: format::VERSION.0.into(),
+        minor: format::VERSION.1.into(),
+        root: tables.root.into(),
+        bytes_used: tables.end.into(),
+        id_table: tables.id.into(),
+        xattr_table: tables.xattr.into(),
+        inode_table: tables.inode.into(),
+        directory_table: tables.directory.into(),
+        fragment_table: tables.fragment.into(),
+        export_table: tables.export.into(),
+    };
+    let mut head = superblock.as_bytes().to_vec();
+    head.extend_from_slice(compressor.unwrap_or_default());
+    output.write_all_at(&head, options.offset).map_err(Error::io("cannot write", output.target()))
+}
+
+fn superblock_flags(options: &Options, has_compressor_block: bool, tables: &Tables) -> u16 {
+    let raw_data = options.codec.codec() == Codec::None;
+    let raw_metadata = raw_data || options.plain_metadata;
+    let of = |set: bool, flag: u16| if set { flag } else { 0 };
+    of(raw_metadata, flags::RAW_INODES | flags::RAW_XATTRS | flags::RAW_IDS)
+        | of(raw_data, flags::RAW_DATA | flags::RAW_FRAGMENTS)
+        | of(options.fragments == Fragments::None, flags::NO_FRAGMENTS)
+        | of(options.fragments == Fragments::Tails, flags::ALWAYS_FRAGMENTS)
+        | of(options.dedup, flags::DUPLICATES)
+        | of(options.export, flags::EXPORTABLE)
+        | of(tables.xattr == format::NO_TABLE, flags::NO_XATTRS)
+        | of(has_compressor_block, flags::COMPRESSOR_OPTIONS)
+}
+
+/// The newest time in the tree that the superblock can hold: it comes from the input, never from the clock.
+fn newest(tree: &Tree) -> u32 {
+    let mut newest = 0;
+    let walked = tree.walk(|ino, _| {
+        newest = newest.max(u32::try_from(tree.inode(ino).mtime.secs).unwrap_or(0));
+        Ok(())
+    });
+    debug_assert!(walked.is_ok(), "the visitor never fails");
+    newest
+}
+
+fn summary(tree: &Tree, layout: &Layout, data: &DataDone, tables: &Tables, left_out: Vec<(String, String)>) -> Summary {
+    let (mut files, mut file_bytes) = (0, 0);
+    for ino in &layout.plain {
+        if let Kind::File { size, .. } = tree.inode(*ino).kind {
+            files += 1;
+            file_bytes += size;
+        }
+    }
+    let data_bytes = data.places.iter().map(|place| place.len()).sum();
+    Summary {
+        image_bytes: tables.end,
+        padded_bytes: tables.end.next_multiple_of(PADDING),
+        file_bytes,
+        data_bytes,
+        metadata_bytes: tables.end - data_bytes,
+        inodes: layout.count,
+        files,
+        directories: layout.count - u32::try_from(layout.plain.len()).unwrap_or(0),
+        fragments: u32::try_from(data.fragments.len()).unwrap_or(u32::MAX),
+        ids: tables.ids,
+        data: data.counts,
+        left_out,
+    }
+}
+
+fn pad(output: &Output, options: &Options, summary: &Summary) -> std::io::Result<()> {
+    let padding = usize::try_from(summary.padded_bytes - summary.image_bytes).expect("less than a page");
+    output.write_all_at(&vec![0; padding], options.offset + summary.image_bytes)
+}

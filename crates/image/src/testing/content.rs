@@ -1,0 +1,169 @@
+//! File contents for tests: made up on the spot from a few numbers, at any offset.
+
+use std::path::PathBuf;
+
+use crate::source::{Contents, FileReader};
+use crate::{Error, Result};
+
+/// A stretch of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece {
+    /// Bytes that no codec can shrink; equal seeds give equal bytes.
+    Noise {
+        /// Chooses the bytes.
+        seed: u64,
+        /// Length.
+        len: u64,
+    },
+    /// Bytes that every codec shrinks.
+    Text {
+        /// Chooses the bytes.
+        seed: u64,
+        /// Length.
+        len: u64,
+    },
+    /// Zeros that are stored.
+    Zeros(u64),
+    /// Zeros that are not stored.
+    Hole(u64),
+}
+
+const TEXT: &[u8] = b"The quick brown fox jumps over the lazy dog, and packs my box with five dozen liquor jugs. ";
+
+impl Piece {
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        match *self {
+            Piece::Noise { len, .. } | Piece::Text { len, .. } | Piece::Zeros(len) | Piece::Hole(len) => len,
+        }
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes the bytes from `offset` of this piece on into `buf`.
+    pub fn fill(&self, buf: &mut [u8], offset: u64) {
+        match *self {
+            Piece::Zeros(_) | Piece::Hole(_) => buf.fill(0),
+            Piece::Noise { seed, .. } => {
+                for (byte, at) in buf.iter_mut().zip(offset..) {
+                    *byte =
+                        mix(seed.wrapping_mul(0x1234_5678_9abc_def1).wrapping_add(at / 8)).to_le_bytes()[index(at % 8)];
+                }
+            }
+            Piece::Text { seed, .. } => {
+                for (byte, at) in buf.iter_mut().zip(offset..) {
+                    *byte = TEXT[index((at + seed) % TEXT.len() as u64)];
+                }
+            }
+        }
+    }
+}
+
+fn index(n: u64) -> usize {
+    usize::try_from(n).expect("less than the length of an array")
+}
+
+/// splitmix64: a well mixed number for every number.
+fn mix(n: u64) -> u64 {
+    let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
+}
+
+/// Files of pieces that only exist in memory.
+#[derive(Debug, Default)]
+pub struct Memory(pub Vec<Vec<Piece>>);
+
+impl Contents for Memory {
+    fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
+        let pieces = usize::try_from(key).ok().and_then(|at| self.0.get(at));
+        let pieces = pieces.ok_or_else(|| Error::Usage(format!("there is no file {key}")))?;
+        Ok(Box::new(Reader(pieces)))
+    }
+
+    fn path(&self, key: u64) -> PathBuf {
+        format!("memory file {key}").into()
+    }
+}
+
+struct Reader<'a>(&'a [Piece]);
+
+impl Reader<'_> {
+    fn pieces(&self) -> impl Iterator<Item = (u64, Piece)> {
+        self.0.iter().scan(0, |at, piece| {
+            let start = *at;
+            *at += piece.len();
+            Some((start, *piece))
+        })
+    }
+}
+
+impl FileReader for Reader<'_> {
+    fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        let mut done = 0;
+        for (start, piece) in self.pieces() {
+            let at = offset + done as u64;
+            if done < buf.len() && at >= start && at < start + piece.len() {
+                let n = usize::try_from(start + piece.len() - at).map_or(buf.len() - done, |n| n.min(buf.len() - done));
+                piece.fill(&mut buf[done..done + n], at - start);
+                done += n;
+            }
+        }
+        if done == buf.len() {
+            return Ok(());
+        }
+        Err(Error::Changed { path: "memory".into(), why: format!("ends before byte {}", offset + buf.len() as u64) })
+    }
+
+    fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
+        let data = |piece: &Piece| !matches!(piece, Piece::Hole(_)) && !piece.is_empty();
+        let mut found: Option<(u64, u64)> = None;
+        for (start, piece) in self.pieces().filter(|(start, piece)| data(piece) && start + piece.len() > offset) {
+            match &mut found {
+                None => found = Some((start.max(offset), start + piece.len())),
+                Some((_, end)) if *end == start => *end += piece.len(),
+                Some(_) => break,
+            }
+        }
+        Ok(found)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_read_the_same_at_any_offset_and_holes_are_told() {
+        let memory = Memory(vec![vec![
+            Piece::Hole(10),
+            Piece::Noise { seed: 3, len: 21 },
+            Piece::Zeros(5),
+            Piece::Hole(4),
+            Piece::Text { seed: 1, len: 9 },
+        ]]);
+        let mut whole = [1; 49];
+        let mut file = memory.open(0).unwrap();
+        file.read_exact_at(&mut whole, 0).unwrap();
+        for at in 0..49 {
+            let mut tail = vec![1; 49 - at];
+            file.read_exact_at(&mut tail, at as u64).unwrap();
+            assert_eq!(tail, whole[at..], "{at}");
+        }
+        assert!(file.read_exact_at(&mut [0; 2], 48).is_err());
+        assert_eq!(&whole[40..], b"he quick ");
+        assert_eq!(file.next_data(0).unwrap(), Some((10, 36)));
+        assert_eq!(file.next_data(12).unwrap(), Some((12, 36)));
+        assert_eq!(file.next_data(36).unwrap(), Some((40, 49)));
+        assert_eq!(file.next_data(49).unwrap(), None);
+        assert!(memory.open(1).is_err());
+    }
+}
