@@ -5,9 +5,11 @@
 //! directory, a tar archive or a listing. [`check`](mod@check) and [`diff`](mod@diff) compare what is there
 //! with what should be.
 
+pub mod diff;
 mod error;
 mod feed;
 pub mod image;
+pub mod name;
 pub mod sink;
 pub mod source;
 pub mod squashfs;

@@ -66,3 +66,39 @@ fn child(image: &dyn Image, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
     let found = entries.binary_search_by(|entry| (*entry.name).cmp(name)).ok();
     Ok(found.and_then(|at| entries.get(at)).map(|entry| entry.nid))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::fake::Fake;
+
+    fn image() -> Fake {
+        let image =
+            Fake::default().dir(0, &[("bin", 1), ("loop", 2), ("usr", 3)]).symlink(1, "usr/bin").symlink(2, "/loop");
+        let image = image.dir(3, &[("bin", 4), ("up", 8)]).dir(4, &[("abs", 5), ("rel", 6), ("sh", 7)]);
+        image.symlink(5, "/../bin/./sh").symlink(6, "../../usr/bin/abs").file(7, b"#!").symlink(8, "nowhere")
+    }
+
+    #[test]
+    fn paths_are_looked_up_without_and_with_following_links() {
+        // Path, the inode itself, the inode where links lead.
+        let cases = [
+            ("", Some(0), Some(0)),
+            ("/./", Some(0), Some(0)),
+            ("usr//bin/sh", Some(7), Some(7)),
+            ("bin", Some(1), Some(4)),
+            ("bin/sh", None, Some(7)),
+            ("bin/abs", None, Some(7)),
+            ("usr/bin/rel", Some(6), Some(7)),
+            ("usr/up", Some(8), None),
+            ("usr/bin/sh/x", None, None),
+            ("usr/none", None, None),
+        ];
+        for (path, plain, followed) in cases {
+            assert_eq!(lookup(&image(), path.as_bytes()).unwrap(), plain.map(Nid), "{path}");
+            assert_eq!(resolve(&image(), path.as_bytes()).unwrap(), followed.map(Nid), "{path}");
+        }
+        assert_eq!(resolve(&image(), b"bin/../../usr").unwrap(), Some(Nid(3)));
+        assert!(resolve(&image(), b"loop").unwrap_err().to_string().contains("circles"));
+    }
+}

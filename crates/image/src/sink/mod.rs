@@ -4,7 +4,7 @@
 
 pub mod dir;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod lookup;
 pub mod tar;
 mod walk;

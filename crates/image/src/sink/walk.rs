@@ -17,6 +17,9 @@ use crate::{Error, Result};
 /// Directories within directories; deeper than any path a program could name.
 const MAX_DEPTH: usize = 4096;
 
+/// Bytes of a path; sixteen times what Linux takes in one call.
+const MAX_PATH: usize = 1 << 16;
+
 /// Walks an image.
 #[derive(Debug)]
 pub struct Walk<'i> {
@@ -83,7 +86,8 @@ impl<'i> Walk<'i> {
         })
     }
 
-    /// The next entry: a directory before what is in it. `None` at the end.
+    /// The next entry: a directory before what is in it. `None` at the end. After an error the walk can go
+    /// on with what comes next.
     pub fn step(&mut self) -> Result<Option<Visit<'_>>> {
         if !std::mem::replace(&mut self.started, true) {
             self.begin()?;
@@ -95,6 +99,12 @@ impl<'i> Walk<'i> {
             }
         }
         self.tell()
+    }
+
+    /// Leaves the directory that was told last: what is in it is not visited.
+    pub fn leave(&mut self) {
+        self.levels.pop();
+        self.told = self.told.min(self.levels.len());
     }
 
     fn begin(&mut self) -> Result<()> {
@@ -123,6 +133,9 @@ impl<'i> Walk<'i> {
             self.path.push(b'/');
         }
         self.path.extend_from_slice(&entry.name);
+        if self.path.len() > MAX_PATH {
+            return Err(Error::Damaged { path: display(&self.path), why: "a path of more than 65,536 bytes".into() });
+        }
         if selected || self.paths.selects(&self.path) {
             let stat = self.image.stat(entry.nid)?;
             self.found = Some(Found { nid: entry.nid, stat, name_len: entry.name.len() });
@@ -226,9 +239,13 @@ impl Paths {
         !self.patterns.is_empty() || self.exact.iter().any(below)
     }
 
-    fn all_found(&self) -> Result<()> {
-        match self.patterns.iter().find(|(_, found)| !found) {
-            Some((pattern, _)) => Err(missing(pattern)),
+    /// Tells once of each glob that selected nothing.
+    fn all_found(&mut self) -> Result<()> {
+        match self.patterns.iter_mut().find(|(_, found)| !found) {
+            Some((pattern, found)) => {
+                *found = true;
+                Err(missing(pattern))
+            }
             None => Ok(()),
         }
     }
@@ -236,4 +253,107 @@ impl Paths {
 
 fn missing(path: &std::path::Path) -> Error {
     Error::Usage(format!("`{}`: nothing of this name in the image", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::fake::Fake;
+
+    fn image() -> Fake {
+        let image = Fake::default().dir(0, &[("a", 1), ("a.b", 2), ("d", 3), ("e[1]", 8)]);
+        let image = image.dir(1, &[("x", 4), ("y", 5)]).file(2, b"").dir(3, &[("deep", 6)]);
+        image.file(4, b"").file(5, b"").dir(6, &[("x", 7)]).file(7, b"").file(8, b"")
+    }
+
+    /// Paths visited; those only on the way in brackets.
+    fn visited(image: &Fake, paths: &[&str]) -> Result<Vec<String>> {
+        let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+        let mut walk = Walk::new(image, &paths)?;
+        let mut out = Vec::new();
+        while let Some(visit) = walk.step()? {
+            let path = String::from_utf8_lossy(visit.path).into_owned();
+            assert_eq!(visit.depth, components(visit.path).count());
+            assert_eq!(Some(visit.name), path.as_bytes().rsplit(|byte| *byte == b'/').next());
+            out.push(if visit.selected { path } else { format!("({path})") });
+        }
+        Ok(out)
+    }
+
+    #[test]
+    fn paths_and_globs_select_with_everything_below_and_the_way_there() {
+        let cases: [(&[&str], &[&str]); 10] = [
+            (&[], &["", "a", "a/x", "a/y", "a.b", "d", "d/deep", "d/deep/x", "e[1]"]),
+            (&["/"], &["", "a", "a/x", "a/y", "a.b", "d", "d/deep", "d/deep/x", "e[1]"]),
+            (&["a"], &["()", "a", "a/x", "a/y"]),
+            (&["./d//deep/x", "/a/y"], &["()", "(a)", "a/y", "(d)", "(d/deep)", "d/deep/x"]),
+            (&["a", "a/x"], &["()", "a", "a/x", "a/y"]),
+            (&["*/x"], &["()", "(a)", "a/x"]),
+            (&["**/x"], &["()", "(a)", "a/x", "(d)", "(d/deep)", "d/deep/x"]),
+            (&["a*"], &["()", "a", "a/x", "a/y", "a.b"]),
+            (&["{d,a.b}", "a/?"], &["()", "(a)", "a/x", "a/y", "a.b", "d", "d/deep", "d/deep/x"]),
+            // A name that is there is a name, whatever it looks like.
+            (&["e[1]"], &["()", "e[1]"]),
+        ];
+        for (paths, expected) in cases {
+            assert_eq!(visited(&image(), paths).unwrap(), expected, "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn what_selects_nothing_is_an_error_that_names_it() {
+        for paths in [&["nope"][..], &["a", "a/nope"], &["a.b/x"], &["z*"], &["a*", "z*"], &["[", "a"], &["a/../d"]] {
+            let error = visited(&image(), paths).unwrap_err().to_string();
+            assert!(paths.iter().any(|path| error.contains(&format!("`{path}`"))), "{error}");
+        }
+    }
+
+    #[test]
+    fn impossible_trees_end_the_walk_or_are_passed_by() {
+        let deep = (0..5000).fold(Fake::default(), |image, nid| image.dir(nid, &[("d", nid + 1)])).dir(5000, &[]);
+        let name = "n".repeat(255);
+        let long = (0..300).fold(Fake::default(), |image, nid| image.dir(nid, &[(&name, nid + 1)])).dir(300, &[]);
+        let knot = Fake::default().dir(0, &[("a", 1), ("b", 1), ("c", 2)]).dir(1, &[]).file(2, b"");
+        let circle = Fake::default().dir(0, &[("a", 1)]).dir(1, &[("b", 0), ("c", 2)]).file(2, b"");
+        let gone = Fake::default().dir(0, &[("a", 9), ("c", 2)]).file(2, b"");
+        let dots = Fake::default().dir(0, &[("..", 1), ("c", 2)]).dir(1, &[]).file(2, b"");
+        let cases = [
+            (deep, "4,096 levels", None),
+            (long, "65,536 bytes", None),
+            (knot, "also found elsewhere", Some("c")),
+            (circle, "also found elsewhere", Some("a/c")),
+            (gone, "not there", Some("c")),
+            (dots, "file name", Some("c")),
+        ];
+        for (image, why, last) in cases {
+            let error = visited(&image, &[]).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+            let mut walk = Walk::new(&image, &[]).unwrap();
+            let (mut errors, mut reached) = (0, None);
+            loop {
+                match walk.step() {
+                    Ok(Some(visit)) => reached = Some(visit.path.to_vec()),
+                    Ok(None) => break,
+                    Err(_) => errors += 1,
+                }
+            }
+            assert_eq!(errors, 1, "{why}");
+            assert!(last.is_none() || last.map(|path| path.as_bytes().to_vec()) == reached, "{why}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_left_is_not_walked() {
+        let image = image();
+        let mut walk = Walk::new(&image, &[]).unwrap();
+        let mut seen = Vec::new();
+        while let Some(visit) = walk.step().unwrap() {
+            let leave = visit.path == b"a" || visit.path == b"d/deep";
+            seen.push(String::from_utf8_lossy(visit.path).into_owned());
+            if leave {
+                walk.leave();
+            }
+        }
+        assert_eq!(seen, ["", "a", "a.b", "d", "d/deep", "e[1]"]);
+    }
 }

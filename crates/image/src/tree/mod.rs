@@ -11,11 +11,15 @@ use crate::source::Contents;
 use crate::{Error, Result};
 
 mod build;
+mod time;
+mod transform;
 mod view;
 mod xattr;
 
 pub(crate) use build::display;
 pub use build::{Conflict, Meta};
+pub use time::{NotATime, Time};
+pub use transform::{ModeChange, TimeChange, Transform};
 pub use view::TreeImage;
 pub use xattr::{XattrId, XattrSet, Xattrs};
 
@@ -27,15 +31,6 @@ pub struct Ino(pub u32);
 
 /// The root directory of every tree.
 pub const ROOT: Ino = Ino(0);
-
-/// Seconds and nanoseconds since 1970, the seconds possibly negative.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Time {
-    /// Whole seconds.
-    pub secs: i64,
-    /// 0..1_000_000_000.
-    pub nanos: u32,
-}
 
 /// A device number, as wide as Linux has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

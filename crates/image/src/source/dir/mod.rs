@@ -5,6 +5,7 @@
 //! descriptors: one a worker.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,12 +20,14 @@ use crate::{Error, Result, Tree};
 mod files;
 mod listing;
 mod root;
+mod single;
 #[cfg(test)]
 mod tests;
 
 use files::{Files, Records};
 use listing::{Found, Listing, Scratch};
 use root::Root;
+pub(super) use single::{Links, Single, Singles};
 
 /// What to do with an entry that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -109,29 +112,19 @@ impl Dir {
         Ok(())
     }
 
-    /// Adds the file at `self.path` as `name` to a directory of the tree.
-    pub(super) fn scan_file(&mut self, tree: &mut Tree, at: Ino, name: &[u8]) -> Result<Ino> {
-        let real = self.path.canonicalize().map_err(Error::io("cannot find", &self.path))?;
-        let (Some(parent), Some(real_name)) = (real.parent(), real.file_name()) else {
-            return Err(Error::Usage(format!("{}: not a file", self.path.display())));
-        };
-        let real_name = std::os::unix::ffi::OsStrExt::as_bytes(real_name);
-        let root = Root::open(parent).map_err(|errno| Error::sys("cannot open the directory", parent, errno))?;
-        let stat = fs::statat(root.fd(), real_name, fs::AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|errno| Error::sys("cannot read the attributes", &self.path, errno))?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(Error::Usage(format!("{}: neither a directory nor a file", self.path.display())));
-        }
-        let xattrs = match self.options.xattrs {
-            true => listing::xattrs(root.fd(), real_name, &self.path, &mut Scratch::new())?,
-            false => XattrSet::new(),
-        };
-        let mut records = Records::default();
-        let key = records.add_file(Records::ROOT, real_name, &stat)?;
-        let files = Arc::new(Files::new(root));
-        files.fill(records);
-        let meta = meta(tree, &stat, xattrs);
-        tree.add(at, name, meta, file_kind(&stat, files, key), Conflict::Replace)
+    /// What the last scan left out.
+    pub(super) fn take_left_out(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.left_out)
+    }
+
+    /// Adds the file at `self.path` under its name to the root.
+    fn scan_file(&self, tree: &mut Tree) -> Result<()> {
+        let name = self.path.file_name().map(OsStrExt::as_bytes);
+        let name = name.ok_or_else(|| Error::Usage(format!("{}: has no name", self.path.display())))?;
+        let mut singles = Singles::new(self.options.xattrs)?;
+        let (meta, size, data) = singles.find_regular(tree, &self.path)?;
+        singles.finish();
+        tree.add(ROOT, name, meta, Kind::File { size, data }, Conflict::Replace).map(|_| ())
     }
 }
 
@@ -141,9 +134,7 @@ impl Source for Dir {
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
             return self.scan_into(tree, ROOT);
         }
-        let name = self.path.file_name().map(|name| std::os::unix::ffi::OsStrExt::as_bytes(name).to_vec());
-        let name = name.ok_or_else(|| Error::Usage(format!("{}: has no name", self.path.display())))?;
-        self.scan_file(tree, ROOT, &name).map(|_| ())
+        self.scan_file(tree)
     }
 
     fn left_out(&self) -> &[Error] {

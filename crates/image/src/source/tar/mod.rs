@@ -28,7 +28,7 @@ use super::{Exclude, Source, Store};
 use crate::tree::{Data, Tree};
 use crate::{Error, Result};
 
-mod base64;
+pub(super) mod base64;
 mod contents;
 pub(crate) mod format;
 mod header;
@@ -87,6 +87,11 @@ pub fn from_stream(from: Box<dyn Read + Send>, name: &Path, options: Options) ->
     let bytes =
         ReadAhead::new(decompress::reader(from, name)?).map_err(Error::io("cannot start a thread for", name))?;
     Ok(Box::new(TarSource { members: Some(Members::new(Stream::new(Box::new(bytes), name.to_owned()))), options }))
+}
+
+/// Whether `head` begins with the header of a member.
+pub(super) fn is_header(head: &[u8]) -> bool {
+    head.first_chunk().is_some_and(|block| header::check(block, 0).is_ok())
 }
 
 struct TarSource<I> {

@@ -1,6 +1,6 @@
 //! Directory listings: runs of entries behind headers, and the index that finds a run by name.
 
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::inode::Dir;
 use super::metadata::{Area, Cursor, Metadata, Position};
@@ -19,12 +19,24 @@ pub(super) struct DirEntry {
     pub(super) kind: u16,
 }
 
+/// Where a run of entries begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Offset in the listing.
+    pub(super) offset: u64,
+    /// First byte of its metadata block in the image.
+    pub(super) block: u64,
+}
+
 /// A walk over a directory's listing: entry by entry, checking names and their order.
 #[derive(Debug)]
 pub(super) struct Listing<'m> {
     cursor: Cursor<'m>,
-    /// Bytes of the listing not yet read.
-    left: u64,
+    /// Length of the listing as the inode gives it, and bytes read so far. The latter may end up larger:
+    /// some writers forget to count the three bytes for `.` and `..`, and the kernel does not mind.
+    len: u64,
+    read: u64,
+    header: Option<Header>,
     /// Entries left under the current header.
     run: u32,
     inodes: u64,
@@ -46,8 +58,8 @@ impl<'m> Listing<'m> {
         skipped: u32,
         start: u32,
     ) -> Result<Option<Listing<'m>>> {
-        let left = u64::from(dir.size).saturating_sub(DIR_SIZE_EXTRA).saturating_sub(skipped.into());
-        if left == 0 {
+        let (len, read) = (u64::from(dir.size).saturating_sub(DIR_SIZE_EXTRA), u64::from(skipped));
+        if len <= read {
             return Ok(None);
         }
         let offset = (u64::from(dir.offset) + u64::from(skipped)) % format::METADATA_LEN as u64;
@@ -55,18 +67,28 @@ impl<'m> Listing<'m> {
         let block = table.start.saturating_add(start.into());
         let position = Position { block, offset: usize::try_from(offset).unwrap_or(usize::MAX) };
         let cursor = metadata.cursor(table, position)?;
-        Ok(Some(Listing { cursor, left, run: 0, inodes: 0, number: 0, name: Vec::new() }))
+        Ok(Some(Listing { cursor, len, read, header: None, run: 0, inodes: 0, number: 0, name: Vec::new() }))
     }
 
-    /// Where the next header or entry lies.
-    pub(super) fn position(&self) -> Position {
-        self.cursor.position()
+    /// By how many bytes the entries reach past the length of the listing.
+    pub(super) fn excess(&self) -> u64 {
+        self.read.saturating_sub(self.len)
+    }
+
+    /// Bytes read so far.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.read
+    }
+
+    /// The header above the entry just read, when that is its first.
+    pub(super) fn new_header(&mut self) -> Option<Header> {
+        self.header.take()
     }
 
     /// The next entry and its name, `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(DirEntry, &[u8])>> {
         if self.run == 0 {
-            if self.left == 0 {
+            if self.read >= self.len {
                 return Ok(None);
             }
             self.next_header()?;
@@ -77,9 +99,9 @@ impl<'m> Listing<'m> {
         if len > NAME_MAX {
             return Err(self.cursor.error(format!("entry at offset {}: name of {len} bytes", at.offset)));
         }
-        self.take(len)?;
         let mut name = [0; NAME_MAX];
         self.cursor.read(&mut name[..len])?;
+        self.read += len as u64;
         self.check_name(&name[..len], at)?;
         self.run -= 1;
         let number = self.number.wrapping_add_signed(raw.number.get().into());
@@ -88,34 +110,27 @@ impl<'m> Listing<'m> {
     }
 
     fn next_header(&mut self) -> Result<()> {
-        let at = self.cursor.position();
+        let offset = self.read;
+        let Some(at) = self.cursor.settle()? else {
+            return Err(self.cursor.error("a listing reaches past the end of the table"));
+        };
         let raw: format::DirHeader = self.record()?;
         let count = raw.count.get();
         if count as usize >= DIR_RUN_MAX {
-            let why =
-                format!("directory header at offset {}: {} entries, more than 256", at.offset, u64::from(count) + 1);
+            let count = u64::from(count) + 1;
+            let why = format!("directory header at offset {}: {count} entries, more than {DIR_RUN_MAX}", at.offset);
             return Err(self.cursor.error(why));
         }
+        self.header = Some(Header { offset, block: at.block });
         self.run = count + 1;
         self.inodes = u64::from(raw.start.get()) << 16;
         self.number = raw.number.get();
         Ok(())
     }
 
-    fn record<T: FromBytes + zerocopy::IntoBytes>(&mut self) -> Result<T> {
-        self.take(size_of::<T>())?;
+    fn record<T: FromBytes + IntoBytes>(&mut self) -> Result<T> {
+        self.read += size_of::<T>() as u64;
         self.cursor.get()
-    }
-
-    fn take(&mut self, len: usize) -> Result<()> {
-        match self.left.checked_sub(len as u64) {
-            Some(left) => self.left = left,
-            None => {
-                let why = format!("listing at offset {}: its last entry ends past its size", self.position().offset);
-                return Err(self.cursor.error(why));
-            }
-        }
-        Ok(())
     }
 
     fn check_name(&mut self, name: &[u8], at: Position) -> Result<()> {

@@ -80,15 +80,13 @@ impl Blocks {
     /// Decodes a block into `out`, which it has to fill exactly.
     pub(super) fn decode_exact(&self, block: Stored, out: &mut [u8]) -> Result<()> {
         let expected = out.len();
-        let got = if block.raw {
-            if block.len == expected {
-                self.disk.read(block.structure, block.start, out)?;
-            }
-            block.len
-        } else {
-            self.with_tools(|tools| self.decode(tools, block, out))?
-        };
+        let got = self.decode_up_to(block, out)?;
         exact(block, got, expected)
+    }
+
+    /// Decodes a block into `out`, which it may not fill; returns its length.
+    pub(super) fn decode_up_to(&self, block: Stored, out: &mut [u8]) -> Result<usize> {
+        self.with_tools(|tools| self.decode(tools, block, out))
     }
 
     /// A block of exactly `expected` bytes, in memory of its own.
@@ -103,16 +101,9 @@ impl Blocks {
         self.with_tools(|tools| {
             let mut plain = std::mem::take(&mut tools.plain);
             grow(&mut plain, most);
-            let got = if block.raw {
-                exact_or_less(block, most)?;
-                self.disk.read(block.structure, block.start, &mut plain[..block.len])?;
-                block.len
-            } else {
-                self.decode(tools, block, &mut plain[..most])?
-            };
-            let bytes = Arc::from(&plain[..got]);
+            let result = self.decode(tools, block, &mut plain[..most]).map(|got| Arc::from(&plain[..got]));
             tools.plain = plain;
-            Ok(bytes)
+            result
         })
     }
 
@@ -122,6 +113,10 @@ impl Blocks {
     }
 
     fn decode(&self, tools: &mut Tools, block: Stored, out: &mut [u8]) -> Result<usize> {
+        if block.raw {
+            let Some(out) = out.get_mut(..block.len) else { return Err(too_long(block, out.len())) };
+            return self.disk.read(block.structure, block.start, out).map(|()| block.len);
+        }
         let mut packed = std::mem::take(&mut tools.packed);
         grow(&mut packed, block.len);
         let result = self
@@ -167,10 +162,7 @@ fn exact(block: Stored, got: usize, expected: usize) -> Result<()> {
     Err(Error::corrupt(block.structure, block.start, format!("it holds {got} bytes instead of {expected}")))
 }
 
-fn exact_or_less(block: Stored, most: usize) -> Result<()> {
-    if block.len <= most {
-        return Ok(());
-    }
+fn too_long(block: Stored, most: usize) -> Error {
     let why = format!("it is stored in {} bytes, more than the {most} it may hold", block.len);
-    Err(Error::corrupt(block.structure, block.start, why))
+    Error::corrupt(block.structure, block.start, why)
 }

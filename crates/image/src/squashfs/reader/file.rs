@@ -1,7 +1,7 @@
 //! Where the data of one file lies: its block list, with marks that make any block quick to find.
 
 use super::disk::Stored;
-use super::inode::{self, Body, Inode, Tail};
+use super::inode::{self, Body, File, Inode, Tail};
 use super::metadata::{Area, Cursor, Metadata, Position};
 use super::superblock::Superblock;
 use crate::image::{Extent, Nid};
@@ -23,6 +23,8 @@ pub(super) struct FileMap {
     blocks: u64,
     tail: Option<Tail>,
     marks: Vec<Mark>,
+    /// Byte behind the last block in the image.
+    end: u64,
 }
 
 /// Every [`STRIDE`]th block.
@@ -58,26 +60,38 @@ pub(super) struct FileTail {
 }
 
 impl FileMap {
-    /// Goes over the block list of a file once. Refuses lists that point outside the image.
+    /// Finds the data of the regular file at a reference.
     pub(super) fn open(metadata: &Metadata, area: Area, superblock: &Superblock, nid: Nid) -> Result<FileMap> {
         let (found, mut cursor) = Inode::read(metadata, area, nid)?;
         found.validate(superblock, inode::position(area, nid), area)?;
         let Body::File(file) = found.body else {
             return Err(cursor.error(format!("inode {} is not a regular file", found.number)));
         };
-        let (size, block_size) = (file.size, superblock.block_size);
-        let whole = size / u64::from(block_size);
-        let blocks = if file.tail.is_some() { whole } else { size.div_ceil(block_size.into()) };
-        if !cursor.may_hold(blocks.saturating_mul(4)) {
-            return Err(cursor.error(format!("inode {}: no room for the {blocks} blocks of its file", found.number)));
-        }
-        let mut map = FileMap { area, size, block_size, blocks, tail: file.tail, marks: Vec::new() };
-        let end = map.mark(&mut cursor, file.start)?;
-        if end > superblock.bytes_used {
-            let past = superblock.bytes_used;
-            return Err(cursor.error(format!("inode {}: its data ends at byte {end}, past {past}", found.number)));
-        }
+        let map = FileMap::map(&mut cursor, area, superblock.block_size, &file)?;
+        map.check_end(superblock, found.number)?;
         Ok(map)
+    }
+
+    /// Goes over a file's block list once; the cursor passes from behind the inode to behind the list.
+    pub(super) fn map(cursor: &mut Cursor<'_>, area: Area, block_size: u32, file: &File) -> Result<FileMap> {
+        let whole = file.size / u64::from(block_size);
+        let blocks = if file.tail.is_some() { whole } else { file.size.div_ceil(block_size.into()) };
+        if !cursor.may_hold(blocks.saturating_mul(4)) {
+            return Err(cursor.error(format!("no room for the {blocks} blocks of a file of {} bytes", file.size)));
+        }
+        let (size, tail) = (file.size, file.tail);
+        let mut map = FileMap { area, size, block_size, blocks, tail, marks: Vec::new(), end: 0 };
+        map.end = map.mark(cursor, file.start)?;
+        Ok(map)
+    }
+
+    /// Refuses data that reaches past the end of the image.
+    pub(super) fn check_end(&self, superblock: &Superblock, number: u32) -> Result<()> {
+        if self.blocks == 0 || self.end <= superblock.bytes_used {
+            return Ok(());
+        }
+        let why = format!("inode {number}: its data ends at byte {}, past the end of the image", self.end);
+        Err(Error::corrupt(self.area.structure, self.area.start, why))
     }
 
     /// Sets the marks; returns where the data ends.
@@ -188,6 +202,11 @@ impl Block {
     /// Whether it is all zeros and not stored.
     pub(super) fn is_hole(&self) -> bool {
         self.word == 0
+    }
+
+    /// Where it begins in the image, and its size word.
+    pub(super) fn place(&self) -> (u64, u32) {
+        (self.start, self.word)
     }
 
     /// The stored block; `None` for a hole.

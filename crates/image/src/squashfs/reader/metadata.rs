@@ -97,6 +97,12 @@ impl Metadata {
     }
 }
 
+/// How long a block as [`Metadata::block`] gives it is in the image, without its header.
+pub(super) fn stored_len(block: &[u8]) -> usize {
+    let word = block.first_chunk().map_or(0, |word| u16::from_le_bytes(*word));
+    usize::from(word & !METADATA_RAW)
+}
+
 /// Reads on from a position, from block to block, within one area.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor<'m> {
@@ -121,8 +127,7 @@ impl Cursor<'_> {
 
     /// Byte behind the stored block under the cursor, where the next one begins.
     pub(super) fn next_block(&self) -> u64 {
-        let word = u16::from_le_bytes([self.block[0], self.block[1]]);
-        self.start + HEADER_LEN as u64 + u64::from(word & !METADATA_RAW)
+        self.start + (HEADER_LEN + stored_len(&self.block)) as u64
     }
 
     /// The next record.
@@ -147,17 +152,15 @@ impl Cursor<'_> {
         }
     }
 
-    /// Passes over `n` bytes.
-    pub(super) fn skip(&mut self, mut n: u64) -> Result<()> {
-        loop {
-            let rest = (self.block.len() - self.at) as u64;
-            if n <= rest {
-                self.at += usize::try_from(n).unwrap_or(0);
-                return Ok(());
+    /// Where the next byte lies, in the block that holds it; `None` at the end of the area.
+    pub(super) fn settle(&mut self) -> Result<Option<Position>> {
+        while self.at == self.block.len() {
+            if self.next_block() >= self.area.end {
+                return Ok(None);
             }
-            n -= rest;
             self.advance()?;
         }
+        Ok(Some(self.position()))
     }
 
     fn advance(&mut self) -> Result<()> {

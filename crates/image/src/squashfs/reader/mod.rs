@@ -4,9 +4,11 @@
 //! gives cursors over it, from which [`table`], [`inode`], [`dir`] and [`xattr`] parse records; [`file`]
 //! finds the blocks of a file and [`data`] reads them. [`check`] verifies a whole image.
 
+mod check;
 mod data;
 mod dir;
 mod disk;
+mod dump;
 mod file;
 mod inode;
 mod metadata;
@@ -59,6 +61,8 @@ pub struct Reader {
     inodes: Area,
     /// The directory table.
     listings: Area,
+    /// The id table, and its entries.
+    ids_table: Table,
     ids: Vec<u32>,
     fragments: Table,
     export: Option<Table>,
@@ -82,6 +86,7 @@ impl Reader {
                 end: tables.directories_end,
             },
             ids: tables.ids.read_all::<U32>(&metadata)?.into_iter().map(U32::get).collect(),
+            ids_table: tables.ids,
             fragments: tables.fragments,
             export: tables.export,
             xattrs: tables.xattrs,
@@ -187,8 +192,8 @@ impl Image for Reader {
         self.superblock.inodes.into()
     }
 
-    fn check(&self, _threads: usize, _progress: &Progress, _finding: &mut dyn FnMut(String)) -> Result<()> {
-        Err(Error::Unsupported("check".into()))
+    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(String)) -> Result<()> {
+        check::run(self, threads, progress, finding)
     }
 }
 
@@ -251,3 +256,6 @@ impl Tables {
         Ok(Tables { xattrs, ids, export, fragments, directories_end: next })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,6 +49,8 @@ pub struct Superblock {
     pub id_table: u64,
     /// Start of the xattr table's header.
     pub xattr_table: Option<u64>,
+    /// First byte behind superblock and compressor options, where data may begin.
+    pub data_start: u64,
     /// The compressor options block, if there is one.
     pub options: Option<CompressorOptions>,
 }
@@ -108,7 +110,7 @@ impl Superblock {
         };
         check_magic(&raw, head)?;
         let mut checked = check_fields(&raw, disk.len())?;
-        checked.options = read_options(disk, &checked)?;
+        (checked.options, checked.data_start) = read_options(disk, &checked)?;
         Ok(checked)
     }
 }
@@ -186,6 +188,7 @@ fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
         export_table: table(raw.export_table.get()),
         id_table: raw.id_table.get(),
         xattr_table: table(raw.xattr_table.get()),
+        data_start: LEN,
         options: None,
     };
     check_order(&checked)?;
@@ -220,14 +223,14 @@ fn codec(id: u16) -> Result<Codec> {
 }
 
 /// The kernel reads these for lz4, which cannot do without, and for xz; for others they are a note only.
-fn read_options(disk: &Disk, superblock: &Superblock) -> Result<Option<CompressorOptions>> {
+fn read_options(disk: &Disk, superblock: &Superblock) -> Result<(Option<CompressorOptions>, u64)> {
     const STRUCTURE: &str = "compressor options";
     let codec = superblock.codec;
     if superblock.flags & flags::COMPRESSOR_OPTIONS == 0 {
         if codec == Codec::Lz4 {
             return Err(wrong("an lz4 image without compressor options, which no reader accepts"));
         }
-        return Ok(None);
+        return Ok((None, LEN));
     }
     let bad = |why: String| Err(Error::corrupt(STRUCTURE, LEN, why));
     let mut header = [0; 2];
@@ -237,6 +240,7 @@ fn read_options(disk: &Disk, superblock: &Superblock) -> Result<Option<Compresso
     if header & METADATA_RAW == 0 || len > METADATA_LEN || LEN + 2 + len as u64 > superblock.inode_table {
         return bad(format!("header {header:#06x} does not announce a short block stored as it is"));
     }
+    let data_start = LEN + 2 + len as u64;
     let mut bytes = [0; OPTIONS_MAX];
     let len = len.min(OPTIONS_MAX);
     disk.read(STRUCTURE, LEN + 2, &mut bytes[..len])?;
@@ -249,7 +253,7 @@ fn read_options(disk: &Disk, superblock: &Superblock) -> Result<Option<Compresso
         (_, Some(CompressorOptions::Xz { dictionary, .. })) if !xz_dictionary_is_valid(dictionary) => {
             bad(format!("xz dictionary length {dictionary} is neither 2^n nor 2^n + 2^(n+1)"))
         }
-        (_, options) => Ok(options),
+        (_, options) => Ok((options, data_start)),
     }
 }
 

@@ -1,0 +1,61 @@
+//! Options of the commands that judge: `check` and `diff`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::{Effort, ImageArg, Talk};
+
+/// Verify a whole image: every structure, every block; exit 1 if anything is wrong.
+///
+/// This is stricter than mounting: also what the kernel would overlook until the file is read, or would
+/// silently show wrongly, is found, each finding with its structure and byte offset.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs check root.sqfs
+  packfs check root.sqfs --against /srv/root")]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) image: ImageArg,
+
+    /// Also compare every entry, attribute and byte with SOURCE (repeat for an image merged from several)
+    #[arg(long, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
+    pub(crate) against: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) effort: Effort,
+
+    /// Print the findings as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+/// List the differences between two sources; exit 1 if there are any.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs diff old.sqfs new.sqfs
+  packfs diff root.sqfs /srv/root --json")]
+pub(crate) struct Diff {
+    /// Image, directory or tar archive
+    #[arg(value_name = "A", value_hint = ValueHint::AnyPath)]
+    pub(crate) a: PathBuf,
+
+    /// Image, directory or tar archive to compare with
+    #[arg(value_name = "B", value_hint = ValueHint::AnyPath)]
+    pub(crate) b: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) effort: Effort,
+
+    /// Print the differences as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}

@@ -1,0 +1,154 @@
+//! The command line as typed: one file a command, each a clap struct checked value by value.
+//!
+//! What needs more than one option or a look at the machine (formats, defaults, limits) is decided in a
+//! second step by each command's `resolve`, before any work begins; what fails there is wrong usage.
+
+mod build;
+mod compare;
+mod extra;
+mod read;
+mod value;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use packfs_image::{sink, source};
+
+pub(crate) use build::{Build, BuildPlan};
+pub(crate) use compare::{Check, Diff};
+pub(crate) use extra::{Completions, Man};
+pub(crate) use read::{Cat, Extract, Info, List, Tar};
+#[cfg(test)]
+pub(crate) use value::time as parse_time;
+
+use crate::resources;
+
+/// Pack file trees into compressed SquashFS images, read them back, check and compare them.
+///
+/// Exit status: 0 done; 1 it failed, or damage or differences were found; 2 wrong usage.
+#[derive(Debug, Parser)]
+#[command(name = "packfs", version, propagate_version = true, disable_help_subcommand = true)]
+#[command(after_help = "Each command explains its options and shows an example: packfs build --help")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// One variant a command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Build(Box<Build>),
+    Extract(Extract),
+    Tar(Tar),
+    List(List),
+    Cat(Cat),
+    Info(Info),
+    Check(Check),
+    Diff(Diff),
+    Completions(Completions),
+    Man(Man),
+}
+
+impl Command {
+    /// Whether what goes to standard output is worth nothing unless it is complete.
+    pub(crate) fn writes_an_archive(&self) -> bool {
+        matches!(self, Command::Tar(_))
+    }
+}
+
+/// How much of the machine to use.
+#[derive(Debug, Args)]
+pub(crate) struct Effort {
+    /// Use N worker threads; 0 does everything on one thread. The result never depends on N
+    /// [default: all cores the process may use]
+    #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = value::jobs)]
+    jobs: Option<usize>,
+
+    /// Keep at most about SIZE of file data in memory, on top of the file tree itself
+    /// [default: a share of what the process may use, cgroup limits included]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    memory: Option<u64>,
+}
+
+impl Effort {
+    /// Number of worker threads.
+    pub(crate) fn threads(&self) -> usize {
+        self.jobs.unwrap_or_else(resources::cores)
+    }
+
+    /// Bytes of file data that may be held in memory.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory.unwrap_or_else(|| resources::default_budget(self.threads()))
+    }
+}
+
+/// What to tell while working.
+#[derive(Debug, Args)]
+pub(crate) struct Talk {
+    /// Print nothing but errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// What an entry that fails means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnError {
+    /// The command fails
+    Stop,
+    /// The entry is left out and reported
+    Skip,
+}
+
+impl From<OnError> for source::dir::OnError {
+    fn from(on_error: OnError) -> Self {
+        match on_error {
+            OnError::Stop => source::dir::OnError::Stop,
+            OnError::Skip => source::dir::OnError::Skip,
+        }
+    }
+}
+
+impl From<OnError> for sink::dir::OnError {
+    fn from(on_error: OnError) -> Self {
+        match on_error {
+            OnError::Stop => sink::dir::OnError::Stop,
+            OnError::Skip => sink::dir::OnError::Skip,
+        }
+    }
+}
+
+/// An image to read.
+#[derive(Debug, Args)]
+pub(crate) struct ImageArg {
+    /// Image to read: a file or a block device
+    #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub(crate) path: PathBuf,
+
+    /// The image begins SIZE bytes into the file
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
+    pub(crate) offset: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_and_option_is_explained_and_every_command_has_an_example() {
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            assert!(command.get_about().is_some(), "{name}");
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(after.contains(&format!("packfs {name}")), "{name}: no example");
+            for arg in command.get_arguments() {
+                assert!(arg.get_help().is_some(), "{name}: {}", arg.get_id());
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Parsers of single values. Each error says what is accepted.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use packfs_image::tree::Time;
+
+/// Bytes: a number with an optional unit of powers of 1024 (`128K`, `1M`, `4GiB`).
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    const ACCEPTED: &str = "expected a number of bytes, or one with K, M, G or T (powers of 1024), as in 128K";
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err(ACCEPTED.into()),
+    };
+    let number: u64 = number.parse().map_err(|_| ACCEPTED.to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "more than 16 EiB".into())
+}
+
+/// Worker threads.
+pub(crate) fn jobs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if n <= 1024 => Ok(n),
+        _ => Err("expected a number of threads from 0 (serial) to 1024".into()),
+    }
+}
+
+/// A point in time: seconds since 1970 (`1767312000`, `@1767312000`), a date in UTC (`2026-01-02`,
+/// `2026-01-02T03:04:05Z`), or `now`.
+pub(crate) fn time(text: &str) -> Result<Time, String> {
+    if let Ok(time) = text.strip_prefix('@').unwrap_or(text).parse() {
+        return Ok(time);
+    }
+    if text == "now" {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| "the clock stands before 1970")?;
+        let secs = i64::try_from(now.as_secs()).map_err(|_| "the clock is out of range")?;
+        return Ok(Time { secs, nanos: 0 });
+    }
+    let secs = date(text).ok_or(
+        "expected seconds since 1970 (1767312000), a date in UTC (2026-01-02 or 2026-01-02T03:04:05Z), or `now`",
+    )?;
+    Ok(Time { secs, nanos: 0 })
+}
+
+fn date(text: &str) -> Option<i64> {
+    let (day, clock) = text.split_once(['T', ' ']).unwrap_or((text, "00:00:00"));
+    let [year, month, day] = numbers(day, '-', &[4, 2, 2])?;
+    let [hour, minute, second] = numbers(clock.strip_suffix('Z').unwrap_or(clock), ':', &[2, 2, 2])?;
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let in_month = match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 if leap => 29,
+        2 => 28,
+        _ => return None,
+    };
+    if !(1..=in_month).contains(&day) || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    Some(days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
+}
+
+/// Exactly three numbers of the given widths, separated by `by`.
+fn numbers(text: &str, by: char, widths: &[usize; 3]) -> Option<[i64; 3]> {
+    let mut parts = text.split(by);
+    let mut out = [0; 3];
+    for (slot, width) in out.iter_mut().zip(widths) {
+        let part = parts.next().filter(|p| p.len() == *width && p.bytes().all(|b| b.is_ascii_digit()))?;
+        *slot = part.parse().ok()?;
+    }
+    parts.next().is_none().then_some(out)
+}
+
+/// Days of the proleptic Gregorian calendar, counted in years that begin in March so that the leap day is the last.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
+}
+
+/// `UID:GID`; either may be left out to leave it alone.
+pub(crate) fn owner(text: &str) -> Result<(Option<u32>, Option<u32>), String> {
+    const ACCEPTED: &str = "expected UID:GID in numbers, as in 0:0; `UID:` and `:GID` change only one of them";
+    let (uid, gid) = text.split_once(':').ok_or(ACCEPTED)?;
+    let id = |text: &str| match text {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| ACCEPTED),
+    };
+    match (id(uid)?, id(gid)?) {
+        (None, None) => Err(ACCEPTED.into()),
+        ids => Ok(ids),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_take_units_of_1024() {
+        let good = [("0", 0), ("4096", 4096), ("4k", 4096), ("128K", 131_072), ("1MiB", 1 << 20), ("2gb", 2 << 30)];
+        for (text, bytes) in good {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for bad in ["", "K", "-1", "1.5M", "12x", "1kk", "1 K", "99999999999T", "18446744073709551616"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_are_seconds_or_dates_in_utc() {
+        let good = [
+            ("0", 0),
+            ("@0", 0),
+            ("-5", -5),
+            ("1767312000", 1_767_312_000),
+            ("1970-01-01", 0),
+            ("1969-12-31T23:59:59Z", -1),
+            ("2000-02-29", 951_782_400),
+            ("2026-01-02", 1_767_312_000),
+            ("2026-01-02T03:04:05", 1_767_323_045),
+            ("2026-01-02 03:04:05Z", 1_767_323_045),
+            ("2106-02-07T06:28:15Z", i64::from(u32::MAX)),
+        ];
+        for (text, secs) in good {
+            assert_eq!(time(text), Ok(Time { secs, nanos: 0 }), "{text}");
+        }
+        for bad in ["", "@", "yesterday", "2026-13-01", "2026-02-29", "2026-1-2", "2026-01-02T25:00:00", "20260102Z"] {
+            assert!(time(bad).is_err(), "{bad}");
+        }
+        assert_eq!(time("1.5"), Ok(Time { secs: 1, nanos: 500_000_000 }));
+        assert!(time("now").unwrap().secs > 1_767_312_000);
+    }
+
+    #[test]
+    fn owners_are_numbers_and_may_be_half() {
+        assert_eq!(owner("0:0"), Ok((Some(0), Some(0))));
+        assert_eq!(owner("1000:"), Ok((Some(1000), None)));
+        assert_eq!(owner(":5"), Ok((None, Some(5))));
+        for bad in ["", ":", "0", "root:root", "-1:0", "4294967296:0", "1:2:3"] {
+            assert!(owner(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn jobs_are_bounded() {
+        assert_eq!((jobs("0"), jobs("7")), (Ok(0), Ok(7)));
+        for bad in ["", "-1", "many", "5000"] {
+            assert!(jobs(bad).is_err(), "{bad}");
+        }
+    }
+}

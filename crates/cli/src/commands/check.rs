@@ -1,0 +1,65 @@
+//! `packfs check`.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use packfs_blocks::Progress;
+use packfs_image::Image;
+use packfs_image::diff::diff;
+use packfs_image::squashfs::Reader;
+use packfs_image::tree::TreeImage;
+use serde::Serialize;
+
+use super::{open, sources};
+use crate::args::Check;
+use crate::output::failure::Outcome;
+use crate::output::findings::Findings;
+use crate::output::meter::Meter;
+use crate::output::{json, units};
+
+pub(super) fn run(args: &Check) -> Result<Outcome> {
+    let image = open::with_cache(&args.image, args.effort.memory())?;
+    let name = open::name(&args.image.path);
+    let meter = Meter::start(args.talk.quiet);
+    let checked = check(&image, args, meter.progress());
+    let spent = meter.finish();
+    let findings = checked.with_context(|| format!("checking {name}"))?;
+    let sound = findings.count == 0;
+    if args.json {
+        json::print("check", &Report { image: name, sound, findings: &findings })?;
+    } else {
+        findings.print(String::clone)?;
+        if !args.talk.quiet {
+            let verdict = match (sound, args.against.is_empty()) {
+                (true, true) => "sound".into(),
+                (true, false) => "sound, and the same as its source".into(),
+                (false, _) => format!("{} findings", units::count(findings.count)),
+            };
+            let inodes = units::count(image.inode_count());
+            eprintln!("{name}: {verdict} ({inodes} inodes in {})", units::span(spent.time));
+        }
+    }
+    Ok(if sound { Outcome::Done } else { Outcome::Findings })
+}
+
+/// Verifies the image, then compares it with its sources if there are any.
+fn check(image: &Reader, args: &Check, progress: &Arc<Progress>) -> Result<Findings<String>> {
+    let threads = args.effort.threads();
+    let mut findings = Findings::new();
+    image.check(threads, progress, &mut |finding| findings.add(finding))?;
+    if !args.against.is_empty() {
+        let tree = sources::tree(&args.against, threads, progress)?;
+        diff(image, &TreeImage::new(&tree), threads, progress, &mut |difference| {
+            findings.add(difference.describe(("the image", "the source")).to_string());
+        })?;
+    }
+    Ok(findings)
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct Report<'a> {
+    image: String,
+    sound: bool,
+    findings: &'a Findings<String>,
+}

@@ -1,0 +1,47 @@
+//! `packfs extract`.
+
+use anyhow::{Context, Result};
+use packfs_image::sink::dir;
+
+use super::open;
+use crate::args::Extract;
+use crate::output::failure::Outcome;
+use crate::output::meter::Meter;
+use crate::output::units;
+
+pub(super) fn run(args: &Extract) -> Result<Outcome> {
+    let image = open::with_cache(&args.image, args.effort.memory())?;
+    let options = dir::Options {
+        paths: args.paths.clone(),
+        threads: args.effort.threads(),
+        replace: args.force,
+        owner: if args.no_owner { dir::Owner::Extractor } else { dir::Owner::Auto },
+        xattrs: !args.no_xattrs,
+        sparse: !args.no_sparse,
+        on_error: args.on_error.into(),
+    };
+    let meter = Meter::start(args.talk.quiet);
+    let extracted = dir::extract(&image, &args.directory, &options, meter.progress());
+    let spent = meter.finish();
+    let summary = extracted.with_context(|| format!("extracting into {}", args.directory.display()))?;
+    for lost in &summary.not_restored {
+        eprintln!("packfs: not restored: {lost}");
+    }
+    for error in &summary.skipped {
+        eprintln!("packfs: left out: {error}");
+    }
+    if !args.talk.quiet {
+        let count = |n: u64, what: &str| format!("{} {what}", units::count(n));
+        eprintln!(
+            "{}: {}, {}, {}, {} in {} ({})",
+            args.directory.display(),
+            count(summary.files, "files"),
+            count(summary.directories, "directories"),
+            count(summary.symlinks + summary.special + summary.hard_links, "others"),
+            units::bytes(summary.bytes),
+            units::span(spent.time),
+            units::speed(summary.bytes, spent.time),
+        );
+    }
+    Ok(if summary.is_complete() { Outcome::Done } else { Outcome::Findings })
+}

@@ -1,0 +1,153 @@
+//! `packfs info`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::Result;
+use packfs_image::squashfs::{CompressorOptions, Superblock, format::flags};
+use packfs_image::tree::Time;
+use serde::Serialize;
+
+use super::open;
+use crate::args::Info;
+use crate::output;
+use crate::output::failure::Outcome;
+use crate::output::{json, units};
+
+pub(super) fn run(args: &Info) -> Result<Outcome> {
+    let image = open::image(&args.image)?;
+    let about = About::new(image.superblock());
+    if args.json {
+        json::print("info", &about)?;
+    } else {
+        let mut out = output::stdout()?;
+        about.print(&mut out)?;
+        out.flush()?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct About {
+    format: &'static str,
+    codec: &'static str,
+    codec_options: BTreeMap<&'static str, i64>,
+    block_size: u32,
+    bytes_used: u64,
+    created: u32,
+    inodes: u32,
+    ids: u16,
+    fragments: u32,
+    exportable: bool,
+    xattrs: bool,
+    flags: Vec<&'static str>,
+    layout: Layout,
+}
+
+/// Where each region begins.
+#[derive(Serialize)]
+struct Layout {
+    inode_table: u64,
+    directory_table: u64,
+    fragment_table: Option<u64>,
+    export_table: Option<u64>,
+    id_table: u64,
+    xattr_table: Option<u64>,
+}
+
+impl About {
+    fn new(superblock: &Superblock) -> Self {
+        About {
+            format: "squashfs 4.0",
+            codec: superblock.codec.name(),
+            codec_options: superblock.options.map(options).unwrap_or_default(),
+            block_size: superblock.block_size,
+            bytes_used: superblock.bytes_used,
+            created: superblock.mkfs_time,
+            inodes: superblock.inodes,
+            ids: superblock.ids,
+            fragments: superblock.fragments,
+            exportable: superblock.export_table.is_some(),
+            xattrs: superblock.xattr_table.is_some(),
+            flags: flag_names(superblock.flags),
+            layout: Layout {
+                inode_table: superblock.inode_table,
+                directory_table: superblock.directory_table,
+                fragment_table: (superblock.fragments > 0).then_some(superblock.fragment_table),
+                export_table: superblock.export_table,
+                id_table: superblock.id_table,
+                xattr_table: superblock.xattr_table,
+            },
+        }
+    }
+
+    fn print(&self, out: &mut impl Write) -> Result<()> {
+        let options: Vec<_> = self.codec_options.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let options = if options.is_empty() { "defaults".into() } else { options.join(", ") };
+        let created = units::utc(Time { secs: i64::from(self.created), nanos: 0 });
+        writeln!(out, "format       {}", self.format)?;
+        writeln!(out, "codec        {} ({options})", self.codec)?;
+        writeln!(out, "block size   {}", units::bytes(u64::from(self.block_size)))?;
+        let exact = units::count(self.bytes_used);
+        writeln!(out, "size         {} ({exact} bytes)", units::bytes(self.bytes_used))?;
+        writeln!(out, "created      {created} UTC ({})", self.created)?;
+        writeln!(out, "inodes       {}", units::count(u64::from(self.inodes)))?;
+        writeln!(out, "owners       {}", units::count(u64::from(self.ids)))?;
+        writeln!(out, "fragments    {}", units::count(u64::from(self.fragments)))?;
+        writeln!(out, "flags        {}", self.flags.join(", "))?;
+        for (name, position) in self.layout.rows() {
+            match position {
+                Some(position) => writeln!(out, "{name:<12} at byte {}", units::count(position))?,
+                None => writeln!(out, "{name:<12} none")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Layout {
+    fn rows(&self) -> [(&'static str, Option<u64>); 6] {
+        [
+            ("inode table", Some(self.inode_table)),
+            ("directories", Some(self.directory_table)),
+            ("fragments", self.fragment_table),
+            ("export table", self.export_table),
+            ("id table", Some(self.id_table)),
+            ("xattrs", self.xattr_table),
+        ]
+    }
+}
+
+fn options(options: CompressorOptions) -> BTreeMap<&'static str, i64> {
+    let pairs = match options {
+        CompressorOptions::Gzip { level, window, strategies } => {
+            vec![("level", level.into()), ("window", window.into()), ("strategies", strategies.into())]
+        }
+        CompressorOptions::Xz { dictionary, filters } => {
+            vec![("dictionary", dictionary.into()), ("filters", filters.into())]
+        }
+        CompressorOptions::Lzo { algorithm, level } => vec![("algorithm", algorithm.into()), ("level", level.into())],
+        CompressorOptions::Lz4 { version, flags, .. } => vec![("version", version.into()), ("flags", flags.into())],
+        CompressorOptions::Zstd { level } => vec![("level", level.into())],
+        _ => Vec::new(),
+    };
+    pairs.into_iter().collect()
+}
+
+fn flag_names(bits: u16) -> Vec<&'static str> {
+    let names = [
+        (flags::RAW_INODES, "raw-inodes"),
+        (flags::RAW_DATA, "raw-data"),
+        (flags::RAW_FRAGMENTS, "raw-fragments"),
+        (flags::NO_FRAGMENTS, "no-fragments"),
+        (flags::ALWAYS_FRAGMENTS, "always-fragments"),
+        (flags::DUPLICATES, "duplicates-shared"),
+        (flags::EXPORTABLE, "exportable"),
+        (flags::RAW_XATTRS, "raw-xattrs"),
+        (flags::NO_XATTRS, "no-xattrs"),
+        (flags::COMPRESSOR_OPTIONS, "compressor-options"),
+        (flags::RAW_IDS, "raw-ids"),
+    ];
+    names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect()
+}

@@ -1,0 +1,45 @@
+//! One file a command: takes its arguments, calls the library, prints what came of it.
+
+mod build;
+mod cat;
+mod check;
+mod diff;
+mod extra;
+mod extract;
+mod info;
+mod list;
+mod open;
+mod sources;
+mod tar;
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::args::Command;
+use crate::output;
+use crate::output::failure::Outcome;
+
+/// Runs a command.
+pub(crate) fn run(command: Command) -> Result<Outcome> {
+    match command {
+        Command::Build(args) => build::run(*args),
+        Command::Extract(args) => extract::run(&args),
+        Command::Tar(args) => tar::run(&args),
+        Command::List(args) => list::run(&args),
+        Command::Cat(args) => cat::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Completions(args) => extra::completions(&args),
+        Command::Man(args) => extra::man(&args),
+    }
+}
+
+/// Prints a text that was asked for.
+pub(crate) fn print(text: &str) -> Result<Outcome> {
+    let mut out = output::stdout()?;
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(Outcome::Done)
+}

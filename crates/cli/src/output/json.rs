@@ -1,0 +1,26 @@
+//! JSON on standard output. Every document begins with the version of its schema, see `docs/guide/json.md`.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use serde::Serialize;
+
+/// Version of all documents: raised when a field changes its meaning or goes away, not when one is added.
+pub(crate) const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: u32,
+    kind: &'a str,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+/// Prints one document over several lines.
+pub(crate) fn print(kind: &str, content: &impl Serialize) -> Result<()> {
+    let mut out = super::stdout()?;
+    serde_json::to_writer_pretty(&mut out, &Document { schema: SCHEMA, kind, content }).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    out.flush()?;
+    Ok(())
+}

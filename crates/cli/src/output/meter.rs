@@ -1,0 +1,250 @@
+//! Live progress: a thread that looks at the counters of a [`Progress`] while the work goes on.
+//!
+//! On a terminal it keeps one line up to date, ten times a second. Elsewhere it prints a plain line
+//! every five seconds, so short work prints nothing. The work itself never waits for it.
+
+use std::io::{IsTerminal, stderr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use packfs_blocks::Progress;
+use packfs_blocks::progress::Phase;
+
+use super::units;
+use crate::resources;
+
+const REDRAW: Duration = Duration::from_millis(100);
+const PLAIN_LINE: Duration = Duration::from_secs(5);
+
+/// The progress display of one piece of work; gone when dropped.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    progress: Arc<Progress>,
+    begun: Instant,
+    thread: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Meter {
+    /// Begins to show the progress of work, unless it is to be `quiet`.
+    pub(crate) fn start(quiet: bool) -> Self {
+        let progress = Arc::new(Progress::default());
+        let begun = Instant::now();
+        let thread = (!quiet).then(|| {
+            let (stop, stopped) = channel();
+            let watched = Arc::clone(&progress);
+            let live = stderr().is_terminal();
+            let display = move || {
+                let mut display = if live { Display::live() } else { Display::Plain };
+                let interval = if live { REDRAW } else { PLAIN_LINE };
+                while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                    display.show(&Snapshot::take(&watched, begun));
+                }
+                display.clear();
+            };
+            // Without a thread for it, the work goes on unseen.
+            std::thread::Builder::new().name("packfs-meter".into()).spawn(display).ok().map(|thread| (stop, thread))
+        });
+        Meter { progress, begun, thread: thread.flatten() }
+    }
+
+    /// The counters for the work to update.
+    pub(crate) fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
+    /// Clears the display and says what the work took.
+    pub(crate) fn finish(self) -> Spent {
+        Spent { time: self.begun.elapsed(), peak_memory: resources::resident().1 }
+    }
+}
+
+/// What a piece of work took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spent {
+    /// Wall-clock time.
+    pub(crate) time: Duration,
+    /// Most memory the process had at once, in bytes.
+    pub(crate) peak_memory: u64,
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.thread.take() {
+            drop(stop);
+            // A display that panicked has said so; the work is what counts.
+            let _ = thread.join();
+        }
+    }
+}
+
+enum Display {
+    Live(ProgressBar),
+    Plain,
+}
+
+impl Display {
+    fn live() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        Display::Live(bar)
+    }
+
+    fn show(&mut self, now: &Snapshot) {
+        match self {
+            Display::Live(bar) => {
+                bar.set_prefix(now.phase());
+                bar.set_message(now.describe());
+                bar.set_style(now.style());
+                match now.total {
+                    0 => bar.unset_length(),
+                    total => bar.set_length(total),
+                }
+                bar.set_position(now.done);
+                bar.tick();
+            }
+            Display::Plain => eprintln!("packfs: {}: {}", now.phase(), now.describe()),
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Display::Live(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The counters at one moment.
+#[derive(Debug)]
+struct Snapshot {
+    phase: Phase,
+    entries: u64,
+    total: u64,
+    done: u64,
+    saved: u64,
+    packed: u64,
+    written: u64,
+    elapsed: Duration,
+    resident: u64,
+}
+
+impl Snapshot {
+    fn take(progress: &Progress, begun: Instant) -> Self {
+        Snapshot {
+            phase: progress.phase(),
+            entries: progress.entries.load(Relaxed),
+            total: progress.total.load(Relaxed),
+            done: progress.done.load(Relaxed),
+            saved: progress.saved.load(Relaxed),
+            packed: progress.packed.load(Relaxed),
+            written: progress.written.load(Relaxed),
+            elapsed: begun.elapsed(),
+            resident: resources::resident().0,
+        }
+    }
+
+    fn style(&self) -> ProgressStyle {
+        let template = if self.total > 0 { "{prefix} [{bar:12}] {wide_msg}" } else { "{prefix} {spinner} {wide_msg}" };
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        style.progress_chars("=> ")
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.phase {
+            Phase::Scan => "scanning",
+            Phase::Data => "packing",
+            Phase::Metadata => "writing metadata",
+            Phase::Flush => "flushing to disk",
+            Phase::Read => "reading",
+            _ => "finishing",
+        }
+    }
+
+    fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        if matches!(self.phase, Phase::Scan) {
+            parts.push(format!("{} entries", units::count(self.entries)));
+        }
+        if self.done > 0 {
+            parts.push(match self.total {
+                0 => units::bytes(self.done),
+                total => format!("{} of {}", units::bytes(self.done), units::bytes(total)),
+            });
+            parts.push(units::speed(self.done, self.elapsed));
+        }
+        if self.packed > 0 && self.written > 0 {
+            parts.push(format!("ratio {:.2}", units::ratio(self.packed, self.written)));
+        }
+        // In the order of interest: a narrow terminal cuts the end off.
+        if let Some(left) = self.remaining() {
+            parts.push(format!("{} left", units::span(left)));
+        }
+        if self.saved > 0 {
+            parts.push(format!("{} saved", units::bytes(self.saved)));
+        }
+        if self.resident > 0 {
+            parts.push(format!("{} memory", units::bytes(self.resident)));
+        }
+        parts.join(", ")
+    }
+
+    /// Time left at the speed so far; not guessed at in the first second.
+    fn remaining(&self) -> Option<Duration> {
+        if self.elapsed < Duration::from_secs(1) || self.done == 0 || self.done >= self.total {
+            return None;
+        }
+        let speed = units::per_second(self.done, self.elapsed).max(1);
+        Some(Duration::from_secs((self.total - self.done) / speed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(phase: Phase) -> Snapshot {
+        Snapshot {
+            phase,
+            entries: 7300,
+            total: 0,
+            done: 0,
+            saved: 0,
+            packed: 0,
+            written: 0,
+            elapsed: Duration::from_secs(10),
+            resident: 0,
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_is_known_and_nothing_else() {
+        let scan = snapshot(Phase::Scan);
+        assert_eq!((scan.phase(), scan.describe()), ("scanning", "7,300 entries".into()));
+        let data = Snapshot {
+            total: 100 << 20,
+            done: 50 << 20,
+            saved: 10 << 20,
+            packed: 40 << 20,
+            written: 16 << 20,
+            resident: 30 << 20,
+            ..snapshot(Phase::Data)
+        };
+        assert_eq!(
+            data.describe(),
+            "50.0 MiB of 100 MiB, 5.00 MiB/s, ratio 2.50, 10 s left, 10.0 MiB saved, 30.0 MiB memory"
+        );
+        let stream = Snapshot { done: 1 << 20, ..snapshot(Phase::Data) };
+        assert_eq!(stream.describe(), "1.00 MiB, 102 KiB/s");
+    }
+
+    #[test]
+    fn a_meter_ends_at_once_when_dropped() {
+        let meter = Meter::start(false);
+        Progress::add(&meter.progress().done, 1);
+        let begun = Instant::now();
+        drop(meter);
+        assert!(begun.elapsed() < PLAIN_LINE / 2);
+    }
+}

@@ -1,0 +1,134 @@
+//! Numbers as people read them.
+
+use std::time::Duration;
+
+use packfs_image::tree::Time;
+
+/// Bytes with a unit of powers of 1024 and three figures: `4.00 KiB`, `59.5 MiB`.
+pub(crate) fn bytes(n: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if n < 1024 {
+        return format!("{n} B");
+    }
+    let mut value = as_f64(n) / 1024.0;
+    let mut unit = UNITS[0];
+    for next in &UNITS[1..] {
+        if value < 999.5 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// Bytes a second.
+pub(crate) fn speed(n: u64, time: Duration) -> String {
+    format!("{}/s", bytes(per_second(n, time)))
+}
+
+/// `n` per second, rounded; 0 while no time has passed.
+pub(crate) fn per_second(n: u64, time: Duration) -> u64 {
+    let micros = time.as_micros().max(1);
+    u64::try_from(u128::from(n) * 1_000_000 / micros).unwrap_or(u64::MAX)
+}
+
+/// How many times smaller `after` is than `before`.
+pub(crate) fn ratio(before: u64, after: u64) -> f64 {
+    if after == 0 { 0.0 } else { as_f64(before) / as_f64(after) }
+}
+
+/// A span of time: `0.42 s`, `37 s`, `2 min 05 s`, `3 h 12 min`.
+pub(crate) fn span(time: Duration) -> String {
+    let secs = time.as_secs();
+    match secs {
+        0..10 if time.subsec_nanos() > 0 => format!("{:.2} s", time.as_secs_f64()),
+        0..10 => format!("{secs} s"),
+        10..120 => format!("{secs} s"),
+        120..7200 => format!("{} min {:02} s", secs / 60, secs % 60),
+        _ => format!("{} h {:02} min", secs / 3600, secs / 60 % 60),
+    }
+}
+
+/// A number with its thousands apart: `57,000`.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A point in time in UTC: `2026-01-02 03:04:05`.
+pub(crate) fn utc(time: Time) -> String {
+    let (days, secs) = (time.secs.div_euclid(86_400), time.secs.rem_euclid(86_400));
+    // Days counted from 1 March of year 0, so that the leap day ends the year; see `args::value`.
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", secs / 3600, secs / 60 % 60, secs % 60)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "shown with three figures")]
+fn as_f64(n: u64) -> f64 {
+    n as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_three_figures() {
+        let cases = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (10 << 10, "10.0 KiB"),
+            (131_072, "128 KiB"),
+            (1_048_575, "1.00 MiB"),
+            (62_410_000, "59.5 MiB"),
+            (u64::MAX, "16384 PiB"),
+        ];
+        for (n, text) in cases {
+            assert_eq!(bytes(n), text, "{n}");
+        }
+    }
+
+    #[test]
+    fn spans_and_counts_and_speeds() {
+        assert_eq!(span(Duration::from_millis(420)), "0.42 s");
+        assert_eq!(span(Duration::from_secs(7)), "7 s");
+        assert_eq!(span(Duration::from_secs(37)), "37 s");
+        assert_eq!(span(Duration::from_secs(125)), "2 min 05 s");
+        assert_eq!(span(Duration::from_secs(11_520)), "3 h 12 min");
+        assert_eq!([count(0), count(999), count(57_000), count(1_234_567)], ["0", "999", "57,000", "1,234,567"]);
+        assert_eq!(speed(2 << 20, Duration::from_millis(500)), "4.00 MiB/s");
+        assert_eq!(per_second(1, Duration::ZERO), 1_000_000);
+        assert_eq!((ratio(10, 4), ratio(1, 0)), (2.5, 0.0));
+    }
+
+    #[test]
+    fn dates_agree_with_their_parser() {
+        for secs in [0, -1, 951_782_399, 951_782_400, 1_767_323_045, 4_294_967_295, -62_135_596_800] {
+            let text = utc(Time { secs, nanos: 0 });
+            assert_eq!(crate::args::parse_time(&text), Ok(Time { secs, nanos: 0 }), "{text}");
+        }
+        assert_eq!(utc(Time { secs: 1_767_323_045, nanos: 0 }), "2026-01-02 03:04:05");
+    }
+}

@@ -1,0 +1,94 @@
+//! What of the machine this process may use: cores and memory, with the limits of its control group.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Resource, getrlimit};
+
+/// Cores the process may use: the machine's, less affinity and cgroup quota.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The budget for file data when `--memory` is not given: what keeps every thread busy with blocks in
+/// flight, but never more than a quarter of what the process may use.
+pub(crate) fn default_budget(threads: usize) -> u64 {
+    const BASE: u64 = 16 << 20;
+    const PER_THREAD: u64 = 16 << 20;
+    let wanted = BASE + PER_THREAD * threads as u64;
+    wanted.min(memory_limit() / 4)
+}
+
+/// Bytes of memory the process may use: the smallest of physical memory, address-space limit and the
+/// limits of its control groups. Without any of them known, what every machine has.
+pub(crate) fn memory_limit() -> u64 {
+    let physical = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field_kib(&text, "MemTotal:"));
+    let address_space = getrlimit(Resource::As).current;
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let group = cgroup_limit(&groups, Path::new("/sys/fs/cgroup"));
+    [physical, address_space, group].into_iter().flatten().min().unwrap_or(1 << 30)
+}
+
+/// Memory in use now and at its peak, in bytes; zeros where the system does not tell.
+pub(crate) fn resident() -> (u64, u64) {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    (field_kib(&text, "VmRSS:").unwrap_or(0), field_kib(&text, "VmHWM:").unwrap_or(0))
+}
+
+fn field_kib(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The smallest memory limit on the way from the process's groups (the text of `/proc/self/cgroup`) to the
+/// root of the hierarchy mounted at `mount`; both versions of control groups.
+fn cgroup_limit(groups: &str, mount: &Path) -> Option<u64> {
+    let mut smallest: Option<u64> = None;
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(group)) = (fields.next(), fields.next(), fields.next()) else { continue };
+        let (root, file) = match controllers {
+            "" => (mount.to_owned(), "memory.max"),
+            list if list.split(',').any(|c| c == "memory") => (mount.join("memory"), "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        // Inside a container the group's path may not exist below the mount; its root then is the group.
+        for dir in Path::new(group.trim_start_matches('/')).ancestors() {
+            let limit = fs::read_to_string(root.join(dir).join(file)).ok().and_then(|text| text.trim().parse().ok());
+            smallest = [smallest, limit].into_iter().flatten().min();
+        }
+    }
+    smallest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_limit_on_the_way_to_the_root_counts() {
+        let mount = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| {
+            let path = mount.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("a/b/memory.max", "max\n");
+        write("a/memory.max", "3000\n");
+        write("memory/x/memory.limit_in_bytes", "2000\n");
+        write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+        assert_eq!(cgroup_limit("0::/a/b\n", mount.path()), Some(3000));
+        assert_eq!(cgroup_limit("4:memory:/x/y\n3:cpu:/\n0::/a\n", mount.path()), Some(2000));
+        assert_eq!(cgroup_limit("0::/elsewhere\n", mount.path()), None);
+        assert_eq!(cgroup_limit("garbage\n", mount.path()), None);
+    }
+
+    #[test]
+    fn the_default_budget_fits_the_machine() {
+        assert!(memory_limit() > 0);
+        assert!(default_budget(0) <= default_budget(2));
+        assert!(default_budget(1024) <= memory_limit() / 4);
+        let (now, peak) = resident();
+        assert!(now > 0 && now <= peak);
+    }
+}

@@ -1,0 +1,66 @@
+//! What the tests of the program share: running it, and saying when an oracle is missing.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The program under test, with arguments, standard input closed, and no environment that changes images.
+pub(crate) fn packfs<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_packfs"));
+    command.args(args).stdin(Stdio::null()).env_remove("SOURCE_DATE_EPOCH").env("LC_ALL", "C");
+    command
+}
+
+/// Runs the program in `dir` and gives what it printed.
+pub(crate) fn run_in(dir: &Path, args: &[&str]) -> Output {
+    packfs(args).current_dir(dir).output().expect("packfs starts")
+}
+
+/// Runs the program in `dir`, which has to succeed; gives its standard output.
+pub(crate) fn succeed(dir: &Path, args: &[&str]) -> String {
+    let output = run_in(dir, args);
+    assert!(output.status.success(), "packfs {args:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Runs the program in `dir`, which has to fail with `status`; gives its standard error.
+pub(crate) fn fail(dir: &Path, status: i32, args: &[&str]) -> String {
+    let output = run_in(dir, args);
+    assert_eq!(output.status.code(), Some(status), "packfs {args:?}: {}", stderr(&output));
+    stderr(&output)
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A directory `root` in `dir` with a bit of everything that needs no privilege.
+pub(crate) fn sample(dir: &Path) {
+    let root = dir.join("root");
+    std::fs::create_dir_all(root.join("etc")).unwrap();
+    std::fs::create_dir_all(root.join("usr/share/doc")).unwrap();
+    std::fs::write(root.join("etc/motd"), "Welcome.\n").unwrap();
+    std::fs::write(root.join("usr/share/doc/text"), "All work and no play.\n".repeat(20_000)).unwrap();
+    std::fs::write(root.join("usr/share/doc/copy"), "All work and no play.\n".repeat(20_000)).unwrap();
+    std::fs::hard_link(root.join("etc/motd"), root.join("etc/issue")).unwrap();
+    std::os::unix::fs::symlink("../etc/motd", root.join("usr/motd")).unwrap();
+    let hole = std::fs::File::create(root.join("hole")).unwrap();
+    hole.set_len(3_000_000).unwrap();
+}
+
+/// Whether a program the test needs is there; if not, says so, or fails where none may be missing.
+pub(crate) fn have(test: &str, tool: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&paths).any(|dir| dir.join(tool).is_file()) {
+        return true;
+    }
+    skip(test, &format!("{tool} is not installed"));
+    false
+}
+
+/// Says that a test is skipped, or fails where none may be.
+pub(crate) fn skip(test: &str, why: &str) {
+    assert!(std::env::var_os("PACKFS_REQUIRE_ORACLES").is_none(), "{test}: {why}");
+    eprintln!("SKIPPED {test}: {why}");
+}

@@ -1,0 +1,120 @@
+//! The command line as people meet it: help, mistakes, exit status.
+
+mod common;
+
+use std::path::Path;
+use std::process::Stdio;
+
+use common::{fail, packfs, stderr, succeed};
+
+const COMMANDS: [&str; 10] = ["build", "extract", "tar", "list", "cat", "info", "check", "diff", "completions", "man"];
+
+fn here() -> &'static Path {
+    Path::new(".")
+}
+
+#[test]
+fn help_names_every_command_and_every_command_explains_itself() {
+    let help = succeed(here(), &["--help"]);
+    for command in COMMANDS {
+        assert!(help.contains(&format!("\n  {command} ")), "{command} is not in:\n{help}");
+        let own = succeed(here(), &[command, "--help"]);
+        assert!(own.contains("Usage: packfs "), "{own}");
+        assert!(own.contains(&format!("packfs {command} ")), "no example in:\n{own}");
+    }
+    assert_eq!(succeed(here(), &["--version"]), format!("packfs {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn typing_errors_are_corrected() {
+    assert!(fail(here(), 2, &["biuld"]).contains("'build'"));
+    assert!(fail(here(), 2, &["build", "x", "-o", "y", "--block-sise", "4K"]).contains("'--block-size'"));
+    assert!(fail(here(), 2, &["build", "x", "-o", "y", "--fragments", "tail"]).contains("'tails'"));
+}
+
+#[test]
+fn wrong_usage_is_status_2_and_says_what_is_accepted() {
+    let cases: [(&[&str], &str); 14] = [
+        (&[], "Usage: packfs <COMMAND>"),
+        (&["build"], "<SOURCE>"),
+        (&["build", "x"], "--output <IMAGE>"),
+        (&["extract", "x"], "--directory <DIR>"),
+        (&["build", "x", "-o", "y", "-b", "5000"], "a power of two from 4K to 1M"),
+        (&["build", "x", "-o", "y", "-b", "big"], "powers of 1024"),
+        (&["build", "x", "-o", "y", "--codec", "brotli"], "zstd"),
+        (&["build", "x", "-o", "y", "--codec", "gzip:99"], "1 to 12"),
+        (&["build", "x", "-o", "y", "--codec", "xz:bcj=z80"], "armthumb"),
+        (&["build", "x", "-o", "y", "-j", "many"], "0 (serial)"),
+        (&["build", "x", "-o", "y", "--owner", "root"], "UID:GID"),
+        (&["build", "x", "-o", "y", "--time", "yesterday"], "a date in UTC"),
+        (&["build", "x", "-o", "y.erofs"], "EROFS is not built yet"),
+        (&["man", "fly"], "there are build, extract"),
+    ];
+    for (args, accepted) in cases {
+        let message = fail(here(), 2, args);
+        assert!(message.contains(accepted), "packfs {args:?} says:\n{message}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_the_environment_is_usage_too() {
+    let build = packfs(["build", "x", "-o", "y"]).env("SOURCE_DATE_EPOCH", "soon").output().unwrap();
+    assert_eq!(build.status.code(), Some(2));
+    assert!(stderr(&build).contains("SOURCE_DATE_EPOCH"), "{}", stderr(&build));
+}
+
+#[test]
+fn the_table_of_codecs_is_asked_for_by_name() {
+    let table = succeed(here(), &["build", "--codec", "help"]);
+    for codec in ["zstd", "gzip", "xz", "lzma", "lzo", "lz4", "lz4hc", "none"] {
+        assert!(table.lines().any(|line| line.split(' ').next() == Some(codec)), "{codec} is not in:\n{table}");
+    }
+}
+
+#[test]
+fn failures_are_status_1_with_one_line() {
+    for command in ["info", "list", "check"] {
+        let message = fail(here(), 1, &[command, "/nonexistent/image"]);
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(message.starts_with("packfs: /nonexistent/image: "), "{message}");
+        assert_eq!(message.matches("No such file").count(), 1, "{message}");
+    }
+    assert!(fail(here(), 1, &["info", "/dev/null"]).contains("superblock at byte 0"));
+}
+
+#[test]
+fn a_reader_that_hangs_up_is_no_failure() {
+    for args in [&["--help"][..], &["man"], &["completions", "bash"], &["build", "--codec", "help"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = packfs(args).stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "packfs {args:?}");
+    }
+}
+
+#[test]
+fn a_full_standard_output_is_a_failure() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = packfs(["man"]).stdout(Stdio::from(full)).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("No space left"), "{}", stderr(&output));
+}
+
+#[test]
+fn completions_and_pages_cover_every_command() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = succeed(here(), &["completions", shell]);
+        for command in COMMANDS {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let pages = dir.path().join("new/man1");
+    succeed(here(), &["man", "--dir", pages.to_str().unwrap()]);
+    for command in COMMANDS {
+        let page = std::fs::read_to_string(pages.join(format!("packfs-{command}.1"))).unwrap();
+        assert!(page.contains(&format!("packfs\\-{command}")) && page.contains("Example"), "{command}:\n{page}");
+        assert_eq!(page, succeed(here(), &["man", command]));
+    }
+    assert!(std::fs::read_to_string(pages.join("packfs.1")).unwrap().contains("Exit status"));
+}

@@ -1,0 +1,121 @@
+//! Comparing the bytes of two files: what workers do.
+
+use packfs_blocks::Progress;
+
+use super::{Aspect, Difference};
+use crate::image::{Image, Nid};
+use crate::tree::display;
+use crate::{Error, Result};
+
+/// Larger files are compared in pieces, cut at multiples of this: no format has longer blocks, so that a
+/// block is decoded once.
+pub(super) const PIECE: u64 = 1 << 20;
+
+/// How much of both files is held at a time.
+const CHUNK: usize = 256 << 10;
+
+/// What a worker has to do, in the order in which it is to be told.
+pub(super) enum Step {
+    Found(Difference),
+    Compare(Task),
+}
+
+/// A range of a file to compare.
+pub(super) struct Task {
+    pub(super) path: Box<[u8]>,
+    pub(super) first: Nid,
+    pub(super) second: Nid,
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+/// A worker's buffers, one for each image.
+#[derive(Debug, Default)]
+pub(super) struct Buffers(Vec<u8>, Vec<u8>);
+
+/// Does all `steps`.
+pub(super) fn run(
+    steps: Vec<Step>,
+    first: &dyn Image,
+    second: &dyn Image,
+    buffers: &mut Buffers,
+    progress: &Progress,
+) -> Result<Vec<Difference>> {
+    let mut out = Vec::new();
+    for step in steps {
+        match step {
+            Step::Found(difference) => out.push(difference),
+            Step::Compare(task) => {
+                out.extend(compare(&task, first, second, buffers)?);
+                Progress::add(&progress.done, task.to - task.from);
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn compare(task: &Task, first: &dyn Image, second: &dyn Image, buffers: &mut Buffers) -> Result<Option<Difference>> {
+    let mut at = task.from;
+    while at < task.to {
+        let len = usize::try_from(task.to - at).unwrap_or(CHUNK).min(CHUNK);
+        let one = read(first, task.first, &mut buffers.0, at, len, &task.path)?;
+        let two = read(second, task.second, &mut buffers.1, at, len, &task.path)?;
+        if one != two
+            && let Some((n, (x, y))) = one.iter().zip(two).enumerate().find(|(_, (x, y))| x != y)
+        {
+            let text = |byte: &u8| Some(format!("0x{byte:02x} at byte {}", at + n as u64));
+            let (first, second) = (text(x), text(y));
+            return Ok(Some(Difference { path: task.path.clone(), aspect: Aspect::Content, first, second }));
+        }
+        at += len as u64;
+    }
+    Ok(None)
+}
+
+fn read<'b>(
+    image: &dyn Image,
+    nid: Nid,
+    buf: &'b mut Vec<u8>,
+    offset: u64,
+    len: usize,
+    path: &[u8],
+) -> Result<&'b [u8]> {
+    if buf.len() < len {
+        buf.resize(len, 0);
+    }
+    let buf = buf.get_mut(..len).unwrap_or_default();
+    let got = image.read_at(nid, buf, offset)?;
+    if got < len {
+        let why = format!("its data ends at byte {}, before its size", offset.saturating_add(got as u64));
+        return Err(Error::Damaged { path: display(path), why });
+    }
+    Ok(buf)
+}
+
+/// The ranges of a large file in which at least one of the two has data, cut at multiples of [`PIECE`].
+pub(super) fn pieces(
+    first: &dyn Image,
+    first_nid: Nid,
+    second: &dyn Image,
+    second_nid: Nid,
+    size: u64,
+) -> Result<Vec<(u64, u64)>> {
+    let mut data: Vec<(u64, u64)> = Vec::new();
+    for (image, nid) in [(first, first_nid), (second, second_nid)] {
+        let extents = image.extents(nid)?.into_iter().filter(|extent| !extent.hole);
+        data.extend(extents.map(|extent| (extent.offset, extent.offset.saturating_add(extent.len).min(size))));
+    }
+    data.sort_unstable();
+    let mut out = Vec::new();
+    let mut done = 0;
+    for (start, end) in data {
+        let mut at = start.max(done);
+        while at < end {
+            let to = ((at / PIECE + 1) * PIECE).min(size);
+            out.push((at, to));
+            at = to;
+        }
+        done = done.max(at);
+    }
+    Ok(out)
+}

@@ -1,0 +1,302 @@
+//! Comparing two images of any formats, entry by entry, attribute by attribute, byte by byte.
+//!
+//! Either may be a [`TreeImage`](crate::tree::TreeImage): that is how an image is checked against its
+//! source. Two walks go side by side in name order; contents are compared by workers, in batches and in
+//! pieces, and everything found comes out in the order of the walk.
+
+mod content;
+mod difference;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use packfs_blocks::Progress;
+use packfs_blocks::pipeline::{self, Pool, Window};
+use packfs_blocks::progress::Phase;
+
+use self::content::{Buffers, Step, Task};
+pub use self::difference::{Aspect, Difference};
+use crate::Result;
+use crate::image::{FileType, Image, Nid, Stat};
+use crate::sink::{Visit, Walk};
+use crate::tree::{Device, Time, XattrSet};
+
+/// Compares `first` with `second` on `threads` threads and calls `found` for every difference, in name
+/// order: the same calls for any number of threads.
+///
+/// Of a directory that only one has, only its own path is told. Fractions of seconds count if both hold
+/// them, modes of symbolic links do not. An error means that something could not be read.
+pub fn diff(
+    first: &dyn Image,
+    second: &dyn Image,
+    threads: usize,
+    progress: &Progress,
+    found: &mut dyn FnMut(Difference),
+) -> Result<()> {
+    progress.enter(Phase::Read);
+    pipeline::scope(threads, Buffers::default, |pool| {
+        let mut comparer = Comparer {
+            first,
+            second,
+            progress,
+            pool,
+            window: Window::new(4 * threads + 4),
+            batch: Vec::new(),
+            batch_bytes: 0,
+            links: [HashMap::new(), HashMap::new()],
+            nanoseconds: first.holds_nanoseconds() && second.holds_nanoseconds(),
+            last_content: None,
+            found,
+        };
+        comparer.walk()
+    })?;
+    progress.enter(Phase::Done);
+    Ok(())
+}
+
+/// A batch of comparisons goes to a worker when it holds so many steps or bytes.
+const BATCH_STEPS: usize = 64;
+const BATCH_BYTES: u64 = 512 << 10;
+
+struct Comparer<'c, 'p> {
+    first: &'c dyn Image,
+    second: &'c dyn Image,
+    progress: &'c Progress,
+    pool: &'p Pool<'c, Buffers>,
+    window: Window<Result<Vec<Difference>>>,
+    batch: Vec<Step>,
+    batch_bytes: u64,
+    /// In each image, the first path that both have of each inode with several names.
+    links: [HashMap<u64, Rc<[u8]>>; 2],
+    nanoseconds: bool,
+    /// The file whose contents were last told to differ: its later pieces are no news.
+    last_content: Option<Box<[u8]>>,
+    found: &'p mut dyn FnMut(Difference),
+}
+
+impl Comparer<'_, '_> {
+    fn walk(&mut self) -> Result<()> {
+        let (mut one, mut two) = (Walk::new(self.first, &[])?, Walk::new(self.second, &[])?);
+        let (mut a, mut b) = (one.step()?, two.step()?);
+        loop {
+            let order = match (&a, &b) {
+                (None, None) => break,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(a), Some(b)) => order(a.path, b.path),
+            };
+            match (order, a.take(), b.take()) {
+                (Ordering::Equal, Some(in_one), Some(in_two)) => {
+                    let (dirs, same) = (is_dir(&in_one), is_dir(&in_one) == is_dir(&in_two));
+                    self.both(in_one, in_two)?;
+                    if !same {
+                        if dirs { one.leave() } else { two.leave() }
+                    }
+                    (a, b) = (one.step()?, two.step()?);
+                }
+                (Ordering::Less, Some(only), kept) => {
+                    self.tell(&only, Aspect::Entry, Some(kind(&only.stat)), None)?;
+                    b = kept;
+                    if is_dir(&only) {
+                        one.leave();
+                    }
+                    a = one.step()?;
+                }
+                (_, kept, Some(only)) => {
+                    self.tell(&only, Aspect::Entry, None, Some(kind(&only.stat)))?;
+                    a = kept;
+                    if is_dir(&only) {
+                        two.leave();
+                    }
+                    b = two.step()?;
+                }
+                (_, _, None) => break,
+            }
+        }
+        self.submit()?;
+        while let Some(done) = self.window.pop() {
+            self.deliver(done?);
+        }
+        Ok(())
+    }
+
+    /// Compares an entry that both have.
+    fn both(&mut self, a: Visit<'_>, b: Visit<'_>) -> Result<()> {
+        Progress::add(&self.progress.entries, 1);
+        let path = a.path;
+        let (one, two) = (&a.stat, &b.stat);
+        if kind(one) != kind(two) {
+            return self.tell(&a, Aspect::Type, Some(kind(one)), Some(kind(two)));
+        }
+        if !is_dir(&a) && (one.nlink > 1 || two.nlink > 1) {
+            let [in_one, in_two] = &mut self.links;
+            let (linked_one, linked_two) = (link(in_one, one.ino, path), link(in_two, two.ino, path));
+            if linked_one != linked_two {
+                let text = |to: Option<Rc<[u8]>>| {
+                    Some(to.map_or("no link".into(), |to| format!("link to {}", difference::shown(&to))))
+                };
+                self.tell(&a, Aspect::Links, text(linked_one), text(linked_two))?;
+            } else if linked_one.is_some() {
+                return Ok(());
+            }
+        }
+        self.attributes(&a, &b)?;
+        match (&one.kind, &two.kind) {
+            (FileType::File { size }, FileType::File { size: other }) if size == other => {
+                self.contents(path, a.nid, b.nid, *size)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn attributes(&mut self, a: &Visit<'_>, b: &Visit<'_>) -> Result<()> {
+        let (one, two) = (&a.stat, &b.stat);
+        let is_link = matches!(one.kind, FileType::Symlink { .. });
+        self.field(a, Aspect::Mode, (!is_link).then_some((one.mode, two.mode)), |mode| format!("{mode:04o}"))?;
+        let owners = ((one.uid, one.gid), (two.uid, two.gid));
+        self.field(a, Aspect::Owner, Some(owners), |(uid, gid)| format!("{uid}:{gid}"))?;
+        let precise = |time: Time| if self.nanoseconds { time } else { Time { nanos: 0, ..time } };
+        let times = (precise(one.mtime), precise(two.mtime));
+        self.field(a, Aspect::Time, Some(times), |time| match time.nanos {
+            0 => format!("{}", time.secs),
+            nanos => format!("{}.{nanos:09}", time.secs),
+        })?;
+        match (&one.kind, &two.kind) {
+            (FileType::File { size: a_size }, FileType::File { size: b_size }) => {
+                self.field(a, Aspect::Size, Some((*a_size, *b_size)), |size| size.to_string())?;
+            }
+            (FileType::Symlink { target: to }, FileType::Symlink { target: other }) => {
+                self.field(a, Aspect::Target, Some((to, other)), |to| difference::shown(to))?;
+            }
+            (FileType::Char(x), FileType::Char(y)) | (FileType::Block(x), FileType::Block(y)) => {
+                self.field(a, Aspect::Device, Some((*x, *y)), |Device { major, minor }| format!("{major}:{minor}"))?;
+            }
+            _ => {}
+        }
+        if one.has_xattrs || two.has_xattrs {
+            self.xattrs(a, &self.first.xattrs(a.nid)?, &self.second.xattrs(b.nid)?)?;
+        }
+        Ok(())
+    }
+
+    fn field<T: PartialEq>(
+        &mut self,
+        at: &Visit<'_>,
+        aspect: Aspect,
+        values: Option<(T, T)>,
+        text: impl Fn(T) -> String,
+    ) -> Result<()> {
+        match values {
+            Some((one, two)) if one != two => self.tell(at, aspect, Some(text(one)), Some(text(two))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Both sets are sorted by name.
+    fn xattrs(&mut self, at: &Visit<'_>, one: &XattrSet, two: &XattrSet) -> Result<()> {
+        let value = |set: &XattrSet, name: &[u8]| {
+            let found = set.binary_search_by(|(other, _)| (**other).cmp(name)).ok().and_then(|at| set.get(at));
+            found.map(|(_, value)| value.clone())
+        };
+        let mut names: Vec<&[u8]> = one.iter().chain(two).map(|(name, _)| &**name).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let (first, second) = (value(one, name), value(two, name));
+            if first != second {
+                let text = |value: Option<Box<[u8]>>| value.map(|value| difference::excerpt(&value));
+                self.tell(at, Aspect::Xattr(name.into()), text(first), text(second))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn contents(&mut self, path: &[u8], first: Nid, second: Nid, size: u64) -> Result<()> {
+        if size == 0 {
+            return Ok(());
+        }
+        if size <= content::PIECE {
+            self.batch_bytes += size;
+            return self.step(Step::Compare(Task { path: path.into(), first, second, from: 0, to: size }));
+        }
+        for (from, to) in content::pieces(self.first, first, self.second, second, size)? {
+            self.batch_bytes += to - from;
+            self.step(Step::Compare(Task { path: path.into(), first, second, from, to }))?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, at: &Visit<'_>, aspect: Aspect, first: Option<String>, second: Option<String>) -> Result<()> {
+        self.step(Step::Found(Difference { path: at.path.into(), aspect, first, second }))
+    }
+
+    fn step(&mut self, step: Step) -> Result<()> {
+        self.batch.push(step);
+        if self.batch.len() >= BATCH_STEPS || self.batch_bytes >= BATCH_BYTES {
+            self.submit()?;
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self) -> Result<()> {
+        while self.window.is_full() {
+            let Some(done) = self.window.pop() else { break };
+            self.deliver(done?);
+        }
+        let (steps, (first, second, progress)) =
+            (std::mem::take(&mut self.batch), (self.first, self.second, self.progress));
+        self.batch_bytes = 0;
+        self.window.push(self.pool.submit(move |buffers| content::run(steps, first, second, buffers, progress)), 1);
+        Ok(())
+    }
+
+    fn deliver(&mut self, differences: Vec<Difference>) {
+        for difference in differences {
+            if matches!(difference.aspect, Aspect::Content) {
+                if self.last_content.as_ref() == Some(&difference.path) {
+                    continue;
+                }
+                self.last_content = Some(difference.path.clone());
+            }
+            (self.found)(difference);
+        }
+    }
+}
+
+/// The first common path of the inode if it was met before; remembers it if not.
+fn link(known: &mut HashMap<u64, Rc<[u8]>>, ino: u64, path: &[u8]) -> Option<Rc<[u8]>> {
+    match known.entry(ino) {
+        std::collections::hash_map::Entry::Occupied(first) => Some(first.get().clone()),
+        std::collections::hash_map::Entry::Vacant(slot) => {
+            slot.insert(path.into());
+            None
+        }
+    }
+}
+
+/// The order of a walk: by components, so that what is in `a` comes before `a.b`.
+fn order(a: &[u8], b: &[u8]) -> Ordering {
+    // As no name has a NUL, it can stand for the separator, which sorts before everything.
+    let sortable = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
+    if a == b { Ordering::Equal } else { a.iter().map(sortable).cmp(b.iter().map(sortable)) }
+}
+
+fn is_dir(visit: &Visit<'_>) -> bool {
+    visit.stat.kind == FileType::Dir
+}
+
+fn kind(stat: &Stat) -> String {
+    let name = match stat.kind {
+        FileType::Dir => "directory",
+        FileType::File { .. } => "file",
+        FileType::Symlink { .. } => "symbolic link",
+        FileType::Char(_) => "character device",
+        FileType::Block(_) => "block device",
+        FileType::Fifo => "named pipe",
+        FileType::Socket => "socket",
+    };
+    name.into()
+}

@@ -1,0 +1,71 @@
+//! Names, which are any bytes, as text: for people in front of a terminal, and for JSON.
+
+use std::borrow::Cow;
+
+/// `bytes` in a form that is safe to print: control characters, bytes that are not UTF-8, characters that
+/// change the direction of writing, and `\` itself become escapes (`\n`, `\x1b`, `\u{202e}`, `\\`).
+pub fn show(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if bytes.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'\\') {
+        return Cow::Borrowed(bytes);
+    }
+    let mut out = String::with_capacity(bytes.len() + 8);
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            let turns = matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            match u8::try_from(c) {
+                Ok(byte) if byte.is_ascii_control() || c == '\\' => {
+                    out.extend(std::ascii::escape_default(byte).map(char::from));
+                }
+                _ if c.is_control() || turns => out.extend(c.escape_unicode()),
+                _ => out.push(c),
+            }
+        }
+        out.extend(chunk.invalid().iter().flat_map(|byte| std::ascii::escape_default(*byte)).map(char::from));
+    }
+    Cow::Owned(out.into_bytes())
+}
+
+/// `bytes` as text without loss: `%XX` stands for each byte that is not UTF-8, and for `%` itself.
+pub fn encode(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && !text.contains('%')
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(bytes.len() + 8);
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(&chunk.valid().replace('%', "%25"));
+        out.extend(chunk.invalid().iter().map(|byte| format!("%{byte:02X}")));
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_reaches_a_terminal_that_could_change_it() {
+        let cases: [(&[u8], &str); 7] = [
+            (b"plain name.txt~", "plain name.txt~"),
+            ("größe".as_bytes(), "größe"),
+            (b"a\nb\tc\x1b[31m", "a\\nb\\tc\\x1b[31m"),
+            (b"back\\slash", "back\\\\slash"),
+            (b"\xff\xfe", "\\xff\\xfe"),
+            ("\u{85}x\u{202e}y".as_bytes(), "\\u{85}x\\u{202e}y"),
+            (b"\x7f", "\\x7f"),
+        ];
+        for (bytes, shown) in cases {
+            assert_eq!(String::from_utf8(show(bytes).into_owned()).unwrap(), shown);
+        }
+    }
+
+    #[test]
+    fn any_name_becomes_text_without_loss() {
+        let cases: [(&[u8], &str); 3] =
+            [(b"plain", "plain"), ("größe 100%".as_bytes(), "größe 100%25"), (b"a\xff\xfeb", "a%FF%FEb")];
+        for (bytes, text) in cases {
+            assert_eq!(encode(bytes), text);
+        }
+    }
+}

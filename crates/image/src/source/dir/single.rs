@@ -1,0 +1,128 @@
+//! Single files of the running system, taken one by one into a tree, all through one open directory.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{self, AtFlags, FileType, Stat};
+
+use super::files::{Files, Records};
+use super::listing::{self, Scratch};
+use super::root::Root;
+use super::{device, file_kind, meta};
+use crate::tree::{Data, Kind, Meta, XattrSet};
+use crate::{Error, Result, Tree};
+
+/// Whether the last component of a path may be a symbolic link to what is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::source) enum Links {
+    Follow,
+    Keep,
+}
+
+/// A file found.
+#[derive(Debug)]
+pub(in crate::source) struct Single {
+    pub(in crate::source) meta: Meta,
+    pub(in crate::source) kind: Kind,
+    /// Device and inode number: the same for all names of one file.
+    pub(in crate::source) id: (u64, u64),
+}
+
+/// Collects single files. They can be read after [`finish`](Self::finish).
+pub(in crate::source) struct Singles {
+    files: Arc<Files>,
+    records: Records,
+    dirs: HashMap<Box<[u8]>, u32>,
+    scratch: Scratch,
+    xattrs: bool,
+}
+
+impl Singles {
+    /// A collection; `xattrs` says whether extended attributes are read.
+    pub(in crate::source) fn new(xattrs: bool) -> Result<Self> {
+        let root = Root::open(Path::new("/")).map_err(|errno| Error::sys("cannot open the directory", "/", errno))?;
+        let files = Arc::new(Files::new(root));
+        Ok(Singles { files, records: Records::default(), dirs: HashMap::new(), scratch: Scratch::new(), xattrs })
+    }
+
+    /// Looks at a file of any type but directories.
+    pub(in crate::source) fn find(&mut self, tree: &mut Tree, path: &Path, links: Links) -> Result<Single> {
+        // The root directory opens paths without symbolic links only: resolve those on the way now.
+        let cannot_find = || Error::io("cannot find", path);
+        let real = match links {
+            Links::Follow => path.canonicalize().map_err(cannot_find())?,
+            Links::Keep => {
+                let path = std::path::absolute(path).map_err(cannot_find())?;
+                let (dir, name) = split(&path)?;
+                let dir = Path::new(OsStr::from_bytes(dir)).canonicalize().map_err(cannot_find())?;
+                dir.join(OsStr::from_bytes(name))
+            }
+        };
+        let (dir, name) = split(&real)?;
+        let dir = dir.strip_prefix(b"/").unwrap_or(dir);
+        let found = self.files.root.open_dir(dir).map_err(|errno| Error::sys("cannot open", path, errno))?;
+        let stat = fs::statat(&found, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| Error::sys("cannot read the attributes", path, errno))?;
+        let xattrs = match self.xattrs {
+            true => listing::xattrs(std::os::fd::AsFd::as_fd(&found), name, path, &mut self.scratch)?,
+            false => XattrSet::new(),
+        };
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => self.note(dir, name, &stat)?,
+            FileType::Symlink => {
+                let target = fs::readlinkat(&found, name, Vec::new());
+                Kind::Symlink(
+                    target.map_err(|errno| Error::sys("cannot read the link", path, errno))?.into_bytes().into(),
+                )
+            }
+            FileType::CharacterDevice => Kind::Char(device(&stat)),
+            FileType::BlockDevice => Kind::Block(device(&stat)),
+            FileType::Fifo => Kind::Fifo,
+            FileType::Socket => Kind::Socket,
+            FileType::Directory | FileType::Unknown => return Err(not_a_file(path)),
+        };
+        Ok(Single { meta: meta(tree, &stat, xattrs), kind, id: (stat.st_dev, stat.st_ino) })
+    }
+
+    fn note(&mut self, dir: &[u8], name: &[u8], stat: &Stat) -> Result<Kind> {
+        let record = match self.dirs.get(dir) {
+            Some(record) => *record,
+            None if dir.is_empty() => Records::ROOT,
+            None => {
+                let record = self.records.add_dir(Records::ROOT, dir)?;
+                self.dirs.insert(dir.into(), record);
+                record
+            }
+        };
+        let key = self.records.add_file(record, name, stat)?;
+        Ok(file_kind(stat, self.files.clone(), key))
+    }
+
+    /// Looks at a regular file, symbolic links followed.
+    pub(in crate::source) fn find_regular(&mut self, tree: &mut Tree, path: &Path) -> Result<(Meta, u64, Data)> {
+        match self.find(tree, path, Links::Follow)? {
+            Single { meta, kind: Kind::File { size, data }, .. } => Ok((meta, size, data)),
+            _ => Err(not_a_file(path)),
+        }
+    }
+
+    /// Ends the collection: from now on the files can be read.
+    pub(in crate::source) fn finish(self) {
+        self.files.fill(self.records);
+    }
+}
+
+fn not_a_file(path: &Path) -> Error {
+    Error::Usage(format!("{}: not a regular file", path.display()))
+}
+
+/// The directory of an absolute path, and the name in it.
+fn split(path: &Path) -> Result<(&[u8], &[u8])> {
+    match (path.parent(), path.file_name()) {
+        (Some(dir), Some(name)) => Ok((dir.as_os_str().as_bytes(), name.as_bytes())),
+        _ => Err(not_a_file(path)),
+    }
+}

@@ -1,0 +1,235 @@
+//! Takes a line of a pack list or a sort file apart.
+
+use super::tar::base64;
+
+/// What is left of a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'l>(&'l [u8]);
+
+/// How words are quoted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quoting {
+    /// A word in double quotes knows `\"`, `\\` and `\` with three octal digits; outside of quotes nothing is special.
+    Keyword,
+    /// A backslash takes the next byte as it is, double quotes hide spaces; both anywhere in a word.
+    Pseudo,
+}
+
+impl<'l> Line<'l> {
+    pub(super) fn new(line: &'l [u8]) -> Self {
+        Line(line.trim_ascii_start())
+    }
+
+    /// Whether nothing is left but spaces.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next byte, left where it is.
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.0.first().copied()
+    }
+
+    /// All that is left, as it is.
+    pub(super) fn rest(self) -> &'l [u8] {
+        self.0
+    }
+
+    /// The next word as it is.
+    pub(super) fn bare(&mut self) -> Option<&'l [u8]> {
+        let end = self.0.iter().position(u8::is_ascii_whitespace).unwrap_or(self.0.len());
+        let (word, rest) = self.0.split_at(end);
+        self.0 = rest.trim_ascii_start();
+        (!word.is_empty()).then_some(word)
+    }
+
+    /// The next word, which may be quoted.
+    pub(super) fn word(&mut self, quoting: Quoting) -> Result<Vec<u8>, String> {
+        let word = match quoting {
+            Quoting::Keyword if self.peek() == Some(b'"') => self.quoted()?,
+            Quoting::Keyword => self.bare().unwrap_or_default().to_vec(),
+            Quoting::Pseudo => self.escaped()?,
+        };
+        self.0 = self.0.trim_ascii_start();
+        Ok(word)
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let (byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*byte)
+    }
+
+    fn quoted(&mut self) -> Result<Vec<u8>, String> {
+        self.next();
+        let mut word = Vec::new();
+        loop {
+            match self.next().ok_or("a quote is not closed")? {
+                b'"' => break,
+                b'\\' => match self.0 {
+                    [byte @ (b'"' | b'\\'), rest @ ..] => {
+                        word.push(*byte);
+                        self.0 = rest;
+                    }
+                    [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', rest @ ..] => {
+                        word.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
+                        self.0 = rest;
+                    }
+                    _ => word.push(b'\\'),
+                },
+                byte => word.push(byte),
+            }
+        }
+        if self.peek().is_some_and(|byte| !byte.is_ascii_whitespace()) {
+            return Err("a space must follow the closing quote".into());
+        }
+        Ok(word)
+    }
+
+    fn escaped(&mut self) -> Result<Vec<u8>, String> {
+        let (mut word, mut quoted) = (Vec::new(), false);
+        while let Some(byte) = self.next() {
+            match byte {
+                b'\\' => word.push(self.next().ok_or("nothing follows the backslash")?),
+                b'"' => quoted = !quoted,
+                byte if byte.is_ascii_whitespace() && !quoted => break,
+                byte => word.push(byte),
+            }
+        }
+        if quoted { Err("a quote is not closed".into()) } else { Ok(word) }
+    }
+
+    /// The next word as a number in the given base.
+    pub(super) fn number<T: TryFrom<u64>>(&mut self, what: &str, base: u32) -> Result<T, String> {
+        let word = self.bare().ok_or_else(|| format!("{what} is missing"))?;
+        parse_number(word, what, base)
+    }
+
+    /// Fails if anything is left.
+    pub(super) fn end(&self) -> Result<(), String> {
+        match self.is_empty() {
+            true => Ok(()),
+            false => Err(format!("nothing may follow here, but there is `{}`", self.0.escape_ascii())),
+        }
+    }
+}
+
+/// A number without sign or prefix.
+pub(super) fn parse_number<T: TryFrom<u64>>(word: &[u8], what: &str, base: u32) -> Result<T, String> {
+    let digits = std::str::from_utf8(word).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = digits.and_then(|digits| u64::from_str_radix(digits, base).ok());
+    number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+        let kind = if base == 8 { "an octal number" } else { "a number" };
+        format!("{what} must be {kind} in its range, not `{}`", word.escape_ascii())
+    })
+}
+
+/// The value of an extended attribute: `0x` and hex digits, `0s` and base64, `0t` and text with octal
+/// escapes, or the bytes as they are.
+pub(super) fn xattr_value(text: &[u8]) -> Result<Vec<u8>, String> {
+    let value = match text {
+        [b'0', b'x' | b'X', hex @ ..] => unhex(hex),
+        [b'0', b's' | b'S', base64 @ ..] => base64::decode(base64),
+        [b'0', b't' | b'T', text @ ..] => unoctal(text),
+        text => Some(text.to_vec()),
+    };
+    value.ok_or_else(|| format!("`{}` is not a well-formed value", text.escape_ascii()))
+}
+
+fn unhex(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let pairs = text.chunks(2).map(|pair| match *pair {
+        [high, low] => Some((digit(high)? << 4) | digit(low)?),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+fn unoctal(text: &[u8]) -> Option<Vec<u8>> {
+    let (mut out, mut rest) = (Vec::new(), text);
+    while let [byte, after @ ..] = rest {
+        rest = match (byte, after) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
+                out.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
+                after
+            }
+            (b'\\', [b'\\', after @ ..]) => {
+                out.push(b'\\');
+                after
+            }
+            (b'\\', _) => return None,
+            (byte, after) => {
+                out.push(*byte);
+                after
+            }
+        };
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_in_two_ways() {
+        use Quoting::{Keyword, Pseudo};
+        type Expected = Result<&'static [u8], &'static str>;
+        let table: [(&str, Quoting, Expected); 14] = [
+            ("a b", Keyword, Ok(b"a")),
+            (r"a\x2db c", Keyword, Ok(br"a\x2db")),
+            (r#""a b" c"#, Keyword, Ok(b"a b")),
+            (r#""a\"\\\q\012" c"#, Keyword, Ok(b"a\"\\\\q\n")),
+            (r#"a"b c"d"#, Keyword, Ok(br#"a"b"#)),
+            (r#""a"b"#, Keyword, Err("a space must follow")),
+            (r#""ab"#, Keyword, Err("not closed")),
+            ("", Keyword, Ok(b"")),
+            (r"a\ b c", Pseudo, Ok(b"a b")),
+            (r#"a" b"c d"#, Pseudo, Ok(b"a bc")),
+            (r#"a\"\\ c"#, Pseudo, Ok(b"a\"\\")),
+            (r#""a\" b" c"#, Pseudo, Ok(b"a\" b")),
+            (r#""ab"#, Pseudo, Err("not closed")),
+            (r"ab\", Pseudo, Err("nothing follows")),
+        ];
+        for (line, quoting, expected) in table {
+            match (Line::new(line.as_bytes()).word(quoting), expected) {
+                (Ok(word), Ok(expected)) => assert_eq!(word, expected, "{line}"),
+                (Err(error), Err(expected)) => assert!(error.contains(expected), "{line}: {error}"),
+                (got, _) => panic!("{line}: {got:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_have_a_range_and_no_decoration() {
+        assert_eq!(parse_number::<u32>(b"0755", "it", 8), Ok(0o755));
+        assert_eq!(parse_number::<u32>(b"4294967295", "it", 10), Ok(u32::MAX));
+        for word in ["", "-1", "+1", "0x1", "8", "4294967296", "99999999999999999999"] {
+            let base = if word == "8" { 8 } else { 10 };
+            let error = parse_number::<u32>(word.as_bytes(), "the mode", base).unwrap_err();
+            assert!(error.starts_with("the mode must be "), "{error}");
+        }
+    }
+
+    #[test]
+    fn values_of_extended_attributes_are_decoded() {
+        let good: [(&[u8], &[u8]); 10] = [
+            (b"text", b"text"),
+            (b"", b""),
+            (b"0xCAfe", b"\xca\xfe"),
+            (b"0sSGVsbG8gdGhlcmUgOi0pCg==", b"Hello there :-)\n"),
+            (b"0sSGk", b"Hi"),
+            (b"0sSGk=", b"Hi"),
+            (b"0s", b""),
+            (b"0s+/+/", b"\xfb\xff\xbf"),
+            (b"0ta\\012\\\\b", b"a\n\\b"),
+            (b"\"quoted\"", b"\"quoted\""),
+        ];
+        for (text, value) in good {
+            assert_eq!(xattr_value(text).unwrap(), value, "{}", text.escape_ascii());
+        }
+        for text in ["0xabc", "0xgg", "0s!", "0sA", "0sA===", "0t\\9", "0t\\"] {
+            assert!(xattr_value(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Puts what the lines say into the tree, in their order.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::include::Place;
+use super::inline::Inline;
+use super::{Attrs, Described, File, Item, Node, host_path};
+use crate::source::dir::{self, Options, Single, Singles};
+use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, Time, XattrId, components, display};
+use crate::{Error, Result, Tree};
+
+/// A list under way.
+pub(super) struct Apply<'a> {
+    tree: &'a mut Tree,
+    options: &'a Options,
+    time: Time,
+    /// The directory of the list.
+    dir: PathBuf,
+    singles: Singles,
+    /// Files of the running system that are in the tree under their own attributes.
+    hosted: HashMap<(u64, u64), Ino>,
+    described: Described,
+    /// Made at the end, when all targets are there.
+    links: Links,
+    left_out: Vec<Error>,
+}
+
+/// Links by path, each with its target and line.
+type Links = BTreeMap<Vec<u8>, (Vec<u8>, u32)>;
+
+/// Where a path leads after all links of links. One that leads in a circle leads to a link, which is not there.
+fn follow(links: &Links, mut path: Vec<u8>) -> Vec<u8> {
+    for _ in 0..=links.len() {
+        match links.get(&path) {
+            Some((target, _)) => path = normal(target),
+            None => break,
+        }
+    }
+    path
+}
+
+/// The path in the form the tree uses.
+fn normal(path: &[u8]) -> Vec<u8> {
+    components(path).collect::<Vec<_>>().join(&b'/')
+}
+
+impl<'a> Apply<'a> {
+    pub(super) fn new(tree: &'a mut Tree, options: &'a Options, time: Time, dir: PathBuf) -> Result<Self> {
+        Ok(Apply {
+            tree,
+            options,
+            time,
+            dir,
+            singles: Singles::new(options.xattrs)?,
+            hosted: HashMap::new(),
+            described: Described::new(),
+            links: BTreeMap::new(),
+            left_out: Vec::new(),
+        })
+    }
+
+    /// Does what one line says.
+    pub(super) fn item(&mut self, item: Item, line: u32) -> Result<()> {
+        match item {
+            Item::Node { path, attrs, node } => self.node(&path, &attrs, node, line),
+            Item::Link { path, target } => {
+                let path = self.describe(&path, line)?;
+                self.links.insert(path, (target, line));
+                Ok(())
+            }
+            Item::HostLink { path, target, links } => self.host_link(&path, &target, links, line),
+            Item::Modify { path, attrs } => {
+                let ino = self.existing(&path)?;
+                let meta = attrs.over(self.tree.meta(ino));
+                self.tree.set_meta(ino, meta);
+                Ok(())
+            }
+            Item::Xattr { path, name, value } => {
+                let ino = self.existing(&path)?;
+                let meta = self.tree.meta(ino);
+                let mut set = self.tree.xattrs.get(meta.xattrs).clone();
+                set.push((name.into(), value.into()));
+                let xattrs = self.tree.xattrs.intern(set);
+                self.tree.set_meta(ino, Meta { xattrs, ..meta });
+                Ok(())
+            }
+            Item::Include { path, attrs, include } => {
+                let path = normal(&path);
+                let at = self.directory(&path)?;
+                let from = host_path(&self.dir, &include.from);
+                let place = Place { tree: self.tree, at, path: &path, attrs: &attrs, time: self.time };
+                let left_out = include.apply(from, self.options, place)?;
+                self.left_out.extend(left_out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes the links, those to other links after those.
+    pub(super) fn finish(mut self) -> std::result::Result<Vec<Error>, (u32, Error)> {
+        let links = std::mem::take(&mut self.links);
+        for (path, (target, line)) in &links {
+            self.link(&links, path, target).map_err(|error| (*line, error))?;
+        }
+        self.singles.finish();
+        Ok(self.left_out)
+    }
+
+    fn link(&mut self, links: &Links, path: &[u8], target: &[u8]) -> Result<()> {
+        let end = follow(links, normal(target));
+        let found = self.tree.lookup(&end);
+        let why = || Error::Usage(format!("there is no `{}` to link to", target.escape_ascii()));
+        self.link_to(path, found.ok_or_else(why)?)
+    }
+
+    /// Notes that a line describes a path; twice is an error.
+    fn describe(&mut self, path: &[u8], line: u32) -> Result<Vec<u8>> {
+        let path = normal(path);
+        match self.described.insert(path.clone(), line) {
+            None => Ok(path),
+            Some(first) => {
+                Err(Error::Usage(format!("`/{}` is described on line {first} already", path.escape_ascii())))
+            }
+        }
+    }
+
+    fn implicit(&self) -> Meta {
+        Meta { mtime: self.time, ..Meta::IMPLICIT_DIR }
+    }
+
+    fn existing(&self, path: &[u8]) -> Result<Ino> {
+        let found = self.tree.lookup(&follow(&self.links, normal(path)));
+        found.ok_or_else(|| Error::Usage(format!("there is no `{}` to change at this point", path.escape_ascii())))
+    }
+
+    /// The directory at `path`, made if it is not there.
+    fn directory(&mut self, path: &[u8]) -> Result<Ino> {
+        let implicit = self.implicit();
+        let Some((dir, name)) = self.tree.parent_of(path, implicit)? else { return Ok(ROOT) };
+        match self.tree.lookup(path) {
+            Some(ino) if matches!(self.tree.inode(ino).kind, Kind::Dir(_)) => Ok(ino),
+            _ => self.tree.add(dir, name, implicit, Kind::Dir(BTreeMap::new()), Conflict::Replace),
+        }
+    }
+
+    fn add(&mut self, path: &[u8], meta: Meta, kind: Kind) -> Result<Option<Ino>> {
+        if self.options.exclude.covers(path, matches!(kind, Kind::Dir(_))) {
+            return Ok(None);
+        }
+        match self.tree.parent_of(path, self.implicit())? {
+            Some((dir, name)) => self.tree.add(dir, name, meta, kind, Conflict::Replace).map(Some),
+            None if matches!(kind, Kind::Dir(_)) => {
+                self.tree.set_meta(ROOT, meta);
+                Ok(Some(ROOT))
+            }
+            None => Err(Error::Usage("the root can only be a directory".into())),
+        }
+    }
+
+    fn node(&mut self, path: &[u8], attrs: &Attrs, node: Node, line: u32) -> Result<()> {
+        let path = self.describe(path, line)?;
+        let mut base = self.implicit();
+        let kind = match node {
+            Node::Dir => Kind::Dir(BTreeMap::new()),
+            Node::Symlink(target) => Kind::Symlink(target.into()),
+            Node::Char(device) => Kind::Char(device),
+            Node::Block(device) => Kind::Block(device),
+            Node::Fifo => Kind::Fifo,
+            Node::Socket => Kind::Socket,
+            Node::File(File::Inline(text)) => {
+                let size = text.len() as u64;
+                Kind::File { size, data: Data::Source { from: Arc::new(Inline(text)), key: 0 } }
+            }
+            Node::File(file) => {
+                let name = if let File::At(name) = file { name } else { path.clone() };
+                let (meta, size, data) = self.singles.find_regular(self.tree, &host_path(&self.dir, &name))?;
+                // As with gensquashfs, times and extended attributes are the list's to give.
+                base = Meta { xattrs: XattrId::NONE, mtime: self.time, ..meta };
+                Kind::File { size, data }
+            }
+        };
+        self.add(&path, attrs.over(base), kind).map(|_| ())
+    }
+
+    fn host_link(&mut self, path: &[u8], target: &[u8], links: dir::Links, line: u32) -> Result<()> {
+        let path = self.describe(path, line)?;
+        let Single { meta, kind, id } = self.singles.find(self.tree, &host_path(&self.dir, target), links)?;
+        if let Some(first) = self.hosted.get(&id).copied() {
+            return self.link_to(&path, first);
+        }
+        if let Some(ino) = self.add(&path, meta, kind)? {
+            self.hosted.insert(id, ino);
+        }
+        Ok(())
+    }
+
+    fn link_to(&mut self, path: &[u8], target: Ino) -> Result<()> {
+        if self.options.exclude.covers(path, false) {
+            return Ok(());
+        }
+        match self.tree.parent_of(path, self.implicit())? {
+            Some((dir, name)) => self.tree.link(dir, name, target, Conflict::Replace),
+            None => Err(Error::Limit { path: display(b"/"), why: "the root cannot be a link".into() }),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Takes a directory of the running system into a place of the tree, whole or in part.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use super::Attrs;
+use crate::source::Exclude;
+use crate::source::dir::{Dir, Options};
+use crate::tree::{Conflict, Ino, Kind, Meta, ROOT, Time};
+use crate::{Error, Result, Tree};
+
+/// What to take.
+#[derive(Debug)]
+pub(super) struct Include {
+    /// The directory, as the list says it.
+    pub(super) from: Vec<u8>,
+    /// Types as `ls -l` shows them; all if there are none.
+    pub(super) types: Vec<char>,
+    names: Vec<String>,
+    paths: Vec<String>,
+    pub(super) one_file_system: bool,
+    pub(super) keep_time: bool,
+    pub(super) recursive: bool,
+    /// Whether the directory itself is taken too, not only what is in it.
+    whole: bool,
+}
+
+/// The letter of find's `-type` as `ls -l` shows the type.
+pub(super) fn types(word: &[u8]) -> std::result::Result<char, String> {
+    match word {
+        b"f" => Ok('-'),
+        [letter @ (b'b' | b'c' | b'd' | b'p' | b'l' | b's')] => Ok(char::from(*letter)),
+        _ => Err(format!("the type is one of b c d p f l s, not `{}`", word.escape_ascii())),
+    }
+}
+
+fn letter(kind: &Kind) -> char {
+    match kind {
+        Kind::Dir(_) => 'd',
+        Kind::File { .. } => '-',
+        Kind::Symlink(_) => 'l',
+        Kind::Char(_) => 'c',
+        Kind::Block(_) => 'b',
+        Kind::Fifo => 'p',
+        Kind::Socket => 's',
+    }
+}
+
+impl Include {
+    /// A directory with all there is to it.
+    pub(super) fn whole(from: Vec<u8>) -> Self {
+        Include { from, whole: true, keep_time: true, ..Self::contents() }
+    }
+
+    /// What is in a directory.
+    pub(super) fn contents() -> Self {
+        Include {
+            from: Vec::new(),
+            types: Vec::new(),
+            names: Vec::new(),
+            paths: Vec::new(),
+            one_file_system: false,
+            keep_time: false,
+            recursive: true,
+            whole: false,
+        }
+    }
+
+    /// Takes only entries with a name like this.
+    pub(super) fn add_name(&mut self, pattern: &str) -> std::result::Result<(), String> {
+        Exclude::new([pattern]).map_err(|error| error.to_string())?;
+        self.names.push(pattern.to_owned());
+        Ok(())
+    }
+
+    /// Takes only entries with a path in the image like this.
+    pub(super) fn add_path(&mut self, pattern: &str) -> std::result::Result<(), String> {
+        Exclude::new([pattern]).map_err(|error| error.to_string())?;
+        // A slash in front makes a pattern one for paths even if it has no other.
+        self.paths.push(format!("/{}", pattern.trim_start_matches('/')));
+        Ok(())
+    }
+
+    /// Adds the entries found in the directory `from`; returns what was left out.
+    pub(super) fn apply(&self, from: PathBuf, options: &Options, place: Place<'_>) -> Result<Vec<Error>> {
+        let one_file_system = self.one_file_system || options.one_file_system;
+        // What is excluded is said in terms of the image, not of this directory.
+        let mut dir = Dir::new(from, Options { one_file_system, exclude: Exclude::default(), ..options.clone() });
+        let mut found = Tree::default();
+        dir.scan_into(&mut found, ROOT)?;
+        let patterns = Patterns { names: Exclude::new(&self.names)?, paths: Exclude::new(&self.paths)? };
+        let (at, mut path) = (place.at, place.path.to_vec());
+        let exclude = &options.exclude;
+        let mut graft = Graft { include: self, patterns, exclude, from: &found, place, links: HashMap::new() };
+        if self.whole {
+            let meta = graft.meta(ROOT);
+            graft.place.tree.set_meta(at, meta);
+        }
+        graft.fill(ROOT, at, &mut path)?;
+        Ok(dir.take_left_out())
+    }
+}
+
+/// Where entries go, and how they get there.
+#[derive(Debug)]
+pub(super) struct Place<'p> {
+    pub(super) tree: &'p mut Tree,
+    /// The directory that takes them.
+    pub(super) at: Ino,
+    /// Its path.
+    pub(super) path: &'p [u8],
+    /// Attributes for all of them.
+    pub(super) attrs: &'p Attrs,
+    /// Their time, unless it is kept.
+    pub(super) time: Time,
+}
+
+struct Patterns {
+    names: Exclude,
+    paths: Exclude,
+}
+
+/// Copies one tree into another.
+struct Graft<'g> {
+    include: &'g Include,
+    patterns: Patterns,
+    exclude: &'g Exclude,
+    from: &'g Tree,
+    place: Place<'g>,
+    links: HashMap<Ino, Ino>,
+}
+
+impl Graft<'_> {
+    fn fill(&mut self, from: Ino, to: Ino, path: &mut Vec<u8>) -> Result<()> {
+        let tree = self.from;
+        let mut stack = vec![(tree.entries(from), to, path.len())];
+        while let Some((entries, to, len)) = stack.last_mut() {
+            path.truncate(*len);
+            let to = *to;
+            let Some((name, ino)) = entries.next() else {
+                stack.pop();
+                continue;
+            };
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name);
+            let is_dir = matches!(tree.inode(ino).kind, Kind::Dir(_));
+            if self.exclude.matches(path, is_dir) {
+                continue;
+            }
+            let placed =
+                if self.takes(ino, path) { Some(self.copy(ino, to, name)?) } else { self.existing_dir(to, name) };
+            if let (Some(placed), true, true) = (placed, is_dir, self.include.recursive) {
+                stack.push((tree.entries(ino), placed, path.len()));
+            }
+        }
+        Ok(())
+    }
+
+    fn takes(&self, ino: Ino, path: &[u8]) -> bool {
+        let Include { types, .. } = self.include;
+        let kind = letter(&self.from.inode(ino).kind);
+        let fits = |patterns: &Exclude| patterns.is_empty() || patterns.matches(path, false);
+        (types.is_empty() || types.contains(&kind)) && fits(&self.patterns.names) && fits(&self.patterns.paths)
+    }
+
+    /// A directory that is not taken itself is still entered where the tree has one of its name.
+    fn existing_dir(&self, to: Ino, name: &[u8]) -> Option<Ino> {
+        match &self.place.tree.inode(to).kind {
+            Kind::Dir(entries) => entries.get(name).copied(),
+            _ => None,
+        }
+        .filter(|ino| matches!(self.place.tree.inode(*ino).kind, Kind::Dir(_)))
+    }
+
+    fn copy(&mut self, ino: Ino, to: Ino, name: &[u8]) -> Result<Ino> {
+        if let Some(known) = self.links.get(&ino) {
+            self.place.tree.link(to, name, *known, Conflict::Replace)?;
+            return Ok(*known);
+        }
+        let inode = self.from.inode(ino);
+        let kind = match &inode.kind {
+            Kind::Dir(_) => Kind::Dir(BTreeMap::new()),
+            Kind::File { size, data } => Kind::File { size: *size, data: data.clone() },
+            Kind::Symlink(target) => Kind::Symlink(target.clone()),
+            Kind::Char(device) => Kind::Char(*device),
+            Kind::Block(device) => Kind::Block(*device),
+            Kind::Fifo => Kind::Fifo,
+            Kind::Socket => Kind::Socket,
+        };
+        let links = inode.links;
+        let meta = self.meta(ino);
+        let placed = self.place.tree.add(to, name, meta, kind, Conflict::Replace)?;
+        if links > 1 {
+            self.links.insert(ino, placed);
+        }
+        Ok(placed)
+    }
+
+    fn meta(&mut self, ino: Ino) -> Meta {
+        let meta = self.from.meta(ino);
+        let xattrs = self.place.tree.xattrs.intern(self.from.xattrs.get(meta.xattrs).clone());
+        let mtime = if self.include.keep_time { meta.mtime } else { self.place.time };
+        self.place.attrs.over(Meta { xattrs, mtime, ..meta })
+    }
+}

@@ -1,0 +1,193 @@
+//! A pack list as a source: a text that describes entries, so that device nodes, owners and modes need
+//! neither a prepared directory nor root. docs/guide/packlist.md describes the format.
+//!
+//! Two kinds of lines are understood, each told by its first word: those of gensquashfs's pack file,
+//! which begin with a keyword, and those of mksquashfs's pseudo files, which begin with a path.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::dir::{Links, Options};
+use super::lex::parse_number;
+use super::{Source, Store};
+use crate::tree::{Device, Meta, Time};
+use crate::{Error, Result, Tree};
+
+mod apply;
+mod include;
+mod inline;
+mod keyword;
+mod pseudo;
+#[cfg(test)]
+mod tests;
+
+use include::Include;
+
+/// What a line says.
+#[derive(Debug)]
+enum Item {
+    Node {
+        path: Vec<u8>,
+        attrs: Attrs,
+        node: Node,
+    },
+    /// One more name for an entry of the tree.
+    Link {
+        path: Vec<u8>,
+        target: Vec<u8>,
+    },
+    /// A file of the running system with its own attributes.
+    HostLink {
+        path: Vec<u8>,
+        target: Vec<u8>,
+        links: Links,
+    },
+    Modify {
+        path: Vec<u8>,
+        attrs: Attrs,
+    },
+    Xattr {
+        path: Vec<u8>,
+        name: Vec<u8>,
+        value: Vec<u8>,
+    },
+    Include {
+        path: Vec<u8>,
+        attrs: Attrs,
+        include: Include,
+    },
+}
+
+/// What an entry is.
+#[derive(Debug)]
+enum Node {
+    Dir,
+    File(File),
+    Symlink(Vec<u8>),
+    Char(Device),
+    Block(Device),
+    Fifo,
+    Socket,
+}
+
+/// Where the bytes of a file are.
+#[derive(Debug)]
+enum File {
+    /// In the file of this name, relative to the list.
+    At(Vec<u8>),
+    /// In the file at the entry's own path, relative to the list.
+    AsInTree,
+    /// In the list.
+    Inline(Vec<u8>),
+}
+
+/// Attributes a line gives.
+#[derive(Debug, Clone, Copy, Default)]
+struct Attrs {
+    mode: Option<u16>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    mtime: Option<Time>,
+}
+
+impl Attrs {
+    /// These attributes, and those of `meta` where they say nothing.
+    fn over(&self, meta: Meta) -> Meta {
+        Meta {
+            mode: self.mode.unwrap_or(meta.mode),
+            uid: self.uid.unwrap_or(meta.uid),
+            gid: self.gid.unwrap_or(meta.gid),
+            mtime: self.mtime.unwrap_or(meta.mtime),
+            xattrs: meta.xattrs,
+        }
+    }
+}
+
+fn parse_mode(word: &[u8]) -> std::result::Result<u16, String> {
+    let mode = parse_number(word, "the mode", 8)?;
+    match mode {
+        0..=0o7777 => Ok(mode),
+        _ => Err(format!("the mode must be an octal number up to 07777, not `{}`", word.escape_ascii())),
+    }
+}
+
+/// Seconds since 1970, possibly negative, possibly with a fraction.
+fn parse_time(word: &[u8]) -> std::result::Result<Time, String> {
+    let time = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
+    time.ok_or_else(|| format!("the time must be in seconds since 1970, not `{}`", word.escape_ascii()))
+}
+
+/// A pack list.
+#[derive(Debug)]
+pub struct PackList {
+    path: PathBuf,
+    options: Options,
+    time: Time,
+    left_out: Vec<Error>,
+}
+
+impl PackList {
+    /// The pack list in the file `path`. Directories it names are scanned with `options`; entries
+    /// without a time of their own get `time`.
+    pub fn new(path: impl Into<PathBuf>, options: Options, time: Time) -> Self {
+        PackList { path: path.into(), options, time, left_out: Vec::new() }
+    }
+
+    /// [`Source::scan`] with the text of the list given: file names in it are relative to the directory of
+    /// the path this was made with.
+    fn scan_text(&mut self, tree: &mut Tree, text: &[u8]) -> Result<()> {
+        let dir = self.path.parent().unwrap_or(Path::new("")).to_owned();
+        let mut apply = apply::Apply::new(tree, &self.options, self.time, dir)?;
+        for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let item = parse(line).map_err(|why| self.at(number, why))?;
+            if let Some(item) = item {
+                apply.item(item, number).map_err(|error| self.locate(number, error))?;
+            }
+        }
+        self.left_out = apply.finish().map_err(|(number, error)| self.locate(number, error))?;
+        Ok(())
+    }
+
+    fn at(&self, number: u32, why: impl std::fmt::Display) -> Error {
+        Error::Usage(format!("{}:{number}: {why}", self.path.display()))
+    }
+
+    /// Says which line an error comes from, if it is one that the list's author can mend.
+    fn locate(&self, number: u32, error: Error) -> Error {
+        match error {
+            Error::Usage(_) | Error::Limit { .. } | Error::Io { .. } => self.at(number, error),
+            error => error,
+        }
+    }
+}
+
+impl Source for PackList {
+    fn scan(&mut self, tree: &mut Tree, _: &mut dyn Store) -> Result<()> {
+        let text = std::fs::read(&self.path).map_err(Error::io("cannot read", &self.path))?;
+        self.scan_text(tree, &text)
+    }
+
+    fn left_out(&self) -> &[Error] {
+        &self.left_out
+    }
+}
+
+/// Parses a line; `None` if there is nothing on it.
+fn parse(line: &[u8]) -> std::result::Result<Option<Item>, String> {
+    let text = line.trim_ascii_start();
+    if text.is_empty() || text[0] == b'#' {
+        return Ok(None);
+    }
+    keyword::parse(text).unwrap_or_else(|| pseudo::parse(text)).map(Some)
+}
+
+/// A file name of the list as a path of the running system.
+fn host_path(dir: &Path, name: &[u8]) -> PathBuf {
+    dir.join(OsStr::from_bytes(name))
+}
+
+/// Where each path was described, to find those described twice.
+type Described = HashMap<Vec<u8>, u32>;

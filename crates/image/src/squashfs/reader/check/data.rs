@@ -1,0 +1,152 @@
+//! Every data block and every fragment: decoded, of the right length, not overlapping others, with nothing
+//! between them that nobody refers to.
+
+use packfs_blocks::Progress;
+use packfs_blocks::pipeline::{self, Window};
+
+use super::Report;
+use super::inodes::Inodes;
+use crate::Result;
+use crate::squashfs::reader::Reader;
+use crate::squashfs::reader::disk::Stored;
+use crate::squashfs::reader::file;
+
+/// Decoded bytes that one job takes on.
+const JOB_LEN: usize = 1 << 20;
+/// Jobs in flight for each thread.
+const JOBS: usize = 4;
+
+/// A stored block and what it should decode to.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    stored: Stored,
+    len: Length,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Length {
+    Exactly(usize),
+    AtLeast(u64),
+}
+
+/// Decodes everything on `threads` threads.
+pub(super) fn check(
+    reader: &Reader,
+    inodes: Inodes,
+    threads: usize,
+    progress: &Progress,
+    report: &mut Report<'_>,
+) -> Result<()> {
+    let complete = inodes.complete;
+    let pieces = pieces(reader, inodes, report)?;
+    check_layout(reader, &pieces, complete, report)?;
+    let total: u64 = pieces.iter().map(|piece| piece.stored.len as u64).sum();
+    progress.total.store(total, std::sync::atomic::Ordering::Relaxed);
+    let block_size = reader.superblock.block_size as usize;
+    pipeline::scope(
+        threads,
+        || vec![0; block_size],
+        |pool| {
+            let mut window = Window::new(threads.max(1) * JOBS);
+            for job in pieces.chunks((JOB_LEN / block_size).max(1)) {
+                if window.is_full() {
+                    take(&mut window, report)?;
+                }
+                let work = move |buf: &mut Vec<u8>| decode(reader, job, buf, progress);
+                window.push(pool.submit(work), 1);
+            }
+            while !window.is_empty() {
+                take(&mut window, report)?;
+            }
+            Ok(())
+        },
+    )
+}
+
+fn take(window: &mut Window<Vec<crate::Error>>, report: &mut Report<'_>) -> Result<()> {
+    window.pop().into_iter().flatten().try_for_each(|error| report.error(error))
+}
+
+/// Decodes pieces; returns what went wrong.
+fn decode(reader: &Reader, pieces: &[Piece], buf: &mut [u8], progress: &Progress) -> Vec<crate::Error> {
+    let mut errors = Vec::new();
+    for Piece { stored, len } in pieces {
+        let blocks = &reader.metadata.blocks;
+        let result = match len {
+            Length::Exactly(len) => blocks.decode_exact(*stored, &mut buf[..*len]),
+            Length::AtLeast(len) => blocks.decode_up_to(*stored, buf).and_then(|got| at_least(*stored, got, *len)),
+        };
+        errors.extend(result.err());
+        Progress::add(&progress.done, stored.len as u64);
+    }
+    errors
+}
+
+fn at_least(stored: Stored, got: usize, used: u64) -> Result<()> {
+    if got as u64 >= used {
+        return Ok(());
+    }
+    let why = format!("it holds {got} bytes, but files use {used}");
+    Err(crate::Error::corrupt(stored.structure, stored.start, why))
+}
+
+/// All stored blocks, by address.
+fn pieces(reader: &Reader, inodes: Inodes, report: &mut Report<'_>) -> Result<Vec<Piece>> {
+    let block_size = reader.superblock.block_size;
+    let mut pieces = Vec::with_capacity(inodes.blocks.len() + inodes.fragments.len());
+    for (start, data) in inodes.blocks {
+        let stored = file::stored("data block", start, data.word, block_size);
+        // A finding already if it reaches past the end of the image.
+        let inside = |stored: &Stored| start.saturating_add(stored.len as u64) <= reader.superblock.bytes_used;
+        if let Some(stored) = report.take(stored)?.filter(inside) {
+            pieces.push(Piece { stored, len: Length::Exactly(data.len) });
+        }
+    }
+    for n in 0..reader.superblock.fragments {
+        let used = inodes.fragments.get(&n).copied().unwrap_or(0);
+        match reader.fragment(n) {
+            Ok(stored) => pieces.push(Piece { stored, len: Length::AtLeast(used) }),
+            Err(error) => report.error(error)?,
+        }
+    }
+    pieces.sort_unstable_by_key(|piece| (piece.stored.start, piece.stored.len));
+    Ok(pieces)
+}
+
+/// Blocks must not overlap, and what lies between them must be zeros.
+fn check_layout(reader: &Reader, pieces: &[Piece], complete: bool, report: &mut Report<'_>) -> Result<()> {
+    let data_end = reader.superblock.inode_table;
+    let mut end = reader.superblock.data_start;
+    for Piece { stored, .. } in pieces {
+        if stored.start < end {
+            report.add(stored.structure, stored.start, format!("it overlaps what ends at byte {end}"));
+        } else if complete {
+            check_gap(reader, end, stored.start, report)?;
+        }
+        end = end.max(stored.start + stored.len as u64);
+    }
+    if end > data_end {
+        report.add("inode table", data_end, format!("data blocks reach up to byte {end}"));
+    } else if complete {
+        check_gap(reader, end, data_end, report)?;
+    }
+    Ok(())
+}
+
+/// Zeros are padding; anything else is data that some inode should refer to.
+fn check_gap(reader: &Reader, start: u64, end: u64, report: &mut Report<'_>) -> Result<()> {
+    let mut buf = [0; 4096];
+    let mut at = start;
+    while at < end {
+        let len = usize::try_from(end - at).unwrap_or(buf.len()).min(buf.len());
+        if report.take(reader.metadata.blocks.disk.read("data", at, &mut buf[..len]))?.is_none() {
+            return Ok(());
+        }
+        if buf[..len].iter().any(|byte| *byte != 0) {
+            report.add("data", start, format!("no file refers to the {} bytes up to byte {end}", end - start));
+            return Ok(());
+        }
+        at += len as u64;
+    }
+    Ok(())
+}

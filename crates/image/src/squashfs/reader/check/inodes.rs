@@ -1,0 +1,226 @@
+//! Every inode, in the order of the inode table, on its own: numbers, owners, modes, block lists.
+
+use std::collections::{HashMap, HashSet, hash_map};
+
+use packfs_blocks::Progress;
+
+use super::Report;
+use crate::Result;
+use crate::image::Nid;
+use crate::squashfs::format::{SYMLINK_MAX, inode_type};
+use crate::squashfs::reader::Reader;
+use crate::squashfs::reader::dir;
+use crate::squashfs::reader::file::FileMap;
+use crate::squashfs::reader::inode::{Body, File, Inode};
+use crate::squashfs::reader::metadata::{Cursor, Position};
+
+const STRUCTURE: &str = "inode table";
+
+/// What the inode table holds.
+#[derive(Debug, Default)]
+pub(super) struct Inodes {
+    /// All inodes, by ascending reference.
+    pub(super) found: Vec<Found>,
+    /// Whether the scan came to the end of the table.
+    pub(super) complete: bool,
+    /// Stored data blocks by address, holes left out.
+    pub(super) blocks: HashMap<u64, DataUse>,
+    /// Fragments in use, and how many of their bytes.
+    pub(super) fragments: HashMap<u32, u64>,
+}
+
+/// One inode.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) nid: Nid,
+    pub(super) number: u32,
+    pub(super) nlink: u32,
+    /// For directories, the number of their parent.
+    pub(super) parent: u32,
+    /// Names met in directories.
+    pub(super) names: u32,
+    /// Basic type.
+    pub(super) kind: u16,
+}
+
+/// A stored data block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DataUse {
+    pub(super) word: u32,
+    /// Length once decoded.
+    pub(super) len: usize,
+}
+
+impl Inodes {
+    /// Index of the inode at a reference.
+    pub(super) fn at(&self, nid: Nid) -> Option<usize> {
+        self.found.binary_search_by_key(&nid, |found| found.nid).ok()
+    }
+}
+
+/// Goes over the inode table.
+pub(super) fn scan(reader: &Reader, progress: &Progress, report: &mut Report<'_>) -> Result<Inodes> {
+    let mut scan = Scan { reader, inodes: Inodes::default(), ids: vec![false; reader.ids.len()], sets: HashSet::new() };
+    if let Err(error) = scan.run(progress, report) {
+        report.error(error)?;
+        report.add(STRUCTURE, reader.inodes.start, "the inodes behind the damaged one cannot be checked");
+    }
+    if scan.inodes.complete {
+        scan.finish(report);
+    }
+    Ok(scan.inodes)
+}
+
+struct Scan<'r> {
+    reader: &'r Reader,
+    inodes: Inodes,
+    /// Entries of the id table in use.
+    ids: Vec<bool>,
+    /// Xattr sets in use.
+    sets: HashSet<u32>,
+}
+
+impl Scan<'_> {
+    fn run(&mut self, progress: &Progress, report: &mut Report<'_>) -> Result<()> {
+        let area = self.reader.inodes;
+        let mut cursor = self.reader.metadata.cursor(area, Position { block: area.start, offset: 0 })?;
+        while let Some(at) = cursor.settle()? {
+            let inode = Inode::parse(&mut cursor)?;
+            self.check(&inode, at, report)?;
+            match &inode.body {
+                Body::File(file) => self.file(&inode, file, &mut cursor, report)?,
+                Body::Dir(dir) => {
+                    for _ in 0..dir.index_count {
+                        dir::index_entry(&mut cursor)?;
+                    }
+                }
+                _ => {}
+            }
+            Progress::add(&progress.entries, 1);
+        }
+        self.inodes.complete = true;
+        Ok(())
+    }
+
+    /// What can be said about an inode alone.
+    fn check(&mut self, inode: &Inode, at: Position, report: &mut Report<'_>) -> Result<()> {
+        let reader = self.reader;
+        report.take(inode.validate(&reader.superblock, at, reader.inodes))?;
+        let mut wrong = |why: String| report.add(STRUCTURE, at.block, format!("inode {}: {why}", inode.number));
+        if inode.number > reader.superblock.inodes {
+            wrong(format!("the superblock counts only {} inodes", reader.superblock.inodes));
+        }
+        for id in [inode.uid, inode.gid] {
+            match self.ids.get_mut(usize::from(id)) {
+                Some(used) => *used = true,
+                None => wrong(format!("owner {id} of only {} in the id table", reader.ids.len())),
+            }
+        }
+        let sets = reader.xattrs.as_ref().map_or(0, |xattrs| xattrs.sets.len());
+        match inode.xattr {
+            Some(set) if u64::from(set) >= sets => wrong(format!("xattr set {set} of only {sets}")),
+            Some(set) => {
+                self.sets.insert(set);
+            }
+            None => {}
+        }
+        if inode.nlink == 0 {
+            wrong("it has a link count of 0".into());
+        }
+        match &inode.body {
+            Body::Symlink(target) if target.len() > SYMLINK_MAX => {
+                wrong(format!("symlink target of {} bytes; the kernel reads up to {SYMLINK_MAX}", target.len()));
+            }
+            Body::Dir(dir) if dir.size < 3 => wrong(format!("directory size {}, less than 3", dir.size)),
+            _ => {}
+        }
+        let nid = Nid((at.block - reader.inodes.start) << 16 | at.offset as u64);
+        let parent = if let Body::Dir(dir) = inode.body { dir.parent } else { 0 };
+        let (kind, number, nlink) = (inode.basic_kind(), inode.number, inode.nlink);
+        self.inodes.found.push(Found { nid, number, nlink, parent, names: 0, kind });
+        Ok(())
+    }
+
+    /// Notes what a file's data is and where.
+    fn file(&mut self, inode: &Inode, file: &File, cursor: &mut Cursor<'_>, report: &mut Report<'_>) -> Result<()> {
+        let (reader, at) = (self.reader, cursor.position());
+        let map = FileMap::map(cursor, reader.inodes, reader.superblock.block_size, file)?;
+        report.take(map.check_end(&reader.superblock, inode.number))?;
+        let mut wrong = |why: String| report.add(STRUCTURE, at.block, format!("inode {}: {why}", inode.number));
+        if file.sparse > file.size {
+            wrong(format!("{} bytes of holes in a file of {} bytes", file.sparse, file.size));
+        }
+        if let Some(tail) = map.tail() {
+            let (fragments, used) = (reader.superblock.fragments, u64::from(tail.tail.offset) + tail.len as u64);
+            if tail.tail.fragment >= fragments {
+                wrong(format!("fragment {} of only {fragments}", tail.tail.fragment));
+            } else {
+                let most = self.inodes.fragments.entry(tail.tail.fragment).or_default();
+                *most = used.max(*most);
+            }
+        }
+        let mut blocks = map.blocks(&reader.metadata, 0)?;
+        while let Some(block) = blocks.next()? {
+            if block.is_hole() {
+                continue;
+            }
+            if let Err(error) = block.stored() {
+                wrong(error.to_string());
+                continue;
+            }
+            let (start, word) = block.place();
+            if start >= reader.superblock.bytes_used {
+                break;
+            }
+            let this = DataUse { word, len: block.len };
+            match self.inodes.blocks.entry(start) {
+                hash_map::Entry::Vacant(entry) => {
+                    entry.insert(this);
+                }
+                hash_map::Entry::Occupied(entry) if *entry.get() == this => {}
+                hash_map::Entry::Occupied(_) => {
+                    wrong(format!("its data block at byte {start} is another file's too, with another length"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What can be said once all inodes are known.
+    fn finish(&self, report: &mut Report<'_>) {
+        let (reader, start) = (self.reader, self.reader.inodes.start);
+        let count = self.inodes.found.len();
+        if count as u64 != u64::from(reader.superblock.inodes) {
+            let why = format!("{} inodes announced, {count} found", reader.superblock.inodes);
+            report.add("superblock", 0, why);
+        }
+        let mut numbers: Vec<u32> = self.inodes.found.iter().map(|found| found.number).collect();
+        numbers.sort_unstable();
+        for two in numbers.windows(2).filter(|two| two[0] == two[1]) {
+            report.add(STRUCTURE, start, format!("two inodes have the number {}", two[0]));
+        }
+        for (n, _) in self.ids.iter().enumerate().filter(|(_, used)| !**used) {
+            report.add("id table", reader.ids_table.area().start, format!("no inode uses entry {n}"));
+        }
+        let unused = u64::from(reader.superblock.fragments).saturating_sub(self.inodes.fragments.len() as u64);
+        if unused > 0 {
+            report.add(
+                "fragment table",
+                reader.fragments.area().start,
+                format!("no file uses {unused} of its entries"),
+            );
+        }
+        let sets = reader.xattrs.as_ref().map_or(0, |xattrs| xattrs.sets.len());
+        let unused = sets.saturating_sub(self.sets.len() as u64);
+        if let Some(xattrs) = reader.xattrs.as_ref().filter(|_| unused > 0) {
+            report.add("xattr table", xattrs.sets.area().start, format!("no inode uses {unused} of its sets"));
+        }
+    }
+}
+
+impl Found {
+    /// Whether it is a directory.
+    pub(super) fn is_dir(&self) -> bool {
+        self.kind == inode_type::DIR
+    }
+}

@@ -1,0 +1,179 @@
+//! Every directory from the root on: entries against the inodes they name, links, parents, loops, and that
+//! listings fill the directory table.
+
+use super::inodes::Inodes;
+use super::{Report, tables};
+use crate::squashfs::format::{DIR_SIZE_EXTRA, METADATA_LEN};
+use crate::squashfs::reader::Reader;
+use crate::squashfs::reader::dir::{self, DirEntry, Header, Listing};
+use crate::squashfs::reader::inode::{Body, Dir, Inode};
+use crate::{Error, Result};
+
+const STRUCTURE: &str = "directory table";
+
+/// Walks all directories, then looks at what they did not lead to.
+pub(super) fn check(reader: &Reader, inodes: &mut Inodes, report: &mut Report<'_>) -> Result<()> {
+    let Some(root) = inodes.at(reader.superblock.root) else {
+        if inodes.complete {
+            report.add("superblock", 0, "its root reference does not point at the beginning of an inode");
+        }
+        return Ok(());
+    };
+    inodes.found[root].names = 1;
+    let parent = inodes.found[root].parent;
+    let harmless = [0, inodes.found[root].number, reader.superblock.inodes.wrapping_add(1)];
+    if !harmless.contains(&parent) {
+        report.add("inode table", reader.inodes.start, format!("the root's parent is inode {parent}"));
+    }
+    let blocks = tables::starts(reader, reader.listings)?;
+    let left = (blocks.len() * METADATA_LEN) as u64;
+    let mut walk = Walk { reader, inodes, blocks, listings: Vec::new(), left, stack: vec![root], whole: true };
+    while let Some(n) = walk.stack.pop() {
+        if let Err(error) = walk.directory(n, report) {
+            report.error(error)?;
+            walk.whole = false;
+        }
+    }
+    if walk.whole && walk.inodes.complete {
+        walk.check_links(report);
+        walk.check_listings(report);
+    }
+    Ok(())
+}
+
+struct Walk<'r, 'i> {
+    reader: &'r Reader,
+    inodes: &'i mut Inodes,
+    /// Where the metadata blocks of the directory table begin.
+    blocks: Vec<u64>,
+    /// Where in the table, once decoded, listings begin and end.
+    listings: Vec<(u64, u64)>,
+    /// Bytes of the table, decoded, that no listing has taken yet. Listings have nothing in common, so this
+    /// bounds the work too.
+    left: u64,
+    /// Directories still to do.
+    stack: Vec<usize>,
+    /// Whether every directory could be read to its end.
+    whole: bool,
+}
+
+impl Walk<'_, '_> {
+    fn directory(&mut self, n: usize, report: &mut Report<'_>) -> Result<()> {
+        let (reader, nid) = (self.reader, self.inodes.found[n].nid);
+        let (inode, mut cursor) = Inode::read(&reader.metadata, reader.inodes, nid)?;
+        let Body::Dir(dir) = inode.body else { return Ok(()) };
+        let block = self.block(dir.start);
+        if u64::from(dir.size).saturating_sub(DIR_SIZE_EXTRA) > self.left {
+            let why = format!("directory {}: more than the table has left", inode.number);
+            return Err(Error::corrupt(STRUCTURE, block, why));
+        }
+        let mut index = Vec::new();
+        for _ in 0..dir.index_count {
+            index.push(dir::index_entry(&mut cursor)?);
+        }
+        let mut index = index.into_iter().peekable();
+        let (mut entries, mut dirs) = (0u32, 0u32);
+        let mut wrong = |why: String| report.add(STRUCTURE, block, format!("directory {}: {why}", inode.number));
+        if let Some(mut listing) = Listing::open(&reader.metadata, reader.listings, &dir)? {
+            while let Some((entry, name)) = listing.next()? {
+                let is_dir = self.entry(&entry, inode.number, &mut |why| {
+                    wrong(format!("entry `{}`: {why}", name.escape_ascii()));
+                });
+                let name: Box<[u8]> = name.into();
+                entries += 1;
+                dirs += u32::from(is_dir);
+                let Some(header) = listing.new_header() else { continue };
+                if let Some((mark, first)) = index.next_if(|(mark, _)| u64::from(mark.offset.get()) <= header.offset) {
+                    let here = Header { offset: mark.offset.get().into(), block: self.block(mark.start.get()) };
+                    if here != header || first != name {
+                        wrong(format!("its index does not lead to entry `{}`", name.escape_ascii()));
+                    }
+                }
+            }
+            if listing.excess() > 0 {
+                wrong(format!("its size {} is {} too small", dir.size, listing.excess()));
+            }
+            self.left = self.left.saturating_sub(listing.bytes_read());
+            self.note_listing(&dir, listing.bytes_read());
+        }
+        if index.next().is_some() {
+            wrong("its index has entries that lead nowhere".into());
+        }
+        if ![dirs, entries].map(|links| links.saturating_add(2)).contains(&inode.nlink) {
+            wrong(format!("link count {} with {dirs} directories among {entries} entries", inode.nlink));
+        }
+        Ok(())
+    }
+
+    /// Checks one entry of directory number `parent`; returns whether it is a directory.
+    fn entry(&mut self, entry: &DirEntry, parent: u32, wrong: &mut dyn FnMut(String)) -> bool {
+        let Some(n) = self.inodes.at(entry.nid) else {
+            if self.inodes.complete {
+                wrong(format!("no inode begins at its reference {:#x}", entry.nid.0));
+            }
+            return false;
+        };
+        let found = &mut self.inodes.found[n];
+        if entry.number != found.number {
+            wrong(format!("it gives inode number {}, the inode has {}", entry.number, found.number));
+        }
+        if entry.kind != found.kind {
+            wrong(format!("it gives type {}, the inode has {}", entry.kind, found.kind));
+        }
+        found.names = found.names.saturating_add(1);
+        if !found.is_dir() {
+            return false;
+        }
+        if found.names > 1 {
+            wrong(format!("directory {} is reached a second time", found.number));
+        } else {
+            if found.parent != parent {
+                wrong(format!("directory {} takes inode {} for its parent", found.number, found.parent));
+            }
+            self.stack.push(n);
+        }
+        true
+    }
+
+    fn block(&self, start: u32) -> u64 {
+        self.reader.listings.start.saturating_add(start.into())
+    }
+
+    /// Notes where a listing lies, counted in decoded bytes.
+    fn note_listing(&mut self, dir: &Dir, len: u64) {
+        if let Ok(block) = self.blocks.binary_search(&self.block(dir.start)) {
+            let start = (block * METADATA_LEN) as u64 + u64::from(dir.offset);
+            self.listings.push((start, start + len));
+        }
+    }
+
+    /// Inodes must be as often in directories as they say.
+    fn check_links(&self, report: &mut Report<'_>) {
+        let start = self.reader.inodes.start;
+        let mut lost = self.inodes.found.iter().filter(|found| found.names == 0);
+        if let Some(first) = lost.next() {
+            let more = lost.count();
+            let why = format!("inode {} and {more} others are in no directory", first.number);
+            report.add("inode table", start, why);
+        }
+        for found in self.inodes.found.iter().filter(|found| !found.is_dir() && found.names > 0) {
+            if found.names != found.nlink {
+                let (names, nlink) = (found.names, found.nlink);
+                report.add("inode table", start, format!("inode {}: {names} names, link count {nlink}", found.number));
+            }
+        }
+    }
+
+    /// Listings must lie side by side.
+    fn check_listings(&mut self, report: &mut Report<'_>) {
+        self.listings.sort_unstable();
+        let mut end = 0;
+        for (start, next) in &self.listings {
+            if *start != end {
+                let why = format!("decoded bytes {end} to {start} belong to no directory or to two");
+                report.add(STRUCTURE, self.reader.listings.start, why);
+            }
+            end = *next;
+        }
+    }
+}

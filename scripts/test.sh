@@ -1,0 +1,35 @@
+#!/bin/bash
+# Runs all tests: scripts/test.sh [CARGO TEST OPTION...]
+#
+# Many tests compare packfs with other programs or with the kernel. As root on Debian what they need is
+# installed and a missing one is a failure; otherwise the tests that need it say SKIPPED and why.
+# PACKFS_REQUIRE_ORACLES= (empty) turns that off for root, =1 turns it on for everyone.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/needs.sh
+
+need_rust
+need build-essential cc
+install_missing
+
+need squashfs-tools mksquashfs unsquashfs
+need squashfs-tools-ng tar2sqfs sqfs2tar gensquashfs rdsquashfs sqfsdiff
+need attr setfattr getfattr
+need acl setfacl getfacl
+need tar tar
+need libarchive-tools bsdtar
+need gzip gzip
+need xz-utils xz
+need zstd zstd
+need bzip2 bzip2
+need lzop lzop
+need util-linux unshare setsid
+need mount mount umount losetup
+install_missing || say "tests that need them will be skipped"
+
+if [[ $(id -u) == 0 ]]; then
+    export PACKFS_REQUIRE_ORACLES=${PACKFS_REQUIRE_ORACLES-1}
+fi
+[[ -n ${PACKFS_REQUIRE_ORACLES-} ]] || unset PACKFS_REQUIRE_ORACLES
+
+cargo test --workspace --locked "$@"
