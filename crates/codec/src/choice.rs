@@ -42,8 +42,8 @@ impl Choice {
             #[cfg(feature = "lz4")]
             Settings::Lz4hc { level } => Ok(Box::new(crate::lz4::Dense::new(*level))),
             #[cfg(feature = "lzo")]
-            Settings::Lzo { algorithm, level } => Ok(Box::new(crate::lzo::LzoEncoder::new(match algorithm {
-                4 => crate::lzo::Class::Dense { level: *level },
+            Settings::Lzo { algorithm, level } => Ok(Box::new(crate::lzo::LzoEncoder::new(match *algorithm {
+                crate::settings::LZO1X_999 => crate::lzo::Class::Dense { level: *level },
                 _ => crate::lzo::Class::Fast,
             }))),
             #[cfg(feature = "zstd")]

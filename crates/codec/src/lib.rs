@@ -18,6 +18,7 @@
 
 mod choice;
 mod error;
+mod memory;
 mod settings;
 #[cfg(any(feature = "gzip", feature = "xz"))]
 mod smallest;

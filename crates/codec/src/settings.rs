@@ -136,7 +136,8 @@ impl Bcj {
     pub(crate) const SPARC: u16 = 32;
     pub(crate) const ARM64: u16 = 64;
     pub(crate) const RISCV: u16 = 128;
-    pub(crate) const ALL: u16 = 255;
+    /// Those that can be told by a block's bytes.
+    pub(crate) const AUTO: u16 = 255 & !Self::IA64;
     pub(crate) const NAMES: &'static [(&'static str, u16)] = &[
         ("x86", Self::X86),
         ("powerpc", Self::POWERPC),
@@ -275,5 +276,35 @@ impl Settings {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dictionary_is_of_a_size_that_the_kernel_takes() {
+        let cases = [
+            (None, 4096, Ok(8192)),
+            (None, 8192, Ok(8192)),
+            (None, 131_072, Ok(131_072)),
+            (None, 1 << 20, Ok(1 << 20)),
+            (None, 100_000, Ok(131_072)),
+            (None, 90_000, Ok(98_304)),
+            (Some(Dict::Percent(100)), 1 << 20, Ok(1 << 20)),
+            (Some(Dict::Percent(75)), 131_072, Ok(98_304)),
+            (Some(Dict::Percent(70)), 131_072, Ok(65_536)),
+            (Some(Dict::Percent(1)), 131_072, Ok(8192)),
+            (Some(Dict::Bytes(8192)), 4096, Ok(8192)),
+            (Some(Dict::Bytes(65_536)), 131_072, Ok(65_536)),
+            (Some(Dict::Bytes(1 << 20)), 131_072, Err(())),
+        ];
+        for (dict, block, want) in cases {
+            assert_eq!(Dict::resolve(dict, block).map_err(|_| ()), want, "{dict:?} of {block}");
+        }
+        let valid: Vec<u32> = (8192..=1 << 17).filter(|n| Dict::is_valid(*n)).collect();
+        assert_eq!(valid, [8192, 12288, 16384, 24576, 32768, 49152, 65536, 98304, 131_072]);
+        assert!(!Dict::is_valid(0) && !Dict::is_valid(4096) && !Dict::is_valid(u32::MAX));
     }
 }

@@ -73,7 +73,7 @@ fn parse_value(form: &Form, text: &str) -> Option<Value> {
         Form::Set(names) => parse_set(names, text).map(Value::Set),
         Form::Filters(names) => match text {
             "none" => Some(Value::Filters { bits: 0, auto: false }),
-            "auto" => Some(Value::Filters { bits: Bcj::ALL, auto: true }),
+            "auto" => Some(Value::Filters { bits: Bcj::AUTO, auto: true }),
             _ => parse_set(names, text).map(|bits| Value::Filters { bits, auto: false }),
         },
         Form::Dict => parse_dict(text).map(Value::Dict),
@@ -157,5 +157,172 @@ fn write_value(form: &Form, value: Value) -> String {
         (_, Value::Dict(Dict::Bytes(n))) => n.to_string(),
         // A value always comes from the option's own form.
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Choice {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn names_levels_and_options_are_read() {
+        let xz = |level, extreme, dict, filters, auto, lc| Settings::Xz {
+            level,
+            extreme,
+            dict,
+            filters,
+            auto,
+            lc,
+            lp: 0,
+            pb: 2,
+        };
+        let cases = [
+            ("none", Settings::None),
+            ("gzip", Settings::Gzip { level: 6, window: 15, strategies: 1 }),
+            ("gzip:9:window=10,strategies=default+rle", Settings::Gzip { level: 9, window: 10, strategies: 9 }),
+            ("gzip:window=8:strategies=fixed,level=2", Settings::Gzip { level: 2, window: 8, strategies: 16 }),
+            ("xz", xz(6, false, None, 0, false, 3)),
+            ("xz:9:extreme", xz(9, true, None, 0, false, 3)),
+            ("xz:dict=96K,bcj=x86+riscv", xz(6, false, Some(Dict::Bytes(96 << 10)), 129, false, 3)),
+            ("xz:0:extreme=no:dict=1M:lc=4", xz(0, false, Some(Dict::Bytes(1 << 20)), 0, false, 4)),
+            ("xz:dict=100%:bcj=auto", xz(6, false, None, 251, true, 3)),
+            ("lzma:1:dict=50%", Settings::Lzma { level: 1, dict: Some(Dict::Percent(50)) }),
+            ("lzo", Settings::Lzo { algorithm: 4, level: 8 }),
+            ("lzo:9", Settings::Lzo { algorithm: 4, level: 9 }),
+            ("lzo:algorithm=lzo1x_1_15", Settings::Lzo { algorithm: 3, level: 0 }),
+            ("lz4", Settings::Lz4 { acceleration: 1 }),
+            ("lz4:acceleration=65537", Settings::Lz4 { acceleration: 65537 }),
+            ("lz4hc", Settings::Lz4hc { level: 12 }),
+            ("zstd", Settings::Zstd { level: 15 }),
+            ("zstd:-131072", Settings::Zstd { level: -131_072 }),
+            ("zstd:level=+3", Settings::Zstd { level: 3 }),
+        ];
+        for (text, settings) in cases {
+            assert_eq!(*parse(text).settings(), settings, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_says_what_is_accepted() {
+        let cases = [
+            ("", "unknown codec ``; accepted: zstd, gzip, xz, lzma, lzo, lz4, lz4hc, none"),
+            ("bzip2:9", "unknown codec `bzip2`; accepted: zstd, gzip, xz, lzma, lzo, lz4, lz4hc, none"),
+            ("zstd:23", "zstd: level 23 is out of range; accepted: -131072 to 22"),
+            ("zstd:fast", "zstd: unknown option `fast`; accepted: level=-131072 to 22"),
+            ("zstd:level=best", "zstd: level `best` is not a whole number; accepted: -131072 to 22"),
+            ("zstd:", "zstd: level needs a value; accepted: -131072 to 22"),
+            ("zstd:3:4", "zstd: unknown option `4`; accepted: level=-131072 to 22"),
+            ("zstd:3:level=4", "zstd: level is given twice"),
+            ("lz4:5", "lz4: unknown option `5`; accepted: acceleration=1 to 65537"),
+            ("lz4:acceleration=0", "lz4: acceleration 0 is out of range; accepted: 1 to 65537"),
+            ("none:1", "none: unknown option `1`; accepted: no options"),
+            ("lz4hc:13", "lz4hc: level 13 is out of range; accepted: 1 to 12"),
+            ("gzip:window", "gzip: window needs a value; accepted: 8 to 15"),
+            (
+                "gzip:strategies=rle+fast",
+                "gzip: strategies `rle+fast` is not understood; accepted: default, filtered, huffman, rle, fixed joined by +",
+            ),
+            (
+                "gzip:12:window=14",
+                "gzip: levels 10 to 12 go with window=15 and strategies=default only; accepted: 1 to 9",
+            ),
+            ("xz:extreme=maybe", "xz: extreme `maybe` is not understood; accepted: yes or no"),
+            (
+                "xz:dict=100000",
+                "xz: dict `100000` is not 2^n or 2^n + 2^(n+1) bytes; accepted: 8K to 64M, or 1% to 100% of the block",
+            ),
+            ("xz:lc=3,lp=2", "xz: lc=3 and lp=2 add up to more than 4"),
+            ("lzo:3:algorithm=lzo1x_1", "lzo: lzo1x_1 has no levels; accepted: only with lzo1x_999"),
+            (
+                "lzo:algorithm=lzo2a",
+                "lzo: algorithm `lzo2a` is not understood; accepted: lzo1x_1, lzo1x_1_11, lzo1x_1_12, lzo1x_1_15, lzo1x_999",
+            ),
+        ];
+        for (text, message) in cases {
+            assert_eq!(text.parse::<Choice>().unwrap_err().to_string(), message, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_texts_of_the_table_are_values() {
+        for info in CODECS {
+            for opt in info.options {
+                assert!(parse_value(&opt.form, opt.default).is_some(), "{}: {}", info.name, opt.name);
+            }
+            let default = Choice::new(info.codec);
+            assert_eq!(parse(info.name), default);
+            assert_eq!(parse(&default.to_string()), default);
+        }
+    }
+
+    #[test]
+    fn the_canonical_text_is_short() {
+        let cases = [
+            ("xz:level=6:pb=2,dict=100%:bcj=none", "xz:6"),
+            ("xz:extreme:9:dict=1024K", "xz:9:extreme=yes:dict=1M"),
+            ("lzo:algorithm=lzo1x_1", "lzo:algorithm=lzo1x_1"),
+            ("gzip:strategies=rle+default", "gzip:6:strategies=default+rle"),
+            ("none", "none"),
+        ];
+        for (text, canonical) in cases {
+            // A level without its key comes first.
+            let text = text.replace("xz:extreme:9", "xz:extreme:level=9");
+            assert_eq!(parse(&text).to_string(), canonical);
+        }
+    }
+
+    /// Any value of a form, as text.
+    fn value_of(form: Form) -> BoxedStrategy<String> {
+        let set = |names: &'static [(&'static str, u16)]| {
+            proptest::sample::subsequence(names, 1..=names.len())
+                .prop_map(|some| some.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("+"))
+        };
+        match form {
+            Form::Number(min, max) => (min..=max).prop_map(|n| n.to_string()).boxed(),
+            Form::Flag => proptest::sample::select(vec!["yes", "no"]).prop_map(str::to_owned).boxed(),
+            Form::Name(names) => proptest::sample::select(names).prop_map(str::to_owned).boxed(),
+            Form::Set(names) => set(names).boxed(),
+            Form::Filters(names) => prop_oneof![set(names), Just("auto".to_owned()), Just("none".to_owned())].boxed(),
+            Form::Dict => prop_oneof![
+                (1..=100u32).prop_map(|share| format!("{share}%")),
+                (13..=26u32).prop_map(|log| (1u32 << log).to_string()),
+                (12..=24u32).prop_map(|log| (3u32 << log).to_string()),
+            ]
+            .boxed(),
+        }
+    }
+
+    /// Any text of a codec and some of its options; not all of them can be combined.
+    fn text() -> impl Strategy<Value = String> {
+        (0..CODECS.len()).prop_flat_map(|row| {
+            let info = &CODECS[row];
+            let options: Vec<_> = info
+                .options
+                .iter()
+                .map(|opt| proptest::option::of(value_of(opt.form).prop_map(|value| format!(":{}={value}", opt.name))))
+                .collect();
+            options.prop_map(|parts| parts.into_iter().flatten().fold(info.name.to_owned(), |text, part| text + &part))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(text in text()) {
+            if let Ok(choice) = text.parse::<Choice>() {
+                prop_assert_eq!(choice.to_string().parse::<Choice>(), Ok(choice));
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_choice_or_a_usage_error(text in "\\PC{0,40}") {
+            let result: Result<Choice> = text.parse();
+            let understood = matches!(result, Ok(_) | Err(Error::Usage(_)));
+            prop_assert!(understood);
+        }
     }
 }

@@ -95,7 +95,7 @@ const DICT: Opt = Opt {
 pub(crate) const LZO_ALGORITHMS: &[&str] = &["lzo1x_1", "lzo1x_1_11", "lzo1x_1_12", "lzo1x_1_15", "lzo1x_999"];
 
 /// All codecs, in the order they are listed to users.
-pub const CODECS: &[Info] = &[
+pub static CODECS: &[Info] = &[
     Info {
         codec: Codec::Zstd,
         name: "zstd",
@@ -109,12 +109,12 @@ pub const CODECS: &[Info] = &[
         summary: "zlib streams, read by every kernel",
         options: &[
             level(1, 12, "6", "higher is smaller and slower; 10 to 12 search for the best parse"),
-            number("window", 8, 15, "15", "log2 of the window; less than 15 goes with levels 1 to 9"),
+            number("window", 8, 15, "15", "log2 of the window; below 15 with levels 1 to 9"),
             Opt {
                 name: "strategies",
                 form: Form::Set(Strategies::NAMES),
                 default: "default",
-                help: "zlib strategies to try, the smallest result is kept; all but `default` go with levels 1 to 9",
+                help: "zlib strategies to try, the smallest result is kept; levels 1 to 9",
             },
         ],
         squashfs_id: Some(1),
@@ -131,7 +131,7 @@ pub const CODECS: &[Info] = &[
                 name: "bcj",
                 form: Form::Filters(Bcj::NAMES),
                 default: "none",
-                help: "machine-code filters to try beside none, the smallest result is kept; auto picks by the bytes",
+                help: "machine-code filters to try, the smallest result is kept; auto picks by the bytes",
             },
             number("lc", 0, 4, "3", "literal context bits; lc + lp is at most 4"),
             number("lp", 0, 4, "0", "literal position bits"),
@@ -227,8 +227,8 @@ pub fn help() -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{:<6} {}", info.name, info.summary);
         for opt in info.options {
-            let _ = writeln!(text, "    {:<13} {} [{}]", opt.name, opt.help, opt.default);
-            let _ = writeln!(text, "    {:<13} {}", "", opt.form.accepted());
+            let _ = writeln!(text, "  {:<13} {}", opt.name, opt.help);
+            let _ = writeln!(text, "  {:<13} {} [default: {}]", "", opt.form.accepted(), opt.default);
         }
     }
     text
@@ -245,4 +245,36 @@ pub fn markdown() -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_codec_has_its_own_row() {
+        for info in CODECS {
+            assert!(std::ptr::eq(info.codec.info(), info));
+            assert_eq!(info.codec.name(), info.name);
+        }
+        let ids: Vec<_> = CODECS.iter().map(|info| info.codec.squashfs_id()).collect();
+        assert_eq!(ids, [Some(6), Some(1), Some(4), Some(2), Some(3), Some(5), Some(5), None]);
+        let codecs = [Codec::Gzip, Codec::Lzma, Codec::Lzo, Codec::Xz, Codec::Lz4, Codec::Zstd];
+        assert_eq!((1..=6).filter_map(Codec::from_squashfs_id).collect::<Vec<_>>(), codecs);
+        assert_eq!((Codec::from_squashfs_id(0), Codec::from_squashfs_id(7)), (None, None));
+    }
+
+    #[test]
+    fn help_and_documentation_name_everything() {
+        let (help, markdown) = (help(), markdown());
+        for info in CODECS {
+            assert!(help.contains(info.summary) && markdown.contains(info.summary), "{}", info.name);
+            for opt in info.options {
+                let row = format!("| | `{}` | {} | {} | {} |", opt.name, opt.form.accepted(), opt.default, opt.help);
+                assert!(help.contains(opt.help) && markdown.contains(&row), "{}: {}", info.name, opt.name);
+            }
+        }
+        assert!(help.lines().all(|line| line.len() <= 120), "{help}");
+        assert!(markdown.lines().all(|line| line.matches('|').count() == 6), "{markdown}");
+    }
 }

@@ -1,5 +1,6 @@
 //! xz streams (one block, CRC32, as the kernel wants them) and legacy .lzma streams, by liblzma.
 
+mod machine_code;
 mod stream;
 
 use stream::{Chain, Lzma, Stream};
@@ -17,23 +18,51 @@ struct Xz {
     chain: Chain,
 }
 
-/// An encoder for [`Settings::Xz`]: without a filter, and with each of the filters to try.
+impl Xz {
+    fn new(bcj: u16, lzma: Lzma) -> Self {
+        Xz { stream: Stream::new("xz"), chain: Chain { bcj, lzma } }
+    }
+}
+
+/// An encoder for [`Settings::Xz`].
 pub(crate) fn encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn Encoder>> {
-    let Settings::Xz { level, extreme, dict, filters, lc, lp, pb, .. } = settings else {
+    let Settings::Xz { level, extreme, dict, filters, auto, lc, lp, pb } = settings else {
         return Err(Error::Library { codec: "xz", why: "settings of another codec".to_owned() });
     };
     let mut lzma = Lzma::preset(*level, *extreme, Dict::resolve(*dict, block_len)?)?;
     lzma.set_bits(*lc, *lp, *pb);
+    if *auto {
+        return Ok(Box::new(Auto { allowed: *filters, lzma, encoders: Vec::new() }));
+    }
     // A stream keeps its memory only as long as its filters stay the same: hence one stream a filter.
-    let one = |bcj| -> Box<dyn Encoder> { Box::new(Xz { stream: Stream::new("xz"), chain: Chain { bcj, lzma } }) };
     let tried = Bcj::NAMES.iter().map(|(_, bit)| *bit).filter(|bit| filters & bit != 0);
-    Ok(Smallest::of(std::iter::once(0).chain(tried).map(one).collect()))
+    let encoder = |bcj| -> Box<dyn Encoder> { Box::new(Xz::new(bcj, lzma)) };
+    Ok(Smallest::of(std::iter::once(0).chain(tried).map(encoder).collect()))
 }
 
 impl Encoder for Xz {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         self.stream.start_xz_encoder(&self.chain)?;
         self.stream.encode(src, dst)
+    }
+}
+
+/// Gives each block the one filter that its bytes look like, or none.
+struct Auto {
+    allowed: u16,
+    lzma: Lzma,
+    /// Made when a block first wants them.
+    encoders: Vec<Xz>,
+}
+
+impl Encoder for Auto {
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        let bcj = machine_code::likely_filter(src, self.allowed);
+        let position = self.encoders.iter().position(|encoder| encoder.chain.bcj == bcj).unwrap_or_else(|| {
+            self.encoders.push(Xz::new(bcj, self.lzma));
+            self.encoders.len() - 1
+        });
+        self.encoders[position].encode(src, dst)
     }
 }
 

@@ -52,3 +52,22 @@ impl Decoder for Unzstd {
 fn no_memory() -> Error {
     Error::Library { codec: "zstd", why: "out of memory".to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Choice;
+
+    #[test]
+    fn the_memory_promised_covers_the_contexts() {
+        for level in [-5, 1, 3, 12, 15, 19, 22] {
+            for block in [4096, 1 << 14, 1 << 17, 1 << 20] {
+                let promised = format!("zstd:{level}").parse::<Choice>().unwrap().encoder_memory(block);
+                let (mut context, mut dst) = (CCtx::create(), vec![0; block]);
+                context.compress(&mut dst[..], &vec![7; block], level).unwrap();
+                let taken = context.sizeof() + DCtx::create().sizeof();
+                assert!(taken <= promised, "level {level} at {block}: {taken} of {promised}");
+            }
+        }
+    }
+}

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use packfs_blocks::Progress;
-use packfs_image::source::dir::{Dir, Options as DirOptions};
 use packfs_image::source::Source;
+use packfs_image::source::dir::{Dir, Options as DirOptions};
 use packfs_image::squashfs::{Options, Plan, build};
 use packfs_image::tree::Tree;
 

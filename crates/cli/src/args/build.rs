@@ -6,8 +6,9 @@ use clap::builder::{TypedValueParser, ValueParserFactory};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, ValueEnum, ValueHint};
 use packfs_codec::Choice;
+use packfs_image::source::Exclude;
 use packfs_image::squashfs;
-use packfs_image::tree::Time;
+use packfs_image::tree::{ModeChange, Time, TimeChange, Transform};
 
 use super::{Effort, OnError, Talk, value};
 use crate::output::failure::Usage;
@@ -95,6 +96,11 @@ pub(crate) struct Build {
     #[arg(long, value_name = "UID:GID", value_parser = value::owner)]
     owner: Option<(Option<u32>, Option<u32>)>,
 
+    /// Change permissions as chmod does: octal or symbolic, with D or F in front for directories or the rest only,
+    /// as in go-w or D0755,F0644
+    #[arg(long, value_name = "MODE", allow_hyphen_values = true)]
+    mode: Option<ModeChange>,
+
     #[command(flatten)]
     effort: Effort,
 
@@ -153,17 +159,6 @@ impl From<Fragments> for squashfs::Fragments {
     }
 }
 
-/// Where the times of an image come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Times {
-    /// From the source.
-    Source,
-    /// From the source, none later than this (`SOURCE_DATE_EPOCH`).
-    NoLaterThan(Time),
-    /// This time for everything.
-    All(Time),
-}
-
 /// A build, decided in every point.
 #[derive(Debug)]
 pub(crate) struct BuildPlan {
@@ -174,17 +169,15 @@ pub(crate) struct BuildPlan {
     pub(crate) fragments: squashfs::Fragments,
     pub(crate) dedup: bool,
     pub(crate) sparse: bool,
-    pub(crate) xattrs: bool,
     pub(crate) export: bool,
     pub(crate) plain_metadata: bool,
     pub(crate) offset: u64,
-    pub(crate) exclude: Vec<String>,
+    pub(crate) exclude: Exclude,
     pub(crate) one_file_system: bool,
     pub(crate) sort: Option<PathBuf>,
-    pub(crate) times: Times,
+    pub(crate) transform: Transform,
     /// The image's own time; without, the newest in the tree.
     pub(crate) image_time: Option<u32>,
-    pub(crate) owner: (Option<u32>, Option<u32>),
     pub(crate) threads: usize,
     pub(crate) memory: u64,
     pub(crate) verify: bool,
@@ -194,17 +187,29 @@ pub(crate) struct BuildPlan {
     pub(crate) quiet: bool,
 }
 
+impl BuildPlan {
+    /// The time of entries whose source gives them none.
+    pub(crate) fn entry_time(&self) -> Time {
+        Time { secs: self.image_time.map_or(0, i64::from), nanos: 0 }
+    }
+}
+
 impl Build {
     /// Decides what the options leave open. `epoch` is the value of `SOURCE_DATE_EPOCH`.
     pub(crate) fn resolve(self, epoch: Option<&str>) -> Result<BuildPlan, Usage> {
         if self.format() == Format::Erofs {
             return Err(Usage("EROFS is not built yet: this version writes squashfs (--format squashfs)".into()));
         }
-        let times = times(self.time, epoch)?;
+        if self.output.as_os_str() == "-" {
+            return Err(Usage("an image cannot be written to standard output: its first bytes come last".into()));
+        }
+        let time = time_change(self.time, epoch)?;
+        let (uid, gid) = self.owner.unwrap_or_default();
         Ok(BuildPlan {
             block_size: block_size(self.block_size)?,
-            times,
-            image_time: image_time(times)?,
+            image_time: image_time(time)?,
+            exclude: Exclude::new(&self.exclude).map_err(|error| Usage(error.to_string()))?,
+            transform: Transform { uid, gid, mode: self.mode.unwrap_or_default(), time, drop_xattrs: self.no_xattrs },
             threads: self.effort.threads(),
             memory: self.effort.memory(),
             sources: self.sources,
@@ -213,14 +218,11 @@ impl Build {
             fragments: self.fragments.into(),
             dedup: !self.no_dedup,
             sparse: !self.no_sparse,
-            xattrs: !self.no_xattrs,
             export: !self.no_export,
             plain_metadata: self.plain_metadata,
             offset: self.offset,
-            exclude: self.exclude,
             one_file_system: self.one_file_system,
             sort: self.sort,
-            owner: self.owner.unwrap_or_default(),
             verify: !self.no_verify,
             on_error: self.on_error,
             force: self.force,
@@ -244,19 +246,19 @@ fn block_size(size: u64) -> Result<u32, Usage> {
     }
 }
 
-fn times(set: Option<Time>, epoch: Option<&str>) -> Result<Times, Usage> {
+fn time_change(set: Option<Time>, epoch: Option<&str>) -> Result<TimeChange, Usage> {
     match (set, epoch) {
-        (Some(time), _) => Ok(Times::All(time)),
-        (None, None | Some("")) => Ok(Times::Source),
+        (Some(time), _) => Ok(TimeChange::Set(time)),
+        (None, None | Some("")) => Ok(TimeChange::Keep),
         (None, Some(text)) => match text.parse() {
-            Ok(secs) => Ok(Times::NoLaterThan(Time { secs, nanos: 0 })),
+            Ok(secs) => Ok(TimeChange::Clamp(Time { secs, nanos: 0 })),
             Err(_) => Err(Usage(format!("SOURCE_DATE_EPOCH is `{text}`: expected seconds since 1970"))),
         },
     }
 }
 
-fn image_time(times: Times) -> Result<Option<u32>, Usage> {
-    let (Times::NoLaterThan(time) | Times::All(time)) = times else { return Ok(None) };
+fn image_time(change: TimeChange) -> Result<Option<u32>, Usage> {
+    let (TimeChange::Clamp(time) | TimeChange::Set(time)) = change else { return Ok(None) };
     match u32::try_from(time.secs) {
         Ok(secs) => Ok(Some(secs)),
         Err(_) => Err(Usage(format!("time {}: SquashFS holds times from 1970 to 2106-02-07T06:28:15Z", time.secs))),
@@ -314,10 +316,10 @@ mod tests {
     fn defaults_are_the_documented_ones() {
         let plan = plan(&["x.sqfs"]).unwrap();
         assert_eq!(
-            (plan.block_size, plan.fragments, plan.times),
-            (128 << 10, squashfs::Fragments::Tails, Times::Source)
+            (plan.block_size, plan.fragments, plan.transform.time),
+            (128 << 10, squashfs::Fragments::Tails, TimeChange::Keep)
         );
-        assert!(plan.verify && plan.dedup && plan.sparse && plan.xattrs && plan.export && !plan.force);
+        assert!(plan.verify && plan.dedup && plan.sparse && plan.export && !plan.transform.drop_xattrs && !plan.force);
     }
 
     #[test]
@@ -329,6 +331,12 @@ mod tests {
         for erofs in [&["x.erofs"][..], &["x.EROFS"], &["x.sqfs", "--format", "erofs"]] {
             assert!(plan(erofs).unwrap_err().0.contains("EROFS is not built yet"), "{erofs:?}");
         }
+    }
+
+    #[test]
+    fn a_pipe_is_no_target() {
+        assert!(plan(&["-"]).unwrap_err().0.contains("standard output"));
+        assert!(plan(&["./-"]).is_ok());
     }
 
     #[test]
@@ -351,11 +359,11 @@ mod tests {
     #[test]
     fn a_time_option_beats_the_environment() {
         let at = |secs| Time { secs, nanos: 0 };
-        assert_eq!(times(Some(at(5)), Some("7")).unwrap(), Times::All(at(5)));
-        assert_eq!(times(None, Some("7")).unwrap(), Times::NoLaterThan(at(7)));
-        assert_eq!(times(None, Some("")).unwrap(), Times::Source);
-        assert_eq!(image_time(Times::All(at(5))).unwrap(), Some(5));
-        assert!(image_time(Times::All(at(-1))).unwrap_err().0.contains("1970 to 2106"));
-        assert!(times(None, Some("soon")).unwrap_err().0.contains("SOURCE_DATE_EPOCH"));
+        assert_eq!(time_change(Some(at(5)), Some("7")).unwrap(), TimeChange::Set(at(5)));
+        assert_eq!(time_change(None, Some("7")).unwrap(), TimeChange::Clamp(at(7)));
+        assert_eq!(time_change(None, Some("")).unwrap(), TimeChange::Keep);
+        assert_eq!(image_time(TimeChange::Set(at(5))).unwrap(), Some(5));
+        assert!(image_time(TimeChange::Set(at(-1))).unwrap_err().0.contains("1970 to 2106"));
+        assert!(time_change(None, Some("soon")).unwrap_err().0.contains("SOURCE_DATE_EPOCH"));
     }
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use packfs_image::{sink, source};
 
-pub(crate) use build::{Build, BuildPlan, Times};
+pub(crate) use build::{Build, BuildPlan};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
 pub(crate) use read::{Cat, Extract, Info, List, Tar};

@@ -77,6 +77,10 @@ pub(crate) struct Tar {
     #[arg(short, long)]
     pub(crate) force: bool,
 
+    /// Leave out extended attributes
+    #[arg(long)]
+    pub(crate) no_xattrs: bool,
+
     #[command(flatten)]
     pub(crate) effort: Effort,
 

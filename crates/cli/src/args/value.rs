@@ -32,9 +32,8 @@ pub(crate) fn jobs(text: &str) -> Result<usize, String> {
 /// A point in time: seconds since 1970 (`1767312000`, `@1767312000`), a date in UTC (`2026-01-02`,
 /// `2026-01-02T03:04:05Z`), or `now`.
 pub(crate) fn time(text: &str) -> Result<Time, String> {
-    let number = text.strip_prefix('@').unwrap_or(text);
-    if let Ok(secs) = number.parse() {
-        return Ok(Time { secs, nanos: 0 });
+    if let Ok(time) = text.strip_prefix('@').unwrap_or(text).parse() {
+        return Ok(time);
     }
     if text == "now" {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| "the clock stands before 1970")?;
@@ -134,6 +133,7 @@ mod tests {
         for bad in ["", "@", "yesterday", "2026-13-01", "2026-02-29", "2026-1-2", "2026-01-02T25:00:00", "20260102Z"] {
             assert!(time(bad).is_err(), "{bad}");
         }
+        assert_eq!(time("1.5"), Ok(Time { secs: 1, nanos: 500_000_000 }));
         assert!(time("now").unwrap().secs > 1_767_312_000);
     }
 

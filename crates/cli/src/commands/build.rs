@@ -2,12 +2,15 @@
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::Tree;
-use packfs_image::source::Store;
+use packfs_image::name::encode;
+use packfs_image::source::{self, SortFile, Store, data_order, dir};
 use packfs_image::squashfs::{self, Plan, Summary};
 use serde::Serialize;
 
@@ -21,12 +24,15 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let plan = args.resolve(epoch.as_deref())?;
     let meter = Meter::start(plan.quiet);
-    let mut left_out = Vec::new();
+    let (mut left_out, mut reading) = (Vec::new(), None);
     let built = squashfs::build(&plan.output, &options(&plan), meter.progress(), |store| {
-        fill(&plan, store, meter.progress(), &mut left_out)
+        fill(&plan, store, meter.progress(), &mut left_out, &mut reading)
     });
     let spent = meter.finish();
-    let summary = built.with_context(|| format!("building {}", plan.output.display()))?;
+    let summary = built.with_context(|| match reading {
+        Some(source) => format!("building {} from {}", plan.output.display(), sources::name(source)),
+        None => format!("building {}", plan.output.display()),
+    })?;
     left_out.extend(summary.left_out.iter().map(|(path, why)| format!("{path}: {why}")));
     for line in &left_out {
         eprintln!("packfs: left out: {line}");
@@ -59,20 +65,44 @@ fn options(plan: &BuildPlan) -> squashfs::Options {
     }
 }
 
-/// Lists the sources into a tree and gives it the attributes and the order asked for.
-fn fill(
-    plan: &BuildPlan,
+/// Reads the sources into a tree and gives it the attributes and the order asked for.
+fn fill<'p>(
+    plan: &'p BuildPlan,
     store: &mut dyn Store,
     progress: &Arc<Progress>,
     left_out: &mut Vec<String>,
+    reading: &mut Option<&'p Path>,
 ) -> packfs_image::Result<Plan> {
+    let sort = plan.sort.as_deref().map(SortFile::read).transpose()?;
+    let options = source::open::Options { scan: scan_options(plan, progress), time: plan.entry_time() };
     let mut tree = Tree::default();
-    for path in &plan.sources {
-        let mut source = sources::open(path, progress, plan.threads)?;
+    for argument in &plan.sources {
+        *reading = Some(argument);
+        let mut source = source::open(argument.as_os_str(), &options)?;
         source.scan(&mut tree, store)?;
         left_out.extend(source.left_out().iter().map(ToString::to_string));
     }
-    Ok(Plan { tree, order: Vec::new() })
+    *reading = None;
+    plan.transform.apply(&mut tree);
+    let order = data_order(&tree, sort.as_ref())?;
+    for line in &order.unknown {
+        eprintln!("packfs: {line}");
+    }
+    Ok(Plan { tree, order: order.files })
+}
+
+fn scan_options(plan: &BuildPlan, progress: &Arc<Progress>) -> dir::Options {
+    // An old image that is about to be replaced is not to be packed into the new one.
+    let target = std::fs::metadata(&plan.output).ok().filter(|target| target.is_file());
+    dir::Options {
+        threads: plan.threads,
+        one_file_system: plan.one_file_system,
+        exclude: plan.exclude.clone(),
+        xattrs: !plan.transform.drop_xattrs,
+        on_error: plan.on_error.into(),
+        leave_out: target.iter().map(|target| (target.dev(), target.ino())).collect(),
+        progress: Some(Arc::clone(progress)),
+    }
 }
 
 /// See `docs/guide/json.md`.
@@ -93,7 +123,7 @@ struct Report<'a> {
 impl<'a> Report<'a> {
     fn new(plan: &BuildPlan, summary: &'a Summary, spent: &Spent) -> Self {
         Report {
-            image: json::text(plan.output.as_os_str().as_bytes()),
+            image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
             format: "squashfs",
             codec: plan.codec.to_string(),
             block_size: plan.block_size,

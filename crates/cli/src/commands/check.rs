@@ -1,67 +1,59 @@
 //! `packfs check`.
 
-use std::io::Write;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use packfs_blocks::Progress;
 use packfs_image::Image;
+use packfs_image::diff::diff;
+use packfs_image::squashfs::Reader;
+use packfs_image::tree::TreeImage;
 use serde::Serialize;
 
-use super::open;
+use super::{open, sources};
 use crate::args::Check;
 use crate::output::failure::Outcome;
+use crate::output::findings::Findings;
 use crate::output::meter::Meter;
-use crate::output::{self, json, units};
-
-/// Findings kept and shown; of more only the number is told.
-const SHOWN: usize = 10_000;
+use crate::output::{json, units};
 
 pub(super) fn run(args: &Check) -> Result<Outcome> {
     let image = open::with_cache(&args.image, args.effort.memory())?;
+    let name = open::name(&args.image.path);
     let meter = Meter::start(args.talk.quiet);
-    let mut findings = Findings::default();
-    let checked = image.check(args.effort.threads(), meter.progress(), &mut |finding| findings.add(finding));
+    let checked = check(&image, args, meter.progress());
     let spent = meter.finish();
-    checked.with_context(|| format!("checking {}", open::name(&args.image.path)))?;
+    let findings = checked.with_context(|| format!("checking {name}"))?;
     let sound = findings.count == 0;
     if args.json {
-        json::print("check", &Report { image: open::name(&args.image.path), sound, findings: &findings })?;
+        json::print("check", &Report { image: name, sound, findings: &findings })?;
     } else {
-        let mut out = output::stdout()?;
-        findings.print(&mut out)?;
-        out.flush()?;
+        findings.print(String::clone)?;
         if !args.talk.quiet {
-            let verdict = if sound { "sound".into() } else { format!("{} findings", units::count(findings.count)) };
+            let verdict = match (sound, args.against.is_empty()) {
+                (true, true) => "sound".into(),
+                (true, false) => "sound, and the same as its source".into(),
+                (false, _) => format!("{} findings", units::count(findings.count)),
+            };
             let inodes = units::count(image.inode_count());
-            eprintln!("{}: {verdict}, {inodes} inodes in {}", open::name(&args.image.path), units::span(spent.time));
+            eprintln!("{name}: {verdict} ({inodes} inodes in {})", units::span(spent.time));
         }
     }
     Ok(if sound { Outcome::Done } else { Outcome::Findings })
 }
 
-/// What was found, the first of it in words.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Findings {
-    pub(super) count: u64,
-    shown: Vec<String>,
-}
-
-impl Findings {
-    pub(super) fn add(&mut self, finding: String) {
-        self.count += 1;
-        if self.shown.len() < SHOWN {
-            self.shown.push(finding);
-        }
+/// Verifies the image, then compares it with its sources if there are any.
+fn check(image: &Reader, args: &Check, progress: &Arc<Progress>) -> Result<Findings<String>> {
+    let threads = args.effort.threads();
+    let mut findings = Findings::new();
+    image.check(threads, progress, &mut |finding| findings.add(finding))?;
+    if !args.against.is_empty() {
+        let tree = sources::tree(&args.against, threads, progress)?;
+        diff(image, &TreeImage::new(&tree), threads, progress, &mut |difference| {
+            findings.add(difference.describe(("the image", "the source")).to_string());
+        })?;
     }
-
-    pub(super) fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
-        for finding in &self.shown {
-            writeln!(out, "{finding}")?;
-        }
-        match self.count - self.shown.len() as u64 {
-            0 => Ok(()),
-            more => writeln!(out, "and {} more", units::count(more)),
-        }
-    }
+    Ok(findings)
 }
 
 /// See `docs/guide/json.md`.
@@ -69,5 +61,5 @@ impl Findings {
 struct Report<'a> {
     image: String,
     sound: bool,
-    findings: &'a Findings,
+    findings: &'a Findings<String>,
 }

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use anyhow::Result;
 use packfs_image::Image;
 use packfs_image::image::{FileType, Stat};
+use packfs_image::name::{encode, show};
 use packfs_image::sink::{Visit, Walk};
 use packfs_image::tree::Device;
 use serde::Serialize;
@@ -110,10 +111,7 @@ impl Lines {
     }
 
     fn name(&self, out: &mut impl Write, name: &[u8]) -> io::Result<()> {
-        if self.escape && name.iter().any(u8::is_ascii_control) {
-            return write!(out, "{}", name.escape_ascii());
-        }
-        out.write_all(name)
+        if self.escape { out.write_all(&show(name)) } else { out.write_all(name) }
     }
 }
 
@@ -187,7 +185,7 @@ impl JsonEntry {
                 "file"
             }
             FileType::Symlink { target: to } => {
-                target = Some(json::text(to));
+                target = Some(encode(to).into_owned());
                 "symlink"
             }
             FileType::Char(number) | FileType::Block(number) => {
@@ -200,11 +198,11 @@ impl JsonEntry {
         let mut xattrs = serde_json::Map::new();
         if stat.has_xattrs {
             for (name, value) in image.xattrs(visit.nid)? {
-                xattrs.insert(json::text(&name), json::text(&value).into());
+                xattrs.insert(encode(&name).into_owned(), encode(&value).into());
             }
         }
         Ok(JsonEntry {
-            path: json::text(visit.path),
+            path: encode(visit.path).into_owned(),
             kind,
             mode: format!("{:04o}", stat.mode),
             uid: stat.uid,

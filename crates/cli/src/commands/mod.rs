@@ -3,12 +3,14 @@
 mod build;
 mod cat;
 mod check;
+mod diff;
 mod extra;
 mod extract;
 mod info;
 mod list;
 mod open;
 mod sources;
+mod tar;
 
 use std::io::Write;
 
@@ -23,13 +25,14 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
     match command {
         Command::Build(args) => build::run(*args),
         Command::Extract(args) => extract::run(&args),
+        Command::Tar(args) => tar::run(&args),
         Command::List(args) => list::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Completions(args) => extra::completions(&args),
         Command::Man(args) => extra::man(&args),
-        other => anyhow::bail!("{other:?}"),
     }
 }
 

@@ -17,9 +17,14 @@ pub(super) fn image(arg: &ImageArg) -> Result<Reader> {
 
 /// The same, keeping at most `cache_bytes` of decoded blocks.
 pub(super) fn with_cache(arg: &ImageArg, cache_bytes: u64) -> Result<Reader> {
-    let file = FileAt::open(&arg.path, arg.offset).with_context(|| format!("{}: cannot open", arg.path.display()))?;
-    let options = ReadOptions { cache_bytes, name: arg.path.clone() };
-    Reader::open(Arc::new(file), options).with_context(|| name(&arg.path))
+    path(&arg.path, arg.offset, cache_bytes)
+}
+
+/// Opens the image that begins `offset` bytes into a file.
+pub(super) fn path(path: &Path, offset: u64, cache_bytes: u64) -> Result<Reader> {
+    let file = FileAt::open(path, offset).with_context(|| format!("{}: cannot open", path.display()))?;
+    let options = ReadOptions { cache_bytes, name: path.to_owned() };
+    Reader::open(Arc::new(file), options).with_context(|| name(path))
 }
 
 /// What to call an image in messages.

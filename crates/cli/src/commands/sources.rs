@@ -1,18 +1,46 @@
-//! From the SOURCE arguments to a tree.
+//! SOURCE arguments read into a tree that can be looked at like an image.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::Progress;
-use packfs_image::source::{self, Source, dir, tar};
+use packfs_image::source::{self, Spool, dir, open};
+use packfs_image::{Result, Tree};
 
-pub(super) fn open(path: &Path, progress: &Arc<Progress>, threads: usize) -> packfs_image::Result<Box<dyn Source>> {
-    if path == Path::new("-") {
-        return tar::open(None, tar::TarOptions::default());
+/// Reads sources, merged in order, so that their contents can be read again. Archives that come through
+/// a pipe or a decompressor are kept in an unlinked temporary file.
+pub(super) fn tree<P: AsRef<Path>>(paths: &[P], threads: usize, progress: &Arc<Progress>) -> Result<Tree> {
+    let scan = dir::Options { threads, progress: Some(Arc::clone(progress)), ..dir::Options::default() };
+    let options = open::Options { scan, ..open::Options::default() };
+    let mut tree = Tree::default();
+    let mut spool = Spool::new(&temporary_directory())?;
+    for path in paths {
+        source::open(path.as_ref().as_os_str(), &options)?.scan(&mut tree, &mut spool)?;
     }
-    if path.is_dir() {
-        let options = dir::Options { threads, progress: Some(Arc::clone(progress)), ..dir::Options::default() };
-        return Ok(Box::new(source::Dir::new(path, options)));
+    spool.serve(&mut tree);
+    Ok(tree)
+}
+
+/// What to call a SOURCE argument in messages.
+pub(super) fn name(argument: &Path) -> String {
+    if argument == Path::new("-") { "standard input".into() } else { argument.display().to_string() }
+}
+
+/// Whether a file is an image, going by its first bytes. What cannot be read is not; opening it as a
+/// source says why.
+pub(super) fn is_image(path: &Path) -> bool {
+    let mut head = Vec::with_capacity(open::SNIFF_LEN);
+    let read = File::open(path).and_then(|file| file.take(open::SNIFF_LEN as u64).read_to_end(&mut head));
+    read.is_ok() && open::sniff(&head) == open::Kind::SquashFs
+}
+
+/// `/var/tmp` is on a disk where `/tmp` may be memory; `TMPDIR` overrides both.
+fn temporary_directory() -> PathBuf {
+    match std::env::var_os("TMPDIR") {
+        Some(dir) if !dir.is_empty() => dir.into(),
+        _ if Path::new("/var/tmp").is_dir() => "/var/tmp".into(),
+        _ => std::env::temp_dir(),
     }
-    tar::open(Some(path), tar::TarOptions::default())
 }

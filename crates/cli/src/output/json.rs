@@ -24,28 +24,3 @@ pub(crate) fn print(kind: &str, content: &impl Serialize) -> Result<()> {
     out.flush()?;
     Ok(())
 }
-
-/// Bytes of a name or a link target: as text where they are UTF-8, with `%XX` for each byte that is not
-/// and for `%` itself.
-pub(crate) fn text(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        out.push_str(&chunk.valid().replace('%', "%25"));
-        for byte in chunk.invalid() {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn any_name_becomes_text_without_loss() {
-        assert_eq!(text(b"plain"), "plain");
-        assert_eq!(text("größe 100%".as_bytes()), "größe 100%25");
-        assert_eq!(text(b"a\xff\xfeb"), "a%FF%FEb");
-    }
-}

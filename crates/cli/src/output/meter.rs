@@ -95,14 +95,14 @@ impl Display {
     fn show(&mut self, now: &Snapshot) {
         match self {
             Display::Live(bar) => {
+                bar.set_prefix(now.phase());
+                bar.set_message(now.describe());
                 bar.set_style(now.style());
                 match now.total {
                     0 => bar.unset_length(),
                     total => bar.set_length(total),
                 }
                 bar.set_position(now.done);
-                bar.set_prefix(now.phase());
-                bar.set_message(now.describe());
                 bar.tick();
             }
             Display::Plain => eprintln!("packfs: {}: {}", now.phase(), now.describe()),
@@ -146,7 +146,7 @@ impl Snapshot {
     }
 
     fn style(&self) -> ProgressStyle {
-        let template = if self.total > 0 { "{prefix} [{bar:20}] {wide_msg}" } else { "{prefix} {spinner} {wide_msg}" };
+        let template = if self.total > 0 { "{prefix} [{bar:12}] {wide_msg}" } else { "{prefix} {spinner} {wide_msg}" };
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         style.progress_chars("=> ")
     }
@@ -177,11 +177,12 @@ impl Snapshot {
         if self.packed > 0 && self.written > 0 {
             parts.push(format!("ratio {:.2}", units::ratio(self.packed, self.written)));
         }
-        if self.saved > 0 {
-            parts.push(format!("{} saved by duplicates and holes", units::bytes(self.saved)));
-        }
+        // In the order of interest: a narrow terminal cuts the end off.
         if let Some(left) = self.remaining() {
             parts.push(format!("{} left", units::span(left)));
+        }
+        if self.saved > 0 {
+            parts.push(format!("{} saved", units::bytes(self.saved)));
         }
         if self.resident > 0 {
             parts.push(format!("{} memory", units::bytes(self.resident)));
@@ -232,8 +233,7 @@ mod tests {
         };
         assert_eq!(
             data.describe(),
-            "50.0 MiB of 100 MiB, 5.00 MiB/s, ratio 2.50, 10.0 MiB saved by duplicates and holes, 10 s left, \
-             30.0 MiB memory"
+            "50.0 MiB of 100 MiB, 5.00 MiB/s, ratio 2.50, 10 s left, 10.0 MiB saved, 30.0 MiB memory"
         );
         let stream = Snapshot { done: 1 << 20, ..snapshot(Phase::Data) };
         assert_eq!(stream.describe(), "1.00 MiB, 102 KiB/s");

@@ -1,6 +1,7 @@
 //! Everything packfs says: data on standard output, the rest on standard error.
 
 pub(crate) mod failure;
+pub(crate) mod findings;
 pub(crate) mod json;
 pub(crate) mod meter;
 pub(crate) mod units;

@@ -47,7 +47,8 @@ pub(crate) fn ratio(before: u64, after: u64) -> f64 {
 pub(crate) fn span(time: Duration) -> String {
     let secs = time.as_secs();
     match secs {
-        0..10 => format!("{:.2} s", time.as_secs_f64()),
+        0..10 if time.subsec_nanos() > 0 => format!("{:.2} s", time.as_secs_f64()),
+        0..10 => format!("{secs} s"),
         10..120 => format!("{secs} s"),
         120..7200 => format!("{} min {:02} s", secs / 60, secs % 60),
         _ => format!("{} h {:02} min", secs / 3600, secs / 60 % 60),
@@ -112,6 +113,7 @@ mod tests {
     #[test]
     fn spans_and_counts_and_speeds() {
         assert_eq!(span(Duration::from_millis(420)), "0.42 s");
+        assert_eq!(span(Duration::from_secs(7)), "7 s");
         assert_eq!(span(Duration::from_secs(37)), "37 s");
         assert_eq!(span(Duration::from_secs(125)), "2 min 05 s");
         assert_eq!(span(Duration::from_secs(11_520)), "3 h 12 min");

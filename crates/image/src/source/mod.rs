@@ -12,11 +12,20 @@ use crate::{Error, Result, Tree};
 
 pub mod dir;
 mod exclude;
+mod image;
+mod lex;
+pub mod open;
 pub mod packlist;
+mod sort;
+mod spool;
 
 pub use dir::Dir;
 pub use exclude::Exclude;
+pub use image::FromImage;
+pub use open::open;
 pub use packlist::PackList;
+pub use sort::{DataOrder, SortFile, data_order};
+pub use spool::Spool;
 
 pub(crate) mod decompress;
 pub(crate) mod readahead;

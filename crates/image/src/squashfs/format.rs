@@ -10,7 +10,7 @@ pub const MAGIC: u32 = 0x7371_7368;
 /// `sqsh`: a big-endian image of an old version.
 pub const MAGIC_SWAPPED: u32 = 0x6873_7173;
 /// An image streamed to a pipe, its superblock at the end; not mountable before it is fixed.
-pub const MAGIC_STREAMED: u32 = 0x5153_5348;
+pub const MAGIC_STREAMED: u32 = 0x5351_5348;
 /// The only version written or read.
 pub const VERSION: (u16, u16) = (4, 0);
 /// A table pointer that says there is no such table.

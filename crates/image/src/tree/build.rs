@@ -182,16 +182,16 @@ impl Tree {
         }
     }
 
-    /// One name fewer; what no name holds any more drops its contents.
+    /// One name fewer; what no name holds any more drops its contents, however deep.
     fn unlink(&mut self, ino: Ino) {
-        let inode = self.inode_mut(ino);
-        inode.links = inode.links.saturating_sub(1);
-        if inode.links == 0 {
-            let gone = std::mem::replace(&mut inode.kind, Kind::Fifo);
-            if let Kind::Dir(entries) = gone {
-                for child in entries.into_values() {
-                    self.unlink(child);
-                }
+        let mut gone = vec![ino];
+        while let Some(ino) = gone.pop() {
+            let inode = self.inode_mut(ino);
+            inode.links = inode.links.saturating_sub(1);
+            if inode.links == 0
+                && let Kind::Dir(entries) = std::mem::replace(&mut inode.kind, Kind::Fifo)
+            {
+                gone.extend(entries.into_values());
             }
         }
     }
@@ -220,6 +220,17 @@ mod tests {
         tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Socket, Conflict::Replace).unwrap();
         assert!(tree.lookup(b"a/f").is_none());
         assert!(tree.add(ROOT, b"a", Meta::IMPLICIT_DIR, Kind::Fifo, Conflict::Refuse).is_err());
+    }
+
+    #[test]
+    fn directories_of_any_depth_can_go() {
+        let mut tree = Tree::default();
+        let mut at = ROOT;
+        for _ in 0..200_000 {
+            at = tree.add(at, b"d", Meta::IMPLICIT_DIR, dir(), Conflict::Refuse).unwrap();
+        }
+        assert!(tree.remove(ROOT, b"d").unwrap());
+        assert!(matches!(tree.inode(at).kind, Kind::Fifo));
     }
 
     #[test]

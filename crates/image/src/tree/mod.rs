@@ -12,12 +12,14 @@ use crate::{Error, Result};
 
 mod build;
 mod time;
+mod transform;
 mod view;
 mod xattr;
 
 pub(crate) use build::display;
 pub use build::{Conflict, Meta};
 pub use time::{NotATime, Time};
+pub use transform::{ModeChange, TimeChange, Transform};
 pub use view::TreeImage;
 pub use xattr::{XattrId, XattrSet, Xattrs};
 

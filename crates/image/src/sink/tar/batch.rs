@@ -51,7 +51,8 @@ pub(super) struct Batches<'p, 'env, 'o> {
 
 impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
     /// Holds about `memory` bytes of the archive at a time.
-    pub(super) fn new(image: &'env dyn Image, pool: &'p Pool<'env, ()>, output: Output<'o>, memory: usize) -> Self {
+    pub(super) fn new(image: &'env dyn Image, pool: &'p Pool<'env, ()>, output: Output<'o>, memory: u64) -> Self {
+        let memory = usize::try_from(memory).unwrap_or(usize::MAX);
         let (buffers, window) = (Buffers::new(MAX), Window::new(memory));
         Batches { image, pool, output, buffers, window, batch: Batch::default() }
     }
@@ -128,6 +129,7 @@ impl Output<'_> {
         self.to.write_all(bytes).map_err(Error::io("cannot write", self.name))?;
         self.written += bytes.len() as u64;
         Progress::add(&self.progress.written, bytes.len() as u64);
+        Progress::add(&self.progress.done, bytes.len() as u64);
         Ok(())
     }
 }

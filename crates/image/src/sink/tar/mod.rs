@@ -28,26 +28,34 @@ const HOLE_MIN: u64 = 4096;
 
 /// How to write an archive.
 #[derive(Debug, Clone)]
-pub struct TarOptions {
-    /// Threads that decode; 0: the caller's alone.
+pub struct Options {
+    /// What to write, see [`Walk::new`]; empty for everything.
+    pub paths: Vec<PathBuf>,
+    /// Threads that decode; 0 does everything on the calling thread.
     pub threads: usize,
-    /// Most bytes of the archive that are held at a time.
-    pub memory: usize,
+    /// Bytes of the archive that are held at a time.
+    pub memory: u64,
     /// Whether to write extended attributes.
     pub xattrs: bool,
     /// What to call the archive in messages.
     pub name: PathBuf,
 }
 
-impl Default for TarOptions {
+impl Default for Options {
     fn default() -> Self {
-        TarOptions { threads: 0, memory: 16 << 20, xattrs: true, name: PathBuf::from("tar archive") }
+        Options {
+            paths: Vec::new(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: 16 << 20,
+            xattrs: true,
+            name: PathBuf::from("tar archive"),
+        }
     }
 }
 
 /// What was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TarSummary {
+pub struct Summary {
     /// Members.
     pub entries: u64,
     /// Bytes of the archive.
@@ -56,40 +64,33 @@ pub struct TarSummary {
     pub left_out: Vec<PathBuf>,
 }
 
-/// Writes what `paths` select of `image` (see [`Walk::new`]; no paths: everything) to `out`. Directories on the
-/// way to what is selected are written too, apart from the root.
+/// Writes `image`, or what [`Options::paths`] select of it, to `out`. Directories on the way to what is selected
+/// are written too, apart from the root.
 ///
 /// The bytes do not depend on the number of threads. When the reader of a pipe is gone, the error is an
 /// [`Error::Io`](crate::Error::Io) of kind [`BrokenPipe`](std::io::ErrorKind::BrokenPipe).
-pub fn write_tar(
-    image: &dyn Image,
-    paths: &[PathBuf],
-    out: &mut dyn Write,
-    options: &TarOptions,
-    progress: &Progress,
-) -> Result<TarSummary> {
+pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Summary> {
     progress.enter(Phase::Read);
+    let mut walk = Walk::new(image, &options.paths)?;
     pipeline::scope(
         options.threads,
         || (),
         |pool: &Pool<'_, ()>| {
             let output = Output { to: out, name: &options.name, progress, written: 0 };
             let batches = Batches::new(image, pool, output, options.memory);
-            let (first_names, summary) = (HashMap::new(), TarSummary::default());
-            let mut tar = Tar { image, batches, first_names, summary, xattrs: options.xattrs, header: Vec::new() };
-            let mut walk = Walk::new(image, paths)?;
+            let mut tar = Tar { image, batches, names: HashMap::new(), xattrs: options.xattrs, header: Vec::new() };
+            let mut summary = Summary::default();
             while let Some(visit) = walk.step()? {
-                if visit.selected || !visit.path.is_empty() {
+                if visit.stat.kind == FileType::Socket {
+                    summary.left_out.push(display(visit.path));
+                } else if visit.selected || !visit.path.is_empty() {
                     tar.entry(visit.path, visit.nid, &visit.stat)?;
-                    Progress::add(&progress.entries, 1);
-                    if let FileType::File { size } = visit.stat.kind {
-                        Progress::add(&progress.done, size);
-                    }
+                    summary.entries += 1;
                 }
+                Progress::add(&progress.entries, 1);
             }
-            // Two blocks of zeros end the archive.
-            tar.batches.add_bytes(&[0; 2 * BLOCK])?;
-            Ok(TarSummary { bytes: tar.batches.finish()?, ..tar.summary })
+            summary.bytes = tar.finish()?;
+            Ok(summary)
         },
     )
 }
@@ -98,53 +99,38 @@ pub fn write_tar(
 struct Tar<'p, 'env, 'o> {
     image: &'env dyn Image,
     batches: Batches<'p, 'env, 'o>,
-    /// The first name of each inode that has, or may have, more.
-    first_names: HashMap<Nid, Box<[u8]>>,
-    summary: TarSummary,
+    /// The first name of each inode that has several.
+    names: HashMap<Nid, Box<[u8]>>,
     xattrs: bool,
     header: Vec<u8>,
 }
 
 impl Tar<'_, '_, '_> {
     fn entry(&mut self, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
-        if stat.kind == FileType::Socket {
-            self.summary.left_out.push(display(path));
-            return Ok(());
-        }
-        self.summary.entries += 1;
-        let is_dir = stat.kind == FileType::Dir;
-        if !is_dir && stat.nlink > 1 {
-            match self.first_names.entry(nid) {
-                std::collections::hash_map::Entry::Occupied(first) => {
-                    let member =
-                        Member { path, stat, xattrs: &XattrSet::new(), hard_link: Some(first.get()), regions: None };
-                    self.header.clear();
-                    header::add(&mut self.header, &member);
-                    return self.batches.add_bytes(&self.header);
-                }
-                std::collections::hash_map::Entry::Vacant(first) => {
-                    first.insert(path.into());
-                }
+        if stat.nlink > 1 && stat.kind != FileType::Dir {
+            if let Some(first) = self.names.get(&nid) {
+                let member = Member { path, stat, xattrs: &XattrSet::new(), hard_link: Some(first), regions: None };
+                return add_header(&mut self.batches, &mut self.header, &member);
             }
+            self.names.insert(nid, path.into());
         }
-        let dir_path = [if path.is_empty() { b"." } else { path }, b"/"].concat();
+        let dir_path;
+        let name = if stat.kind == FileType::Dir {
+            dir_path = [if path.is_empty() { b"." } else { path }, b"/"].concat();
+            &dir_path
+        } else {
+            path
+        };
         let xattrs = if stat.has_xattrs && self.xattrs { self.image.xattrs(nid)? } else { XattrSet::new() };
         let extents = match stat.kind {
             FileType::File { size } => extents(self.image, nid, size)?,
             _ => Vec::new(),
         };
         let regions = regions(&extents);
-        let member = Member {
-            path: if is_dir { &dir_path } else { path },
-            stat,
-            xattrs: &xattrs,
-            hard_link: None,
-            regions: regions.as_deref(),
-        };
-        self.header.clear();
-        header::add(&mut self.header, &member);
-        self.batches.add_bytes(&self.header)?;
-        self.data(path, nid, &extents, regions.as_deref())
+        let regions = regions.as_deref();
+        let member = Member { path: name, stat, xattrs: &xattrs, hard_link: None, regions };
+        add_header(&mut self.batches, &mut self.header, &member)?;
+        self.data(path, nid, &extents, regions)
     }
 
     /// Adds what of the extents is to be stored, and the padding behind it.
@@ -170,6 +156,18 @@ impl Tar<'_, '_, '_> {
         let padding = stored.next_multiple_of(BLOCK as u64) - stored;
         self.batches.add_bytes(&[0; BLOCK][..usize::try_from(padding).unwrap_or(0)])
     }
+
+    /// Ends the archive with two blocks of zeros. Returns its length.
+    fn finish(mut self) -> Result<u64> {
+        self.batches.add_bytes(&[0; 2 * BLOCK])?;
+        self.batches.finish()
+    }
+}
+
+fn add_header(batches: &mut Batches<'_, '_, '_>, scratch: &mut Vec<u8>, member: &Member<'_>) -> Result<()> {
+    scratch.clear();
+    header::add(scratch, member);
+    batches.add_bytes(scratch)
 }
 
 /// The extents of a file, asked for only where there can be a hole worth leaving out or several blocks.

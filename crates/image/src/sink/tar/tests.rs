@@ -1,1 +1,269 @@
 //! Archives written are read back the same, by this crate and by other programs.
+
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::image::Nid;
+use crate::sink::fake::Fake;
+use crate::source::tar::tests::{read, snapshot_of};
+use crate::testing::{
+    Attrs, Node, Piece, Shape, Snapshot, Spec, What, differences, is_root, skipped, snapshot, snapshot_tree, specs,
+};
+use crate::tree::{Device, Time, TreeImage};
+use crate::{Error, Tree};
+
+fn options(threads: usize) -> Options {
+    Options { threads, ..Options::default() }
+}
+
+fn write(tree: &Tree, options: &Options) -> (Vec<u8>, Summary) {
+    let (mut out, progress) = (Vec::new(), Progress::default());
+    let summary = write_tar(&TreeImage::new(tree), &mut out, options, &progress).unwrap();
+    assert_eq!(summary.bytes, out.len() as u64);
+    (out, summary)
+}
+
+/// What an archive keeps of a tree: everything but sockets.
+fn kept(tree: &Tree) -> Snapshot {
+    let mut all = snapshot_tree(tree).unwrap();
+    all.retain(|_, entry| entry.kind != 's');
+    all
+}
+
+/// Trees with every corner that headers have.
+fn corners() -> Spec {
+    let file = |len| Node::file(vec![Piece::Text { seed: 1, len }]);
+    let mut wide = file(10);
+    wide.attrs.owner = (0o777_7777, 0o1000_0000);
+    wide.attrs.mtime = Time { secs: -2, nanos: 999_999_999 };
+    wide.attrs.xattrs = [
+        ("user.bin".to_owned(), (0..=255).collect()),
+        ("user.a=b%25".to_owned(), b"1".to_vec()),
+        ("user.empty".to_owned(), vec![]),
+    ]
+    .into();
+    let mut late = file(1);
+    late.attrs.mtime = Time { secs: 0o777_7777_7777 + 1, nanos: 1 };
+    let device = |major, minor| What::Char(Device { major, minor });
+    let special = |what| Node { attrs: Attrs::plain(0o640), what };
+    let holes: Vec<_> = (0..200).flat_map(|seed| [Piece::Noise { seed, len: 4096 }, Piece::Hole(4096)]).collect();
+    let odd_holes = vec![
+        Piece::Text { seed: 2, len: 100 },
+        Piece::Hole(5000),
+        Piece::Text { seed: 3, len: 700 },
+        Piece::Hole(9001),
+    ];
+    let entries = [
+        (vec![b'n'; 100], file(512)),
+        (vec![b'o'; 101], file(513)),
+        (b"dir".to_vec(), Node::dir([(vec![b'p'; 200], Node::dir([(vec![b'q'; 90], file(0))]))])),
+        (b"wide".to_vec(), wide),
+        (b"late".to_vec(), late),
+        (b"link".to_vec(), special(What::Symlink(vec![b't'; 101]))),
+        (b"link100".to_vec(), special(What::Symlink(vec![b't'; 100]))),
+        (b"device".to_vec(), special(device(4095, 0xf_ffff))),
+        (b"far device".to_vec(), special(device(1 << 22, u32::MAX))),
+        (b"fifo".to_vec(), special(What::Fifo)),
+        (b"socket".to_vec(), special(What::Socket)),
+        (b"hole".to_vec(), Node::file(vec![Piece::Hole(1 << 40)])),
+        (b"holes".to_vec(), Node::file(holes)),
+        (b"odd holes".to_vec(), Node::file(odd_holes)),
+        (b"small hole".to_vec(), Node::file(vec![Piece::Text { seed: 1, len: 10 }, Piece::Hole(4000)])),
+        (b"large".to_vec(), Node::file(vec![Piece::Noise { seed: 1, len: 5_000_001 }])),
+        ("umläut".repeat(20).into_bytes(), file(3)),
+        (b"\xff\xfe".repeat(60), file(3)),
+    ];
+    let links = vec![
+        ([&b"dir/"[..], &[b'h'; 150]].concat(), b"zz".to_vec()),
+        (b"large".to_vec(), [&b"dir/"[..], &[b'h'; 150]].concat()),
+    ];
+    let links = links.into_iter().rev().collect();
+    Spec { root: Node::dir(entries), links }
+}
+
+#[test]
+fn what_is_written_is_read_back_whatever_the_number_of_threads() {
+    let mut spec = corners();
+    // Comparing reads everything.
+    let What::Dir(entries) = &mut spec.root.what else { unreachable!() };
+    entries.insert(b"hole".to_vec(), Node::file(vec![Piece::Hole(20 << 20)]));
+    let tree = spec.tree().unwrap();
+    let (archive, summary) = write(&tree, &options(0));
+    assert_eq!(differences(&snapshot_of(&archive), &kept(&tree)), Vec::<String>::new());
+    assert_eq!(summary.left_out, [Path::new("socket")]);
+    for threads in [1, 2, 7] {
+        // Little memory, and little more.
+        for memory in [0, 3 << 20, 64 << 20] {
+            let (again, same) = write(&tree, &Options { memory, ..options(threads) });
+            assert!(again == archive && same == summary, "{threads} threads, {memory} bytes");
+        }
+    }
+}
+
+#[test]
+fn holes_cost_nothing_and_plain_members_one_header() {
+    let tree = corners().tree().unwrap();
+    let all = write(&tree, &options(0)).0;
+    assert!(all.len() < 6_000_000, "a hole of 1 TiB in {} bytes", all.len());
+    let plain = Spec::of([(b"f".to_vec(), Node::file(vec![Piece::Zeros(512)]))]).tree().unwrap();
+    assert_eq!(write(&plain, &options(0)).0.len(), 512 + 512 + 512 + 1024);
+}
+
+#[test]
+fn paths_select_subtrees_and_what_is_on_the_way() {
+    let tree = corners().tree().unwrap();
+    let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect();
+    let inner = format!("dir/{}/{}", "p".repeat(200), "q".repeat(90));
+    let (archive, summary) = write(&tree, &Options { paths: paths(&[&inner, "fifo"]), ..options(0) });
+    let seen: Vec<_> = snapshot_of(&archive).into_keys().collect();
+    assert_eq!(seen, ["", "dir", &format!("dir/{}", "p".repeat(200)), &inner, "fifo"]);
+    assert_eq!(summary.entries, 4);
+    // The first name selected of a file is the one with the data.
+    let (archive, _) = write(&tree, &Options { paths: paths(&["large"]), ..options(0) });
+    assert_eq!(snapshot_of(&archive)["large"].size, 5_000_001);
+    let missing = Options { paths: paths(&["nothing"]), ..options(0) };
+    let error = write_tar(&TreeImage::new(&tree), &mut Vec::new(), &missing, &Progress::default());
+    assert!(matches!(error, Err(Error::Usage(_))));
+}
+
+#[test]
+fn without_xattrs_there_are_none() {
+    let tree = extractable();
+    let archive = write(&tree, &Options { xattrs: false, ..options(0) }).0;
+    assert!(read(&archive).unwrap().xattrs.is_empty());
+}
+
+/// Takes some bytes, then fails.
+struct Closing(usize);
+
+impl Write for Closing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0 == 0 {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let n = bytes.len().min(self.0);
+        self.0 -= n;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_it_with_an_error_that_says_so() {
+    let tree = corners().tree().unwrap();
+    for (room, threads) in [(0, 0), (0, 2), (300_000, 0), (300_000, 2)] {
+        let (mut out, progress) = (Closing(room), Progress::default());
+        let error = write_tar(&TreeImage::new(&tree), &mut out, &options(threads), &progress).unwrap_err();
+        let Error::Io { source, path, .. } = error else { panic!("{error}") };
+        assert_eq!((source.kind(), &*path), (io::ErrorKind::BrokenPipe, Path::new("tar archive")));
+    }
+}
+
+#[test]
+fn damage_in_the_image_is_an_error() {
+    let mut fake = Fake::default().dir(0, &[("a", 1), ("b", 2)]).file(1, &[1; 10_000]).file(2, b"damaged");
+    fake.inodes.get_mut(&2).unwrap().damaged = true;
+    for threads in [0, 2] {
+        let error = write_tar(&fake, &mut Vec::new(), &options(threads), &Progress::default());
+        assert!(error.is_err());
+    }
+    // A file that ends before its size.
+    let mut fake = Fake::default().dir(0, &[("a", 1)]);
+    fake.set(1, FileType::File { size: 4000 }, 0o644);
+    let error = write_tar(&fake, &mut Vec::new(), &options(0), &Progress::default()).unwrap_err();
+    assert_eq!(error.to_string(), "a: it ends at byte 0, before its size");
+    let knot = Fake::default().dir(0, &[("a", 1), ("b", 1)]).dir(1, &[]);
+    assert!(write_tar(&knot, &mut Vec::new(), &options(0), &Progress::default()).is_err());
+    assert_eq!(knot.root(), Nid(0));
+}
+
+/// Feeds an archive to a program; what it says, or `None` when it is not installed.
+fn feed(program: &str, args: &[&str], dir: &Path, archive: &[u8]) -> Option<String> {
+    let spawned = Command::new(program)
+        .args(args)
+        .current_dir(dir)
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = spawned else {
+        skipped("archives for other readers", program);
+        return None;
+    };
+    let mut stdin = child.stdin.take().unwrap();
+    let bytes = archive.to_vec();
+    let feeder = std::thread::spawn(move || stdin.write_all(&bytes));
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{program} {args:?}: {said}");
+    feeder.join().unwrap().unwrap();
+    // GNU tar reads names as bytes in any case, and says so.
+    let said = said.replace("tar: Ignoring unknown extended header keyword 'hdrcharset'\n", "");
+    assert_eq!(said, "", "{program} {args:?}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What the file systems of tests do not hold is not what is tried here.
+fn extractable() -> Tree {
+    let mut spec = corners();
+    let What::Dir(entries) = &mut spec.root.what else { unreachable!() };
+    for name in [&b"far device"[..], b"late", b"hole"] {
+        entries.remove(name);
+    }
+    entries.insert(b"hole".to_vec(), Node::file(vec![Piece::Hole(10 << 20)]));
+    // GNU tar warns of times before 1970.
+    entries.get_mut(&b"wide"[..]).unwrap().attrs.mtime.secs = 2;
+    spec.tree().unwrap()
+}
+
+#[test]
+fn gnu_tar_and_bsdtar_list_and_extract_the_same() {
+    if !is_root() {
+        return skipped("extraction by other programs", "a root user");
+    }
+    let tree = extractable();
+    let archive = write(&tree, &options(2)).0;
+    let gnu = ["--numeric-owner", "--xattrs", "--xattrs-include=*", "-xpf", "-"];
+    for (program, args) in [("tar", &gnu[..]), ("bsdtar", &["--numeric-owner", "--xattrs", "-xpf", "-"])] {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(listing) = feed(program, &["-tvf", "-"], dir.path(), &archive) else { continue };
+        assert_eq!(listing.lines().count(), 20, "{listing}");
+        feed(program, args, dir.path(), &archive);
+        let (mut seen, mut want) = (snapshot(dir.path()).unwrap(), kept(&tree));
+        if program == "bsdtar" {
+            // It takes names of attributes as they are, and does not set the time of where it extracts to.
+            seen.values_mut()
+                .chain(want.values_mut())
+                .for_each(|e| e.xattrs.retain(|name, _| !name.contains("user.a")));
+            seen.get_mut("").unwrap().mtime = want[""].mtime;
+        }
+        assert_eq!(differences(&seen, &want), Vec::<String>::new(), "{program}");
+    }
+}
+
+#[test]
+fn the_tar_crate_reads_it() {
+    let spec = Spec::of([(b"f".to_vec(), Node::file(vec![Piece::Noise { seed: 1, len: 70_000 }]))]);
+    let archive = write(&spec.tree().unwrap(), &options(2)).0;
+    let mut reader = ::tar::Archive::new(&archive[..]);
+    let names: Vec<_> = reader.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().into_owned()).collect();
+    assert_eq!(names, [Path::new("./"), Path::new("f")]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn random_trees_come_back_the_same(spec in specs(Shape { odd_times: true, ..Shape::default() })) {
+        let tree = spec.tree().unwrap();
+        let archive = write(&tree, &options(2)).0;
+        prop_assert_eq!(differences(&snapshot_of(&archive), &kept(&tree)), Vec::<String>::new());
+    }
+}

@@ -176,7 +176,7 @@ impl<'a> Apply<'a> {
             Node::File(file) => {
                 let name = if let File::At(name) = file { name } else { path.clone() };
                 let (meta, size, data) = self.singles.find_regular(self.tree, &host_path(&self.dir, &name))?;
-                // What the list says nothing of, and it has no way to say no: xattrs and time are its own.
+                // As with gensquashfs, times and extended attributes are the list's to give.
                 base = Meta { xattrs: XattrId::NONE, mtime: self.time, ..meta };
                 Kind::File { size, data }
             }

@@ -1,7 +1,7 @@
 //! Lines that begin with a keyword: the pack file of gensquashfs, and a few keywords more.
 
-use super::lex::{Line, Quoting, parse_number, xattr_value};
 use super::{Attrs, File, Item, Node, parse_time};
+use crate::source::lex::{Line, Quoting, parse_number, xattr_value};
 use crate::source::packlist::include::{Include, types};
 use crate::tree::Device;
 

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::dir::{Links, Options};
+use super::lex::parse_number;
 use super::{Source, Store};
 use crate::tree::{Device, Meta, Time};
 use crate::{Error, Result, Tree};
@@ -18,13 +19,11 @@ mod apply;
 mod include;
 mod inline;
 mod keyword;
-mod lex;
 mod pseudo;
 #[cfg(test)]
 mod tests;
 
 use include::Include;
-use lex::parse_number;
 
 /// What a line says.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Lines that begin with a path: the pseudo file definitions of mksquashfs.
 
-use super::lex::{Line, Quoting, xattr_value};
 use super::{Attrs, Item, Node, parse_time};
 use crate::source::dir::Links;
+use crate::source::lex::{Line, Quoting, xattr_value};
 use crate::tree::Device;
 
 /// Parses a line.

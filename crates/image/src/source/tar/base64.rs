@@ -1,7 +1,7 @@
 //! The encodings of extended attributes in pax headers: base 64 and percent signs.
 
 /// Decodes base 64, with or without `=` at the end. `None` when it is something else.
-pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
+pub(in crate::source) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let text = text.strip_suffix(b"=").unwrap_or(text);
     let text = text.strip_suffix(b"=").unwrap_or(text);
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);

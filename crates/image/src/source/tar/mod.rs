@@ -7,7 +7,6 @@
 //! - `input` with `seekable` (and `contents`) and `stream`: where the bytes come from.
 //! - `members`: one member after the other; `place`: members into a tree.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
@@ -20,16 +19,16 @@ use packfs_blocks::io::FileAt;
 use self::contents::Archive;
 use self::input::Input;
 use self::members::{MemberKind, Members};
-use self::place::{clean, excluded, place};
+use self::place::{clean, place};
 use self::seekable::Seekable;
 use self::stream::Stream;
 use super::decompress::{self, Compression};
 use super::readahead::ReadAhead;
-use super::{Source, Store};
+use super::{Exclude, Source, Store};
 use crate::tree::{Data, Tree};
 use crate::{Error, Result};
 
-mod base64;
+pub(super) mod base64;
 mod contents;
 pub(crate) mod format;
 mod header;
@@ -41,34 +40,26 @@ mod seekable;
 mod sparse;
 mod stream;
 #[cfg(test)]
-mod tests;
-
-/// Says whether a path (without a leading slash; and whether it is a directory) is to be left out.
-pub type Exclude = Box<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
+pub(crate) mod tests;
 
 /// What to take from an archive.
-pub struct TarOptions {
-    /// What to leave out; a directory with all that is in it.
-    pub exclude: Option<Exclude>,
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What to leave out.
+    pub exclude: Exclude,
     /// Whether to take extended attributes.
     pub xattrs: bool,
 }
 
-impl Default for TarOptions {
+impl Default for Options {
     fn default() -> Self {
-        TarOptions { exclude: None, xattrs: true }
-    }
-}
-
-impl fmt::Debug for TarOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TarOptions").field("xattrs", &self.xattrs).finish_non_exhaustive()
+        Options { exclude: Exclude::default(), xattrs: true }
     }
 }
 
 /// Opens the archive at `path`, or on standard input. Its compression (gzip, xz, zstd, bzip2 or none) is told by
 /// its first bytes.
-pub fn open(path: Option<&Path>, options: TarOptions) -> Result<Box<dyn Source>> {
+pub fn open(path: Option<&Path>, options: Options) -> Result<Box<dyn Source>> {
     let Some(path) = path else {
         return from_stream(Box::new(io::stdin()), Path::new("standard input"), options);
     };
@@ -86,21 +77,26 @@ pub fn open(path: Option<&Path>, options: TarOptions) -> Result<Box<dyn Source>>
 }
 
 /// An uncompressed archive in `bytes`, called `name` in messages.
-pub fn from_bytes(bytes: Arc<dyn ReadAt>, name: &Path, options: TarOptions) -> Box<dyn Source> {
+pub fn from_bytes(bytes: Arc<dyn ReadAt>, name: &Path, options: Options) -> Box<dyn Source> {
     let archive = Archive { bytes, path: name.to_owned() };
     Box::new(TarSource { members: Some(Members::new(Seekable::new(archive, 0))), options })
 }
 
 /// An archive, perhaps compressed, that can be read only once; called `name` in messages.
-pub fn from_stream(from: Box<dyn Read + Send>, name: &Path, options: TarOptions) -> Result<Box<dyn Source>> {
+pub fn from_stream(from: Box<dyn Read + Send>, name: &Path, options: Options) -> Result<Box<dyn Source>> {
     let bytes =
         ReadAhead::new(decompress::reader(from, name)?).map_err(Error::io("cannot start a thread for", name))?;
     Ok(Box::new(TarSource { members: Some(Members::new(Stream::new(Box::new(bytes), name.to_owned()))), options }))
 }
 
+/// Whether `head` begins with the header of a member.
+pub(super) fn is_header(head: &[u8]) -> bool {
+    head.first_chunk().is_some_and(|block| header::check(block, 0).is_ok())
+}
+
 struct TarSource<I> {
     members: Option<Members<I>>,
-    options: TarOptions,
+    options: Options,
 }
 
 impl<I: Input> Source for TarSource<I> {
@@ -109,7 +105,7 @@ impl<I: Input> Source for TarSource<I> {
         let mut members = taken.ok_or_else(|| Error::Usage("an archive can be listed only once".into()))?;
         while let Some(member) = members.next()? {
             let path = clean(&member.path, member.at)?;
-            if excluded(&self.options, &path, matches!(member.kind, MemberKind::Dir)) {
+            if self.options.exclude.covers(&path, matches!(member.kind, MemberKind::Dir)) {
                 continue;
             }
             let data = match &member.kind {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::TarOptions;
+use super::Options;
 use super::members::{Member, MemberKind};
 use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, components};
 use crate::{Error, Result};
@@ -38,15 +38,8 @@ fn check_length(path: &[u8], at: u64) -> Result<()> {
     }
 }
 
-/// Whether a member, or a directory on the way to it, is to be left out.
-pub(super) fn excluded(options: &TarOptions, path: &[u8], is_dir: bool) -> bool {
-    let Some(exclude) = &options.exclude else { return false };
-    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    slashes.into_iter().any(|end| exclude(&path[..end], true)) || (!path.is_empty() && exclude(path, is_dir))
-}
-
 /// Adds a member under its clean `path`.
-pub(super) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, options: &TarOptions) -> Result<()> {
+pub(super) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, options: &Options) -> Result<()> {
     let Member { kind, mode, uid, gid, mtime, xattrs, at, .. } = member;
     let xattrs = if options.xattrs { tree.xattrs.intern(xattrs) } else { XattrId::NONE };
     let meta = Meta { mode, uid, gid, mtime, xattrs };

@@ -8,6 +8,7 @@ mod check;
 mod data;
 mod dir;
 mod disk;
+mod dump;
 mod file;
 mod inode;
 mod metadata;
@@ -255,3 +256,6 @@ impl Tables {
         Ok(Tables { xattrs, ids, export, fragments, directories_end: next })
     }
 }
+
+#[cfg(test)]
+mod tests;

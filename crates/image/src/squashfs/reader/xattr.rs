@@ -14,11 +14,17 @@ const STRUCTURE: &str = "xattr table";
 /// Longest name and value that Linux knows.
 const NAME_MAX: usize = 255;
 const VALUE_MAX: usize = 65536;
-/// Most names in one set: what Linux can list at once, at two bytes a name.
-const COUNT_MAX: u32 = 32768;
+/// Most bytes of names in one set, as that is what Linux can list, and of values, which is more than any
+/// file system has held so far.
+const NAMES_MAX: usize = 65536;
+const VALUES_MAX: usize = 64 << 20;
 
 /// Prefixes of names, by type.
 const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+/// Length of the shortest of them.
+const PREFIX_MIN: usize = 5;
+/// Length of a reference to a value.
+const REFERENCE_LEN: u32 = 8;
 
 /// The xattrs of an image.
 #[derive(Debug)]
@@ -34,7 +40,16 @@ pub(super) struct XattrTable {
 pub(super) struct Pair {
     pub(super) kind: u16,
     pub(super) name: Box<[u8]>,
-    pub(super) value: Box<[u8]>,
+    pub(super) value: Value,
+}
+
+/// A value as stored.
+#[derive(Debug)]
+pub(super) enum Value {
+    /// With its name.
+    Here(Box<[u8]>),
+    /// At this reference, maybe shared.
+    Elsewhere(u64),
 }
 
 impl XattrTable {
@@ -68,10 +83,19 @@ impl XattrTable {
     /// The set number `n`: full names with values, sorted. Attributes of a type not known are left out.
     pub(super) fn set(&self, metadata: &Metadata, n: u32) -> Result<XattrSet> {
         let mut set = XattrSet::new();
+        let mut values = 0;
         self.each(metadata, n, &mut |_, pair| {
-            if let Some(name) = pair.full_name() {
-                set.push((name, pair.value));
+            let Some(name) = pair.full_name() else { return Ok(()) };
+            let value = match pair.value {
+                Value::Here(value) => value,
+                Value::Elsewhere(reference) => self.value(metadata, reference)?,
+            };
+            values += value.len();
+            if values > VALUES_MAX {
+                let why = format!("set {n} has more than {VALUES_MAX} bytes of values");
+                return Err(Error::corrupt(STRUCTURE, self.pairs.start, why));
             }
+            set.push((name, value));
             Ok(())
         })?;
         set.sort();
@@ -82,48 +106,38 @@ impl XattrTable {
         Ok(set)
     }
 
-    /// Calls `visit` for each attribute of a set.
+    /// Calls `visit` for each attribute of a set; returns how long the set is.
     pub(super) fn each(
         &self,
         metadata: &Metadata,
         n: u32,
         visit: &mut dyn FnMut(Position, Pair) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let entry: format::XattrSetEntry = self.sets.get(metadata, n.into())?;
         let mut cursor = metadata.cursor(self.pairs, self.position(entry.reference.get()))?;
-        if entry.count.get() > COUNT_MAX {
-            let why = format!("set {n} has {} attributes, more than {COUNT_MAX}", entry.count.get());
-            return Err(Error::corrupt(STRUCTURE, self.pairs.start, why));
-        }
+        let (mut names, mut len) = (0, 0);
         for _ in 0..entry.count.get() {
             let at = cursor.position();
-            let pair = self.pair(metadata, &mut cursor)?;
+            let pair = read_pair(&mut cursor)?;
+            // As Linux lists it: a prefix, and NUL at the end.
+            names += pair.name.len() + PREFIX_MIN + 1;
+            if names > NAMES_MAX {
+                let why = format!("set {n} has {} attributes, more than Linux can list", entry.count.get());
+                return Err(Error::corrupt(STRUCTURE, self.pairs.start, why));
+            }
+            len += (size_of::<format::XattrKey>() + pair.name.len() + size_of::<format::XattrValue>()) as u64;
+            len += match &pair.value {
+                Value::Here(value) => value.len() as u64,
+                Value::Elsewhere(_) => REFERENCE_LEN.into(),
+            };
             visit(at, pair)?;
         }
-        Ok(())
+        Ok(len)
     }
 
-    fn pair(&self, metadata: &Metadata, cursor: &mut Cursor<'_>) -> Result<Pair> {
-        let at = cursor.position();
-        let key: format::XattrKey = cursor.get()?;
-        let len = usize::from(key.name_len.get());
-        if len == 0 || len > NAME_MAX {
-            return Err(cursor.error(format!("attribute at offset {}: name of {len} bytes", at.offset)));
-        }
-        let mut name = vec![0; len];
-        cursor.read(&mut name)?;
-        let value = if key.kind.get() & xattr_type::OUT_OF_LINE == 0 {
-            value(cursor)?
-        } else {
-            let stored: format::XattrValue = cursor.get()?;
-            if stored.value_len.get() != 8 {
-                let why = format!("attribute at offset {}: a reference of {} bytes", at.offset, stored.value_len.get());
-                return Err(cursor.error(why));
-            }
-            let reference = cursor.get::<U64>()?.get();
-            value(&mut metadata.cursor(self.pairs, self.position(reference))?)?
-        };
-        Ok(Pair { kind: key.kind.get(), name: name.into(), value })
+    /// The value at a reference.
+    pub(super) fn value(&self, metadata: &Metadata, reference: u64) -> Result<Box<[u8]>> {
+        read_value(&mut metadata.cursor(self.pairs, self.position(reference))?)
     }
 
     /// Where a reference into names and values points.
@@ -141,7 +155,29 @@ impl Pair {
     }
 }
 
-fn value(cursor: &mut Cursor<'_>) -> Result<Box<[u8]>> {
+fn read_pair(cursor: &mut Cursor<'_>) -> Result<Pair> {
+    let at = cursor.position();
+    let key: format::XattrKey = cursor.get()?;
+    let len = usize::from(key.name_len.get());
+    if len == 0 || len > NAME_MAX {
+        return Err(cursor.error(format!("attribute at offset {}: name of {len} bytes", at.offset)));
+    }
+    let mut name = vec![0; len];
+    cursor.read(&mut name)?;
+    let value = if key.kind.get() & xattr_type::OUT_OF_LINE == 0 {
+        Value::Here(read_value(cursor)?)
+    } else {
+        let stored: format::XattrValue = cursor.get()?;
+        if stored.value_len.get() != REFERENCE_LEN {
+            let len = stored.value_len.get();
+            return Err(cursor.error(format!("attribute at offset {}: a reference of {len} bytes", at.offset)));
+        }
+        Value::Elsewhere(cursor.get::<U64>()?.get())
+    };
+    Ok(Pair { kind: key.kind.get(), name: name.into(), value })
+}
+
+fn read_value(cursor: &mut Cursor<'_>) -> Result<Box<[u8]>> {
     let at = cursor.position();
     let stored: format::XattrValue = cursor.get()?;
     let len = usize::try_from(stored.value_len.get()).unwrap_or(usize::MAX);

@@ -3,6 +3,7 @@
 mod determinism;
 mod limits;
 mod mount;
+mod peers;
 mod round_trip;
 
 use std::path::{Path, PathBuf};

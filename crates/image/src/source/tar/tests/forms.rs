@@ -176,8 +176,7 @@ fn what_is_excluded_is_not_there() {
         member("keep/c.o", b'0', b"3"),
         [pax(b'x', &[("SCHILY.xattr.user.a", b"1")]), member("d", b'0', b"4")].concat(),
     ]);
-    let exclude = |path: &[u8], is_dir: bool| (path == b"drop" && is_dir) || path.ends_with(b".o");
-    let options = || TarOptions { exclude: Some(Box::new(exclude)), xattrs: false };
+    let options = || Options { exclude: Exclude::new(["/drop/", "*.o"]).unwrap(), xattrs: false };
     let placed = scan(from_bytes(Arc::new(bytes.clone()), Path::new("a"), options())).unwrap();
     let streamed = scan(from_stream(Box::new(io::Cursor::new(bytes)), Path::new("a"), options()).unwrap()).unwrap();
     for tree in [placed, streamed] {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::format::{BLOCK, Header, USTAR, checksums};
-use super::{TarOptions, from_bytes, from_stream};
-use crate::source::{Contents, FileReader, Source, Store};
+use super::{Options, from_bytes, from_stream};
+use crate::source::{Contents, Exclude, FileReader, Source, Store};
 use crate::testing::{Snapshot, differences, snapshot_tree};
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
@@ -85,12 +85,12 @@ pub(crate) fn scan(mut source: Box<dyn Source>) -> Result<Tree> {
 }
 
 pub(crate) fn scan_in_place(archive: &[u8]) -> Result<Tree> {
-    scan(from_bytes(Arc::new(archive.to_vec()), Path::new("a.tar"), TarOptions::default()))
+    scan(from_bytes(Arc::new(archive.to_vec()), Path::new("a.tar"), Options::default()))
 }
 
 pub(crate) fn scan_stream(archive: &[u8]) -> Result<Tree> {
     let from = Box::new(io::Cursor::new(archive.to_vec()));
-    scan(from_stream(from, Path::new("a.tar"), TarOptions::default())?)
+    scan(from_stream(from, Path::new("a.tar"), Options::default())?)
 }
 
 /// Reads an archive both ways, which must give the same.

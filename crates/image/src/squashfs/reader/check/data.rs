@@ -96,7 +96,9 @@ fn pieces(reader: &Reader, inodes: Inodes, report: &mut Report<'_>) -> Result<Ve
     let mut pieces = Vec::with_capacity(inodes.blocks.len() + inodes.fragments.len());
     for (start, data) in inodes.blocks {
         let stored = file::stored("data block", start, data.word, block_size);
-        if let Some(stored) = report.take(stored)? {
+        // A finding already if it reaches past the end of the image.
+        let inside = |stored: &Stored| start.saturating_add(stored.len as u64) <= reader.superblock.bytes_used;
+        if let Some(stored) = report.take(stored)?.filter(inside) {
             pieces.push(Piece { stored, len: Length::Exactly(data.len) });
         }
     }
@@ -137,7 +139,9 @@ fn check_gap(reader: &Reader, start: u64, end: u64, report: &mut Report<'_>) -> 
     let mut at = start;
     while at < end {
         let len = usize::try_from(end - at).unwrap_or(buf.len()).min(buf.len());
-        reader.metadata.blocks.disk.read("data", at, &mut buf[..len])?;
+        if report.take(reader.metadata.blocks.disk.read("data", at, &mut buf[..len]))?.is_none() {
+            return Ok(());
+        }
         if buf[..len].iter().any(|byte| *byte != 0) {
             report.add("data", start, format!("no file refers to the {} bytes up to byte {end}", end - start));
             return Ok(());

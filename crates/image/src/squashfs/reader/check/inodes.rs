@@ -169,6 +169,9 @@ impl Scan<'_> {
                 continue;
             }
             let (start, word) = block.place();
+            if start >= reader.superblock.bytes_used {
+                break;
+            }
             let this = DataUse { word, len: block.len };
             match self.inodes.blocks.entry(start) {
                 hash_map::Entry::Vacant(entry) => {

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::squashfs::format::{METADATA_LEN, flags};
 use crate::squashfs::reader::metadata::{Area, HEADER_LEN};
 use crate::squashfs::reader::table::Table;
-use crate::squashfs::reader::xattr::XattrTable;
+use crate::squashfs::reader::xattr::{Value, XattrTable};
 use crate::squashfs::reader::{Reader, metadata};
 
 /// A loop device gives the kernel whole units of this many bytes only.
@@ -26,6 +26,7 @@ pub(super) fn check(reader: &Reader, report: &mut Report<'_>) -> Result<()> {
     blocks(reader, reader.inodes, report)?;
     blocks(reader, reader.listings, report)?;
     check_table(reader, &reader.fragments, report)?;
+    check_fragment_index(reader, report);
     check_table(reader, &reader.ids_table, report)?;
     if let Some(export) = &reader.export {
         check_table(reader, export, report)?;
@@ -76,6 +77,16 @@ fn check_table(reader: &Reader, table: &Table, report: &mut Report<'_>) -> Resul
     Ok(())
 }
 
+/// The kernel lets something lie behind the index of fragments; nothing should.
+fn check_fragment_index(reader: &Reader, report: &mut Report<'_>) {
+    let superblock = &reader.superblock;
+    let end = superblock.fragment_table + reader.fragments.blocks().len() as u64 * 8;
+    let next = reader.export.as_ref().unwrap_or(&reader.ids_table).area().start;
+    if superblock.fragments > 0 && end != next {
+        report.add("fragment table", superblock.fragment_table, format!("its index ends at byte {end}, not at {next}"));
+    }
+}
+
 /// Walks the metadata blocks of an area; returns where each begins.
 pub(super) fn blocks(reader: &Reader, area: Area, report: &mut Report<'_>) -> Result<Vec<u64>> {
     let (mut starts, mut start) = (Vec::new(), area.start);
@@ -120,31 +131,39 @@ pub(super) fn check_export(reader: &Reader, inodes: &Inodes, report: &mut Report
 }
 
 fn check_xattrs(reader: &Reader, xattrs: &XattrTable, report: &mut Report<'_>) -> Result<()> {
-    blocks(reader, xattrs.pairs, report)?;
+    let blocks = blocks(reader, xattrs.pairs, report)?;
     check_table(reader, &xattrs.sets, report)?;
-    for n in 0..xattrs.sets.len() {
-        let Ok(n) = u32::try_from(n) else { break };
-        let (mut names, mut findings) = (HashSet::new(), Vec::new());
-        let result = xattrs.each(&reader.metadata, n, &mut |at, pair| {
+    // Sets have no bytes in common: together they are no longer than the table, which bounds the work too.
+    let mut left = (blocks.len() * METADATA_LEN) as u64;
+    let mut elsewhere = HashSet::new();
+    for n in 0..u32::try_from(xattrs.sets.len()).unwrap_or(u32::MAX) {
+        let (mut names, mut wrong) = (HashSet::new(), Vec::new());
+        let result = xattrs.each(&reader.metadata, n, &mut |_, pair| {
             match pair.full_name() {
-                None => findings.push((at.block, format!("set {n}: attribute type {:#x} is not known", pair.kind))),
-                Some(name) if name.contains(&0) => findings.push((at.block, format!("set {n}: NUL in a name"))),
-                Some(name) => {
-                    let twice = format!("set {n}: name `{}` twice", name.escape_ascii());
-                    if !names.insert(name) {
-                        findings.push((at.block, twice));
-                    }
-                }
+                None => wrong.push(format!("attribute type {:#x} is not known", pair.kind)),
+                Some(name) if name.contains(&0) => wrong.push("NUL in a name".into()),
+                Some(name) if names.contains(&name) => wrong.push(format!("name `{}` twice", name.escape_ascii())),
+                Some(name) => drop(names.insert(name)),
             }
-            Ok(())
+            match pair.value {
+                Value::Elsewhere(reference) if elsewhere.insert(reference) => {
+                    xattrs.value(&reader.metadata, reference).map(|_| ())
+                }
+                _ => Ok(()),
+            }
         });
-        report.take(result)?;
-        if names.is_empty() && findings.is_empty() {
-            findings.push((xattrs.pairs.start, format!("set {n} is empty")));
+        let len = report.take(result)?.unwrap_or(0);
+        if len == 0 && names.is_empty() && wrong.is_empty() {
+            wrong.push("it cannot be empty".into());
         }
-        for (offset, why) in findings {
-            report.add("xattr table", offset, why);
+        for why in wrong {
+            report.add("xattr table", xattrs.pairs.start, format!("set {n}: {why}"));
         }
+        let Some(rest) = left.checked_sub(len) else {
+            report.add("xattr table", xattrs.pairs.start, "its sets overlap");
+            break;
+        };
+        left = rest;
     }
     Ok(())
 }

@@ -3,11 +3,11 @@
 
 use super::inodes::Inodes;
 use super::{Report, tables};
-use crate::Result;
-use crate::squashfs::format::METADATA_LEN;
+use crate::squashfs::format::{DIR_SIZE_EXTRA, METADATA_LEN};
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::dir::{self, DirEntry, Header, Listing};
 use crate::squashfs::reader::inode::{Body, Dir, Inode};
+use crate::{Error, Result};
 
 const STRUCTURE: &str = "directory table";
 
@@ -26,7 +26,8 @@ pub(super) fn check(reader: &Reader, inodes: &mut Inodes, report: &mut Report<'_
         report.add("inode table", reader.inodes.start, format!("the root's parent is inode {parent}"));
     }
     let blocks = tables::starts(reader, reader.listings)?;
-    let mut walk = Walk { reader, inodes, blocks, listings: Vec::new(), stack: vec![root], whole: true };
+    let left = (blocks.len() * METADATA_LEN) as u64;
+    let mut walk = Walk { reader, inodes, blocks, listings: Vec::new(), left, stack: vec![root], whole: true };
     while let Some(n) = walk.stack.pop() {
         if let Err(error) = walk.directory(n, report) {
             report.error(error)?;
@@ -47,6 +48,9 @@ struct Walk<'r, 'i> {
     blocks: Vec<u64>,
     /// Where in the table, once decoded, listings begin and end.
     listings: Vec<(u64, u64)>,
+    /// Bytes of the table, decoded, that no listing has taken yet. Listings have nothing in common, so this
+    /// bounds the work too.
+    left: u64,
     /// Directories still to do.
     stack: Vec<usize>,
     /// Whether every directory could be read to its end.
@@ -58,13 +62,17 @@ impl Walk<'_, '_> {
         let (reader, nid) = (self.reader, self.inodes.found[n].nid);
         let (inode, mut cursor) = Inode::read(&reader.metadata, reader.inodes, nid)?;
         let Body::Dir(dir) = inode.body else { return Ok(()) };
+        let block = self.block(dir.start);
+        if u64::from(dir.size).saturating_sub(DIR_SIZE_EXTRA) > self.left {
+            let why = format!("directory {}: more than the table has left", inode.number);
+            return Err(Error::corrupt(STRUCTURE, block, why));
+        }
         let mut index = Vec::new();
         for _ in 0..dir.index_count {
             index.push(dir::index_entry(&mut cursor)?);
         }
         let mut index = index.into_iter().peekable();
         let (mut entries, mut dirs) = (0u32, 0u32);
-        let block = reader.listings.start.saturating_add(dir.start.into());
         let mut wrong = |why: String| report.add(STRUCTURE, block, format!("directory {}: {why}", inode.number));
         if let Some(mut listing) = Listing::open(&reader.metadata, reader.listings, &dir)? {
             while let Some((entry, name)) = listing.next()? {
@@ -85,6 +93,7 @@ impl Walk<'_, '_> {
             if listing.excess() > 0 {
                 wrong(format!("its size {} is {} too small", dir.size, listing.excess()));
             }
+            self.left = self.left.saturating_sub(listing.bytes_read());
             self.note_listing(&dir, listing.bytes_read());
         }
         if index.next().is_some() {

@@ -1,0 +1,86 @@
+//! `packfs tar`.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use packfs_blocks::{Output, Progress};
+use packfs_image::Image;
+use packfs_image::sink::tar::{Options, Summary, write_tar};
+
+use super::open;
+use crate::args::Tar;
+use crate::output;
+use crate::output::failure::{Outcome, Usage};
+use crate::output::meter::Meter;
+use crate::output::units;
+
+pub(super) fn run(args: &Tar) -> Result<Outcome> {
+    let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    if target.is_none() && io::stdout().is_terminal() {
+        return Err(Usage("an archive is nothing for a terminal: give a file with -o, or a pipe".into()).into());
+    }
+    let memory = args.effort.memory();
+    let image = open::with_cache(&args.image, memory / 2)?;
+    let options = Options {
+        paths: args.paths.clone(),
+        threads: args.effort.threads(),
+        memory: memory / 2,
+        xattrs: !args.no_xattrs,
+        name: target.map_or_else(|| PathBuf::from("standard output"), Path::to_owned),
+    };
+    let meter = Meter::start(args.talk.quiet);
+    let written = write(&image, args, target, &options, meter.progress());
+    let spent = meter.finish();
+    let summary = written.with_context(|| open::name(&args.image.path))?;
+    for path in &summary.left_out {
+        eprintln!("packfs: left out: {}: a tar archive cannot hold a socket", path.display());
+    }
+    if !args.talk.quiet && target.is_some() {
+        let (entries, bytes) = (units::count(summary.entries), units::bytes(summary.bytes));
+        let speed = units::speed(summary.bytes, spent.time);
+        eprintln!("{}: {entries} entries, {bytes} in {} ({speed})", options.name.display(), units::span(spent.time));
+    }
+    Ok(if summary.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
+}
+
+fn write(
+    image: &dyn Image,
+    args: &Tar,
+    target: Option<&Path>,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Summary> {
+    let Some(target) = target else {
+        let mut out = output::stdout()?;
+        let summary = write_tar(image, &mut out, options, progress)?;
+        out.flush()?;
+        return Ok(summary);
+    };
+    let file = Output::create(target, 0o666, args.force).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => anyhow::anyhow!("{} exists; --force replaces it", target.display()),
+        _ => anyhow::Error::new(error).context(format!("{}: cannot create", target.display())),
+    })?;
+    let mut out = Sequential { file: &file, position: 0 };
+    let summary = write_tar(image, &mut out, options, progress)?;
+    file.commit().with_context(|| format!("{}: cannot finish", target.display()))?;
+    Ok(summary)
+}
+
+/// An [`Output`] written from its start to its end; the writes are large, so nothing is gathered.
+struct Sequential<'o> {
+    file: &'o Output,
+    position: u64,
+}
+
+impl Write for Sequential<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_all_at(bytes, self.position)?;
+        self.position += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! The console blocks of the README and the guide, run as they stand.
+//!
+//! In a block, `$ ` begins a command and `> ` continues it; other lines show what it prints, and are
+//! compared. Each page is one session in a fresh directory with `root`, `overlay` and `root.tar.zst` in it.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{have, sample};
+
+#[test]
+fn readme() {
+    page("readme", "README.md");
+}
+
+#[test]
+fn guide_build() {
+    page("guide_build", "docs/guide/build.md");
+}
+
+#[test]
+fn guide_extract() {
+    page("guide_extract", "docs/guide/extract.md");
+}
+
+#[test]
+fn guide_json() {
+    page("guide_json", "docs/guide/json.md");
+}
+
+/// The table in the guide is the one that the parser and `--codec help` use.
+#[test]
+fn guide_codecs_has_the_table_of_codecs() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/codecs.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    let (_, rest) = text.split_once("<!-- codecs:begin -->\n").expect("the table's beginning is marked");
+    let (table, _) = rest.split_once("<!-- codecs:end -->").expect("the table's end is marked");
+    let current = packfs_codec::table::markdown();
+    assert_eq!(table, current, "put this between the marks of docs/guide/codecs.md:\n{current}");
+}
+
+fn page(test: &str, page: &str) {
+    if !["bash", "tar", "zstd"].iter().all(|tool| have(test, tool)) {
+        return;
+    }
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let steps = steps(&std::fs::read_to_string(repository.join(page)).unwrap());
+    assert!(!steps.is_empty(), "{page} has no console blocks");
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    std::fs::create_dir(dir.path().join("overlay")).unwrap();
+    std::fs::write(dir.path().join("overlay/new"), "new\n").unwrap();
+    shell(dir.path(), "tar -cf root.tar -C root . && zstd -q --rm root.tar");
+    for step in steps {
+        let shown = shell(dir.path(), &step.command);
+        if !step.shows.is_empty() {
+            assert_eq!(shown, step.shows, "{page}: $ {}", step.command);
+        }
+    }
+}
+
+struct Step {
+    command: String,
+    shows: String,
+}
+
+fn steps(page: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut inside = false;
+    for line in page.lines() {
+        match (inside, line.strip_prefix("$ "), line.strip_prefix("> "), steps.last_mut()) {
+            (false, ..) => inside = line == "```console",
+            (true, ..) if line == "```" => inside = false,
+            (true, Some(command), ..) => steps.push(Step { command: command.into(), shows: String::new() }),
+            (true, None, Some(more), Some(step)) => step.command.push_str(&format!("\n{more}")),
+            (true, None, _, Some(step)) => step.shows.push_str(&format!("{line}\n")),
+            (true, None, _, None) => panic!("output before any command: {line}"),
+        }
+    }
+    steps
+}
+
+/// Runs a command as the reader would, with the program under test first on the path. It has to succeed.
+fn shell(dir: &Path, command: &str) -> String {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_packfs"));
+    let mut path = program.parent().unwrap().as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let output = Command::new("bash")
+        .args(["-euo", "pipefail", "-c", command])
+        .current_dir(dir)
+        .env("PATH", path)
+        .env_remove("SOURCE_DATE_EPOCH")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "$ {command}\n{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

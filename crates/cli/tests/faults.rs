@@ -1,0 +1,199 @@
+//! What goes wrong must go wrong well: one clear error, status 1, nothing lost, no litter.
+
+mod common;
+
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::{fail, have, packfs, run_in, sample, skip, stderr, succeed};
+
+const OLD: &[u8] = b"the old image";
+
+/// A directory with `root` and an old `image` in it.
+fn with_old_image() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    std::fs::write(dir.path().join("image"), OLD).unwrap();
+    dir
+}
+
+/// The old image is whole and nothing was left beside it.
+fn nothing_happened(dir: &Path) {
+    assert_eq!(std::fs::read(dir.join("image")).unwrap(), OLD);
+    let mut names: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["image", "root"]);
+}
+
+/// The first bytes of a tar archive that announces one large file.
+fn beginning_of_a_tar() -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let large = std::fs::File::create(dir.path().join("large")).unwrap();
+    large.set_len(8 << 20).unwrap();
+    let tar = Command::new("tar").args(["-cf", "-", "large"]).current_dir(dir.path()).output().unwrap();
+    assert!(tar.status.success(), "{}", stderr(&tar));
+    tar.stdout[..4 << 20].to_vec()
+}
+
+/// A build that has read some of its input and waits for more, which never comes.
+fn build_from_a_slow_pipe(dir: &Path) -> Child {
+    let mut child = packfs(["build", "-", "-o", "image", "--force", "-q"])
+        .current_dir(dir)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // All of it being taken means that the program is far beyond opening its output.
+    child.stdin.as_mut().unwrap().write_all(&beginning_of_a_tar()).unwrap();
+    child
+}
+
+#[test]
+fn an_existing_target_is_kept_without_force() {
+    let dir = with_old_image();
+    let message = fail(dir.path(), 1, &["build", "root", "-o", "image"]);
+    assert!(message.contains("image") && message.contains("--force"), "{message}");
+    nothing_happened(dir.path());
+    succeed(dir.path(), &["build", "root", "-o", "image", "--force", "-q"]);
+    succeed(dir.path(), &["check", "image", "--against", "root", "-q"]);
+}
+
+#[test]
+fn a_missing_source_is_named() {
+    let dir = with_old_image();
+    let message = fail(dir.path(), 1, &["build", "root", "nowhere", "-o", "image", "--force", "-q"]);
+    assert!(message.contains("nowhere") && message.contains("No such file"), "{message}");
+    nothing_happened(dir.path());
+}
+
+#[test]
+fn killed_at_any_moment_the_old_image_is_whole() {
+    if !have("killed_at_any_moment_the_old_image_is_whole", "tar") {
+        return;
+    }
+    for (signal, number) in [("KILL", 9), ("INT", 2), ("TERM", 15)] {
+        let dir = with_old_image();
+        let mut child = build_from_a_slow_pipe(dir.path());
+        let kill = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        assert_eq!(child.wait().unwrap().signal(), Some(number), "SIG{signal}");
+        nothing_happened(dir.path());
+    }
+}
+
+#[test]
+fn an_archive_that_ends_early_is_no_image() {
+    if !have("an_archive_that_ends_early_is_no_image", "tar") {
+        return;
+    }
+    let dir = with_old_image();
+    let mut child = build_from_a_slow_pipe(dir.path());
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    let message = stderr(&output);
+    assert_eq!((output.status.code(), message.lines().count()), (Some(1), 1), "{message}");
+    assert!(message.contains("standard input") || message.contains("large"), "{message}");
+    nothing_happened(dir.path());
+}
+
+#[test]
+fn a_tar_on_standard_input_becomes_an_image() {
+    if !have("a_tar_on_standard_input_becomes_an_image", "tar") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    let tar = Command::new("tar").args(["-cf", "-", "-C", "root", "."]).current_dir(dir.path()).output().unwrap();
+    let build = packfs(["build", "-", "-o", "image", "-q"]).current_dir(dir.path()).stdin(Stdio::piped()).spawn();
+    let mut build = build.unwrap();
+    build.stdin.take().unwrap().write_all(&tar.stdout).unwrap();
+    assert!(build.wait().unwrap().success());
+    succeed(dir.path(), &["check", "image", "--against", "root", "-q"]);
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_image() {
+    let test = "a_full_disk_leaves_the_old_image";
+    if !have(test, "mount") || !have(test, "umount") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k", "small"]).arg(dir.path()).output();
+    if !mount.as_ref().is_ok_and(|m| m.status.success()) {
+        return skip(test, "a tmpfs cannot be mounted here");
+    }
+    let mounted = Mounted(dir.path());
+    std::fs::write(dir.path().join("image"), OLD).unwrap();
+    let source = tempfile::tempdir().unwrap();
+    let mut noise = vec![0; 2 << 20];
+    let mut state = 1u64;
+    for byte in &mut noise {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *byte = state.to_be_bytes()[0];
+    }
+    std::fs::write(source.path().join("noise"), &noise).unwrap();
+    for jobs in ["0", "2"] {
+        let source = source.path().to_str().unwrap();
+        let message = fail(dir.path(), 1, &["build", source, "-o", "image", "--force", "-q", "-j", jobs]);
+        assert!(message.contains("No space left") && message.lines().count() == 1, "{message}");
+        assert_eq!(std::fs::read(dir.path().join("image")).unwrap(), OLD);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+    drop(mounted);
+}
+
+struct Mounted<'a>(&'a Path);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(self.0).status();
+        assert!(unmounted.is_ok_and(|status| status.success()), "cannot unmount {}", self.0.display());
+    }
+}
+
+#[test]
+fn a_reader_that_hangs_up_fails_only_an_archive() {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
+    let cases: [(&[&str], i32); 4] = [
+        (&["list", "image"], 0),
+        (&["list", "image", "--json"], 0),
+        (&["cat", "image", "usr/share/doc/text"], 0),
+        (&["tar", "image"], 1),
+    ];
+    for (args, status) in cases {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = packfs(args).current_dir(dir.path()).stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(status), ""), "packfs {args:?}");
+    }
+}
+
+#[test]
+fn a_truncated_image_is_an_error_everywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
+    let info: serde_json::Value = serde_json::from_str(&succeed(dir.path(), &["info", "image", "--json"])).unwrap();
+    let used = usize::try_from(info["bytes_used"].as_u64().unwrap()).unwrap();
+    let whole = std::fs::read(dir.path().join("image")).unwrap();
+    for len in [0, 50, 96, used / 2, used - 1] {
+        std::fs::write(dir.path().join("cut"), &whole[..len]).unwrap();
+        for args in [
+            &["info", "cut"][..],
+            &["list", "cut"],
+            &["cat", "cut", "etc/motd"],
+            &["check", "cut", "-q"],
+            &["extract", "cut", "-C", "out", "-q"],
+            &["tar", "cut", "-o", "out.tar", "-q"],
+        ] {
+            let output = run_in(dir.path(), args);
+            assert_eq!(output.status.code(), Some(1), "packfs {args:?} at {len} bytes: {}", stderr(&output));
+            assert!(stderr(&output).contains("cut"), "packfs {args:?} at {len} bytes: {}", stderr(&output));
+        }
+        assert!(!dir.path().join("out.tar").exists());
+    }
+}

@@ -1,0 +1,211 @@
+//! What the options of `build` and the reading commands do to an image, seen through the program alone.
+
+mod common;
+
+use std::path::Path;
+
+use common::{fail, packfs, run_in, sample, stderr, succeed};
+use serde_json::Value;
+
+/// A directory with `root` in it.
+fn workplace() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    dir
+}
+
+/// Builds `image` from `root` and gives its entries as JSON.
+fn entries(dir: &Path, options: &[&str]) -> Vec<Value> {
+    let build = ["build", "root", "-o", "image", "-f", "-q"];
+    succeed(dir, &[&build, options].concat());
+    let list: Value = serde_json::from_str(&succeed(dir, &["list", "image", "--json"])).unwrap();
+    assert_eq!((&list["schema"], &list["kind"]), (&1.into(), &"list".into()));
+    list["entries"].as_array().unwrap().clone()
+}
+
+fn paths(entries: &[Value]) -> Vec<&str> {
+    entries.iter().map(|entry| entry["path"].as_str().unwrap()).collect()
+}
+
+fn info(dir: &Path) -> Value {
+    serde_json::from_str(&succeed(dir, &["info", "image", "--json"])).unwrap()
+}
+
+#[test]
+fn the_bytes_do_not_depend_on_the_number_of_threads() {
+    let dir = workplace();
+    for codec in ["zstd:3", "gzip", "none"] {
+        let mut images = Vec::new();
+        for jobs in ["0", "1", "2", "7"] {
+            succeed(dir.path(), &["build", "root", "-o", "image", "-f", "-q", "-j", jobs, "-c", codec, "-b", "16K"]);
+            images.push(std::fs::read(dir.path().join("image")).unwrap());
+        }
+        assert!(images.windows(2).all(|pair| pair[0] == pair[1]), "{codec}");
+    }
+}
+
+#[test]
+fn attributes_can_be_set_for_everything() {
+    let dir = workplace();
+    let options = ["--owner", "7:8", "--mode", "D0700,F0600", "--time", "2026-01-02"];
+    for entry in entries(dir.path(), &options) {
+        let mode = match entry["type"].as_str().unwrap() {
+            "directory" => "0700",
+            "symlink" => "0777",
+            _ => "0600",
+        };
+        let got = (&entry["mode"], &entry["uid"], &entry["gid"], &entry["mtime"]);
+        assert_eq!(got, (&mode.into(), &7.into(), &8.into(), &1_767_312_000.into()), "{entry}");
+    }
+    assert_eq!(info(dir.path())["created"], 1_767_312_000);
+}
+
+#[test]
+fn source_date_epoch_lowers_later_times_and_yields_to_the_option() {
+    let dir = workplace();
+    let build = |epoch: &str, options: &[&str]| {
+        let args = [&["build", "root", "-o", "image", "-f", "-q"], options].concat();
+        let output = packfs(args).current_dir(dir.path()).env("SOURCE_DATE_EPOCH", epoch).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        info(dir.path())["created"].clone()
+    };
+    assert_eq!(build("1000000000", &[]), 1_000_000_000);
+    let list = succeed(dir.path(), &["list", "-l", "image"]);
+    assert!(list.lines().all(|line| line.contains("2001-09-09 01:46:40")), "{list}");
+    assert_eq!(build("1000000000", &["--time", "5"]), 5);
+}
+
+#[test]
+fn selection_leaves_out_what_matches() {
+    let dir = workplace();
+    let all = entries(dir.path(), &[]);
+    let expected = [
+        "",
+        "etc",
+        "etc/issue",
+        "etc/motd",
+        "hole",
+        "usr",
+        "usr/motd",
+        "usr/share",
+        "usr/share/doc",
+        "usr/share/doc/copy",
+    ];
+    assert_eq!(paths(&all)[..expected.len()], expected);
+    let some = entries(dir.path(), &["--exclude", "motd", "--exclude", "usr/share/doc"]);
+    assert_eq!(paths(&some), ["", "etc", "etc/issue", "hole", "usr", "usr/share"]);
+    assert!(fail(dir.path(), 2, &["build", "root", "-o", "x", "--exclude", "a["]).contains("a["));
+    let listed = succeed(dir.path(), &["list", "image", "usr", "etc/issue"]);
+    assert_eq!(listed, "etc/issue\nusr\nusr/share\n");
+}
+
+#[test]
+fn format_options_show_in_the_image() {
+    let dir = workplace();
+    let with = |options: &[&str]| {
+        entries(dir.path(), options);
+        succeed(dir.path(), &["check", "image", "--against", "root", "-q"]);
+        info(dir.path())
+    };
+    let plain = with(&[]);
+    assert_eq!(
+        (&plain["codec"], &plain["block_size"], &plain["exportable"]),
+        (&"zstd".into(), &131_072.into(), &true.into())
+    );
+    assert_eq!(with(&["--no-export"])["exportable"], false);
+    assert_eq!(with(&["-b", "4K"])["block_size"], 4096);
+    assert_eq!(with(&["--fragments", "none"])["fragments"], 0);
+    assert!(with(&["--plain-metadata"])["flags"].as_array().unwrap().contains(&"raw-inodes".into()));
+    assert_eq!(with(&["-c", "xz:dict=64K"])["codec_options"]["dictionary"], 65_536);
+    assert!(with(&["--no-dedup"])["bytes_used"].as_u64() > plain["bytes_used"].as_u64());
+    with(&["--no-sparse"]);
+    with(&["--no-verify", "--memory", "1M"]);
+}
+
+#[test]
+fn an_image_may_begin_anywhere_in_a_file() {
+    let dir = workplace();
+    succeed(dir.path(), &["build", "root", "-o", "image", "--offset", "8K", "-q"]);
+    assert!(fail(dir.path(), 1, &["list", "image"]).contains("superblock"));
+    assert!(succeed(dir.path(), &["list", "image", "--offset", "8K"]).contains("etc/motd\n"));
+    assert_eq!(
+        succeed(dir.path(), &["cat", "image", "etc/motd", "usr/motd", "--offset", "8192"]),
+        "Welcome.\nWelcome.\n"
+    );
+}
+
+#[test]
+fn a_sort_file_places_data_and_keeps_contents() {
+    let dir = workplace();
+    std::fs::write(dir.path().join("sort"), "usr/share/doc/text 100\nno/such/file 1\n").unwrap();
+    let output = run_in(dir.path(), &["build", "root", "-o", "image", "-q", "--sort", "sort"]);
+    assert!(output.status.success() && stderr(&output).contains("no/such/file"), "{}", stderr(&output));
+    succeed(dir.path(), &["check", "image", "--against", "root", "-q"]);
+    std::fs::write(dir.path().join("sort"), "usr/share/doc/text high\n").unwrap();
+    let message = fail(dir.path(), 1, &["build", "root", "-o", "image", "-f", "-q", "--sort", "sort"]);
+    assert!(message.contains("sort") && message.contains("-32768 to 32767"), "{message}");
+}
+
+#[test]
+fn the_build_summary_is_json_on_request() {
+    let dir = workplace();
+    let report: Value =
+        serde_json::from_str(&succeed(dir.path(), &["build", "root", "-o", "image", "--json", "-q"])).unwrap();
+    let size = std::fs::metadata(dir.path().join("image")).unwrap().len();
+    assert_eq!((&report["schema"], &report["kind"], &report["image"]), (&1.into(), &"build".into(), &"image".into()));
+    assert_eq!((&report["padded_bytes"], &report["codec"]), (&size.into(), &"zstd:15".into()));
+    assert_eq!((&report["files"], &report["directories"]), (&4.into(), &5.into()));
+    assert!(report["data"]["duplicate_bytes"].as_u64() >= Some(440_000), "{report}");
+    assert!(report["data"]["hole_bytes"].as_u64() >= Some(2_900_000), "{report}");
+}
+
+#[test]
+fn differences_are_listed_and_are_status_1() {
+    let dir = workplace();
+    succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
+    assert_eq!(succeed(dir.path(), &["diff", "image", "root", "-q"]), "");
+    std::fs::write(dir.path().join("root/etc/new"), "new").unwrap();
+    std::fs::write(dir.path().join("root/usr/share/doc/copy"), "All work and some play.\n").unwrap();
+    let output = run_in(dir.path(), &["diff", "image", "root", "-q"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("etc/new: only in root") && text.contains("usr/share/doc/copy: size"), "{text}");
+    let output = run_in(dir.path(), &["diff", "image", "root", "-q", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &report["same"]), (Some(1), &false.into()));
+    assert_eq!(report["differences"]["count"], report["differences"]["shown"].as_array().unwrap().len());
+    let checked = run_in(dir.path(), &["check", "image", "--against", "root", "-q", "--json"]);
+    let report: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!((checked.status.code(), &report["sound"]), (Some(1), &false.into()));
+}
+
+#[test]
+fn damage_is_found_and_is_status_1() {
+    let dir = workplace();
+    succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
+    assert_eq!(succeed(dir.path(), &["check", "image", "-q"]), "");
+    let mut bytes = std::fs::read(dir.path().join("image")).unwrap();
+    // In the frame header of the first data block: the format has no checksums that would tell of more.
+    bytes[97] ^= 0x55;
+    std::fs::write(dir.path().join("image"), bytes).unwrap();
+    let output = run_in(dir.path(), &["check", "image"]);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}{}", stderr(&output));
+    assert!(text.contains("byte"), "{text}");
+    assert!(stderr(&output).contains("findings"), "{}", stderr(&output));
+}
+
+#[test]
+fn archives_and_directories_come_back_the_same() {
+    let dir = workplace();
+    succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
+    succeed(dir.path(), &["tar", "image", "-o", "image.tar", "-q"]);
+    assert!(fail(dir.path(), 1, &["tar", "image", "-o", "image.tar", "-q"]).contains("--force"));
+    succeed(dir.path(), &["check", "image", "--against", "image.tar", "-q"]);
+    succeed(dir.path(), &["extract", "image", "-C", "out", "-q"]);
+    assert_eq!(succeed(dir.path(), &["diff", "image", "out", "-q"]), "");
+    assert!(fail(dir.path(), 1, &["extract", "image", "-C", "out", "-q"]).contains("out"));
+    succeed(dir.path(), &["extract", "image", "-C", "out", "-q", "--force"]);
+    succeed(dir.path(), &["extract", "image", "etc", "-C", "some", "-q"]);
+    assert!(dir.path().join("some/etc/motd").exists() && !dir.path().join("some/usr").exists());
+}

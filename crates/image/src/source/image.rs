@@ -1,0 +1,215 @@
+//! An image as a source: what makes converting one building from another.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Contents, Exclude, FileReader, Source, Store};
+use crate::image::{Extent, FileType, Image, Nid, Stat};
+use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, XattrSet};
+use crate::{Error, Result, Tree};
+
+/// An image whose files go into another.
+#[derive(Debug)]
+pub struct FromImage {
+    files: Arc<Files>,
+    exclude: Exclude,
+    xattrs: bool,
+}
+
+impl FromImage {
+    /// Everything in `image`, called `name` in messages, but for what `exclude` says; with extended
+    /// attributes if `xattrs`.
+    pub fn new(image: Arc<dyn Image>, name: impl Into<PathBuf>, exclude: Exclude, xattrs: bool) -> Self {
+        FromImage { files: Arc::new(Files { image, name: name.into() }), exclude, xattrs }
+    }
+
+    fn meta(&self, tree: &mut Tree, nid: Nid, stat: &Stat) -> Result<Meta> {
+        let set = if self.xattrs && stat.has_xattrs { self.files.image.xattrs(nid)? } else { XattrSet::new() };
+        let Stat { mode, uid, gid, mtime, .. } = *stat;
+        Ok(Meta { mode, uid, gid, mtime, xattrs: tree.xattrs.intern(set) })
+    }
+
+    fn kind(&self, nid: Nid, kind: FileType) -> Kind {
+        match kind {
+            FileType::Dir => Kind::Dir(BTreeMap::new()),
+            FileType::File { size: 0 } => Kind::File { size: 0, data: Data::Empty },
+            FileType::File { size } => Kind::File { size, data: Data::Source { from: self.files.clone(), key: nid.0 } },
+            FileType::Symlink { target } => Kind::Symlink(target),
+            FileType::Char(device) => Kind::Char(device),
+            FileType::Block(device) => Kind::Block(device),
+            FileType::Fifo => Kind::Fifo,
+            FileType::Socket => Kind::Socket,
+        }
+    }
+}
+
+impl Source for FromImage {
+    fn scan(&mut self, tree: &mut Tree, _: &mut dyn Store) -> Result<()> {
+        let image = &*self.files.image;
+        let root = image.root();
+        let meta = self.meta(tree, root, &image.stat(root)?)?;
+        tree.set_meta(ROOT, meta);
+        let mut links: HashMap<Nid, Ino> = HashMap::new();
+        // A directory under two names, or within itself, would never end.
+        let mut dirs = HashSet::from([root]);
+        let mut path = Vec::new();
+        let mut stack = vec![(image.read_dir(root)?.into_iter(), ROOT, 0)];
+        while let Some((entries, dir, len)) = stack.last_mut() {
+            path.truncate(*len);
+            let dir = *dir;
+            let Some(entry) = entries.next() else {
+                stack.pop();
+                continue;
+            };
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&entry.name);
+            if let Some(first) = links.get(&entry.nid) {
+                if !self.exclude.matches(&path, false) {
+                    tree.link(dir, &entry.name, *first, Conflict::Replace)?;
+                }
+                continue;
+            }
+            let stat = image.stat(entry.nid)?;
+            let is_dir = stat.kind == FileType::Dir;
+            if self.exclude.matches(&path, is_dir) {
+                continue;
+            }
+            let meta = self.meta(tree, entry.nid, &stat)?;
+            let ino = tree.add(dir, &entry.name, meta, self.kind(entry.nid, stat.kind), Conflict::Replace)?;
+            if is_dir {
+                if !dirs.insert(entry.nid) {
+                    let why = format!("the directory `/{}` has another name already", path.escape_ascii());
+                    return Err(Error::corrupt("inode", entry.nid.0, why));
+                }
+                stack.push((image.read_dir(entry.nid)?.into_iter(), ino, path.len()));
+            } else if stat.nlink > 1 {
+                links.insert(entry.nid, ino);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The files of an image.
+#[derive(Debug)]
+struct Files {
+    image: Arc<dyn Image>,
+    name: PathBuf,
+}
+
+impl Contents for Files {
+    fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
+        Ok(Box::new(Reader { files: self, nid: Nid(key), extents: None }))
+    }
+
+    fn path(&self, key: u64) -> PathBuf {
+        PathBuf::from(format!("{}, inode {key}", self.name.display()))
+    }
+}
+
+struct Reader<'f> {
+    files: &'f Files,
+    nid: Nid,
+    /// Asked for only when somebody looks for holes.
+    extents: Option<Vec<Extent>>,
+}
+
+impl FileReader for Reader<'_> {
+    fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        let got = self.files.image.read_at(self.nid, buf, offset)?;
+        if got == buf.len() {
+            return Ok(());
+        }
+        let why = format!("ends at byte {}, before the length its inode says", offset.saturating_add(got as u64));
+        Err(Error::Changed { path: self.files.path(self.nid.0), why })
+    }
+
+    fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
+        let extents = match &mut self.extents {
+            Some(extents) => extents,
+            none => none.insert(self.files.image.extents(self.nid)?),
+        };
+        let end = |extent: &Extent| extent.offset.saturating_add(extent.len);
+        let first = extents.partition_point(|extent| end(extent) <= offset);
+        let mut data = extents[first..].iter().skip_while(|extent| extent.hole).take_while(|extent| !extent.hole);
+        let Some(start) = data.next() else { return Ok(None) };
+        Ok(Some((start.offset.max(offset), end(data.last().unwrap_or(start)))))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{Node, Piece, Shape, Spec, differences, snapshot_tree, specs};
+    use crate::tree::TreeImage;
+
+    struct NoStore;
+
+    impl Store for NoStore {
+        fn put(&mut self, _: &mut dyn Read, _: u64, _: &[(u64, u64)]) -> Result<u32> {
+            unreachable!("files of an image are read later")
+        }
+    }
+
+    /// The source needs an image that lives as long as the program; so do a few small trees.
+    fn image_of(spec: &Spec) -> Arc<dyn Image> {
+        Arc::new(TreeImage::new(Box::leak(Box::new(spec.tree().unwrap()))))
+    }
+
+    fn scan(image: Arc<dyn Image>, exclude: Exclude, xattrs: bool) -> Result<Tree> {
+        let mut tree = Tree::default();
+        FromImage::new(image, "test.img", exclude, xattrs).scan(&mut tree, &mut NoStore).map(|()| tree)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn an_image_gives_the_tree_it_was_made_of(spec in specs(Shape::default())) {
+            let tree = scan(image_of(&spec), Exclude::default(), true).unwrap();
+            let (was, is) = (snapshot_tree(&spec.tree().unwrap()).unwrap(), snapshot_tree(&tree).unwrap());
+            prop_assert_eq!(differences(&was, &is), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn what_is_excluded_stays_behind() {
+        let file = || Node::file(vec![Piece::Zeros(3)]);
+        let mut spec = Spec::of([
+            (b"a".to_vec(), Node::dir([(b"x".to_vec(), file()), (b"y.o".to_vec(), file())])),
+            (b"tmp".to_vec(), Node::dir([(b"x".to_vec(), file())])),
+        ]);
+        spec.links = vec![(b"a/x".to_vec(), b"a/z.o".to_vec()), (b"a/y.o".to_vec(), b"y".to_vec())];
+        spec.root.attrs.xattrs.insert("user.a".into(), b"v".to_vec());
+        let tree = scan(image_of(&spec), Exclude::new(["*.o", "/tmp"]).unwrap(), false).unwrap();
+        let found = snapshot_tree(&tree).unwrap();
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["", "a", "a/x", "y"]);
+        assert!(found[""].xattrs.is_empty());
+        assert_eq!((found["a/x"].nlink, found["y"].nlink), (1, 1));
+    }
+
+    #[test]
+    fn holes_are_passed_on() {
+        let pieces = vec![Piece::Hole(10), Piece::Zeros(5), Piece::Text { seed: 0, len: 5 }, Piece::Hole(7)];
+        let tree = scan(image_of(&Spec::of([(b"f".to_vec(), Node::file(pieces))])), Exclude::default(), true).unwrap();
+        let Kind::File { size: 27, data: Data::Source { from, key } } = &tree.inode(tree.lookup(b"f").unwrap()).kind
+        else {
+            panic!("a file of 27 bytes")
+        };
+        let mut file = from.open(*key).unwrap();
+        assert_eq!(file.next_data(0).unwrap(), Some((10, 20)));
+        assert_eq!(file.next_data(12).unwrap(), Some((12, 20)));
+        assert_eq!(file.next_data(20).unwrap(), None);
+        assert!(file.read_exact_at(&mut [0; 8], 20).unwrap_err().to_string().contains("test.img, inode"));
+    }
+}

@@ -1,0 +1,167 @@
+//! The order in which file data lies in an image, and the file that says so.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::lex::{Line, Quoting};
+use crate::tree::{Data, Ino, Kind};
+use crate::{Error, Result, Tree};
+
+/// A sort file: lines of a path in the image and a priority from -32768 to 32767, as mksquashfs has them.
+///
+/// Paths are relative to the root of the image, with or without a slash in front; spaces in them are
+/// quoted or escaped with a backslash. A directory's priority is that of everything below which has none
+/// of its own. Of two lines for one file the last counts. Empty lines and those that begin with `#` say
+/// nothing.
+#[derive(Debug, Clone)]
+pub struct SortFile {
+    name: PathBuf,
+    /// Path, priority and line.
+    entries: Vec<(Vec<u8>, i16, u32)>,
+}
+
+/// What [`data_order`] found.
+#[derive(Debug)]
+pub struct DataOrder {
+    /// The regular files that are still to be read, in the order in which their data is to lie.
+    pub files: Vec<Ino>,
+    /// Lines of the sort file about paths that are not in the tree, each said in a sentence.
+    pub unknown: Vec<String>,
+}
+
+impl SortFile {
+    /// Reads the sort file at `path`.
+    pub fn read(path: &Path) -> Result<Self> {
+        Self::parse(path, &std::fs::read(path).map_err(Error::io("cannot read", path))?)
+    }
+
+    /// Parses the text of a sort file, called `name` in messages.
+    pub fn parse(name: &Path, text: &[u8]) -> Result<Self> {
+        let mut entries = Vec::new();
+        for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
+            if let Some((path, priority)) = parse(line)
+                .map_err(|why| Error::Usage(format!("{}:{number}: {why}; expected: PATH PRIORITY", name.display())))?
+            {
+                entries.push((path, priority, number));
+            }
+        }
+        Ok(SortFile { name: name.to_owned(), entries })
+    }
+
+    /// Priorities by inode, and the lines that name none.
+    fn resolve(&self, tree: &Tree) -> (HashMap<Ino, i16>, Vec<String>) {
+        let (mut priorities, mut unknown) = (HashMap::new(), Vec::new());
+        for (path, priority, number) in &self.entries {
+            match tree.lookup(path) {
+                Some(ino) => drop(priorities.insert(ino, *priority)),
+                None => {
+                    unknown.push(format!("{}:{number}: there is no `{}`", self.name.display(), path.escape_ascii()));
+                }
+            }
+        }
+        (priorities, unknown)
+    }
+}
+
+fn parse(line: &[u8]) -> std::result::Result<Option<(Vec<u8>, i16)>, String> {
+    let mut line = Line::new(line);
+    if line.is_empty() || line.peek() == Some(b'#') {
+        return Ok(None);
+    }
+    let path = line.word(Quoting::Pseudo)?;
+    let word = line.bare().ok_or("the priority is missing")?;
+    line.end()?;
+    let priority = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
+    let priority =
+        priority.ok_or_else(|| format!("a priority is from -32768 to 32767, not `{}`", word.escape_ascii()))?;
+    Ok(Some((path, priority)))
+}
+
+/// The order of the data of all files that are still to be read: by priority, the highest first, and files
+/// of equal priority (0 where none is said) as [`Tree::walk`] comes to them, which is by path.
+pub fn data_order(tree: &Tree, sort: Option<&SortFile>) -> Result<DataOrder> {
+    let (priorities, unknown) = sort.map(|sort| sort.resolve(tree)).unwrap_or_default();
+    let mut files = Vec::new();
+    // Priorities of the directories on the way, the root's first.
+    let mut way: Vec<i16> = Vec::new();
+    tree.walk(|ino, path| {
+        let depth = if path.is_empty() { 0 } else { 1 + path.iter().filter(|byte| **byte == b'/').count() };
+        way.truncate(depth);
+        let inherited = way.last().copied().unwrap_or(0);
+        let priority = priorities.get(&ino).copied().unwrap_or(inherited);
+        match &tree.inode(ino).kind {
+            Kind::Dir(_) => way.push(priority),
+            Kind::File { data: Data::Source { .. }, .. } => files.push((Reverse(priority), ino)),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    files.sort_by_key(|(priority, _)| *priority);
+    Ok(DataOrder { files: files.into_iter().map(|(_, ino)| ino).collect(), unknown })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Node, Piece, Spec};
+
+    fn tree() -> Tree {
+        let file = || Node::file(vec![Piece::Zeros(1)]);
+        let dir = |names: &[&str]| Node::dir(names.iter().map(|name| (name.as_bytes().to_vec(), file())));
+        let mut spec = Spec::of([
+            (b"a".to_vec(), dir(&["x", "y"])),
+            (b"b".to_vec(), dir(&["x", "with space"])),
+            (b"c".to_vec(), file()),
+            (b"empty".to_vec(), Node::file(vec![])),
+        ]);
+        spec.links = vec![(b"b/x".to_vec(), b"z".to_vec())];
+        spec.tree().unwrap()
+    }
+
+    fn order(text: &str) -> (Vec<String>, Vec<String>) {
+        let tree = tree();
+        let sort = SortFile::parse(Path::new("sort"), text.as_bytes()).unwrap();
+        let DataOrder { files, unknown } = data_order(&tree, Some(&sort)).unwrap();
+        let mut names = HashMap::new();
+        tree.walk(|ino, path| {
+            names.insert(ino, String::from_utf8(path.to_vec()).unwrap());
+            Ok(())
+        })
+        .unwrap();
+        (files.iter().map(|ino| names[ino].clone()).collect(), unknown)
+    }
+
+    #[test]
+    fn files_are_ordered_by_priority_then_path() {
+        let table = [
+            ("", "a/x a/y b/with space b/x c"),
+            ("c 1", "c a/x a/y b/with space b/x"),
+            ("# comment\n\n  /b 5\nb/x -1\n", "b/with space a/x a/y c b/x"),
+            ("a -32768\nb/with\\ space 32767\n\"a/y\" 7", "b/with space a/y b/x c a/x"),
+            ("/ -3\na 0", "a/x a/y b/with space b/x c"),
+            ("z 3", "b/x a/x a/y b/with space c"),
+            ("c 1\nc -1", "a/x a/y b/with space b/x c"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(order(text).0.join(" "), expected, "{text}");
+        }
+        let tree = tree();
+        assert_eq!(data_order(&tree, None).unwrap().files.len(), 5);
+    }
+
+    #[test]
+    fn unknown_paths_are_told_and_mistakes_are_located() {
+        assert_eq!(order("gone 1\na/x 2\nb/gone 3").1, ["sort:1: there is no `gone`", "sort:3: there is no `b/gone`"]);
+        for (text, expected) in [
+            ("a", "sort:1: the priority is missing"),
+            ("\na 32768", "sort:2: a priority is from -32768 to 32767, not `32768`"),
+            ("a b", "not `b`"),
+            ("a 1 b", "nothing may follow here, but there is `b`"),
+            ("\"a 1", "a quote is not closed"),
+        ] {
+            let error = SortFile::parse(Path::new("sort"), text.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.ends_with("expected: PATH PRIORITY"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Data of files that can be read only once, kept in a temporary file so that it can be read again: for
+//! comparing with an archive that comes through a pipe or a decompressor.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Contents, FileReader, Store};
+use crate::tree::{Data, Ino, Kind};
+use crate::{Error, Result, Tree};
+
+const PIECE_LEN: usize = 256 << 10;
+
+/// A store that keeps what it is given in an unlinked file in the directory for temporary files.
+#[derive(Debug)]
+pub struct Spool {
+    file: File,
+    dir: PathBuf,
+    len: u64,
+    files: Vec<Spooled>,
+}
+
+#[derive(Debug)]
+struct Spooled {
+    size: u64,
+    /// Ranges of data: offset in the file, length, and where it is in the spool.
+    data: Vec<(u64, u64, u64)>,
+}
+
+impl Spool {
+    /// An empty spool in `dir`.
+    pub fn new(dir: &Path) -> Result<Self> {
+        let path = dir.join(format!(".packfs-spool-{}", std::process::id()));
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
+        let file = file.map_err(Error::io("cannot create", &path))?;
+        std::fs::remove_file(&path).map_err(Error::io("cannot unlink", &path))?;
+        Ok(Spool { file, dir: dir.to_owned(), len: 0, files: Vec::new() })
+    }
+
+    /// Makes the files of `tree` that were put here readable from here.
+    pub fn serve(self, tree: &mut Tree) {
+        let spool: Arc<dyn Contents> = Arc::new(self);
+        for ino in (0..tree.len()).map_while(|n| u32::try_from(n).ok()) {
+            if let Kind::File { data, .. } = &mut tree.inode_mut(Ino(ino)).kind
+                && let Data::Stored(file) = *data
+            {
+                *data = Data::Source { from: Arc::clone(&spool), key: file.into() };
+            }
+        }
+    }
+
+    fn append(&mut self, from: &mut dyn Read, mut len: u64, piece: &mut [u8]) -> io::Result<()> {
+        while len > 0 {
+            let most = usize::try_from(len).unwrap_or(usize::MAX).min(piece.len());
+            from.read_exact(&mut piece[..most])?;
+            self.file.write_all_at(&piece[..most], self.len)?;
+            self.len += most as u64;
+            len -= most as u64;
+        }
+        Ok(())
+    }
+
+    fn spooled(&self, key: u64) -> Result<&Spooled> {
+        let file = usize::try_from(key).ok().and_then(|key| self.files.get(key));
+        file.ok_or_else(|| Error::Usage(format!("no file {key} was kept")))
+    }
+}
+
+impl Store for Spool {
+    fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
+        let number = u32::try_from(self.files.len()).map_err(|_| Error::Usage("too many files".into()))?;
+        let mut piece = vec![0; PIECE_LEN];
+        let mut kept = Vec::with_capacity(data.len());
+        for &(offset, len) in data {
+            kept.push((offset, len, self.len));
+            self.append(from, len, &mut piece).map_err(Error::io("cannot keep a copy of the archive", &self.dir))?;
+        }
+        self.files.push(Spooled { size, data: kept });
+        Ok(number)
+    }
+}
+
+impl Contents for Spool {
+    fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
+        Ok(Box::new(Reader { spool: self, spooled: self.spooled(key)? }))
+    }
+
+    fn path(&self, key: u64) -> PathBuf {
+        self.dir.join(format!("file {key} of the archive"))
+    }
+}
+
+struct Reader<'s> {
+    spool: &'s Spool,
+    spooled: &'s Spooled,
+}
+
+impl Reader<'_> {
+    /// Index of the first range that ends beyond `offset`.
+    fn first_after(&self, offset: u64) -> usize {
+        self.spooled.data.partition_point(|(start, len, _)| start + len <= offset)
+    }
+}
+
+impl FileReader for Reader<'_> {
+    fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        let end = offset.saturating_add(buf.len() as u64);
+        if end > self.spooled.size {
+            return Err(Error::Usage(format!("byte {end} is beyond the end of the file")));
+        }
+        buf.fill(0);
+        for &(start, len, at) in &self.spooled.data[self.first_after(offset)..] {
+            let (from, to) = (start.max(offset), (start + len).min(end));
+            if from >= to {
+                break;
+            }
+            let within = |n: u64| usize::try_from(n - offset).expect("within the buffer");
+            let piece = &mut buf[within(from)..within(to)];
+            let read = self.spool.file.read_exact_at(piece, at + (from - start));
+            read.map_err(Error::io("cannot read the copy of the archive", &self.spool.dir))?;
+        }
+        Ok(())
+    }
+
+    fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
+        let next = self.spooled.data.get(self.first_after(offset));
+        Ok(next.map(|(start, len, _)| (offset.max(*start), start + len)))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{Conflict, Meta, ROOT};
+
+    #[test]
+    fn what_came_once_can_be_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = Spool::new(dir.path()).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "the file is not seen");
+        assert_eq!(spool.put(&mut &b"plain"[..], 5, &[(0, 5)]).unwrap(), 0);
+        let sparse = spool.put(&mut &b"abcdef"[..], 20, &[(4, 4), (10, 2)]).unwrap();
+        let mut tree = Tree::default();
+        let kind = Kind::File { size: 20, data: Data::Stored(sparse) };
+        let ino = tree.add(ROOT, b"sparse", Meta::IMPLICIT_DIR, kind, Conflict::Refuse).unwrap();
+        spool.serve(&mut tree);
+        let Kind::File { data: Data::Source { from, key }, .. } = &tree.inode(ino).kind else { panic!("not served") };
+        let mut file = from.open(*key).unwrap();
+        let mut all = [1; 20];
+        file.read_exact_at(&mut all, 0).unwrap();
+        assert_eq!(
+            all.escape_ascii().to_string(),
+            "\\x00\\x00\\x00\\x00abcd\\x00\\x00ef".to_owned() + &"\\x00".repeat(8)
+        );
+        let mut middle = [1; 3];
+        file.read_exact_at(&mut middle, 7).unwrap();
+        assert_eq!(&middle, b"d\0\0");
+        let next: Vec<_> = [0, 5, 8, 11, 12].map(|at| file.next_data(at).unwrap()).into();
+        assert_eq!(next, [Some((4, 8)), Some((5, 8)), Some((10, 12)), Some((11, 12)), None]);
+        assert!(file.read_exact_at(&mut middle, 18).is_err());
+        assert!(spool_is_short().is_err());
+    }
+
+    fn spool_is_short() -> Result<u32> {
+        let dir = tempfile::tempdir().unwrap();
+        Spool::new(dir.path())?.put(&mut &b"ab"[..], 5, &[(0, 5)])
+    }
+}

@@ -1,0 +1,132 @@
+//! Damaged and hostile images: nothing may panic, hang or take unbounded memory.
+
+use std::time::{Duration, Instant};
+
+use super::access::image_of;
+use super::*;
+use crate::squashfs::{Fragments, Options};
+
+/// A small image that has every kind of table.
+fn small(codec: &str, plain_metadata: bool) -> Vec<u8> {
+    let mut root = BTreeMap::new();
+    let mut add = |name: &str, node: Node| drop(root.insert(name.as_bytes().to_vec(), node));
+    let mut file = Node::file(vec![text(1, 4096), Piece::Hole(4096), text(2, 5)]);
+    file.attrs.xattrs = BTreeMap::from([("user.name".to_owned(), b"value".to_vec())]);
+    add("file", file);
+    add("dir", Node::dir([(b"small".to_vec(), Node::file(vec![text(3, 50)]))]));
+    add("link", plain(What::Symlink(b"dir/small".to_vec())));
+    add("fifo", plain(What::Fifo));
+    let spec = Spec { root: plain(What::Dir(root)), links: vec![(b"dir/small".to_vec(), b"again".to_vec())] };
+    let options = Options {
+        codec: codec.parse().unwrap(),
+        block_size: 4096,
+        fragments: Fragments::Tails,
+        plain_metadata,
+        threads: 0,
+        ..Options::default()
+    };
+    let mut image = image_of(&spec, &options);
+    let used = open(&image).unwrap().superblock().bytes_used;
+    image.truncate(used as usize);
+    image
+}
+
+/// Does everything there is to do with an image, whatever comes of it.
+pub(super) fn exercise(image: &[u8]) {
+    let Ok(reader) = open(image) else { return };
+    let mut stack = vec![reader.root()];
+    let mut left = 200;
+    while let Some(nid) = stack.pop() {
+        left -= 1;
+        if left == 0 {
+            break;
+        }
+        let _ = reader.stat(nid);
+        let _ = reader.xattrs(nid);
+        let _ = reader.lookup(nid, b"link");
+        if let Ok(entries) = reader.read_dir(nid) {
+            stack.extend(entries.into_iter().map(|entry| entry.nid));
+        }
+        let mut buf = vec![0; 5000];
+        for offset in [0, 4090, u64::MAX - 5] {
+            let _ = reader.read_at(nid, &mut buf, offset);
+        }
+        for extent in reader.extents(nid).unwrap_or_default().iter().take(100) {
+            let _ = reader.read_at(nid, &mut buf, extent.offset);
+        }
+    }
+    reader.check(0, &Progress::default(), &mut |_| {}).unwrap();
+}
+
+const KINDS: [(&str, bool); 4] = [("zstd:1", true), ("gzip:1", false), ("lz4", true), ("xz:1", false)];
+
+#[test]
+fn every_byte_may_be_wrong() {
+    for (codec, plain_metadata) in KINDS {
+        let (image, begun) = (small(codec, plain_metadata), Instant::now());
+        exercise(&image);
+        // Every byte in every round; as many rounds as there is time for, but never less than three.
+        for (round, flip) in [0xff, 0x01, 0x80, 0x10, 0x02, 0x40, 0x04, 0x20, 0x08, 0x7f].into_iter().enumerate() {
+            if round >= 3 && begun.elapsed() > Duration::from_secs(5) {
+                break;
+            }
+            for at in 0..image.len() {
+                let mut damaged = image.clone();
+                damaged[at] ^= flip;
+                exercise(&damaged);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_word_may_be_an_extreme() {
+    for (codec, plain_metadata) in KINDS {
+        let image = small(codec, plain_metadata);
+        for at in 0..image.len() - 8 {
+            for (len, value) in [(2, 0), (2, u64::MAX), (4, 0), (4, 0x7fff_ffff), (8, 0), (8, u64::MAX - 1)] {
+                let mut damaged = image.clone();
+                damaged[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
+                exercise(&damaged);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_image_cut_anywhere_says_by_how_much() {
+    for (codec, plain_metadata) in KINDS {
+        let image = small(codec, plain_metadata);
+        for len in 0..image.len() {
+            let error = open(&image[..len]).unwrap_err().to_string();
+            let missing = format!("{} are missing", image.len() - len);
+            let expected = if len < 96 { "too short" } else { &missing };
+            assert!(error.contains(expected), "{len}: {error}");
+        }
+    }
+}
+
+#[test]
+fn other_files_are_named() {
+    let cut = |bytes: &[u8]| open(bytes).unwrap_err().to_string();
+    let image = small("gzip", false);
+    let with = |at: usize, bytes: &[u8]| {
+        let mut image = image.clone();
+        image[at..at + bytes.len()].copy_from_slice(bytes);
+        cut(&image)
+    };
+    let mut erofs = vec![0; 8192];
+    erofs[1024..1028].copy_from_slice(&0xe0f5_e1e2_u32.to_le_bytes());
+    for (error, expected) in [
+        (cut(&erofs), "this is an EROFS image"),
+        (cut(&[b'x'; 200]), "not a SquashFS image"),
+        (cut(b""), "only 0 bytes"),
+        (with(0, b"sqsh"), "big-endian"),
+        (with(0, b"HSQS"), "streamed"),
+        (with(28, &3u16.to_le_bytes()), "SquashFS version 3.0"),
+        (with(30, &1u16.to_le_bytes()), "SquashFS version 4.1"),
+        (with(20, &7u16.to_le_bytes()), "compressor number 7"),
+    ] {
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -1,0 +1,182 @@
+//! Images of squashfs-tools and squashfs-tools-ng against the directories they were made from.
+
+use super::*;
+use crate::testing::{Snapshot, differences, skipped, snapshot, snapshot_image, whole_seconds, wide};
+
+/// A directory to make images from. On tmpfs where there is one: it takes xattrs of any length.
+struct Source {
+    dir: tempfile::TempDir,
+    want: Snapshot,
+}
+
+impl Source {
+    fn new(spec: &Spec) -> Source {
+        let memory = Path::new("/dev/shm");
+        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+        let tree = dir.path().join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        spec.create(&tree).unwrap();
+        let want = whole_seconds(snapshot(&tree).unwrap());
+        Source { dir, want }
+    }
+
+    /// Runs a command line that makes `$IMAGE` from `$TREE`, and compares.
+    fn compare(&self, line: &str) {
+        let image = self.dir.path().join("image");
+        let tree = self.dir.path().join("tree");
+        sh(&format!("IMAGE={} TREE={}; {line}", image.display(), tree.display()));
+        let reader = open_file(&image).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let got = snapshot_image(&reader).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(differences(&self.want, &got), Vec::<String>::new(), "{line}");
+        assert_eq!(findings(&reader, 2), Vec::<String>::new(), "{line}");
+        std::fs::remove_file(image).unwrap();
+    }
+}
+
+/// Changes the values of all xattrs of entries of the root.
+fn each_xattr(spec: &mut Spec, change: &dyn Fn(&mut Vec<u8>)) {
+    if let What::Dir(entries) = &mut spec.root.what {
+        entries.values_mut().flat_map(|node| node.attrs.xattrs.values_mut()).for_each(change);
+    }
+}
+
+const MKSQUASHFS: &str = "mksquashfs $TREE $IMAGE -noappend -quiet -no-progress";
+
+#[test]
+fn mksquashfs_with_every_codec_and_choice() {
+    if !have("mksquashfs") {
+        return skipped("mksquashfs_with_every_codec_and_choice", "mksquashfs");
+    }
+    let small = Source::new(&everything(4096));
+    for options in [
+        "-comp gzip",
+        "-comp gzip -Xcompression-level 1 -Xwindow-size 9 -Xstrategy huffman_only,fixed",
+        "-comp lzo",
+        "-comp lzo -Xalgorithm lzo1x_1",
+        "-comp lz4",
+        "-comp lz4 -Xhc",
+        "-comp xz",
+        "-comp xz -Xbcj x86,arm",
+        "-comp zstd",
+        "-always-use-fragments",
+        "-no-fragments",
+        "-no-duplicates",
+        "-no-sparse",
+        "-no-exports",
+        "-noI",
+        "-noD",
+        "-noF",
+        "-noX",
+        "-noId",
+        "-noI -noD -noF -noX -noId",
+        "-no-exports -always-use-fragments -comp lzo -noI",
+    ] {
+        small.compare(&format!("{MKSQUASHFS} -b 4096 {options}"));
+    }
+    for block in [1 << 17, 1 << 20] {
+        let source = Source::new(&everything(block));
+        for options in
+            ["-comp xz -Xdict-size 8192", "-comp lz4", "-comp zstd -always-use-fragments", "-noI -noD -noF -noX"]
+        {
+            source.compare(&format!("{MKSQUASHFS} -b {block} {options}"));
+        }
+    }
+}
+
+#[test]
+fn gensquashfs_with_every_codec_and_choice() {
+    if !have("gensquashfs") {
+        return skipped("gensquashfs_with_every_codec_and_choice", "gensquashfs");
+    }
+    let mut spec = everything(4096);
+    // It knows no hard links and drops empty xattrs.
+    spec.links.clear();
+    each_xattr(&mut spec, &|value| value.resize(value.len().max(1), b'.'));
+    // It gives the root directory attributes of its own, unless told which.
+    spec.root.attrs = Attrs { mode: 0o755, owner: (0, 0), ..Attrs::plain(0) };
+    let source = Source::new(&spec);
+    let root = format!("-d uid=0,gid=0,mode=0755,mtime={}", spec.root.attrs.mtime.secs);
+    for options in [
+        "-c gzip -b 4096",
+        "-c lzo -b 4096",
+        "-c lz4 -b 4096",
+        "-c lz4 -X hc -b 131072",
+        "-c xz -b 4096",
+        "-c zstd -b 1048576",
+        "-c zstd -b 4096 -e",
+        "-c zstd -b 4096 -T -e",
+    ] {
+        source.compare(&format!("gensquashfs -q -f -k -x {root} -D $TREE {options} $IMAGE"));
+    }
+}
+
+#[test]
+fn tar2sqfs_with_every_codec() {
+    if !have("tar2sqfs") {
+        return skipped("tar2sqfs_with_every_codec", "tar2sqfs");
+    }
+    let mut spec = everything(4096);
+    // Archives hold no sockets and no hard links to pipes, and tar2sqfs refuses long pax headers.
+    spec.links.retain(|(old, _)| old != b"fifo");
+    if let What::Dir(entries) = &mut spec.root.what {
+        entries.retain(|_, node| node.what != What::Socket);
+    }
+    each_xattr(&mut spec, &|value| value.truncate(20_000));
+    let source = Source::new(&spec);
+    let tar = "tar -C $TREE --xattrs --xattrs-include='*' --format=pax --sparse --sort=name -cf - .";
+    for codec in ["gzip", "lzo", "lz4", "xz", "zstd"] {
+        source.compare(&format!("{tar} | tar2sqfs -q -f -b 4096 -c {codec} $IMAGE"));
+    }
+}
+
+#[test]
+fn files_beyond_4_gib() {
+    if !have("mksquashfs") {
+        return skipped("files_beyond_4_gib", "mksquashfs");
+    }
+    let huge = vec![text(1, 70_000), Piece::Hole(5 << 30), noise(2, 70_000), Piece::Hole(1 << 20), text(3, 10)];
+    let dir = tempfile::tempdir().unwrap();
+    let (tree, image) = (dir.path().join("tree"), dir.path().join("image"));
+    std::fs::create_dir(&tree).unwrap();
+    Spec::of([(b"huge".to_vec(), Node::file(huge))]).create(&tree).unwrap();
+    sh(&format!("TREE={} IMAGE={}; {MKSQUASHFS} -b 1048576", tree.display(), image.display()));
+    let reader = open_file(&image).unwrap();
+    let nid = find(&reader, "huge");
+    let size = 70_000 + (5 << 30) + 70_000 + (1 << 20) + 10;
+    assert_eq!(reader.stat(nid).unwrap().kind, crate::image::FileType::File { size });
+    let extents = reader.extents(nid).unwrap();
+    assert!(extents.len() < 10, "neighbouring holes are one extent: {extents:?}");
+    assert_eq!(extents.iter().map(|extent| extent.len).sum::<u64>(), size);
+    let file = std::fs::File::open(tree.join("huge")).unwrap();
+    for offset in [0, 69_000, (5 << 30) - 10, (5 << 30) + 70_000 - 4, (5 << 30) + 139_000, size - 1000, size] {
+        let (mut got, mut want) = (vec![1; 3000], vec![2; 3000]);
+        let n = reader.read_at(nid, &mut got, offset).unwrap();
+        assert_eq!(n, std::os::unix::fs::FileExt::read_at(&file, &mut want, offset).unwrap());
+        assert_eq!(got[..n], want[..n], "at {offset}");
+    }
+    assert_eq!(findings(&reader, 2), Vec::<String>::new());
+}
+
+#[test]
+fn directories_of_70_000_entries() {
+    for (tool, line) in [("mksquashfs", MKSQUASHFS), ("gensquashfs", "gensquashfs -q -f -D $TREE $IMAGE")] {
+        if !have(tool) {
+            return skipped("directories_of_70_000_entries", tool);
+        }
+        let dir = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" }).unwrap();
+        let (tree, image) = (dir.path().join("tree"), dir.path().join("image"));
+        std::fs::create_dir(&tree).unwrap();
+        wide(70_000).create(&tree).unwrap();
+        sh(&format!("TREE={} IMAGE={}; {line}", tree.display(), image.display()));
+        let reader = open_file(&image).unwrap();
+        let entries = reader.read_dir(reader.root()).unwrap();
+        assert_eq!(entries.len(), 70_000);
+        for entry in entries.iter().step_by(97) {
+            assert_eq!(reader.lookup(reader.root(), &entry.name).unwrap(), Some(entry.nid));
+        }
+        for absent in ["", "a", "entry-000000x", "entry-0350005", "zzz"] {
+            assert_eq!(reader.lookup(reader.root(), absent.as_bytes()).unwrap(), None, "{absent}");
+        }
+        assert_eq!(findings(&reader, 2), Vec::<String>::new(), "{tool}");
+    }
+}
