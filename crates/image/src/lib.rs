@@ -2,8 +2,7 @@
 //!
 //! The path of data: a [`source`] (directory, tar, pack list, another image) fills a [`tree`], a format's
 //! writer ([`squashfs`]) puts it down; a format's reader gives an [`Image`], which a [`sink`] turns into a
-//! directory, a tar archive or a listing. [`check`](mod@check) and [`diff`](mod@diff) compare what is there
-//! with what should be.
+//! directory, a tar archive or a listing. [`diff`] compares two images, or an image with its source.
 
 pub mod diff;
 mod error;
