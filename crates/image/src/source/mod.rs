@@ -1,6 +1,6 @@
 //! Where trees come from: directories, tar archives, pack lists, images.
 //!
-//! A [`Source`] lists its entries into a [`Tree`](crate::Tree). Contents stay where they are and are read
+//! A [`Source`] lists its entries into a [`Tree`]. Contents stay where they are and are read
 //! later through [`Contents`], from many threads at once; only a source that cannot be read twice (a tar
 //! on a pipe) hands its data over while it lists, through [`Store`].
 
@@ -68,7 +68,7 @@ impl fmt::Debug for dyn Contents {
 
 /// One open file, read by one thread.
 pub trait FileReader {
-    /// Fills `buf` from `offset`; a file that ends before is [`Error::Changed`](crate::Error::Changed).
+    /// Fills `buf` from `offset`; a file that ends before is [`Error::Changed`].
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()>;
 
     /// The next range of data at or after `offset` as (start, end): what lies between is a hole. `None`
