@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -196,4 +197,55 @@ fn a_truncated_image_is_an_error_everywhere() {
         }
         assert!(!dir.path().join("out.tar").exists());
     }
+}
+
+#[test]
+fn an_image_inside_its_own_source_is_not_packed_into_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    for _ in 0..2 {
+        succeed(dir.path(), &["build", "root", "-o", "root/image", "--force", "-q"]);
+        assert!(!succeed(dir.path(), &["list", "root/image"]).contains("image"));
+    }
+}
+
+#[test]
+fn an_unreadable_file_stops_the_build_or_is_left_out() {
+    let test = "an_unreadable_file_stops_the_build_or_is_left_out";
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(dir.path().join("root/etc/motd"), PermissionsExt::from_mode(0)).unwrap();
+    let program = env!("CARGO_BIN_EXE_packfs");
+    let build = |options: &[&str]| {
+        let mut args = vec![program, "build", "root", "-o", "image", "-q"];
+        args.extend(options);
+        // Root may read everything, so the test has to be somebody else.
+        let mut command = match rustix::process::getuid().is_root() {
+            true => Command::new("setpriv"),
+            false => Command::new("env"),
+        };
+        if rustix::process::getuid().is_root() {
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        }
+        command.args(args).current_dir(dir.path()).output().unwrap()
+    };
+    if !have(test, "setpriv") {
+        return;
+    }
+    if !build(&["--version"]).status.success() {
+        return skip(test, "another user cannot run the program where it is");
+    }
+    let stopped = build(&[]);
+    let message = stderr(&stopped);
+    assert_eq!((stopped.status.code(), message.lines().count()), (Some(1), 1), "{message}");
+    assert!(message.contains("etc/") && message.contains("Permission denied"), "{message}");
+    assert!(!dir.path().join("image").exists());
+    let skipped = build(&["--on-error", "skip"]);
+    let message = stderr(&skipped);
+    assert_eq!(skipped.status.code(), Some(1), "{message}");
+    assert!(message.contains("left out") && message.contains("etc/"), "{message}");
+    let listed = succeed(dir.path(), &["list", "image"]);
+    assert!(listed.contains("usr/share/doc/text\n") && !listed.contains("etc/motd\n"), "{listed}");
+    succeed(dir.path(), &["check", "image", "-q"]);
 }

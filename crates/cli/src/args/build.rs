@@ -203,6 +203,9 @@ impl Build {
         if self.output.as_os_str() == "-" {
             return Err(Usage("an image cannot be written to standard output: its first bytes come last".into()));
         }
+        if self.sources.iter().filter(|source| source.as_os_str() == "-").count() > 1 {
+            return Err(Usage("standard input (`-`) can be read only once".into()));
+        }
         let time = time_change(self.time, epoch)?;
         let (uid, gid) = self.owner.unwrap_or_default();
         Ok(BuildPlan {
@@ -331,6 +334,12 @@ mod tests {
         for erofs in [&["x.erofs"][..], &["x.EROFS"], &["x.sqfs", "--format", "erofs"]] {
             assert!(plan(erofs).unwrap_err().0.contains("EROFS is not built yet"), "{erofs:?}");
         }
+    }
+
+    #[test]
+    fn standard_input_comes_once() {
+        assert!(plan(&["x", "-"]).is_ok());
+        assert!(plan(&["x", "-", "-"]).unwrap_err().0.contains("only once"));
     }
 
     #[test]
