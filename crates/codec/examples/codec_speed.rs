@@ -1,11 +1,13 @@
-//! Size and speed of codecs on a file cut in blocks, in memory, on one thread.
+//! Size and speed of codecs on a file cut in blocks, in memory, on one thread. The time is what that
+//! thread spent on a processor, so that other work on the machine disturbs it little.
 //!
 //! `cargo run --release -p packfs-codec --example codec_speed -- FILE [BLOCK] [CODEC...]`, where BLOCK is a
 //! number of bytes or ends in K or M, and each CODEC is a choice such as `zstd:19` or `xz:6:bcj=auto`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use packfs_codec::{Choice, table};
+use rustix::time::{ClockId, clock_gettime};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -48,6 +50,11 @@ fn size(text: &str) -> Option<usize> {
     text.trim_end_matches(['K', 'M']).parse::<usize>().ok().map(|n| n << shift)
 }
 
+/// What this thread has spent on a processor.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
 struct Run {
     packed: usize,
     encoding: Duration,
@@ -61,14 +68,14 @@ fn measure(choice: &Choice, data: &[u8], block: usize) -> Result<Run, Failure> {
     let (mut packed, mut back) = (vec![0; block], vec![0; block]);
     let mut run = Run { packed: 0, encoding: Duration::ZERO, decoding: Duration::ZERO };
     for src in data.chunks(block) {
-        let start = Instant::now();
+        let start = processor_time();
         let len = encoder.encode(src, &mut packed[..src.len() - 1])?;
-        run.encoding += start.elapsed();
+        run.encoding += processor_time().saturating_sub(start);
         run.packed += len.unwrap_or(src.len());
         if let Some(len) = len {
-            let start = Instant::now();
+            let start = processor_time();
             let got = decoder.decode(&packed[..len], &mut back[..src.len()])?;
-            run.decoding += start.elapsed();
+            run.decoding += processor_time().saturating_sub(start);
             if back[..got] != *src {
                 return Err(format!("{choice}: a block did not come back").into());
             }

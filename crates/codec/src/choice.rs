@@ -28,6 +28,7 @@ impl Choice {
     }
 
     /// An encoder for blocks of up to `block_len` bytes.
+    #[cfg_attr(not(feature = "xz"), allow(unused_variables))]
     pub fn encoder(&self, block_len: usize) -> Result<Box<dyn Encoder>> {
         match &self.settings {
             Settings::None => Ok(Box::new(crate::store::Store)),

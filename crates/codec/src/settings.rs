@@ -95,7 +95,8 @@ impl Dict {
             // Rounded up: smaller than the block would lose matches.
             None => Ok((block..=max).find(|n| Self::is_valid(*n)).unwrap_or(max)),
             Some(Dict::Bytes(n)) if n > block && n > min => {
-                Err(Error::Usage(format!("dict={n} is larger than the block of {block_len} bytes")))
+                let text = format!("dict={n} is larger than the block; accepted: up to {block}, or a percentage of it");
+                Err(Error::Usage(text))
             }
             Some(Dict::Bytes(n)) => Ok(n),
             Some(Dict::Percent(share)) => {

@@ -1,57 +1,38 @@
 //! The dense encoder: all matches of a segment first, then the cheapest way through them.
 //!
-//! The costs of the table in [the module](super) are whole bytes, so the cheapest way is found
-//! exactly, from the end of a segment to its start. `after[i]` is the least cost from `i` to the
-//! end when a repeat has just ended at `i`: a repeat or a run of literals begins there.
+//! The costs, in whole bytes, are those of the table in [the module](super). From the end of a segment
+//! to its start, each position learns the cheapest way on from itself: a repeat, of any length of any
+//! match, or literals and then a repeat. What literals cost depends on how many there are, and they
+//! open the near forms, so runs of 1, 2, 3 and of 4 or more are kept apart. The result is the cheapest
+//! there is, but for the middle lengths of repeats with extension bytes and for runs of more than 273
+//! literals, where it may miss a byte.
+
+use std::hint::select_unpredictable;
 
 use super::emit::Emitter;
-use super::finder::{Finder, Found, Match};
-use super::{FAR_LEN, FIRST_RUN_MAX, MID_LEN, RUN_LEN, low_word};
+use super::finder::{Finder, Found};
+use super::{FAR_LEN, FIRST_RUN_MAX, MID_LEN, RUN_LEN, low_word, table};
 
 /// Positions looked at together. A repeat does not cross the end of a segment, which costs a byte
 /// or two each time; costs and lengths within one fit 16 bits.
 const SEGMENT: usize = 32_000;
-/// More than any way through a segment costs, and far from overflowing.
-const NEVER: u16 = 60_000;
-/// Of a longer match, only this many lengths are tried, the longest.
-const LENGTHS_TRIED: usize = 64;
 
 /// Tables of the dense encoder.
 #[derive(Debug)]
 pub(super) struct Dense {
     finder: Finder,
     found: Vec<Found>,
-    costs: Costs,
-}
-
-/// What is known about the positions of a segment, one element each and one for its end.
-#[derive(Debug, Default)]
-struct Costs {
-    /// Least cost after a repeat.
-    after: Vec<u16>,
-    /// Literals to write first on the way of that cost.
-    run: Vec<u16>,
-    /// Least cost when a repeat begins here that does not depend on what is before, and that repeat.
-    any: Vec<u16>,
-    any_match: Vec<Match>,
-    /// Where the run of literals that passes here stops best, were run lengths free.
-    stop: Vec<u16>,
+    ways: Ways,
 }
 
 impl Dense {
+    /// Levels from 1 to 9; others count as the nearest.
     pub(super) fn new(level: u8) -> Self {
         let (depth, nice) = match level {
-            0 | 1 => (4, 16),
-            2 => (6, 24),
-            3 => (8, 32),
-            4 => (12, 48),
-            5 => (16, 64),
-            6 => (24, 96),
-            7 => (32, 128),
-            8 => (64, 273),
-            _ => (1024, 1024),
+            0..=8 => (level.max(1).into(), 128),
+            _ => (64, 512),
         };
-        Dense { finder: Finder::new(depth, nice), found: vec![], costs: Costs::default() }
+        Dense { finder: Finder::new(depth, nice), found: vec![], ways: Ways::new() }
     }
 
     /// Compresses `src`, or gives `None` when `dst` is too short.
@@ -62,9 +43,9 @@ impl Dense {
         let mut anchor = 0;
         for start in (0..src.len()).step_by(SEGMENT) {
             let end = src.len().min(start + SEGMENT);
-            self.found.clear();
-            self.found.extend((start..end).map(|at| self.finder.look_up(src, at, end)));
-            self.costs.fill(&self.found);
+            self.found.resize(end - start, Found::default());
+            self.finder.find(&src[..end], start, &mut self.found);
+            self.ways.fill(src, start, &mut self.found);
             anchor = self.write(src, start, anchor, &mut out)?;
         }
         if anchor < src.len() {
@@ -74,152 +55,243 @@ impl Dense {
     }
 
     /// Writes the cheapest way through the segment at `start`; returns where its last repeat ends.
+    #[inline(never)]
     fn write(&self, src: &[u8], start: usize, mut anchor: usize, out: &mut Emitter<'_>) -> Option<usize> {
-        let (found, costs) = (&self.found[..], &self.costs);
-        let pending = Run { len: start - anchor, first: anchor == 0 };
-        let mut at = usize::from(costs.best_run(found, 0, pending).1);
-        while at < found.len() {
+        let mut at = self.ways.first_run(&self.found, start - anchor, anchor == 0);
+        while let Some(found) = self.found.get(at) {
             let run = start + at - anchor;
-            let (len, distance) = costs.repeat(found, at, run);
+            let (len, distance) = self.ways.repeat(found, at, run);
             if run > 0 {
                 out.literals(src, anchor, start + at)?;
             }
             out.repeat(len, distance, run)?;
             at += len;
             anchor = start + at;
-            at += usize::from(costs.run[at]);
+            at += usize::from(self.ways.nodes[at].run);
         }
         Some(anchor)
     }
 }
 
-/// A run of literals not yet ended.
-#[derive(Clone, Copy)]
-struct Run {
-    len: usize,
-    /// It is at the start of the block.
-    first: bool,
-}
+/// One way on from a position: its cost in the upper half, where it leads in the lower. The least
+/// of two ways is the least number.
+type Way = u32;
 
-impl Run {
-    /// Bytes to announce this run after `more` literals.
-    #[inline(always)]
-    fn header(self, more: usize) -> usize {
-        match self.len + more {
-            0 => 0,
-            1..=3 => usize::from(self.first),
-            4..=RUN_LEN => 1,
-            19..=FIRST_RUN_MAX if self.first => 1,
-            len => 1 + extension(len, RUN_LEN),
-        }
-    }
-}
+const COST: Way = 1 << 16;
+/// No way: more than any costs, yet two of them do not overflow.
+const NEVER: Way = 0x7F00 * COST;
 
-/// Extension bytes of a length.
 #[inline(always)]
-fn extension(len: usize, field_max: usize) -> usize {
-    (len - field_max).div_ceil(255)
+fn way(cost: Way, to: usize) -> Way {
+    cost * COST + Way::from(low_word(to))
 }
 
-impl Costs {
-    fn fill(&mut self, found: &[Found]) {
-        let end = found.len();
-        for table in [&mut self.after, &mut self.run, &mut self.any, &mut self.stop] {
-            table.clear();
-            table.resize(end + 1, 0);
-        }
-        self.any_match.clear();
-        self.any_match.resize(end + 1, Match::default());
-        self.stop[end] = low_word(end);
-        for at in (0..end).rev() {
-            (self.any[at], self.any_match[at]) = self.best_match(&found[at], at);
-            let next = usize::from(self.stop[at + 1]);
-            let stops_here = usize::from(self.from(found, at, 4)) <= next - at + usize::from(self.from(found, next, 4));
-            self.stop[at] = if stops_here { low_word(at) } else { low_word(next) };
-            (self.after[at], self.run[at]) = self.best_run(found, at, Run { len: 0, first: false });
-        }
+/// The minimum, without a jump: which is less is as good as random.
+#[inline(always)]
+fn lesser(a: Way, b: Way) -> Way {
+    select_unpredictable(a < b, a, b)
+}
+
+#[inline(always)]
+fn cost(way: Way) -> Way {
+    way / COST
+}
+
+#[inline(always)]
+fn target(way: Way) -> usize {
+    (way % COST) as usize
+}
+
+/// Spans of 1, 2, 4, ... positions.
+const SPANS: usize = 5;
+/// Positions of the longest span; any range of up to twice as many is two spans. That is enough for
+/// every length without extension bytes; of longer repeats only the longest are compared.
+const SPAN_MAX: usize = 1 << (SPANS - 1);
+/// Elements of tables by position: a power of two, for those of a segment and of a span after it.
+const POSITIONS: usize = 1 << 15;
+/// The longest run of literals with one extension byte.
+const LONG_RUN: usize = RUN_LEN + 255;
+const _: () = assert!(SEGMENT + SPAN_MAX <= POSITIONS && MID_LEN - 2 <= 2 * SPAN_MAX);
+
+/// The cheapest ways through a segment.
+#[derive(Debug)]
+struct Ways {
+    /// By position, and one more for the end of the segment.
+    nodes: Box<[Node; POSITIONS]>,
+    /// Where a run of literals that has reached position 4 stops best, as `stop` in [`Ways::fill`].
+    stop4: Way,
+}
+
+/// The cheapest ways from one position.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
+struct Node {
+    /// `spans[k]`: where in the next `2^k` positions, this being the first, a repeat ends best.
+    /// Targets are bitwise complements, so that of equals the last is the least.
+    spans: [Way; SPANS],
+    /// The cheapest repeat that begins here and is allowed after anything; target as above.
+    any: Way,
+    /// Literals to write when a repeat ends here.
+    run: u16,
+}
+
+impl Node {
+    const NOWHERE: Self = Node { spans: [NEVER; SPANS], any: NEVER, run: 0 };
+}
+
+impl Ways {
+    fn new() -> Self {
+        Ways { nodes: table(Node::NOWHERE), stop4: NEVER }
     }
 
-    /// The cheapest repeat at `at` of a form that is allowed anywhere.
+    /// Finds the ways through a segment of the block; extends its matches backwards in passing.
+    #[inline(never)]
+    fn fill(&mut self, src: &[u8], start: usize, found: &mut [Found]) {
+        let end = found.len();
+        // Only what is at and after the end is read before it is written.
+        self.nodes[end] = Node { spans: [way(0, !end); SPANS], ..Node::NOWHERE };
+        self.nodes[end + 1..end + SPAN_MAX].fill(Node::NOWHERE);
+
+        // Costs of a repeat that begins one, two, three positions on, after as many literals.
+        let mut near = [way(0, 0), NEVER, NEVER];
+        // Where a run of literals that has reached one to five positions on stops best. The cost is
+        // from there on, with extension bytes after the first, if the run began four literals before.
+        let mut stop = [way(0, end), NEVER, NEVER, NEVER, NEVER];
+        // Where the first of these needs one more of them.
+        let mut extends = end.wrapping_sub(LONG_RUN - 3);
+        let mut next = Found::default();
+        for (at, found) in found.iter_mut().enumerate().rev() {
+            found.reach_back(&next, src, start + at);
+            next = *found;
+            let any = self.best_repeat(found, at);
+
+            let mut least = any & !(COST - 1);
+            for (near, more) in near.into_iter().zip([way(1, 1), way(2, 2), way(3, 3)]) {
+                least = lesser(least, near + more);
+            }
+            if stop[3] < NEVER {
+                least = lesser(least, long_run(stop[3], at));
+            }
+
+            let mut spans = [way(cost(least), !at); SPANS];
+            for k in 0..SPANS - 1 {
+                spans[k + 1] = lesser(spans[k], self.at(at + (1 << k)).spans[k]);
+            }
+            self.nodes[at % POSITIONS] = Node { spans, any, run: low_word(target(least)) };
+
+            near = [self.repeat_way(found, at, 1) & !(COST - 1), near[0], near[1]];
+            let here = way(cost(self.repeat_way(found, at, 4)), at);
+            let mut beyond = stop[0] + COST;
+            if at == extends {
+                beyond += COST;
+                extends = extends.wrapping_sub(255);
+            }
+            extends = select_unpredictable(here < beyond, at.wrapping_sub(LONG_RUN - 3), extends);
+            stop = [lesser(here, beyond), stop[0], stop[1], stop[2], stop[3]];
+        }
+        self.stop4 = stop[4];
+    }
+
     #[inline(always)]
-    fn best_match(&self, found: &Found, at: usize) -> (u16, Match) {
-        let mut best = (NEVER, Match::default());
-        let mut lens = 3;
-        let mut try_up_to = |max: usize, cost: usize, distance: u16| {
-            if max < lens {
-                return;
-            }
-            let from = lens.max((max + 1).saturating_sub(LENGTHS_TRIED));
-            for (i, after) in self.after[at + from..=at + max].iter().enumerate() {
-                let cost = after + low_word(cost);
-                if cost <= best.0 {
-                    best = (cost, Match { len: low_word(from + i), distance });
-                }
-            }
-            lens = max + 1;
-        };
-        try_up_to(found.short.len.into(), 2, found.short.distance);
-        for (found, field_max) in [(found.mid, MID_LEN), (found.far, FAR_LEN)] {
-            let len = usize::from(found.len);
-            try_up_to(len.min(field_max), 3, found.distance);
-            if len > field_max {
-                let mut max = field_max;
-                let mut cost = 3;
-                while max < len {
-                    max = len.min(max + 255);
-                    cost += 1;
-                    try_up_to(max, cost, found.distance);
-                }
-            }
+    fn at(&self, at: usize) -> &Node {
+        &self.nodes[at % POSITIONS]
+    }
+
+    /// The cheapest way by a repeat at `at` of a form that is allowed anywhere.
+    #[inline(always)]
+    fn best_repeat(&self, found: &Found, at: usize) -> Way {
+        let mut best = NEVER;
+        let short = found.short.len();
+        if short >= 3 {
+            best = self.best_end(at + 3, at + short) + 2 * COST;
+        }
+        // Of a longer repeat the form does not matter, but for lengths that a far one extends first.
+        let (mid, far) = (found.mid.len(), found.far.len());
+        let plain = mid.min(MID_LEN).max(far.min(FAR_LEN));
+        if plain > short.max(2) {
+            best = lesser(best, self.best_end(at + 1 + short.max(2), at + plain) + 3 * COST);
+        }
+        if far > plain {
+            let first = (plain + 1).max((far + 1).saturating_sub(2 * SPAN_MAX));
+            let extension = extension(far, if mid == far { MID_LEN } else { FAR_LEN });
+            best = best.min(self.best_end(at + first, at + far) + (3 + Way::from(low_word(extension))) * COST);
         }
         best
     }
 
-    /// The repeat to write at `at` after `run` literals: its length and distance.
+    /// The best of the positions `first` to `last` for a repeat to end.
     #[inline(always)]
-    fn repeat(&self, found: &[Found], at: usize, run: usize) -> (usize, usize) {
-        let found = &found[at];
-        if (1..=3).contains(&run) && found.near2 != 0 && self.after[at + 2] + 2 < self.any[at] {
-            (2, found.near2.into())
-        } else if run > 3 && found.near3 != 0 && self.after[at + 3] + 2 < self.any[at] {
-            (3, found.near3.into())
-        } else {
-            let Match { len, distance } = self.any_match[at];
-            (len.into(), distance.into())
-        }
+    fn best_end(&self, first: usize, last: usize) -> Way {
+        let k = ((last + 1 - first).ilog2() as usize).min(SPANS - 1);
+        let (a, b) = (self.at(first), self.at(last + 1 - (1 << k)));
+        lesser(a.spans[k], b.spans[k])
     }
 
-    /// Least cost when a repeat begins at `at` after `run` literals.
+    /// The cheapest way by a repeat at `at` after `run` literals.
     #[inline(always)]
-    fn from(&self, found: &[Found], at: usize, run: usize) -> u16 {
-        let any = self.any[at];
-        match found.get(at) {
-            Some(found) if (1..=3).contains(&run) && found.near2 != 0 => any.min(self.after[at + 2] + 2),
-            Some(found) if run > 3 && found.near3 != 0 => any.min(self.after[at + 3] + 2),
-            _ => any,
-        }
-    }
-
-    /// The least cost from `at` on, where `pending` literals are still open, and how many more of
-    /// them that takes.
-    #[inline(always)]
-    fn best_run(&self, found: &[Found], at: usize, pending: Run) -> (u16, u16) {
-        let end = found.len();
-        let mut best = (usize::MAX, 0);
-        let mut try_stop = |stop: usize| {
-            let more = stop - at;
-            let run = pending.len + more;
-            let cost = more + pending.header(more) + usize::from(self.from(found, stop, run));
-            if cost < best.0 {
-                best = (cost, more);
-            }
+    fn repeat_way(&self, found: &Found, at: usize, run: usize) -> Way {
+        let (len, distance) = match run {
+            0 => (0, 0),
+            1..=3 => (2, found.near2),
+            _ => (3, found.near3),
         };
-        for stop in at..=end.min(at + 3) {
-            try_stop(stop);
-        }
-        if at + 4 <= end {
-            try_stop(self.stop[at + 4].into());
-        }
-        (low_word(best.0), low_word(best.1))
+        let special = select_unpredictable(distance == 0, NEVER, 2 * COST);
+        lesser(self.at(at).any, self.at(at + len).spans[0] + special)
     }
+
+    /// Length and distance of the repeat to write at `at` after `run` literals.
+    #[inline(always)]
+    fn repeat(&self, found: &Found, at: usize, run: usize) -> (usize, usize) {
+        let len = target(!self.repeat_way(found, at, run)) - at;
+        let distance = match len {
+            2 => found.near2.into(),
+            3 if run > 3 && found.near3 != 0 && found.short.len() < 3 => found.near3.into(),
+            _ if len <= found.short.len() => found.short.distance(),
+            _ if len <= found.mid.len() => found.mid.distance(),
+            _ => found.far.distance(),
+        };
+        (len, distance)
+    }
+
+    /// How many literals of a segment to write first when `pending` are left from the one before.
+    fn first_run(&self, found: &[Found], pending: usize, first: bool) -> usize {
+        let header = |run| announced(pending + run, first) - announced(pending, first);
+        let mut least = NEVER;
+        for run in 0..=found.len().min(3) {
+            let repeat = found.get(run).map_or(0, |found| cost(self.repeat_way(found, run, pending + run)));
+            least = least.min(way(repeat + header(run), run) + COST * Way::from(low_word(run)));
+        }
+        if self.stop4 < NEVER {
+            let alone = long_run(self.stop4, 0);
+            let run = target(alone);
+            least = least.min(alone - COST * announced(run, false) + COST * header(run));
+        }
+        target(least)
+    }
+}
+
+/// The way on from `at` by a run of literals to the stop that is best from four positions on.
+#[inline(always)]
+fn long_run(stop: Way, at: usize) -> Way {
+    let to = stop - way(0, at);
+    let header = select_unpredictable(target(to) > RUN_LEN, 2, 1);
+    to + (4 + header) * COST
+}
+
+/// Bytes that announce a run of literals.
+#[inline(always)]
+fn announced(len: usize, first: bool) -> Way {
+    match len {
+        0 => 0,
+        1..=3 => Way::from(first),
+        4..=RUN_LEN => 1,
+        19..=FIRST_RUN_MAX if first => 1,
+        len => 1 + Way::try_from(extension(len, RUN_LEN)).unwrap_or(Way::MAX - 1),
+    }
+}
+
+/// Extension bytes of a length beyond its field.
+#[inline(always)]
+fn extension(len: usize, field_max: usize) -> usize {
+    (len - field_max).div_ceil(255)
 }

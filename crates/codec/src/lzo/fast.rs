@@ -1,7 +1,7 @@
 //! The fast encoder: one hash look-up a position, the first match found is taken.
 
 use super::emit::Emitter;
-use super::{FAR_DISTANCE, chunk, common_len, low_word};
+use super::{FAR_DISTANCE, chunk, common_len, low_word, table};
 
 /// log2 of the number of hash slots: the table of 16-bit positions then stays in the first cache.
 const HASH_BITS: u32 = 14;
@@ -22,7 +22,7 @@ pub(super) struct Fast {
 
 impl Fast {
     pub(super) fn new() -> Self {
-        Fast { slots: Box::new([0; 1 << HASH_BITS]) }
+        Fast { slots: table(0) }
     }
 
     /// Compresses `src`, or gives `None` when `dst` is too short.

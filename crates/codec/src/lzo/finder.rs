@@ -1,28 +1,72 @@
-//! The dense encoder's match finder: binary trees of earlier positions, one tree a hash value.
+//! The dense encoder's match finder: chains of positions with the same hash, newest first.
 //!
-//! A tree orders the positions of a hash by the bytes that follow them, with the newest at the
-//! root, so that a walk down sees candidates from near to far. Looking a position up inserts it.
+//! A search walks only so far down a chain, but what it finds serves the neighbours too: the next
+//! position inherits each match less its first byte, and [`Found::reach_back`] gives the position
+//! before one byte more. So a long match is found if any of its bytes starts a rare sequence.
 
 use super::{
     FAR_DISTANCE, MID_DISTANCE, NEAR2_DISTANCE, NEAR3_DISTANCE, SHORT_DISTANCE, SHORT_LEN, chunk, common_len, low_word,
+    table,
 };
 
-const TREE_BITS: u32 = 15;
-const TRIPLE_BITS: u32 = 15;
-/// Positions kept in trees: the power of two above the farthest distance.
-const WINDOW: usize = 1 << 16;
-/// Trees hold matches of at least this length.
-const TREE_LEN: usize = 4;
+/// log2 of the number of chains.
+const CHAIN_BITS: u32 = 15;
+/// log2 of the number of slots for sequences of three bytes.
+const TRIPLE_BITS: u32 = 14;
+/// Positions on one chain share this many bytes, but for collisions.
+const CHAIN_LEN: usize = 4;
+/// An inherited match of this length is rarely beaten: a quarter of the candidates will do.
+const GOOD_LEN: usize = 16;
+
+/// A match: its length in the upper half, its distance in the lower. Zero is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Match(u32);
+
+impl Match {
+    const ONE_BYTE: u32 = 1 << 16;
+
+    #[inline(always)]
+    fn new(len: usize, distance: usize) -> Self {
+        Match(u32::from(low_word(len)) * Self::ONE_BYTE + u32::from(low_word(distance)))
+    }
+
+    #[inline(always)]
+    pub(super) fn len(self) -> usize {
+        (self.0 / Self::ONE_BYTE) as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn distance(self) -> usize {
+        (self.0 % Self::ONE_BYTE) as usize
+    }
+
+    /// What is left of a match one byte on.
+    #[inline(always)]
+    fn shortened(self) -> Self {
+        if self.len() > 3 { Match(self.0 - Self::ONE_BYTE) } else { Match(0) }
+    }
+
+    /// Takes over the match one byte on, `next`, if it is longer and the byte `at` belongs to it.
+    #[inline(always)]
+    fn reach_back(&mut self, next: Match, len_max: usize, src: &[u8], at: usize) {
+        if next.len() >= self.len().max(3) && next.len() < len_max {
+            let distance = next.distance();
+            if distance <= at && src[at] == src[at - distance] {
+                *self = Match(next.0 + Self::ONE_BYTE);
+            }
+        }
+    }
+}
 
 /// The matches at one position, as far as the format can make a difference between them: for each
-/// limit of distance the longest one. A length of zero is no match.
+/// limit of distance the longest one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Found {
     /// Within reach of a short repeat, cut to its greatest length.
     pub(super) short: Match,
     /// Within reach of a mid repeat.
     pub(super) mid: Match,
-    /// At any distance.
+    /// At any distance; never shorter than `mid`.
     pub(super) far: Match,
     /// Distance of a match of two bytes within reach of near2, or zero.
     pub(super) near2: u16,
@@ -30,63 +74,82 @@ pub(super) struct Found {
     pub(super) near3: u16,
 }
 
-/// A match.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Match {
-    pub(super) len: u16,
-    pub(super) distance: u16,
-}
-
-impl Match {
-    #[inline(always)]
-    fn new(len: usize, distance: usize) -> Self {
-        Match { len: low_word(len), distance: low_word(distance) }
-    }
-}
-
 impl Found {
-    /// Adds a match longer than all before, found farther away.
     #[inline(always)]
     fn add(&mut self, len: usize, distance: usize) {
+        let found = Match::new(len, distance);
         if distance <= SHORT_DISTANCE {
-            self.short = Match::new(len.min(SHORT_LEN), distance);
+            self.short = self.short.max(Match::new(len.min(SHORT_LEN), distance));
         }
         if distance <= MID_DISTANCE {
-            self.mid = Match::new(len, distance);
+            self.mid = self.mid.max(found);
         }
-        self.far = Match::new(len, distance);
+        self.far = self.far.max(found);
+    }
+
+    /// The length that a match within a [`zone`] has to exceed to be of use.
+    #[inline(always)]
+    fn best(&self, zone: usize) -> usize {
+        let len = match zone {
+            SHORT_DISTANCE if self.short.len() < SHORT_LEN => self.short.len(),
+            SHORT_DISTANCE | MID_DISTANCE => self.mid.len(),
+            _ => self.far.len(),
+        };
+        len.max(3)
+    }
+
+    /// What the matches of the position before `at` are worth at `at`.
+    #[inline(always)]
+    fn inherited(&self, src: &[u8], at: usize) -> Self {
+        let mut short = self.short.shortened();
+        let last = at + SHORT_LEN - 1;
+        // The length was cut: it may well be the same again.
+        if self.short.len() == SHORT_LEN && last < src.len() && src[last] == src[last - self.short.distance()] {
+            short = self.short;
+        }
+        Found { short, mid: self.mid.shortened(), far: self.far.shortened(), near2: 0, near3: 0 }
+    }
+
+    /// Adds what the matches of the position after `at` are worth at `at`.
+    #[inline(always)]
+    pub(super) fn reach_back(&mut self, next: &Found, src: &[u8], at: usize) {
+        self.short.reach_back(next.short, SHORT_LEN, src, at);
+        self.mid.reach_back(next.mid, usize::MAX, src, at);
+        self.far.reach_back(next.far, usize::MAX, src, at);
+        self.far = self.far.max(self.mid);
     }
 }
 
-/// Tables of the match finder.
+/// Tables of the match finder. They hold the low words of positions; an old one that has come round
+/// again is harmless, as every match is checked byte by byte.
 #[derive(Debug)]
 pub(super) struct Finder {
-    /// Low words of the last position of each pair of bytes.
-    pairs: Box<[u16]>,
-    /// The last position of each hash of three bytes, plus one.
-    triples: Box<[u32]>,
-    /// The root of the tree of each hash of four bytes: position plus one.
-    roots: Box<[u32]>,
-    /// Two children for each position of the window, smaller and greater: position plus one.
-    children: Box<[[u32; 2]]>,
-    /// Steps down a tree.
+    /// The last position of each pair of bytes.
+    pairs: Box<[u16; 1 << 16]>,
+    /// The last position of each hash of three bytes.
+    triples: Box<[u16; 1 << TRIPLE_BITS]>,
+    /// The last position of each hash of four bytes.
+    heads: Box<[u16; 1 << CHAIN_BITS]>,
+    /// For each of the last 65,536 positions the one before it on its chain.
+    before: Box<[u16; 1 << 16]>,
+    /// Matches of the position last looked up.
+    last: Found,
+    /// Candidates tried at a position.
     depth: usize,
-    /// Length from which a match is good enough to end the search.
+    /// Length from which an inherited match makes a search unnecessary.
     nice: usize,
-    /// End and distance of a match longer than `nice` that still goes on.
-    running: (usize, usize),
 }
 
 impl Finder {
     pub(super) fn new(depth: usize, nice: usize) -> Self {
         Finder {
-            pairs: vec![0; 1 << 16].into(),
-            triples: vec![0; 1 << TRIPLE_BITS].into(),
-            roots: vec![0; 1 << TREE_BITS].into(),
-            children: vec![[0; 2]; WINDOW].into(),
+            pairs: table(0),
+            triples: table(0),
+            heads: table(0),
+            before: table(0),
+            last: Found::default(),
             depth,
             nice,
-            running: (0, 0),
         }
     }
 
@@ -94,23 +157,44 @@ impl Finder {
     pub(super) fn reset(&mut self) {
         self.pairs.fill(0);
         self.triples.fill(0);
-        self.roots.fill(0);
-        self.running = (0, 0);
+        self.heads.fill(0);
+        self.last = Found::default();
     }
 
-    /// Finds the matches at `at`, and inserts it. Every position is to be looked up in turn.
-    /// Matches do not go beyond `end`, which is at most `at` + 65,535.
-    #[inline]
-    pub(super) fn look_up(&mut self, src: &[u8], at: usize, end: usize) -> Found {
-        let mut found = Found::default();
-        if src.len() - at < TREE_LEN {
-            return found;
+    /// Finds the matches at `start` and on, one position for each element of `all`. The parts of a
+    /// block are to be given in order.
+    #[inline(never)]
+    pub(super) fn find(&mut self, src: &[u8], start: usize, all: &mut [Found]) {
+        let mut last = self.last;
+        for (at, slot) in (start..).zip(all.iter_mut()) {
+            let mut found = last.inherited(src, at);
+            if src.len() - at >= CHAIN_LEN {
+                let head = u32::from_le_bytes(chunk(src, at));
+                self.look_up_pair(src, at, head, &mut found);
+                self.look_up_triple(src, at, head, &mut found);
+                self.look_up_chain(src, at, head, &mut found);
+            } else {
+                self.look_up_tail(src, at, &mut found);
+            }
+            last = found;
+            *slot = found;
         }
-        let head = u32::from_le_bytes(chunk(src, at));
-        self.look_up_pair(src, at, head, &mut found);
-        self.look_up_triple(src, at, head, &mut found);
-        self.look_up_tree(src, at, end, head, &mut found);
-        found
+        self.last = last;
+    }
+
+    /// Looks up one of the last three positions.
+    #[cold]
+    fn look_up_tail(&mut self, src: &[u8], at: usize, found: &mut Found) {
+        let mut head = [0; CHAIN_LEN];
+        let left = src.len() - at;
+        head[..left].copy_from_slice(&src[at..]);
+        let head = u32::from_le_bytes(head);
+        if left >= 2 {
+            self.look_up_pair(src, at, head, found);
+        }
+        if left >= 3 {
+            self.look_up_triple(src, at, head, found);
+        }
     }
 
     #[inline(always)]
@@ -119,26 +203,20 @@ impl Finder {
         let distance = low_word(at).wrapping_sub(*slot);
         *slot = low_word(at);
         let back = usize::from(distance);
-        if back.wrapping_sub(1) < NEAR2_DISTANCE
-            && back <= at
-            && src[at - back] == src[at]
-            && src[at + 1 - back] == src[at + 1]
-        {
+        if back.wrapping_sub(1) < NEAR2_DISTANCE && back <= at && chunk::<2>(src, at - back) == chunk(src, at) {
             found.near2 = distance;
         }
     }
 
     #[inline(always)]
     fn look_up_triple(&mut self, src: &[u8], at: usize, head: u32, found: &mut Found) {
-        let hash = (head << 8).wrapping_mul(0x9E37_79B1) >> (32 - TRIPLE_BITS);
-        let slot = &mut self.triples[hash as usize];
-        let last = *slot as usize;
-        *slot = position_plus_one(at);
-        let distance = (at + 1).wrapping_sub(last);
-        if last == 0 || distance > FAR_DISTANCE {
-            return;
-        }
-        if (u32::from_le_bytes(chunk(src, last - 1)) ^ head) << 8 == 0 {
+        let slot = &mut self.triples[hash::<TRIPLE_BITS>(head << 8)];
+        let distance = usize::from(low_word(at).wrapping_sub(*slot));
+        *slot = low_word(at);
+        if distance.wrapping_sub(1) < FAR_DISTANCE
+            && distance <= at
+            && (u32::from_le_bytes(chunk(src, at - distance)) ^ head) << 8 == 0
+        {
             found.add(3, distance);
             if distance > SHORT_DISTANCE && distance <= NEAR3_DISTANCE {
                 found.near3 = low_word(distance);
@@ -147,100 +225,71 @@ impl Finder {
     }
 
     #[inline(always)]
-    fn look_up_tree(&mut self, src: &[u8], at: usize, end: usize, head: u32, found: &mut Found) {
-        let hash = head.wrapping_mul(0x9E37_79B1) >> (32 - TREE_BITS);
-        let root = &mut self.roots[hash as usize];
-        let mut next = *root as usize;
-        *root = position_plus_one(at);
-
-        let max = (src.len() - at).min(self.nice);
-        let mut best = TREE_LEN - 1;
-        // Where to hang the next smaller and the next greater candidate.
-        let (mut smaller, mut greater) = ((at % WINDOW, 0), (at % WINDOW, 1));
-        let (mut smaller_len, mut greater_len) = (0, 0);
-        let mut depth = self.depth;
-        loop {
-            let distance = (at + 1).wrapping_sub(next);
-            if next == 0 || distance > FAR_DISTANCE || depth == 0 {
-                self.children[smaller.0][smaller.1] = 0;
-                self.children[greater.0][greater.1] = 0;
-                break;
+    fn look_up_chain(&mut self, src: &[u8], at: usize, head: u32, found: &mut Found) {
+        let slot = &mut self.heads[hash::<CHAIN_BITS>(head)];
+        let here = low_word(at);
+        let mut next = *slot;
+        self.before[usize::from(here)] = next;
+        *slot = here;
+        let depth = match found.far.len() {
+            len if len >= self.nice => return,
+            GOOD_LEN.. => self.depth / 4,
+            _ => self.depth,
+        };
+        let reach = FAR_DISTANCE.min(at);
+        let (mut last, mut limit, mut best) = (0, 0, 0);
+        let (mut probe, mut wanted) = (at, 0);
+        for _ in 0..depth {
+            let from = next;
+            let distance = usize::from(here.wrapping_sub(from));
+            next = self.before[usize::from(from)];
+            // Nearer than the one before: the chain has come round to positions long gone.
+            if distance <= last {
+                return;
             }
-            depth -= 1;
-            let from = next - 1;
-            let node = from % WINDOW;
-            let mut len = usize::min(smaller_len, greater_len);
-            len += common_len(src, from + len, at + len, at + max);
-            if len > best {
-                best = len;
-                found.add(len, distance);
-                if len == max {
-                    let [a, b] = self.children[node];
-                    self.children[smaller.0][smaller.1] = a;
-                    self.children[greater.0][greater.1] = b;
-                    break;
+            last = distance;
+            if distance > limit {
+                if distance > reach {
+                    return;
                 }
+                limit = zone(distance);
+                best = found.best(limit);
+                // A candidate is worth a look if it agrees on the four bytes up to the one that would
+                // make it longer.
+                probe = at + best - 3;
+                if probe + 4 > src.len() {
+                    return;
+                }
+                wanted = u32::from_le_bytes(chunk(src, probe));
             }
-            if src[from + len] < src[at + len] {
-                self.children[smaller.0][smaller.1] = position_plus_one(from);
-                smaller = (node, 1);
-                smaller_len = len;
-                next = self.children[node][1] as usize;
-            } else {
-                self.children[greater.0][greater.1] = position_plus_one(from);
-                greater = (node, 0);
-                greater_len = len;
-                next = self.children[node][0] as usize;
+            if u32::from_le_bytes(chunk(src, probe - distance)) != wanted {
+                continue;
             }
-        }
-        if best >= self.nice || self.running.0 > at + self.nice {
-            self.extend(src, at, found);
-        }
-        found.cut(end - at);
-    }
-
-    /// Finds how far a match that ended the search really goes.
-    #[cold]
-    fn extend(&mut self, src: &[u8], at: usize, found: &mut Found) {
-        let (run_end, run_distance) = self.running;
-        if run_end > at + self.nice {
-            let len = run_end - at;
-            found.far = Match::new(len.min(0xFFFF), run_distance);
-            if run_distance <= MID_DISTANCE {
-                found.mid = found.far;
+            let len = common_len(src, at - distance, at, src.len());
+            if len > best {
+                found.add(len, distance);
+                if len >= self.nice {
+                    return;
+                }
+                limit = 0;
             }
-            return;
-        }
-        let distance = usize::from(found.far.distance);
-        let end = at + self.nice + common_len(src, at + self.nice - distance, at + self.nice, src.len());
-        self.running = (end, distance);
-        found.far.len = low_word((end - at).min(0xFFFF));
-        if distance <= MID_DISTANCE {
-            found.mid = found.far;
         }
     }
 }
 
-impl Found {
-    /// Cuts all matches to a length.
-    #[inline(always)]
-    fn cut(&mut self, max: usize) {
-        let max = low_word(max.min(0xFFFF));
-        for found in [&mut self.short, &mut self.mid, &mut self.far] {
-            found.len = found.len.min(max);
-        }
-        if max < 3 {
-            self.near3 = 0;
-        }
-        if max < 2 {
-            self.near2 = 0;
-        }
-    }
-}
-
-/// How tables hold a position, zero being none.
+/// The limit of the format that a distance is within.
 #[inline(always)]
-fn position_plus_one(at: usize) -> u32 {
-    let [a, b, c, d, ..] = (at + 1).to_le_bytes();
-    u32::from_le_bytes([a, b, c, d])
+fn zone(distance: usize) -> usize {
+    if distance <= SHORT_DISTANCE {
+        SHORT_DISTANCE
+    } else if distance <= MID_DISTANCE {
+        MID_DISTANCE
+    } else {
+        FAR_DISTANCE
+    }
+}
+
+#[inline(always)]
+fn hash<const BITS: u32>(bytes: u32) -> usize {
+    (bytes.wrapping_mul(0x9E37_79B1) >> (32 - BITS)) as usize
 }

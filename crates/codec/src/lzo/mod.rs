@@ -157,3 +157,11 @@ fn common_len(data: &[u8], a: usize, b: usize, end: usize) -> usize {
     }
     len
 }
+
+/// A table on the heap that never was on the stack.
+fn table<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
+    match vec![value; N].into_boxed_slice().try_into() {
+        Ok(table) => table,
+        Err(_) => unreachable!("the length was given"),
+    }
+}

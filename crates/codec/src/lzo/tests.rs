@@ -73,7 +73,7 @@ fn blocks() -> Vec<Vec<u8>> {
     let mut blocks: Vec<Vec<u8>> = (0..40).map(|len| noise(len, 3)).collect();
     blocks.extend((0..700).step_by(3).map(|len| vec![0; len]));
     blocks.extend([4096, 65_536, 131_072, 200_001].map(|len| vec![b'z'; len]));
-    blocks.extend([100, 4096, 131_072, 1 << 20].map(text));
+    blocks.extend([100, 4096, 131_072, 300_000].map(text));
     blocks.extend([255, 4096, 131_072].map(|len| noise(len, 5)));
     for distance in DISTANCES {
         let mut block = noise(distance, 11);
@@ -291,6 +291,58 @@ fn known_bad_streams_are_refused_with_a_reason() {
     }
 }
 
+/// Length of the shortest stream for a block, found by trying everything; written from the table of
+/// forms alone, without the encoder's code.
+fn shortest_stream(block: &[u8]) -> usize {
+    let extension = |len: usize, field_max: usize| len.saturating_sub(field_max).div_ceil(255);
+    let run_cost = |first: bool, run: usize| match run {
+        0 => 0,
+        1..=3 if !first => run,
+        1..=238 if first => run + 1,
+        _ => run + 1 + extension(run, 18),
+    };
+    let end = block.len();
+    // Least cost of everything up to a position where a repeat ends.
+    let mut after = vec![usize::MAX; end + 1];
+    let mut shortest = run_cost(true, end);
+    for at in 0..end {
+        // Least cost of everything up to here, after no literals, 1 to 3, or more.
+        let mut kinds = [usize::MAX; 3];
+        for start in (0..=at).filter(|start| *start == 0 || after[*start] < usize::MAX) {
+            let (first, run) = (start == 0, at - start);
+            let cost = run_cost(first, run) + if first { 0 } else { after[start] };
+            let kind = &mut kinds[[0, 1, 1, 1, 2][run.min(4)]];
+            *kind = cost.min(*kind);
+        }
+        let any = kinds.into_iter().min().unwrap();
+        for distance in 1..=at.min(0xBFFF) {
+            let common = (at..end).take_while(|i| block[*i] == block[*i - distance]).count();
+            for len in 2..=common {
+                let cost = match (len, distance) {
+                    (2, ..=1024) => kinds[1].saturating_add(2),
+                    (2, _) => continue,
+                    (3, 2049..=3072) => kinds[2].saturating_add(2).min(any + 3),
+                    (3..=8, ..=2048) => any + 2,
+                    (_, ..=0x4000) => any + 3 + extension(len, 33),
+                    _ => any + 3 + extension(len, 9),
+                };
+                after[at + len] = after[at + len].min(cost);
+            }
+        }
+    }
+    for start in (1..=end).filter(|start| after[*start] < usize::MAX) {
+        shortest = shortest.min(after[start] + run_cost(false, end - start));
+    }
+    shortest + 3
+}
+
+/// The dense encoder at its deepest must find the shortest stream, but for `slack` bytes.
+fn assert_shortest(block: &[u8], slack: usize) -> Result<(), TestCaseError> {
+    let (ours, shortest) = (encode(Class::Dense { level: 9 }, block).len(), shortest_stream(block));
+    prop_assert!((shortest..=shortest + slack).contains(&ours), "{ours} bytes, {shortest} would do");
+    Ok(())
+}
+
 #[derive(Debug, Clone)]
 enum Piece {
     Noise(usize, u64),
@@ -351,5 +403,23 @@ proptest! {
             stream[at] = value;
         }
         assert_agrees(&stream, block.len());
+    }
+}
+
+proptest! {
+    // The search for the shortest stream is slow.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn few_letters_encode_to_the_shortest_stream(block in prop::collection::vec(0..4u8, 0..250)) {
+        assert_shortest(&block, 0)?;
+    }
+
+    #[test]
+    fn far_letters_encode_to_the_shortest_stream(
+        letters in prop::collection::vec(0..5u8, 0..150), len in 1900..3000usize, tail in prop::collection::vec(0..5u8, 0..150)
+    ) {
+        // Of two ends of a long run that seem to cost the same, one may need an extension byte less.
+        assert_shortest(&[letters, noise(len, 3), tail].concat(), 3)?;
     }
 }

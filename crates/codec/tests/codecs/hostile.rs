@@ -98,7 +98,7 @@ fn streams_longer_than_their_block_are_read() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn no_bytes_make_a_decoder_fail_otherwise(

@@ -136,12 +136,11 @@ fn take<'s>(src: &mut &'s [u8], count: usize) -> &'s [u8] {
 
 fn length(field: usize, src: &mut &[u8]) -> usize {
     let mut length = field;
-    while field == 15 {
+    let mut more = field == 15;
+    while more {
         let byte = take(src, 1)[0];
         length += usize::from(byte);
-        if byte != 255 {
-            break;
-        }
+        more = byte == 255;
     }
     length
 }

@@ -11,9 +11,7 @@ const SLACK: usize = 64;
 fn check(choice: &Choice, encoder: &mut dyn Encoder, block: &[u8]) {
     let what = format!("{choice}, {} bytes", block.len());
     let want = packed(choice, block);
-    for room in
-        [block.len().saturating_sub(1), want.len().saturating_sub(1), want.len() + SLACK, roomy(block.len()).len()]
-    {
+    for room in [block.len().saturating_sub(1), want.len().saturating_sub(1), roomy(block.len()).len()] {
         let mut dst = vec![0x55; room];
         match encoder.encode(block, &mut dst).unwrap() {
             Some(len) => assert!(dst[..len] == want, "{what}: depends on the room or on earlier blocks"),
@@ -32,11 +30,11 @@ fn check(choice: &Choice, encoder: &mut dyn Encoder, block: &[u8]) {
 fn blocks_come_back_at_every_size() {
     for choice in choices() {
         let mut encoder = choice.encoder(BLOCK).unwrap();
-        for len in [1, 2, 3, 4, 7, 12, 13, 100, 4095, 4096, 8192, 65_535, BLOCK - 1, BLOCK] {
+        for len in [0, 1, 2, 3, 4, 7, 12, 13, 100, 4095, 4096, BLOCK] {
             check(&choice, encoder.as_mut(), &text(len, 99));
         }
         check(&choice, encoder.as_mut(), &noise(20_000, 5));
-        check(&choice, encoder.as_mut(), &[0; BLOCK]);
+        check(&choice, encoder.as_mut(), &[0; 20_000]);
     }
 }
 
@@ -66,21 +64,16 @@ fn metadata_encoders_make_what_decoders_read() {
 /// Blocks of many kinds: random, constant, words, and pieces of these after one another.
 fn block() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
-        (0..9000usize, any::<u64>()).prop_map(|(len, seed)| noise(len, seed)),
-        (0..40_000usize, any::<u8>()).prop_map(|(len, byte)| vec![byte; len]),
-        (0..40_000usize, any::<u64>()).prop_map(|(len, seed)| text(len, seed)),
+        (0..5000usize, any::<u64>()).prop_map(|(len, seed)| noise(len, seed)),
+        (0..9000usize, any::<u8>()).prop_map(|(len, byte)| vec![byte; len]),
+        (0..9000usize, any::<u64>()).prop_map(|(len, seed)| text(len, seed)),
         prop::collection::vec(0u8..4, 0..3000),
     ];
-    prop::collection::vec(piece, 1..4).prop_map(|pieces| {
-        let mut block = pieces.concat();
-        block.truncate(BLOCK);
-        block.push(7); // No image has empty blocks.
-        block
-    })
+    prop::collection::vec(piece, 1..4).prop_map(|pieces| pieces.concat())
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(5))]
 
     #[test]
     fn any_blocks_come_back(blocks in prop::collection::vec(block(), 1..4)) {

@@ -198,6 +198,44 @@ mod tests {
         assert_eq!((found["a/x"].nlink, found["y"].nlink), (1, 1));
     }
 
+    /// An image whose root is in itself.
+    #[derive(Debug)]
+    struct Looping(TreeImage<'static>);
+
+    impl Image for Looping {
+        fn root(&self) -> Nid {
+            self.0.root()
+        }
+        fn stat(&self, nid: Nid) -> Result<Stat> {
+            self.0.stat(nid)
+        }
+        fn read_dir(&self, _: Nid) -> Result<Vec<crate::image::Entry>> {
+            Ok(vec![crate::image::Entry { name: b"loop"[..].into(), nid: self.root() }])
+        }
+        fn xattrs(&self, nid: Nid) -> Result<XattrSet> {
+            self.0.xattrs(nid)
+        }
+        fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize> {
+            self.0.read_at(nid, buf, offset)
+        }
+        fn extents(&self, nid: Nid) -> Result<Vec<Extent>> {
+            self.0.extents(nid)
+        }
+        fn inode_count(&self) -> u64 {
+            1
+        }
+        fn check(&self, _: usize, _: &packfs_blocks::Progress, _: &mut dyn FnMut(String)) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_directory_within_itself_is_refused() {
+        let tree = Box::leak(Box::new(Tree::default()));
+        let error = scan(Arc::new(Looping(TreeImage::new(tree))), Exclude::default(), true).unwrap_err();
+        assert!(error.to_string().contains("the directory `/loop` has another name already"), "{error}");
+    }
+
     #[test]
     fn holes_are_passed_on() {
         let pieces = vec![Piece::Hole(10), Piece::Zeros(5), Piece::Text { seed: 0, len: 5 }, Piece::Hole(7)];

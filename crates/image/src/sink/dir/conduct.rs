@@ -7,6 +7,7 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{Pool, Window};
 use rustix::fs::{self, AtFlags};
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::Summary;
@@ -15,6 +16,7 @@ use super::restore::Made;
 use super::work::{Context, Item, Large, Outcome, PIECE, Worker};
 use crate::image::{FileType, Nid, Stat};
 use crate::sink::{Visit, Walk};
+use crate::tree::display;
 use crate::{Error, Result};
 
 /// A batch of small files is handed over when it holds so many entries, bytes or directories.
@@ -268,12 +270,21 @@ impl<'c, 'p> Conductor<'c, 'p> {
         let (from, to) = (self.reopen(first.dir, from)?, self.reopen(name.dir, to)?);
         let link = || fs::linkat(from.fd(), &*first.name, to.fd(), &*name.name, AtFlags::empty());
         let place = self.context.place();
-        place
-            .new_entry(to, &name.name, link)
-            .map_err(|errno| place.failed("cannot create hard link", &to.join(&name.name))(errno))?;
-        self.summary.hard_links += 1;
-        Progress::add(&self.context.progress.entries, 1);
-        Ok(())
+        match place.new_entry(to, &name.name, link) {
+            Ok(()) => {
+                self.summary.hard_links += 1;
+                Progress::add(&self.context.progress.entries, 1);
+                Ok(())
+            }
+            // The first name itself could not be restored, which was noted or listed then.
+            Err(errno @ Errno::NOENT) => {
+                let what = format!("hard link to {}", display(&from.join(&first.name)).display());
+                let link = Made { dir: to, name: &name.name, fd: None, ours: false, mode: None };
+                self.summary.not_restored.push(self.context.restore.not_restored(link, what, errno));
+                Ok(())
+            }
+            Err(errno) => Err(place.failed("cannot create hard link", &to.join(&name.name))(errno)),
+        }
     }
 
     /// Opens a directory that was made, unless it is the one opened last.

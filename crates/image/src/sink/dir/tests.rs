@@ -342,7 +342,9 @@ fn privileged() -> Spec {
     let mut dir = Node::dir([(b"f".to_vec(), file)]);
     dir.attrs.mode = 0;
     let nodes = [(b"d".to_vec(), dir), (b"sda1".to_vec(), Node { attrs: Attrs::plain(0o660), what: device })];
-    Spec::of(nodes)
+    let mut spec = Spec::of(nodes);
+    spec.links.push((b"sda1".to_vec(), b"sdx1".to_vec()));
+    spec
 }
 
 /// Run by the test below as another user, with the destination in the environment.
@@ -361,6 +363,7 @@ fn as_an_ordinary_user() {
         format!("d/f: set-user-ID and set-group-ID bits, without the owner: {refused}"),
         format!("d/f: xattr trusted.secret: {refused}"),
         format!("sda1: block device 8:1: {refused}"),
+        "sdx1: hard link to sda1: No such file or directory (os error 2)".into(),
     ];
     assert_eq!(notes, expected);
 }
@@ -368,7 +371,7 @@ fn as_an_ordinary_user() {
 #[test]
 fn what_an_ordinary_user_cannot_restore_is_reported() {
     if !is_root() {
-        return;
+        return crate::testing::skipped("what_an_ordinary_user_cannot_restore_is_reported", "setpriv for root");
     }
     let place = tempfile::tempdir_in("/dev/shm").unwrap();
     std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o777)).unwrap();

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::image::{FileType, Stat};
-use crate::source::tar::format::{BLOCK, Header, USTAR, checksums, flag};
+use crate::source::tar::format::{BLOCK, Header, USTAR, checksum, flag};
 use crate::tree::{Device, Time, XattrSet};
 
 /// The largest numbers that fit in fields of 8 and 12 bytes.
@@ -162,7 +162,7 @@ fn number(field: &mut [u8], value: u64) {
 }
 
 fn seal(header: &mut Header) {
-    let (sum, _) = checksums(header);
+    let sum = checksum(header);
     put(&mut header.checksum, format!("{sum:06o}\0 ").as_bytes());
 }
 

@@ -33,7 +33,7 @@ pub struct Options {
     pub paths: Vec<PathBuf>,
     /// Threads that decode; 0 does everything on the calling thread.
     pub threads: usize,
-    /// Bytes of the archive that are held at a time.
+    /// Bytes of the archive that are held at a time; below 2 MiB a thread they have to wait for each other.
     pub memory: u64,
     /// Whether to write extended attributes.
     pub xattrs: bool,
@@ -43,10 +43,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Options {
             paths: Vec::new(),
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
-            memory: 16 << 20,
+            threads,
+            memory: (2 * threads as u64 + 4) * batch::MAX as u64,
             xattrs: true,
             name: PathBuf::from("tar archive"),
         }

@@ -103,7 +103,8 @@ impl Dir {
             links: HashMap::new(),
             device: 0,
             errors: Vec::new(),
-            queue: VecDeque::new(),
+            waiting: VecDeque::new(),
+            running: VecDeque::new(),
         };
         pipeline::scope(options.threads, Scratch::new, |pool| scan.run(pool, at))?;
         self.left_out = std::mem::take(&mut scan.errors);
@@ -142,12 +143,15 @@ impl Source for Dir {
     }
 }
 
-/// A directory on its way into the tree.
-struct Pending {
+/// A directory, or a part of one, to be read.
+struct Job {
     ino: Ino,
     record: u32,
-    listing: Ticket<Listing>,
+    names: Option<Vec<Box<[u8]>>>,
 }
+
+/// Jobs under way for each worker: enough that none waits, few enough that listings stay few.
+const JOBS_PER_WORKER: usize = 8;
 
 /// A scan under way: the state of the conductor.
 struct Scan<'s> {
@@ -159,7 +163,9 @@ struct Scan<'s> {
     links: HashMap<(u64, u64), Ino>,
     device: u64,
     errors: Vec<Error>,
-    queue: VecDeque<Pending>,
+    waiting: VecDeque<Job>,
+    /// Under way, each with its directory.
+    running: VecDeque<(Ino, u32, Ticket<Listing>)>,
 }
 
 impl<'s> Scan<'s> {
@@ -173,12 +179,15 @@ impl<'s> Scan<'s> {
         self.device = stat.st_dev;
         let meta = meta(self.tree, &stat, xattrs);
         self.tree.set_meta(at, meta);
-        self.enqueue(pool, at, Records::ROOT, None);
-        while let Some(dir) = self.queue.pop_front() {
-            let mut listing = dir.listing.wait();
+        self.waiting.push_back(Job { ino: at, record: Records::ROOT, names: None });
+        loop {
+            self.submit(pool);
+            let Some((ino, record, listing)) = self.running.pop_front() else { return Ok(()) };
+            let mut listing = listing.wait();
             while !listing.rest.is_empty() {
                 let rest = listing.rest.split_off(listing.rest.len().min(listing::BATCH));
-                self.enqueue(pool, dir.ino, dir.record, Some(std::mem::replace(&mut listing.rest, rest)));
+                let names = Some(std::mem::replace(&mut listing.rest, rest));
+                self.waiting.push_back(Job { ino, record, names });
             }
             for error in listing.errors {
                 match self.options.on_error {
@@ -190,22 +199,26 @@ impl<'s> Scan<'s> {
                 Progress::add(&progress.entries, listing.entries.len() as u64);
             }
             for found in listing.entries {
-                self.place(pool, dir.ino, dir.record, found)?;
+                self.place(ino, record, found)?;
             }
         }
-        Ok(())
     }
 
-    fn enqueue(&mut self, pool: &Pool<'s, Scratch>, ino: Ino, record: u32, names: Option<Vec<Box<[u8]>>>) {
-        let (root, options, path) = (self.root, self.options, self.records.dir_path(record));
-        let listing = pool.submit(move |scratch| listing::list(root, options, &path, names, scratch));
-        self.queue.push_back(Pending { ino, record, listing });
+    /// Keeps the workers busy.
+    fn submit(&mut self, pool: &Pool<'s, Scratch>) {
+        while self.running.len() <= pool.threads() * JOBS_PER_WORKER
+            && let Some(Job { ino, record, names }) = self.waiting.pop_front()
+        {
+            let (root, options, path) = (self.root, self.options, self.records.dir_path(record));
+            let listing = pool.submit(move |scratch| listing::list(root, options, &path, names, scratch));
+            self.running.push_back((ino, record, listing));
+        }
     }
 
-    fn place(&mut self, pool: &Pool<'s, Scratch>, dir: Ino, record: u32, found: Found) -> Result<()> {
+    fn place(&mut self, dir: Ino, record: u32, found: Found) -> Result<()> {
         let Found { name, stat, target, xattrs } = found;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => return self.place_dir(pool, dir, record, &name, &stat, xattrs),
+            FileType::Directory => return self.place_dir(dir, record, &name, &stat, xattrs),
             FileType::RegularFile => Kind::File { size: 0, data: Data::Empty },
             FileType::Symlink => Kind::Symlink(target),
             FileType::CharacterDevice => Kind::Char(device(&stat)),
@@ -235,20 +248,12 @@ impl<'s> Scan<'s> {
         Ok(())
     }
 
-    fn place_dir(
-        &mut self,
-        pool: &Pool<'s, Scratch>,
-        dir: Ino,
-        record: u32,
-        name: &[u8],
-        stat: &Stat,
-        xattrs: XattrSet,
-    ) -> Result<()> {
+    fn place_dir(&mut self, dir: Ino, record: u32, name: &[u8], stat: &Stat, xattrs: XattrSet) -> Result<()> {
         let meta = meta(self.tree, stat, xattrs);
         let ino = self.tree.add(dir, name, meta, Kind::Dir(BTreeMap::new()), Conflict::Replace)?;
         if !self.options.one_file_system || stat.st_dev == self.device {
             let record = self.records.add_dir(record, name)?;
-            self.enqueue(pool, ino, record, None);
+            self.waiting.push_back(Job { ino, record, names: None });
         }
         Ok(())
     }

@@ -90,13 +90,16 @@ pub(crate) mod flag {
     pub(crate) const GNU_CONTINUED: u8 = b'M';
 }
 
-/// The sum of a header's bytes with its checksum field taken as blanks: of unsigned bytes, as it should
-/// be, and of signed ones, as some old writers had it.
-pub(crate) fn checksums(header: &Header) -> (i64, i64) {
-    let blank = Header { checksum: [b' '; 8], ..*header };
-    let bytes = blank.as_bytes();
-    let unsigned = bytes.iter().map(|byte| i64::from(*byte)).sum();
-    (unsigned, bytes.iter().map(|byte| i64::from(byte.cast_signed())).sum())
+/// The sum of a header's bytes with its checksum field taken as blanks.
+pub(crate) fn checksum(header: &Header) -> i64 {
+    let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
+    i64::from(sum(header.as_bytes()) - sum(&header.checksum) + 8 * u32::from(b' '))
+}
+
+/// The same of signed bytes, as some old writers had it.
+pub(crate) fn signed_checksum(header: &Header) -> i64 {
+    let high = |bytes: &[u8]| bytes.iter().map(|byte| i64::from(byte >> 7)).sum::<i64>();
+    checksum(header) - 256 * (high(header.as_bytes()) - high(&header.checksum))
 }
 
 /// `len` rounded up to whole blocks; `None` on overflow.

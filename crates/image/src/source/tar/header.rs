@@ -2,15 +2,14 @@
 
 use zerocopy::FromBytes;
 
-use super::format::{BLOCK, Header, checksums};
+use super::format::{BLOCK, Header, checksum, signed_checksum};
 use crate::{Error, Result};
 
 /// Checks a block that is not all zeros and gives it as a header.
 pub(super) fn check(block: &[u8; BLOCK], at: u64) -> Result<Header> {
     let header = Header::read_from_bytes(block).map_err(|_| Error::corrupt("tar header", at, "not a block"))?;
-    let (unsigned, signed) = checksums(&header);
     match number(&header.checksum) {
-        Some(sum) if sum == unsigned || sum == signed => Ok(header),
+        Some(sum) if sum == checksum(&header) || sum == signed_checksum(&header) => Ok(header),
         _ => Err(Error::corrupt("tar header", at, "its checksum does not match: not a tar archive, or damaged")),
     }
 }

@@ -13,6 +13,9 @@ use crate::{Error, Result};
 /// The most bytes that the extended headers of one member, or one global header, may have.
 const MAX_EXTENDED: u64 = 8 << 20;
 
+/// Files and archives are no longer than the system can say.
+pub(super) const MAX_SIZE: u64 = i64::MAX.unsigned_abs();
+
 /// A member as the archive describes it; its path and links are not checked yet.
 #[derive(Debug)]
 pub(super) struct Member {
@@ -127,7 +130,7 @@ impl<I: Input> Members<I> {
 
     /// The `len` bytes of data that begin here belong to the header at `at`: the next header is after them.
     fn data(&mut self, len: u64, at: u64) -> Result<()> {
-        let end = padded(len).and_then(|len| len.checked_add(self.input.offset()));
+        let end = padded(len).and_then(|len| len.checked_add(self.input.offset())).filter(|end| *end <= MAX_SIZE);
         self.next = end.ok_or_else(|| Error::corrupt("tar header", at, format!("a size of {len} bytes")))?;
         Ok(())
     }

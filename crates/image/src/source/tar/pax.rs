@@ -1,8 +1,15 @@
 //! The records of pax extended headers: what they say about the next member, or about all that follow.
 
+use std::collections::BTreeMap;
+
 use super::{base64, sparse::Region};
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Result};
+
+/// The most bytes of names and attributes that global headers may give to every member.
+const MAX_GLOBAL: usize = 65_536;
+
+type Xattrs = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
 /// What pax records say. Where they say nothing the member's header counts.
 #[derive(Debug, Clone, Default)]
@@ -17,9 +24,9 @@ pub(super) struct Pax {
     pub(super) devminor: Option<u32>,
     pub(super) sparse: PaxSparse,
     /// The first record for a name counts.
-    own_xattrs: XattrSet,
+    own_xattrs: Xattrs,
     /// From global headers; any of the member's own records for a name goes before.
-    global_xattrs: XattrSet,
+    global_xattrs: Xattrs,
 }
 
 /// The `GNU.sparse.*` records.
@@ -46,17 +53,23 @@ impl Pax {
     pub(super) fn add_global(&mut self, records: &[u8], at: u64) -> Result<()> {
         let mut next = Pax::after(self);
         next.add(records, at)?;
-        *self = Pax { own_xattrs: next.xattrs(), global_xattrs: XattrSet::new(), ..next };
+        let mut xattrs = std::mem::take(&mut next.global_xattrs);
+        xattrs.append(&mut next.own_xattrs);
+        let names = next.path.iter().chain(&next.linkpath).map(Vec::len).sum::<usize>();
+        let bytes = names + xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        if bytes > MAX_GLOBAL {
+            let why = format!("{bytes} bytes for every member: more than the {MAX_GLOBAL} this reader allows");
+            return Err(bad(at, why));
+        }
+        *self = Pax { own_xattrs: xattrs, ..next };
         Ok(())
     }
 
     /// All extended attributes, each name once.
-    pub(super) fn xattrs(&self) -> XattrSet {
-        let mut set = self.own_xattrs.clone();
-        for (name, value) in &self.global_xattrs {
-            add_first(&mut set, name, value);
-        }
-        set
+    pub(super) fn xattrs(self) -> XattrSet {
+        let mut xattrs = self.global_xattrs;
+        xattrs.extend(self.own_xattrs);
+        xattrs.into_iter().collect()
     }
 
     /// Adds `records` ("LENGTH KEY=VALUE\n", over and over), found at `at`.
@@ -107,14 +120,8 @@ impl Pax {
         if name.is_empty() || name.contains(&0) {
             return Err("no valid name of an extended attribute");
         }
-        add_first(&mut self.own_xattrs, name, value);
+        self.own_xattrs.entry(name.into()).or_insert_with(|| value.into());
         Ok(())
-    }
-}
-
-fn add_first(set: &mut XattrSet, name: &[u8], value: &[u8]) {
-    if !set.iter().any(|(known, _)| **known == *name) {
-        set.push((name.into(), value.into()));
     }
 }
 
@@ -213,11 +220,11 @@ mod tests {
         globals.add_global(&first, 0).unwrap();
         globals.add_global(&[record("uid", b"8"), record("SCHILY.xattr.user.a", b"2")].concat(), 0).unwrap();
         let mut member = Pax::after(&globals);
-        assert_eq!(member.xattrs(), [(b"user.a"[..].into(), b"2"[..].into())]);
+        assert_eq!(member.clone().xattrs(), [(b"user.a"[..].into(), b"2"[..].into())]);
         let own = [record("path", b""), record("SCHILY.xattr.user.a", b"x\0=\n"), record("gid", b"9")].concat();
         member.add(&own, 0).unwrap();
         assert_eq!((member.uid, member.gid, &member.path), (Some(8), Some(9), &None));
-        assert_eq!(member.xattrs(), [(b"user.a"[..].into(), b"x\0=\n"[..].into())]);
+        assert_eq!(member.clone().xattrs(), [(b"user.a"[..].into(), b"x\0=\n"[..].into())]);
         assert_eq!((globals.uid, globals.path.as_deref()), (Some(8), Some(&b"g"[..])));
     }
 

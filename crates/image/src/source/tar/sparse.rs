@@ -8,6 +8,7 @@ use zerocopy::FromBytes;
 use super::format::{BLOCK, GnuHeader, GnuRegion, GnuRegions};
 use super::header::field;
 use super::input::{Input, read_block};
+use super::members::MAX_SIZE;
 use super::pax::parse_decimal;
 use crate::{Error, Result};
 
@@ -28,6 +29,9 @@ fn bad(at: u64, why: impl Into<String>) -> Error {
 /// Checks a map against the file's length and the bytes the archive holds for it; drops empty regions.
 pub(super) fn check(mut map: Vec<Region>, size: u64, stored: u64, at: u64) -> Result<Vec<Region>> {
     limit(map.len() as u64, at)?;
+    if size > MAX_SIZE {
+        return Err(bad(at, format!("a file of {size} bytes: more than the {MAX_SIZE} that a system can handle")));
+    }
     map.retain(|region| region.len > 0);
     let (mut end, mut sum) = (0, 0u64);
     for Region { offset, len } in &map {

@@ -44,7 +44,7 @@ fn directories_of_every_awkward_size() {
 
 #[test]
 fn files_around_every_edge() {
-    let block = 4096;
+    let (block, block_size) = (4096, 4096);
     for fragments in [Fragments::None, Fragments::Small, Fragments::Tails] {
         let lens = [0, 1, 2, block - 1, block, block + 1, 2 * block - 1, 2 * block, 2 * block + 1, 300 * block + 17];
         let files = lens.iter().enumerate().flat_map(|(n, &len)| {
@@ -56,7 +56,7 @@ fn files_around_every_edge() {
                 file(&format!("mixed{n}"), vec![Piece::Hole(len), Piece::Noise { seed, len: 10 }, Piece::Zeros(len)]),
             ]
         });
-        check(&Spec::of(files), &Options { fragments, ..options("gzip:1", block as u32) });
+        check(&Spec::of(files), &Options { fragments, ..options("gzip:1", block_size) });
     }
 }
 

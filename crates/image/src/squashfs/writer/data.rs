@@ -302,7 +302,7 @@ impl<'p, 'env> Data<'p, 'env> {
                 place
             }
             None => {
-                let place = self.into_fragment(bytes)?;
+                let place = self.append_tail(bytes)?;
                 self.tails.push(digest, place);
                 place
             }
@@ -311,7 +311,7 @@ impl<'p, 'env> Data<'p, 'env> {
         Ok(())
     }
 
-    fn into_fragment(&mut self, bytes: &[u8]) -> Result<TailPlace> {
+    fn append_tail(&mut self, bytes: &[u8]) -> Result<TailPlace> {
         if self.fragment.as_ref().is_some_and(|filling| filling.len + bytes.len() > self.rules.block_len) {
             self.send_fragment()?;
         }

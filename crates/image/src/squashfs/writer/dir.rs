@@ -3,7 +3,7 @@
 use zerocopy::IntoBytes;
 
 use super::inode::{IndexEntry, Listing};
-use super::metadata::Table;
+use super::table::Table;
 use crate::Result;
 use crate::squashfs::format::{DIR_RUN_MAX, DirEntry, DirHeader, METADATA_LEN};
 

@@ -1,113 +1,246 @@
-//! Metadata tables: records one behind the other in blocks of 8 KiB, compressed on the workers.
-//!
-//! A record's address is known at once as block number and offset; where that block begins in the table
-//! depends on how well the blocks before it shrank, so asking for it waits for those.
+//! Everything behind the data: inodes, directories and the tables, in the order the kernel demands.
 
-use packfs_blocks::pipeline::{Pool, Ticket};
+use std::collections::HashMap;
 
+use packfs_blocks::pipeline::Pool;
+use packfs_blocks::{Output, Progress};
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::{U32, U64};
+
+use super::data::{DataDone, Stored};
+use super::layout::Layout;
 use super::pack::Worker;
-use crate::squashfs::format::METADATA_LEN;
+use super::table::{At, Table};
+use super::{Blame, Options, dir, inode, xattr};
+use crate::squashfs::format::{Fragment, IDS_MAX, NAME_MAX, NO_TABLE, NO_XATTR, XattrTable};
+use crate::tree::{Data, Ino, Kind, ROOT, Tree, XattrId};
 use crate::{Error, Result};
 
-/// Where a record begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct At {
-    pub(crate) block: u32,
-    pub(crate) offset: u16,
-}
-
-/// A table being filled.
+/// Where the tables ended up.
 #[derive(Debug)]
-pub(crate) struct Table<'p, 'env> {
-    pool: &'p Pool<'env, Worker>,
-    /// Stored uncompressed.
-    plain: bool,
-    filling: Vec<u8>,
-    sent: std::collections::VecDeque<Ticket<Result<Vec<u8>>>>,
-    packed: Vec<u8>,
-    /// Where each block begins in `packed`; one more than there are packed blocks.
-    starts: Vec<u64>,
-    /// Blocks filled so far.
-    blocks: u32,
+pub(crate) struct Tables {
+    pub(crate) root: u64,
+    pub(crate) inode: u64,
+    pub(crate) directory: u64,
+    pub(crate) fragment: u64,
+    pub(crate) export: u64,
+    pub(crate) id: u64,
+    pub(crate) xattr: u64,
+    pub(crate) ids: u16,
+    pub(crate) end: u64,
 }
 
-impl<'p, 'env> Table<'p, 'env> {
-    pub(crate) fn new(pool: &'p Pool<'env, Worker>, plain: bool) -> Self {
-        Table {
-            pool,
-            plain,
-            filling: Vec::with_capacity(METADATA_LEN),
-            sent: std::collections::VecDeque::new(),
-            packed: Vec::new(),
-            starts: vec![0],
-            blocks: 0,
+/// Writes metadata behind the data; see [`Tables`].
+pub(crate) struct Metadata<'p, 'env> {
+    pub(crate) pool: &'p Pool<'env, Worker>,
+    pub(crate) options: &'p Options,
+    pub(crate) output: &'p Output,
+    pub(crate) progress: &'p Progress,
+    pub(crate) tree: &'p Tree,
+    pub(crate) data: &'p DataDone,
+    pub(crate) layout: &'p Layout,
+}
+
+/// Owners and groups, each once.
+#[derive(Debug, Default)]
+struct Ids {
+    numbers: HashMap<u32, u16>,
+    list: Vec<U32>,
+}
+
+impl Ids {
+    fn number(&mut self, id: u32) -> std::result::Result<u16, String> {
+        if let Some(number) = self.numbers.get(&id) {
+            return Ok(*number);
         }
+        if self.list.len() == IDS_MAX {
+            return Err(format!("more than {IDS_MAX} different owners and groups (--owner sets one for all)"));
+        }
+        let number = u16::try_from(self.list.len()).expect("below the limit");
+        self.list.push(id.into());
+        self.numbers.insert(id, number);
+        Ok(number)
     }
+}
 
-    /// Where the next record will begin.
-    pub(crate) fn at(&self) -> At {
-        // A full block is sent at once, so the offset is below 8192.
-        At { block: self.blocks, offset: u16::try_from(self.filling.len()).expect("below 8192") }
-    }
-
-    /// Adds a record.
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
-        while !bytes.is_empty() {
-            let (part, rest) = bytes.split_at(bytes.len().min(METADATA_LEN - self.filling.len()));
-            self.filling.extend_from_slice(part);
-            bytes = rest;
-            if self.filling.len() == METADATA_LEN {
-                self.send()?;
+impl<'p> Metadata<'p, '_> {
+    /// Writes all tables from `pos` on.
+    pub(crate) fn write(&self, mut pos: u64) -> Result<Tables> {
+        let xattrs = self.xattr_sets()?;
+        let (mut inodes, mut dirs) =
+            (Table::new(self.pool, self.options.plain_metadata), Table::new(self.pool, self.options.plain_metadata));
+        let mut ids = Ids::default();
+        let places = self.inodes(&mut inodes, &mut dirs, &mut ids, &xattrs.index)?;
+        let mut references = Vec::new();
+        if self.options.export {
+            references = vec![U64::ZERO; self.layout.count as usize];
+            for (ino, number) in self.layout.numbers.iter().enumerate().filter(|(_, number)| **number != 0) {
+                references[*number as usize - 1] = inodes.reference(places[ino])?.into();
             }
         }
-        Ok(())
+        let root = inodes.reference(places[ROOT.0 as usize])?;
+        let inode = self.put(&mut pos, &inodes.finish()?.0)?;
+        let directory = self.put(&mut pos, &dirs.finish()?.0)?;
+        let fragment = self.indexed(&mut pos, self.fragments().as_bytes())?;
+        let export = if self.options.export { self.indexed(&mut pos, references.as_bytes())? } else { NO_TABLE };
+        let id = self.indexed(&mut pos, ids.list.as_bytes())?;
+        let xattr = if xattrs.sets.is_empty() { NO_TABLE } else { self.xattr_table(&mut pos, &xattrs)? };
+        let ids = u16::try_from(ids.list.len()).expect("limited when they were added");
+        Ok(Tables { root, inode, directory, fragment, export, id, xattr, ids, end: pos })
     }
 
-    fn send(&mut self) -> Result<()> {
-        let (raw, plain) = (std::mem::replace(&mut self.filling, Vec::with_capacity(METADATA_LEN)), self.plain);
-        self.sent.push_back(self.pool.submit(move |worker: &mut Worker| worker.pack_metadata(&raw, plain)));
-        self.blocks = self.blocks.checked_add(1).ok_or_else(too_large)?;
-        // What is done is fetched, so that only its compressed form is held.
-        while self.sent.front().is_some_and(Ticket::is_ready) {
-            self.fetch()?;
-        }
-        Ok(())
+    fn blame(&self, ino: Ino, why: String) -> Error {
+        Error::Limit { path: self.tree.path_of(ino), why }
     }
 
-    fn fetch(&mut self) -> Result<()> {
-        if let Some(ticket) = self.sent.pop_front() {
-            self.packed.extend_from_slice(&ticket.wait()?);
-            self.starts.push(self.packed.len() as u64);
+    fn xattr_sets(&self) -> Result<xattr::XattrTable> {
+        let mut seen = vec![false; self.tree.xattrs.len()];
+        let mut used: Vec<(XattrId, Ino)> = Vec::new();
+        let dirs = self.layout.levels.iter().flatten().map(|(dir, _)| *dir);
+        for ino in self.layout.plain.iter().copied().chain(dirs) {
+            let id = self.tree.inode(ino).xattrs;
+            if id != XattrId::NONE && !std::mem::replace(&mut seen[id.0 as usize], true) {
+                used.push((id, ino));
+            }
         }
-        Ok(())
+        let blame: &Blame<'_> = &|ino, why| self.blame(ino, why);
+        xattr::write(self.pool, self.options.plain_metadata, &self.tree.xattrs, &used, blame)
     }
 
-    /// Where a block begins in the table. Waits until the blocks before it are packed.
-    pub(crate) fn start(&mut self, block: u32) -> Result<u32> {
-        while self.starts.len() <= block as usize {
-            self.fetch()?;
+    /// Writes all inodes and listings; gives the inodes' places.
+    fn inodes(
+        &self,
+        inodes: &mut Table<'_, '_>,
+        dirs: &mut Table<'_, '_>,
+        ids: &mut Ids,
+        xattrs: &HashMap<XattrId, u32>,
+    ) -> Result<Vec<At>> {
+        let mut places = vec![At::default(); self.tree.len()];
+        let mut bytes = Vec::new();
+        for &ino in &self.layout.plain {
+            bytes.clear();
+            let inode = self.tree.inode(ino);
+            let common = self.common(ino, ids, xattrs)?;
+            match &inode.kind {
+                Kind::File { data, .. } => inode::file(&common, self.stored(data), &self.data.places, &mut bytes),
+                _ => inode::other(&common, inode, &mut bytes).map_err(|why| self.blame(ino, why))?,
+            }
+            places[ino.0 as usize] = inodes.at();
+            inodes.push(&bytes)?;
+            Progress::add(&self.progress.entries, 1);
         }
-        u32::try_from(self.starts[block as usize]).map_err(|_| too_large())
+        for level in &self.layout.levels {
+            let listings = level
+                .iter()
+                .map(|(dir, _)| dir::write(dirs, &self.entries(*dir, inodes, &places)?))
+                .collect::<Result<Vec<_>>>()?;
+            for ((ino, parent), mut listing) in level.iter().zip(listings) {
+                bytes.clear();
+                // The root's parent is a number that no inode has.
+                listing.parent = if *ino == ROOT { self.layout.count + 1 } else { self.layout.number(*parent) };
+                listing.start = dirs.start(listing.start)?;
+                for signpost in &mut listing.index {
+                    signpost.start = dirs.start(signpost.start)?;
+                }
+                let subdirs =
+                    self.tree.entries(*ino).filter(|(_, child)| matches!(self.tree.inode(*child).kind, Kind::Dir(_)));
+                let nlink = u32::try_from(subdirs.count() + 2).unwrap_or(u32::MAX);
+                let common = self.common(*ino, ids, xattrs)?;
+                inode::dir(&common, nlink, &listing, &mut bytes).map_err(|why| self.blame(*ino, why))?;
+                places[ino.0 as usize] = inodes.at();
+                inodes.push(&bytes)?;
+                Progress::add(&self.progress.entries, 1);
+            }
+        }
+        Ok(places)
     }
 
-    /// The reference of a record: the block's start and the offset in the block.
-    pub(crate) fn reference(&mut self, at: At) -> Result<u64> {
-        Ok(u64::from(self.start(at.block)?) << 16 | u64::from(at.offset))
+    fn entries(&self, dir: Ino, inodes: &mut Table<'_, '_>, places: &[At]) -> Result<Vec<dir::Entry<'p>>> {
+        self.tree
+            .entries(dir)
+            .map(|(name, ino)| {
+                if name.len() > NAME_MAX {
+                    let why = format!("a name of {} bytes; the limit is {NAME_MAX}", name.len());
+                    return Err(self.blame(ino, why));
+                }
+                let At { block, offset } = places[ino.0 as usize];
+                let kind = inode::basic_type(&self.tree.inode(ino).kind);
+                Ok(dir::Entry { name, start: inodes.start(block)?, offset, number: self.layout.number(ino), kind })
+            })
+            .collect()
     }
 
-    /// The finished table and where each of its blocks begins.
-    pub(crate) fn finish(mut self) -> Result<(Vec<u8>, Vec<u64>)> {
-        if !self.filling.is_empty() {
-            self.send()?;
+    fn common(&self, ino: Ino, ids: &mut Ids, xattrs: &HashMap<XattrId, u32>) -> Result<inode::Common> {
+        let inode = self.tree.inode(ino);
+        let limit = |why| self.blame(ino, why);
+        let mtime = u32::try_from(inode.mtime.secs).map_err(|_| {
+            limit(format!(
+                "time {} is outside 1970 to 2106, all that SquashFS holds (--time sets one)",
+                inode.mtime.secs
+            ))
+        })?;
+        Ok(inode::Common {
+            mode: inode.mode,
+            uid: ids.number(inode.uid).map_err(limit)?,
+            gid: ids.number(inode.gid).map_err(limit)?,
+            mtime,
+            number: self.layout.number(ino),
+            links: inode.links,
+            xattr: xattrs.get(&inode.xattrs).copied().unwrap_or(NO_XATTR),
+        })
+    }
+
+    fn stored(&self, data: &Data) -> &Stored {
+        const EMPTY: &Stored = &Stored { size: 0, first: 0, holes: Vec::new(), blocks: 0, tail: None, sparse: 0 };
+        match data {
+            Data::Stored(file) => &self.data.files[*file as usize],
+            Data::Empty | Data::Source { .. } => EMPTY,
         }
-        while !self.sent.is_empty() {
-            self.fetch()?;
-        }
-        self.starts.pop();
-        Ok((self.packed, self.starts))
+    }
+
+    fn fragments(&self) -> Vec<Fragment> {
+        let entry = |place: &super::data::Place| Fragment {
+            start: place.start.into(),
+            size: place.word.into(),
+            unused: 0.into(),
+        };
+        self.data.fragments.iter().map(entry).collect()
+    }
+
+    fn xattr_table(&self, pos: &mut u64, xattrs: &xattr::XattrTable) -> Result<u64> {
+        let kv_start = self.put(pos, &xattrs.pairs)?;
+        let (packed, starts) = self.packed(xattrs.sets.as_bytes())?;
+        let first = self.put(pos, &packed)?;
+        let ids = u32::try_from(xattrs.sets.len()).expect("checked when they were written");
+        let head = XattrTable { kv_start: kv_start.into(), ids: ids.into(), unused: 0.into() };
+        let at = self.put(pos, head.as_bytes())?;
+        self.put(pos, &addresses(first, &starts))?;
+        Ok(at)
+    }
+
+    /// Writes a table and behind it the addresses of its blocks; gives where those begin.
+    fn indexed(&self, pos: &mut u64, table: &[u8]) -> Result<u64> {
+        let (packed, starts) = self.packed(table)?;
+        let first = self.put(pos, &packed)?;
+        self.put(pos, &addresses(first, &starts))
+    }
+
+    fn packed(&self, bytes: &[u8]) -> Result<(Vec<u8>, Vec<u64>)> {
+        let mut table = Table::new(self.pool, self.options.plain_metadata);
+        table.push(bytes)?;
+        table.finish()
+    }
+
+    fn put(&self, pos: &mut u64, bytes: &[u8]) -> Result<u64> {
+        let at = *pos;
+        let target = self.output.target();
+        self.output.write_all_at(bytes, self.options.offset + at).map_err(Error::io("cannot write", target))?;
+        Progress::add(&self.progress.written, bytes.len() as u64);
+        *pos += bytes.len() as u64;
+        Ok(at)
     }
 }
 
-fn too_large() -> Error {
-    Error::Usage("a metadata table of more than 4 GiB: SquashFS cannot address so many inodes or names".into())
+fn addresses(first: u64, starts: &[u64]) -> Vec<u8> {
+    starts.iter().flat_map(|start| (first + start).to_le_bytes()).collect()
 }

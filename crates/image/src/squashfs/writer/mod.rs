@@ -4,9 +4,9 @@ mod data;
 mod dir;
 mod inode;
 mod layout;
-mod meta;
 mod metadata;
 mod pack;
+mod table;
 mod xattr;
 
 use std::io::Read;
@@ -20,7 +20,7 @@ use zerocopy::IntoBytes;
 
 use self::data::{Data, DataDone, Rules};
 use self::layout::Layout;
-use self::meta::{Metadata, Tables};
+use self::metadata::{Metadata, Tables};
 use self::pack::{Packing, Worker};
 use super::compressor;
 use super::format::{self, Superblock, flags};

@@ -6,8 +6,8 @@ use packfs_blocks::pipeline::Pool;
 use zerocopy::IntoBytes;
 
 use super::Blame;
-use super::metadata::{At, Table};
 use super::pack::Worker;
+use super::table::{At, Table};
 use crate::Result;
 use crate::squashfs::format::{XattrKey, XattrSetEntry, XattrValue, xattr_type};
 use crate::tree::{Ino, XattrId, XattrSet, Xattrs};

@@ -87,6 +87,17 @@ fn every_type_is_what_it_says() {
 }
 
 #[test]
+fn sums_of_signed_bytes_are_accepted() {
+    let mut bytes = member("caf\u{e9}", b'0', b"");
+    let mut header: Header = zerocopy::FromBytes::read_from_bytes(&bytes[..BLOCK]).unwrap();
+    let (unsigned, signed) = (checksum(&header), signed_checksum(&header));
+    assert_eq!(unsigned, signed + 2 * 256);
+    header.checksum.copy_from_slice(format!("{signed:06o}\0 ").as_bytes());
+    bytes[..BLOCK].copy_from_slice(header.as_bytes());
+    assert!(read(&archive(&[bytes])).unwrap().lookup("caf\u{e9}".as_bytes()).is_some());
+}
+
+#[test]
 fn attributes_from_headers_and_records() {
     let wide = |header: &mut Header| {
         header.mode.copy_from_slice(b"0107755\0");

@@ -1,12 +1,14 @@
 //! Images of squashfs-tools and squashfs-tools-ng against the directories they were made from.
 
+use std::cell::OnceCell;
+
 use super::*;
 use crate::testing::{Snapshot, differences, skipped, snapshot, snapshot_image, whole_seconds, wide};
 
 /// A directory to make images from. On tmpfs where there is one: it takes xattrs of any length.
 struct Source {
     dir: tempfile::TempDir,
-    want: Snapshot,
+    want: OnceCell<Snapshot>,
 }
 
 impl Source {
@@ -16,20 +18,23 @@ impl Source {
         let tree = dir.path().join("tree");
         std::fs::create_dir(&tree).unwrap();
         spec.create(&tree).unwrap();
-        let want = whole_seconds(snapshot(&tree).unwrap());
-        Source { dir, want }
+        Source { dir, want: OnceCell::new() }
     }
 
-    /// Runs a command line that makes `$IMAGE` from `$TREE`, and compares.
+    /// Opens the image that a command line makes as `$IMAGE` from `$TREE`.
+    fn open(&self, line: &str) -> Reader {
+        let (tree, image) = (self.dir.path().join("tree"), self.dir.path().join("image"));
+        sh(&format!("rm -f {1}; TREE={0} IMAGE={1}; {line}", tree.display(), image.display()));
+        open_file(&image).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    /// Makes an image and compares it with its source.
     fn compare(&self, line: &str) {
-        let image = self.dir.path().join("image");
-        let tree = self.dir.path().join("tree");
-        sh(&format!("IMAGE={} TREE={}; {line}", image.display(), tree.display()));
-        let reader = open_file(&image).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let want = self.want.get_or_init(|| whole_seconds(snapshot(&self.dir.path().join("tree")).unwrap()));
+        let reader = self.open(line);
         let got = snapshot_image(&reader).unwrap_or_else(|error| panic!("{line}: {error}"));
-        assert_eq!(differences(&self.want, &got), Vec::<String>::new(), "{line}");
+        assert_eq!(differences(want, &got), Vec::<String>::new(), "{line}");
         assert_eq!(findings(&reader, 2), Vec::<String>::new(), "{line}");
-        std::fs::remove_file(image).unwrap();
     }
 }
 
@@ -135,19 +140,15 @@ fn files_beyond_4_gib() {
         return skipped("files_beyond_4_gib", "mksquashfs");
     }
     let huge = vec![text(1, 70_000), Piece::Hole(5 << 30), noise(2, 70_000), Piece::Hole(1 << 20), text(3, 10)];
-    let dir = tempfile::tempdir().unwrap();
-    let (tree, image) = (dir.path().join("tree"), dir.path().join("image"));
-    std::fs::create_dir(&tree).unwrap();
-    Spec::of([(b"huge".to_vec(), Node::file(huge))]).create(&tree).unwrap();
-    sh(&format!("TREE={} IMAGE={}; {MKSQUASHFS} -b 1048576", tree.display(), image.display()));
-    let reader = open_file(&image).unwrap();
+    let source = Source::new(&Spec::of([(b"huge".to_vec(), Node::file(huge))]));
+    let reader = source.open(&format!("{MKSQUASHFS} -b 1048576"));
     let nid = find(&reader, "huge");
     let size = 70_000 + (5 << 30) + 70_000 + (1 << 20) + 10;
     assert_eq!(reader.stat(nid).unwrap().kind, crate::image::FileType::File { size });
     let extents = reader.extents(nid).unwrap();
     assert!(extents.len() < 10, "neighbouring holes are one extent: {extents:?}");
     assert_eq!(extents.iter().map(|extent| extent.len).sum::<u64>(), size);
-    let file = std::fs::File::open(tree.join("huge")).unwrap();
+    let file = std::fs::File::open(source.dir.path().join("tree/huge")).unwrap();
     for offset in [0, 69_000, (5 << 30) - 10, (5 << 30) + 70_000 - 4, (5 << 30) + 139_000, size - 1000, size] {
         let (mut got, mut want) = (vec![1; 3000], vec![2; 3000]);
         let n = reader.read_at(nid, &mut got, offset).unwrap();
@@ -159,16 +160,13 @@ fn files_beyond_4_gib() {
 
 #[test]
 fn directories_of_70_000_entries() {
-    for (tool, line) in [("mksquashfs", MKSQUASHFS), ("gensquashfs", "gensquashfs -q -f -D $TREE $IMAGE")] {
-        if !have(tool) {
-            return skipped("directories_of_70_000_entries", tool);
-        }
-        let dir = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" }).unwrap();
-        let (tree, image) = (dir.path().join("tree"), dir.path().join("image"));
-        std::fs::create_dir(&tree).unwrap();
-        wide(70_000).create(&tree).unwrap();
-        sh(&format!("TREE={} IMAGE={}; {line}", tree.display(), image.display()));
-        let reader = open_file(&image).unwrap();
+    let tools = [("mksquashfs", MKSQUASHFS), ("gensquashfs", "gensquashfs -q -f -D $TREE $IMAGE")];
+    if let Some((missing, _)) = tools.iter().find(|(tool, _)| !have(tool)) {
+        return skipped("directories_of_70_000_entries", missing);
+    }
+    let source = Source::new(&wide(70_000));
+    for (tool, line) in tools {
+        let reader = source.open(line);
         let entries = reader.read_dir(reader.root()).unwrap();
         assert_eq!(entries.len(), 70_000);
         for entry in entries.iter().step_by(97) {

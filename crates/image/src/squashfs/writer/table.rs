@@ -1,0 +1,113 @@
+//! Metadata tables: records one behind the other in blocks of 8 KiB, compressed on the workers.
+//!
+//! A record's address is known at once as block number and offset; where that block begins in the table
+//! depends on how well the blocks before it shrank, so asking for it waits for those.
+
+use packfs_blocks::pipeline::{Pool, Ticket};
+
+use super::pack::Worker;
+use crate::squashfs::format::METADATA_LEN;
+use crate::{Error, Result};
+
+/// Where a record begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct At {
+    pub(crate) block: u32,
+    pub(crate) offset: u16,
+}
+
+/// A table being filled.
+#[derive(Debug)]
+pub(crate) struct Table<'p, 'env> {
+    pool: &'p Pool<'env, Worker>,
+    /// Stored uncompressed.
+    plain: bool,
+    filling: Vec<u8>,
+    sent: std::collections::VecDeque<Ticket<Result<Vec<u8>>>>,
+    packed: Vec<u8>,
+    /// Where each block begins in `packed`; one more than there are packed blocks.
+    starts: Vec<u64>,
+    /// Blocks filled so far.
+    blocks: u32,
+}
+
+impl<'p, 'env> Table<'p, 'env> {
+    pub(crate) fn new(pool: &'p Pool<'env, Worker>, plain: bool) -> Self {
+        Table {
+            pool,
+            plain,
+            filling: Vec::with_capacity(METADATA_LEN),
+            sent: std::collections::VecDeque::new(),
+            packed: Vec::new(),
+            starts: vec![0],
+            blocks: 0,
+        }
+    }
+
+    /// Where the next record will begin.
+    pub(crate) fn at(&self) -> At {
+        // A full block is sent at once, so the offset is below 8192.
+        At { block: self.blocks, offset: u16::try_from(self.filling.len()).expect("below 8192") }
+    }
+
+    /// Adds a record.
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let (part, rest) = bytes.split_at(bytes.len().min(METADATA_LEN - self.filling.len()));
+            self.filling.extend_from_slice(part);
+            bytes = rest;
+            if self.filling.len() == METADATA_LEN {
+                self.send()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self) -> Result<()> {
+        let (raw, plain) = (std::mem::replace(&mut self.filling, Vec::with_capacity(METADATA_LEN)), self.plain);
+        self.sent.push_back(self.pool.submit(move |worker: &mut Worker| worker.pack_metadata(&raw, plain)));
+        self.blocks = self.blocks.checked_add(1).ok_or_else(too_large)?;
+        // What is done is fetched, so that only its compressed form is held.
+        while self.sent.front().is_some_and(Ticket::is_ready) {
+            self.fetch()?;
+        }
+        Ok(())
+    }
+
+    fn fetch(&mut self) -> Result<()> {
+        if let Some(ticket) = self.sent.pop_front() {
+            self.packed.extend_from_slice(&ticket.wait()?);
+            self.starts.push(self.packed.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Where a block begins in the table. Waits until the blocks before it are packed.
+    pub(crate) fn start(&mut self, block: u32) -> Result<u32> {
+        while self.starts.len() <= block as usize {
+            self.fetch()?;
+        }
+        u32::try_from(self.starts[block as usize]).map_err(|_| too_large())
+    }
+
+    /// The reference of a record: the block's start and the offset in the block.
+    pub(crate) fn reference(&mut self, at: At) -> Result<u64> {
+        Ok(u64::from(self.start(at.block)?) << 16 | u64::from(at.offset))
+    }
+
+    /// The finished table and where each of its blocks begins.
+    pub(crate) fn finish(mut self) -> Result<(Vec<u8>, Vec<u64>)> {
+        if !self.filling.is_empty() {
+            self.send()?;
+        }
+        while !self.sent.is_empty() {
+            self.fetch()?;
+        }
+        self.starts.pop();
+        Ok((self.packed, self.starts))
+    }
+}
+
+fn too_large() -> Error {
+    Error::Usage("a metadata table of more than 4 GiB: SquashFS cannot address so many inodes or names".into())
+}
