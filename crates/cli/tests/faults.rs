@@ -215,7 +215,7 @@ fn an_unreadable_file_stops_the_build_or_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    std::fs::set_permissions(dir.path().join("root/etc/motd"), PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(dir.path().join("root/etc/motd"), PermissionsExt::from_mode(0o000)).unwrap();
     let program = env!("CARGO_BIN_EXE_packfs");
     let build = |options: &[&str]| {
         let mut args = vec![program, "build", "root", "-o", "image", "-q"];
