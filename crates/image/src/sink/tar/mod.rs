@@ -1,7 +1,7 @@
 //! An image as a tar archive: pax where ustar is too narrow, with xattrs, hard links and sparse files.
 //!
-//! The conductor walks the image and says what goes where; [`batch`] has file data decoded ahead on all
-//! threads while it writes in order. [`header`] builds what is in front of each member's data.
+//! The conductor walks the image and says what goes where; `batch` has file data decoded ahead on all
+//! threads while it writes in order. `header` builds what is in front of each member's data.
 
 use std::collections::HashMap;
 use std::io::Write;
