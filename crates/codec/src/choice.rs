@@ -27,6 +27,17 @@ impl Choice {
         &self.settings
     }
 
+    /// Whether the encoder itself is quick to give up on a block that does not shrink, so that a look
+    /// at the block beforehand would only cost time.
+    pub fn gives_up_early(&self) -> bool {
+        match self.settings {
+            Settings::None | Settings::Lz4 { .. } => true,
+            Settings::Lzo { algorithm, .. } => algorithm != crate::settings::LZO1X_999,
+            Settings::Zstd { level } => level < 3,
+            Settings::Gzip { .. } | Settings::Xz { .. } | Settings::Lzma { .. } | Settings::Lz4hc { .. } => false,
+        }
+    }
+
     /// An encoder for blocks of up to `block_len` bytes.
     #[cfg_attr(not(feature = "xz"), allow(unused_variables))]
     pub fn encoder(&self, block_len: usize) -> Result<Box<dyn Encoder>> {

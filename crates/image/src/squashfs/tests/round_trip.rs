@@ -121,3 +121,48 @@ fn an_image_inside_a_file_leaves_its_start_alone() {
     let want = held(snapshot_tree(&spec.tree().unwrap()).unwrap());
     assert_eq!(differences(&want, &snapshot_image(&reader).unwrap()), Vec::<String>::new());
 }
+
+#[test]
+fn what_a_later_member_of_a_stream_replaces_leaves_no_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let (image, clean) = (dir.path().join("image"), dir.path().join("clean"));
+    let noise = |seed, len| {
+        let mut bytes = vec![0; len];
+        Piece::Noise { seed, len: len as u64 }.fill(&mut bytes, 0);
+        bytes
+    };
+    // Of the first three files nothing remains but one block that the last one shares.
+    let files = [noise(1, 3 * 4096), noise(2, 100), noise(3, 4000), noise(4, 4090), noise(1, 4096)];
+    let build_from = |image: &Path, skip: usize| {
+        build(image, &options("zstd:1", 4096), &Progress::default(), |store| {
+            let mut tree = Tree::default();
+            for (n, bytes) in files.iter().enumerate() {
+                let file = store.put(&mut &bytes[..], bytes.len() as u64, &[(0, bytes.len() as u64)])?;
+                if n >= skip {
+                    let kind =
+                        crate::tree::Kind::File { size: bytes.len() as u64, data: crate::tree::Data::Stored(file) };
+                    let name = format!("f{n}");
+                    let meta = crate::tree::Meta::IMPLICIT_DIR;
+                    tree.add(crate::tree::ROOT, name.as_bytes(), meta, kind, crate::tree::Conflict::Refuse)?;
+                }
+            }
+            Ok(Plan { tree, order: Vec::new() })
+        })
+        .unwrap()
+    };
+    let summary = build_from(&image, 3);
+    assert_eq!((summary.files, summary.fragments), (2, 1));
+    build_from(&clean, 0);
+    for image in [&image, &clean] {
+        let mut findings = Vec::new();
+        open(image).unwrap().check(1, &Progress::default(), &mut |finding| findings.push(finding)).unwrap();
+        assert_eq!(findings, Vec::<String>::new());
+    }
+    let bytes = std::fs::read(&image).unwrap();
+    assert!(!bytes.windows(64).any(|window| window == &files[2][..64]), "replaced data is still in the image");
+    let mut got = vec![0; 4096];
+    let image = open(&image).unwrap();
+    let last = crate::sink::lookup(&*image, b"f4").unwrap().unwrap();
+    assert_eq!(image.read_at(last, &mut got, 0).unwrap(), 4096);
+    assert!(got == files[4]);
+}

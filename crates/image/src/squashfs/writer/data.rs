@@ -53,6 +53,15 @@ pub(crate) struct Stored {
     pub(crate) sparse: u64,
 }
 
+impl Stored {
+    /// The blocks that are not holes, as sequence numbers.
+    pub(crate) fn run(&self) -> Range<usize> {
+        let holes: u32 = self.holes.iter().map(|hole| hole.end - hole.start).sum();
+        let first = self.first as usize;
+        first..first + (self.blocks - holes) as usize
+    }
+}
+
 /// How file data is put down.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
@@ -116,7 +125,8 @@ pub(crate) struct DataDone {
     pub(crate) pos: u64,
     pub(crate) files: Vec<Stored>,
     pub(crate) places: Vec<Place>,
-    pub(crate) fragments: Vec<Place>,
+    /// The fragment blocks, by their sequence numbers.
+    pub(crate) fragments: Vec<Seq>,
     pub(crate) failed: Vec<(u32, Error)>,
     pub(crate) counts: Counts,
 }
@@ -396,8 +406,7 @@ impl<'p, 'env> Data<'p, 'env> {
         while let Some(work) = self.window.pop() {
             self.write(work)?;
         }
-        let fragments = self.fragments.iter().map(|seq| self.places[*seq as usize]).collect();
-        let Data { pos, files, places, failed, counts, .. } = self;
+        let Data { pos, files, places, fragments, failed, counts, .. } = self;
         Ok(DataDone { pos, files, places, fragments, failed, counts })
     }
 }

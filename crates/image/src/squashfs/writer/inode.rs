@@ -115,8 +115,7 @@ pub(crate) fn dir(common: &Common, nlink: u32, listing: &Listing, out: &mut Vec<
 
 /// A regular file's inode, block list included.
 pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut Vec<u8>) {
-    let data_blocks = stored.blocks - stored.holes.iter().map(|hole| hole.end - hole.start).sum::<u32>();
-    let run = &places[stored.first as usize..][..data_blocks as usize];
+    let run = &places[stored.run()];
     let start = run.first().map_or(0, |place| place.start);
     let (fragment, fragment_offset) = stored.tail.map_or((NO_FRAGMENT, 0), |tail| (tail.fragment, tail.offset));
     let needed = common.links > 1 || stored.sparse > 0;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use packfs_blocks::dedup::Seq;
 use packfs_blocks::pipeline::Pool;
 use packfs_blocks::{Output, Progress};
 use zerocopy::IntoBytes;
@@ -199,10 +200,9 @@ impl<'p> Metadata<'p, '_> {
     }
 
     fn fragments(&self) -> Vec<Fragment> {
-        let entry = |place: &super::data::Place| Fragment {
-            start: place.start.into(),
-            size: place.word.into(),
-            unused: 0.into(),
+        let entry = |seq: &Seq| {
+            let place = self.data.places[*seq as usize];
+            Fragment { start: place.start.into(), size: place.word.into(), unused: 0.into() }
         };
         self.data.fragments.iter().map(entry).collect()
     }

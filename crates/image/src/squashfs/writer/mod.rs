@@ -7,6 +7,7 @@ mod layout;
 mod metadata;
 mod pack;
 mod table;
+mod unused;
 mod xattr;
 
 use std::io::Read;
@@ -186,8 +187,9 @@ pub fn build(
             progress.enter(Phase::Scan);
             let Plan { mut tree, order } = fill(&mut store)?;
             progress.enter(Phase::Data);
-            let data = store.all(&mut tree, &order, progress)?;
+            let mut data = store.all(&mut tree, &order, progress)?;
             let left_out = leave_out(&mut tree, &data);
+            unused::clear(&tree, &mut data, &output, options.offset)?;
             progress.enter(Phase::Metadata);
             let layout = Layout::of(&tree);
             let metadata =

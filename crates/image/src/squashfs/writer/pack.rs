@@ -38,11 +38,11 @@ impl Worker {
 
     /// Packs a data or fragment block: compressed if that makes it shorter, else as it is.
     pub(crate) fn pack(&mut self, raw: Buffer) -> Result<Packed> {
-        let codec = self.packing.choice.codec();
-        if codec != Codec::None && !probe::is_incompressible(&raw) {
+        let choice = &self.packing.choice;
+        if choice.codec() != Codec::None && (choice.gives_up_early() || !probe::is_incompressible(&raw)) {
             let encoder = match &mut self.data {
                 Some(encoder) => encoder,
-                none => none.insert(self.packing.choice.encoder(self.packing.block_len)?),
+                none => none.insert(choice.encoder(self.packing.block_len)?),
             };
             let mut bytes = self.packing.buffers.take(raw.len() - 1);
             if let Some(len) = encoder.encode(&raw, &mut bytes)? {

@@ -1,22 +1,29 @@
 //! LZ4 blocks without a frame: the fast encoder, the dense one, and their common decoder.
 
+mod fast;
+
 use lzzzz::{lz4, lz4_hc};
 
 use crate::{Decoder, Encoder, Error, Result};
 
-/// The fast encoder. Its tables live in the thread, not here.
+/// The fast encoder: our own where it is the better one, else the library's, whose tables live in the
+/// thread, not here.
 pub(crate) struct Fast {
     acceleration: i32,
+    table: fast::Table,
 }
 
 impl Fast {
     pub(crate) fn new(acceleration: i32) -> Self {
-        Fast { acceleration }
+        Fast { acceleration, table: fast::Table::new() }
     }
 }
 
 impl Encoder for Fast {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        if self.acceleration == 1 && src.len() > fast::PAYS_ABOVE {
+            return Ok(fast::compress(&mut self.table, src, dst));
+        }
         encode(src, dst, |src, dst| lz4::compress(src, dst, self.acceleration))
     }
 }
