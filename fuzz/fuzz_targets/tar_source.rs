@@ -33,8 +33,8 @@ fn scan(mut source: Box<dyn Source>) {
 
 fuzz_target!(|bytes: &[u8]| {
     let name = Path::new("input");
-    scan(tar::from_bytes(Arc::new(bytes.to_vec()), name, tar::TarOptions::default()));
-    if let Ok(source) = tar::from_stream(Box::new(Cursor::new(bytes.to_vec())), name, tar::TarOptions::default()) {
+    scan(tar::from_bytes(Arc::new(bytes.to_vec()), name, tar::Options::default()));
+    if let Ok(source) = tar::from_stream(Box::new(Cursor::new(bytes.to_vec())), name, tar::Options::default()) {
         scan(source);
     }
 });
