@@ -72,8 +72,9 @@ impl Choice {
         if let Settings::Xz { dict, .. } | Settings::Lzma { dict, .. } = &mut settings {
             *dict = None;
         }
-        if let Settings::Xz { filters, .. } = &mut settings {
-            *filters = 0;
+        if let Settings::Xz { filters, pb, .. } = &mut settings {
+            // Names are most of what remains, and they have no alignment.
+            (*filters, *pb) = (0, 0);
         }
         Choice { settings }.encoder(8192)
     }

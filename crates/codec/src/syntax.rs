@@ -179,7 +179,7 @@ mod tests {
             auto,
             lc,
             lp: 0,
-            pb: 2,
+            pb: 1,
         };
         let cases = [
             ("none", Settings::None),
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn the_canonical_text_is_short() {
         let cases = [
-            ("xz:level=6:pb=2,dict=100%:bcj=none", "xz:6"),
+            ("xz:level=6:pb=1,dict=100%:bcj=none", "xz:6"),
             ("xz:extreme:9:dict=1024K", "xz:9:extreme=yes:dict=1M"),
             ("lzo:algorithm=lzo1x_1", "lzo:algorithm=lzo1x_1"),
             ("gzip:strategies=rle+default", "gzip:6:strategies=default+rle"),

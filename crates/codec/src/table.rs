@@ -135,7 +135,7 @@ pub static CODECS: &[Info] = &[
             },
             number("lc", 0, 4, "3", "literal context bits; lc + lp is at most 4"),
             number("lp", 0, 4, "0", "literal position bits"),
-            number("pb", 0, 4, "2", "position bits"),
+            number("pb", 0, 4, "1", "position bits; 1 is best for blocks of code and text, xz itself takes 2"),
         ],
         squashfs_id: Some(4),
     },

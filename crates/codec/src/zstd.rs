@@ -1,6 +1,7 @@
-//! zstd frames: content size in the header, no checksum, as `ZSTD_compressCCtx` makes them.
+//! zstd frames without checksum and without content size: whoever decodes a block knows what length it
+//! must have, and three bytes a block are three bytes.
 
-use zstd_safe::{CCtx, DCtx, ErrorCode};
+use zstd_safe::{CCtx, CParameter, DCtx, ErrorCode};
 
 use crate::{Decoder, Encoder, Error, Result};
 
@@ -9,21 +10,23 @@ const DOES_NOT_FIT: ErrorCode = 70_usize.wrapping_neg();
 
 struct Zstd {
     context: CCtx<'static>,
-    level: i32,
 }
 
 /// An encoder; its context is reused from block to block.
 pub(crate) fn encoder(level: i32) -> Result<Box<dyn Encoder>> {
-    let context = CCtx::try_create().ok_or_else(no_memory)?;
-    Ok(Box::new(Zstd { context, level }))
+    let mut context = CCtx::try_create().ok_or_else(no_memory)?;
+    for parameter in [CParameter::CompressionLevel(level), CParameter::ContentSizeFlag(false)] {
+        context.set_parameter(parameter).map_err(library)?;
+    }
+    Ok(Box::new(Zstd { context }))
 }
 
 impl Encoder for Zstd {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
-        match self.context.compress(dst, src, self.level) {
+        match self.context.compress2(dst, src) {
             Ok(len) => Ok(Some(len)),
             Err(DOES_NOT_FIT) => Ok(None),
-            Err(code) => Err(Error::Library { codec: "zstd", why: zstd_safe::get_error_name(code).to_owned() }),
+            Err(code) => Err(library(code)),
         }
     }
 }
@@ -47,6 +50,10 @@ impl Decoder for Unzstd {
         }
         self.context.decompress(dst, src).map_err(corrupt)
     }
+}
+
+fn library(code: ErrorCode) -> Error {
+    Error::Library { codec: "zstd", why: zstd_safe::get_error_name(code).to_owned() }
 }
 
 fn no_memory() -> Error {
