@@ -174,6 +174,17 @@ fn a_reader_that_hangs_up_fails_only_an_archive() {
 }
 
 #[test]
+fn nobody_listening_to_messages_is_no_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = packfs(["build", "root", "-o", "image"]).current_dir(dir.path()).stderr(writer).status().unwrap();
+    assert!(status.success(), "{status}");
+    succeed(dir.path(), &["check", "image", "--against", "root", "-q"]);
+}
+
+#[test]
 fn a_truncated_image_is_an_error_everywhere() {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());

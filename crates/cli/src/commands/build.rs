@@ -1,6 +1,6 @@
 //! `packfs build`.
 
-use std::io::Write;
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,42 +8,56 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_image::Tree;
 use packfs_image::name::encode;
 use packfs_image::source::{self, SortFile, Store, data_order, dir};
 use packfs_image::squashfs::{self, Plan, Summary};
+use packfs_image::{Error, Tree};
 use serde::Serialize;
 
 use super::sources;
 use crate::args::{Build, BuildPlan, OnError};
 use crate::output::failure::Outcome;
 use crate::output::meter::{Meter, Spent};
-use crate::output::{json, units};
+use crate::output::{json, say, units};
 
 pub(super) fn run(args: Build) -> Result<Outcome> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let plan = args.resolve(epoch.as_deref())?;
     let meter = Meter::start(plan.quiet);
-    let (mut left_out, mut reading) = (Vec::new(), None);
+    let mut notes = Notes::default();
     let built = squashfs::build(&plan.output, &options(&plan), meter.progress(), |store| {
-        fill(&plan, store, meter.progress(), &mut left_out, &mut reading)
+        fill(&plan, store, meter.progress(), &mut notes)
     });
     let spent = meter.finish();
-    let summary = built.with_context(|| match reading {
+    let mut summary = built.with_context(|| match notes.reading {
         Some(source) => format!("building {} from {}", plan.output.display(), sources::name(source)),
         None => format!("building {}", plan.output.display()),
     })?;
-    left_out.extend(summary.left_out.iter().map(|(path, why)| format!("{path}: {why}")));
-    for line in &left_out {
-        eprintln!("packfs: left out: {line}");
+    summary.left_out.splice(0..0, notes.left_out);
+    for line in &notes.unknown {
+        say(format_args!("packfs: {line}"));
+    }
+    for (_, why) in &summary.left_out {
+        say(format_args!("packfs: left out: {why}"));
     }
     let report = Report::new(&plan, &summary, &spent);
     if plan.json {
         json::print("build", &report)?;
     } else if !plan.quiet {
-        report.print(&mut std::io::stderr())?;
+        say(report);
     }
-    Ok(if left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
+    Ok(if summary.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
+}
+
+/// What there is to tell when a build is over.
+#[derive(Debug, Default)]
+struct Notes<'p> {
+    /// The source being read, to name it if that fails.
+    reading: Option<&'p Path>,
+    /// Entries that sources left out, and why.
+    left_out: Vec<(String, String)>,
+    /// Lines of the sort file that name nothing.
+    unknown: Vec<String>,
 }
 
 fn options(plan: &BuildPlan) -> squashfs::Options {
@@ -70,25 +84,30 @@ fn fill<'p>(
     plan: &'p BuildPlan,
     store: &mut dyn Store,
     progress: &Arc<Progress>,
-    left_out: &mut Vec<String>,
-    reading: &mut Option<&'p Path>,
+    notes: &mut Notes<'p>,
 ) -> packfs_image::Result<Plan> {
     let sort = plan.sort.as_deref().map(SortFile::read).transpose()?;
     let options = source::open::Options { scan: scan_options(plan, progress), time: plan.entry_time() };
     let mut tree = Tree::default();
     for argument in &plan.sources {
-        *reading = Some(argument);
+        notes.reading = Some(argument);
         let mut source = source::open(argument.as_os_str(), &options)?;
         source.scan(&mut tree, store)?;
-        left_out.extend(source.left_out().iter().map(ToString::to_string));
+        notes.left_out.extend(source.left_out().iter().map(|error| (place(error), error.to_string())));
     }
-    *reading = None;
+    notes.reading = None;
     plan.transform.apply(&mut tree);
     let order = data_order(&tree, sort.as_ref())?;
-    for line in &order.unknown {
-        eprintln!("packfs: {line}");
-    }
+    notes.unknown = order.unknown;
     Ok(Plan { tree, order: order.files })
+}
+
+/// The entry an error is about.
+fn place(error: &Error) -> String {
+    match error {
+        Error::Io { path, .. } | Error::Limit { path, .. } | Error::Changed { path, .. } => path.display().to_string(),
+        _ => String::new(),
+    }
 }
 
 fn scan_options(plan: &BuildPlan, progress: &Arc<Progress>) -> dir::Options {
@@ -134,8 +153,10 @@ impl<'a> Report<'a> {
             summary,
         }
     }
+}
 
-    fn print(&self, out: &mut impl Write) -> Result<()> {
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Summary { data, .. } = self.summary;
         let size = units::bytes(self.summary.padded_bytes);
         writeln!(out, "image       {} ({size}, {})", self.image, self.codec)?;
@@ -150,7 +171,6 @@ impl<'a> Report<'a> {
         writeln!(out, "saved       {twice} of duplicates, {holes} of holes")?;
         let time = units::span(std::time::Duration::from_secs_f64(self.seconds));
         let (speed, memory) = (units::bytes(self.bytes_per_second), units::bytes(self.peak_memory));
-        writeln!(out, "took        {time} ({speed}/s), {memory} of memory at most")?;
-        Ok(())
+        write!(out, "took        {time} ({speed}/s), {memory} of memory at most")
     }
 }

@@ -15,7 +15,7 @@ use crate::args::Check;
 use crate::output::failure::Outcome;
 use crate::output::findings::Findings;
 use crate::output::meter::Meter;
-use crate::output::{json, units};
+use crate::output::{json, say, units};
 
 pub(super) fn run(args: &Check) -> Result<Outcome> {
     let image = open::with_cache(&args.image, args.effort.memory())?;
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
                 (false, _) => format!("{} findings", units::count(findings.count)),
             };
             let inodes = units::count(image.inode_count());
-            eprintln!("{name}: {verdict} ({inodes} inodes in {})", units::span(spent.time));
+            say(format_args!("{name}: {verdict} ({inodes} inodes in {})", units::span(spent.time)));
         }
     }
     Ok(if sound { Outcome::Done } else { Outcome::Findings })

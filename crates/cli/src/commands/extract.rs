@@ -7,7 +7,7 @@ use super::open;
 use crate::args::Extract;
 use crate::output::failure::Outcome;
 use crate::output::meter::Meter;
-use crate::output::units;
+use crate::output::{say, units};
 
 pub(super) fn run(args: &Extract) -> Result<Outcome> {
     let image = open::with_cache(&args.image, args.effort.memory())?;
@@ -25,14 +25,14 @@ pub(super) fn run(args: &Extract) -> Result<Outcome> {
     let spent = meter.finish();
     let summary = extracted.with_context(|| format!("extracting into {}", args.directory.display()))?;
     for lost in &summary.not_restored {
-        eprintln!("packfs: not restored: {lost}");
+        say(format_args!("packfs: not restored: {lost}"));
     }
     for error in &summary.skipped {
-        eprintln!("packfs: left out: {error}");
+        say(format_args!("packfs: left out: {error}"));
     }
     if !args.talk.quiet {
         let count = |n: u64, what: &str| format!("{} {what}", units::count(n));
-        eprintln!(
+        say(format_args!(
             "{}: {}, {}, {}, {} in {} ({})",
             args.directory.display(),
             count(summary.files, "files"),
@@ -40,8 +40,8 @@ pub(super) fn run(args: &Extract) -> Result<Outcome> {
             count(summary.symlinks + summary.special + summary.hard_links, "others"),
             units::bytes(summary.bytes),
             units::span(spent.time),
-            units::speed(summary.bytes, spent.time),
-        );
+            units::speed(summary.bytes, spent.time)
+        ));
     }
     Ok(if summary.is_complete() { Outcome::Done } else { Outcome::Findings })
 }

@@ -13,7 +13,7 @@ use crate::args::Tar;
 use crate::output;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
-use crate::output::units;
+use crate::output::{say, units};
 
 pub(super) fn run(args: &Tar) -> Result<Outcome> {
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
@@ -34,12 +34,16 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
     let spent = meter.finish();
     let summary = written.with_context(|| open::name(&args.image.path))?;
     for path in &summary.left_out {
-        eprintln!("packfs: left out: {}: a tar archive cannot hold a socket", path.display());
+        say(format_args!("packfs: left out: {}: a tar archive cannot hold a socket", path.display()));
     }
     if !args.talk.quiet && target.is_some() {
         let (entries, bytes) = (units::count(summary.entries), units::bytes(summary.bytes));
         let speed = units::speed(summary.bytes, spent.time);
-        eprintln!("{}: {entries} entries, {bytes} in {} ({speed})", options.name.display(), units::span(spent.time));
+        say(format_args!(
+            "{}: {entries} entries, {bytes} in {} ({speed})",
+            options.name.display(),
+            units::span(spent.time)
+        ));
     }
     Ok(if summary.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use super::say;
+
 /// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -35,7 +37,7 @@ pub(crate) fn exit(result: anyhow::Result<Outcome>, all_or_nothing: bool) -> Exi
         Ok(Outcome::Findings) => ExitCode::from(1),
         Err(error) if hung_up(&error) => ExitCode::from(u8::from(all_or_nothing)),
         Err(error) => {
-            eprintln!("packfs: {}", whole(&error));
+            say(format_args!("packfs: {}", whole(&error)));
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }

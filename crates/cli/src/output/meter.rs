@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use packfs_blocks::Progress;
 use packfs_blocks::progress::Phase;
 
-use super::units;
+use super::{say, units};
 use crate::resources;
 
 const REDRAW: Duration = Duration::from_millis(100);
@@ -105,7 +105,7 @@ impl Display {
                 bar.set_position(now.done);
                 bar.tick();
             }
-            Display::Plain => eprintln!("packfs: {}: {}", now.phase(), now.describe()),
+            Display::Plain => say(format_args!("packfs: {}: {}", now.phase(), now.describe())),
         }
     }
 

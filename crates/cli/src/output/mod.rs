@@ -6,8 +6,9 @@ pub(crate) mod json;
 pub(crate) mod meter;
 pub(crate) mod units;
 
+use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
 
 /// Standard output for data: buffered in large pieces, without the line buffering of [`io::stdout`].
@@ -15,4 +16,32 @@ use std::os::fd::AsFd;
 pub(crate) fn stdout() -> io::Result<BufWriter<File>> {
     let own = io::stdout().as_fd().try_clone_to_owned()?;
     Ok(BufWriter::with_capacity(1 << 16, File::from(own)))
+}
+
+/// Says something on standard error, in a line of its own. Nobody listening is no reason to fail.
+///
+/// Messages name files of images and archives, which may be anything: control characters are shown, so
+/// that they cannot change the terminal.
+pub(crate) fn say(line: impl Display) {
+    let mut text = printable(&line.to_string());
+    text.push('\n');
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        if c.is_control() && c != '\n' { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_cannot_change_the_terminal() {
+        assert_eq!(printable("größe\n\x1b[31mred\r\u{9b}"), "größe\n\\u{1b}[31mred\\r\\u{9b}");
+    }
 }
