@@ -213,7 +213,7 @@ fn check_order(superblock: &Superblock) -> Result<()> {
         if start < least {
             return Err(wrong(format!("the {name} at byte {start} does not lie behind the {before}")));
         }
-        (before, least) = (name, start + 1);
+        (before, least) = (name, start.saturating_add(1));
     }
     Ok(())
 }

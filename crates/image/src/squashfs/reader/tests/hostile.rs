@@ -126,6 +126,7 @@ fn other_files_are_named() {
         (with(28, &3u16.to_le_bytes()), "SquashFS version 3.0"),
         (with(30, &1u16.to_le_bytes()), "SquashFS version 4.1"),
         (with(20, &7u16.to_le_bytes()), "compressor number 7"),
+        (with(64, &u64::MAX.to_le_bytes()), "does not lie behind the inode table"),
     ] {
         assert!(error.contains(expected), "{error}");
     }
