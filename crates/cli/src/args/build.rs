@@ -55,7 +55,7 @@ pub(crate) struct Build {
     #[arg(long)]
     no_dedup: bool,
 
-    /// Read and store holes of the source like other data (blocks of zeros still cost nothing)
+    /// Store holes and blocks of zeros like other data
     #[arg(long)]
     no_sparse: bool,
 

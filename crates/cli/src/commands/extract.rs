@@ -10,7 +10,7 @@ use crate::output::meter::Meter;
 use crate::output::{say, units};
 
 pub(super) fn run(args: &Extract) -> Result<Outcome> {
-    let image = open::with_cache(&args.image, args.effort.memory())?;
+    let image = open::in_order(&args.image, args.effort.memory())?;
     let options = dir::Options {
         paths: args.paths.clone(),
         threads: args.effort.threads(),

@@ -15,17 +15,20 @@ use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
 use crate::output::{say, units};
 
+/// Bytes of the archive on their way: enough for any number of workers that one pipe or disk keeps up with.
+const IN_FLIGHT: u64 = 16 << 20;
+
 pub(super) fn run(args: &Tar) -> Result<Outcome> {
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
     if target.is_none() && io::stdout().is_terminal() {
         return Err(Usage("an archive is nothing for a terminal: give a file with -o, or a pipe".into()).into());
     }
     let memory = args.effort.memory();
-    let image = open::with_cache(&args.image, memory / 2)?;
+    let image = open::in_order(&args.image, memory)?;
     let options = Options {
         paths: args.paths.clone(),
         threads: args.effort.threads(),
-        memory: memory / 2,
+        memory: (memory / 2).min(IN_FLIGHT),
         xattrs: !args.no_xattrs,
         name: target.map_or_else(|| PathBuf::from("standard output"), Path::to_owned),
     };
