@@ -49,7 +49,8 @@ def cases(data, tmp):
     out["small-files"] = ("40,000 files of 1,000 bytes, uncompressed", {
         "packfs": build(f"{data}/small40k", "none"), "mksquashfs": mk(f"{data}/small40k", plain)})
     out["twice"] = ("the same root twice, zstd 15", {
-        "packfs, once": build(root, "zstd:15"), "packfs, twice": build(f"{data}/twice", "zstd:15")})
+        "packfs, once": build(root, "zstd:15"),
+        "packfs, twice": ("packfs", f"build {data}/twice -o {tmp}/t.image -f -q -j 2 -c zstd:15", f"{tmp}/t.image")})
     for codec in ["gzip", "zstd", "xz", "lz4"]:
         made = f"{tmp}/{codec}.sqfs"
         prepare = f"packfs build {root} -o {made} -f -q -c {codec}"
