@@ -6,6 +6,16 @@ use std::path::{Path, PathBuf};
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// What an entry that cannot be read or made means for all the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnError {
+    /// The whole piece of work fails.
+    #[default]
+    Stop,
+    /// It is left out and listed. A full disk fails all the same.
+    Skip,
+}
+
 /// Why an image, a source or a sink failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -42,6 +42,6 @@ pub mod squashfs;
 pub mod testing;
 pub mod tree;
 
-pub use error::{Error, Result};
+pub use error::{Error, OnError, Result};
 pub use image::Image;
 pub use tree::Tree;

@@ -12,7 +12,6 @@ mod value;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use packfs_image::{sink, source};
 
 pub(crate) use build::{Build, BuildPlan};
 pub(crate) use compare::{Check, Diff};
@@ -99,20 +98,11 @@ pub(crate) enum OnError {
     Skip,
 }
 
-impl From<OnError> for source::dir::OnError {
+impl From<OnError> for packfs_image::OnError {
     fn from(on_error: OnError) -> Self {
         match on_error {
-            OnError::Stop => source::dir::OnError::Stop,
-            OnError::Skip => source::dir::OnError::Skip,
-        }
-    }
-}
-
-impl From<OnError> for sink::dir::OnError {
-    fn from(on_error: OnError) -> Self {
-        match on_error {
-            OnError::Stop => sink::dir::OnError::Stop,
-            OnError::Skip => sink::dir::OnError::Skip,
+            OnError::Stop => packfs_image::OnError::Stop,
+            OnError::Skip => packfs_image::OnError::Skip,
         }
     }
 }

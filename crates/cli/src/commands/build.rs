@@ -15,7 +15,7 @@ use packfs_image::{Error, Tree};
 use serde::Serialize;
 
 use super::sources;
-use crate::args::{Build, BuildPlan, OnError};
+use crate::args::{Build, BuildPlan};
 use crate::output::failure::Outcome;
 use crate::output::meter::{Meter, Spent};
 use crate::output::{json, say, units};
@@ -73,7 +73,7 @@ fn options(plan: &BuildPlan) -> squashfs::Options {
         offset: plan.offset,
         time: plan.image_time,
         force: plan.force,
-        skip_unreadable: plan.on_error == OnError::Skip,
+        on_error: plan.on_error.into(),
         threads: plan.threads,
         memory: plan.memory,
     }

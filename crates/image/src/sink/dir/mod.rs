@@ -24,7 +24,7 @@ use self::restore::Restore;
 use self::work::{Context, Worker};
 use super::Walk;
 use crate::image::Image;
-use crate::{Error, Result};
+use crate::{Error, OnError, Result};
 
 /// Whose the extracted entries are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,16 +36,6 @@ pub enum Owner {
     Restore,
     /// Whoever extracts.
     Extractor,
-}
-
-/// What an entry that cannot be read or made means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnError {
-    /// The extraction fails.
-    #[default]
-    Stop,
-    /// It is left out and listed. A full disk fails all the same.
-    Skip,
 }
 
 /// How to extract.

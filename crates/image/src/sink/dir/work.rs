@@ -12,10 +12,10 @@ use rustix::io::Errno;
 use super::content::{copy, cut};
 use super::place::{Dir, Place};
 use super::restore::{Made, Restore};
-use super::{OnError, Options, Summary};
+use super::{Options, Summary};
 use crate::image::{Extent, FileType, Image, Nid, Stat};
 use crate::tree::{Device, display};
-use crate::{Error, Result};
+use crate::{Error, OnError, Result};
 
 /// Files above this are extracted by several workers, a piece of about this size each.
 pub(super) const PIECE: u64 = 1 << 20;

@@ -15,7 +15,7 @@ use rustix::fs::{self, FileType, Stat};
 
 use super::{Contents, Exclude, Source, Store};
 use crate::tree::{Conflict, Data, Device, Ino, Kind, Meta, ROOT, Time, XattrSet};
-use crate::{Error, Result, Tree};
+use crate::{Error, OnError, Result, Tree};
 
 mod files;
 mod listing;
@@ -28,16 +28,6 @@ use files::{Files, Records};
 use listing::{Found, Listing, Scratch};
 use root::Root;
 pub(super) use single::{Links, Single, Singles};
-
-/// What to do with an entry that cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnError {
-    /// The scan fails.
-    #[default]
-    Stop,
-    /// It is left out and listed by [`Source::left_out`].
-    Skip,
-}
 
 /// How to scan a directory.
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@ use super::pack::{Packed, Packing, Worker};
 use super::{Counts, Fragments};
 use crate::feed::{Cut, Fed};
 use crate::squashfs::format::DATA_RAW;
-use crate::{Error, Result};
+use crate::{Error, OnError, Result};
 
 /// Where a block lies in the image, and its size word.
 #[derive(Debug, Clone, Copy)]
@@ -68,8 +68,7 @@ pub(crate) struct Rules {
     pub(crate) block_len: usize,
     pub(crate) fragments: Fragments,
     pub(crate) dedup: bool,
-    /// Files that cannot be read are left out instead of stopping everything.
-    pub(crate) skip: bool,
+    pub(crate) on_error: OnError,
 }
 
 /// Takes blocks from a [`Feed`](crate::feed::Feed) and puts them down.
@@ -195,7 +194,7 @@ impl<'p, 'env> Data<'p, 'env> {
         // Segments of a file that failed go on coming in; it is reported once. What was written of it
         // stays behind unreferenced.
         self.open = Open::default();
-        if !self.rules.skip {
+        if self.rules.on_error == OnError::Stop {
             return Err(error);
         }
         if self.failed.last().is_none_or(|(last, _)| *last != file) {

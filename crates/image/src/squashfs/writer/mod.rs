@@ -28,7 +28,7 @@ use super::format::{self, Superblock, flags};
 use crate::feed::Feed;
 use crate::source::Store;
 use crate::tree::{self, Ino, Kind, Tree};
-use crate::{Error, Result};
+use crate::{Error, OnError, Result};
 
 /// Turns an inode and a reason into an error that names the inode's path.
 type Blame<'a> = dyn Fn(Ino, String) -> Error + 'a;
@@ -73,8 +73,8 @@ pub struct Options {
     pub time: Option<u32>,
     /// Replace an existing target.
     pub force: bool,
-    /// Leave out files that cannot be read, and list them, instead of stopping.
-    pub skip_unreadable: bool,
+    /// What a file means that cannot be read or changes meanwhile.
+    pub on_error: OnError,
     /// Compression threads; 0 does everything on the calling thread.
     pub threads: usize,
     /// Bytes that blocks in flight may take.
@@ -95,7 +95,7 @@ impl Default for Options {
             offset: 0,
             time: None,
             force: false,
-            skip_unreadable: false,
+            on_error: OnError::Stop,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             memory: 64 << 20,
         }
@@ -179,7 +179,7 @@ pub fn build(
             let start = size_of::<Superblock>() as u64 + compressor.as_ref().map_or(0, |block| block.len() as u64);
             let (read_ahead, in_flight) = budgets(options, block_len);
             let rules =
-                Rules { block_len, fragments: options.fragments, dedup: options.dedup, skip: options.skip_unreadable };
+                Rules { block_len, fragments: options.fragments, dedup: options.dedup, on_error: options.on_error };
             let mut store = DataStore {
                 feed: Feed::new(pool, block_len, packing.buffers.clone(), options.sparse, read_ahead),
                 data: Data::new(pool, &output, progress, rules, &packing, (options.offset, start), in_flight),
