@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use rustix::fs::{self, SeekFrom, Stat};
+use rustix::fs::{self, FileType, SeekFrom, Stat};
 use rustix::io::{self, Errno};
 
 use super::changed;
@@ -186,7 +186,9 @@ impl Reader<'_> {
         if now == was {
             return Ok(());
         }
-        let why = if now.ino != was.ino {
+        // The number of a file that is gone may be given to the next one, of whatever type.
+        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let why = if now.ino != was.ino || !regular {
             "another file has taken its place since it was listed".to_owned()
         } else if now.size != was.size {
             format!("was {} bytes long when listed and has {} now", was.size, now.size)
