@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use packfs_blocks::Progress;
+use packfs_image::Plan;
 use packfs_image::source::Source;
 use packfs_image::source::dir::{Dir, Options as DirOptions};
-use packfs_image::squashfs::{Options, Plan, build};
+use packfs_image::squashfs::{Options, build};
 use packfs_image::tree::Tree;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

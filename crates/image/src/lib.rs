@@ -1,7 +1,7 @@
 //! File trees in, mountable images out, and back.
 //!
 //! The path of data: a [`source`] (directory, tar, pack list, another image) fills a [`tree`], a format's
-//! writer ([`squashfs`]) puts it down; a format's reader gives an [`Image`], which a [`sink`] turns into a
+//! writer ([`squashfs`], [`erofs`]) puts it down; a format's reader gives an [`Image`], which a [`sink`] turns into a
 //! directory, a tar archive or a listing. [`Image::check`] and [`diff`](mod@diff) compare what is there
 //! with what should be.
 //!
@@ -9,7 +9,7 @@
 //! use std::sync::Arc;
 //! use packfs_blocks::{Progress, io::FileAt};
 //! use packfs_image::source::{Dir, Source, dir};
-//! use packfs_image::{Image, Tree, sink, squashfs};
+//! use packfs_image::{Image, Plan, Tree, sink, squashfs};
 //! # let place = tempfile::tempdir()?;
 //! # let (root, target) = (place.path().join("root"), place.path().join("root.sqfs"));
 //! # std::fs::create_dir(&root)?;
@@ -18,7 +18,7 @@
 //! squashfs::build(&target, &squashfs::Options::default(), &Progress::default(), |store| {
 //!     let mut tree = Tree::default();
 //!     Dir::new(&root, dir::Options::default()).scan(&mut tree, store)?;
-//!     Ok(squashfs::Plan { tree, order: Vec::new() })
+//!     Ok(Plan { tree, order: Vec::new() })
 //! })?;
 //!
 //! let file = Arc::new(FileAt::open(&target, 0)?);
@@ -31,10 +31,12 @@
 //! ```
 
 pub mod diff;
+pub mod erofs;
 mod error;
 mod feed;
 pub mod image;
 pub mod name;
+mod plan;
 pub mod sink;
 pub mod source;
 pub mod squashfs;
@@ -44,4 +46,5 @@ pub mod tree;
 
 pub use error::{Error, OnError, Result};
 pub use image::Image;
+pub use plan::Plan;
 pub use tree::Tree;

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::name::encode;
 use packfs_image::source::{self, SortFile, Store, data_order, dir};
-use packfs_image::squashfs::{self, Plan, Summary};
-use packfs_image::{Error, Tree};
+use packfs_image::squashfs::{self, Summary};
+use packfs_image::{Error, Plan, Tree};
 use serde::Serialize;
 
 use super::sources;

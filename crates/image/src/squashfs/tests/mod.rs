@@ -12,10 +12,10 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
 
-use super::{Fragments, Options, Plan, ReadOptions, Reader, Summary, build};
+use super::{Fragments, Options, ReadOptions, Reader, Summary, build};
 use crate::testing::{Snapshot, Spec, snapshot_image, whole_seconds};
 use crate::tree::Tree;
-use crate::{Error, Image, Result};
+use crate::{Error, Image, Plan, Result};
 
 /// Every codec, with settings that take every path through it.
 const CODECS: [&str; 16] = [

@@ -28,7 +28,7 @@ use super::format::{self, Superblock, flags};
 use crate::feed::Feed;
 use crate::source::Store;
 use crate::tree::{self, Ino, Kind, Tree};
-use crate::{Error, OnError, Result};
+use crate::{Error, OnError, Plan, Result};
 
 /// Turns an inode and a reason into an error that names the inode's path.
 type Blame<'a> = dyn Fn(Ino, String) -> Error + 'a;
@@ -100,15 +100,6 @@ impl Default for Options {
             memory: 64 << 20,
         }
     }
-}
-
-/// What to put into an image.
-#[derive(Debug)]
-pub struct Plan {
-    /// The tree.
-    pub tree: Tree,
-    /// Its regular files in the order in which their data is to lie; those not named follow in the tree's order.
-    pub order: Vec<Ino>,
 }
 
 /// What was counted while data was put down. All in bytes but the `..._blocks`.

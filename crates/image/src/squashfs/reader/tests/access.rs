@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 
 use super::*;
-use crate::squashfs::{Fragments, Options, Plan, build};
+use crate::Plan;
+use crate::squashfs::{Fragments, Options, build};
 
 /// An image of our own writer, in memory.
 pub(super) fn image_of(spec: &Spec, options: &Options) -> Vec<u8> {

@@ -1,0 +1,532 @@
+//! On-disk structures of EROFS: little-endian, packed. Only layout; no logic.
+//!
+//! Source: the kernel's `fs/erofs/erofs_fs.h` (MIT since Linux 6.19) and docs/formats/erofs.md.
+
+use zerocopy::little_endian::{I64, U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// What a superblock begins with.
+pub const MAGIC: u32 = 0xe0f5_e1e2;
+/// Byte of the superblock in the image.
+pub const SUPERBLOCK_OFFSET: u64 = 1024;
+/// Unit of the space after the fixed superblock that extended superblocks take.
+pub const SUPERBLOCK_SLOT: u64 = 16;
+/// Smallest and largest block, as log2. The kernel's largest is its page; 64 KiB pages are the largest there are.
+pub const BLOCK_BITS: std::ops::RangeInclusive<u8> = 9..=16;
+/// Inodes begin at multiples of this; a nid counts them.
+pub const INODE_SLOT: u64 = 32;
+/// Longest file name.
+pub const NAME_MAX: usize = 255;
+/// Most bytes of a physical cluster.
+pub const CLUSTER_MAX: u64 = 1 << 20;
+/// Most bytes that one extent of a compressed file decodes to.
+pub const EXTENT_MAX: u64 = 12 << 20;
+/// Bit of a nid: the inode lies in the metabox.
+pub const NID_METABOX: u64 = 1 << 63;
+/// A block address that stands for a hole.
+pub const NO_BLOCK: u32 = u32::MAX;
+
+bitflags::bitflags! {
+    /// What a reader may ignore.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Compat: u32 {
+        /// The superblock has a checksum.
+        const CHECKSUM = 0x1;
+        /// Times are times of modification.
+        const MTIME = 0x2;
+        /// Inodes have filters over the names of their xattrs.
+        const XATTR_FILTER = 0x4;
+        /// Shared xattrs lie in the metabox.
+        const SHARED_XATTRS_IN_METABOX = 0x8;
+        /// The table of long xattr prefixes lies in the image as it is.
+        const PLAIN_XATTR_PREFIXES = 0x10;
+        /// Inodes have digests for sharing page cache between images.
+        const SHARED_INODES = 0x20;
+        /// What later versions may add.
+        const _ = !0;
+    }
+
+    /// What a reader must know: an unknown bit means that it cannot read the image.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Incompat: u32 {
+        /// Compressed bytes end where their cluster ends. Set in every compressed image.
+        const ZERO_PADDING = 0x1;
+        /// Compression records follow the superblock, and clusters may have several blocks.
+        const BIG_CLUSTERS = 0x2;
+        /// Files in chunks.
+        const CHUNKED_FILES = 0x4;
+        /// Further devices, or files of two algorithms: both share the bit.
+        const DEVICES_OR_SECOND_HEAD = 0x8;
+        /// The last cluster of a file may follow its inode.
+        const TAIL_PACKING = 0x10;
+        /// Fragments, or shared clusters: both share the bit.
+        const FRAGMENTS_OR_DEDUPE = 0x20;
+        /// Long xattr prefixes.
+        const XATTR_PREFIXES = 0x40;
+        /// Block addresses of 48 bits, encoded extents.
+        const BITS_48 = 0x80;
+        /// Inodes in a file of their own.
+        const METABOX = 0x100;
+        /// What later versions may add.
+        const _ = !0;
+    }
+
+    /// Advice in the map header of a compressed file.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Advise: u16 {
+        /// Compact indexes: packs of 2 bytes an entry. Full layout: encoded extents.
+        const COMPACT_2B_OR_EXTENTS = 0x1;
+        /// Clusters of the first algorithm may have several blocks.
+        const BIG_CLUSTER_1 = 0x2;
+        /// The same of the second.
+        const BIG_CLUSTER_2 = 0x4;
+        /// The last cluster follows the index.
+        const INLINE_CLUSTER = 0x8;
+        /// Plain clusters are rotated.
+        const INTERLACED = 0x10;
+        /// The last extent lies in the packed inode.
+        const FRAGMENT = 0x20;
+        /// What later versions may add.
+        const _ = !0;
+    }
+}
+
+/// Superblock, at byte 1024.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Superblock {
+    /// [`MAGIC`].
+    pub magic: U32,
+    /// CRC32C from here to the end of the block, this field as 0, if [`Compat::CHECKSUM`].
+    pub checksum: U32,
+    /// [`Compat`].
+    pub compat: U32,
+    /// log2 of the block size.
+    pub block_bits: u8,
+    /// Slots of 16 bytes by which the superblock is longer than this.
+    pub extra_slots: u8,
+    /// Root nid; bits 32 to 47 of `blocks` if [`Superblock::root_nid_wide`] is in use.
+    pub root_nid_or_blocks_high: U16,
+    /// Number of inodes.
+    pub inodes: U64,
+    /// Seconds since 1970: the time of compact inodes, or what theirs is counted from.
+    pub epoch: I64,
+    /// Nanoseconds of compact inodes.
+    pub epoch_nanos: U32,
+    /// Number of blocks, the low 32 bits.
+    pub blocks: U32,
+    /// Block from which nids count.
+    pub metadata_block: U32,
+    /// Block from which ids of shared xattrs count.
+    pub xattr_block: U32,
+    /// UUID.
+    pub uuid: [u8; 16],
+    /// Label, ended by NUL.
+    pub label: [u8; 16],
+    /// [`Incompat`].
+    pub incompat: U32,
+    /// With [`Incompat::BIG_CLUSTERS`] a bit for each algorithm that has a record, else the farthest LZ4 match.
+    pub algorithms_or_lz4_distance: U16,
+    /// Further devices.
+    pub extra_devices: U16,
+    /// Where their slots are, in units of 128 bytes.
+    pub device_slot: U16,
+    /// log2 of blocks a directory block, 0.
+    pub dir_block_bits: u8,
+    /// Long xattr prefixes.
+    pub xattr_prefix_count: u8,
+    /// Where they are, in units of 4 bytes.
+    pub xattr_prefix_start: U32,
+    /// Nid of the packed inode, or 0.
+    pub packed_nid: U64,
+    /// Not 0: the filters over xattr names are of a kind yet to come.
+    pub xattr_filter_reserved: u8,
+    /// Which long prefix marks page-cache digests.
+    pub shared_inode_prefix: u8,
+    /// 0.
+    pub reserved: [u8; 2],
+    /// Seconds after `epoch` at which the image was built ([`Incompat::BITS_48`]).
+    pub build_time: U32,
+    /// Root nid, if not 0 ([`Incompat::BITS_48`]).
+    pub root_nid_wide: U64,
+    /// 0.
+    pub reserved2: [u8; 8],
+}
+
+/// What follows the superblock with at least one extra slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct SuperblockExtension {
+    /// Nid of the metabox.
+    pub metabox_nid: U64,
+    /// 0.
+    pub reserved: [u8; 8],
+}
+
+/// A further device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct DeviceSlot {
+    /// Any name, padded with NUL.
+    pub tag: [u8; 64],
+    /// Its blocks, the low 32 bits.
+    pub blocks: U32,
+    /// Its first block in the address space of all devices.
+    pub start: U32,
+    /// Bits 32 to 47 of `blocks`.
+    pub blocks_high: U16,
+    /// Bits 32 to 47 of `start`.
+    pub start_high: U16,
+    /// 0.
+    pub reserved: [u8; 52],
+}
+
+/// Algorithms of compressed clusters, as indexes and records number them.
+pub mod algorithm {
+    /// LZ4 blocks.
+    pub const LZ4: u8 = 0;
+    /// MicroLZMA.
+    pub const LZMA: u8 = 1;
+    /// Raw DEFLATE.
+    pub const DEFLATE: u8 = 2;
+    /// zstd frames.
+    pub const ZSTD: u8 = 3;
+    /// How many there are.
+    pub const COUNT: u8 = 4;
+}
+
+/// Compression record of LZ4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Lz4Record {
+    /// Farthest match.
+    pub max_distance: U16,
+    /// Blocks of the largest cluster.
+    pub max_cluster_blocks: U16,
+    /// 0.
+    pub reserved: [u8; 10],
+}
+
+/// Compression record of MicroLZMA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct LzmaRecord {
+    /// Bytes of dictionary a decoder needs.
+    pub dict_size: U32,
+    /// 0.
+    pub format: U16,
+    /// 0.
+    pub reserved: [u8; 8],
+}
+
+/// Compression record of DEFLATE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct DeflateRecord {
+    /// log2 of the window.
+    pub window_bits: u8,
+    /// 0.
+    pub reserved: [u8; 5],
+}
+
+/// Compression record of zstd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct ZstdRecord {
+    /// 0.
+    pub format: u8,
+    /// log2 of the window, less 10.
+    pub window_log: u8,
+    /// 0.
+    pub reserved: [u8; 4],
+}
+
+/// How an inode says where its data is: bits 1 to 3 of its format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Layout {
+    /// Blocks one behind the other.
+    Plain = 0,
+    /// Compressed, with an index of 8 bytes an entry or encoded extents.
+    CompressedFull = 1,
+    /// As plain, but the last partial block follows the inode.
+    Inline = 2,
+    /// Compressed, with an index in packs.
+    CompressedCompact = 3,
+    /// Chunks anywhere.
+    Chunks = 4,
+}
+
+/// Bits of an inode's format.
+pub mod inode_format {
+    /// An extended inode.
+    pub const EXTENDED: u16 = 1;
+    /// Where the layout begins.
+    pub const LAYOUT_SHIFT: u16 = 1;
+    /// Bits of the layout, shifted down.
+    pub const LAYOUT_MASK: u16 = 7;
+    /// One link (no directory), or no `.` entry (directory); a compact inode's link count then is the high
+    /// part of a block address.
+    pub const ONE_LINK_OR_NO_DOT: u16 = 0x10;
+    /// All bits there are.
+    pub const ALL: u16 = 0x1f;
+}
+
+/// An inode of 32 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct CompactInode {
+    /// See [`inode_format`].
+    pub format: U16,
+    /// 0 without xattrs; else 1 more than the words of 4 bytes behind the xattr header's 12.
+    pub xattr_count: U16,
+    /// Type and permissions, as Linux has them.
+    pub mode: U16,
+    /// Links; or bits 32 to 47 of `data`.
+    pub nlink_or_data_high: U16,
+    /// Length.
+    pub size: U32,
+    /// Seconds after the epoch ([`Incompat::BITS_48`]), else 0.
+    pub mtime: U32,
+    /// First block, count of compressed blocks, device number or chunk format.
+    pub data: U32,
+    /// A number.
+    pub ino: U32,
+    /// Owner.
+    pub uid: U16,
+    /// Group.
+    pub gid: U16,
+    /// 0.
+    pub reserved: U32,
+}
+
+/// An inode of 64 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct ExtendedInode {
+    /// See [`inode_format`].
+    pub format: U16,
+    /// As in [`CompactInode`].
+    pub xattr_count: U16,
+    /// Type and permissions, as Linux has them.
+    pub mode: U16,
+    /// Bits 32 to 47 of `data`.
+    pub data_high: U16,
+    /// Length.
+    pub size: U64,
+    /// As in [`CompactInode`].
+    pub data: U32,
+    /// A number.
+    pub ino: U32,
+    /// Owner.
+    pub uid: U32,
+    /// Group.
+    pub gid: U32,
+    /// Seconds since 1970.
+    pub mtime: I64,
+    /// And nanoseconds.
+    pub mtime_nanos: U32,
+    /// Links.
+    pub nlink: U32,
+    /// 0.
+    pub reserved: [u8; 16],
+}
+
+/// Format of a file in chunks.
+pub mod chunk_format {
+    /// log2 of blocks a chunk.
+    pub const BITS_MASK: u16 = 0x1f;
+    /// Entries are [`ChunkIndex`](super::ChunkIndex), not block addresses of 4 bytes.
+    pub const INDEXES: u16 = 0x20;
+    /// Block addresses have 48 bits.
+    pub const BITS_48: u16 = 0x40;
+    /// All bits there are.
+    pub const ALL: u16 = 0x7f;
+}
+
+/// Where a chunk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct ChunkIndex {
+    /// Bits 32 to 47 of the block.
+    pub start_high: U16,
+    /// Its device, 0 for the address space of all.
+    pub device: U16,
+    /// Its first block.
+    pub start: U32,
+}
+
+/// What entries of directories say of their inodes.
+pub mod file_type {
+    /// Regular file.
+    pub const FILE: u8 = 1;
+    /// Directory.
+    pub const DIR: u8 = 2;
+    /// Character device.
+    pub const CHAR: u8 = 3;
+    /// Block device.
+    pub const BLOCK: u8 = 4;
+    /// Named pipe.
+    pub const FIFO: u8 = 5;
+    /// Socket.
+    pub const SOCKET: u8 = 6;
+    /// Symbolic link.
+    pub const SYMLINK: u8 = 7;
+}
+
+/// A directory entry; names follow the entries of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Dirent {
+    /// Its inode.
+    pub nid: U64,
+    /// Where its name begins in the block.
+    pub name_offset: U16,
+    /// See [`file_type`].
+    pub file_type: u8,
+    /// 0.
+    pub reserved: u8,
+}
+
+/// Prefixes of xattr names, as entries number them.
+pub mod xattr_prefix {
+    /// `user.`
+    pub const USER: u8 = 1;
+    /// `system.posix_acl_access`, the whole name.
+    pub const ACL_ACCESS: u8 = 2;
+    /// `system.posix_acl_default`, the whole name.
+    pub const ACL_DEFAULT: u8 = 3;
+    /// `trusted.`
+    pub const TRUSTED: u8 = 4;
+    /// `security.`
+    pub const SECURITY: u8 = 6;
+    /// The low bits number a long prefix.
+    pub const LONG: u8 = 0x80;
+}
+
+/// Seed of the hash that a filter over xattr names takes, to which the prefix's number is added.
+pub const XATTR_FILTER_SEED: u32 = 0x25bb_e08f;
+
+/// What the xattrs of an inode begin with; ids of shared ones follow, then [`XattrEntry`]s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct XattrHeader {
+    /// A bit that is set says that no name with that hash is there.
+    pub name_filter: U32,
+    /// Number of shared xattrs.
+    pub shared_count: u8,
+    /// 0.
+    pub reserved: [u8; 7],
+}
+
+/// An xattr; name without prefix and value follow, padded to 4 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct XattrEntry {
+    /// Length of the name behind its prefix.
+    pub name_len: u8,
+    /// See [`xattr_prefix`].
+    pub prefix: u8,
+    /// Length of the value.
+    pub value_len: U16,
+}
+
+/// What the map of a compressed file begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct MapHeader {
+    /// Offset in the packed inode, or (upper half) the length of an inline cluster. With encoded extents the
+    /// low 32 bits of their count.
+    pub fragment_or_inline: U32,
+    /// [`Advise`].
+    pub advise: U16,
+    /// Low four bits: algorithm of first heads; high: of second ones. With encoded extents bits of their count.
+    pub algorithms: u8,
+    /// Low four bits: log2 of blocks a logical cluster; bit 7: the whole file is a fragment.
+    pub cluster_bits: u8,
+}
+
+/// Bit of [`MapHeader::cluster_bits`]: the file is a fragment, and the header is its offset with this bit set.
+pub const WHOLE_FRAGMENT: u8 = 0x80;
+
+/// Bytes between the map header and a full index.
+pub const FULL_INDEX_GAP: u64 = 8;
+
+/// Entry of a full index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct FullIndex {
+    /// Bits 0 and 1: see [`cluster_type`]; further bits there.
+    pub advise: U16,
+    /// Where the extent begins in the logical cluster.
+    pub cluster_offset: U16,
+    /// Heads: block of the physical cluster. Others: distance to the head (low half) and to the next head.
+    pub block_or_deltas: U32,
+}
+
+/// Types of logical clusters.
+pub mod cluster_type {
+    /// An extent that is stored as it is begins here.
+    pub const PLAIN: u16 = 0;
+    /// A compressed extent begins here.
+    pub const HEAD1: u16 = 1;
+    /// No extent begins here.
+    pub const NONHEAD: u16 = 2;
+    /// An extent of the second algorithm begins here.
+    pub const HEAD2: u16 = 3;
+    /// Bits of the type.
+    pub const MASK: u16 = 3;
+    /// Bit of a full index's entry: a hole (Linux 7.2).
+    pub const HOLE: u16 = 1 << 14;
+    /// Bit of a full index's entry: the extent is but the first part of what its cluster decodes to.
+    pub const PARTIAL: u16 = 1 << 15;
+    /// Bit of the distance back to the head: the rest is the count of blocks of the physical cluster.
+    pub const BLOCK_COUNT: u16 = 1 << 11;
+}
+
+/// An encoded extent, of which the first 4, 8, 16 or 32 bytes are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct EncodedExtent {
+    /// See [`encoded_extent`].
+    pub physical_len: U32,
+    /// Byte in the image, low 32 bits.
+    pub physical_low: U32,
+    /// High bits.
+    pub physical_high: U32,
+    /// Byte in the file, low 32 bits.
+    pub logical_low: U32,
+    /// High bits.
+    pub logical_high: U32,
+    /// 0.
+    pub reserved: [u8; 12],
+}
+
+/// Parts of an encoded extent's length.
+pub mod encoded_extent {
+    /// Bits of the length in bytes.
+    pub const LEN_MASK: u32 = (1 << 21) - 1;
+    /// The extent is but the first part of what its bytes decode to.
+    pub const PARTIAL: u32 = 1 << 27;
+    /// Where the format is: 0 stored as it is, else the algorithm and 1.
+    pub const FORMAT_SHIFT: u32 = 28;
+}
+
+const _: () = {
+    assert!(size_of::<Superblock>() == 128);
+    assert!(size_of::<SuperblockExtension>() == 16);
+    assert!(size_of::<DeviceSlot>() == 128);
+    assert!(size_of::<Lz4Record>() == 14);
+    assert!(size_of::<LzmaRecord>() == 14);
+    assert!(size_of::<DeflateRecord>() == 6);
+    assert!(size_of::<ZstdRecord>() == 6);
+    assert!(size_of::<CompactInode>() == 32);
+    assert!(size_of::<ExtendedInode>() == 64);
+    assert!(size_of::<ChunkIndex>() == 8);
+    assert!(size_of::<Dirent>() == 12);
+    assert!(size_of::<XattrHeader>() == 12);
+    assert!(size_of::<XattrEntry>() == 4);
+    assert!(size_of::<MapHeader>() == 8);
+    assert!(size_of::<FullIndex>() == 8);
+    assert!(size_of::<EncodedExtent>() == 32);
+};

@@ -1,0 +1,1 @@
+//! Tests that need writer and reader, or the kernel and other programs.
