@@ -10,7 +10,7 @@ use std::path::PathBuf;
 const MEMORY: usize = 16 << 20;
 
 /// Where something is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Kept {
     start: u64,
     len: u32,

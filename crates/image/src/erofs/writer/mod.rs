@@ -1,8 +1,12 @@
 //! Building EROFS images: data as it comes, then one zone of metadata, then the superblock.
 
 mod data;
+mod fit;
 mod index;
+mod keep;
 mod metadata;
+mod pack;
+mod stream;
 
 use std::path::Path;
 
