@@ -125,8 +125,15 @@ struct Done {
 enum PieceEnd {
     Nothing,
     /// In the stream of ends.
-    Fragment { offset: u64, len: u64 },
-    Inline { kept: Kept, len: u64, raw: bool },
+    Fragment {
+        offset: u64,
+        len: u64,
+    },
+    Inline {
+        kept: Kept,
+        len: u64,
+        raw: bool,
+    },
 }
 
 /// A file as far as it is known before all is down.
@@ -505,7 +512,8 @@ impl<'p, 'env> Data<'p, 'env> {
         let at = self.base + self.pos;
         self.output.write_all_at(&bytes, at).map_err(Error::io("cannot write", self.output.target()))?;
         Progress::add(&self.progress.written, bytes.len() as u64);
-        let mut first = u32::try_from(self.clusters.len()).map_err(|_| Error::Usage("more than 2^32 clusters".into()))?;
+        let mut first =
+            u32::try_from(self.clusters.len()).map_err(|_| Error::Usage("more than 2^32 clusters".into()))?;
         for cut in cuts {
             let (physical, logical, raw) = (cut.physical, cut.logical, cut.raw);
             self.clusters.push(Cluster { start: self.pos, physical, logical, raw });

@@ -78,7 +78,10 @@ struct Extent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     /// `partial` if it uses only the first bytes of what the cluster decodes to.
-    Cluster { cluster: Cluster, partial: bool },
+    Cluster {
+        cluster: Cluster,
+        partial: bool,
+    },
     Fragment(u64),
     /// Stored as it is?
     Inline(bool),

@@ -77,7 +77,11 @@ pub(crate) enum Rest {
     /// For the packed inode.
     Fragment(Vec<u8>, Digest),
     /// A last cluster for behind the inode, and what it decodes to.
-    Inline { bytes: Vec<u8>, logical: u32, raw: bool },
+    Inline {
+        bytes: Vec<u8>,
+        logical: u32,
+        raw: bool,
+    },
 }
 
 /// Packed pieces, one behind the other.

@@ -27,7 +27,8 @@ impl Data<'_, '_> {
         let packed = File { size: ends + self.ends.len(), places: streams.into(), ..File::default() };
         let parts: Vec<_> = self.files.iter().chain([&packed]).map(|file| bodies.parts(file)).collect();
         let clusters = Arc::new(std::mem::take(&mut bodies.clusters));
-        let stored = |(file, parts): (File, Found)| Stored { size: file.size, body: parts.body(&file, self.rules, &clusters) };
+        let stored =
+            |(file, parts): (File, Found)| Stored { size: file.size, body: parts.body(&file, self.rules, &clusters) };
         let count = self.files.len();
         let mut files: Vec<_> = self.files.into_iter().chain([packed]).zip(parts).map(stored).collect();
         let packed = files.pop().filter(|packed| packed.size > 0);
@@ -119,9 +120,13 @@ impl Found {
         match self {
             Found::Nowhere => Body::Plain { start: None, tail: Kept::NONE },
             Found::Blocks => blocks(file, rules),
-            Found::Clusters(parts, end) => {
-                Body::Compressed(Index { form: rules.form, clusters: Arc::clone(clusters), parts, end, size: file.size })
-            }
+            Found::Clusters(parts, end) => Body::Compressed(Index {
+                form: rules.form,
+                clusters: Arc::clone(clusters),
+                parts,
+                end,
+                size: file.size,
+            }),
         }
     }
 }

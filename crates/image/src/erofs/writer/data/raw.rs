@@ -53,7 +53,8 @@ impl Data<'_, '_> {
         if self.rules.dedup && !sparse {
             let tailed = self.raw_ends.get(&digest).filter(|(start, _)| last && goes_on.is_none_or(|at| at == *start));
             let whole = self.pieces.get(&(digest, false)).copied();
-            if let Some((place, tail)) = tailed.map(|(at, tail)| (Place::Raw(*at), *tail)).or(whole.map(|p| (p, Kept::NONE)))
+            if let Some((place, tail)) =
+                tailed.map(|(at, tail)| (Place::Raw(*at), *tail)).or(whole.map(|p| (p, Kept::NONE)))
             {
                 self.counts.duplicate_bytes += len as u64;
                 self.save(len as u64);
@@ -79,7 +80,8 @@ impl Data<'_, '_> {
     /// Where the next piece must lie for the open file to be in one row; nothing if it is not in one or just begins.
     fn goes_on(&self) -> Option<u64> {
         let Some(Place::Raw(start)) = self.open.first() else { return None };
-        let in_row = (0u64..).zip(&self.open).all(|(n, place)| *place == Place::Raw(start + n * self.rules.piece as u64));
+        let in_row =
+            (0u64..).zip(&self.open).all(|(n, place)| *place == Place::Raw(start + n * self.rules.piece as u64));
         in_row.then(|| start + (self.open.len() * self.rules.piece) as u64)
     }
 
