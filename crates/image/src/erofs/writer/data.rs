@@ -73,6 +73,8 @@ pub(crate) struct DataDone {
     /// What lies behind inodes.
     pub(crate) keep: Keep,
     pub(crate) failed: Vec<(u32, Error)>,
+    /// Whether files have clusters in common but for their whole pieces.
+    pub(crate) shares_clusters: bool,
     pub(crate) counts: Counts,
 }
 
