@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use packfs_blocks::pipeline::{Pool, Ticket, Window};
 use packfs_blocks::{Buffer, Buffers, Digest, Output, Progress};
+use packfs_codec::Decoder;
 
 use super::Counts;
 use super::chunk::{self, Chunk, Chunks};
@@ -160,7 +161,6 @@ struct File {
 }
 
 /// Takes pieces from a [`Feed`](crate::feed::Feed) and puts them down.
-#[derive(Debug)]
 pub(crate) struct Data<'p, 'env> {
     pool: &'p Pool<'env, Worker>,
     output: &'env Output,
@@ -178,6 +178,10 @@ pub(crate) struct Data<'p, 'env> {
     /// Pieces that are being cut into chunks.
     chunking: VecDeque<Chunking>,
     chunks: Chunks,
+    /// For reading clusters back.
+    decoder: Option<Box<dyn Decoder>>,
+    packed: Vec<u8>,
+    unpacked: Vec<u8>,
     /// Pieces up to this have been handed to workers.
     planned: u32,
     /// Jobs taken out of the window.
@@ -229,6 +233,7 @@ impl<'p, 'env> Data<'p, 'env> {
         (base, pos): (u64, u64),
         budget: usize,
         keep: Keep,
+        decoder: Option<Box<dyn Decoder>>,
     ) -> Self {
         Data {
             pool,
@@ -244,6 +249,9 @@ impl<'p, 'env> Data<'p, 'env> {
             window: Window::new(budget),
             chunking: VecDeque::new(),
             chunks: Chunks::default(),
+            decoder,
+            packed: Vec::new(),
+            unpacked: Vec::new(),
             planned: 0,
             taken: 0,
             late: VecDeque::new(),

@@ -199,9 +199,10 @@ pub fn build(
             let start = (options.offset, start);
             let pieces = Buffers::new(rules.piece);
             let keep = Keep::new(target.parent().unwrap_or(Path::new("")).to_owned());
+            let decoder = rules.chunk.map(|_| options.codec.codec().cluster_decoder()).transpose()?;
             let mut store = DataStore {
                 feed: Feed::new(pool, rules.piece, pieces.clone(), options.sparse, read_ahead),
-                data: Data::new(pool, out, progress, rules, pieces, start, in_flight, keep),
+                data: Data::new(pool, out, progress, rules, pieces, start, in_flight, keep, decoder),
                 chunks_for_holes: chunks_for_holes(options, rules),
             };
             progress.enter(Phase::Scan);

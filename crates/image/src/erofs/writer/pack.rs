@@ -181,32 +181,45 @@ impl Worker {
         self.fit.reset();
         let mut done = 0;
         for Reuse { start, clusters } in reuse {
-            let before = (out.cuts.len(), out.len);
-            self.piece(src, done..*start, Ending::More, out)?;
-            let apart = match out.cuts[before.0..].last() {
-                Some(last) => (start - last.logical as usize) / self.packing.block < start / self.packing.block,
-                None => true,
-            };
-            if !apart {
-                // Two extents would begin in one block of the file, which no index can say.
-                out.cuts.truncate(before.0);
-                out.len = before.1;
-                continue;
-            }
-            done = *start;
+            let mut start = *start;
             for cluster in clusters {
+                if done < start && !self.before(src, done..start, out)? {
+                    // Its bytes are packed again, with what is before them.
+                    start += cluster.logical as usize;
+                    continue;
+                }
                 let Cluster { physical, logical, raw, .. } = *cluster;
                 out.cuts.push(Cut { physical, logical, raw, digest: None, reused: Some(*cluster) });
-                done += logical as usize;
+                start += logical as usize;
+                done = start;
             }
         }
         self.piece(src, done..src.len(), ending, out)
     }
 
+    /// Packs what lies before a part that is down already, unless two extents would begin in one block of the
+    /// file, which no index can say.
+    fn before(&mut self, src: &[u8], range: Range<usize>, out: &mut Out) -> Result<bool> {
+        let (before, end, block) = ((out.cuts.len(), out.len), range.end, self.packing.block);
+        self.piece(src, range, Ending::More, out)?;
+        let apart = out.cuts.last().is_some_and(|last| (end - last.logical as usize) / block < end / block);
+        if !apart {
+            out.cuts.truncate(before.0);
+            out.len = before.1;
+        }
+        Ok(apart)
+    }
+
     /// Packs a range of a piece.
     fn piece(&mut self, src: &[u8], range: Range<usize>, ending: Ending, out: &mut Out) -> Result<Rest> {
         let (src, mut at, first) = (&src[..range.end], range.start, out.cuts.len());
-        while at < src.len() {
+        let (block, end) = (self.packing.block, range.end);
+        while at < end {
+            if ending == Ending::More && at % block > 0 && at / block == end / block {
+                // The next extent begins in this block of the file, so this one has to begin earlier.
+                let wanted = (end / block * block).saturating_sub(block / 2);
+                at = self.shorten(src, at, wanted, first, out)?;
+            }
             let rest = &src[at..];
             if ending == Ending::Fragment && rest.len() <= self.packing.fragment_max() {
                 return Ok(Rest::Fragment(rest.to_vec(), Digest::of(rest)));
@@ -238,8 +251,9 @@ impl Worker {
                 }
                 None => {}
             }
-            if ending == Ending::More && rest.len() < 2 * self.packing.cluster.max(self.packing.block) {
-                at = self.align(src, at, first, out)?;
+            if ending == Ending::More && rest.len() < 2 * self.packing.cluster.max(block) {
+                // Within a file what is stored as it is has to be whole blocks.
+                at = self.shorten(src, at, at / block * block, first, out)?;
             }
             at += self.raw(&src[at..], first, out);
         }
@@ -303,10 +317,9 @@ impl Worker {
         self.packing.block - self.packing.block / 8
     }
 
-    /// Before the end of a piece is stored as it is: lets the last cluster before it end with a block of the file,
-    /// so that what follows is whole blocks, as it has to be within a file. Returns where it ends.
-    fn align(&mut self, src: &[u8], at: usize, first: usize, out: &mut Out) -> Result<usize> {
-        let wanted = at / self.packing.block * self.packing.block;
+    /// Lets the last cluster before `at`, unless it is stored as it is, end at `wanted` already. Returns where it
+    /// ends.
+    fn shorten(&mut self, src: &[u8], at: usize, wanted: usize, first: usize, out: &mut Out) -> Result<usize> {
         let Some(last) = out.cuts[first..].last().copied().filter(|last| !last.raw && wanted < at) else {
             return Ok(at);
         };
