@@ -1,6 +1,8 @@
 //! LZ4 blocks without a frame: the fast encoder, the dense one, and their common decoder.
 
+mod emit;
 mod fast;
+mod fill;
 
 use lzzzz::{lz4, lz4_hc};
 
@@ -10,12 +12,12 @@ use crate::{Decoder, Encoder, Error, Prefix, Result};
 /// thread, not here.
 pub(crate) struct Fast {
     acceleration: i32,
-    table: fast::Table,
+    table: emit::Table,
 }
 
 impl Fast {
     pub(crate) fn new(acceleration: i32) -> Self {
-        Fast { acceleration, table: fast::Table::new() }
+        Fast { acceleration, table: emit::Table::new() }
     }
 }
 
@@ -28,7 +30,7 @@ impl Encoder for Fast {
     }
 
     fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
-        Ok(fill(src, dst, lz4::compress_fill))
+        Ok(fill::fill(&mut self.table, src, dst, self.acceleration))
     }
 }
 
