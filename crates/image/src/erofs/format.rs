@@ -91,6 +91,16 @@ bitflags::bitflags! {
     }
 }
 
+impl Incompat {
+    /// All bits that mean something.
+    pub const KNOWN: Incompat = Incompat::from_bits_retain(0x1ff);
+}
+
+impl Compat {
+    /// All bits that mean something.
+    pub const KNOWN: Compat = Compat::from_bits_retain(0x3f);
+}
+
 /// Superblock, at byte 1024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]

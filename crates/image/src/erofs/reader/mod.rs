@@ -1,9 +1,37 @@
 //! Reads EROFS images of any writer.
+//!
+//! The path of data: [`disk`] reads stored bytes; [`metadata`] keeps those of metadata, from which
+//! [`superblock`], [`inode`], [`dir`] and [`xattr`] parse records; [`data`] reads the contents of inodes.
+
+mod data;
+mod dir;
+mod disk;
+mod inode;
+mod metadata;
+mod records;
+mod superblock;
+mod xattr;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use packfs_blocks::ReadAt;
+use packfs_blocks::{Progress, ReadAt};
+
+use self::dir::Listing;
+use self::disk::Disk;
+use self::inode::{Inode, Kind};
+use self::metadata::Metadata;
+use self::xattr::Prefix;
+use super::format;
+use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
+use crate::tree::XattrSet;
+use crate::{Error, Result};
+
+pub use self::records::Compression;
+pub use self::superblock::{Device, Superblock};
+
+/// Longest symlink target taken from an image; the kernel stops at 4,096.
+const TARGET_MAX: u64 = 65535;
 
 /// How to read an image.
 #[derive(Debug, Clone)]
@@ -12,7 +40,8 @@ pub struct ReadOptions {
     pub cache_bytes: u64,
     /// What to call the image in messages.
     pub name: PathBuf,
-    /// The further devices an image of several names, in its order; may be left out if all lie in one file.
+    /// The further devices of an image that names several, in its order; may be left out if all lie in one
+    /// file.
     pub devices: Vec<Arc<dyn ReadAt>>,
 }
 
@@ -24,8 +53,139 @@ impl Default for ReadOptions {
 
 /// An opened EROFS image.
 #[derive(Debug)]
-pub struct Reader {}
+pub struct Reader {
+    superblock: Superblock,
+    disk: Disk,
+    metadata: Metadata,
+    /// The inode whose data is inodes.
+    metabox: Option<Inode>,
+    /// The inode whose data is ends of files.
+    packed: Option<Inode>,
+    prefixes: Vec<Prefix>,
+}
 
-/// The superblock, checked.
-#[derive(Debug, Clone)]
-pub struct Superblock {}
+impl Reader {
+    /// Opens an image. What makes the kernel refuse to mount it is an error here too.
+    pub fn open(source: Arc<dyn ReadAt>, options: ReadOptions) -> Result<Reader> {
+        let mut disk = Disk::new(source, options.name);
+        let superblock = Superblock::read(&disk)?;
+        disk.attach(&superblock, options.devices)?;
+        let metadata = Metadata::new(options.cache_bytes / 4);
+        let mut reader = Reader { superblock, disk, metadata, metabox: None, packed: None, prefixes: Vec::new() };
+        reader.metabox = reader.superblock.metabox.map(|nid| reader.special(nid, "metabox")).transpose()?;
+        reader.packed = reader.superblock.packed.map(|nid| reader.special(nid, "packed inode")).transpose()?;
+        reader.prefixes = xattr::read_prefixes(&reader, &reader.superblock)?;
+        match reader.inode(reader.root())? {
+            Inode { kind: Kind::Dir, .. } => Ok(reader),
+            other => Err(other.error("the root is not a directory")),
+        }
+    }
+
+    /// The superblock, as checked.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// An inode that holds what others are made of: the packed inode and the metabox. Neither may take
+    /// a part of its own data from the packed inode, so that reading them ends.
+    fn special(&self, nid: Nid, what: &str) -> Result<Inode> {
+        let inode = self.inode(nid)?;
+        if inode.kind != Kind::File {
+            return Err(inode.error(format!("the {what} is not a regular file")));
+        }
+        if inode.is_fragmented(self)? {
+            return Err(inode.error(format!("the {what} has a fragment, which would lie in itself")));
+        }
+        Ok(inode)
+    }
+
+    fn dir(&self, nid: Nid) -> Result<Inode> {
+        let inode = self.inode(nid)?;
+        match inode.kind {
+            Kind::Dir => Ok(inode),
+            _ => Err(inode.error("it is not a directory")),
+        }
+    }
+
+    fn file(&self, nid: Nid) -> Result<Inode> {
+        let inode = self.inode(nid)?;
+        match inode.kind {
+            Kind::File => Ok(inode),
+            _ => Err(inode.error("it is not a regular file")),
+        }
+    }
+
+    fn target(&self, inode: &Inode) -> Result<Box<[u8]>> {
+        let len = inode.size;
+        if len == 0 || len > TARGET_MAX {
+            return Err(inode.error(format!("symlink target of {len} bytes")));
+        }
+        let mut target = vec![0; usize::try_from(len).unwrap_or(0)];
+        data::read_file(self, inode, &mut target, 0)?;
+        match target.contains(&0) {
+            true => Err(inode.error("NUL in the symlink target")),
+            false => Ok(target.into()),
+        }
+    }
+}
+
+impl Image for Reader {
+    fn root(&self) -> Nid {
+        self.superblock.root
+    }
+
+    fn stat(&self, nid: Nid) -> Result<Stat> {
+        let inode = self.inode(nid)?;
+        let kind = match inode.kind {
+            Kind::Dir => FileType::Dir,
+            Kind::File => FileType::File { size: inode.size },
+            Kind::Symlink => FileType::Symlink { target: self.target(&inode)? },
+            Kind::Block => FileType::Block(inode.device()),
+            Kind::Char => FileType::Char(inode.device()),
+            Kind::Fifo => FileType::Fifo,
+            Kind::Socket => FileType::Socket,
+        };
+        let Inode { mode, uid, gid, mtime, nlink, xattr_len, .. } = inode;
+        Ok(Stat { kind, ino: nid.0, mode, uid, gid, mtime, nlink, has_xattrs: xattr_len > 0 })
+    }
+
+    fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>> {
+        let dir = self.dir(nid)?;
+        let (mut entries, mut listing) = (Vec::new(), Listing::open(self, &dir));
+        while let Some((entry, name)) = listing.next()? {
+            if name != b"." && name != b".." {
+                entries.push(Entry { name: name.into(), nid: entry.nid });
+            }
+        }
+        Ok(entries)
+    }
+
+    fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
+        let found = dir::lookup(self, &self.dir(dir)?, name)?;
+        Ok(found.map(|entry| entry.nid))
+    }
+
+    fn xattrs(&self, nid: Nid) -> Result<XattrSet> {
+        xattr::set(self, &self.inode(nid)?)
+    }
+
+    fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize> {
+        data::read_file(self, &self.file(nid)?, buf, offset)
+    }
+
+    fn extents(&self, nid: Nid) -> Result<Vec<Extent>> {
+        data::extents(self, &self.file(nid)?)
+    }
+
+    fn inode_count(&self) -> u64 {
+        self.superblock.inodes
+    }
+
+    fn holds_nanoseconds(&self) -> bool {
+        true
+    }
+
+    fn check(&self, _: usize, _: &Progress, _: &mut dyn FnMut(String)) -> Result<()> {
+        Err(Error::Unsupported("checking".into()))
+    }
+}

@@ -1,0 +1,146 @@
+//! Directories: blocks of entries, each with its names behind them, sorted across all blocks.
+
+use zerocopy::FromBytes;
+
+use super::inode::Inode;
+use super::{Reader, data};
+use crate::erofs::format::{self, NAME_MAX};
+use crate::image::Nid;
+use crate::{Error, Result, tree};
+
+const STRUCTURE: &str = "directory";
+const ENTRY_LEN: usize = size_of::<format::Dirent>();
+
+/// One entry as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DirEntry {
+    pub(super) nid: Nid,
+    /// Type, as the entry gives it.
+    pub(super) kind: u8,
+}
+
+/// A walk over a directory: entry by entry, `.` and `..` included, checking names and their order.
+#[derive(Debug)]
+pub(super) struct Listing<'r> {
+    reader: &'r Reader,
+    dir: &'r Inode,
+    /// Number of the next block, and of blocks.
+    next: u64,
+    blocks: u64,
+    block: Vec<u8>,
+    /// Entries of the block at hand, and how many of them were handed out.
+    count: usize,
+    at: usize,
+    name: Vec<u8>,
+}
+
+impl<'r> Listing<'r> {
+    /// Begins at the first entry.
+    pub(super) fn open(reader: &'r Reader, dir: &'r Inode) -> Listing<'r> {
+        let blocks = dir.size.div_ceil(reader.superblock.block_size.into());
+        Listing { reader, dir, next: 0, blocks, block: Vec::new(), count: 0, at: 0, name: Vec::new() }
+    }
+
+    /// The next entry and its name, `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<(DirEntry, &[u8])>> {
+        if self.at == self.count {
+            if self.next == self.blocks {
+                return Ok(None);
+            }
+            self.load(self.next)?;
+        }
+        let (entry, name) = self.entry(self.at)?;
+        let (first, last) = (name.start, name.end);
+        let name = &self.block[first..last];
+        let dots = name == b"." || name == b"..";
+        if !dots && tree::check_name(name).is_err() {
+            return Err(self.error(format!("`{}` cannot be a file name", name.escape_ascii())));
+        }
+        if name <= &self.name[..] {
+            let (name, before) = (name.escape_ascii(), self.name.escape_ascii());
+            return Err(self.error(format!("`{name}` after `{before}` is not in ascending order")));
+        }
+        self.name.clear();
+        self.name.extend_from_slice(&self.block[first..last]);
+        self.at += 1;
+        Ok(Some((entry, &self.name)))
+    }
+
+    /// Reads block number `n` and what its first entry says of it.
+    fn load(&mut self, n: u64) -> Result<()> {
+        let block_size = self.reader.superblock.block_size;
+        let offset = n * u64::from(block_size);
+        let len = (self.dir.size - offset).min(block_size.into());
+        self.block.resize(usize::try_from(len).unwrap_or(0), 0);
+        self.next = n + 1;
+        let got = data::read_file(self.reader, self.dir, &mut self.block, offset)?;
+        let names = match self.block.get(..ENTRY_LEN).filter(|_| got == self.block.len()) {
+            Some(first) => name_offset(first),
+            None => 0,
+        };
+        if names == 0 || names % ENTRY_LEN != 0 || names >= self.block.len() {
+            return Err(self.error(format!("its names begin at byte {names} of {}", self.block.len())));
+        }
+        (self.count, self.at) = (names / ENTRY_LEN, 0);
+        Ok(())
+    }
+
+    /// Entry number `n` of the block at hand, and where in it its name lies.
+    fn entry(&self, n: usize) -> Result<(DirEntry, std::ops::Range<usize>)> {
+        let names = self.count * ENTRY_LEN;
+        let raw = self.block.get(n * ENTRY_LEN..names).unwrap_or_default();
+        let Ok((entry, rest)) = format::Dirent::read_from_prefix(raw) else {
+            return Err(self.error(format!("entry {n} reaches into the names")));
+        };
+        let start = usize::from(entry.name_offset.get());
+        let end = match rest.is_empty() {
+            false => name_offset(rest),
+            // Nothing follows the last name, but maybe padding.
+            true => {
+                let behind = self.block.get(start..).unwrap_or_default();
+                start + behind.iter().position(|byte| *byte == 0).unwrap_or(behind.len())
+            }
+        };
+        if start < names || end > self.block.len() || end <= start || end - start > NAME_MAX {
+            return Err(self.error(format!("entry {n} has its name from byte {start} to {end}")));
+        }
+        Ok((DirEntry { nid: Nid(entry.nid.get()), kind: entry.file_type }, start..end))
+    }
+
+    fn error(&self, why: String) -> Error {
+        let (nid, block) = (self.dir.nid.0, self.next.saturating_sub(1));
+        self.dir.place.error(STRUCTURE, format!("inode {nid}, block {block}: {why}"))
+    }
+}
+
+/// Where the name of the entry at the start of `bytes` begins.
+fn name_offset(bytes: &[u8]) -> usize {
+    bytes.get(8..10).and_then(|bytes| bytes.first_chunk()).map_or(0, |offset| u16::from_le_bytes(*offset).into())
+}
+
+/// Finds `name` in a directory: first the last block that does not begin behind it.
+pub(super) fn lookup(reader: &Reader, dir: &Inode, name: &[u8]) -> Result<Option<DirEntry>> {
+    if name == b"." || name == b".." {
+        return Ok(None);
+    }
+    let mut listing = Listing::open(reader, dir);
+    let (mut from, mut to) = (0, listing.blocks);
+    while to - from > 1 {
+        let middle = from + (to - from) / 2;
+        listing.load(middle)?;
+        let (_, first) = listing.entry(0)?;
+        match &listing.block[first] <= name {
+            true => from = middle,
+            false => to = middle,
+        }
+    }
+    listing.next = from;
+    listing.at = listing.count;
+    listing.blocks = to;
+    while let Some((entry, found)) = listing.next()? {
+        if found >= name {
+            return Ok((found == name).then_some(entry));
+        }
+    }
+    Ok(None)
+}

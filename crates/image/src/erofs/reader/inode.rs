@@ -1,0 +1,238 @@
+//! Inodes, compact and extended, from raw to checked.
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::Reader;
+use super::metadata::{Place, Space};
+use crate::erofs::format::{
+    self, Advise, INODE_SLOT, Incompat, Layout, NID_METABOX, NO_BLOCK, WHOLE_FRAGMENT, file_type, inode_format,
+};
+use crate::image::Nid;
+use crate::tree::{Device, Time};
+use crate::{Error, Result};
+
+pub(super) const STRUCTURE: &str = "inode";
+/// Type bits and permission bits of a mode.
+const TYPE_SHIFT: u16 = 12;
+const MODE_MASK: u16 = 0o7777;
+/// Length of [`format::XattrHeader`].
+const XATTR_HEADER_LEN: u32 = 12;
+/// Bits of a block address.
+const ADDRESS_BITS: u32 = 48;
+
+/// An inode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Inode {
+    pub(super) nid: Nid,
+    /// Where it begins.
+    pub(super) place: Place,
+    pub(super) extended: bool,
+    /// How it says where its data is; means nothing for devices, pipes and sockets.
+    pub(super) layout: Layout,
+    /// A directory without an entry `.`.
+    pub(super) no_dot: bool,
+    pub(super) kind: Kind,
+    /// The 12 permission bits.
+    pub(super) mode: u16,
+    pub(super) size: u64,
+    /// First block, count of compressed blocks, device number or chunk format.
+    pub(super) data: u32,
+    /// Bits 32 to 47 of the first two; 0 where the inode has no room for them.
+    pub(super) data_high: u16,
+    /// Whether it has that room.
+    pub(super) wide: bool,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) mtime: Time,
+    pub(super) nlink: u32,
+    /// Length of the xattrs behind it.
+    pub(super) xattr_len: u32,
+    /// The byte behind its xattrs, where the layout's own data begins (maybe after padding).
+    pub(super) payload: Place,
+}
+
+/// Types, as directory entries number them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    File = file_type::FILE,
+    Dir = file_type::DIR,
+    Char = file_type::CHAR,
+    Block = file_type::BLOCK,
+    Fifo = file_type::FIFO,
+    Socket = file_type::SOCKET,
+    Symlink = file_type::SYMLINK,
+}
+
+impl Reader {
+    /// Where the inode with a nid lies.
+    pub(super) fn inode_place(&self, nid: Nid) -> Place {
+        let (space, start) = match self.superblock.incompat.contains(Incompat::METABOX) && nid.0 & NID_METABOX != 0 {
+            true => (Space::Metabox, 0),
+            false => (Space::Image, self.superblock.metadata_start),
+        };
+        let slot = if space == Space::Metabox { nid.0 & !NID_METABOX } else { nid.0 };
+        Place { space, byte: slot.saturating_mul(INODE_SLOT).saturating_add(start) }
+    }
+
+    /// The inode with a nid, refused where the kernel would refuse it.
+    pub(super) fn inode(&self, nid: Nid) -> Result<Inode> {
+        let place = self.inode_place(nid);
+        let mut bytes = [0; size_of::<format::ExtendedInode>()];
+        let (compact, rest) = bytes.split_at_mut(size_of::<format::CompactInode>());
+        self.read_meta(STRUCTURE, place, compact)?;
+        let format = u16::from_le_bytes([compact[0], compact[1]]);
+        if format & inode_format::EXTENDED != 0 {
+            self.read_meta(STRUCTURE, place.skip(compact.len() as u64), rest)?;
+        }
+        let epoch = self.superblock.epoch;
+        let inode = parse(nid, place, format, &bytes, epoch);
+        inode.map_err(|why| place.error(STRUCTURE, format!("inode {nid}: {why}", nid = nid.0)))
+    }
+}
+
+fn parse(nid: Nid, place: Place, format: u16, bytes: &[u8], epoch: Time) -> std::result::Result<Inode, String> {
+    if format & !inode_format::ALL != 0 {
+        return Err(format!("format {format:#06x} has bits that are not known"));
+    }
+    let layout = layout(format)?;
+    let special = format & inode_format::ONE_LINK_OR_NO_DOT != 0;
+    let mut inode = if format & inode_format::EXTENDED != 0 {
+        let (raw, _) = format::ExtendedInode::read_from_prefix(bytes).map_err(|_| "too short".to_owned())?;
+        extended(&raw, nid, place, layout)?
+    } else {
+        let (raw, _) = format::CompactInode::read_from_prefix(bytes).map_err(|_| "too short".to_owned())?;
+        compact(&raw, nid, place, layout, special, epoch)?
+    };
+    inode.no_dot = special && inode.kind == Kind::Dir;
+    if i64::try_from(inode.size).is_err() {
+        return Err(format!("a size of {} bytes", inode.size));
+    }
+    Ok(inode)
+}
+
+fn layout(format: u16) -> std::result::Result<Layout, String> {
+    Ok(match format >> inode_format::LAYOUT_SHIFT & inode_format::LAYOUT_MASK {
+        0 => Layout::Plain,
+        1 => Layout::CompressedFull,
+        2 => Layout::Inline,
+        3 => Layout::CompressedCompact,
+        4 => Layout::Chunks,
+        other => return Err(format!("data layout {other} is not one of 0 to 4")),
+    })
+}
+
+fn compact(
+    raw: &format::CompactInode,
+    nid: Nid,
+    place: Place,
+    layout: Layout,
+    one_link: bool,
+    epoch: Time,
+) -> std::result::Result<Inode, String> {
+    let kind = Kind::of_mode(raw.mode.get())?;
+    // Where one link goes without saying, its place holds the high part of an address.
+    let wide = one_link && kind != Kind::Dir;
+    let word = raw.nlink_or_data_high.get();
+    let xattr_len = xattr_len(raw.xattr_count.get());
+    Ok(Inode {
+        nid,
+        place,
+        extended: false,
+        layout,
+        no_dot: false,
+        kind,
+        mode: raw.mode.get() & MODE_MASK,
+        size: raw.size.get().into(),
+        data: raw.data.get(),
+        data_high: if wide { word } else { 0 },
+        wide,
+        uid: raw.uid.get().into(),
+        gid: raw.gid.get().into(),
+        mtime: Time { secs: epoch.secs.saturating_add(raw.mtime.get().into()), nanos: epoch.nanos },
+        nlink: if wide { 1 } else { word.into() },
+        xattr_len,
+        payload: place.skip(raw.as_bytes().len() as u64 + u64::from(xattr_len)),
+    })
+}
+
+fn extended(raw: &format::ExtendedInode, nid: Nid, place: Place, layout: Layout) -> std::result::Result<Inode, String> {
+    let nanos = raw.mtime_nanos.get();
+    if nanos >= 1_000_000_000 {
+        return Err(format!("{nanos} nanoseconds of its time are a second or more"));
+    }
+    let xattr_len = xattr_len(raw.xattr_count.get());
+    Ok(Inode {
+        nid,
+        place,
+        extended: true,
+        layout,
+        no_dot: false,
+        kind: Kind::of_mode(raw.mode.get())?,
+        mode: raw.mode.get() & MODE_MASK,
+        size: raw.size.get(),
+        data: raw.data.get(),
+        data_high: raw.data_high.get(),
+        wide: true,
+        uid: raw.uid.get(),
+        gid: raw.gid.get(),
+        mtime: Time { secs: raw.mtime.get(), nanos },
+        nlink: raw.nlink.get(),
+        xattr_len,
+        payload: place.skip(raw.as_bytes().len() as u64 + u64::from(xattr_len)),
+    })
+}
+
+/// The count has the header for 1 and every four bytes behind it for 1 more.
+fn xattr_len(count: u16) -> u32 {
+    match u32::from(count).checked_sub(1) {
+        None => 0,
+        Some(words) => XATTR_HEADER_LEN + words * 4,
+    }
+}
+
+impl Inode {
+    /// First block of plain and inline data; `None` when the whole file is a hole.
+    pub(super) fn start_block(&self) -> Option<u64> {
+        let block = u64::from(self.data_high) << 32 | u64::from(self.data);
+        let hole = if self.wide { (1 << ADDRESS_BITS) - 1 } else { u64::from(NO_BLOCK) };
+        // Only the plain layout has holes; writers from before addresses of 48 bits had 32 bits for them.
+        let is_hole = block == hole || block == u64::from(NO_BLOCK);
+        (self.layout != Layout::Plain || !is_hole).then_some(block)
+    }
+
+    /// The device number of a character or block device: 12 bits of major between 8 and 12 bits of minor.
+    pub(super) fn device(&self) -> Device {
+        Device { major: (self.data >> 8) & 0xfff, minor: (self.data & 0xff) | ((self.data >> 12) & 0xf_ff00) }
+    }
+
+    /// Whether it is compressed and has its end, or all of it, in the packed inode.
+    pub(super) fn is_fragmented(&self, reader: &Reader) -> Result<bool> {
+        if !matches!(self.layout, Layout::CompressedFull | Layout::CompressedCompact) {
+            return Ok(false);
+        }
+        let header: format::MapHeader = reader.get_meta("map header", self.payload.align(8))?;
+        let advice = Advise::from_bits_retain(header.advise.get());
+        Ok(header.cluster_bits & WHOLE_FRAGMENT != 0 || advice.contains(Advise::FRAGMENT))
+    }
+
+    /// An error about this inode.
+    pub(super) fn error(&self, why: impl std::fmt::Display) -> Error {
+        self.place.error(STRUCTURE, format!("inode {}: {why}", self.nid.0))
+    }
+}
+
+impl Kind {
+    fn of_mode(mode: u16) -> std::result::Result<Kind, String> {
+        Ok(match mode >> TYPE_SHIFT {
+            0o01 => Kind::Fifo,
+            0o02 => Kind::Char,
+            0o04 => Kind::Dir,
+            0o06 => Kind::Block,
+            0o10 => Kind::File,
+            0o12 => Kind::Symlink,
+            0o14 => Kind::Socket,
+            _ => return Err(format!("mode {mode:#o} has no type that is known")),
+        })
+    }
+}

@@ -1,0 +1,152 @@
+//! Bytes of metadata, wherever the format puts them: in the image, in the metabox or in the packed inode.
+//! All but the last are kept for the next read, as inodes lie side by side.
+
+use std::sync::Arc;
+
+use packfs_blocks::cache::BlockCache;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::Reader;
+use super::data;
+use super::inode::Inode;
+use crate::{Error, Result};
+
+/// Bytes that are read and kept together.
+const PAGE_LEN: usize = 4096;
+const PAGE: u64 = PAGE_LEN as u64;
+
+/// What the offset of a piece of metadata counts in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Space {
+    /// The image.
+    Image,
+    /// The data of the metabox.
+    Metabox,
+    /// The data of the packed inode.
+    Packed,
+}
+
+/// Where metadata lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Place {
+    /// What `byte` counts in.
+    pub(super) space: Space,
+    /// The first byte.
+    pub(super) byte: u64,
+}
+
+impl Place {
+    /// A place in the image itself.
+    pub(super) fn image(byte: u64) -> Place {
+        Place { space: Space::Image, byte }
+    }
+
+    /// The place `bytes` further on.
+    pub(super) fn skip(self, bytes: u64) -> Place {
+        Place { byte: self.byte.saturating_add(bytes), ..self }
+    }
+
+    /// The first place from here on whose byte is a multiple of `unit`, a power of two.
+    pub(super) fn align(self, unit: u64) -> Place {
+        Place { byte: self.byte.checked_next_multiple_of(unit).unwrap_or(u64::MAX), ..self }
+    }
+
+    /// [`Error::Corrupt`] at this place.
+    pub(super) fn error(self, structure: &'static str, why: impl Into<String>) -> Error {
+        let why = why.into();
+        Error::corrupt(
+            structure,
+            self.byte,
+            match self.space {
+                Space::Image => why,
+                Space::Metabox => format!("(in the metabox) {why}"),
+                Space::Packed => format!("(in the packed inode) {why}"),
+            },
+        )
+    }
+}
+
+/// Metadata read lately.
+#[derive(Debug)]
+pub(super) struct Metadata {
+    image: BlockCache,
+    metabox: BlockCache,
+}
+
+impl Metadata {
+    /// Keeps up to `capacity` bytes.
+    pub(super) fn new(capacity: u64) -> Metadata {
+        Metadata { image: BlockCache::new(capacity / 2, PAGE), metabox: BlockCache::new(capacity / 2, PAGE) }
+    }
+}
+
+impl Reader {
+    /// Fills `buf` from `place`, where `structure` lies.
+    pub(super) fn read_meta(&self, structure: &'static str, mut place: Place, mut buf: &mut [u8]) -> Result<()> {
+        let start = place;
+        if place.space == Space::Packed {
+            let got = self.read_special(structure, place, self.packed.as_ref(), buf)?;
+            return if got == buf.len() {
+                Ok(())
+            } else {
+                Err(start.error(structure, "the packed inode ends inside it"))
+            };
+        }
+        while !buf.is_empty() {
+            let (page, skip) = (place.byte / PAGE * PAGE, place.byte % PAGE);
+            let bytes = match place.space {
+                Space::Image => self.metadata.image.get(page, || self.load_image(page))?,
+                _ => self.metadata.metabox.get(page, || self.load_metabox(structure, page))?,
+            };
+            let there = usize::try_from(skip).ok().and_then(|skip| bytes.get(skip..)).unwrap_or_default();
+            if there.is_empty() {
+                return Err(start.error(
+                    structure,
+                    match place.space {
+                        Space::Image => self.disk.ends_inside(),
+                        _ => "the metabox ends inside it".into(),
+                    },
+                ));
+            }
+            let n = there.len().min(buf.len());
+            buf[..n].copy_from_slice(&there[..n]);
+            buf = &mut buf[n..];
+            place = place.skip(n as u64);
+        }
+        Ok(())
+    }
+
+    /// The record at `place`.
+    pub(super) fn get_meta<T: FromBytes + IntoBytes>(&self, structure: &'static str, place: Place) -> Result<T> {
+        let mut value = T::new_zeroed();
+        self.read_meta(structure, place, value.as_mut_bytes())?;
+        Ok(value)
+    }
+
+    fn load_image(&self, page: u64) -> Result<Arc<[u8]>> {
+        let mut bytes = [0; PAGE_LEN];
+        let got = self.disk.read_up_to(page, &mut bytes)?;
+        Ok(Arc::from(&bytes[..got]))
+    }
+
+    fn load_metabox(&self, structure: &'static str, page: u64) -> Result<Arc<[u8]>> {
+        let mut bytes = [0; PAGE_LEN];
+        let place = Place { space: Space::Metabox, byte: page };
+        let got = self.read_special(structure, place, self.metabox.as_ref(), &mut bytes)?;
+        Ok(Arc::from(&bytes[..got]))
+    }
+
+    /// Reads from the data of an inode that holds metadata; it has no fragment, so this ends.
+    fn read_special(
+        &self,
+        structure: &'static str,
+        place: Place,
+        inode: Option<&Inode>,
+        buf: &mut [u8],
+    ) -> Result<usize> {
+        let Some(inode) = inode else {
+            return Err(place.error(structure, "the image has no such inode"));
+        };
+        data::read_file(self, inode, buf, place.byte)
+    }
+}

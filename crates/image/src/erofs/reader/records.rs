@@ -1,0 +1,146 @@
+//! The compression records behind the superblock: which algorithms the files of an image use, and what
+//! their decoders need.
+
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+use super::disk::Disk;
+use super::superblock::Superblock;
+use crate::erofs::format::{self, CLUSTER_MAX, Incompat, SUPERBLOCK_OFFSET, algorithm};
+use crate::{Error, Result};
+
+const STRUCTURE: &str = "compression record";
+/// Farthest match of LZ4 where none is given.
+const LZ4_DISTANCE: u16 = u16::MAX;
+/// Dictionaries of MicroLZMA that the kernel takes.
+const LZMA_DICT: std::ops::RangeInclusive<u32> = 4096..=8 << 20;
+/// Longest window of DEFLATE, as log2.
+const DEFLATE_WINDOW: u8 = 15;
+/// Shortest window of zstd, as log2, and by how much the kernel lets it be longer.
+const ZSTD_WINDOW: (u8, u8) = (10, 10);
+
+/// An algorithm of compressed files, and what it says that its decoder needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Compression {
+    /// LZ4 blocks.
+    Lz4 {
+        /// Farthest match.
+        max_distance: u16,
+        /// Blocks of the largest physical cluster.
+        max_cluster_blocks: u16,
+    },
+    /// MicroLZMA.
+    Lzma {
+        /// Bytes of dictionary.
+        dict_size: u32,
+    },
+    /// Raw DEFLATE.
+    Deflate {
+        /// log2 of the window.
+        window_bits: u8,
+    },
+    /// zstd frames.
+    Zstd {
+        /// log2 of the window.
+        window_log: u8,
+    },
+}
+
+impl Compression {
+    /// The algorithm's number in indexes.
+    pub fn number(&self) -> u8 {
+        match self {
+            Compression::Lz4 { .. } => algorithm::LZ4,
+            Compression::Lzma { .. } => algorithm::LZMA,
+            Compression::Deflate { .. } => algorithm::DEFLATE,
+            Compression::Zstd { .. } => algorithm::ZSTD,
+        }
+    }
+
+    /// The algorithm's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Compression::Lz4 { .. } => "lz4",
+            Compression::Lzma { .. } => "lzma",
+            Compression::Deflate { .. } => "deflate",
+            Compression::Zstd { .. } => "zstd",
+        }
+    }
+}
+
+/// Reads the records of an image, in the order of the algorithms' numbers.
+pub(super) fn read(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Result<Vec<Compression>> {
+    let word = raw.algorithms_or_lz4_distance.get();
+    if !superblock.incompat.contains(Incompat::BIG_CLUSTERS) {
+        // From before there were records: LZ4 in clusters of one block, if anything is compressed.
+        let compressed = superblock.incompat.contains(Incompat::ZERO_PADDING);
+        let lz4 = Compression::Lz4 { max_distance: distance(word), max_cluster_blocks: 1 };
+        return Ok(compressed.then_some(lz4).into_iter().collect());
+    }
+    let unknown = word >> algorithm::COUNT << algorithm::COUNT;
+    if unknown != 0 {
+        return Err(Error::Unsupported(format!("EROFS compression algorithms {unknown:#x} (known: bits 0 to 3)")));
+    }
+    let mut at = SUPERBLOCK_OFFSET + superblock.len;
+    (0..algorithm::COUNT)
+        .filter(|number| word >> number & 1 == 1)
+        .map(|number| {
+            at = at.next_multiple_of(4);
+            let mut len = [0; 2];
+            disk.read(STRUCTURE, at, &mut len)?;
+            // Length 0 stands for 65536, of which the first bytes are enough.
+            let len = u16::from_le_bytes(len).wrapping_sub(1);
+            let mut payload = [0; 16];
+            let payload = &mut payload[..(usize::from(len) + 1).min(16)];
+            disk.read(STRUCTURE, at + 2, payload)?;
+            let found = parse(number, payload, superblock.block_bits())
+                .map_err(|why| Error::corrupt(STRUCTURE, at, format!("algorithm {number}: {why}")))?;
+            at += 3 + u64::from(len);
+            Ok(found)
+        })
+        .collect()
+}
+
+fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<Compression, String> {
+    match number {
+        algorithm::LZ4 => {
+            let raw: format::Lz4Record = record(payload)?;
+            let blocks = raw.max_cluster_blocks.get().max(1);
+            if u64::from(blocks) << block_bits > CLUSTER_MAX {
+                return Err(format!("clusters of {blocks} blocks, more than {CLUSTER_MAX} bytes"));
+            }
+            Ok(Compression::Lz4 { max_distance: distance(raw.max_distance.get()), max_cluster_blocks: blocks })
+        }
+        algorithm::LZMA => {
+            let raw: format::LzmaRecord = record(payload)?;
+            let dict_size = raw.dict_size.get();
+            if raw.format.get() != 0 || !LZMA_DICT.contains(&dict_size) {
+                return Err(format!("format {}, dictionary of {dict_size} bytes", raw.format));
+            }
+            Ok(Compression::Lzma { dict_size })
+        }
+        algorithm::DEFLATE => {
+            let raw: format::DeflateRecord = record(payload)?;
+            if raw.window_bits > DEFLATE_WINDOW {
+                return Err(format!("window of 2^{} bytes", raw.window_bits));
+            }
+            Ok(Compression::Deflate { window_bits: raw.window_bits })
+        }
+        _ => {
+            let raw: format::ZstdRecord = record(payload)?;
+            let (least, more) = ZSTD_WINDOW;
+            if raw.format != 0 || raw.window_log > more {
+                return Err(format!("format {}, window of 2^{} bytes", raw.format, u16::from(raw.window_log) + 10));
+            }
+            Ok(Compression::Zstd { window_log: least + raw.window_log })
+        }
+    }
+}
+
+fn record<T: FromBytes + KnownLayout + Immutable>(payload: &[u8]) -> std::result::Result<T, String> {
+    T::read_from_prefix(payload).map(|(record, _)| record).map_err(|_| format!("{} bytes are too few", payload.len()))
+}
+
+fn distance(stored: u16) -> u16 {
+    if stored == 0 { LZ4_DISTANCE } else { stored }
+}

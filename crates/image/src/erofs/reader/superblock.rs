@@ -1,0 +1,234 @@
+//! The superblock, from raw to checked: what makes the kernel refuse an image is refused here, but for the
+//! inodes it points at.
+
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use super::disk::Disk;
+use super::records::{self, Compression};
+use crate::erofs::format::{self, BLOCK_BITS, Compat, Incompat, NID_METABOX, SUPERBLOCK_OFFSET, SUPERBLOCK_SLOT};
+use crate::erofs::hash::crc32c;
+use crate::image::Nid;
+use crate::tree::Time;
+use crate::{Error, Result};
+
+const STRUCTURE: &str = "superblock";
+/// Length of the superblock without extra slots.
+const LEN: u64 = size_of::<format::Superblock>() as u64;
+/// As much of an image as says what it is.
+const HEAD_LEN: usize = 1024 + size_of::<format::Superblock>();
+/// What SquashFS images begin with.
+const SQUASHFS_MAGIC: &[u8] = b"hsqs";
+/// Device slots are counted from the start of the image in units of their length.
+const DEVICE_LEN: u64 = size_of::<format::DeviceSlot>() as u64;
+
+/// A superblock whose fields agree with each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Superblock {
+    /// Bytes a block.
+    pub block_size: u32,
+    /// What a reader may ignore.
+    pub compat: Compat,
+    /// What a reader must know.
+    pub incompat: Incompat,
+    /// The root directory.
+    pub root: Nid,
+    /// Number of inodes, as the writer counted them.
+    pub inodes: u64,
+    /// Number of blocks, as the writer counted them, without those of further devices.
+    pub blocks: u64,
+    /// The time of compact inodes, or what theirs is counted from.
+    pub epoch: Time,
+    /// Seconds since 1970 at which the image was built.
+    pub build_time: i64,
+    /// Byte from which nids count.
+    pub metadata_start: u64,
+    /// Byte from which ids of shared xattrs count.
+    pub xattr_start: u64,
+    /// UUID.
+    pub uuid: [u8; 16],
+    /// Label.
+    pub label: Box<[u8]>,
+    /// Algorithms of compressed files, with what their decoders need.
+    pub compression: Vec<Compression>,
+    /// The inode whose data is ends of files, put together.
+    pub packed: Option<Nid>,
+    /// The inode whose data is inodes.
+    pub metabox: Option<Nid>,
+    /// Further devices.
+    pub devices: Vec<Device>,
+    /// Number of long xattr prefixes.
+    pub xattr_prefixes: u8,
+    /// Byte at which they begin: of the metabox, the packed inode or the image.
+    pub xattr_prefix_start: u64,
+    /// Whether inodes have filters over the names of their xattrs of a kind that is known.
+    pub xattr_filter: bool,
+    /// Length with extra slots.
+    pub len: u64,
+}
+
+/// A further device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Any name.
+    pub tag: Box<[u8]>,
+    /// Its blocks.
+    pub blocks: u64,
+    /// Its first block in the address space of all devices.
+    pub start: u64,
+}
+
+impl Superblock {
+    /// Reads and checks the superblock of an image and what follows it.
+    pub(super) fn read(disk: &Disk) -> Result<Superblock> {
+        let mut head = [0; HEAD_LEN];
+        let got = disk.read_up_to(0, &mut head)?;
+        let raw = head[..got].get(HEAD_LEN - size_of::<format::Superblock>()..).unwrap_or_default();
+        if raw.first_chunk().is_none_or(|magic| u32::from_le_bytes(*magic) != format::MAGIC) {
+            return Err(wrong(not_erofs(&head[..got])));
+        }
+        let Ok(raw) = format::Superblock::read_from_bytes(raw) else { return Err(wrong(too_short(got))) };
+        let mut checked = check_fields(&raw)?;
+        check_sum(disk, &raw)?;
+        checked.metabox = metabox(disk, &checked, &raw)?;
+        checked.compression = records::read(disk, &checked, &raw)?;
+        checked.devices = devices(disk, &checked, &raw)?;
+        Ok(checked)
+    }
+
+    /// log2 of the block size.
+    pub(super) fn block_bits(&self) -> u8 {
+        // A power of two of at most 2^16.
+        u8::try_from(self.block_size.trailing_zeros()).unwrap_or(0)
+    }
+
+    /// Byte at which a block begins; past any image if it is too high.
+    pub(super) fn block_start(&self, block: u64) -> u64 {
+        block.saturating_mul(self.block_size.into())
+    }
+}
+
+fn wrong(why: impl Into<String>) -> Error {
+    Error::corrupt(STRUCTURE, SUPERBLOCK_OFFSET, why)
+}
+
+fn too_short(got: usize) -> String {
+    format!("the file has only {got} bytes, which is too short for any EROFS image")
+}
+
+fn not_erofs(head: &[u8]) -> String {
+    if head.len() < HEAD_LEN {
+        return too_short(head.len());
+    }
+    if head.starts_with(SQUASHFS_MAGIC) {
+        return "this is a SquashFS image, not an EROFS one".into();
+    }
+    format!("not an EROFS image (no magic number {:#010x} there)", format::MAGIC)
+}
+
+fn check_fields(raw: &format::Superblock) -> Result<Superblock> {
+    if !BLOCK_BITS.contains(&raw.block_bits) {
+        let (least, most) = (1u32 << BLOCK_BITS.start(), 1u32 << BLOCK_BITS.end());
+        return Err(wrong(format!("block size 2^{} is not from {least} to {most}", raw.block_bits)));
+    }
+    let incompat = Incompat::from_bits_retain(raw.incompat.get());
+    let unknown = incompat.bits() & !Incompat::KNOWN.bits();
+    if unknown != 0 {
+        return Err(Error::Unsupported(format!("EROFS features {unknown:#x}, which are newer than this program")));
+    }
+    if raw.dir_block_bits != 0 {
+        return Err(Error::Unsupported(format!("EROFS directory blocks of 2^{} blocks", raw.dir_block_bits)));
+    }
+    let compat = Compat::from_bits_retain(raw.compat.get());
+    let wide = incompat.contains(Incompat::BITS_48);
+    let root = if wide { raw.root_nid_wide.get() } else { 0 };
+    let (high, low) = (u64::from(raw.root_nid_or_blocks_high.get()), u64::from(raw.blocks.get()));
+    let (root, blocks) = if root != 0 { (root, high << 32 | low) } else { (high, low) };
+    let packed = incompat.contains(Incompat::FRAGMENTS_OR_DEDUPE).then_some(raw.packed_nid.get());
+    let block = |block: u32| u64::from(block) << raw.block_bits;
+    let nanos = raw.epoch_nanos.get();
+    if nanos >= 1_000_000_000 {
+        return Err(wrong(format!("{nanos} nanoseconds of its time are a second or more")));
+    }
+    let build_time = if wide { i64::from(raw.build_time.get()) } else { 0 };
+    Ok(Superblock {
+        block_size: 1 << raw.block_bits,
+        compat,
+        incompat,
+        root: Nid(root),
+        inodes: raw.inodes.get(),
+        blocks,
+        epoch: Time { secs: raw.epoch.get(), nanos },
+        build_time: raw.epoch.get().saturating_add(build_time),
+        metadata_start: block(raw.metadata_block.get()),
+        xattr_start: block(raw.xattr_block.get()),
+        uuid: raw.uuid,
+        label: until_nul(&raw.label),
+        compression: Vec::new(),
+        packed: packed.filter(|nid| *nid != 0).map(Nid),
+        metabox: None,
+        devices: Vec::new(),
+        xattr_prefixes: raw.xattr_prefix_count,
+        xattr_prefix_start: u64::from(raw.xattr_prefix_start.get()) * 4,
+        xattr_filter: compat.contains(Compat::XATTR_FILTER) && raw.xattr_filter_reserved == 0,
+        len: LEN + u64::from(raw.extra_slots) * SUPERBLOCK_SLOT,
+    })
+}
+
+fn until_nul(bytes: &[u8]) -> Box<[u8]> {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default().into()
+}
+
+/// The checksum is over what lies behind the first 1024 bytes of the first block, or else over one block.
+fn check_sum(disk: &Disk, raw: &format::Superblock) -> Result<()> {
+    if raw.compat.get() & Compat::CHECKSUM.bits() == 0 {
+        return Ok(());
+    }
+    let block = 1usize << raw.block_bits;
+    let before = usize::try_from(SUPERBLOCK_OFFSET).unwrap_or(0);
+    let mut bytes = vec![0; if block > before { block - before } else { block }];
+    disk.read(STRUCTURE, SUPERBLOCK_OFFSET, &mut bytes)?;
+    bytes[4..8].fill(0);
+    let (sum, stored) = (crc32c(!0, &bytes), raw.checksum.get());
+    if sum != stored {
+        return Err(wrong(format!("its checksum is {sum:#010x}, but it should be {stored:#010x}")));
+    }
+    Ok(())
+}
+
+fn metabox(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Result<Option<Nid>> {
+    if !superblock.incompat.contains(Incompat::METABOX) {
+        return Ok(None);
+    }
+    if raw.extra_slots == 0 {
+        return Err(wrong("it has a metabox but no room to say where"));
+    }
+    let mut extension = format::SuperblockExtension::new_zeroed();
+    disk.read(STRUCTURE, SUPERBLOCK_OFFSET + LEN, extension.as_mut_bytes())?;
+    let nid = extension.metabox_nid.get();
+    if nid & NID_METABOX != 0 {
+        return Err(wrong("the metabox cannot lie in itself"));
+    }
+    Ok(Some(Nid(nid)))
+}
+
+fn devices(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Result<Vec<Device>> {
+    // The bit alone may stand for files of two algorithms.
+    if !superblock.incompat.contains(Incompat::DEVICES_OR_SECOND_HEAD) {
+        return Ok(Vec::new());
+    }
+    let wide = superblock.incompat.contains(Incompat::BITS_48);
+    let join = |low: u32, high: u16| u64::from(low) | if wide { u64::from(high) << 32 } else { 0 };
+    let slots = u64::from(raw.device_slot.get())..;
+    slots
+        .take(raw.extra_devices.get().into())
+        .map(|slot| {
+            let mut raw = format::DeviceSlot::new_zeroed();
+            disk.read("device table", slot * DEVICE_LEN, raw.as_mut_bytes())?;
+            Ok(Device {
+                tag: until_nul(&raw.tag),
+                blocks: join(raw.blocks.get(), raw.blocks_high.get()),
+                start: join(raw.start.get(), raw.start_high.get()),
+            })
+        })
+        .collect()
+}

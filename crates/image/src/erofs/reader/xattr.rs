@@ -1,0 +1,176 @@
+//! Extended attributes: inline behind an inode, or shared by several, under prefixes that are numbers.
+
+use zerocopy::FromBytes;
+use zerocopy::little_endian::U32;
+
+use super::Reader;
+use super::inode::Inode;
+use super::metadata::{Place, Space};
+use super::superblock::Superblock;
+use crate::erofs::format::{self, Compat, Incompat, XATTR_FILTER_SEED, xattr_prefix};
+use crate::erofs::hash::xxh32;
+use crate::tree::XattrSet;
+use crate::{Error, Result};
+
+const STRUCTURE: &str = "xattrs";
+const PREFIXES: &str = "xattr prefixes";
+const HEADER_LEN: usize = size_of::<format::XattrHeader>();
+const ENTRY_LEN: usize = size_of::<format::XattrEntry>();
+/// Longest name that Linux knows.
+const NAME_MAX: usize = 255;
+
+/// A long prefix: the number of an ordinary one, and what follows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Prefix {
+    pub(super) base: u8,
+    pub(super) infix: Box<[u8]>,
+}
+
+/// One attribute as stored.
+#[derive(Debug)]
+pub(super) struct Pair {
+    /// As stored: see [`xattr_prefix`].
+    pub(super) prefix: u8,
+    /// The number of the ordinary prefix, the long one resolved.
+    pub(super) base: u8,
+    /// The name behind the ordinary prefix.
+    pub(super) name: Box<[u8]>,
+    pub(super) value: Box<[u8]>,
+    /// Its id if it is shared.
+    pub(super) shared: Option<u32>,
+}
+
+impl Pair {
+    /// Prefix and name; `None` for prefixes that nobody has defined, and for padding.
+    pub(super) fn full_name(&self) -> Option<Box<[u8]>> {
+        let prefix: &[u8] = match self.base {
+            xattr_prefix::USER => b"user.",
+            xattr_prefix::ACL_ACCESS => b"system.posix_acl_access",
+            xattr_prefix::ACL_DEFAULT => b"system.posix_acl_default",
+            xattr_prefix::TRUSTED => b"trusted.",
+            xattr_prefix::SECURITY => b"security.",
+            _ => return None,
+        };
+        Some([prefix, &self.name[..]].concat().into())
+    }
+
+    /// The bit of a filter over names that says that this one is not there.
+    pub(super) fn filter_bit(&self) -> u32 {
+        1 << (xxh32(&self.name, XATTR_FILTER_SEED.wrapping_add(self.base.into())) & 31)
+    }
+
+    /// Whether it is nothing but zeros, with which some writers fill up.
+    pub(super) fn is_padding(&self) -> bool {
+        self.prefix == 0 && self.name.is_empty() && self.value.is_empty()
+    }
+}
+
+/// Reads the long prefixes of an image, which the reader has to know before any xattrs.
+pub(super) fn read_prefixes(reader: &Reader, superblock: &Superblock) -> Result<Vec<Prefix>> {
+    let space = match superblock {
+        _ if superblock.compat.contains(Compat::PLAIN_XATTR_PREFIXES) => Space::Image,
+        _ if superblock.incompat.contains(Incompat::METABOX) => Space::Metabox,
+        _ if superblock.packed.is_some() => Space::Packed,
+        _ => Space::Image,
+    };
+    let mut place = Place { space, byte: superblock.xattr_prefix_start };
+    (0..superblock.xattr_prefixes)
+        .map(|n| {
+            place = place.align(4);
+            let mut len = [0; 2];
+            reader.read_meta(PREFIXES, place, &mut len)?;
+            let len = u16::from_le_bytes(len);
+            let Some(infix) = usize::from(len).checked_sub(1).filter(|len| *len <= NAME_MAX) else {
+                return Err(place.error(PREFIXES, format!("prefix {n} has {len} bytes")));
+            };
+            let (mut base, mut name) = ([0], vec![0; infix]);
+            reader.read_meta(PREFIXES, place.skip(2), &mut base)?;
+            reader.read_meta(PREFIXES, place.skip(3), &mut name)?;
+            place = place.skip(2 + u64::from(len));
+            Ok(Prefix { base: base[0], infix: name.into() })
+        })
+        .collect()
+}
+
+/// The xattrs of an inode: full names with values, sorted. Attributes under prefixes not known are left out.
+pub(super) fn set(reader: &Reader, inode: &Inode) -> Result<XattrSet> {
+    let mut set = XattrSet::new();
+    each(reader, inode, &mut |pair| set.extend(pair.full_name().map(|name| (name, pair.value))))?;
+    set.sort();
+    if let Some(twice) = set.windows(2).find(|two| two[0].0 == two[1].0) {
+        return Err(inode.error(format!("it has the xattr `{}` twice", twice[0].0.escape_ascii())));
+    }
+    Ok(set)
+}
+
+/// Calls `visit` for each xattr of an inode, shared ones first; returns the filter over their names.
+pub(super) fn each(reader: &Reader, inode: &Inode, visit: &mut dyn FnMut(Pair)) -> Result<u32> {
+    let body = inode.place.skip(inode.payload.byte.saturating_sub(inode.place.byte) - u64::from(inode.xattr_len));
+    let mut bytes = vec![0; usize::try_from(inode.xattr_len).unwrap_or(0)];
+    if bytes.is_empty() {
+        return Ok(!0);
+    }
+    reader.read_meta(STRUCTURE, body, &mut bytes)?;
+    let wrong = |why: String| body.error(STRUCTURE, format!("inode {}: {why}", inode.nid.0));
+    let Ok((header, _)) = format::XattrHeader::read_from_prefix(&bytes) else {
+        return Err(wrong(format!("only {} bytes of xattrs", bytes.len())));
+    };
+    let inline = HEADER_LEN + usize::from(header.shared_count) * size_of::<U32>();
+    if bytes.len() == HEADER_LEN || inline > bytes.len() {
+        let (count, len) = (header.shared_count, bytes.len());
+        return Err(wrong(format!("{count} shared xattrs in {len} bytes")));
+    }
+    for id in bytes[HEADER_LEN..inline].as_chunks().0 {
+        visit(shared(reader, u32::from_le_bytes(*id))?);
+    }
+    let mut rest = &bytes[inline..];
+    while !rest.is_empty() {
+        let at = bytes.len() - rest.len();
+        let Ok((entry, behind)) = format::XattrEntry::read_from_prefix(rest) else {
+            return Err(wrong(format!("an xattr at offset {at} is cut off")));
+        };
+        let (name_len, value_len) = (usize::from(entry.name_len), usize::from(entry.value_len.get()));
+        let Some((name, value)) = behind.split_at_checked(name_len) else {
+            return Err(wrong(format!("the xattr at offset {at} is cut off in its name")));
+        };
+        let Some(value) = value.get(..value_len) else {
+            return Err(wrong(format!("the xattr at offset {at} is cut off in its value")));
+        };
+        visit(pair(reader, body.skip(at as u64), entry, name, value.into(), None)?);
+        rest = rest.get((ENTRY_LEN + name_len + value_len).next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(header.name_filter.get())
+}
+
+/// The shared xattr with an id.
+fn shared(reader: &Reader, id: u32) -> Result<Pair> {
+    let in_metabox = reader.superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
+    let space = if in_metabox { Space::Metabox } else { Space::Image };
+    let place = Place { space, byte: reader.superblock.xattr_start.saturating_add(u64::from(id) * 4) };
+    let entry: format::XattrEntry = reader.get_meta(STRUCTURE, place)?;
+    let (name_len, value_len) = (usize::from(entry.name_len), usize::from(entry.value_len.get()));
+    let mut bytes = vec![0; name_len + value_len];
+    reader.read_meta(STRUCTURE, place.skip(ENTRY_LEN as u64), &mut bytes)?;
+    let value = bytes.split_off(name_len).into();
+    pair(reader, place, entry, &bytes, value, Some(id))
+}
+
+fn pair(
+    reader: &Reader,
+    place: Place,
+    entry: format::XattrEntry,
+    name: &[u8],
+    value: Box<[u8]>,
+    shared: Option<u32>,
+) -> Result<Pair> {
+    let prefix = entry.prefix;
+    if prefix & xattr_prefix::LONG == 0 {
+        return Ok(Pair { prefix, base: prefix, name: name.into(), value, shared });
+    }
+    let number = usize::from(prefix & !xattr_prefix::LONG);
+    let Some(Prefix { base, infix }) = reader.prefixes.get(number) else {
+        let why = format!("long prefix {number} of only {}", reader.prefixes.len());
+        return Err(place.error(STRUCTURE, why));
+    };
+    Ok(Pair { prefix, base: *base, name: [infix, name].concat().into(), value, shared })
+}
