@@ -9,10 +9,12 @@ use packfs_codec::{Codec, Decoder};
 use super::Reader;
 use super::map::{Stored, Where};
 use super::metadata::{Place, Space};
-use crate::erofs::format::{Incompat, algorithm};
+use crate::erofs::format::{EXTENT_MAX, Incompat, algorithm};
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "cluster";
+/// The largest extent is kept however small the cache is to be: pieces of it are asked for one after the other.
+const CACHE_MIN: u64 = EXTENT_MAX + (1 << 20);
 
 /// A physical cluster, and what is wanted of it. Also what tells decoded extents apart: the same cluster may
 /// serve extents of different lengths.
@@ -52,6 +54,7 @@ impl Clusters {
     /// Keeps up to `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Self {
         // About what a cluster of 64 KiB decodes to.
+        let capacity = capacity.max(CACHE_MIN);
         Clusters { decoded: BlockCache::new(capacity, 128 << 10), stock: Mutex::default() }
     }
 }

@@ -4,7 +4,7 @@
 use super::Reader;
 use super::clusters::Cluster;
 use super::inode::Inode;
-use super::map::{Bytes, Data, Facts, Map, MappedExtent, Stored};
+use super::map::{Announced, Bytes, Data, Facts, Map, MappedExtent, Stored};
 use super::metadata::{Place, Space};
 use crate::image::Extent;
 use crate::{Error, Result};
@@ -81,6 +81,14 @@ impl<'r> File<'r> {
         Ok(File { source, map, size: inode.size, place: inode.place, fragments: !special })
     }
 
+    /// Calls `wrong` for each thing wrong with how the inode says where its data is. An error is damage that
+    /// stopped it. The data itself is not read.
+    pub(super) fn check_map(&self, wrong: &mut dyn FnMut(Error)) -> Result<()> {
+        let superblock = &self.source.reader.superblock;
+        let algorithms = superblock.compression.iter().fold(0, |bits, one| bits | 1 << one.number());
+        self.map.check(&self.source, Announced { incompat: superblock.incompat, algorithms }, wrong)
+    }
+
     /// Fills `buf` from byte `offset`, behind which the file has that many bytes.
     fn read(&self, mut buf: &mut [u8], mut offset: u64) -> Result<()> {
         let mut walk = self.map.walk(&self.source, offset);
@@ -111,9 +119,7 @@ impl<'r> File<'r> {
                 let from = offset.saturating_add(skip);
                 self.packed(from, out.len() as u64)?.read(out, from)
             }
-            Data::Plain { stored, rotated: false } => {
-                reader.read_stored("data", space, stored.place.skip(skip), out)
-            }
+            Data::Plain { stored, rotated: false } => reader.read_stored("data", space, stored.place.skip(skip), out),
             Data::Plain { stored, rotated: true } => self.read_rotated(extent, stored, skip, out),
             Data::Packed { stored, algorithm, partial } => {
                 let len = usize::try_from(extent.len).unwrap_or(usize::MAX);

@@ -58,7 +58,7 @@ pub(super) struct Span {
     /// Its bytes in the file.
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Blocks of the physical cluster.
+    /// Blocks of the physical cluster; 0 is a hole.
     pub(super) blocks: u64,
     /// Where its entry lies.
     pub(super) entry: u64,
@@ -142,7 +142,7 @@ impl Clusters {
     }
 
     /// Whether a head of this kind may have a cluster of several blocks.
-    fn may_be_big(&self, kind: Kind) -> bool {
+    pub(super) fn may_be_big(&self, kind: Kind) -> bool {
         match kind {
             Kind::First => self.advise.contains(Advise::BIG_CLUSTER_1),
             Kind::Plain | Kind::Second => self.advise.contains(Advise::BIG_CLUSTER_2),
@@ -196,7 +196,6 @@ impl Clusters {
             }
             next += 1;
         }
-        let hole = head.hole || blocks == 0;
-        Ok(Span { head: Head { hole, ..head }, start, end, blocks, entry: self.at(n) })
+        Ok(Span { head, start, end, blocks, entry: self.at(n) })
     }
 }

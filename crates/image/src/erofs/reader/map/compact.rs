@@ -49,7 +49,13 @@ struct Entries {
 impl Compact {
     /// The index behind a map header that ends at byte `start`. The kernel counts an entry a *block* even
     /// where logical clusters are larger.
-    pub(super) fn new(start: u64, blocks: u64, cluster_bits: u32, dense: bool, big: bool) -> std::result::Result<Self, String> {
+    pub(super) fn new(
+        start: u64,
+        blocks: u64,
+        cluster_bits: u32,
+        dense: bool,
+        big: bool,
+    ) -> std::result::Result<Self, String> {
         let most = if dense { 12 } else { 14 };
         if cluster_bits > most {
             return Err(format!("clusters of {} bytes are more than a pack can hold", 1u64 << cluster_bits));

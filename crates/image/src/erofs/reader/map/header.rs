@@ -39,12 +39,8 @@ pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Form> {
         return Ok(Form::Fragment(u64::from_le_bytes(bytes) & !(1 << 63)));
     }
     let low = raw.fragment_or_inline.get();
-    let mut header = Header {
-        advise: Advise::from_bits_retain(raw.advise.get()),
-        algorithms: raw.algorithms,
-        low,
-        inline: None,
-    };
+    let mut header =
+        Header { advise: Advise::from_bits_retain(raw.advise.get()), algorithms: raw.algorithms, low, inline: None };
     let bits = u32::from(facts.block_bits) + u32::from(raw.cluster_bits & 15);
     let compact = facts.layout == Layout::CompressedCompact;
     if !compact && header.advise.contains(Advise::COMPACT_2B_OR_EXTENTS) {

@@ -19,6 +19,7 @@ use self::window::Window;
 use crate::Result;
 use crate::erofs::format::{Advise, CLUSTER_MAX, EXTENT_MAX, Layout, algorithm, encoded_extent};
 
+pub(super) use self::check::Announced;
 pub(super) use self::window::Bytes;
 
 /// For messages.
@@ -45,13 +46,18 @@ pub(super) struct Facts {
 pub(super) struct Map {
     size: u64,
     block_bits: u8,
+    /// Where the inode ends, for messages.
+    place: u64,
     form: Form,
 }
 
 #[derive(Debug)]
 enum Form {
     /// Blocks in a row, and what follows the inode.
-    Plain { start: Option<u64>, tail: Option<Stored> },
+    Plain {
+        start: Option<u64>,
+        tail: Option<Stored>,
+    },
     Chunks(Chunks),
     /// The whole file lies in the packed inode.
     Fragment(u64),
@@ -126,7 +132,7 @@ impl Map {
             Layout::Chunks => Form::Chunks(Chunks::open(source, facts)?),
             Layout::CompressedFull | Layout::CompressedCompact => header::open(source, facts)?,
         };
-        Ok(Map { size, block_bits, form })
+        Ok(Map { size, block_bits, place: facts.payload, form })
     }
 
     /// The extents from the one that holds byte `offset` on.
@@ -156,7 +162,13 @@ impl Map {
     }
 
     /// What an index has, made whole with what the header says.
-    fn of_clusters(&self, header: &Header, clusters: &Clusters, window: &Window<'_>, span: Span) -> Result<MappedExtent> {
+    fn of_clusters(
+        &self,
+        header: &Header,
+        clusters: &Clusters,
+        window: &Window<'_>,
+        span: Span,
+    ) -> Result<MappedExtent> {
         let Span { head, start: logical, end, blocks, entry } = span;
         let len = end - logical;
         let last = end >= self.size;
@@ -168,11 +180,12 @@ impl Map {
                 }
                 Stored { place: Where::Meta(at), len: inline }
             }
-            _ if head.hole => return Ok(MappedExtent { logical, len, data: Data::Hole }),
             _ if last && header.advise.contains(Advise::FRAGMENT) => {
                 let high = if matches!(clusters.form, clusters::Form::Full(_)) { head.block << 32 } else { 0 };
                 return Ok(MappedExtent { logical, len, data: Data::Fragment(high | u64::from(header.low)) });
             }
+            // Fragments too may have a count of 0 blocks.
+            _ if head.hole || blocks == 0 => return Ok(MappedExtent { logical, len, data: Data::Hole }),
             _ => {
                 let place = Where::Image(head.block.saturating_mul(1 << self.block_bits));
                 Stored { place, len: blocks.saturating_mul(1 << self.block_bits) }
@@ -187,7 +200,13 @@ impl Map {
     }
 
     /// What a record has, made whole with what the header says.
-    fn of_record(&self, header: &Header, encoded: &Encoded, window: &Window<'_>, record: Record) -> Result<MappedExtent> {
+    fn of_record(
+        &self,
+        header: &Header,
+        encoded: &Encoded,
+        window: &Window<'_>,
+        record: Record,
+    ) -> Result<MappedExtent> {
         let Record { start: logical, end, word, physical, last, entry } = record;
         let len = end - logical;
         if last && header.advise.contains(Advise::FRAGMENT) {
