@@ -34,7 +34,11 @@ impl Choice {
             Settings::None | Settings::Lz4 { .. } => true,
             Settings::Lzo { algorithm, .. } => algorithm != crate::settings::LZO1X_999,
             Settings::Zstd { level } => level < 3,
-            Settings::Gzip { .. } | Settings::Xz { .. } | Settings::Lzma { .. } | Settings::Lz4hc { .. } => false,
+            Settings::Gzip { .. }
+            | Settings::Deflate { .. }
+            | Settings::Xz { .. }
+            | Settings::Lzma { .. }
+            | Settings::Lz4hc { .. } => false,
         }
     }
 
@@ -45,10 +49,12 @@ impl Choice {
             Settings::None => Ok(Box::new(crate::store::Store)),
             #[cfg(feature = "gzip")]
             Settings::Gzip { level, window, strategies } => crate::gzip::encoder(*level, *window, *strategies),
+            #[cfg(feature = "gzip")]
+            Settings::Deflate { level } => crate::deflate::encoder(*level),
             #[cfg(feature = "xz")]
             Settings::Xz { .. } => crate::xz::encoder(&self.settings, block_len),
             #[cfg(feature = "xz")]
-            Settings::Lzma { level, dict } => crate::xz::lzma_encoder(*level, *dict, block_len),
+            Settings::Lzma { .. } => crate::xz::lzma_encoder(&self.settings, block_len),
             #[cfg(feature = "lz4")]
             Settings::Lz4 { acceleration } => Ok(Box::new(crate::lz4::Fast::new(*acceleration))),
             #[cfg(feature = "lz4")]
@@ -87,6 +93,8 @@ impl Codec {
             Codec::None => Ok(Box::new(crate::store::Store)),
             #[cfg(feature = "gzip")]
             Codec::Gzip => crate::gzip::decoder(),
+            #[cfg(feature = "gzip")]
+            Codec::Deflate => crate::deflate::decoder(),
             #[cfg(feature = "xz")]
             Codec::Xz => Ok(crate::xz::decoder()),
             #[cfg(feature = "xz")]
@@ -104,8 +112,9 @@ impl Codec {
 
     /// The cargo feature that builds it.
     #[allow(dead_code, reason = "unused when every codec feature is on")]
-    fn feature(self) -> &'static str {
+    pub(crate) fn feature(self) -> &'static str {
         match self {
+            Codec::Deflate => "gzip",
             Codec::Lzma => "xz",
             Codec::Lz4hc => "lz4",
             codec => codec.name(),

@@ -1,10 +1,10 @@
 //! zlib streams. libdeflate makes the plain ones: it is several times faster than zlib at the same
 //! size. zlib itself makes those with a smaller window or another strategy.
 
-use libdeflate_sys as sys;
 use libdeflater::{CompressionLvl, Compressor};
 use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Status, Strategy};
 
+use crate::inflate::{Frame, Inflate};
 use crate::settings::Strategies;
 use crate::smallest::Smallest;
 use crate::{Decoder, Encoder, Error, Result};
@@ -60,56 +60,15 @@ fn library(why: &str) -> Error {
     Error::Library { codec: NAME, why: why.to_owned() }
 }
 
-/// libdeflate's decompressor. Its safe wrapper does not tell where the stream ended.
-struct Inflate(*mut sys::libdeflate_decompressor);
-
 /// A decoder.
-#[allow(unsafe_code)]
 pub(crate) fn decoder() -> Result<Box<dyn Decoder>> {
-    // SAFETY: takes nothing; null is its way to say that memory ran out.
-    let raw = unsafe { sys::libdeflate_alloc_decompressor() };
-    if raw.is_null() {
-        return Err(library("out of memory"));
-    }
-    Ok(Box::new(Inflate(raw)))
+    Ok(Box::new(Unzip(Inflate::new(NAME, Frame::Zlib)?)))
 }
 
-// SAFETY: the pointer is owned, and libdeflate's decompressor knows nothing of threads.
-#[allow(unsafe_code)]
-unsafe impl Send for Inflate {}
+struct Unzip(Inflate);
 
-impl Drop for Inflate {
-    #[allow(unsafe_code)]
-    fn drop(&mut self) {
-        // SAFETY: made by libdeflate_alloc_decompressor and freed once.
-        unsafe { sys::libdeflate_free_decompressor(self.0) }
-    }
-}
-
-impl Decoder for Inflate {
-    #[allow(unsafe_code)]
+impl Decoder for Unzip {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        let (mut read, mut written) = (0, 0);
-        // SAFETY: the pointers and lengths are those of live slices, `self` is borrowed mutably, and both
-        // results point at locals.
-        let code = unsafe {
-            sys::libdeflate_zlib_decompress_ex(
-                self.0,
-                src.as_ptr().cast(),
-                src.len(),
-                dst.as_mut_ptr().cast(),
-                dst.len(),
-                &raw mut read,
-                &raw mut written,
-            )
-        };
-        match code {
-            sys::libdeflate_result_LIBDEFLATE_SUCCESS if read == src.len() => Ok(written),
-            sys::libdeflate_result_LIBDEFLATE_SUCCESS => Err(Error::corrupt(NAME, "bytes after the stream")),
-            sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => {
-                Err(Error::corrupt(NAME, "decodes to more than its length"))
-            }
-            _ => Err(Error::corrupt(NAME, "not a zlib stream, or a damaged one")),
-        }
+        self.0.decode(src, dst)
     }
 }

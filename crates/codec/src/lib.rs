@@ -17,6 +17,7 @@
 //! ```
 
 mod choice;
+mod cluster;
 mod error;
 mod memory;
 mod settings;
@@ -27,7 +28,11 @@ mod syntax;
 pub mod table;
 
 #[cfg(feature = "gzip")]
+mod deflate;
+#[cfg(feature = "gzip")]
 mod gzip;
+#[cfg(feature = "gzip")]
+mod inflate;
 #[cfg(feature = "lz4")]
 mod lz4;
 #[cfg(feature = "lzo")]
@@ -50,6 +55,39 @@ pub trait Encoder: Send {
     /// The result depends only on `src`, on `dst.len()` deciding between `Some` and `None`, and on
     /// the settings: never on earlier blocks.
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>>;
+
+    /// Compresses as long a prefix of `src` as fits `dst`, or returns `None` when none gets shorter.
+    ///
+    /// The result depends only on `src`, on `dst.len()` and on the settings: never on earlier calls.
+    /// Where [`Choice::fills`] is true, this fills `dst`. Elsewhere it is what this default does: it
+    /// halves `src` until it fits, which is correct and far from full. To fill `dst` there, search with
+    /// [`Encoder::encode`].
+    fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
+        let mut taken = src.len();
+        while taken > 0 {
+            if let Some(len) = self.encode(&src[..taken], dst)? {
+                return Ok(Prefix::if_useful(taken, len));
+            }
+            taken /= 2;
+        }
+        Ok(None)
+    }
+}
+
+/// What [`Encoder::encode_prefix`] did: `taken` bytes of `src` became `len` bytes of `dst`, which are fewer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prefix {
+    /// Bytes of `src`.
+    pub taken: usize,
+    /// Bytes of `dst`.
+    pub len: usize,
+}
+
+impl Prefix {
+    /// `None` where nothing is gained.
+    pub(crate) fn if_useful(taken: usize, len: usize) -> Option<Self> {
+        (taken > len).then_some(Prefix { taken, len })
+    }
 }
 
 /// Decompresses independent blocks.
@@ -57,4 +95,13 @@ pub trait Decoder: Send {
     /// Decodes all of `src` into `dst` and returns the decoded length. A stream that is damaged,
     /// that would exceed `dst`, or that is followed by bytes not its own is [`Error::Corrupt`].
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize>;
+
+    /// Fills `dst` with the first bytes of what `src` decodes to, which may be more. A stream that is
+    /// damaged in that part, or that decodes to less, is [`Error::Corrupt`].
+    ///
+    /// Only the decoders of [`Codec::cluster_decoder`] stop early; from others this is [`Error::Library`].
+    fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+        let _ = (src, dst);
+        Err(Error::Library { codec: "decoder", why: "only decoders of clusters stop early".to_owned() })
+    }
 }

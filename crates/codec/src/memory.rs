@@ -10,7 +10,8 @@ impl Choice {
     pub fn encoder_memory(&self, block_len: usize) -> usize {
         let encoder = match self.settings {
             Settings::None => 0,
-            Settings::Gzip { level: 10.., .. } => 8900 * KIB,
+            Settings::Gzip { level: 10.., .. } | Settings::Deflate { level: 10.. } => 8900 * KIB,
+            Settings::Deflate { .. } => 660 * KIB,
             Settings::Gzip { strategies, .. } => 660 * KIB * strategies.count_ones() as usize,
             // All filters of a list are tried, each by its own stream; a pick uses two or three in practice.
             Settings::Xz { dict, filters, auto, .. } => {

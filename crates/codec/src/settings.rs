@@ -18,6 +18,11 @@ pub enum Settings {
         /// Bits: default 1, filtered 2, huffman 4, rle 8, fixed 16.
         strategies: u16,
     },
+    /// Raw deflate.
+    Deflate {
+        /// 0 to 12; from 10 on beyond what zlib knows.
+        level: u8,
+    },
     /// xz streams.
     Xz {
         /// Preset 0 to 9.
@@ -37,12 +42,22 @@ pub enum Settings {
         /// Position bits.
         pb: u8,
     },
-    /// Legacy .lzma streams.
+    /// Legacy .lzma streams, and MicroLZMA in clusters.
     Lzma {
         /// Preset 0 to 9.
         level: u8,
-        /// Dictionary; the block when not given.
+        /// Search longer.
+        extreme: bool,
+        /// Dictionary; when not given the block, or what [`Choice::cluster_window`] says of clusters.
+        ///
+        /// [`Choice::cluster_window`]: crate::Choice::cluster_window
         dict: Option<Dict>,
+        /// Literal context bits.
+        lc: u8,
+        /// Literal position bits.
+        lp: u8,
+        /// Position bits.
+        pb: u8,
     },
     /// LZO1X.
     Lzo {
@@ -58,7 +73,7 @@ pub enum Settings {
     },
     /// LZ4, dense encoder.
     Lz4hc {
-        /// 1 to 12.
+        /// 0 to 12.
         level: u8,
     },
     /// zstd.
@@ -175,6 +190,7 @@ impl Settings {
         match self {
             Settings::None => Codec::None,
             Settings::Gzip { .. } => Codec::Gzip,
+            Settings::Deflate { .. } => Codec::Deflate,
             Settings::Xz { .. } => Codec::Xz,
             Settings::Lzma { .. } => Codec::Lzma,
             Settings::Lzo { .. } => Codec::Lzo,
@@ -189,10 +205,11 @@ impl Settings {
         match codec {
             Codec::None => Settings::None,
             Codec::Gzip => Settings::Gzip { level: 0, window: 0, strategies: 0 },
+            Codec::Deflate => Settings::Deflate { level: 0 },
             Codec::Xz => {
                 Settings::Xz { level: 0, extreme: false, dict: None, filters: 0, auto: false, lc: 0, lp: 0, pb: 0 }
             }
-            Codec::Lzma => Settings::Lzma { level: 0, dict: None },
+            Codec::Lzma => Settings::Lzma { level: 0, extreme: false, dict: None, lc: 0, lp: 0, pb: 0 },
             Codec::Lzo => Settings::Lzo { algorithm: 0, level: 0 },
             Codec::Lz4 => Settings::Lz4 { acceleration: 0 },
             Codec::Lz4hc => Settings::Lz4hc { level: 0 },
@@ -202,22 +219,27 @@ impl Settings {
 
     /// The value of the option `name`; `None` where it has no meaning with the others.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
-        use Settings::{Gzip, Lz4, Lz4hc, Lzma, Lzo, Xz, Zstd};
+        use Settings::{Deflate, Gzip, Lz4, Lz4hc, Lzma, Lzo, Xz, Zstd};
         Some(match (self, name) {
             (Lzo { algorithm, .. }, "level") if *algorithm != LZO1X_999 => return None,
             (
-                Gzip { level, .. } | Xz { level, .. } | Lzma { level, .. } | Lzo { level, .. } | Lz4hc { level },
+                Gzip { level, .. }
+                | Deflate { level }
+                | Xz { level, .. }
+                | Lzma { level, .. }
+                | Lzo { level, .. }
+                | Lz4hc { level },
                 "level",
             ) => Value::Number(i32::from(*level)),
             (Zstd { level }, "level") => Value::Number(*level),
             (Gzip { window, .. }, "window") => Value::Number(i32::from(*window)),
             (Gzip { strategies, .. }, "strategies") => Value::Set(*strategies),
-            (Xz { extreme, .. }, "extreme") => Value::Flag(*extreme),
+            (Xz { extreme, .. } | Lzma { extreme, .. }, "extreme") => Value::Flag(*extreme),
             (Xz { dict, .. } | Lzma { dict, .. }, "dict") => Value::Dict((*dict)?),
             (Xz { filters, auto, .. }, "bcj") => Value::Filters { bits: *filters, auto: *auto },
-            (Xz { lc: bits, .. }, "lc") | (Xz { lp: bits, .. }, "lp") | (Xz { pb: bits, .. }, "pb") => {
-                Value::Number(i32::from(*bits))
-            }
+            (Xz { lc: bits, .. } | Lzma { lc: bits, .. }, "lc")
+            | (Xz { lp: bits, .. } | Lzma { lp: bits, .. }, "lp")
+            | (Xz { pb: bits, .. } | Lzma { pb: bits, .. }, "pb") => Value::Number(i32::from(*bits)),
             (Lzo { algorithm, .. }, "algorithm") => Value::Name(*algorithm),
             (Lz4 { acceleration }, "acceleration") => Value::Number(*acceleration),
             _ => return None,
@@ -226,25 +248,30 @@ impl Settings {
 
     /// Sets the option `name` to a value of the form and range that the table has for it.
     pub(crate) fn set(&mut self, name: &str, value: Value) {
-        use Settings::{Gzip, Lz4, Lz4hc, Lzma, Lzo, Xz, Zstd};
+        use Settings::{Deflate, Gzip, Lz4, Lz4hc, Lzma, Lzo, Xz, Zstd};
         let small = || match value {
             Value::Number(n) => u8::try_from(n).unwrap_or(u8::MAX),
             _ => 0,
         };
         match (self, name, value) {
             (
-                Gzip { level, .. } | Xz { level, .. } | Lzma { level, .. } | Lzo { level, .. } | Lz4hc { level },
+                Gzip { level, .. }
+                | Deflate { level }
+                | Xz { level, .. }
+                | Lzma { level, .. }
+                | Lzo { level, .. }
+                | Lz4hc { level },
                 "level",
                 _,
             ) => *level = small(),
             (Zstd { level: n }, "level", Value::Number(value))
             | (Lz4 { acceleration: n }, "acceleration", Value::Number(value)) => *n = value,
             (Gzip { window: n, .. }, "window", _)
-            | (Xz { lc: n, .. }, "lc", _)
-            | (Xz { lp: n, .. }, "lp", _)
-            | (Xz { pb: n, .. }, "pb", _) => *n = small(),
+            | (Xz { lc: n, .. } | Lzma { lc: n, .. }, "lc", _)
+            | (Xz { lp: n, .. } | Lzma { lp: n, .. }, "lp", _)
+            | (Xz { pb: n, .. } | Lzma { pb: n, .. }, "pb", _) => *n = small(),
             (Gzip { strategies, .. }, "strategies", Value::Set(bits)) => *strategies = bits,
-            (Xz { extreme, .. }, "extreme", Value::Flag(on)) => *extreme = on,
+            (Xz { extreme, .. } | Lzma { extreme, .. }, "extreme", Value::Flag(on)) => *extreme = on,
             // All of the block is what no dictionary means: one way to say it.
             (Xz { dict, .. } | Lzma { dict, .. }, "dict", Value::Dict(size)) => {
                 *dict = (size != Dict::Percent(100)).then_some(size);
@@ -264,8 +291,9 @@ impl Settings {
                 let text = "gzip: levels 10 to 12 go with window=15 and strategies=default only; accepted: 1 to 9";
                 return Err(Error::Usage(text.to_owned()));
             }
-            Settings::Xz { lc, lp, .. } if *lc + *lp > 4 => {
-                return Err(Error::Usage(format!("xz: lc={lc} and lp={lp} add up to more than 4")));
+            Settings::Xz { lc, lp, .. } | Settings::Lzma { lc, lp, .. } if *lc + *lp > 4 => {
+                let text = format!("lc={lc} and lp={lp} add up to more than 4");
+                return Err(Error::Usage(format!("{}: {text}", self.codec().name())));
             }
             Settings::Lzo { algorithm, level } if *algorithm != LZO1X_999 => {
                 if given("level") {

@@ -181,6 +181,7 @@ mod tests {
             lp: 0,
             pb: 1,
         };
+        let lzma = |level, extreme, dict, pb| Settings::Lzma { level, extreme, dict, lc: 3, lp: 0, pb };
         let cases = [
             ("none", Settings::None),
             ("gzip", Settings::Gzip { level: 6, window: 15, strategies: 1 }),
@@ -191,7 +192,9 @@ mod tests {
             ("xz:dict=96K,bcj=x86+riscv", xz(6, false, Some(Dict::Bytes(96 << 10)), 129, false, 3)),
             ("xz:0:extreme=no:dict=1M:lc=4", xz(0, false, Some(Dict::Bytes(1 << 20)), 0, false, 4)),
             ("xz:dict=100%:bcj=auto", xz(6, false, None, 251, true, 3)),
-            ("lzma:1:dict=50%", Settings::Lzma { level: 1, dict: Some(Dict::Percent(50)) }),
+            ("deflate", Settings::Deflate { level: 9 }),
+            ("lzma:1:dict=50%", lzma(1, false, Some(Dict::Percent(50)), 1)),
+            ("lzma:extreme:pb=2", lzma(6, true, None, 2)),
             ("lzo", Settings::Lzo { algorithm: 4, level: 8 }),
             ("lzo:9", Settings::Lzo { algorithm: 4, level: 9 }),
             ("lzo:algorithm=lzo1x_1_15", Settings::Lzo { algorithm: 3, level: 0 }),
@@ -210,8 +213,8 @@ mod tests {
     #[test]
     fn what_is_refused_says_what_is_accepted() {
         let cases = [
-            ("", "unknown codec ``; accepted: zstd, gzip, xz, lzma, lzo, lz4, lz4hc, none"),
-            ("bzip2:9", "unknown codec `bzip2`; accepted: zstd, gzip, xz, lzma, lzo, lz4, lz4hc, none"),
+            ("", "unknown codec ``; accepted: zstd, gzip, deflate, xz, lzma, lzo, lz4, lz4hc, none"),
+            ("bzip2:9", "unknown codec `bzip2`; accepted: zstd, gzip, deflate, xz, lzma, lzo, lz4, lz4hc, none"),
             ("zstd:23", "zstd: level 23 is out of range; accepted: -131072 to 22"),
             ("zstd:fast", "zstd: unknown option `fast`; accepted: level=-131072 to 22"),
             ("zstd:level=best", "zstd: level `best` is not a whole number; accepted: -131072 to 22"),
@@ -221,7 +224,7 @@ mod tests {
             ("lz4:5", "lz4: unknown option `5`; accepted: acceleration=1 to 65537"),
             ("lz4:acceleration=0", "lz4: acceleration 0 is out of range; accepted: 1 to 65537"),
             ("none:1", "none: unknown option `1`; accepted: no options"),
-            ("lz4hc:13", "lz4hc: level 13 is out of range; accepted: 1 to 12"),
+            ("lz4hc:13", "lz4hc: level 13 is out of range; accepted: 0 to 12"),
             ("gzip:window", "gzip: window needs a value; accepted: 8 to 15"),
             (
                 "gzip:strategies=rle+fast",
@@ -237,6 +240,8 @@ mod tests {
                 "xz: dict `100000` is not 2^n or 2^n + 2^(n+1) bytes; accepted: 8K to 64M, or 1% to 100% of the block",
             ),
             ("xz:lc=3,lp=2", "xz: lc=3 and lp=2 add up to more than 4"),
+            ("lzma:lc=0,lp=4:lc=1", "lzma: lc is given twice"),
+            ("lzma:lp=4,lc=1", "lzma: lc=1 and lp=4 add up to more than 4"),
             ("lzo:3:algorithm=lzo1x_1", "lzo: lzo1x_1 has no levels; accepted: only with lzo1x_999"),
             (
                 "lzo:algorithm=lzo2a",

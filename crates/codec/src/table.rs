@@ -14,9 +14,11 @@ pub enum Codec {
     None,
     /// zlib streams (what SquashFS calls gzip).
     Gzip,
+    /// Raw deflate.
+    Deflate,
     /// xz streams.
     Xz,
-    /// Legacy .lzma streams.
+    /// Legacy .lzma streams, and MicroLZMA in clusters.
     Lzma,
     /// LZO1X.
     Lzo,
@@ -42,6 +44,8 @@ pub struct Info {
     pub options: &'static [Opt],
     /// Compressor id in a SquashFS superblock.
     pub squashfs_id: Option<u16>,
+    /// Algorithm number in an EROFS image.
+    pub erofs_id: Option<u8>,
 }
 
 /// One option of a codec.
@@ -84,6 +88,10 @@ const fn number(name: &'static str, min: i32, max: i32, default: &'static str, h
     Opt { name, form: Form::Number(min, max), default, help }
 }
 
+const EXTREME: Opt = Opt { name: "extreme", form: Form::Flag, default: "no", help: "search longer" };
+const LC: Opt = number("lc", 0, 4, "3", "literal context bits; lc + lp is at most 4");
+const LP: Opt = number("lp", 0, 4, "0", "literal position bits");
+const PB: Opt = number("pb", 0, 4, "1", "position bits; 1 is best for blocks of code and text, xz itself takes 2");
 const DICT: Opt = Opt {
     name: "dict",
     form: Form::Dict,
@@ -102,6 +110,7 @@ pub static CODECS: &[Info] = &[
         summary: "dense and fast to read",
         options: &[level(-131_072, 22, "15", "higher is smaller and slower")],
         squashfs_id: Some(6),
+        erofs_id: Some(3),
     },
     Info {
         codec: Codec::Gzip,
@@ -118,6 +127,15 @@ pub static CODECS: &[Info] = &[
             },
         ],
         squashfs_id: Some(1),
+        erofs_id: None,
+    },
+    Info {
+        codec: Codec::Deflate,
+        name: "deflate",
+        summary: "zlib's compression without its frame, for EROFS only",
+        options: &[level(0, 12, "9", "higher is smaller and slower; 10 to 12 search for the best parse")],
+        squashfs_id: None,
+        erofs_id: Some(2),
     },
     Info {
         codec: Codec::Xz,
@@ -125,7 +143,7 @@ pub static CODECS: &[Info] = &[
         summary: "densest, slow to read",
         options: &[
             level(0, 9, "6", "preset"),
-            Opt { name: "extreme", form: Form::Flag, default: "no", help: "search longer" },
+            EXTREME,
             DICT,
             Opt {
                 name: "bcj",
@@ -133,18 +151,20 @@ pub static CODECS: &[Info] = &[
                 default: "none",
                 help: "machine-code filters to try, the smallest result is kept; auto picks by the bytes",
             },
-            number("lc", 0, 4, "3", "literal context bits; lc + lp is at most 4"),
-            number("lp", 0, 4, "0", "literal position bits"),
-            number("pb", 0, 4, "1", "position bits; 1 is best for blocks of code and text, xz itself takes 2"),
+            LC,
+            LP,
+            PB,
         ],
         squashfs_id: Some(4),
+        erofs_id: None,
     },
     Info {
         codec: Codec::Lzma,
         name: "lzma",
-        summary: "legacy .lzma streams, not read by stock kernels",
-        options: &[level(0, 9, "6", "preset"), DICT],
+        summary: "in SquashFS legacy .lzma streams, not read by stock kernels; in EROFS MicroLZMA, the densest",
+        options: &[level(0, 9, "6", "preset"), EXTREME, DICT, LC, LP, PB],
         squashfs_id: Some(2),
+        erofs_id: Some(1),
     },
     Info {
         codec: Codec::Lzo,
@@ -160,6 +180,7 @@ pub static CODECS: &[Info] = &[
             },
         ],
         squashfs_id: Some(3),
+        erofs_id: None,
     },
     Info {
         codec: Codec::Lz4,
@@ -167,15 +188,24 @@ pub static CODECS: &[Info] = &[
         summary: "fastest",
         options: &[number("acceleration", 1, 65_537, "1", "higher is larger and faster")],
         squashfs_id: Some(5),
+        erofs_id: Some(0),
     },
     Info {
         codec: Codec::Lz4hc,
         name: "lz4hc",
         summary: "slow to write, as fast to read as lz4",
-        options: &[level(1, 12, "12", "higher is smaller and slower")],
+        options: &[level(0, 12, "12", "higher is smaller and slower")],
         squashfs_id: Some(5),
+        erofs_id: Some(0),
     },
-    Info { codec: Codec::None, name: "none", summary: "bytes as they are", options: &[], squashfs_id: None },
+    Info {
+        codec: Codec::None,
+        name: "none",
+        summary: "bytes as they are",
+        options: &[],
+        squashfs_id: None,
+        erofs_id: None,
+    },
 ];
 
 impl Codec {
@@ -199,6 +229,17 @@ impl Codec {
     /// streams are alike; this gives the former.
     pub fn from_squashfs_id(id: u16) -> Option<Self> {
         CODECS.iter().find(|info| info.squashfs_id == Some(id)).map(|info| info.codec)
+    }
+
+    /// Algorithm number in an EROFS image.
+    pub fn erofs_id(self) -> Option<u8> {
+        self.info().erofs_id
+    }
+
+    /// The codec of an EROFS algorithm number. [`Codec::Lz4`] and [`Codec::Lz4hc`] share one, as their
+    /// streams are alike; this gives the former.
+    pub fn from_erofs_id(id: u8) -> Option<Self> {
+        CODECS.iter().find(|info| info.erofs_id == Some(id)).map(|info| info.codec)
     }
 }
 
@@ -225,7 +266,7 @@ pub fn help() -> String {
     let mut text = String::new();
     for info in CODECS {
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:<6} {}", info.name, info.summary);
+        let _ = writeln!(text, "{:<7} {}", info.name, info.summary);
         for opt in info.options {
             let _ = writeln!(text, "  {:<13} {}", opt.name, opt.help);
             let _ = writeln!(text, "  {:<13} {} [default: {}]", "", opt.form.accepted(), opt.default);
@@ -258,10 +299,13 @@ mod tests {
             assert_eq!(info.codec.name(), info.name);
         }
         let ids: Vec<_> = CODECS.iter().map(|info| info.codec.squashfs_id()).collect();
-        assert_eq!(ids, [Some(6), Some(1), Some(4), Some(2), Some(3), Some(5), Some(5), None]);
+        assert_eq!(ids, [Some(6), Some(1), None, Some(4), Some(2), Some(3), Some(5), Some(5), None]);
         let codecs = [Codec::Gzip, Codec::Lzma, Codec::Lzo, Codec::Xz, Codec::Lz4, Codec::Zstd];
         assert_eq!((1..=6).filter_map(Codec::from_squashfs_id).collect::<Vec<_>>(), codecs);
         assert_eq!((Codec::from_squashfs_id(0), Codec::from_squashfs_id(7)), (None, None));
+        let codecs = [Codec::Lz4, Codec::Lzma, Codec::Deflate, Codec::Zstd];
+        assert_eq!((0..=255).filter_map(Codec::from_erofs_id).collect::<Vec<_>>(), codecs);
+        assert_eq!(Codec::Lz4hc.erofs_id(), Codec::Lz4.erofs_id());
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! xz streams (one block, CRC32, as the kernel wants them) and legacy .lzma streams, by liblzma.
 
 mod machine_code;
+mod micro;
 mod stream;
 
+pub(crate) use micro::{micro_decoder, micro_encoder};
 use stream::{Chain, Lzma, Stream};
 
 use crate::settings::{Bcj, Dict};
@@ -27,7 +29,7 @@ impl Xz {
 /// An encoder for [`Settings::Xz`].
 pub(crate) fn encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn Encoder>> {
     let Settings::Xz { level, extreme, dict, filters, auto, lc, lp, pb } = settings else {
-        return Err(Error::Library { codec: "xz", why: "settings of another codec".to_owned() });
+        return Err(other_settings("xz"));
     };
     let mut lzma = Lzma::preset(*level, *extreme, Dict::resolve(*dict, block_len)?)?;
     lzma.set_bits(*lc, *lp, *pb);
@@ -89,9 +91,22 @@ struct LegacyLzma {
 }
 
 /// An encoder for [`Settings::Lzma`].
-pub(crate) fn lzma_encoder(level: u8, dict: Option<Dict>, block_len: usize) -> Result<Box<dyn Encoder>> {
-    let lzma = Lzma::preset(level, false, Dict::resolve(dict, block_len)?)?;
+pub(crate) fn lzma_encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn Encoder>> {
+    let Settings::Lzma { dict, .. } = settings else { return Err(other_settings("lzma")) };
+    let lzma = lzma_options(settings, Dict::resolve(*dict, block_len)?)?;
     Ok(Box::new(LegacyLzma { stream: Stream::new("lzma"), lzma }))
+}
+
+/// The coder's options for [`Settings::Lzma`] with a dictionary of `dict` bytes.
+fn lzma_options(settings: &Settings, dict: u32) -> Result<Lzma> {
+    let Settings::Lzma { level, extreme, lc, lp, pb, .. } = settings else { return Err(other_settings("lzma")) };
+    let mut lzma = Lzma::preset(*level, *extreme, dict)?;
+    lzma.set_bits(*lc, *lp, *pb);
+    Ok(lzma)
+}
+
+fn other_settings(codec: &'static str) -> Error {
+    Error::Library { codec, why: "settings of another codec".to_owned() }
 }
 
 impl Encoder for LegacyLzma {

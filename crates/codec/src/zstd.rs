@@ -1,7 +1,7 @@
 //! zstd frames without checksum and without content size: whoever decodes a block knows what length it
 //! must have, and three bytes a block are three bytes.
 
-use zstd_safe::{CCtx, CParameter, DCtx, ErrorCode};
+use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer, ResetDirective};
 
 use crate::{Decoder, Encoder, Error, Result};
 
@@ -12,11 +12,23 @@ struct Zstd {
     context: CCtx<'static>,
 }
 
+/// log2 of the largest window that EROFS has a number for.
+const CLUSTER_WINDOW_LOG_MAX: u32 = 20;
+
 /// An encoder; its context is reused from block to block.
 pub(crate) fn encoder(level: i32) -> Result<Box<dyn Encoder>> {
+    with_parameters(&[CParameter::CompressionLevel(level)])
+}
+
+/// An encoder whose frames need no window beyond 2^`window_log` bytes.
+pub(crate) fn cluster_encoder(level: i32, window_log: u32) -> Result<Box<dyn Encoder>> {
+    with_parameters(&[CParameter::CompressionLevel(level), CParameter::WindowLog(window_log)])
+}
+
+fn with_parameters(parameters: &[CParameter]) -> Result<Box<dyn Encoder>> {
     let mut context = CCtx::try_create().ok_or_else(no_memory)?;
-    for parameter in [CParameter::CompressionLevel(level), CParameter::ContentSizeFlag(false)] {
-        context.set_parameter(parameter).map_err(library)?;
+    for parameter in parameters.iter().chain(&[CParameter::ContentSizeFlag(false)]) {
+        context.set_parameter(*parameter).map_err(library)?;
     }
     Ok(Box::new(Zstd { context }))
 }
@@ -35,9 +47,11 @@ struct Unzstd {
     context: DCtx<'static>,
 }
 
-/// A decoder. It decodes straight into the block, so a frame's window costs no memory.
+/// A decoder. Whole frames are decoded straight into the block, so that their windows cost no memory;
+/// for the beginning of a frame the library keeps its window, which is then bounded.
 pub(crate) fn decoder() -> Result<Box<dyn Decoder>> {
-    let context = DCtx::try_create().ok_or_else(no_memory)?;
+    let mut context = DCtx::try_create().ok_or_else(no_memory)?;
+    context.set_parameter(DParameter::WindowLogMax(CLUSTER_WINDOW_LOG_MAX)).map_err(library)?;
     Ok(Box::new(Unzstd { context }))
 }
 
@@ -49,6 +63,22 @@ impl Decoder for Unzstd {
             return Err(Error::corrupt("zstd", "bytes after the frame"));
         }
         self.context.decompress(dst, src).map_err(corrupt)
+    }
+
+    fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+        self.context.reset(ResetDirective::SessionOnly).map_err(library)?;
+        let (mut input, room) = (InBuffer::around(src), dst.len());
+        let mut output = OutBuffer::around(dst);
+        while output.pos() < room {
+            let before = (input.pos, output.pos());
+            let left = self.context.decompress_stream(&mut output, &mut input);
+            let left = left.map_err(|code| Error::corrupt("zstd", zstd_safe::get_error_name(code)))?;
+            // Nothing is left of the frame, or nothing more can be had from its bytes.
+            if output.pos() < room && (left == 0 || before == (input.pos, output.pos())) {
+                return Err(Error::corrupt("zstd", "ends too early"));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ mod fast;
 
 use lzzzz::{lz4, lz4_hc};
 
-use crate::{Decoder, Encoder, Error, Result};
+use crate::{Decoder, Encoder, Error, Prefix, Result};
 
 /// The fast encoder: our own where it is the better one, else the library's, whose tables live in the
 /// thread, not here.
@@ -26,6 +26,10 @@ impl Encoder for Fast {
         }
         encode(src, dst, |src, dst| lz4::compress(src, dst, self.acceleration))
     }
+
+    fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
+        Ok(fill(src, dst, lz4::compress_fill))
+    }
 }
 
 /// The dense encoder. Its tables live in the thread, not here.
@@ -43,7 +47,14 @@ impl Encoder for Dense {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         encode(src, dst, |src, dst| lz4_hc::compress(src, dst, self.level))
     }
+
+    fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
+        Ok(fill(src, dst, |src, dst| lz4_hc::compress_fill(src, dst, self.level)))
+    }
 }
+
+/// The longest input that the library takes.
+const MAX_INPUT: usize = 0x7E00_0000;
 
 /// What both encoders have in common: the library takes lengths that fit an `int`, has no error but
 /// "does not fit", and writes nothing for nothing, where the format wants one empty token.
@@ -52,7 +63,6 @@ fn encode(
     dst: &mut [u8],
     compress: impl FnOnce(&[u8], &mut [u8]) -> lzzzz::Result<usize>,
 ) -> Result<Option<usize>> {
-    const MAX_INPUT: usize = 0x7E00_0000;
     if src.len() > MAX_INPUT {
         return Err(Error::Library { codec: "lz4", why: "blocks end at 2,113,929,216 bytes".to_owned() });
     }
@@ -64,6 +74,21 @@ fn encode(
     }
     let len = dst.len().min(lz4::max_compressed_size(src.len()));
     Ok(compress(src, &mut dst[..len]).ok())
+}
+
+/// The same for filling: here the library takes no empty `src` or `dst`, and does not say whether it was worth it.
+fn fill(
+    src: &[u8],
+    dst: &mut [u8],
+    compress: impl FnOnce(&[u8], &mut [u8]) -> lzzzz::Result<(usize, usize)>,
+) -> Option<Prefix> {
+    if src.is_empty() || dst.is_empty() {
+        return None;
+    }
+    let src = &src[..src.len().min(MAX_INPUT)];
+    let len = dst.len().min(lz4::max_compressed_size(src.len()));
+    let (taken, len) = compress(src, &mut dst[..len]).ok()?;
+    Prefix::if_useful(taken, len)
 }
 
 /// The decoder.
@@ -78,5 +103,14 @@ impl Decoder for Unpack {
         }
         lz4::decompress(src, &mut dst[..len])
             .map_err(|_| Error::corrupt("lz4", "not an LZ4 block, or one that decodes to more than its length"))
+    }
+    fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+        let broken = || Error::corrupt("lz4", "not an LZ4 block, or one that ends too early");
+        if src.len().max(dst.len()) > i32::MAX as usize {
+            return Err(Error::corrupt("lz4", "longer than any block"));
+        }
+        let want = dst.len();
+        let got = lz4::decompress_partial(src, dst, want).map_err(|_| broken())?;
+        if got == want { Ok(()) } else { Err(broken()) }
     }
 }

@@ -7,7 +7,7 @@ use std::ptr;
 use liblzma_sys as sys;
 
 use crate::settings::Bcj;
-use crate::{Error, Result};
+use crate::{Error, Prefix, Result};
 
 /// Not in the bindings: LZMA1 whose length is known, without an end marker.
 const LZMA_FILTER_LZMA1EXT: sys::lzma_vli = 0x4000_0000_0000_0002;
@@ -142,6 +142,21 @@ impl Stream {
         self.started(ret)
     }
 
+    pub(super) fn start_micro_encoder(&mut self, lzma: Lzma) -> Result<()> {
+        let options = lzma.0;
+        // SAFETY: stream and options are live; the call copies what it keeps of the options.
+        let ret = unsafe { sys::lzma_microlzma_encoder(&raw mut self.raw, &raw const options) };
+        self.started(ret)
+    }
+
+    /// `packed` bytes are the stream, which decodes to `plain` bytes, or to more unless `exact`.
+    pub(super) fn start_micro_decoder(&mut self, packed: u64, plain: u64, exact: bool, dict: u32) -> Result<()> {
+        // SAFETY: the stream is live.
+        let ret =
+            unsafe { sys::lzma_microlzma_decoder(&raw mut self.raw, packed, plain, sys::lzma_bool::from(exact), dict) };
+        self.started(ret)
+    }
+
     fn started(&self, ret: sys::lzma_ret) -> Result<()> {
         if ret == sys::LZMA_OK { Ok(()) } else { Err(self.library(ret)) }
     }
@@ -151,6 +166,16 @@ impl Stream {
         match self.run(src, dst) {
             sys::LZMA_STREAM_END => Ok(Some(dst.len() - self.raw.avail_out)),
             sys::LZMA_BUF_ERROR => Ok(None),
+            ret => Err(self.library(ret)),
+        }
+    }
+
+    /// Encodes what of `src` fits, with an encoder that fits what it makes to the room.
+    pub(super) fn encode_some(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Prefix> {
+        match self.run(src, dst) {
+            sys::LZMA_STREAM_END => {
+                Ok(Prefix { taken: src.len() - self.raw.avail_in, len: dst.len() - self.raw.avail_out })
+            }
             ret => Err(self.library(ret)),
         }
     }
@@ -169,6 +194,15 @@ impl Stream {
             ret => return Err(self.library(ret)),
         };
         Err(Error::corrupt(self.codec, why))
+    }
+
+    /// Fills `dst` from the beginning of a stream, with a decoder that ends there.
+    pub(super) fn decode_some(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+        match self.run(src, dst) {
+            sys::LZMA_STREAM_END | sys::LZMA_OK | sys::LZMA_BUF_ERROR if self.raw.avail_out == 0 => Ok(()),
+            sys::LZMA_MEM_ERROR => Err(self.library(sys::LZMA_MEM_ERROR)),
+            _ => Err(Error::corrupt(self.codec, "not such a stream, or one that ends too early")),
+        }
     }
 
     /// Runs a started stream until it ends or cannot go on.

@@ -1,5 +1,6 @@
 //! Blocks to try codecs on, and the choices that together reach every encoder.
 
+mod cluster;
 mod hostile;
 mod oracles;
 mod round_trip;
@@ -15,6 +16,10 @@ pub(crate) const CHOICES: &[&str] = &[
     "gzip:9:window=8",
     "gzip:3:window=14:strategies=filtered",
     "gzip:9:strategies=default+filtered+huffman+rle+fixed",
+    "deflate",
+    "deflate:0",
+    "deflate:1",
+    "deflate:12",
     "xz",
     "xz:0",
     "xz:9:extreme",
@@ -22,12 +27,14 @@ pub(crate) const CHOICES: &[&str] = &[
     "xz:bcj=auto:lc=0,lp=4,pb=4",
     "lzma",
     "lzma:1",
+    "lzma:3:extreme:lc=0,lp=3,pb=4",
     "lzo",
     "lzo:1",
     "lzo:algorithm=lzo1x_1",
     "lz4",
     "lz4:acceleration=50",
     "lz4hc",
+    "lz4hc:0",
     "lz4hc:1",
     "lz4hc:4",
     "zstd",

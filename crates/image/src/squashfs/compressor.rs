@@ -3,18 +3,28 @@
 //! Written where the kernel needs it (LZ4 always, XZ with filters or another dictionary) and where the
 //! settings are not the ones every tool assumes: gzip 9, LZO1X-999 level 8, zstd 15.
 
-use packfs_codec::{Dict, Settings};
+use packfs_codec::{Codec, Dict, Settings, table};
 
 use super::format::METADATA_RAW;
-use crate::Result;
+use crate::{Error, Result};
 
 /// Compressor id that stands in the superblock when nothing is compressed: every kernel has gzip.
-pub(crate) const GZIP: u16 = 1;
+const GZIP: u16 = 1;
 /// The highest level zlib has; libdeflate goes on to 12, which other tools do not know.
 const GZIP_LEVEL_MAX: u8 = 9;
 /// LZ4's block version, and its flag for the dense encoder.
 const LZ4_VERSION: u32 = 1;
 const LZ4_HC: u32 = 1;
+
+/// The compressor id of a codec that SquashFS has.
+pub(crate) fn id(codec: Codec) -> Result<u16> {
+    let usable = |codec: Codec| codec.squashfs_id().or((codec == Codec::None).then_some(GZIP));
+    usable(codec).ok_or_else(|| {
+        let names = table::CODECS.iter().filter(|info| usable(info.codec).is_some()).map(|info| info.name);
+        let accepted = names.collect::<Vec<_>>().join(", ");
+        Error::Usage(format!("SquashFS has no {}; accepted: {accepted}", codec.name()))
+    })
+}
 
 /// The block with its header, or `None` where the defaults go without.
 pub(crate) fn emit(settings: &Settings, block_size: u32) -> Result<Option<Vec<u8>>> {
@@ -67,5 +77,13 @@ mod tests {
             let block = emit(choice.settings(), 131_072).unwrap();
             assert_eq!(block.unwrap_or_default(), want, "{text}");
         }
+    }
+
+    #[test]
+    fn a_codec_that_squashfs_lacks_is_refused() {
+        assert_eq!(id(Codec::Zstd).unwrap(), 6);
+        assert_eq!(id(Codec::None).unwrap(), GZIP);
+        let message = id(Codec::Deflate).unwrap_err().to_string();
+        assert_eq!(message, "SquashFS has no deflate; accepted: zstd, gzip, xz, lzma, lzo, lz4, lz4hc, none");
     }
 }

@@ -3,10 +3,12 @@
 //! The path of data: [`disk`] reads stored bytes; [`metadata`] keeps those of metadata, from which
 //! [`superblock`], [`inode`], [`dir`] and [`xattr`] parse records; [`data`] reads the contents of inodes.
 
+mod clusters;
 mod data;
 mod dir;
 mod disk;
 mod inode;
+mod map;
 mod metadata;
 mod records;
 mod superblock;
@@ -17,6 +19,7 @@ use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
 
+use self::clusters::Clusters;
 use self::dir::Listing;
 use self::disk::Disk;
 use self::inode::{Inode, Kind};
@@ -57,6 +60,7 @@ pub struct Reader {
     superblock: Superblock,
     disk: Disk,
     metadata: Metadata,
+    clusters: Clusters,
     /// The inode whose data is inodes.
     metabox: Option<Inode>,
     /// The inode whose data is ends of files.
@@ -71,7 +75,9 @@ impl Reader {
         let superblock = Superblock::read(&disk)?;
         disk.attach(&superblock, options.devices)?;
         let metadata = Metadata::new(options.cache_bytes / 4);
-        let mut reader = Reader { superblock, disk, metadata, metabox: None, packed: None, prefixes: Vec::new() };
+        let clusters = Clusters::new(options.cache_bytes / 4 * 3);
+        let (metabox, packed, prefixes) = (None, None, Vec::new());
+        let mut reader = Reader { superblock, disk, metadata, clusters, metabox, packed, prefixes };
         reader.metabox = reader.superblock.metabox.map(|nid| reader.special(nid, "metabox")).transpose()?;
         reader.packed = reader.superblock.packed.map(|nid| reader.special(nid, "packed inode")).transpose()?;
         reader.prefixes = xattr::read_prefixes(&reader, &reader.superblock)?;

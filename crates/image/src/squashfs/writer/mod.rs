@@ -157,6 +157,7 @@ pub fn build(
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
 ) -> Result<Summary> {
     let block_len = checked_block_len(options)?;
+    compressor::id(options.codec.codec())?;
     let compressor = compressor::emit(options.codec.settings(), options.block_size)?;
     let output = Output::create(target, 0o666, options.force).map_err(|e| create_error(target, e))?;
     let packing =
@@ -300,7 +301,7 @@ fn write_head(
         mkfs_time: options.time.unwrap_or_else(|| newest(tree)).into(),
         block_size: options.block_size.into(),
         fragments: u32::try_from(data.fragments.len()).expect("counted in 32 bits").into(),
-        compressor: options.codec.codec().squashfs_id().unwrap_or(compressor::GZIP).into(),
+        compressor: compressor::id(options.codec.codec())?.into(),
         block_log: u16::try_from(options.block_size.ilog2()).expect("at most 20").into(),
         flags: superblock_flags(options, compressor.is_some(), tables).into(),
         ids: tables.ids.into(),

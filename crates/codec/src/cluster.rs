@@ -1,0 +1,108 @@
+//! What EROFS needs of a codec: streams for physical clusters, which are to be filled rather than made
+//! from a fixed input, which declare a window, and of which often only the beginning is read.
+
+use crate::settings::Dict;
+use crate::table::CODECS;
+use crate::{Choice, Codec, Decoder, Encoder, Error, Result, Settings};
+
+/// The window of LZ4 and of deflate, which have no other.
+const LZ4_WINDOW: u32 = 65_535;
+const DEFLATE_WINDOW: u32 = 32 << 10;
+/// Least and most that EROFS has a number for.
+const LZMA_WINDOWS: (u32, u32) = (4 << 10, 8 << 20);
+const ZSTD_WINDOWS: (u32, u32) = (1 << 10, 1 << 20);
+
+impl Choice {
+    /// Whether [`Encoder::encode_prefix`] of this codec's cluster encoders fills its destination.
+    pub fn fills(&self) -> bool {
+        matches!(self.settings, Settings::Lz4 { .. } | Settings::Lz4hc { .. } | Settings::Lzma { .. })
+    }
+
+    /// The window, or dictionary, to declare for clusters of `cluster_len` bytes.
+    pub fn cluster_window(&self, cluster_len: u32) -> u32 {
+        match self.settings {
+            Settings::Lz4 { .. } | Settings::Lz4hc { .. } => LZ4_WINDOW,
+            Settings::Deflate { .. } => DEFLATE_WINDOW,
+            Settings::Lzma { dict, .. } => {
+                let (min, max) = LZMA_WINDOWS;
+                let usual = cluster_len.saturating_mul(4).clamp(32 << 10, max);
+                match dict {
+                    None => usual,
+                    Some(Dict::Bytes(bytes)) => bytes.clamp(min, max),
+                    Some(Dict::Percent(share)) => (usual / 4 * u32::from(share) / 25).clamp(min, max),
+                }
+            }
+            Settings::Zstd { .. } => {
+                let (min, max) = ZSTD_WINDOWS;
+                let window = cluster_len.saturating_mul(8).clamp(min, max);
+                1 << window.ilog2()
+            }
+            _ => 0,
+        }
+    }
+
+    /// An encoder of streams for EROFS. None of them needs a window of more than `window` bytes, which
+    /// is one that [`Choice::cluster_window`] gives.
+    #[cfg_attr(not(any(feature = "xz", feature = "zstd")), allow(unused_variables))]
+    pub fn cluster_encoder(&self, window: u32) -> Result<Box<dyn Encoder>> {
+        self.codec().check_erofs()?;
+        match &self.settings {
+            Settings::Lzma { dict: Some(Dict::Bytes(bytes)), .. } if *bytes > LZMA_WINDOWS.1 => {
+                let text = format!("lzma: dict={bytes} is larger than EROFS can tell; accepted: up to 8M");
+                Err(Error::Usage(text))
+            }
+            #[cfg(feature = "xz")]
+            Settings::Lzma { .. } => crate::xz::micro_encoder(&self.settings, window),
+            #[cfg(feature = "zstd")]
+            Settings::Zstd { level } => {
+                let (min, max) = ZSTD_WINDOWS;
+                crate::zstd::cluster_encoder(*level, window.clamp(min, max).ilog2())
+            }
+            // The others' streams are what they are everywhere; block encoders differ in memory only.
+            _ => self.encoder(window as usize),
+        }
+    }
+}
+
+impl Codec {
+    /// A decoder for streams of EROFS. [`Decoder::decode`] of it demands that the stream decodes to all
+    /// of `dst`, and [`Decoder::decode_prefix`] reads beginnings.
+    pub fn cluster_decoder(self) -> Result<Box<dyn Decoder>> {
+        self.check_erofs()?;
+        let decoder = match self {
+            #[cfg(feature = "xz")]
+            Codec::Lzma => crate::xz::micro_decoder(),
+            #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
+            Codec::Lzma => return Err(Error::NotBuilt(self.feature())),
+            _ => self.decoder()?,
+        };
+        Ok(Box::new(Exact { codec: self.name(), decoder }))
+    }
+
+    fn check_erofs(self) -> Result<()> {
+        if self.erofs_id().is_some() {
+            return Ok(());
+        }
+        let known: Vec<_> = CODECS.iter().filter(|info| info.erofs_id.is_some()).map(|info| info.name).collect();
+        Err(Error::Usage(format!("EROFS has no {}; accepted: {}", self.name(), known.join(", "))))
+    }
+}
+
+/// A decoder whose streams have the length that is asked for.
+struct Exact {
+    codec: &'static str,
+    decoder: Box<dyn Decoder>,
+}
+
+impl Decoder for Exact {
+    fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        match self.decoder.decode(src, dst)? {
+            len if len == dst.len() => Ok(len),
+            len => Err(Error::corrupt(self.codec, format!("decodes to {len} bytes instead of {}", dst.len()))),
+        }
+    }
+
+    fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+        self.decoder.decode_prefix(src, dst)
+    }
+}

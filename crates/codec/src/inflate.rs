@@ -1,0 +1,73 @@
+//! Decompressing with libdeflate, with and without zlib's frame. Its safe wrapper does not tell where
+//! the stream ended, and a stream must end where its bytes end.
+#![allow(unsafe_code)]
+
+use libdeflate_sys as sys;
+
+use crate::{Error, Result};
+
+/// What is around the deflated bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Frame {
+    /// A zlib header and checksum.
+    Zlib,
+    /// Nothing.
+    Raw,
+}
+
+/// libdeflate's decompressor.
+pub(crate) struct Inflate {
+    raw: *mut sys::libdeflate_decompressor,
+    frame: Frame,
+    codec: &'static str,
+}
+
+// SAFETY: the pointer is owned, and libdeflate's decompressor knows nothing of threads.
+unsafe impl Send for Inflate {}
+
+impl Drop for Inflate {
+    fn drop(&mut self) {
+        // SAFETY: made by libdeflate_alloc_decompressor and freed once.
+        unsafe { sys::libdeflate_free_decompressor(self.raw) }
+    }
+}
+
+impl Inflate {
+    pub(crate) fn new(codec: &'static str, frame: Frame) -> Result<Self> {
+        // SAFETY: takes nothing; null is its way to say that memory ran out.
+        let raw = unsafe { sys::libdeflate_alloc_decompressor() };
+        if raw.is_null() {
+            return Err(Error::Library { codec, why: "out of memory".to_owned() });
+        }
+        Ok(Inflate { raw, frame, codec })
+    }
+
+    /// Decodes all of `src`, which has to end where the stream ends.
+    pub(crate) fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        let function = match self.frame {
+            Frame::Zlib => sys::libdeflate_zlib_decompress_ex,
+            Frame::Raw => sys::libdeflate_deflate_decompress_ex,
+        };
+        let (mut read, mut written) = (0, 0);
+        // SAFETY: the pointers and lengths are those of live slices, `self` is borrowed mutably, and both
+        // results point at locals.
+        let code = unsafe {
+            function(
+                self.raw,
+                src.as_ptr().cast(),
+                src.len(),
+                dst.as_mut_ptr().cast(),
+                dst.len(),
+                &raw mut read,
+                &raw mut written,
+            )
+        };
+        let why = match code {
+            sys::libdeflate_result_LIBDEFLATE_SUCCESS if read == src.len() => return Ok(written),
+            sys::libdeflate_result_LIBDEFLATE_SUCCESS => "bytes after the stream",
+            sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => "decodes to more than its length",
+            _ => "not such a stream, or a damaged one",
+        };
+        Err(Error::corrupt(self.codec, why))
+    }
+}

@@ -1,0 +1,81 @@
+//! MicroLZMA, as EROFS stores it: raw LZMA without an end marker, its first byte, which would always be
+//! zero, replaced by the inverted properties. Lengths and dictionary are known from elsewhere.
+
+use super::stream::{Lzma, Stream};
+use crate::{Decoder, Encoder, Error, Prefix, Result, Settings};
+
+const NAME: &str = "lzma";
+/// The library asks for so much room, even for less.
+const LEAST: usize = 6;
+/// What is handed in is at first so many times the room: the library copies all of it before it begins.
+const LOOKAHEAD: usize = 16;
+
+struct Micro {
+    stream: Stream,
+    lzma: Lzma,
+}
+
+/// An encoder for [`Settings::Lzma`] with a dictionary of `window` bytes.
+pub(crate) fn micro_encoder(settings: &Settings, window: u32) -> Result<Box<dyn Encoder>> {
+    Ok(Box::new(Micro { stream: Stream::new(NAME), lzma: super::lzma_options(settings, window)? }))
+}
+
+impl Micro {
+    /// Encodes as much of `src` as fits; nothing where not even the least stream fits.
+    fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
+        if dst.len() < LEAST {
+            return Ok(None);
+        }
+        self.stream.start_micro_encoder(self.lzma)?;
+        self.stream.encode_some(src, dst).map(Some)
+    }
+}
+
+impl Encoder for Micro {
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        Ok(self.fill(src, dst)?.filter(|done| done.taken == src.len()).map(|done| done.len))
+    }
+
+    fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
+        let mut some = dst.len().saturating_mul(LOOKAHEAD);
+        loop {
+            let part = &src[..src.len().min(some)];
+            match self.fill(part, dst)? {
+                // Only what shrinks to nearly nothing gets here.
+                Some(done) if done.taken == part.len() && part.len() < src.len() => {
+                    some = some.saturating_mul(LOOKAHEAD);
+                }
+                done => return Ok(done.and_then(|done| Prefix::if_useful(done.taken, done.len))),
+            }
+        }
+    }
+}
+
+struct Unmicro(Stream);
+
+/// A decoder of clusters.
+pub(crate) fn micro_decoder() -> Box<dyn Decoder> {
+    Box::new(Unmicro(Stream::new(NAME)))
+}
+
+impl Unmicro {
+    /// Distances end within what is decoded, so that much is dictionary enough. Rounding it up to a power
+    /// of two lets the library keep its memory from one cluster to the next.
+    fn start(&mut self, src: &[u8], dst: &[u8], exact: bool) -> Result<()> {
+        let dict = u32::try_from(dst.len()).ok().and_then(u32::checked_next_power_of_two);
+        let dict = dict.ok_or_else(|| Error::corrupt(NAME, "longer than any cluster"))?;
+        self.0.start_micro_decoder(src.len() as u64, dst.len() as u64, exact, dict.max(4096))
+    }
+}
+
+impl Decoder for Unmicro {
+    fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        self.start(src, dst, true)?;
+        self.0.decode(src, dst)
+    }
+
+    fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+        self.start(src, dst, false)?;
+        self.0.decode_some(src, dst)
+    }
+}
