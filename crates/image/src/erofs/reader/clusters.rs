@@ -37,10 +37,13 @@ pub(super) struct Clusters {
     stock: Mutex<Vec<Tools>>,
 }
 
-/// What one thread needs to decode a cluster.
+/// A decoder for each algorithm, once it was needed.
+type Decoders = [Option<Box<dyn Decoder>>; algorithm::COUNT as usize];
+
+/// What one thread needs to decode clusters.
 #[derive(Default)]
 struct Tools {
-    decoders: [Option<Box<dyn Decoder>>; algorithm::COUNT as usize],
+    decoders: Decoders,
     stored: Vec<u8>,
 }
 
@@ -73,36 +76,49 @@ impl Reader {
     pub(super) fn cluster(&self, cluster: Cluster) -> Result<Arc<[u8]>> {
         self.clusters.decoded.get(cluster, || {
             let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, cluster.len).collect();
-            self.decode(cluster, Arc::get_mut(&mut bytes).unwrap_or_default())?;
+            self.decode(&[cluster], Arc::get_mut(&mut bytes).unwrap_or_default())?;
             Ok(bytes)
         })
     }
 
-    /// Decodes into `out`, which has the length of the extent.
-    pub(super) fn decode(&self, cluster: Cluster, out: &mut [u8]) -> Result<()> {
+    /// Decodes clusters that lie one behind the other into `out`, which has the length of their extents together.
+    pub(super) fn decode(&self, clusters: &[Cluster], out: &mut [u8]) -> Result<()> {
         let taken = self.clusters.stock.lock().ok().and_then(|mut stock| stock.pop());
         let mut tools = taken.unwrap_or_default();
-        let result = self.decode_with(&mut tools, cluster, out);
+        let result = self.decode_with(&mut tools, clusters, out);
         if let Ok(mut stock) = self.clusters.stock.lock() {
             stock.push(tools);
         }
         result
     }
 
-    fn decode_with(&self, tools: &mut Tools, cluster: Cluster, out: &mut [u8]) -> Result<()> {
-        let Cluster { stored, space, algorithm, partial, .. } = cluster;
-        let wrong = |why: String| Error::corrupt(STRUCTURE, stored.place.byte(), why);
-        let len = usize::try_from(stored.len).map_err(|_| wrong("it is too long".into()))?;
-        if tools.stored.len() < len {
-            tools.stored.resize(len, 0);
+    fn decode_with(&self, tools: &mut Tools, clusters: &[Cluster], mut out: &mut [u8]) -> Result<()> {
+        let Some(Cluster { stored: Stored { place, .. }, space, .. }) = clusters.first() else { return Ok(()) };
+        let Tools { decoders, stored } = tools;
+        let len = clusters.iter().map(|cluster| cluster.stored.len).fold(0, u64::saturating_add);
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        if stored.len() < len {
+            stored.resize(len, 0);
         }
-        let bytes = tools.stored.get_mut(..len).unwrap_or_default();
-        self.read_stored(STRUCTURE, space, stored.place, bytes)?;
+        let mut bytes = stored.get_mut(..len).unwrap_or_default();
+        self.read_stored(STRUCTURE, *space, *place, bytes)?;
+        for cluster in clusters {
+            // Both hold what all clusters have together.
+            let (packed, packed_rest) = bytes.split_at_mut(usize::try_from(cluster.stored.len).unwrap_or(len));
+            let (plain, plain_rest) = out.split_at_mut(cluster.len);
+            self.decode_one(decoders, cluster, packed, plain)?;
+            (bytes, out) = (packed_rest, plain_rest);
+        }
+        Ok(())
+    }
+
+    fn decode_one(&self, decoders: &mut Decoders, cluster: &Cluster, bytes: &[u8], out: &mut [u8]) -> Result<()> {
+        let Cluster { stored, algorithm, partial, .. } = *cluster;
+        let wrong = |why: String| Error::corrupt(STRUCTURE, stored.place.byte(), why);
         // Images from before streams were put at the ends of clusters have unknown bytes behind them.
         let padded = self.superblock.incompat.contains(Incompat::ZERO_PADDING);
-        let stream = if padded { self.without_padding(stored, bytes).map_err(wrong)? } else { &*bytes };
-        let slot = tools.decoders.get_mut(usize::from(algorithm));
-        let decoder = match (slot, Codec::from_erofs_id(algorithm)) {
+        let stream = if padded { self.without_padding(stored, bytes).map_err(wrong)? } else { bytes };
+        let decoder = match (decoders.get_mut(usize::from(algorithm)), Codec::from_erofs_id(algorithm)) {
             (Some(Some(decoder)), _) => decoder,
             (Some(none), Some(codec)) => none.insert(codec.cluster_decoder()?),
             _ => return Err(wrong(format!("algorithm {algorithm} is not known"))),

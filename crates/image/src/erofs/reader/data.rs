@@ -4,8 +4,9 @@
 use super::Reader;
 use super::clusters::Cluster;
 use super::inode::Inode;
-use super::map::{Announced, Bytes, Data, Facts, Map, MappedExtent, Stored};
+use super::map::{Announced, Bytes, Data, Facts, Map, MappedExtent, Stored, Where};
 use super::metadata::{Place, Space};
+use crate::erofs::format::CLUSTER_MAX;
 use crate::image::Extent;
 use crate::{Error, Result};
 
@@ -105,19 +106,37 @@ impl<'r> File<'r> {
     /// Fills `buf` from byte `offset`, behind which the file has that many bytes.
     fn read(&self, mut buf: &mut [u8], mut offset: u64) -> Result<()> {
         let mut walk = self.map.walk(&self.source, offset);
-        while !buf.is_empty() {
+        let mut run = Run::default();
+        while run.out < buf.len() {
             let Some(extent) = walk.next()? else { return Err(self.error("its data ends before its size")) };
             let skip = offset.saturating_sub(extent.logical);
             let left = usize::try_from(extent.len.saturating_sub(skip)).unwrap_or(usize::MAX);
             if left == 0 {
                 return Err(self.error("an extent without data"));
             }
-            let (part, rest) = buf.split_at_mut(left.min(buf.len()));
-            self.read_extent(&extent, skip, part)?;
-            offset += part.len() as u64;
-            buf = rest;
+            let n = left.min(buf.len() - run.out);
+            offset += n as u64;
+            let whole = self.cluster(&extent).filter(|cluster| cluster.len == n);
+            if whole.as_ref().is_none_or(|cluster| !run.takes(cluster)) {
+                buf = run.decode(self.source.reader, buf)?;
+            }
+            match whole {
+                Some(cluster) => run.push(cluster),
+                None => {
+                    let (part, rest) = buf.split_at_mut(n);
+                    self.read_extent(&extent, skip, part)?;
+                    buf = rest;
+                }
+            }
         }
-        Ok(())
+        run.decode(self.source.reader, buf).map(drop)
+    }
+
+    /// The cluster of a compressed extent.
+    fn cluster(&self, extent: &MappedExtent) -> Option<Cluster> {
+        let Data::Packed { stored, algorithm, partial } = extent.data else { return None };
+        let len = usize::try_from(extent.len).ok()?;
+        Some(Cluster { stored, space: self.source.space, algorithm, partial, len })
     }
 
     /// Fills `out` from byte `skip` of an extent, which it does not exceed.
@@ -134,16 +153,16 @@ impl<'r> File<'r> {
             }
             Data::Plain { stored, rotated: false } => reader.read_stored("data", space, stored.place.skip(skip), out),
             Data::Plain { stored, rotated: true } => self.read_rotated(extent, stored, skip, out),
-            Data::Packed { stored, algorithm, partial } => {
-                let len = usize::try_from(extent.len).unwrap_or(usize::MAX);
-                let cluster = Cluster { stored, space, algorithm, partial, len };
-                if out.len() == len {
-                    return reader.decode(cluster, out);
+            Data::Packed { .. } => {
+                let bad = || self.error("an extent that is longer than it may be");
+                let cluster = self.cluster(extent).ok_or_else(bad)?;
+                if out.len() == cluster.len {
+                    return reader.decode(&[cluster], out);
                 }
                 let bytes = reader.cluster(cluster)?;
                 let from = usize::try_from(skip).unwrap_or(usize::MAX);
                 let part = from.checked_add(out.len()).and_then(|to| bytes.get(from..to));
-                out.copy_from_slice(part.ok_or_else(|| self.error("an extent shorter than it should be"))?);
+                out.copy_from_slice(part.ok_or_else(bad)?);
                 Ok(())
             }
         }
@@ -224,6 +243,43 @@ impl<'r> File<'r> {
     /// An error about this inode.
     fn error(&self, why: impl Into<String>) -> Error {
         self.place.error("inode", why)
+    }
+}
+
+/// Clusters that lie one behind the other, as those of a file mostly do, to be read at once.
+#[derive(Default)]
+struct Run {
+    clusters: Vec<Cluster>,
+    /// Where they end.
+    end: Option<Where>,
+    /// Bytes stored.
+    stored: u64,
+    /// Bytes they decode to: those at the beginning of the buffer that is to be filled.
+    out: usize,
+}
+
+impl Run {
+    /// Whether a cluster continues the run, or it is empty.
+    fn takes(&self, cluster: &Cluster) -> bool {
+        let Stored { place, len } = cluster.stored;
+        self.end.is_none_or(|end| end == place && self.stored + len <= CLUSTER_MAX)
+    }
+
+    fn push(&mut self, cluster: Cluster) {
+        let Stored { place, len } = cluster.stored;
+        self.end = Some(place.skip(len));
+        self.stored += len;
+        self.out += cluster.len;
+        self.clusters.push(cluster);
+    }
+
+    /// Decodes what is in the run into the beginning of `buf` and returns the rest, the run being empty.
+    fn decode<'b>(&mut self, reader: &Reader, buf: &'b mut [u8]) -> Result<&'b mut [u8]> {
+        let (part, rest) = buf.split_at_mut(self.out);
+        reader.decode(&self.clusters, part)?;
+        self.clusters.clear();
+        (self.end, self.stored, self.out) = (None, 0, 0);
+        Ok(rest)
     }
 }
 

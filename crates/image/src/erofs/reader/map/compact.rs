@@ -38,11 +38,14 @@ struct Pack {
     count: u64,
 }
 
-/// The entries of a pack that was read.
+/// The bytes of a pack: a string of bits, the first entry lowest, and the base.
 #[derive(Debug, Clone, Copy)]
 struct Entries {
-    values: [(u16, u16); DENSE as usize],
+    bytes: [u8; DENSE_LEN as usize],
     count: usize,
+    /// Bits of an entry, and of the value in it.
+    bits: usize,
+    value_bits: u32,
     base: u32,
 }
 
@@ -158,29 +161,25 @@ impl Pack {
 }
 
 impl Entries {
-    /// Entries are a string of bits, the first the lowest, up to the base.
     fn parse(pack: &[u8], value_bits: u32) -> Entries {
-        let (body, base) = pack.split_at(pack.len().saturating_sub(4));
-        let count = if pack.len() == 32 { 16 } else { 2 };
-        let bits = body.len() * 8 / count;
-        let mut values = [(0, 0); DENSE as usize];
-        for (i, entry) in values.iter_mut().enumerate().take(count) {
-            let mut word = [0; 4];
-            let bytes = pack.get(i * bits / 8..).unwrap_or_default();
-            for (to, from) in word.iter_mut().zip(bytes) {
-                *to = *from;
-            }
-            let word = u32::from_le_bytes(word) >> (i * bits % 8);
-            let value = word & ((1 << value_bits) - 1);
-            let kind = word >> value_bits & u32::from(cluster_type::MASK);
-            *entry = (u16::try_from(kind).unwrap_or(0), u16::try_from(value).unwrap_or(0));
+        let mut bytes = [0; DENSE_LEN as usize];
+        for (to, from) in bytes.iter_mut().zip(pack) {
+            *to = *from;
         }
-        let base = base.first_chunk().map_or(0, |base| u32::from_le_bytes(*base));
-        Entries { values, count, base }
+        let body = pack.len().saturating_sub(4);
+        let count = if pack.len() == 32 { 16 } else { 2 };
+        let base = pack.last_chunk().map_or(0, |base| u32::from_le_bytes(*base));
+        Entries { bytes, count, bits: body * 8 / count, value_bits, base }
     }
 
     /// Type and value of an entry.
     fn get(&self, i: usize) -> (u16, u16) {
-        self.values.get(i).copied().unwrap_or_default()
+        let at = i * self.bits;
+        // An entry has at most 16 bits, so it is in the four bytes from its first one on.
+        let word = self.bytes.get(at / 8..).and_then(|bytes| bytes.first_chunk());
+        let word = word.map_or(0, |word| u32::from_le_bytes(*word)) >> (at % 8);
+        let value = word & ((1 << self.value_bits) - 1);
+        let kind = word >> self.value_bits & u32::from(cluster_type::MASK);
+        (u16::try_from(kind).unwrap_or(0), u16::try_from(value).unwrap_or(0))
     }
 }
