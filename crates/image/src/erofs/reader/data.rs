@@ -90,6 +90,19 @@ impl<'r> File<'r> {
         self.map.check(&self.source, Announced { incompat: superblock.incompat, algorithms }, wrong)
     }
 
+    /// Calls `visit` for each extent, in order.
+    pub(super) fn each(&self, visit: &mut dyn FnMut(&MappedExtent) -> Result<()>) -> Result<()> {
+        let (mut walk, mut at) = (self.map.walk(&self.source, 0), 0);
+        while let Some(extent) = walk.next()? {
+            if extent.logical != at || extent.len == 0 {
+                return Err(self.error(format!("its extent at byte {} does not begin at byte {at}", extent.logical)));
+            }
+            at = at.saturating_add(extent.len);
+            visit(&extent)?;
+        }
+        Ok(())
+    }
+
     /// Fills `buf` from byte `offset`, behind which the file has that many bytes.
     fn read(&self, mut buf: &mut [u8], mut offset: u64) -> Result<()> {
         let mut walk = self.map.walk(&self.source, offset);
@@ -127,7 +140,7 @@ impl<'r> File<'r> {
     }
 
     /// Fills `out` from byte `skip` of an extent, which it does not exceed.
-    fn read_extent(&self, extent: &MappedExtent, skip: u64, out: &mut [u8]) -> Result<()> {
+    pub(super) fn read_extent(&self, extent: &MappedExtent, skip: u64, out: &mut [u8]) -> Result<()> {
         let Source { reader, space } = self.source;
         match extent.data {
             Data::Hole => {
@@ -177,7 +190,7 @@ impl<'r> File<'r> {
     }
 
     /// The packed inode, which has to have `len` bytes from `offset` on.
-    fn packed(&self, offset: u64, len: u64) -> Result<File<'r>> {
+    pub(super) fn packed(&self, offset: u64, len: u64) -> Result<File<'r>> {
         let reader = self.source.reader;
         let Some(packed) = reader.packed.as_ref().filter(|_| self.fragments) else {
             let why = if self.fragments { "the image has no packed inode" } else { "it lies in itself" };
@@ -219,7 +232,7 @@ impl<'r> File<'r> {
     }
 
     /// Refuses what reaches past the end of the image before it becomes many pieces.
-    fn check_last_byte(&self, stored: Stored) -> Result<()> {
+    pub(super) fn check_last_byte(&self, stored: Stored) -> Result<()> {
         let Source { reader, space } = self.source;
         match stored.len.checked_sub(1).filter(|last| *last >= PIECE) {
             Some(last) => reader.read_stored("data", space, stored.place.skip(last), &mut [0]),
@@ -298,3 +311,6 @@ impl Pieces {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

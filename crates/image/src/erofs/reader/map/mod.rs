@@ -298,4 +298,4 @@ impl Walk<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
