@@ -20,7 +20,6 @@ const PIECES: u64 = 1 << 20;
 pub(super) struct File<'r> {
     source: Source<'r>,
     map: Map,
-    size: u64,
     /// Where it says where its data is.
     place: Place,
     /// Whether parts of it may lie in the packed inode.
@@ -79,7 +78,7 @@ impl<'r> File<'r> {
         };
         let special = [&reader.packed, &reader.metabox].into_iter().flatten().any(|other| other.nid == inode.nid);
         let map = Map::open(&source, &facts)?;
-        Ok(File { source, map, size: inode.size, place: inode.place, fragments: !special })
+        Ok(File { source, map, place: inode.place, fragments: !special })
     }
 
     /// Calls `wrong` for each thing wrong with how the inode says where its data is. An error is damage that

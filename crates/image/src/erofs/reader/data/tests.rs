@@ -2,6 +2,8 @@
 //! several blocks, large logical clusters, records of every length. The kernel says what is right.
 #![allow(clippy::cast_possible_truncation, reason = "numbers of tests are small")]
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 use packfs_codec::Codec;
@@ -10,9 +12,12 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::Image;
 use crate::erofs::format::{self, Incompat, Layout, algorithm};
+use crate::erofs::reader::data::File;
+use crate::erofs::reader::inode::Inode;
 use crate::erofs::reader::map::tests::write::{Form, Listed, Shape, write};
 use crate::erofs::reader::{ReadOptions, Reader};
-use crate::testing::{Mount, Piece, can_mount};
+use crate::image::Nid;
+use crate::testing::{Mount, Node, Piece, Spec, can_mount, skipped};
 
 const BLOCK: usize = 4096;
 /// Inodes are in block 1, the root's entries in block 2, clusters behind them.
@@ -221,5 +226,82 @@ fn the_kernel_reads_the_same() {
         let mount = Mount::new(&path, "erofs").unwrap_or_else(|error| panic!("{what}: {error}"));
         let read = std::fs::read(mount.path().join("f")).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert!(read == content, "{what}");
+    }
+}
+
+/// Options of mkfs.erofs that together use every form of map.
+const MKFS: [&str; 18] = [
+    "-zlz4",
+    "-zlz4 -Elegacy-compress",
+    "-zlz4 -C65536",
+    "-zlz4 -C65536 -Elegacy-compress",
+    "-zzstd -C65536 -Efragments",
+    "-zzstd -C65536 -Efragments,legacy-compress",
+    "-zlz4 -C16384 -Eall-fragments",
+    "-zlz4 -C16384 -Eztailpacking",
+    "-zlz4 -Eztailpacking,legacy-compress",
+    "-zlz4 -Eztailpacking,fragments",
+    "-zlz4 -C16384 -Ededupe",
+    "-zlz4 -C16384 -Ededupe,fragments",
+    "-zlz4 -b1024 -C4096 -Efragments",
+    "-zzstd -C65536 -E48bit",
+    "-zzstd -C65536 -E48bit,fragments",
+    "-zzstd -C65536 -E48bit --max-extent-bytes=-131072",
+    "--chunksize=4096",
+    "--chunksize=8192 -E48bit",
+];
+
+/// Files around every edge, of everything that compresses, does not compress, or is there twice.
+fn source(dir: &Path) {
+    let mut files = Vec::new();
+    let mut add = |name: String, pieces: Vec<Piece>| files.push((name.into_bytes(), Node::file(pieces)));
+    for len in [0, 1, 4095, 4096, 4097, 12_288, 65_535, 65_536, 65_537, 300_001] {
+        add(format!("text{len}"), vec![Piece::Text { seed: len, len }]);
+        add(format!("noise{len}"), vec![Piece::Noise { seed: len, len }]);
+        add(format!("zeros{len}"), vec![Piece::Zeros(len)]);
+        let mixed = |n| [Piece::Noise { seed: n, len: len / 5 }, Piece::Text { seed: n, len: len / 7 }];
+        add(format!("mixed{len}"), (0..4).flat_map(mixed).collect());
+        add(format!("again{len}"), (1..4).flat_map(mixed).collect());
+    }
+    Spec::of(files).create(dir).unwrap();
+}
+
+fn each_inode(reader: &Reader, dir: Nid, visit: &mut dyn FnMut(&str, &Inode)) {
+    for entry in reader.read_dir(dir).unwrap() {
+        visit(&entry.name.escape_ascii().to_string(), &reader.inode(entry.nid).unwrap());
+    }
+    visit("/", &reader.inode(dir).unwrap());
+    reader.packed.iter().for_each(|packed| visit("packed inode", packed));
+}
+
+#[test]
+fn nothing_is_wrong_with_the_maps_of_mkfs() {
+    let version = Command::new("mkfs.erofs").arg("-V").output();
+    if !version.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains(" 1.9")) {
+        return skipped("nothing_is_wrong_with_the_maps_of_mkfs", "mkfs.erofs 1.9");
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (tree, image) = (place.path().join("tree"), place.path().join("image"));
+    std::fs::create_dir(&tree).unwrap();
+    source(&tree);
+    for options in MKFS {
+        drop(std::fs::remove_file(&image));
+        let made = Command::new("mkfs.erofs").args(options.split(' ')).args([&image, &tree]).output().unwrap();
+        assert!(made.status.success(), "{options}: {}", String::from_utf8_lossy(&made.stderr));
+        let reader = Reader::open(Arc::new(std::fs::read(&image).unwrap()), ReadOptions::default()).unwrap();
+        each_inode(&reader, reader.root(), &mut |name, inode| {
+            if inode.size == 0 {
+                return;
+            }
+            let mut found = Vec::new();
+            let file = File::open(&reader, inode).unwrap();
+            file.check_map(&mut |error| found.push(error.to_string())).unwrap();
+            assert_eq!(found, Vec::<String>::new(), "{options}: {name}");
+            if let Ok(want) = std::fs::read(tree.join(name)) {
+                let mut got = vec![1; want.len()];
+                crate::erofs::reader::data::read_file(&reader, inode, &mut got, 0).unwrap();
+                assert!(got == want, "{options}: {name}");
+            }
+        });
     }
 }

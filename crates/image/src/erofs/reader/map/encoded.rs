@@ -87,11 +87,6 @@ impl Encoded {
         Encoded { start, len, count, bits, size }
     }
 
-    /// Number of records.
-    pub(super) fn count(&self) -> u64 {
-        self.count
-    }
-
     /// Length of a record.
     pub(super) fn record_len(&self) -> RecordLen {
         self.len
