@@ -4,6 +4,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::format::{Compat, Incompat, algorithm};
+use super::writer::{Features, Options};
+use crate::{Error, Result};
+
+/// Bits of the smallest block that every kernel reads. Those with larger pages read it from 6.4 on only.
+const PAGE_BITS: u8 = 12;
+
 /// A Linux version, as far as it matters: 6.1, 5.15.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kernel {
@@ -15,7 +22,19 @@ pub struct Kernel {
 
 impl Kernel {
     /// What images are written for unless asked otherwise.
-    pub const DEFAULT: Kernel = Kernel { major: 6, minor: 1 };
+    pub const DEFAULT: Kernel = Kernel::new(6, 1);
+
+    /// The first with EROFS as it is now: plain images, and LZ4 that ends where its cluster ends.
+    pub const OLDEST: Kernel = Kernel::new(5, 4);
+
+    const fn new(major: u16, minor: u16) -> Self {
+        Kernel { major, minor }
+    }
+
+    /// The oldest that reads an image with these features.
+    pub fn needed(features: &[Feature]) -> Kernel {
+        features.iter().map(|feature| feature.since()).max().unwrap_or(Kernel::OLDEST)
+    }
 }
 
 impl fmt::Display for Kernel {
@@ -27,7 +46,7 @@ impl fmt::Display for Kernel {
 impl FromStr for Kernel {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
         let wrong = || format!("`{text}` is no kernel version; expected two numbers, such as 6.1");
         let mut parts = text.split(['.', '-']);
         let mut number = || parts.next().and_then(|part| part.parse().ok()).ok_or_else(wrong);
@@ -36,6 +55,281 @@ impl FromStr for Kernel {
 }
 
 /// Something of the format that not every kernel reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Feature {}
+pub enum Feature {
+    /// LZ4.
+    Lz4,
+    /// MicroLZMA.
+    Lzma,
+    /// Raw deflate.
+    Deflate,
+    /// Zstandard.
+    Zstd,
+    /// Physical clusters of several blocks, and records of compression settings.
+    BigClusters,
+    /// Files in chunks.
+    Chunks,
+    /// Further devices, or files of two algorithms.
+    DevicesOrSecondHead,
+    /// The last cluster of a file behind its inode.
+    TailPacking,
+    /// Fragments, or clusters that several files share parts of.
+    FragmentsOrDedupe,
+    /// Blocks smaller than the kernel's pages, nothing compressed.
+    SmallBlocks,
+    /// Blocks smaller than the kernel's pages, with compressed files.
+    SmallCompressedBlocks,
+    /// Prefixes of xattr names beyond those every image has.
+    XattrPrefixes,
+    /// Block addresses of 48 bits, encoded extents, times in compact inodes.
+    Bits48,
+    /// Inodes in a compressed file of their own.
+    Metabox,
+    /// Xattr prefixes in the image as it is, although there is a packed inode they could be in.
+    PlainXattrPrefixes,
+}
+
+impl Feature {
+    /// All features, the oldest first.
+    pub const ALL: [Feature; 15] = {
+        use Feature::*;
+        [
+            Lz4,
+            BigClusters,
+            Chunks,
+            Lzma,
+            DevicesOrSecondHead,
+            TailPacking,
+            FragmentsOrDedupe,
+            SmallBlocks,
+            XattrPrefixes,
+            Deflate,
+            SmallCompressedBlocks,
+            Zstd,
+            Bits48,
+            Metabox,
+            PlainXattrPrefixes,
+        ]
+    };
+
+    /// The first Linux that reads it.
+    pub fn since(self) -> Kernel {
+        match self {
+            Feature::Lz4 => Kernel::OLDEST,
+            Feature::BigClusters => Kernel::new(5, 13),
+            Feature::Chunks => Kernel::new(5, 15),
+            Feature::Lzma | Feature::DevicesOrSecondHead => Kernel::new(5, 16),
+            Feature::TailPacking => Kernel::new(5, 17),
+            Feature::FragmentsOrDedupe => Kernel::new(6, 1),
+            Feature::SmallBlocks | Feature::XattrPrefixes => Kernel::new(6, 4),
+            Feature::Deflate => Kernel::new(6, 6),
+            Feature::SmallCompressedBlocks => Kernel::new(6, 8),
+            Feature::Zstd => Kernel::new(6, 10),
+            Feature::Bits48 => Kernel::new(6, 15),
+            Feature::Metabox | Feature::PlainXattrPrefixes => Kernel::new(6, 17),
+        }
+    }
+
+    /// What messages and listings call it; where options name something, by that name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Feature::Lz4 => "lz4",
+            Feature::Lzma => "lzma",
+            Feature::Deflate => "deflate",
+            Feature::Zstd => "zstd",
+            Feature::BigClusters => "big-clusters",
+            Feature::Chunks => "chunks",
+            Feature::DevicesOrSecondHead => "devices-or-second-algorithm",
+            Feature::TailPacking => "ztailpacking",
+            Feature::FragmentsOrDedupe => "fragments-or-dedupe",
+            Feature::SmallBlocks => "small-blocks",
+            Feature::SmallCompressedBlocks => "small-compressed-blocks",
+            Feature::XattrPrefixes => "xattr-prefixes",
+            Feature::Bits48 => "48bit",
+            Feature::Metabox => "metabox",
+            Feature::PlainXattrPrefixes => "plain-xattr-prefixes",
+        }
+    }
+
+    /// What an image uses, going by its superblock: `algorithms` has a bit for each number of
+    /// [`algorithm`], whether or not the superblock says so in words of its own.
+    pub fn used(compat: Compat, incompat: Incompat, algorithms: u16, block_bits: u8) -> Vec<Feature> {
+        let has = |feature: &Feature| match feature {
+            Feature::Lz4 => algorithms & 1 << algorithm::LZ4 != 0,
+            Feature::Lzma => algorithms & 1 << algorithm::LZMA != 0,
+            Feature::Deflate => algorithms & 1 << algorithm::DEFLATE != 0,
+            Feature::Zstd => algorithms & 1 << algorithm::ZSTD != 0,
+            Feature::BigClusters => incompat.contains(Incompat::BIG_CLUSTERS),
+            Feature::Chunks => incompat.contains(Incompat::CHUNKED_FILES),
+            Feature::DevicesOrSecondHead => incompat.contains(Incompat::DEVICES_OR_SECOND_HEAD),
+            Feature::TailPacking => incompat.contains(Incompat::TAIL_PACKING),
+            Feature::FragmentsOrDedupe => incompat.contains(Incompat::FRAGMENTS_OR_DEDUPE),
+            Feature::SmallBlocks => block_bits < PAGE_BITS && algorithms == 0,
+            Feature::SmallCompressedBlocks => block_bits < PAGE_BITS && algorithms != 0,
+            Feature::XattrPrefixes => incompat.contains(Incompat::XATTR_PREFIXES),
+            Feature::Bits48 => incompat.contains(Incompat::BITS_48),
+            Feature::Metabox => incompat.contains(Incompat::METABOX),
+            Feature::PlainXattrPrefixes => compat.contains(Compat::PLAIN_XATTR_PREFIXES),
+        };
+        Feature::ALL.into_iter().filter(has).collect()
+    }
+
+    /// What images built with these options may use.
+    pub fn needed_by(options: &Options) -> Vec<Feature> {
+        let algorithm = options.codec.codec().erofs_id();
+        let asked = |features: Features| options.features.intersects(features);
+        let small = options.block_size < 1 << PAGE_BITS;
+        let has = |feature: &Feature| match feature {
+            Feature::Lz4 => algorithm == Some(algorithm::LZ4),
+            Feature::Lzma => algorithm == Some(algorithm::LZMA),
+            Feature::Deflate => algorithm == Some(algorithm::DEFLATE),
+            Feature::Zstd => algorithm == Some(algorithm::ZSTD),
+            Feature::BigClusters => {
+                algorithm.is_some_and(|n| n != algorithm::LZ4 || options.cluster_size > options.block_size)
+            }
+            Feature::Chunks => asked(Features::CHUNKS),
+            Feature::TailPacking => asked(Features::ZTAILPACKING),
+            Feature::FragmentsOrDedupe => asked(Features::FRAGMENTS | Features::ALL_FRAGMENTS | Features::DEDUPE),
+            Feature::SmallBlocks => small && algorithm.is_none(),
+            Feature::SmallCompressedBlocks => small && algorithm.is_some(),
+            Feature::XattrPrefixes => !options.xattr_prefixes.is_empty(),
+            Feature::Bits48 => asked(Features::BITS_48),
+            // Nothing that is written has these.
+            Feature::DevicesOrSecondHead | Feature::Metabox | Feature::PlainXattrPrefixes => false,
+        };
+        Feature::ALL.into_iter().filter(has).collect()
+    }
+}
+
+impl Options {
+    /// Refuses what the target kernel does not read, naming the kernel that does.
+    pub fn check_target(&self) -> Result<()> {
+        let target = self.target_kernel;
+        if target < Kernel::OLDEST {
+            let text = format!("Linux {target} does not read EROFS as it is now: {} is the first", Kernel::OLDEST);
+            return Err(Error::Usage(text));
+        }
+        let lacking = |feature: &Feature| feature.since() > target;
+        let features: Vec<_> = Feature::needed_by(self).into_iter().filter(lacking).collect();
+        if features.is_empty() {
+            return Ok(());
+        }
+        let each: Vec<_> = features.iter().map(|f| format!("{} ({} does)", self.in_words(*f), f.since())).collect();
+        Err(Error::Usage(format!("Linux {target} does not read {}", each.join(", "))))
+    }
+
+    /// A feature as whoever asked for it would call it.
+    fn in_words(&self, feature: Feature) -> &'static str {
+        match feature {
+            Feature::BigClusters if self.codec.codec().erofs_id() == Some(algorithm::LZ4) => {
+                "clusters larger than a block"
+            }
+            Feature::FragmentsOrDedupe if self.features.intersects(Features::FRAGMENTS | Features::ALL_FRAGMENTS) => {
+                "fragments"
+            }
+            Feature::FragmentsOrDedupe => "dedupe",
+            Feature::SmallBlocks => "blocks smaller than 4K",
+            Feature::SmallCompressedBlocks => "compression in blocks smaller than 4K",
+            Feature::XattrPrefixes => "prefixes of xattr names",
+            other => other.name(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packfs_codec::{Choice, Codec};
+
+    use super::*;
+
+    fn kernel(text: &str) -> Kernel {
+        text.parse().unwrap()
+    }
+
+    fn for_kernel(text: &str) -> Options {
+        Options { target_kernel: kernel(text), ..Options::default() }
+    }
+
+    #[test]
+    fn versions_are_ordered_by_number() {
+        assert!(kernel("5.4") < kernel("5.15") && kernel("5.19") < kernel("6.1") && kernel("6.1") < kernel("6.10"));
+        for (text, shown) in [("6.1", "6.1"), ("6.12.63", "6.12"), ("6.18-rc3", "6.18"), ("5.10.0-28-amd64", "5.10")] {
+            assert_eq!(kernel(text).to_string(), shown);
+        }
+        for wrong in ["", "6", "six.one", "6.x", "-1.2", "70000.1"] {
+            assert!(wrong.parse::<Kernel>().unwrap_err().contains("such as 6.1"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn all_features_are_listed_once_and_by_age() {
+        let ages: Vec<_> = Feature::ALL.iter().map(|feature| feature.since()).collect();
+        assert!(ages.is_sorted(), "{ages:?}");
+        let names: std::collections::HashSet<_> = Feature::ALL.iter().map(|feature| feature.name()).collect();
+        assert_eq!(names.len(), Feature::ALL.len());
+    }
+
+    #[test]
+    fn an_image_needs_what_its_superblock_says() {
+        use Feature::*;
+        let (none, padded) = (Incompat::empty(), Incompat::ZERO_PADDING);
+        let plain_prefixes = Compat::PLAIN_XATTR_PREFIXES | Compat::MTIME;
+        let table: [(Compat, Incompat, u16, u8, &[Feature], &str); 13] = [
+            (Compat::MTIME | Compat::XATTR_FILTER, none, 0, 12, &[], "5.4"),
+            (Compat::MTIME, padded, 1, 12, &[Lz4], "5.4"),
+            (Compat::MTIME, padded | Incompat::BIG_CLUSTERS, 1, 12, &[Lz4, BigClusters], "5.13"),
+            (Compat::MTIME, Incompat::CHUNKED_FILES, 0, 12, &[Chunks], "5.15"),
+            (Compat::MTIME, Incompat::DEVICES_OR_SECOND_HEAD, 0, 12, &[DevicesOrSecondHead], "5.16"),
+            (Compat::MTIME, padded | Incompat::BIG_CLUSTERS, 2, 12, &[BigClusters, Lzma], "5.16"),
+            (Compat::MTIME, padded | Incompat::TAIL_PACKING, 1, 12, &[Lz4, TailPacking], "5.17"),
+            (Compat::MTIME, padded | Incompat::FRAGMENTS_OR_DEDUPE, 1, 12, &[Lz4, FragmentsOrDedupe], "6.1"),
+            (Compat::MTIME, none, 0, 9, &[SmallBlocks], "6.4"),
+            (Compat::MTIME, padded, 1, 11, &[Lz4, SmallCompressedBlocks], "6.8"),
+            (Compat::MTIME, Incompat::BIG_CLUSTERS, 0b1101, 12, &[Lz4, BigClusters, Deflate, Zstd], "6.10"),
+            (Compat::MTIME, Incompat::BITS_48 | Incompat::XATTR_PREFIXES, 0, 12, &[XattrPrefixes, Bits48], "6.15"),
+            (plain_prefixes, Incompat::METABOX, 0, 12, &[Metabox, PlainXattrPrefixes], "6.17"),
+        ];
+        for (compat, incompat, algorithms, block_bits, features, since) in table {
+            let used = Feature::used(compat, incompat, algorithms, block_bits);
+            assert_eq!((&used[..], Kernel::needed(&used)), (features, kernel(since)));
+        }
+    }
+
+    #[test]
+    fn options_that_the_target_lacks_are_refused_by_name() {
+        let refused = |options: &Options| options.check_target().unwrap_err().to_string();
+        type Change = fn(&mut Options);
+        let table: [(&str, Change, &str); 11] = [
+            ("6.9", |o| o.codec = Choice::new(Codec::Zstd), "Linux 6.9 does not read zstd (6.10 does)"),
+            ("6.5", |o| o.codec = Choice::new(Codec::Deflate), "deflate (6.6 does)"),
+            ("5.15", |o| o.codec = Choice::new(Codec::Lzma), "lzma (5.16 does)"),
+            ("5.10", |o| o.features = Features::empty(), "clusters larger than a block (5.13 does)"),
+            ("6.0", |_| {}, "fragments (6.1 does)"),
+            ("6.0", |o| o.features = Features::DEDUPE, "dedupe (6.1 does)"),
+            ("6.14", |o| o.features = Features::BITS_48, "48bit (6.15 does)"),
+            ("6.7", |o| o.block_size = 1024, "compression in blocks smaller than 4K (6.8 does)"),
+            ("6.3", |o| o.xattr_prefixes = vec![b"user.a."[..].into()], "prefixes of xattr names (6.4 does)"),
+            ("5.16", |o| o.features = Features::ZTAILPACKING, "ztailpacking (5.17 does)"),
+            ("4.19", |_| {}, "5.4 is the first"),
+        ];
+        for (target, change, message) in table {
+            let mut options = for_kernel(target);
+            change(&mut options);
+            let shown = refused(&options);
+            assert!(shown.contains(message), "{target}: {shown}");
+        }
+        let mut both = for_kernel("5.16");
+        both.features = Features::DEDUPE | Features::BITS_48;
+        assert_eq!(refused(&both), "Linux 5.16 does not read dedupe (6.1 does), 48bit (6.15 does)");
+    }
+
+    #[test]
+    fn the_defaults_suit_the_default_target() {
+        Options::default().check_target().unwrap();
+        let oldest = Options { features: Features::empty(), cluster_size: 4096, ..for_kernel("5.4") };
+        oldest.check_target().unwrap();
+        let plain = Options { codec: Choice::new(Codec::None), features: Features::empty(), ..for_kernel("5.4") };
+        plain.check_target().unwrap();
+    }
+}

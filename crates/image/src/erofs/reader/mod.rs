@@ -1,12 +1,15 @@
 //! Reads EROFS images of any writer.
 //!
 //! The path of data: [`disk`] reads stored bytes; [`metadata`] keeps those of metadata, from which
-//! [`superblock`], [`inode`], [`dir`] and [`xattr`] parse records; [`data`] reads the contents of inodes.
+//! [`superblock`], [`inode`], [`dir`] and [`xattr`] parse records; [`map`] finds the extents of a file,
+//! [`clusters`] decodes them and [`data`] puts them together. [`check`] verifies a whole image.
 
+mod check;
 mod clusters;
 mod data;
 mod dir;
 mod disk;
+mod dump;
 mod inode;
 mod map;
 mod metadata;
@@ -25,10 +28,9 @@ use self::disk::Disk;
 use self::inode::{Inode, Kind};
 use self::metadata::Metadata;
 use self::xattr::Prefix;
-use super::format;
+use crate::Result;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::XattrSet;
-use crate::{Error, Result};
 
 pub use self::records::Compression;
 pub use self::superblock::{Device, Superblock};
@@ -72,7 +74,7 @@ impl Reader {
     /// Opens an image. What makes the kernel refuse to mount it is an error here too.
     pub fn open(source: Arc<dyn ReadAt>, options: ReadOptions) -> Result<Reader> {
         let mut disk = Disk::new(source, options.name);
-        let superblock = Superblock::read(&disk)?;
+        let superblock = Superblock::read(&mut disk)?;
         disk.attach(&superblock, options.devices)?;
         let metadata = Metadata::new(options.cache_bytes / 4);
         let clusters = Clusters::new(options.cache_bytes / 4 * 3);
@@ -191,7 +193,10 @@ impl Image for Reader {
         true
     }
 
-    fn check(&self, _: usize, _: &Progress, _: &mut dyn FnMut(String)) -> Result<()> {
-        Err(Error::Unsupported("checking".into()))
+    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(String)) -> Result<()> {
+        check::run(self, threads, progress, finding)
     }
 }
+
+#[cfg(test)]
+mod tests;

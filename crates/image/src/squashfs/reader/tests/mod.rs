@@ -16,7 +16,7 @@ use packfs_blocks::io::FileAt;
 
 use super::{ReadOptions, Reader};
 use crate::image::Nid;
-use crate::testing::{Attrs, Node, Piece, Spec, What, everything, findings, have, sh};
+use crate::testing::{Attrs, Node, Piece, Spec, What, findings, have};
 use crate::tree::{Device, components};
 use crate::{Image, Result};
 

@@ -1,7 +1,7 @@
 //! Images of squashfs-tools and squashfs-tools-ng against the directories they were made from.
 
 use super::*;
-use crate::testing::{Source, skipped, wide};
+use crate::testing::{Source, everything, skipped, wide};
 
 /// Opens the image that a command line makes.
 fn open_made(source: &Source, line: &str) -> Reader {
