@@ -14,6 +14,7 @@ use packfs_blocks::pipeline::{Pool, Ticket, Window};
 use packfs_blocks::{Buffer, Buffers, Digest, Output, Progress};
 
 use super::Counts;
+use super::chunk::{self, Chunk, Chunks};
 use super::index::{Cluster, Form, Index, Part};
 use super::keep::{Keep, Kept};
 use super::pack::{Cut as PackedCut, Ending, Packed, Piece, Rest, Short, Worker};
@@ -24,9 +25,12 @@ use crate::{Error, OnError, Result};
 
 mod done;
 mod raw;
+mod reuse;
 
 /// Jobs after which a piece of file ends is written: enough for it to be ready, few enough not to pile up.
 const LATE: u64 = 8;
+/// Jobs whose pieces are being cut into chunks at a time.
+const CHUNKING: usize = 3;
 /// Clusters are shared if at least one in so many bytes of a piece is saved by it.
 const SHARED_PART: u64 = 64;
 
@@ -97,6 +101,8 @@ pub(crate) struct Rules {
     /// Ends of uncompressed files lie behind their inodes.
     pub(crate) inline_tails: bool,
     pub(crate) dedup: bool,
+    /// Average length of the chunks by which parts of files are found that are down already.
+    pub(crate) chunk: Option<usize>,
     pub(crate) on_error: OnError,
 }
 
@@ -169,6 +175,11 @@ pub(crate) struct Data<'p, 'env> {
     /// Where the next cluster goes, counted from the image's start.
     pos: u64,
     window: Window<Result<Work>>,
+    /// Pieces that are being cut into chunks.
+    chunking: VecDeque<Chunking>,
+    chunks: Chunks,
+    /// Pieces up to this have been handed to workers.
+    planned: u32,
     /// Jobs taken out of the window.
     taken: u64,
     /// Pieces of the stream of ends, each to be written after so many jobs.
@@ -195,6 +206,9 @@ pub(crate) struct Data<'p, 'env> {
     failed: Vec<(u32, Error)>,
     counts: Counts,
 }
+
+/// Pieces of some bytes, and their chunks.
+type Chunking = (Arc<Buffer>, Vec<Piece>, Ticket<Vec<Vec<Chunk>>>);
 
 /// What comes to be written next.
 #[derive(Debug)]
@@ -228,6 +242,9 @@ impl<'p, 'env> Data<'p, 'env> {
             buffers,
             pos,
             window: Window::new(budget),
+            chunking: VecDeque::new(),
+            chunks: Chunks::default(),
+            planned: 0,
             taken: 0,
             late: VecDeque::new(),
             clusters: Vec::new(),
@@ -332,7 +349,13 @@ impl<'p, 'env> Data<'p, 'env> {
                 continue;
             } else {
                 let seq = self.piece()?;
-                pieces.push(Piece { seq, range, ending: self.rules.ending, whole: self.rules.inline_tails });
+                pieces.push(Piece {
+                    seq,
+                    range,
+                    ending: self.rules.ending,
+                    whole: self.rules.inline_tails,
+                    reuse: Vec::new(),
+                });
                 self.packs(len);
                 Place::Piece(seq)
             };
@@ -402,7 +425,7 @@ impl<'p, 'env> Data<'p, 'env> {
     fn submit_whole(&mut self, place: Place, bytes: Buffer, ending: Ending) -> Result<()> {
         let Place::Piece(seq) = place else { return Ok(()) };
         let range = 0..bytes.len();
-        self.submit(bytes, vec![Piece { seq, range, ending, whole: false }])
+        self.submit(bytes, vec![Piece { seq, range, ending, whole: false, reuse: Vec::new() }])
     }
 
     /// Counts bytes that go to a codec.
@@ -507,9 +530,22 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 
     fn submit(&mut self, bytes: Buffer, pieces: Vec<Piece>) -> Result<()> {
-        // The pieces and what they are packed into.
-        let held = bytes.len() * 2;
         let bytes = Arc::new(bytes);
+        let Some(average) = self.rules.chunk else { return self.submit_planned(&bytes, pieces) };
+        let (shared, ranges) = (Arc::clone(&bytes), pieces.iter().map(|piece| piece.range.clone()).collect::<Vec<_>>());
+        let ticket = self.pool.submit(move |_: &mut Worker| {
+            ranges.into_iter().map(|range| chunk::chunks(&shared[range], average)).collect()
+        });
+        self.chunking.push_back((bytes, pieces, ticket));
+        if self.chunking.len() > CHUNKING { self.plan().map(|_| ()) } else { Ok(()) }
+    }
+
+    fn submit_planned(&mut self, bytes: &Arc<Buffer>, pieces: Vec<Piece>) -> Result<()> {
+        let Some(last) = pieces.last() else { return Ok(()) };
+        self.planned = last.seq + 1;
+        // The pieces and what they are packed into.
+        let held = pieces.iter().map(|piece| piece.range.len()).sum::<usize>() * 2;
+        let bytes = Arc::clone(bytes);
         let ticket = self.pool.submit(move |worker: &mut Worker| worker.pack(&bytes, pieces).map(Work::Packed));
         self.push(ticket, held)
     }
@@ -553,6 +589,11 @@ impl<'p, 'env> Data<'p, 'env> {
             cuts = others;
             let worth = self.is_sharing_worth_it(mine);
             for cut in mine {
+                if let Some(cluster) = cut.reused {
+                    self.clusters.push(cluster);
+                    self.counts.shared_clusters += 1;
+                    continue;
+                }
                 let end = at + cut.physical as usize;
                 match self.shared(cut).filter(|_| worth) {
                     Some(cluster) => {
@@ -569,7 +610,7 @@ impl<'p, 'env> Data<'p, 'env> {
                 at = end;
             }
             let end = self.rest(rest)?;
-            self.done[seq as usize] = Some(Done { part: Part { first, count, cut: None }, end });
+            self.done[seq as usize] = Some(Done { part: Part { first, count }, end });
         }
         self.write_bytes(&bytes[written..at])
     }
@@ -584,12 +625,12 @@ impl<'p, 'env> Data<'p, 'env> {
 
     /// Notes a cluster that lies at `start`.
     fn cluster(&mut self, cut: &PackedCut, start: u64) -> Result<()> {
-        let PackedCut { physical, logical, raw, digest } = *cut;
+        let PackedCut { physical, logical, raw, digest, .. } = *cut;
         if let Some(digest) = digest {
             let n = u32::try_from(self.clusters.len()).map_err(|_| Error::Usage("more than 2^32 clusters".into()))?;
             self.known_clusters.insert(digest, n);
         }
-        self.clusters.push(Cluster { start, physical, logical, raw });
+        self.clusters.push(Cluster { start, physical, logical, raw, partial: false });
         self.counts.clusters += 1;
         self.counts.raw_clusters += u64::from(raw);
         Ok(())
@@ -647,7 +688,7 @@ impl<'p, 'env> Data<'p, 'env> {
         if let Some(bytes) = self.ends.take() {
             let seq = self.piece()?;
             self.ends.pieces.push(seq);
-            let pieces = vec![Piece { seq, range: 0..bytes.len(), ending, whole: false }];
+            let pieces = vec![Piece { seq, range: 0..bytes.len(), ending, whole: false, reuse: Vec::new() }];
             let bytes = Arc::new(bytes);
             let ticket = self.pool.submit(move |worker: &mut Worker| worker.pack(&bytes, pieces));
             self.late.push_back((self.taken + LATE, ticket));

@@ -1,5 +1,6 @@
 //! Building EROFS images: data as it comes, then one zone of metadata, then the superblock.
 
+mod chunk;
 mod data;
 mod dir;
 mod epoch;
@@ -322,6 +323,11 @@ fn piece_len(cluster: usize) -> usize {
     (cluster * 32).clamp(2 << 20, 4 << 20).max(cluster * 8).next_power_of_two()
 }
 
+/// Fine enough to find the few clusters of a repeated stretch, coarse enough not to take long.
+fn chunk_len(cluster: usize) -> usize {
+    (cluster / 8).clamp(512, 8 << 10).next_power_of_two()
+}
+
 fn rules(options: &Options, packing: &Packing) -> Rules {
     let asked = |features| options.features.intersects(features);
     let raw = options.codec.codec() == Codec::None;
@@ -345,6 +351,7 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
         chunks: asked(Features::CHUNKS),
         inline_tails: !asked(Features::NO_INLINE),
         dedup: options.dedup,
+        chunk: (options.dedup && asked(Features::DEDUPE) && !raw).then(|| chunk_len(packing.cluster)),
         on_error: options.on_error,
     }
 }

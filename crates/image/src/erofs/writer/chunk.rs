@@ -1,0 +1,174 @@
+//! Finding what was there before inside of files: content-defined chunks and where each was first seen.
+//!
+//! Chunks end where a rolling hash of the last bytes says so, so equal stretches have equal chunks wherever
+//! they lie. A chunk is known by half a BLAKE3 digest; no bytes are kept. The oldest chunks are forgotten
+//! when there are too many.
+//!
+//! Source of the cutting: gear hashing with a minimum and a maximum, as in Xia et al., FastCDC, USENIX ATC 2016.
+
+use std::collections::{HashMap, VecDeque};
+
+use packfs_blocks::Digest;
+
+use super::pack::{Short, count};
+
+/// Most chunks remembered; each takes some 50 bytes.
+const MOST: usize = 1 << 20;
+
+/// A chunk of a piece.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chunk {
+    /// Where it ends in the piece.
+    pub(crate) end: u32,
+    pub(crate) digest: Short,
+}
+
+/// Numbers without a pattern, one a byte value (SplitMix64).
+const GEAR: [u64; 256] = {
+    let (mut table, mut n, mut state) = ([0; 256], 0, 0u64);
+    while n < 256 {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        table[n] = z ^ z >> 31;
+        n += 1;
+    }
+    table
+};
+
+/// Cuts a piece into chunks of about `average` bytes (a power of two), a quarter to four times.
+pub(crate) fn chunks(bytes: &[u8], average: usize) -> Vec<Chunk> {
+    let mut chunks = Vec::with_capacity(bytes.len() / average + 1);
+    let mut start = 0;
+    while start < bytes.len() {
+        let len = first(&bytes[start..], average);
+        let digest = Digest::of(&bytes[start..start + len]);
+        start += len;
+        chunks.push(Chunk { end: count(start), digest: *digest.as_bytes().first_chunk().expect("32 bytes") });
+    }
+    chunks
+}
+
+/// Length of the first chunk.
+fn first(bytes: &[u8], average: usize) -> usize {
+    let (least, most) = (average / 4, bytes.len().min(4 * average));
+    // The top bits depend on the most bytes.
+    let mask = !0 << (u64::BITS - average.ilog2());
+    let mut hash = 0u64;
+    for (n, byte) in bytes[..most].iter().enumerate().skip(least) {
+        hash = (hash << 1).wrapping_add(GEAR[usize::from(*byte)]);
+        if hash & mask == 0 {
+            return n + 1;
+        }
+    }
+    most
+}
+
+/// Where chunks were first seen: number of the piece and offset in it.
+#[derive(Debug, Default)]
+pub(crate) struct Chunks {
+    places: HashMap<Short, (u32, u32)>,
+    age: VecDeque<Short>,
+}
+
+/// A stretch of a piece that is also in an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Repeat {
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+    /// The other piece, and where it is there.
+    pub(crate) piece: u32,
+    pub(crate) offset: usize,
+}
+
+impl Chunks {
+    /// Stretches of at least `least` bytes that lie in one piece, as they do in the other.
+    pub(crate) fn repeats(&self, chunks: &[Chunk], least: usize) -> Vec<Repeat> {
+        let mut repeats: Vec<Repeat> = Vec::new();
+        let mut start = 0;
+        for chunk in chunks {
+            let len = chunk.end as usize - start;
+            if let Some((piece, offset)) = self.places.get(&chunk.digest).copied() {
+                let offset = offset as usize;
+                match repeats.last_mut() {
+                    Some(last)
+                        if last.piece == piece
+                            && last.start + last.len == start
+                            && last.offset + last.len == offset =>
+                    {
+                        last.len += len;
+                    }
+                    _ => repeats.push(Repeat { start, len, piece, offset }),
+                }
+            }
+            start = chunk.end as usize;
+        }
+        repeats.retain(|repeat| repeat.len >= least);
+        repeats
+    }
+
+    /// Remembers the chunks of a piece that are new.
+    pub(crate) fn add(&mut self, piece: u32, chunks: &[Chunk]) {
+        let mut start = 0;
+        for chunk in chunks {
+            if let std::collections::hash_map::Entry::Vacant(vacant) = self.places.entry(chunk.digest) {
+                vacant.insert((piece, start));
+                self.age.push_back(chunk.digest);
+            }
+            start = chunk.end;
+        }
+        while self.age.len() > MOST {
+            if let Some(oldest) = self.age.pop_front() {
+                self.places.remove(&oldest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(len: usize, seed: u64) -> Vec<u8> {
+        let mut state = seed | 1;
+        (0..len)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state.to_le_bytes()[4]
+            })
+            .collect()
+    }
+
+    #[test]
+    fn chunks_cover_a_piece_and_keep_their_bounds() {
+        for len in [0, 1, 255, 256, 1024, 100_000] {
+            let bytes = noise(len, 7);
+            let chunks = chunks(&bytes, 1024);
+            assert_eq!(chunks.last().map_or(0, |chunk| chunk.end as usize), len);
+            let mut start = 0;
+            for (n, chunk) in chunks.iter().enumerate() {
+                let here = chunk.end - start;
+                assert!(here <= 4096 && (here > 256 || n + 1 == chunks.len()), "{here}");
+                start = chunk.end;
+            }
+        }
+        let count = chunks(&noise(1 << 20, 3), 1024).len();
+        assert!((600..1400).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn a_stretch_is_found_wherever_it_lies() {
+        let (old, before) = (noise(50_000, 1), noise(7_777, 2));
+        let new = [&before[..], &old[10_000..40_000], &before[..100]].concat();
+        let mut known = Chunks::default();
+        known.add(5, &chunks(&old, 1024));
+        let repeats = known.repeats(&chunks(&new, 1024), 4096);
+        let [repeat] = repeats[..] else { panic!("{repeats:?}") };
+        assert_eq!((repeat.piece, repeat.offset - repeat.start), (5, 10_000 - 7_777));
+        assert!(repeat.len > 20_000 && repeat.start >= 7_777 && repeat.start + repeat.len <= 37_777 + 4096);
+        assert_eq!(old[repeat.offset..][..repeat.len], new[repeat.start..][..repeat.len]);
+        assert!(known.repeats(&chunks(&before, 1024), 4096).is_empty());
+    }
+}
