@@ -263,6 +263,10 @@ impl Worker {
     /// Whether a file's clusters and what lies behind its inode take more than its blocks and tail would.
     fn is_no_shorter(&self, packed: usize, rest: &Rest, len: usize) -> bool {
         let blocks = len / self.packing.block * self.packing.block;
+        // What lies at any byte cannot be addressed as blocks.
+        if self.packing.unaligned && blocks > 0 {
+            return false;
+        }
         match rest {
             Rest::Inline { bytes, .. } => packed + bytes.len() >= len,
             Rest::Nothing => packed > blocks,
