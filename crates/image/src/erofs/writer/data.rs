@@ -18,6 +18,7 @@ use super::Counts;
 use super::chunk::{self, Chunk, Chunks};
 use super::index::{Cluster, Form, Index, Part};
 use super::keep::{Keep, Kept};
+use super::layout::tail_max;
 use super::pack::{Cut as PackedCut, Ending, Packed, Piece, Rest, Short, Worker};
 use super::stream::Stream;
 use crate::erofs::format::Layout;
@@ -78,6 +79,8 @@ pub(crate) struct DataDone {
     /// What lies behind inodes.
     pub(crate) keep: Keep,
     pub(crate) failed: Vec<(u32, Error)>,
+    /// A digest of all file data in the order in which it came.
+    pub(crate) content: blake3::Hash,
     /// Whether files have clusters in common but for their whole pieces.
     pub(crate) shares_clusters: bool,
     pub(crate) counts: Counts,
@@ -208,6 +211,7 @@ pub(crate) struct Data<'p, 'env> {
     at: u64,
     files: Vec<File>,
     failed: Vec<(u32, Error)>,
+    content: blake3::Hasher,
     counts: Counts,
 }
 
@@ -269,6 +273,7 @@ impl<'p, 'env> Data<'p, 'env> {
             at: 0,
             files: Vec::new(),
             failed: Vec::new(),
+            content: blake3::Hasher::new(),
             counts: Counts::default(),
         }
     }
@@ -323,6 +328,7 @@ impl<'p, 'env> Data<'p, 'env> {
                     continue;
                 }
             };
+            self.content.update(digest.as_bytes());
             if let Some(same) = self.known.get(&digest).filter(|_| self.rules.dedup) {
                 again.push((file, *same));
                 self.counts.duplicate_bytes += range.len() as u64;
@@ -374,7 +380,7 @@ impl<'p, 'env> Data<'p, 'env> {
 
     /// Whether a file of so many bytes can only lie behind its inode: compressed it would take a block too.
     fn is_tail(&self, len: usize) -> bool {
-        self.rules.inline_tails && self.rules.ending == Ending::Cluster && len < self.rules.block()
+        self.rules.inline_tails && self.rules.ending == Ending::Cluster && len <= tail_max(self.rules.block())
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<Kept> {
@@ -387,7 +393,10 @@ impl<'p, 'env> Data<'p, 'env> {
     fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
         let len = match &cut {
             Cut::Hole(len) => *len,
-            Cut::Block(bytes, _) => bytes.len() as u64,
+            Cut::Block(bytes, digest) => {
+                self.content.update(digest.as_bytes());
+                bytes.len() as u64
+            }
         };
         self.at += len;
         let File { size, sparse, .. } = self.files[file as usize];

@@ -40,6 +40,7 @@ impl Data<'_, '_> {
             packed,
             keep: self.keep,
             failed: self.failed,
+            content: self.content.finalize(),
             shares_clusters: self.counts.shared_clusters > 0,
             counts: self.counts,
         })
