@@ -17,14 +17,15 @@ use crate::output::failure::Outcome;
 use crate::output::{json, units};
 
 pub(super) fn run(args: &List) -> Result<Outcome> {
-    let image = open::image(&args.image)?;
+    let opened = open::image(&args.image)?;
+    let image = opened.image();
     let mut out = output::stdout()?;
-    let mut walk = Walk::new(&image, &args.paths)?;
+    let mut walk = Walk::new(image, &args.paths)?;
     let mut lines = Lines::new(args);
     lines.begin(&mut out)?;
     while let Some(visit) = walk.step()? {
         if visit.selected {
-            lines.entry(&mut out, &image, &visit)?;
+            lines.entry(&mut out, image, &visit)?;
         }
     }
     lines.end(&mut out)?;
