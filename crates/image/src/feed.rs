@@ -17,8 +17,8 @@ use crate::source::{Contents, FileReader};
 use crate::{Error, Result};
 
 /// Most bytes and most files that travel in one batch.
-const BATCH_LEN: usize = 256 << 10;
-const BATCH_FILES: usize = 64;
+pub(crate) const BATCH_LEN: usize = 256 << 10;
+pub(crate) const BATCH_FILES: usize = 64;
 /// Bytes of a large file that one job reads.
 const SEGMENT_LEN: u64 = 1 << 20;
 /// Shorter runs of zeros at the end of a file are data: a hole would cost more than it saves.

@@ -1,31 +1,292 @@
-//! Maps from bytes of a compressed file to physical clusters, in the three forms the format has.
+//! Maps from the bytes of a compressed file to physical clusters, in the three forms the format has: packs
+//! of 2 and 4 bytes an entry, entries of 8 bytes, and encoded extents.
+//!
+//! An index is made when all data is down. It refers to extents that files share, so a duplicate costs
+//! nothing but its index in the image.
 
+use std::sync::Arc;
+
+use super::keep::{Keep, Kept};
 use crate::erofs::format::Layout;
+
+mod compact;
+mod encoded;
+mod full;
+
+/// A physical cluster and what it decodes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cluster {
+    /// Byte in the image.
+    pub(crate) start: u64,
+    /// Bytes it takes there.
+    pub(crate) physical: u32,
+    /// Bytes of the file.
+    pub(crate) logical: u32,
+    /// Whether it is stored as it is.
+    pub(crate) raw: bool,
+}
+
+/// Clusters one behind the other in the list of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    /// Bytes used of the last one, if not all.
+    pub(crate) cut: Option<u32>,
+}
+
+/// The end of a file that is not in clusters of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// So many bytes from an offset of the packed inode on.
+    Fragment { offset: u64, len: u64 },
+    /// A cluster behind the index, which decodes to so many bytes.
+    Inline { kept: Kept, len: u64, raw: bool },
+}
+
+/// What all files of an image have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) block_bits: u8,
+    /// Number of the algorithm.
+    pub(crate) algorithm: u8,
+    /// Encoded extents.
+    pub(crate) encoded: bool,
+    /// Packs where they can say it.
+    pub(crate) compact: bool,
+}
 
 /// The map of one file.
 #[derive(Debug, Clone)]
-pub(crate) struct Index {}
+pub(crate) struct Index {
+    pub(crate) form: Form,
+    pub(crate) clusters: Arc<Vec<Cluster>>,
+    pub(crate) parts: Box<[Part]>,
+    pub(crate) end: Option<End>,
+    pub(crate) size: u64,
+}
+
+/// An extent of the file, as every form describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Extent {
+    /// First byte of the file.
+    logical: u64,
+    len: u64,
+    target: Target,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// `partial` if it uses only the first bytes of what the cluster decodes to.
+    Cluster {
+        cluster: Cluster,
+        partial: bool,
+    },
+    Fragment(u64),
+    /// Stored as it is?
+    Inline(bool),
+}
+
+impl Extent {
+    fn end(&self) -> u64 {
+        self.logical + self.len
+    }
+}
 
 impl Index {
-    /// The layout the inode declares.
-    pub(crate) fn layout(&self) -> Layout {
-        Layout::CompressedFull
+    /// The layout the inode declares, with a map that begins `at` bytes after a multiple of 32.
+    pub(crate) fn layout(&self, at: usize) -> Layout {
+        if self.is_compact(at) { Layout::CompressedCompact } else { Layout::CompressedFull }
     }
 
-    /// What the inode's `data` field holds.
+    /// Blocks of all its clusters: what the inode's `data` field holds.
     pub(crate) fn blocks(&self) -> u64 {
-        0
+        let bytes: u64 = self
+            .extents()
+            .map(|extent| match extent.target {
+                Target::Cluster { cluster, .. } => u64::from(cluster.physical),
+                Target::Fragment(_) | Target::Inline(_) => 0,
+            })
+            .sum();
+        bytes.div_ceil(1 << self.form.block_bits)
     }
 
-    /// Bytes that must lie 8-aligned behind inode and xattrs when they begin `at` bytes after a multiple of 32
-    /// (0, 8, 16 or 24), and how many of them, at the end, must lie within one block.
+    /// Bytes that must lie behind inode and xattrs when they begin `at` bytes after a multiple of 32 (0, 8, 16
+    /// or 24), and how many of them, at the end, must lie within one block.
     pub(crate) fn len(&self, at: usize) -> (usize, usize) {
-        let _ = at;
-        (0, 0)
+        if self.is_whole_fragment() {
+            return (8, 0);
+        }
+        let inline = match self.end {
+            Some(End::Inline { kept, .. }) => kept.len(),
+            _ => 0,
+        };
+        let map = if self.form.encoded {
+            encoded::len(self, at)
+        } else if self.is_compact(at) {
+            compact::len(self.entries(), at)
+        } else {
+            full::len(self.entries())
+        };
+        (map + inline, inline)
     }
 
     /// Appends these bytes.
-    pub(crate) fn write(&self, at: usize, out: &mut Vec<u8>) {
-        let _ = (at, out);
+    pub(crate) fn write(&self, at: usize, keep: &Keep, out: &mut Vec<u8>) -> std::io::Result<()> {
+        if let (true, Some(End::Fragment { offset, .. })) = (self.is_whole_fragment(), self.end) {
+            out.extend_from_slice(&(offset | 1 << 63).to_le_bytes());
+            return Ok(());
+        }
+        if self.form.encoded {
+            encoded::write(self, at, out);
+        } else if self.is_compact(at) {
+            compact::write(self, at, out);
+        } else {
+            full::write(self, out);
+        }
+        match self.end {
+            Some(End::Inline { kept, .. }) => keep.get(kept, out),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_whole_fragment(&self) -> bool {
+        self.parts.is_empty() && matches!(self.end, Some(End::Fragment { .. }))
+    }
+
+    fn is_compact(&self, at: usize) -> bool {
+        self.form.compact && !self.form.encoded && !self.is_whole_fragment() && compact::can_say(self, at)
+    }
+
+    /// Logical clusters, which are as long as blocks.
+    fn entries(&self) -> usize {
+        usize::try_from(self.size.div_ceil(1 << self.form.block_bits)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether some cluster has several blocks.
+    fn is_big(&self) -> bool {
+        let block = 1u32 << self.form.block_bits;
+        self.parts.iter().any(|part| self.part(part).iter().any(|cluster| cluster.physical > block))
+    }
+
+    fn part(&self, part: &Part) -> &[Cluster] {
+        &self.clusters[part.first as usize..][..part.count as usize]
+    }
+
+    /// The file's extents in order.
+    fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
+        let parts = self.parts.iter().flat_map(|part| {
+            let clusters = self.part(part);
+            clusters.iter().enumerate().map(|(n, cluster)| {
+                let used = part.cut.filter(|_| n + 1 == clusters.len()).unwrap_or(cluster.logical);
+                // Before the end of the file an extent may not be shorter than its cluster, unless it is a part.
+                (u64::from(used), Target::Cluster { cluster: *cluster, partial: used != cluster.logical })
+            })
+        });
+        let end = self.end.iter().map(|end| match *end {
+            End::Fragment { offset, len } => (len, Target::Fragment(offset)),
+            End::Inline { len, raw, .. } => (len, Target::Inline(raw)),
+        });
+        let size = self.size;
+        parts.chain(end).scan(0, move |at, (len, target)| {
+            let logical = *at;
+            *at += len;
+            let target = match target {
+                Target::Cluster { cluster, .. } if *at < size && len < u64::from(cluster.physical) => {
+                    Target::Cluster { cluster, partial: true }
+                }
+                target => target,
+            };
+            Some(Extent { logical, len, target })
+        })
     }
 }
+
+/// What an entry of the index says of a logical cluster; both forms with entries store this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    /// An extent begins here, so many bytes after the start.
+    Head { kind: u16, offset: u16, block: u64, partial: bool, is_cluster: bool },
+    /// None begins here: logical clusters back to the head and on to the next; `blocks` of the cluster in the
+    /// first of them, if the file has clusters of several.
+    Tail { back: u64, on: u64, blocks: Option<u16> },
+}
+
+/// Calls `put` with the entry of each logical cluster.
+fn for_entries(index: &Index, big: bool, mut put: impl FnMut(Entry)) {
+    use crate::erofs::format::cluster_type;
+    let (bits, block) = (index.form.block_bits, 1u64 << index.form.block_bits);
+    let count = index.entries() as u64;
+    // A size that is no multiple of a block ends with an entry of its own, unless the last extent begins there.
+    let ends_inside = index.size % block != 0;
+    let mut extents = index.extents().peekable();
+    while let Some(extent) = extents.next() {
+        let head = extent.logical >> bits;
+        let next = match extents.peek() {
+            Some(next) => next.logical >> bits,
+            None if ends_inside => (count - 1).max(head + 1).min(count),
+            None => count,
+        };
+        debug_assert!(next > head, "one head a logical cluster");
+        let (kind, at, partial, physical) = match extent.target {
+            Target::Cluster { cluster, partial } => {
+                let kind = if cluster.raw { cluster_type::PLAIN } else { cluster_type::HEAD1 };
+                (kind, cluster.start >> bits, partial, u64::from(cluster.physical))
+            }
+            Target::Fragment(offset) => (cluster_type::HEAD1, offset >> 32, false, block),
+            Target::Inline(raw) => (if raw { cluster_type::PLAIN } else { cluster_type::HEAD1 }, 0, false, block),
+        };
+        let offset = u16::try_from(extent.logical & (block - 1)).expect("within a block");
+        let is_cluster = matches!(extent.target, Target::Cluster { .. });
+        put(Entry::Head { kind, offset, block: at, partial, is_cluster });
+        let blocks = u16::try_from(physical >> bits).expect("at most a megabyte");
+        for lcn in head + 1..next {
+            let blocks = (big && lcn == head + 1).then_some(blocks);
+            put(Entry::Tail { back: lcn - head, on: next - lcn, blocks });
+        }
+        if extents.peek().is_none() && ends_inside && next < count {
+            let offset = u16::try_from(index.size & (block - 1)).expect("within a block");
+            put(Entry::Head { kind: cluster_type::PLAIN, offset, block: 0, partial: false, is_cluster: false });
+        }
+    }
+}
+
+/// What the map begins with, of both forms with entries.
+fn header(index: &Index, big: bool, compact: bool) -> crate::erofs::format::MapHeader {
+    use crate::erofs::format::{Advise, MapHeader};
+    let mut advise = Advise::empty();
+    advise.set(Advise::COMPACT_2B_OR_EXTENTS, compact);
+    advise.set(Advise::BIG_CLUSTER_1 | Advise::BIG_CLUSTER_2, big);
+    let first = match index.end {
+        Some(End::Fragment { offset, .. }) => {
+            advise |= Advise::FRAGMENT;
+            low(offset)
+        }
+        Some(End::Inline { kept, .. }) => {
+            advise |= Advise::INLINE_CLUSTER;
+            u32::try_from(kept.len()).expect("at most a block") << 16
+        }
+        None => 0,
+    };
+    MapHeader {
+        fragment_or_inline: first.into(),
+        advise: advise.bits().into(),
+        algorithms: index.form.algorithm,
+        cluster_bits: 0,
+    }
+}
+
+/// The low half.
+#[allow(clippy::cast_possible_truncation)]
+fn low(n: u64) -> u32 {
+    n as u32
+}
+
+/// The high half.
+#[allow(clippy::cast_possible_truncation)]
+fn high(n: u64) -> u32 {
+    (n >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests;

@@ -27,8 +27,8 @@ use super::compressor;
 use super::format::{self, Superblock, flags};
 use crate::feed::Feed;
 use crate::source::Store;
-use crate::tree::{self, Ino, Kind, Tree};
-use crate::{Error, OnError, Plan, Result};
+use crate::tree::{Ino, Kind, Tree};
+use crate::{Error, OnError, Plan, Result, plan};
 
 /// Turns an inode and a reason into an error that names the inode's path.
 type Blame<'a> = dyn Fn(Ino, String) -> Error + 'a;
@@ -159,7 +159,7 @@ pub fn build(
     let block_len = checked_block_len(options)?;
     compressor::id(options.codec.codec())?;
     let compressor = compressor::emit(options.codec.settings(), options.block_size)?;
-    let output = Output::create(target, 0o666, options.force).map_err(|e| create_error(target, e))?;
+    let output = Output::create(target, 0o666, options.force).map_err(|e| plan::create_error(target, e))?;
     let packing =
         Packing { choice: options.codec.clone(), block_len, verify: options.verify, buffers: Buffers::new(block_len) };
     // Fails here, before any work, if the codec cannot be had.
@@ -180,7 +180,7 @@ pub fn build(
             let Plan { mut tree, order } = fill(&mut store)?;
             progress.enter(Phase::Data);
             let mut data = store.all(&mut tree, &order, progress)?;
-            let left_out = leave_out(&mut tree, &data);
+            let left_out = plan::leave_out(&mut tree, &data.failed);
             unused::clear(&tree, &mut data, &output, options.offset)?;
             progress.enter(Phase::Metadata);
             let layout = Layout::of(&tree);
@@ -216,51 +216,14 @@ impl Store for DataStore<'_, '_> {
 impl DataStore<'_, '_> {
     /// Puts down the data of all files that sources left for later, first in the order given.
     fn all(mut self, tree: &mut Tree, order: &[Ino], progress: &Progress) -> Result<DataDone> {
-        let mut rest = Vec::new();
-        let mut total = progress.done.load(std::sync::atomic::Ordering::Relaxed);
-        tree.walk(|ino, _| {
-            if let Kind::File { size, data: tree::Data::Source { .. } } = &tree.inode(ino).kind {
-                total += size;
-                rest.push(ino);
-            }
-            Ok(())
+        plan::put_files(tree, order, progress, |from, key, size| {
+            let file = self.data.add_file(size)?;
+            self.feed.file(file, from, key, size, &mut |fed| self.data.take(fed))?;
+            Ok(file)
         })?;
-        progress.total.store(total, std::sync::atomic::Ordering::Relaxed);
-        for ino in order.iter().chain(&rest) {
-            // What the order named is stored by the time the rest comes.
-            let Kind::File { size, data } = &mut tree.inode_mut(*ino).kind else { continue };
-            let tree::Data::Source { from, key } = data else { continue };
-            if *size == 0 {
-                *data = tree::Data::Empty;
-                continue;
-            }
-            let file = self.data.add_file(*size)?;
-            self.feed.file(file, from, *key, *size, &mut |fed| self.data.take(fed))?;
-            *data = tree::Data::Stored(file);
-        }
         self.feed.finish(&mut |fed| self.data.take(fed))?;
         self.data.finish()
     }
-}
-
-/// Takes files that could not be read out of the tree; says which and why.
-fn leave_out(tree: &mut Tree, data: &DataDone) -> Vec<(String, String)> {
-    if data.failed.is_empty() {
-        return Vec::new();
-    }
-    let mut gone: std::collections::HashMap<u32, &Error> = data.failed.iter().map(|(file, e)| (*file, e)).collect();
-    let mut left_out = Vec::new();
-    tree.retain(|path, inode| match &inode.kind {
-        Kind::File { data: tree::Data::Stored(file), .. } => match gone.get_mut(file) {
-            Some(error) => {
-                left_out.push((path.escape_ascii().to_string(), error.to_string()));
-                false
-            }
-            None => true,
-        },
-        _ => true,
-    });
-    left_out
 }
 
 fn checked_block_len(options: &Options) -> Result<usize> {
@@ -269,13 +232,6 @@ fn checked_block_len(options: &Options) -> Result<usize> {
         return Err(Error::Usage(format!("block size {block_size}: SquashFS takes powers of two from 4K to 1M")));
     }
     Ok(block_size as usize)
-}
-
-fn create_error(target: &Path, e: std::io::Error) -> Error {
-    if e.kind() == std::io::ErrorKind::AlreadyExists {
-        return Error::Usage(format!("{} exists; --force replaces it", target.display()));
-    }
-    Error::io("cannot create", target)(e)
 }
 
 /// Shares the memory allowed between blocks read ahead and blocks being packed; enough to keep all
@@ -298,7 +254,7 @@ fn write_head(
     let superblock = Superblock {
         magic: format::MAGIC.into(),
         inodes: layout.count.into(),
-        mkfs_time: options.time.unwrap_or_else(|| newest(tree)).into(),
+        mkfs_time: options.time.unwrap_or_else(|| plan::newest(tree)).into(),
         block_size: options.block_size.into(),
         fragments: u32::try_from(data.fragments.len()).expect("counted in 32 bits").into(),
         compressor: compressor::id(options.codec.codec())?.into(),
@@ -333,17 +289,6 @@ fn superblock_flags(options: &Options, has_compressor_block: bool, tables: &Tabl
         | of(options.export, flags::EXPORTABLE)
         | of(tables.xattr == format::NO_TABLE, flags::NO_XATTRS)
         | of(has_compressor_block, flags::COMPRESSOR_OPTIONS)
-}
-
-/// The newest time in the tree that the superblock can hold: it comes from the input, never from the clock.
-fn newest(tree: &Tree) -> u32 {
-    let mut newest = 0;
-    let walked = tree.walk(|ino, _| {
-        newest = newest.max(u32::try_from(tree.inode(ino).mtime.secs).unwrap_or(0));
-        Ok(())
-    });
-    debug_assert!(walked.is_ok(), "the visitor never fails");
-    newest
 }
 
 fn summary(tree: &Tree, layout: &Layout, data: &DataDone, tables: &Tables, left_out: Vec<(String, String)>) -> Summary {

@@ -1,0 +1,154 @@
+//! The end: what is still under way is written, and every file gets what its inode will carry.
+
+use std::sync::Arc;
+
+use super::{Body, Data, DataDone, Done, File, PieceEnd, Place, Rules, Stored};
+use crate::Result;
+use crate::erofs::writer::index::{Cluster, End, Index, Part};
+use crate::erofs::writer::keep::Kept;
+use crate::erofs::writer::pack::Ending;
+
+impl Data<'_, '_> {
+    /// Writes all that is still under way.
+    pub(crate) fn finish(mut self) -> Result<DataDone> {
+        if self.rules.ending == Ending::Fragment && !self.rules.all_fragments && self.small.len() > 0 {
+            // The stream of ends follows, and begins with a block.
+            let padding = self.small.len().next_multiple_of(self.rules.block() as u64) - self.small.len();
+            let padding = usize::try_from(padding).expect("less than a block");
+            self.put_small(&vec![0; padding])?;
+        }
+        self.send_small(Ending::Cluster)?;
+        while self.next()? {}
+        self.send_ends(Ending::Cluster)?;
+        while self.next_late()? {}
+        let ends = self.small.len();
+        let mut bodies = Bodies { rules: self.rules, done: &self.done, clusters: self.clusters, ends };
+        let streams: Vec<_> = self.small.pieces.iter().chain(&self.ends.pieces).map(|seq| Place::Piece(*seq)).collect();
+        let packed = File { size: ends + self.ends.len(), places: streams.into(), ..File::default() };
+        let parts: Vec<_> = self.files.iter().chain([&packed]).map(|file| bodies.parts(file)).collect();
+        let clusters = Arc::new(std::mem::take(&mut bodies.clusters));
+        let stored =
+            |(file, parts): (File, Found)| Stored { size: file.size, body: parts.body(&file, self.rules, &clusters) };
+        let count = self.files.len();
+        let mut files: Vec<_> = self.files.into_iter().chain([packed]).zip(parts).map(stored).collect();
+        let packed = files.pop().filter(|packed| packed.size > 0);
+        debug_assert_eq!(files.len(), count);
+        Ok(DataDone {
+            end: self.pos.div_ceil(1 << self.rules.form.block_bits),
+            files,
+            packed,
+            keep: self.keep,
+            failed: self.failed,
+            counts: self.counts,
+        })
+    }
+}
+
+/// What files refer to.
+struct Bodies<'d> {
+    rules: Rules,
+    done: &'d [Option<Done>],
+    /// Holes are appended as they come.
+    clusters: Vec<Cluster>,
+    /// Where the stream of ends begins in the packed inode.
+    ends: u64,
+}
+
+/// Where a file is.
+enum Found {
+    Nowhere,
+    Blocks,
+    Clusters(Box<[Part]>, Option<End>),
+}
+
+impl Bodies<'_> {
+    fn parts(&mut self, file: &File) -> Found {
+        if file.places.iter().all(|place| matches!(place, Place::Hole(_))) && file.tail == Kept::NONE {
+            return Found::Nowhere;
+        }
+        if self.rules.raw || file.sparse {
+            return Found::Blocks;
+        }
+        let (mut parts, mut end) = (Vec::<Part>::new(), None);
+        for place in &file.places {
+            let part = match *place {
+                Place::Piece(seq) => {
+                    let done = self.done[seq as usize].expect("every piece is down");
+                    end = self.end(done.end);
+                    done.part
+                }
+                Place::Small { offset, len } => {
+                    end = Some(End::Fragment { offset, len });
+                    continue;
+                }
+                Place::Hole(len) => self.hole(len),
+                Place::Raw(_) => unreachable!("only uncompressed files have such"),
+            };
+            match parts.last_mut() {
+                Some(last) if last.first + last.count == part.first => last.count += part.count,
+                _ if part.count > 0 => parts.push(part),
+                _ => {}
+            }
+        }
+        Found::Clusters(parts.into(), end)
+    }
+
+    fn end(&self, end: PieceEnd) -> Option<End> {
+        match end {
+            PieceEnd::Nothing => None,
+            PieceEnd::Fragment { offset, len } => Some(End::Fragment { offset: self.ends + offset, len }),
+            PieceEnd::Inline { kept, len, raw } => Some(End::Inline { kept, len, raw }),
+        }
+    }
+
+    /// A hole as clusters of no bytes, as encoded extents have it.
+    fn hole(&mut self, mut len: u64) -> Part {
+        const MOST: u32 = 1 << 30;
+        let first = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters");
+        while len > 0 {
+            let logical = u32::try_from(len).unwrap_or(MOST).min(MOST);
+            self.clusters.push(Cluster { start: 0, physical: 0, logical, raw: true });
+            len -= u64::from(logical);
+        }
+        let count = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters") - first;
+        Part { first, count, cut: None }
+    }
+}
+
+impl Found {
+    fn body(self, file: &File, rules: Rules, clusters: &Arc<Vec<Cluster>>) -> Body {
+        match self {
+            Found::Nowhere => Body::Plain { start: None, tail: Kept::NONE },
+            Found::Blocks => blocks(file, rules),
+            Found::Clusters(parts, end) => Body::Compressed(Index {
+                form: rules.form,
+                clusters: Arc::clone(clusters),
+                parts,
+                end,
+                size: file.size,
+            }),
+        }
+    }
+}
+
+/// One row if it is one, else chunks.
+fn blocks(file: &File, rules: Rules) -> Body {
+    let (bits, piece) = (rules.form.block_bits, rules.piece as u64);
+    let mut chunks = Vec::with_capacity(file.places.len());
+    for place in &file.places {
+        match *place {
+            Place::Raw(start) => chunks.push(Some(start >> bits)),
+            Place::Hole(len) => chunks.extend((0..len.div_ceil(piece)).map(|_| None)),
+            Place::Piece(_) | Place::Small { .. } => unreachable!("only compressed files have such"),
+        }
+    }
+    let in_row = |first: u64| (0..).zip(&chunks).all(|(n, chunk)| *chunk == Some(first + n * (piece >> bits)));
+    match chunks.first() {
+        None => Body::Plain { start: None, tail: file.tail },
+        Some(Some(first)) if !rules.chunks && in_row(*first) => Body::Plain { start: Some(*first), tail: file.tail },
+        _ => {
+            let bits = u8::try_from((piece >> bits).ilog2()).expect("a few bits");
+            Body::Chunks { bits, blocks: chunks.into() }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Encoded extents: a record for each extent, of 16 bytes in files below 4 GiB and of 32 in longer ones.
+
+use zerocopy::IntoBytes;
+
+use super::{End, Extent, Index, Target, high, low};
+use crate::erofs::format::{Advise, EncodedExtent, MapHeader, encoded_extent};
+
+/// Where the size of records is in [`Advise`], as log2 less 2.
+const RECORD_SHIFT: u16 = 1;
+
+fn record_len(index: &Index) -> usize {
+    if index.size > u64::from(u32::MAX) { 32 } else { 16 }
+}
+
+/// Bytes between the header and the first record.
+fn gap(index: &Index, at: usize) -> usize {
+    let begin = at + size_of::<MapHeader>();
+    begin.next_multiple_of(record_len(index)) - begin
+}
+
+pub(super) fn len(index: &Index, at: usize) -> usize {
+    size_of::<MapHeader>() + gap(index, at) + index.extents().count() * record_len(index)
+}
+
+pub(super) fn write(index: &Index, at: usize, out: &mut Vec<u8>) {
+    let (len, count) = (record_len(index), index.extents().count() as u64);
+    let mut advise = Advise::COMPACT_2B_OR_EXTENTS;
+    advise.set(Advise::FRAGMENT, matches!(index.end, Some(End::Fragment { .. })));
+    let size = u16::try_from(len.ilog2() - 2).expect("2 or 3") << RECORD_SHIFT;
+    let [count_low, count_high] = u16::try_from(count >> 32).expect("fewer than 2^48 extents").to_le_bytes();
+    let header = MapHeader {
+        fragment_or_inline: low(count).into(),
+        advise: (advise.bits() | size).into(),
+        algorithms: count_low,
+        cluster_bits: count_high,
+    };
+    out.extend_from_slice(header.as_bytes());
+    out.resize(out.len() + gap(index, at), 0);
+    for extent in index.extents() {
+        out.extend_from_slice(&record(&extent, index.form.algorithm).as_bytes()[..len]);
+    }
+}
+
+fn record(extent: &Extent, algorithm: u8) -> EncodedExtent {
+    let (physical_len, start) = match extent.target {
+        Target::Cluster { cluster, partial } => {
+            let format = if cluster.raw { 0 } else { u32::from(algorithm) + 1 };
+            let partial = if partial { encoded_extent::PARTIAL } else { 0 };
+            // A hole is an extent without length.
+            let word = if cluster.physical == 0 { 0 } else { format << encoded_extent::FORMAT_SHIFT | partial };
+            (cluster.physical | word, cluster.start)
+        }
+        Target::Fragment(offset) => (low(offset), offset >> 32),
+        Target::Inline(_) => unreachable!("there is no inline form of encoded extents"),
+    };
+    EncodedExtent {
+        physical_len: physical_len.into(),
+        physical_low: low(start).into(),
+        physical_high: high(start).into(),
+        logical_low: low(extent.logical).into(),
+        logical_high: high(extent.logical).into(),
+        reserved: [0; 12],
+    }
+}

@@ -1,0 +1,42 @@
+//! The index of 8 bytes an entry, which can say everything.
+
+use zerocopy::IntoBytes;
+
+use super::{Entry, Index, for_entries, header, low};
+use crate::erofs::format::{FULL_INDEX_GAP, FullIndex, MapHeader, cluster_type};
+
+/// Farthest a distance back reaches; readers hop.
+const BACK_MAX: u64 = 2047;
+
+pub(super) fn len(entries: usize) -> usize {
+    size_of::<MapHeader>() + FULL_INDEX_GAP as usize + entries * size_of::<FullIndex>()
+}
+
+pub(super) fn write(index: &Index, out: &mut Vec<u8>) {
+    let big = index.is_big();
+    out.extend_from_slice(header(index, big, false).as_bytes());
+    out.extend_from_slice(&[0; FULL_INDEX_GAP as usize]);
+    for_entries(index, big, |entry| out.extend_from_slice(encode(entry).as_bytes()));
+}
+
+fn encode(entry: Entry) -> FullIndex {
+    match entry {
+        Entry::Head { kind, offset, block, partial, .. } => FullIndex {
+            advise: (kind | if partial { cluster_type::PARTIAL } else { 0 }).into(),
+            cluster_offset: offset.into(),
+            block_or_deltas: low(block).into(),
+        },
+        Entry::Tail { back, on, blocks } => {
+            let back = match blocks {
+                Some(blocks) => cluster_type::BLOCK_COUNT | blocks,
+                None => u16::try_from(back.min(BACK_MAX)).expect("clamped"),
+            };
+            let on = u16::try_from(on).unwrap_or(u16::MAX);
+            FullIndex {
+                advise: cluster_type::NONHEAD.into(),
+                cluster_offset: 0.into(),
+                block_or_deltas: (u32::from(back) | u32::from(on) << 16).into(),
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Every form of index, as the reader understands it.

@@ -1,0 +1,102 @@
+//! Ends of files that will lie behind their inodes: kept until the metadata is written, in memory while they
+//! are few, then in a file without a name.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// Bytes kept in memory.
+const MEMORY: usize = 16 << 20;
+
+/// Where something is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Kept {
+    start: u64,
+    len: u32,
+}
+
+impl Kept {
+    /// Nothing.
+    pub(crate) const NONE: Kept = Kept { start: 0, len: 0 };
+
+    pub(crate) fn len(self) -> usize {
+        self.len as usize
+    }
+}
+
+/// What is kept.
+#[derive(Debug)]
+pub(crate) struct Keep {
+    /// For the file, if one is needed.
+    dir: PathBuf,
+    spilled: Option<File>,
+    /// Length of what is in the file.
+    spilled_len: u64,
+    recent: Vec<u8>,
+}
+
+impl Keep {
+    /// Keeps what memory does not hold in `dir`.
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        Keep { dir, spilled: None, spilled_len: 0, recent: Vec::new() }
+    }
+
+    /// Keeps some bytes, at most a block.
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> io::Result<Kept> {
+        if self.recent.len() + bytes.len() > MEMORY {
+            let file = match &self.spilled {
+                Some(file) => file,
+                None => self.spilled.insert(tempfile(&self.dir)?),
+            };
+            file.write_all_at(&self.recent, self.spilled_len)?;
+            self.spilled_len += self.recent.len() as u64;
+            self.recent.clear();
+        }
+        let start = self.spilled_len + self.recent.len() as u64;
+        self.recent.extend_from_slice(bytes);
+        Ok(Kept { start, len: u32::try_from(bytes.len()).expect("at most a block") })
+    }
+
+    /// Appends what is kept.
+    pub(crate) fn get(&self, kept: Kept, out: &mut Vec<u8>) -> io::Result<()> {
+        let at = out.len();
+        out.resize(at + kept.len(), 0);
+        match (&self.spilled, kept.start.checked_sub(self.spilled_len)) {
+            (Some(file), None) => file.read_exact_at(&mut out[at..], kept.start),
+            (_, start) => {
+                let start = usize::try_from(start.unwrap_or(0)).expect("in memory");
+                out[at..].copy_from_slice(&self.recent[start..start + kept.len()]);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn tempfile(dir: &std::path::Path) -> io::Result<File> {
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(fd) => Ok(fd.into()),
+        Err(_) => Ok(openat(CWD, std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR)?.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_comes_back_from_memory_and_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut keep = Keep::new(dir.path().to_owned());
+        let bytes = |n: u32| n.to_le_bytes().repeat(1000);
+        let kept: Vec<_> = (0..10_000).map(|n| keep.put(&bytes(n)).unwrap()).collect();
+        assert!(keep.spilled.is_some() && keep.recent.len() <= MEMORY);
+        for (n, kept) in (0..).zip(kept) {
+            let mut out = vec![7];
+            keep.get(kept, &mut out).unwrap();
+            assert_eq!((out[0], &out[1..]), (7, &bytes(n)[..]), "{n}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What workers do to pieces of files: cut them into physical clusters, compress these, prove them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use packfs_blocks::{Buffer, Buffers, Digest, probe};
+use packfs_codec::{Choice, Decoder, Encoder, Prefix};
+
+use super::fit::Fit;
+use crate::{Error, Result};
+
+/// Bytes at which a look tells whether compressing is worth a try.
+const PROBE_LEN: usize = 32 << 10;
+/// Blocks of which a cluster that is stored as it is may consist, where clusters are smaller.
+const RAW_BLOCKS: usize = 4;
+
+/// How pieces are packed; shared by all workers.
+#[derive(Debug, Clone)]
+pub(crate) struct Packing {
+    pub(crate) choice: Choice,
+    /// Most bytes of history an encoder may refer to.
+    pub(crate) window: u32,
+    /// Bytes of the largest cluster.
+    pub(crate) cluster: usize,
+    pub(crate) block: usize,
+    /// Most bytes of a piece.
+    pub(crate) piece: usize,
+    /// Clusters of several blocks may be stored as they are.
+    pub(crate) long_raw: bool,
+    /// Clusters end anywhere, not at the ends of blocks.
+    pub(crate) unaligned: bool,
+    pub(crate) verify: bool,
+    /// For packed pieces.
+    pub(crate) buffers: Buffers,
+}
+
+impl Packing {
+    /// Most bytes that pieces of so many bytes together, so many of them, can take packed.
+    pub(crate) fn bound(&self, bytes: usize, pieces: usize) -> usize {
+        bytes + (pieces + 1) * self.block + self.cluster
+    }
+}
+
+/// What becomes of the last bytes of a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The file goes on after the piece.
+    More,
+    /// They take a cluster of their own.
+    Cluster,
+    /// If no more than a cluster, they go to the packed inode.
+    Fragment,
+    /// If compressed they are less than a block, they lie behind the inode.
+    Inline,
+}
+
+/// A piece to pack.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) seq: u32,
+    pub(crate) range: Range<usize>,
+    pub(crate) ending: Ending,
+}
+
+/// A cluster of a packed piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub(crate) physical: u32,
+    pub(crate) logical: u32,
+    pub(crate) raw: bool,
+}
+
+/// What is left of a piece when its clusters are done.
+#[derive(Debug)]
+pub(crate) enum Rest {
+    Nothing,
+    /// For the packed inode.
+    Fragment(Vec<u8>, Digest),
+    /// A last cluster for behind the inode, and what it decodes to.
+    Inline {
+        bytes: Vec<u8>,
+        logical: u32,
+        raw: bool,
+    },
+}
+
+/// Packed pieces, one behind the other.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    pub(crate) bytes: Buffer,
+    pub(crate) cuts: Vec<Cut>,
+    /// Number of each piece, how many clusters it has, and what is left of it.
+    pub(crate) pieces: Vec<(u32, u32, Rest)>,
+}
+
+/// One worker's tools, made when first needed.
+pub(crate) struct Worker {
+    packing: Packing,
+    encoder: Option<Box<dyn Encoder>>,
+    decoder: Option<Box<dyn Decoder>>,
+    fit: Fit,
+    proof: Vec<u8>,
+}
+
+/// A job's result in the making.
+struct Out {
+    bytes: Buffer,
+    len: usize,
+    cuts: Vec<Cut>,
+}
+
+impl Worker {
+    pub(crate) fn new(packing: &Packing) -> Self {
+        let fit = Fit::new(packing.block);
+        Worker { packing: packing.clone(), encoder: None, decoder: None, fit, proof: Vec::new() }
+    }
+
+    /// Packs pieces of `bytes`.
+    pub(crate) fn pack(&mut self, bytes: &Arc<Buffer>, pieces: Vec<Piece>) -> Result<Packed> {
+        let total = pieces.iter().map(|piece| piece.range.len()).sum();
+        let room = self.packing.buffers.take(self.packing.bound(total, pieces.len()));
+        let mut out = Out { bytes: room, len: 0, cuts: Vec::new() };
+        let mut done = Vec::with_capacity(pieces.len());
+        for Piece { seq, range, ending } in pieces {
+            let before = out.cuts.len();
+            let rest = self.piece(&bytes[range], ending, &mut out)?;
+            done.push((seq, count(out.cuts.len() - before), rest));
+        }
+        out.bytes.truncate(out.len);
+        Ok(Packed { bytes: out.bytes, cuts: out.cuts, pieces: done })
+    }
+
+    fn piece(&mut self, src: &[u8], ending: Ending, out: &mut Out) -> Result<Rest> {
+        self.fit.reset();
+        let (mut at, first) = (0, out.cuts.len());
+        while at < src.len() {
+            let rest = &src[at..];
+            if ending == Ending::Fragment && rest.len() <= self.packing.cluster {
+                return Ok(Rest::Fragment(rest.to_vec(), Digest::of(rest)));
+            }
+            match self.compress(rest, out)? {
+                Some(Prefix { taken, len }) => {
+                    self.prove(&rest[..taken], &out.bytes[out.len..out.len + len])?;
+                    let last = taken == rest.len();
+                    if ending == Ending::Inline && last && len < self.inline_max() {
+                        let bytes = out.bytes[out.len..out.len + len].to_vec();
+                        return Ok(Rest::Inline { bytes, logical: count(taken), raw: false });
+                    }
+                    let physical = self.physical(len);
+                    if physical < taken {
+                        out.put(physical, len, taken);
+                        at += taken;
+                        continue;
+                    }
+                }
+                None if ending == Ending::Inline && rest.len() < self.inline_max() => {
+                    return Ok(Rest::Inline { bytes: rest.to_vec(), logical: count(rest.len()), raw: true });
+                }
+                None => {}
+            }
+            at = self.align(src, at, first, out)?;
+            at += self.raw(&src[at..], first, out);
+        }
+        Ok(Rest::Nothing)
+    }
+
+    /// Compresses a prefix to where `out` ends.
+    fn compress(&mut self, rest: &[u8], out: &mut Out) -> Result<Option<Prefix>> {
+        let Packing { choice, window, cluster, unaligned, .. } = &self.packing;
+        let look = &rest[..rest.len().min(PROBE_LEN)];
+        if !choice.gives_up_early() && probe::is_incompressible(look) {
+            return Ok(None);
+        }
+        let encoder = match &mut self.encoder {
+            Some(encoder) => encoder,
+            none => none.insert(choice.cluster_encoder(*window)?),
+        };
+        let dst = &mut out.bytes[out.len..out.len + cluster];
+        if *unaligned {
+            // Without blocks to fill, equal lengths of the file are the best for random access.
+            let taken = rest.len().min(*cluster);
+            let len = encoder.encode(&rest[..taken], &mut dst[..taken - 1])?;
+            return Ok(len.map(|len| Prefix { taken, len }));
+        }
+        if choice.fills() {
+            return Ok(encoder.encode_prefix(rest, dst)?);
+        }
+        self.fit.prefix(&mut **encoder, rest, dst)
+    }
+
+    /// Bytes of the image that a cluster of `len` bytes takes.
+    fn physical(&self, len: usize) -> usize {
+        if self.packing.unaligned { len } else { len.next_multiple_of(self.packing.block) }
+    }
+
+    /// A tail as long as a block would leave no room for anything else beside it.
+    fn inline_max(&self) -> usize {
+        self.packing.block - self.packing.block / 8
+    }
+
+    /// Before something is stored as it is: lets the last cluster of the piece end with a block of the file, so
+    /// that what follows is whole blocks. Returns where it ends.
+    fn align(&mut self, src: &[u8], at: usize, first: usize, out: &mut Out) -> Result<usize> {
+        let wanted = at / self.packing.block * self.packing.block;
+        let Some(last) = out.cuts[first..].last().copied().filter(|last| !last.raw && wanted < at) else {
+            return Ok(at);
+        };
+        let (logical, physical) = (last.logical as usize, last.physical as usize);
+        let (start, place) = (at - logical, out.len - physical);
+        if self.packing.unaligned || wanted <= start + physical {
+            return Ok(at);
+        }
+        let encoder = self.encoder.as_mut().expect("it made the last cluster");
+        let mut shorter = vec![0; physical];
+        let Some(len) = encoder.encode(&src[start..wanted], &mut shorter)? else { return Ok(at) };
+        self.prove(&src[start..wanted], &shorter[..len])?;
+        out.bytes[place..place + len].copy_from_slice(&shorter[..len]);
+        (out.len, _) = (place, out.cuts.pop());
+        out.put(self.physical(len), len, wanted - start);
+        Ok(wanted)
+    }
+
+    /// Stores the beginning of `rest` as it is; returns how much.
+    fn raw(&self, rest: &[u8], first: usize, out: &mut Out) -> usize {
+        let Packing { cluster, block, long_raw, .. } = self.packing;
+        let most = if long_raw { cluster.max(RAW_BLOCKS * block) } else { block };
+        // Whole blocks: what is left at the end of a file begins a cluster of its own.
+        let len = if rest.len() < block { rest.len() } else { (rest.len().min(cluster)) / block * block };
+        let len = len.min(most);
+        out.bytes[out.len..out.len + len].copy_from_slice(&rest[..len]);
+        let physical = self.physical(len);
+        out.bytes[out.len + len..out.len + physical].fill(0);
+        out.len += physical;
+        let whole = |bytes: u32| bytes as usize % block == 0;
+        match out.cuts[first..].last_mut() {
+            Some(last) if last.raw && whole(last.logical) && last.logical as usize + len <= most && len >= block => {
+                last.logical += count(len);
+                last.physical += count(physical);
+            }
+            _ => out.cuts.push(Cut { physical: count(physical), logical: count(len), raw: true }),
+        }
+        len
+    }
+
+    /// Decodes what was encoded and compares: a fault of a codec, of memory or of the processor never
+    /// reaches an image.
+    fn prove(&mut self, raw: &[u8], packed: &[u8]) -> Result<()> {
+        if !self.packing.verify {
+            return Ok(());
+        }
+        let codec = self.packing.choice.codec();
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            none => none.insert(codec.cluster_decoder()?),
+        };
+        if self.proof.len() < raw.len() {
+            self.proof.resize(raw.len().next_power_of_two(), 0);
+        }
+        let proof = &mut self.proof[..raw.len()];
+        if decoder.decode(packed, proof).is_ok_and(|len| len == raw.len()) && proof == raw {
+            return Ok(());
+        }
+        Err(Error::Unproven { codec: codec.name() })
+    }
+}
+
+impl Out {
+    /// Takes in `len` bytes that were written to the end, moved so that they end with the cluster.
+    fn put(&mut self, physical: usize, len: usize, taken: usize) {
+        let padding = physical - len;
+        if padding > 0 {
+            self.bytes.copy_within(self.len..self.len + len, self.len + padding);
+            self.bytes[self.len..self.len + padding].fill(0);
+        }
+        self.len += physical;
+        self.cuts.push(Cut { physical: count(physical), logical: count(taken), raw: false });
+    }
+}
+
+/// Lengths within a piece have 32 bits.
+pub(crate) fn count(n: usize) -> u32 {
+    u32::try_from(n).expect("pieces are a few megabytes")
+}
