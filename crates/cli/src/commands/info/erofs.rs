@@ -69,7 +69,7 @@ impl About {
             algorithms: superblock.compression.iter().map(|one| algorithm(*one, superblock.block_size)).collect(),
             block_size: superblock.block_size,
             blocks: superblock.blocks,
-            created: superblock.epoch.secs.saturating_add(superblock.build_time),
+            created: superblock.build_time,
             inodes: superblock.inodes,
             uuid: uuid(superblock.uuid),
             label: encode(&superblock.label).into_owned(),
