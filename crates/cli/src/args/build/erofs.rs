@@ -25,9 +25,9 @@ const OF_COMPRESSED_FILES: [(Features, &str); 5] = [
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "EROFS only")]
 pub(super) struct ErofsArgs {
-    /// Use features of the format, or not (^NAME): fragments, all-fragments, dedupe, ztailpacking, 48bit, full-index,
-    /// chunks, inline-data, extended-inodes [default: inline-data, and fragments if compressed and Linux is 6.1 or
-    /// newer]
+    /// Use features of the format, or not (^NAME): fragments, all-fragments, dedupe, ztailpacking, 48bit, unaligned,
+    /// full-index, chunks, inline-data, extended-inodes [default: inline-data, and fragments if files are compressed
+    /// and Linux is 6.1 or newer]
     #[arg(long, value_name = "LIST")]
     features: Vec<Changes>,
 

@@ -5,12 +5,13 @@ use std::str::FromStr;
 use packfs_image::erofs::Features;
 
 /// A word, what it turns on, and whether the thing itself is the opposite of what the word says.
-const WORDS: [(&str, Features, bool); 11] = [
+const WORDS: [(&str, Features, bool); 12] = [
     ("fragments", Features::FRAGMENTS, false),
     ("all-fragments", Features::ALL_FRAGMENTS, false),
     ("dedupe", Features::DEDUPE, false),
     ("ztailpacking", Features::ZTAILPACKING, false),
     ("48bit", Features::BITS_48, false),
+    ("unaligned", Features::UNALIGNED, false),
     ("full-index", Features::FULL_INDEX, false),
     // What mkfs.erofs calls it.
     ("legacy-compress", Features::FULL_INDEX, false),
@@ -47,13 +48,15 @@ impl Changes {
 
     /// Turns one feature on or off.
     pub(super) fn turn(&mut self, feature: Features, on: bool) {
-        // Packing everything together is more of what packing ends together is.
-        let (on_too, off_too) = match feature {
-            Features::ALL_FRAGMENTS => (Features::FRAGMENTS, Features::empty()),
-            Features::FRAGMENTS => (Features::empty(), Features::ALL_FRAGMENTS),
-            _ => (Features::empty(), Features::empty()),
-        };
-        let changed = feature | if on { on_too } else { off_too };
+        // All files packed together is more of file ends packed together; clusters at any byte are in encoded
+        // extents only.
+        let pairs = [(Features::FRAGMENTS, Features::ALL_FRAGMENTS), (Features::BITS_48, Features::UNALIGNED)];
+        let goes_along = pairs.iter().find_map(|(base, more)| match on {
+            true if feature == *more => Some(*base),
+            false if feature == *base => Some(*more),
+            _ => None,
+        });
+        let changed = feature | goes_along.unwrap_or_default();
         let (to, from) = if on { (&mut self.on, &mut self.off) } else { (&mut self.off, &mut self.on) };
         to.insert(changed);
         from.remove(changed);
@@ -95,6 +98,8 @@ mod tests {
             ("^inline-data", Features::FRAGMENTS | Features::NO_INLINE),
             ("^inline-data,inline-data", Features::FRAGMENTS),
             ("legacy-compress,^full-index", Features::FRAGMENTS),
+            ("unaligned", Features::FRAGMENTS | Features::BITS_48 | Features::UNALIGNED),
+            ("unaligned,^48bit", Features::FRAGMENTS),
             ("48bit,extended-inodes", Features::FRAGMENTS | Features::BITS_48 | Features::EXTENDED_INODES),
         ];
         for (text, expected) in table {
