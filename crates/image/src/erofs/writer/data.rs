@@ -15,7 +15,7 @@ use packfs_blocks::{Buffer, Buffers, Digest, Output, Progress};
 use super::Counts;
 use super::index::{Cluster, Form, Index, Part};
 use super::keep::{Keep, Kept};
-use super::pack::{Ending, Packed, Piece, Rest, Worker};
+use super::pack::{Cut as PackedCut, Ending, Packed, Piece, Rest, Short, Worker};
 use super::stream::Stream;
 use crate::erofs::format::Layout;
 use crate::feed::{self, Cut, Fed};
@@ -26,6 +26,8 @@ mod raw;
 
 /// Jobs after which a piece of file ends is written: enough for it to be ready, few enough not to pile up.
 const LATE: u64 = 8;
+/// Clusters are shared if at least one in so many bytes of a piece is saved by it.
+const SHARED_PART: u64 = 64;
 
 /// What the inode of a regular file carries to lead to its data.
 #[derive(Debug, Clone)]
@@ -79,8 +81,8 @@ pub(crate) struct Rules {
     pub(crate) form: Form,
     /// Bytes of a piece.
     pub(crate) piece: usize,
-    /// Bytes of the largest cluster.
-    pub(crate) cluster: usize,
+    /// Files up to this length go to the packed inode, if ends of files do.
+    pub(crate) fragment_max: usize,
     /// What becomes of the ends of files.
     pub(crate) ending: Ending,
     /// All files go to the packed inode.
@@ -134,6 +136,8 @@ enum PieceEnd {
         len: u64,
         raw: bool,
     },
+    /// Blocks in a row, and what follows them behind the inode.
+    Plain(Kept),
 }
 
 /// A file as far as it is known before all is down.
@@ -177,6 +181,8 @@ pub(crate) struct Data<'p, 'env> {
     small: Stream,
     ends: Stream,
     known_ends: HashMap<Digest, u64>,
+    /// Clusters by what they are in the image.
+    known_clusters: HashMap<Short, u32>,
     raw_ends: HashMap<Digest, (u64, Kept)>,
     open: Vec<Place>,
     open_tail: Kept,
@@ -228,6 +234,7 @@ impl<'p, 'env> Data<'p, 'env> {
             pieces: HashMap::new(),
             zeros: HashMap::new(),
             known_ends: HashMap::new(),
+            known_clusters: HashMap::new(),
             raw_ends: HashMap::new(),
             open: Vec::new(),
             open_tail: Kept::NONE,
@@ -303,18 +310,34 @@ impl<'p, 'env> Data<'p, 'env> {
         let mut pieces = Vec::new();
         for (file, range) in fresh {
             let len = range.len();
-            let fragment = self.rules.ending == Ending::Fragment && len <= self.rules.cluster;
+            let fragment = self.rules.ending == Ending::Fragment && len <= self.rules.fragment_max;
             let place = if fragment || self.rules.all_fragments {
                 self.put_small(&bytes[range])?
+            } else if self.is_tail(len) {
+                self.packs(len);
+                self.files[file as usize].tail = self.keep(&bytes[range])?;
+                continue;
             } else {
                 let seq = self.piece()?;
-                pieces.push(Piece { seq, range, ending: self.rules.ending });
+                pieces.push(Piece { seq, range, ending: self.rules.ending, whole: self.rules.inline_tails });
                 self.packs(len);
                 Place::Piece(seq)
             };
             self.files[file as usize].places = Box::new([place]);
         }
         if pieces.is_empty() { Ok(()) } else { self.submit(bytes, pieces) }
+    }
+
+    /// Whether a file of so many bytes can only lie behind its inode: compressed it would take a block too.
+    fn is_tail(&self, len: usize) -> bool {
+        self.rules.inline_tails && self.rules.ending == Ending::Cluster && len < self.rules.block()
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<Kept> {
+        if bytes.is_empty() {
+            return Ok(Kept::NONE);
+        }
+        self.keep.put(bytes).map_err(Error::io("cannot write", "a temporary file"))
     }
 
     fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
@@ -366,7 +389,7 @@ impl<'p, 'env> Data<'p, 'env> {
     fn submit_whole(&mut self, place: Place, bytes: Buffer, ending: Ending) -> Result<()> {
         let Place::Piece(seq) = place else { return Ok(()) };
         let range = 0..bytes.len();
-        self.submit(bytes, vec![Piece { seq, range, ending }])
+        self.submit(bytes, vec![Piece { seq, range, ending, whole: false }])
     }
 
     /// Counts bytes that go to a codec.
@@ -509,33 +532,78 @@ impl<'p, 'env> Data<'p, 'env> {
 
     fn write(&mut self, packed: Packed) -> Result<()> {
         let Packed { bytes, cuts, pieces } = packed;
-        let at = self.base + self.pos;
-        self.output.write_all_at(&bytes, at).map_err(Error::io("cannot write", self.output.target()))?;
-        Progress::add(&self.progress.written, bytes.len() as u64);
-        let mut first =
-            u32::try_from(self.clusters.len()).map_err(|_| Error::Usage("more than 2^32 clusters".into()))?;
-        for cut in cuts {
-            let (physical, logical, raw) = (cut.physical, cut.logical, cut.raw);
-            self.clusters.push(Cluster { start: self.pos, physical, logical, raw });
-            self.pos += u64::from(physical);
-            self.counts.clusters += 1;
-            self.counts.raw_clusters += u64::from(raw);
-        }
+        let (mut at, mut written, mut cuts) = (0, 0, &cuts[..]);
         for (seq, count, rest) in pieces {
+            let first =
+                u32::try_from(self.clusters.len()).map_err(|_| Error::Usage("more than 2^32 clusters".into()))?;
+            let (mine, others) = cuts.split_at(count as usize);
+            cuts = others;
+            let worth = self.is_sharing_worth_it(mine);
+            for cut in mine {
+                let end = at + cut.physical as usize;
+                match self.shared(cut).filter(|_| worth) {
+                    Some(cluster) => {
+                        self.write_bytes(&bytes[written..at])?;
+                        written = end;
+                        self.clusters.push(cluster);
+                        self.counts.shared_clusters += 1;
+                    }
+                    None => {
+                        let start = self.pos + (at - written) as u64;
+                        self.cluster(cut, start)?;
+                    }
+                }
+                at = end;
+            }
             let end = self.rest(rest)?;
             self.done[seq as usize] = Some(Done { part: Part { first, count, cut: None }, end });
-            first += count;
         }
+        self.write_bytes(&bytes[written..at])
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        let at = self.base + self.pos;
+        self.output.write_all_at(bytes, at).map_err(Error::io("cannot write", self.output.target()))?;
+        Progress::add(&self.progress.written, bytes.len() as u64);
+        self.pos += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Notes a cluster that lies at `start`.
+    fn cluster(&mut self, cut: &PackedCut, start: u64) -> Result<()> {
+        let PackedCut { physical, logical, raw, digest } = *cut;
+        if let Some(digest) = digest {
+            let n = u32::try_from(self.clusters.len()).map_err(|_| Error::Usage("more than 2^32 clusters".into()))?;
+            self.known_clusters.insert(digest, n);
+        }
+        self.clusters.push(Cluster { start, physical, logical, raw });
+        self.counts.clusters += 1;
+        self.counts.raw_clusters += u64::from(raw);
+        Ok(())
+    }
+
+    /// A cluster that is down and equal.
+    fn shared(&self, cut: &PackedCut) -> Option<Cluster> {
+        let found = self.clusters[*self.known_clusters.get(&cut.digest?)? as usize];
+        let same = (found.physical, found.logical, found.raw) == (cut.physical, cut.logical, cut.raw);
+        same.then_some(found)
+    }
+
+    /// Clusters elsewhere cost a larger index: for a few of many it is larger than they are.
+    fn is_sharing_worth_it(&self, cuts: &[PackedCut]) -> bool {
+        let saved: u64 = cuts.iter().filter(|cut| self.shared(cut).is_some()).map(|cut| u64::from(cut.physical)).sum();
+        let all: u64 = cuts.iter().map(|cut| u64::from(cut.logical)).sum();
+        saved * SHARED_PART >= all
     }
 
     fn rest(&mut self, rest: Rest) -> Result<PieceEnd> {
         Ok(match rest {
             Rest::Nothing => PieceEnd::Nothing,
             Rest::Inline { bytes, logical, raw } => {
-                let kept = self.keep.put(&bytes).map_err(Error::io("cannot write", "a temporary file"))?;
+                let kept = self.keep(&bytes)?;
                 PieceEnd::Inline { kept, len: logical.into(), raw }
             }
+            Rest::Plain(tail) => PieceEnd::Plain(self.keep(&tail)?),
             Rest::Fragment(bytes, digest) => {
                 let len = bytes.len() as u64;
                 self.counts.fragment_bytes += len;
@@ -566,7 +634,7 @@ impl<'p, 'env> Data<'p, 'env> {
         if let Some(bytes) = self.ends.take() {
             let seq = self.piece()?;
             self.ends.pieces.push(seq);
-            let pieces = vec![Piece { seq, range: 0..bytes.len(), ending }];
+            let pieces = vec![Piece { seq, range: 0..bytes.len(), ending, whole: false }];
             let bytes = Arc::new(bytes);
             let ticket = self.pool.submit(move |worker: &mut Worker| worker.pack(&bytes, pieces));
             self.late.push_back((self.taken + LATE, ticket));

@@ -16,5 +16,10 @@ pub(super) fn write(
     _data: &DataDone,
     _progress: &Progress,
 ) -> Result<Written> {
-    Ok(Written {})
+    Err(crate::Error::Usage(format!(
+        "end {:.2} MB packed {:?} {:?}",
+        _data.end as f64 * 4096. / 1e6,
+        _data.packed.as_ref().map(|p| p.size),
+        _data.counts
+    )))
 }

@@ -132,6 +132,8 @@ pub struct Counts {
     pub clusters: u64,
     /// Of these, stored as they were because they do not shrink.
     pub raw_clusters: u64,
+    /// Clusters for which an equal one was there already.
+    pub shared_clusters: u64,
     /// File bytes that went to a codec.
     pub packed_bytes: u64,
     /// File bytes in the packed inode.
@@ -296,6 +298,7 @@ fn packing(options: &Options) -> Result<Packing> {
         piece: if options.codec.codec() == Codec::None { RAW_PIECE } else { piece_len(cluster) },
         long_raw: options.target_kernel >= Feature::BigClusters.since(),
         unaligned: options.features.contains(Features::UNALIGNED),
+        share: options.dedup && options.target_kernel >= Feature::FragmentsOrDedupe.since(),
         verify: options.verify,
         buffers: Buffers::new(0),
     };
@@ -324,7 +327,7 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
     Rules {
         form: Form { block_bits, algorithm, encoded, compact: !asked(Features::FULL_INDEX) },
         piece: packing.piece,
-        cluster: packing.cluster,
+        fragment_max: packing.fragment_max(),
         ending,
         all_fragments: asked(Features::ALL_FRAGMENTS) && !raw,
         raw,

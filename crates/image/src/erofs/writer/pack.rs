@@ -29,12 +29,19 @@ pub(crate) struct Packing {
     pub(crate) long_raw: bool,
     /// Clusters end anywhere, not at the ends of blocks.
     pub(crate) unaligned: bool,
+    /// Equal clusters are told by digests.
+    pub(crate) share: bool,
     pub(crate) verify: bool,
     /// For packed pieces.
     pub(crate) buffers: Buffers,
 }
 
 impl Packing {
+    /// Ends of files up to this length go to the packed inode without a try: they would hardly fill a cluster.
+    pub(crate) fn fragment_max(&self) -> usize {
+        self.cluster
+    }
+
     /// Most bytes that pieces of so many bytes together, so many of them, can take packed.
     pub(crate) fn bound(&self, bytes: usize, pieces: usize) -> usize {
         bytes + (pieces + 1) * self.block + self.cluster
@@ -54,12 +61,17 @@ pub(crate) enum Ending {
     Inline,
 }
 
+/// Half a digest: enough to tell clusters apart, as no two of 2^64 will share one.
+pub(crate) type Short = [u8; 16];
+
 /// A piece to pack.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) seq: u32,
     pub(crate) range: Range<usize>,
     pub(crate) ending: Ending,
+    /// It is a whole file, which may be stored without compression if it gets no shorter.
+    pub(crate) whole: bool,
 }
 
 /// A cluster of a packed piece.
@@ -68,6 +80,8 @@ pub(crate) struct Cut {
     pub(crate) physical: u32,
     pub(crate) logical: u32,
     pub(crate) raw: bool,
+    /// Of its bytes in the image, if an equal one may take its place.
+    pub(crate) digest: Option<Short>,
 }
 
 /// What is left of a piece when its clusters are done.
@@ -82,6 +96,8 @@ pub(crate) enum Rest {
         logical: u32,
         raw: bool,
     },
+    /// The whole file gets no shorter: its clusters are its blocks, and this is what follows them.
+    Plain(Vec<u8>),
 }
 
 /// Packed pieces, one behind the other.
@@ -121,9 +137,16 @@ impl Worker {
         let room = self.packing.buffers.take(self.packing.bound(total, pieces.len()));
         let mut out = Out { bytes: room, len: 0, cuts: Vec::new() };
         let mut done = Vec::with_capacity(pieces.len());
-        for Piece { seq, range, ending } in pieces {
-            let before = out.cuts.len();
-            let rest = self.piece(&bytes[range], ending, &mut out)?;
+        for Piece { seq, range, ending, whole } in pieces {
+            let before = (out.cuts.len(), out.len);
+            let mut rest = self.piece(&bytes[range.clone()], ending, &mut out)?;
+            if whole && self.is_no_shorter(out.len - before.1, &rest, range.len()) {
+                rest = self.plain(&bytes[range], before, &mut out);
+            }
+            if self.packing.share && !matches!(rest, Rest::Plain(_)) {
+                out.digest(before);
+            }
+            let before = before.0;
             done.push((seq, count(out.cuts.len() - before), rest));
         }
         out.bytes.truncate(out.len);
@@ -135,13 +158,20 @@ impl Worker {
         let (mut at, first) = (0, out.cuts.len());
         while at < src.len() {
             let rest = &src[at..];
-            if ending == Ending::Fragment && rest.len() <= self.packing.cluster {
+            if ending == Ending::Fragment && rest.len() <= self.packing.fragment_max() {
                 return Ok(Rest::Fragment(rest.to_vec(), Digest::of(rest)));
             }
             match self.compress(rest, out)? {
                 Some(Prefix { taken, len }) => {
                     self.prove(&rest[..taken], &out.bytes[out.len..out.len + len])?;
                     let last = taken == rest.len();
+                    if ending == Ending::Fragment
+                        && last
+                        && self.packing.choice.fills()
+                        && len + self.packing.block <= self.packing.cluster.max(2 * self.packing.block - 1)
+                    {
+                        return Ok(Rest::Fragment(rest.to_vec(), Digest::of(rest)));
+                    }
                     if ending == Ending::Inline && last && len < self.inline_max() {
                         let bytes = out.bytes[out.len..out.len + len].to_vec();
                         return Ok(Rest::Inline { bytes, logical: count(taken), raw: false });
@@ -158,10 +188,35 @@ impl Worker {
                 }
                 None => {}
             }
-            at = self.align(src, at, first, out)?;
+            if ending == Ending::More && rest.len() < 2 * self.packing.cluster.max(self.packing.block) {
+                at = self.align(src, at, first, out)?;
+            }
             at += self.raw(&src[at..], first, out);
         }
         Ok(Rest::Nothing)
+    }
+
+    /// Whether a file's clusters and what lies behind its inode take more than its blocks and tail would.
+    fn is_no_shorter(&self, packed: usize, rest: &Rest, len: usize) -> bool {
+        let blocks = len / self.packing.block * self.packing.block;
+        match rest {
+            Rest::Inline { bytes, .. } => packed + bytes.len() >= len,
+            Rest::Nothing => packed > blocks,
+            Rest::Fragment(..) | Rest::Plain(_) => false,
+        }
+    }
+
+    /// Takes back a file's clusters, from `before` on, and puts down its blocks; what follows them is the rest.
+    fn plain(&self, src: &[u8], before: (usize, usize), out: &mut Out) -> Rest {
+        out.cuts.truncate(before.0);
+        out.len = before.1;
+        let len = src.len() / self.packing.block * self.packing.block;
+        if len > 0 {
+            out.bytes[out.len..out.len + len].copy_from_slice(&src[..len]);
+            out.len += len;
+            out.cuts.push(Cut { physical: count(len), logical: count(len), raw: true, digest: None });
+        }
+        Rest::Plain(src[len..].to_vec())
     }
 
     /// Compresses a prefix to where `out` ends.
@@ -198,8 +253,8 @@ impl Worker {
         self.packing.block - self.packing.block / 8
     }
 
-    /// Before something is stored as it is: lets the last cluster of the piece end with a block of the file, so
-    /// that what follows is whole blocks. Returns where it ends.
+    /// Before the end of a piece is stored as it is: lets the last cluster before it end with a block of the file,
+    /// so that what follows is whole blocks, as it has to be within a file. Returns where it ends.
     fn align(&mut self, src: &[u8], at: usize, first: usize, out: &mut Out) -> Result<usize> {
         let wanted = at / self.packing.block * self.packing.block;
         let Some(last) = out.cuts[first..].last().copied().filter(|last| !last.raw && wanted < at) else {
@@ -237,7 +292,7 @@ impl Worker {
                 last.logical += count(len);
                 last.physical += count(physical);
             }
-            _ => out.cuts.push(Cut { physical: count(physical), logical: count(len), raw: true }),
+            _ => out.cuts.push(Cut { physical: count(physical), logical: count(len), raw: true, digest: None }),
         }
         len
     }
@@ -265,6 +320,16 @@ impl Worker {
 }
 
 impl Out {
+    /// Computes the digests of the clusters since `before`.
+    fn digest(&mut self, before: (usize, usize)) {
+        let mut at = before.1;
+        for cut in &mut self.cuts[before.0..] {
+            let bytes = &self.bytes[at..at + cut.physical as usize];
+            at += bytes.len();
+            cut.digest = Digest::of(bytes).as_bytes().first_chunk().copied();
+        }
+    }
+
     /// Takes in `len` bytes that were written to the end, moved so that they end with the cluster.
     fn put(&mut self, physical: usize, len: usize, taken: usize) {
         let padding = physical - len;
@@ -273,7 +338,7 @@ impl Out {
             self.bytes[self.len..self.len + padding].fill(0);
         }
         self.len += physical;
-        self.cuts.push(Cut { physical: count(physical), logical: count(taken), raw: false });
+        self.cuts.push(Cut { physical: count(physical), logical: count(taken), raw: false, digest: None });
     }
 }
 

@@ -58,6 +58,8 @@ struct Bodies<'d> {
 enum Found {
     Nowhere,
     Blocks,
+    /// In blocks after all.
+    Plain(Body),
     Clusters(Box<[Part]>, Option<End>),
 }
 
@@ -68,6 +70,9 @@ impl Bodies<'_> {
         }
         if self.rules.raw || file.sparse {
             return Found::Blocks;
+        }
+        if let Some(body) = self.plain(file) {
+            return Found::Plain(body);
         }
         let (mut parts, mut end) = (Vec::<Part>::new(), None);
         for place in &file.places {
@@ -93,9 +98,24 @@ impl Bodies<'_> {
         Found::Clusters(parts.into(), end)
     }
 
+    /// The body of a file that was not compressed after all.
+    fn plain(&self, file: &File) -> Option<Body> {
+        match *file.places {
+            [] => Some(Body::Plain { start: None, tail: file.tail }),
+            [Place::Piece(seq)] => match self.done[seq as usize] {
+                Some(Done { part, end: PieceEnd::Plain(tail) }) => {
+                    let first = self.clusters[part.first as usize..].first().filter(|_| part.count > 0);
+                    Some(Body::Plain { start: first.map(|first| first.start >> self.rules.form.block_bits), tail })
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     fn end(&self, end: PieceEnd) -> Option<End> {
         match end {
-            PieceEnd::Nothing => None,
+            PieceEnd::Nothing | PieceEnd::Plain(_) => None,
             PieceEnd::Fragment { offset, len } => Some(End::Fragment { offset: self.ends + offset, len }),
             PieceEnd::Inline { kept, len, raw } => Some(End::Inline { kept, len, raw }),
         }
@@ -120,6 +140,7 @@ impl Found {
         match self {
             Found::Nowhere => Body::Plain { start: None, tail: Kept::NONE },
             Found::Blocks => blocks(file, rules),
+            Found::Plain(body) => body,
             Found::Clusters(parts, end) => Body::Compressed(Index {
                 form: rules.form,
                 clusters: Arc::clone(clusters),

@@ -98,13 +98,6 @@ impl Data<'_, '_> {
         if self.rules.inline_tails && !self.rules.chunks { len / block * block } else { len }
     }
 
-    fn keep(&mut self, tail: &[u8]) -> Result<Kept> {
-        if tail.is_empty() {
-            return Ok(Kept::NONE);
-        }
-        self.keep.put(tail).map_err(Error::io("cannot write", "a temporary file"))
-    }
-
     fn write_raw(&mut self, mut bytes: Buffer, len: usize) -> Result<()> {
         if len == 0 {
             return Ok(());
