@@ -1,25 +1,267 @@
-//! The metadata zone.
+//! The metadata zone, one stretch behind the data: inodes, directories and shared xattrs. Everything gets
+//! its place first, as directories need the numbers of inodes; then the zone is written from front to back.
+
 use packfs_blocks::{Output, Progress};
 
-use super::Options;
 use super::data::DataDone;
-use crate::Result;
-use crate::tree::Tree;
+use super::dir;
+use super::epoch::Epoch;
+use super::inode::Inodes;
+use super::layout::{Dir, Layout, What};
+use super::superblock::{Facts, Head};
+use super::xattr::Xattrs;
+use super::{Features, Options};
+use crate::erofs::format::Incompat;
+use crate::erofs::kernel::Kernel;
+use crate::tree::{Ino, Kind, ROOT, Time, Tree};
+use crate::{Error, Result};
 
-#[derive(Debug)]
-pub(super) struct Written {}
+/// Bytes written at a time.
+const WRITE_LEN: usize = 1 << 20;
 
+/// What was written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written {
+    /// Length of the image in blocks.
+    pub(super) blocks: u64,
+    /// Bytes of everything that is not file data: the first blocks and the zone.
+    pub(super) metadata_bytes: u64,
+    pub(super) inodes: u32,
+    pub(super) files: u32,
+    pub(super) directories: u32,
+    /// Lengths of all files together, each hard-linked file once.
+    pub(super) file_bytes: u64,
+    pub(super) uuid: [u8; 16],
+    /// The oldest that reads the image.
+    pub(super) kernel: Kernel,
+}
+
+/// Writes the zone behind the data, then the superblock.
 pub(super) fn write(
-    _output: &Output,
-    _options: &Options,
-    _tree: &Tree,
-    _data: &DataDone,
-    _progress: &Progress,
+    output: &Output,
+    options: &Options,
+    tree: &Tree,
+    data: &DataDone,
+    progress: &Progress,
 ) -> Result<Written> {
-    Err(crate::Error::Usage(format!(
-        "end {:.2} MB packed {:?} {:?}",
-        _data.end as f64 * 4096. / 1e6,
-        _data.packed.as_ref().map(|p| p.size),
-        _data.counts
-    )))
+    let head = Head::new(options)?;
+    let zone = u32::try_from(data.end).ok().filter(|zone| *zone < u32::MAX);
+    let zone = zone.ok_or_else(|| Error::Usage("more than 2^32 blocks of data: larger blocks hold more".into()))?;
+    let xattrs = Xattrs::encode(options, tree)?;
+    let (census, epoch) = census(options, tree)?;
+    let inodes = Inodes { options, tree, data, xattrs: &xattrs, epoch };
+    let layout = Layout::of(&inodes)?;
+    let start = data.end * u64::from(options.block_size);
+    let out = Stream::new(output, progress, options.offset + start);
+    let mut writer = Writer { inodes: &inodes, layout: &layout, zone, out, serial: 0, uses: Incompat::empty() };
+    writer.items()?;
+    let (uses, digest) = (writer.uses, writer.out.finish(layout.len)?);
+    let block = |at: u64| zone + blocks(at, options.block_size);
+    let facts = Facts {
+        inodes: census.inodes.into(),
+        epoch,
+        time: options.time.map_or(census.newest, i64::from),
+        blocks: data.end + layout.len / u64::from(options.block_size),
+        zone,
+        root_nid: u16::try_from(layout.nid(ROOT)).expect("the root is placed first"),
+        packed_nid: layout.packed,
+        shared_xattrs: layout.shared_xattrs.map(block),
+        has_xattrs: xattrs.any(),
+        uses_prefixes: xattrs.uses_prefixes(),
+        uses,
+    };
+    head.check(&facts)?;
+    let (first, uuid) = head.encode(&facts, |first| uuid(first, &digest));
+    output.write_all_at(&first, options.offset).map_err(Error::io("cannot write", output.target()))?;
+    Ok(Written {
+        blocks: facts.blocks,
+        metadata_bytes: first.len() as u64 + layout.len,
+        inodes: census.inodes,
+        files: census.files,
+        directories: u32::try_from(layout.dirs.len()).unwrap_or(u32::MAX),
+        file_bytes: census.file_bytes,
+        uuid,
+        kernel: head.kernel(&facts),
+    })
+}
+
+/// What is counted of the tree.
+#[derive(Debug, Default)]
+struct Census {
+    inodes: u32,
+    files: u32,
+    file_bytes: u64,
+    newest: i64,
+}
+
+fn census(options: &Options, tree: &Tree) -> Result<(Census, Epoch)> {
+    let (mut census, mut times) = (Census { newest: i64::MIN, ..Census::default() }, Vec::new());
+    tree.walk(|ino, _| {
+        let inode = tree.inode(ino);
+        times.push(inode.mtime);
+        census.newest = census.newest.max(inode.mtime.secs);
+        census.inodes += 1;
+        if let Kind::File { size, .. } = inode.kind {
+            census.files += 1;
+            census.file_bytes += size;
+        }
+        Ok(())
+    })?;
+    let otherwise = Time { secs: census.newest, nanos: 0 };
+    let epoch = Epoch::choose(times, options.features.contains(Features::BITS_48), otherwise);
+    Ok((census, epoch))
+}
+
+fn blocks(len: u64, block: u32) -> u32 {
+    u32::try_from(len / u64::from(block)).expect("the zone is shorter than 2^32 blocks")
+}
+
+/// A UUID of version 8 (made as its maker likes) of everything before and in the zone but file data.
+fn uuid(first: &[u8], zone: &blake3::Hash) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(zone.as_bytes()).update(first);
+    let mut uuid = [0; 16];
+    hasher.finalize_xof().fill(&mut uuid);
+    uuid[6] = uuid[6] & 0x0f | 0x80;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}
+
+/// Writes what has its place.
+struct Writer<'w, 'a> {
+    inodes: &'w Inodes<'a>,
+    layout: &'w Layout,
+    /// First block of the zone.
+    zone: u32,
+    out: Stream<'a>,
+    /// Inodes written.
+    serial: u32,
+    /// What of the format these make use of.
+    uses: Incompat,
+}
+
+impl Writer<'_, '_> {
+    fn items(&mut self) -> Result<()> {
+        let (inodes, layout) = (self.inodes, self.layout);
+        let mut bytes = Vec::new();
+        for (at, what) in &layout.items {
+            self.out.seek(*at)?;
+            bytes.clear();
+            match *what {
+                What::Dir(number) => self.dir(&layout.dirs[number as usize], &mut bytes)?,
+                What::DirBlocks(number) => self.dir_blocks(&layout.dirs[number as usize])?,
+                What::Inode(ino) => {
+                    let target = layout.targets.get(&ino).map(|at| self.block(*at));
+                    self.uses |= inodes.write(ino, target, self.serial, &mut bytes)?;
+                }
+                What::Target(ino) => {
+                    if let Kind::Symlink(target) = &inodes.tree.inode(ino).kind {
+                        self.out.put(target)?;
+                    }
+                }
+                What::SharedXattrs => self.out.put(inodes.xattrs.shared())?,
+                What::Packed => self.uses |= inodes.write_packed(self.serial, &mut bytes)?,
+            }
+            if !bytes.is_empty() {
+                self.out.put(&bytes)?;
+                self.serial = self.serial.wrapping_add(1);
+                Progress::add(&self.out.progress.entries, 1);
+            }
+        }
+        Ok(())
+    }
+
+    fn dir(&self, dir: &Dir, bytes: &mut Vec<u8>) -> Result<()> {
+        let mut tail = Vec::new();
+        if dir.has_tail {
+            let last = self.entries(dir).skip(dir.listing.before_last as usize);
+            dir::write(last, self.block_len(), self.resolve(), |block| {
+                tail.extend_from_slice(block);
+                Ok::<_, Error>(())
+            })?;
+        }
+        let block = dir.blocks.map(|at| self.block(at));
+        self.inodes.write_dir((dir.ino, &dir.listing), block, &tail, self.serial, bytes)
+    }
+
+    fn dir_blocks(&mut self, dir: &Dir) -> Result<()> {
+        let (layout, tree, block) = (self.layout, self.inodes.tree, self.block_len());
+        let count = if dir.has_tail { dir.listing.before_last as usize } else { usize::MAX };
+        let blocks = dir::entries(tree, dir.ino, dir.parent).take(count);
+        // What the last block leaves free is filled up by what comes next.
+        dir::write(blocks, block, resolve(tree, layout), |block| self.out.put(block))
+    }
+
+    fn entries(&self, dir: &Dir) -> impl Iterator<Item = dir::Entry<'_>> {
+        dir::entries(self.inodes.tree, dir.ino, dir.parent)
+    }
+
+    fn resolve(&self) -> impl FnMut(Ino) -> (u64, u8) + '_ {
+        resolve(self.inodes.tree, self.layout)
+    }
+
+    fn block(&self, at: u64) -> u32 {
+        self.zone + blocks(at, self.inodes.options.block_size)
+    }
+
+    fn block_len(&self) -> usize {
+        self.inodes.options.block_size as usize
+    }
+}
+
+/// What directory entries say of inodes.
+fn resolve<'w>(tree: &'w Tree, layout: &'w Layout) -> impl FnMut(Ino) -> (u64, u8) + 'w {
+    |ino| (layout.nid(ino), dir::type_of(&tree.inode(ino).kind))
+}
+
+/// The zone's bytes on their way to the output, in large writes.
+struct Stream<'a> {
+    output: &'a Output,
+    progress: &'a Progress,
+    /// Byte of the output file at which the zone begins.
+    start: u64,
+    /// Bytes written.
+    written: u64,
+    pending: Vec<u8>,
+    hasher: blake3::Hasher,
+}
+
+impl<'a> Stream<'a> {
+    fn new(output: &'a Output, progress: &'a Progress, start: u64) -> Self {
+        let hasher = blake3::Hasher::new();
+        Stream { output, progress, start, written: 0, pending: Vec::with_capacity(WRITE_LEN), hasher }
+    }
+
+    /// Fills up with zeros to `at` bytes after the zone's start.
+    fn seek(&mut self, at: u64) -> Result<()> {
+        let zeros = at - self.written - self.pending.len() as u64;
+        self.pending.resize(self.pending.len() + usize::try_from(zeros).expect("gaps are short"), 0);
+        self.flush(WRITE_LEN)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.pending.extend_from_slice(bytes);
+        self.flush(WRITE_LEN)
+    }
+
+    /// Writes what is pending if it is so much.
+    fn flush(&mut self, least: usize) -> Result<()> {
+        if self.pending.len() < least {
+            return Ok(());
+        }
+        let at = self.start + self.written;
+        self.output.write_all_at(&self.pending, at).map_err(Error::io("cannot write", self.output.target()))?;
+        self.hasher.update(&self.pending);
+        self.written += self.pending.len() as u64;
+        Progress::add(&self.progress.written, self.pending.len() as u64);
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Fills up to the zone's length and writes all; gives the zone's hash.
+    fn finish(mut self, len: u64) -> Result<blake3::Hash> {
+        self.seek(len)?;
+        self.flush(0)?;
+        Ok(self.hasher.finalize())
+    }
 }

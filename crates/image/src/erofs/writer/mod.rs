@@ -1,12 +1,18 @@
 //! Building EROFS images: data as it comes, then one zone of metadata, then the superblock.
 
 mod data;
+mod dir;
+mod epoch;
 mod fit;
 mod index;
+mod inode;
 mod keep;
+mod layout;
 mod metadata;
 mod pack;
 mod stream;
+mod superblock;
+mod xattr;
 
 use std::io::Read;
 use std::path::Path;
@@ -21,6 +27,7 @@ use self::index::Form;
 use self::keep::Keep;
 use self::metadata::Written;
 use self::pack::{Ending, Packing, Worker};
+use self::superblock::Head;
 use super::format;
 use super::kernel::{Feature, Kernel};
 use crate::feed::{self, Feed};
@@ -28,8 +35,6 @@ use crate::source::{Contents, Store};
 use crate::tree::{Ino, Tree};
 use crate::{Error, OnError, Plan, Result, plan};
 
-/// The superblock and all that can follow it end before this.
-const HEAD_MAX: u64 = 1280;
 /// Pieces, and chunks, of files that are not compressed.
 const RAW_PIECE: usize = 128 << 10;
 /// Smaller files are compressed however many holes they have.
@@ -181,6 +186,7 @@ pub fn build(
 ) -> Result<Summary> {
     let packing = packing(options)?;
     let rules = rules(options, &packing);
+    let start = Head::new(options)?.blocks() * u64::from(options.block_size);
     let output = Output::create(target, 0o666, options.force).map_err(|e| plan::create_error(target, e))?;
     let out = &output;
     let summary = pipeline::scope(
@@ -188,7 +194,7 @@ pub fn build(
         || Worker::new(&packing),
         |pool| {
             let (read_ahead, in_flight) = budgets(options, rules.piece);
-            let start = (options.offset, HEAD_MAX.next_multiple_of(options.block_size.into()));
+            let start = (options.offset, start);
             let pieces = Buffers::new(rules.piece);
             let keep = Keep::new(target.parent().unwrap_or(Path::new("")).to_owned());
             let mut store = DataStore {
@@ -203,7 +209,7 @@ pub fn build(
             let left_out = plan::leave_out(&mut tree, &data.failed);
             progress.enter(Phase::Metadata);
             let written = metadata::write(out, options, &tree, &data, progress)?;
-            Ok::<_, Error>(summary(&tree, options, &data, &written, left_out))
+            Ok::<_, Error>(summary(options, &data, &written, left_out))
         },
     )?;
     progress.enter(Phase::Flush);
@@ -346,13 +352,19 @@ fn budgets(options: &Options, piece: usize) -> (usize, usize) {
     ((memory / 4).clamp(least, least.max(32 << 20)), (memory / 2).clamp(2 * least, (2 * least).max(256 << 20)))
 }
 
-fn summary(
-    tree: &Tree,
-    options: &Options,
-    data: &DataDone,
-    written: &Written,
-    left_out: Vec<(String, String)>,
-) -> Summary {
-    let _ = (tree, options, data, written, left_out);
-    todo!()
+fn summary(options: &Options, data: &DataDone, written: &Written, left_out: Vec<(String, String)>) -> Summary {
+    let image_bytes = written.blocks * u64::from(options.block_size);
+    Summary {
+        image_bytes,
+        file_bytes: written.file_bytes,
+        data_bytes: image_bytes - written.metadata_bytes,
+        metadata_bytes: written.metadata_bytes,
+        inodes: written.inodes,
+        files: written.files,
+        directories: written.directories,
+        kernel: written.kernel.to_string(),
+        uuid: superblock::show_uuid(&written.uuid),
+        data: data.counts,
+        left_out,
+    }
 }

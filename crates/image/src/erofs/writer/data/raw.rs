@@ -7,6 +7,7 @@ use packfs_blocks::{Buffer, Digest};
 
 use super::{Data, Place, Work};
 use crate::erofs::writer::keep::Kept;
+use crate::erofs::writer::layout::tail_max;
 use crate::{Error, Result};
 
 impl Data<'_, '_> {
@@ -95,7 +96,8 @@ impl Data<'_, '_> {
     /// Of so many bytes, those that take blocks; the rest goes behind the inode.
     fn blocks_of(&self, len: usize) -> usize {
         let block = self.rules.block();
-        if self.rules.inline_tails && !self.rules.chunks { len / block * block } else { len }
+        let follows = self.rules.inline_tails && !self.rules.chunks && len % block <= tail_max(block);
+        if follows { len / block * block } else { len }
     }
 
     fn write_raw(&mut self, mut bytes: Buffer, len: usize) -> Result<()> {

@@ -1,0 +1,386 @@
+//! Inodes as bytes: 32 of them where nothing is lost, else 64; behind them xattrs, then what leads to the data.
+
+use zerocopy::IntoBytes;
+
+use super::data::{Body, DataDone, Stored};
+use super::dir::{self, Listing};
+use super::epoch::Epoch;
+use super::index::Index;
+use super::keep::Kept;
+use super::xattr::Xattrs;
+use super::{Features, Options};
+use crate::erofs::format::{
+    CompactInode, ExtendedInode, INODE_SLOT, Incompat, Layout, NAME_MAX, NO_BLOCK, SYMLINK_MAX, inode_format,
+};
+use crate::tree::{Data, Device, Ino, Kind, Time, Tree};
+use crate::{Error, Result};
+
+/// File types in an inode's mode.
+mod mode {
+    pub(super) const FIFO: u16 = 0o010_000;
+    pub(super) const CHAR: u16 = 0o020_000;
+    pub(super) const DIR: u16 = 0o040_000;
+    pub(super) const BLOCK: u16 = 0o060_000;
+    pub(super) const FILE: u16 = 0o100_000;
+    pub(super) const SYMLINK: u16 = 0o120_000;
+    pub(super) const SOCKET: u16 = 0o140_000;
+}
+
+/// What it takes to turn inodes into bytes.
+#[derive(Debug)]
+pub(super) struct Inodes<'a> {
+    pub(super) options: &'a Options,
+    pub(super) tree: &'a Tree,
+    pub(super) data: &'a DataDone,
+    pub(super) xattrs: &'a Xattrs,
+    pub(super) epoch: Epoch,
+}
+
+/// The room an inode needs in the zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size {
+    /// Bytes of the inode and of what follows it.
+    pub(super) len: u64,
+    /// Of these, the last ones that must lie in one block.
+    pub(super) together: u64,
+    /// Bytes elsewhere, whole blocks.
+    pub(super) blocks: u64,
+}
+
+/// An inode's fields, as wide as the format has them anywhere.
+#[derive(Debug, Clone, Copy)]
+struct Fields<'a> {
+    mode: u16,
+    uid: u32,
+    gid: u32,
+    mtime: Time,
+    nlink: u32,
+    xattrs: &'a [u8],
+}
+
+/// What an inode says of its data, and what of it follows.
+#[derive(Debug, Clone, Copy)]
+struct Payload<'a> {
+    size: u64,
+    /// First block, number of blocks, device number or format of chunks.
+    data: u32,
+    follows: Follows<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Follows<'a> {
+    Nothing,
+    /// The data's end, in one block.
+    Tail(&'a [u8]),
+    /// The same, kept elsewhere.
+    Kept(Kept),
+    /// Addresses of chunks.
+    Chunks(&'a [Option<u64>]),
+    /// So many chunks that are nowhere.
+    Holes(u32),
+    Index(&'a Index),
+}
+
+impl<'a> Inodes<'a> {
+    /// Measures a directory and its inode.
+    pub(super) fn measure_dir(&self, ino: Ino) -> Result<(Listing, Size)> {
+        if let Some((name, long)) = self.tree.entries(ino).find(|(name, _)| name.len() > NAME_MAX) {
+            return Err(self.blame(long, format!("a name of {} bytes; the limit is {NAME_MAX}", name.len())));
+        }
+        let block = u64::from(self.options.block_size);
+        let listing = dir::measure(self.tree, ino, self.options.block_size as usize);
+        let head = self.head_len(&self.fields(ino, dir_links(&listing)), listing.size);
+        let tail = listing.size % block;
+        // A tail that would not fit beside its inode has a block of its own, so that both are never far apart.
+        let follows = !self.options.features.contains(Features::NO_INLINE) && head + tail <= block;
+        let size = match follows {
+            true => Size { len: head + tail, together: tail, blocks: listing.size - tail },
+            false => Size { len: head, together: 0, blocks: listing.size.next_multiple_of(block) },
+        };
+        Ok((listing, size))
+    }
+
+    /// Measures any other inode.
+    pub(super) fn measure(&self, ino: Ino) -> Result<Size> {
+        let inode = self.tree.inode(ino);
+        let fields = self.fields(ino, inode.links);
+        let payload = self.payload(&inode.kind, None).map_err(|why| self.blame(ino, why))?;
+        let Size { len, .. } = self.size(&fields, &payload);
+        let Kind::Symlink(target) = &inode.kind else { return Ok(self.size(&fields, &payload)) };
+        let block = u64::from(self.options.block_size);
+        let target = target.len() as u64;
+        Ok(match len <= block {
+            // Older kernels want the target in the block in which the inode ends.
+            true => Size { len, together: len, blocks: 0 },
+            false => Size { len: len - target, together: 0, blocks: target.next_multiple_of(block) },
+        })
+    }
+
+    /// Measures the packed inode, if there is one.
+    pub(super) fn measure_packed(&self) -> Option<Size> {
+        Some(self.size(&self.packed_fields(), &self.packed()?))
+    }
+
+    /// Appends a directory's inode and the end of its data.
+    pub(super) fn write_dir(
+        &self,
+        (ino, listing): (Ino, &Listing),
+        block: Option<u32>,
+        tail: &[u8],
+        serial: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let data = block.unwrap_or(NO_BLOCK);
+        let follows = if tail.is_empty() { Follows::Nothing } else { Follows::Tail(tail) };
+        self.put(&self.fields(ino, dir_links(listing)), &Payload { size: listing.size, data, follows }, serial, out)
+    }
+
+    /// Appends any other inode and what follows it; `target` is where a symlink's target is if it does not
+    /// follow. Gives what of the format the inode makes use of.
+    pub(super) fn write(&self, ino: Ino, target: Option<u32>, serial: u32, out: &mut Vec<u8>) -> Result<Incompat> {
+        let inode = self.tree.inode(ino);
+        let payload = self.payload(&inode.kind, target).map_err(|why| self.blame(ino, why))?;
+        self.put(&self.fields(ino, inode.links), &payload, serial, out)?;
+        Ok(payload.uses())
+    }
+
+    /// Appends the packed inode and what follows it.
+    pub(super) fn write_packed(&self, serial: u32, out: &mut Vec<u8>) -> Result<Incompat> {
+        let Some(payload) = self.packed() else { return Ok(Incompat::empty()) };
+        self.put(&self.packed_fields(), &payload, serial, out)?;
+        Ok(payload.uses() | Incompat::FRAGMENTS_OR_DEDUPE)
+    }
+
+    pub(super) fn blame(&self, ino: Ino, why: String) -> Error {
+        Error::Limit { path: self.tree.path_of(ino), why }
+    }
+
+    fn fields(&self, ino: Ino, nlink: u32) -> Fields<'a> {
+        let inode = self.tree.inode(ino);
+        let (uid, gid, mtime) = (inode.uid, inode.gid, inode.mtime);
+        let mode = inode.mode | type_bits(&inode.kind);
+        Fields { mode, uid, gid, mtime, nlink, xattrs: self.xattrs.body(inode.xattrs) }
+    }
+
+    fn packed_fields(&self) -> Fields<'a> {
+        Fields { mode: mode::FILE, uid: 0, gid: 0, mtime: self.epoch.time, nlink: 1, xattrs: &[] }
+    }
+
+    fn packed(&self) -> Option<Payload<'a>> {
+        self.data.packed.as_ref().map(|stored| Payload::of(stored, self.options))
+    }
+
+    /// What an inode that is no directory says of its data; the error says why it cannot.
+    fn payload(&self, kind: &'a Kind, target_block: Option<u32>) -> std::result::Result<Payload<'a>, String> {
+        match kind {
+            Kind::File { data: Data::Stored(file), .. } => {
+                Ok(Payload::of(&self.data.files[*file as usize], self.options))
+            }
+            Kind::Symlink(target) => {
+                let (len, size) = (target.len(), target.len() as u64);
+                if target.is_empty() || len > SYMLINK_MAX {
+                    return Err(format!("a symlink target of {len} bytes; the kernel reads 1 to {SYMLINK_MAX}"));
+                }
+                if target.contains(&0) {
+                    return Err("a symlink target with a NUL in it, where the kernel would end it".into());
+                }
+                Ok(match target_block {
+                    Some(data) => Payload { size, data, follows: Follows::Nothing },
+                    None => Payload { size, data: NO_BLOCK, follows: Follows::Tail(target) },
+                })
+            }
+            Kind::Char(device) | Kind::Block(device) => Ok(Payload::empty(device_number(*device)?)),
+            Kind::File { .. } => Ok(Payload::empty(NO_BLOCK)),
+            Kind::Dir(_) | Kind::Fifo | Kind::Socket => Ok(Payload::empty(0)),
+        }
+    }
+
+    /// What a compact inode has as its time; `None`: it cannot be compact.
+    fn compact(&self, fields: &Fields<'_>, size: u64) -> Option<u32> {
+        let wide =
+            size > u32::MAX.into() || [fields.uid, fields.gid, fields.nlink].iter().any(|n| *n > u16::MAX.into());
+        let extended = wide || self.options.features.contains(Features::EXTENDED_INODES);
+        if extended { None } else { self.epoch.offset(fields.mtime) }
+    }
+
+    /// Length of an inode with its xattrs.
+    fn head_len(&self, fields: &Fields<'_>, size: u64) -> u64 {
+        let inode = match self.compact(fields, size) {
+            Some(_) => size_of::<CompactInode>(),
+            None => size_of::<ExtendedInode>(),
+        };
+        (inode + fields.xattrs.len()) as u64
+    }
+
+    fn size(&self, fields: &Fields<'_>, payload: &Payload<'_>) -> Size {
+        let head = self.head_len(fields, payload.size);
+        let (len, together) = match payload.follows {
+            Follows::Nothing => (0, 0),
+            Follows::Tail(tail) => (tail.len(), tail.len()),
+            Follows::Kept(tail) => (tail.len(), tail.len()),
+            Follows::Chunks(blocks) => (4 * blocks.len(), 0),
+            Follows::Holes(count) => (4 * count as usize, 0),
+            Follows::Index(index) => {
+                let (gap, at) = index_place(head);
+                let (len, together) = index.len(at);
+                (gap + len, together)
+            }
+        };
+        Size { len: head + len as u64, together: together as u64, blocks: 0 }
+    }
+
+    fn put(&self, fields: &Fields<'_>, payload: &Payload<'_>, serial: u32, out: &mut Vec<u8>) -> Result<()> {
+        let (gap, at) = index_place(self.head_len(fields, payload.size));
+        let layout = (payload.layout(at) as u16) << inode_format::LAYOUT_SHIFT;
+        let xattr_count = match fields.xattrs.len() {
+            0 => 0,
+            len => u16::try_from((len - 12) / 4 + 1).expect("checked when they were encoded"),
+        };
+        let narrow = |n: u32| u16::try_from(n).expect("a compact inode's fields fit");
+        match self.compact(fields, payload.size) {
+            Some(mtime) => {
+                let inode = CompactInode {
+                    format: layout.into(),
+                    xattr_count: xattr_count.into(),
+                    mode: fields.mode.into(),
+                    nlink_or_data_high: narrow(fields.nlink).into(),
+                    size: u32::try_from(payload.size).expect("a compact inode's fields fit").into(),
+                    mtime: mtime.into(),
+                    data: payload.data.into(),
+                    ino: serial.into(),
+                    uid: narrow(fields.uid).into(),
+                    gid: narrow(fields.gid).into(),
+                    reserved: 0.into(),
+                };
+                out.extend_from_slice(inode.as_bytes());
+            }
+            None => {
+                let inode = ExtendedInode {
+                    format: (layout | inode_format::EXTENDED).into(),
+                    xattr_count: xattr_count.into(),
+                    mode: fields.mode.into(),
+                    data_high: 0.into(),
+                    size: payload.size.into(),
+                    data: payload.data.into(),
+                    ino: serial.into(),
+                    uid: fields.uid.into(),
+                    gid: fields.gid.into(),
+                    mtime: fields.mtime.secs.into(),
+                    mtime_nanos: fields.mtime.nanos.into(),
+                    nlink: fields.nlink.into(),
+                    reserved: [0; 16],
+                };
+                out.extend_from_slice(inode.as_bytes());
+            }
+        }
+        out.extend_from_slice(fields.xattrs);
+        match payload.follows {
+            Follows::Nothing => Ok(()),
+            Follows::Tail(tail) => {
+                out.extend_from_slice(tail);
+                Ok(())
+            }
+            Follows::Kept(tail) => self.data.keep.get(tail, out),
+            Follows::Chunks(blocks) => {
+                blocks.iter().for_each(|at| out.extend_from_slice(&address(*at).to_le_bytes()));
+                Ok(())
+            }
+            Follows::Holes(count) => {
+                out.resize(out.len() + 4 * count as usize, u8::MAX);
+                Ok(())
+            }
+            Follows::Index(index) => {
+                out.resize(out.len() + gap, 0);
+                index.write(at, &self.data.keep, out)
+            }
+        }
+        .map_err(Error::io("cannot read back", "a temporary file"))
+    }
+}
+
+impl<'a> Payload<'a> {
+    fn empty(data: u32) -> Self {
+        Payload { size: 0, data, follows: Follows::Nothing }
+    }
+
+    fn of(stored: &'a Stored, options: &Options) -> Self {
+        let (data, follows) = match &stored.body {
+            Body::Plain { start: None, tail } if tail.len() == 0 && stored.size > 0 => hole(stored.size, options),
+            Body::Plain { start, tail } if tail.len() == 0 => (address(*start), Follows::Nothing),
+            Body::Plain { start, tail } => (address(*start), Follows::Kept(*tail)),
+            Body::Chunks { bits, blocks } => (u32::from(*bits), Follows::Chunks(blocks)),
+            Body::Compressed(index) => (u32::try_from(index.blocks()).unwrap_or(u32::MAX), Follows::Index(index)),
+        };
+        Payload { size: stored.size, data, follows }
+    }
+
+    /// The layout to declare, with an index `at` bytes after a multiple of 32.
+    fn layout(&self, at: usize) -> Layout {
+        match self.follows {
+            Follows::Nothing => Layout::Plain,
+            Follows::Tail(_) | Follows::Kept(_) => Layout::Inline,
+            Follows::Chunks(_) | Follows::Holes(_) => Layout::Chunks,
+            Follows::Index(index) => index.layout(at),
+        }
+    }
+
+    fn uses(&self) -> Incompat {
+        match self.follows {
+            Follows::Nothing | Follows::Tail(_) | Follows::Kept(_) => Incompat::empty(),
+            Follows::Chunks(_) | Follows::Holes(_) => Incompat::CHUNKED_FILES,
+            Follows::Index(index) if index.len(0).1 > 0 => Incompat::ZERO_PADDING | Incompat::TAIL_PACKING,
+            Follows::Index(_) => Incompat::ZERO_PADDING,
+        }
+    }
+}
+
+/// A file that is nowhere. Only kernels with 48-bit addresses take one without blocks for that; the others know
+/// holes in chunks.
+fn hole<'a>(size: u64, options: &Options) -> (u32, Follows<'a>) {
+    /// Chunks up to this are read on any machine; larger ones keep the list short.
+    const CHUNK_BITS: u32 = 30;
+    const COUNT_BITS: u32 = 16;
+    if options.features.contains(Features::BITS_48) {
+        return (NO_BLOCK, Follows::Nothing);
+    }
+    let size_bits = u64::BITS - (size - 1).leading_zeros();
+    let block_bits = options.block_size.ilog2();
+    let bits = size_bits.min(CHUNK_BITS.max(size_bits.saturating_sub(COUNT_BITS))).max(block_bits);
+    let count = u32::try_from(size.div_ceil(1 << bits)).expect("few enough for large chunks");
+    (bits - block_bits, Follows::Holes(count))
+}
+
+/// How many bytes after `head` of inode and xattrs an index begins, and where that is in a slot.
+fn index_place(head: u64) -> (usize, usize) {
+    let at = head.next_multiple_of(8);
+    let small = |n: u64| usize::try_from(n).expect("below a slot's length");
+    (small(at - head), small(at % INODE_SLOT))
+}
+
+/// A block's address in 32 bits; the zone lies behind all data, and its own address has no more.
+fn address(block: Option<u64>) -> u32 {
+    block.map_or(NO_BLOCK, |block| u32::try_from(block).expect("checked before the zone was begun"))
+}
+
+fn dir_links(listing: &Listing) -> u32 {
+    listing.subdirs.saturating_add(2)
+}
+
+fn type_bits(kind: &Kind) -> u16 {
+    match kind {
+        Kind::Dir(_) => mode::DIR,
+        Kind::File { .. } => mode::FILE,
+        Kind::Symlink(_) => mode::SYMLINK,
+        Kind::Char(_) => mode::CHAR,
+        Kind::Block(_) => mode::BLOCK,
+        Kind::Fifo => mode::FIFO,
+        Kind::Socket => mode::SOCKET,
+    }
+}
+
+fn device_number(Device { major, minor }: Device) -> std::result::Result<u32, String> {
+    if major > 0xfff || minor > 0xf_ffff {
+        return Err(format!("device number {major}:{minor}; EROFS holds majors up to 4095, minors up to 1048575"));
+    }
+    Ok(minor & 0xff | major << 8 | (minor & !0xff) << 12)
+}

@@ -1,0 +1,281 @@
+//! Where everything in the metadata zone is: a nid for every inode, blocks for what inodes point at.
+//!
+//! All directories come first, each with its own data and parents before children, so that walking names
+//! reads one dense stretch; then all other inodes, those of one directory together and in the order of its names.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::dir::Listing;
+use super::inode::{Inodes, Size};
+use crate::erofs::format::INODE_SLOT;
+use crate::tree::{Ino, Kind, ROOT, Tree};
+use crate::{Error, Result};
+
+/// Gaps remembered for inodes to come. Few, so that inodes stay near their neighbours.
+const GAPS: usize = 16;
+
+/// Room in the zone as it is given away. Addresses count from the zone's start, which is a block's.
+#[derive(Debug)]
+pub(super) struct Space {
+    block: u64,
+    end: u64,
+    gaps: Vec<Range<u64>>,
+}
+
+impl Space {
+    pub(super) fn new(block: u64) -> Space {
+        // An inode at 0 would have the number 0, which many programs take for none.
+        Space { block, end: INODE_SLOT, gaps: Vec::new() }
+    }
+
+    /// Room for an inode and what follows it, `len` bytes of which the last `together` lie in one block.
+    pub(super) fn place(&mut self, len: u64, together: u64) -> u64 {
+        for at in 0..self.gaps.len() {
+            let gap = self.gaps[at].clone();
+            let start = self.fit(gap.start, len, together);
+            if start + len <= gap.end {
+                self.gaps.remove(at);
+                self.leave(gap.start..start);
+                self.leave((start + len).next_multiple_of(INODE_SLOT)..gap.end);
+                return start;
+            }
+        }
+        let start = self.fit(self.end, len, together);
+        let end = std::mem::replace(&mut self.end, (start + len).next_multiple_of(INODE_SLOT));
+        self.leave(end..start);
+        start
+    }
+
+    /// Room for `len` bytes from the start of a block on; what they leave of the last block is free.
+    pub(super) fn blocks(&mut self, len: u64) -> u64 {
+        let start = self.end.next_multiple_of(self.block);
+        self.leave(self.end..start);
+        self.end = (start + len).next_multiple_of(INODE_SLOT);
+        start
+    }
+
+    /// How long the zone is.
+    pub(super) fn len(&self) -> u64 {
+        self.end.next_multiple_of(self.block)
+    }
+
+    /// The first place from `at` on whose last `together` bytes lie in one block. There is one, as these are
+    /// never more than [`tail_max`] or all of `len`.
+    fn fit(&self, at: u64, len: u64, together: u64) -> u64 {
+        let room = self.block - (at + len - together) % self.block;
+        let start = if together <= room { at } else { at + room.next_multiple_of(INODE_SLOT) };
+        assert!(together == 0 || (start + len - together) / self.block == (start + len - 1) / self.block);
+        start
+    }
+
+    fn leave(&mut self, gap: Range<u64>) {
+        if gap.is_empty() {
+            return;
+        }
+        if self.gaps.len() == GAPS {
+            self.gaps.remove(0);
+        }
+        self.gaps.push(gap);
+    }
+}
+
+/// The most bytes that can follow an inode in one block of `block` bytes, whatever its xattrs.
+pub(super) const fn tail_max(block: usize) -> usize {
+    block - 32
+}
+
+/// What lies at a place of the zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// A directory's inode and the end of its data, by the directory's number in [`Layout::dirs`].
+    Dir(u32),
+    /// The directory's blocks.
+    DirBlocks(u32),
+    /// Any other inode.
+    Inode(Ino),
+    /// The target of a symlink that is too long to follow its inode.
+    Target(Ino),
+    SharedXattrs,
+    Packed,
+}
+
+/// A directory in the zone.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dir {
+    pub(super) ino: Ino,
+    pub(super) parent: Ino,
+    pub(super) listing: Listing,
+    /// Where its blocks begin, if it has any.
+    pub(super) blocks: Option<u64>,
+    /// Whether the end of its data follows its inode.
+    pub(super) has_tail: bool,
+}
+
+/// The whole zone.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// What is where, ascending.
+    pub(super) items: Vec<(u64, What)>,
+    pub(super) dirs: Vec<Dir>,
+    /// Where long symlink targets are.
+    pub(super) targets: HashMap<Ino, u64>,
+    pub(super) shared_xattrs: Option<u64>,
+    pub(super) packed: Option<u64>,
+    /// Length in bytes, whole blocks.
+    pub(super) len: u64,
+    /// Nid by [`Ino`]; 0 for what no name reaches.
+    nids: Vec<u32>,
+}
+
+impl Layout {
+    pub(super) fn of(inodes: &Inodes<'_>) -> Result<Layout> {
+        let tree = inodes.tree;
+        let mut plan = Plan {
+            inodes,
+            space: Space::new(inodes.options.block_size.into()),
+            layout: Layout {
+                items: Vec::with_capacity(tree.len()),
+                dirs: Vec::new(),
+                targets: HashMap::new(),
+                shared_xattrs: None,
+                packed: None,
+                len: 0,
+                nids: vec![0; tree.len()],
+            },
+        };
+        for (ino, parent) in directories(tree) {
+            plan.dir(ino, parent)?;
+            if ino == ROOT {
+                plan.shared_xattrs();
+            }
+        }
+        for at in 0..plan.layout.dirs.len() {
+            for (_, ino) in tree.entries(plan.layout.dirs[at].ino) {
+                if plan.layout.nid(ino) == 0 {
+                    plan.other(ino)?;
+                }
+            }
+        }
+        plan.packed()?;
+        let Plan { space, mut layout, .. } = plan;
+        layout.items.sort_unstable_by_key(|(at, _)| *at);
+        layout.len = space.len();
+        Ok(layout)
+    }
+
+    pub(super) fn nid(&self, ino: Ino) -> u64 {
+        self.nids[ino.0 as usize].into()
+    }
+}
+
+/// All directories, each before those in it, with their parents.
+fn directories(tree: &Tree) -> impl Iterator<Item = (Ino, Ino)> {
+    let mut stack = vec![(ROOT, ROOT)];
+    std::iter::from_fn(move || {
+        let (dir, parent) = stack.pop()?;
+        let first = stack.len();
+        let subdirs = tree.entries(dir).filter(|(_, ino)| matches!(tree.inode(*ino).kind, Kind::Dir(_)));
+        stack.extend(subdirs.map(|(_, ino)| (ino, dir)));
+        // The first subdirectory comes off the stack first.
+        stack[first..].reverse();
+        Some((dir, parent))
+    })
+}
+
+struct Plan<'p, 'a> {
+    inodes: &'p Inodes<'a>,
+    space: Space,
+    layout: Layout,
+}
+
+impl Plan<'_, '_> {
+    fn dir(&mut self, ino: Ino, parent: Ino) -> Result<()> {
+        let (listing, size) = self.inodes.measure_dir(ino)?;
+        let number = u32::try_from(self.layout.dirs.len()).expect("no more directories than inodes");
+        self.inode(ino, size, What::Dir(number))?;
+        let blocks = self.blocks(size.blocks, What::DirBlocks(number));
+        self.layout.dirs.push(Dir { ino, parent, listing, blocks, has_tail: size.together > 0 });
+        Ok(())
+    }
+
+    fn other(&mut self, ino: Ino) -> Result<()> {
+        let size = self.inodes.measure(ino)?;
+        self.inode(ino, size, What::Inode(ino))?;
+        if let Some(at) = self.blocks(size.blocks, What::Target(ino)) {
+            self.layout.targets.insert(ino, at);
+        }
+        Ok(())
+    }
+
+    fn packed(&mut self) -> Result<()> {
+        if let Some(size) = self.inodes.measure_packed() {
+            let at = self.space.place(size.len, size.together);
+            self.layout.packed = Some(nid(at)?.into());
+            self.layout.items.push((at, What::Packed));
+        }
+        Ok(())
+    }
+
+    /// Near the root: these are what most inodes share.
+    fn shared_xattrs(&mut self) {
+        self.layout.shared_xattrs = self.blocks(self.inodes.xattrs.shared().len() as u64, What::SharedXattrs);
+    }
+
+    fn inode(&mut self, ino: Ino, size: Size, what: What) -> Result<()> {
+        let at = self.space.place(size.len, size.together);
+        self.layout.items.push((at, what));
+        self.layout.nids[ino.0 as usize] = nid(at)?;
+        Ok(())
+    }
+
+    fn blocks(&mut self, len: u64, what: What) -> Option<u64> {
+        if len == 0 {
+            return None;
+        }
+        let at = self.space.blocks(len);
+        self.layout.items.push((at, what));
+        Some(at)
+    }
+}
+
+/// The number of an inode at `at`.
+fn nid(at: u64) -> Result<u32> {
+    u32::try_from(at / INODE_SLOT)
+        .map_err(|_| Error::Usage("more than 128 GiB of inodes and directories: packfs does not number so many".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_overlaps_and_tails_lie_in_one_block() {
+        for block in [512u64, 4096] {
+            let mut space = Space::new(block);
+            let mut taken: Vec<Range<u64>> = Vec::new();
+            for n in 0..3000u64 {
+                let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+                let head = [32, 64, 96 + mixed % 9 * 4, 32 + mixed % 2000 * 4][(mixed % 4) as usize];
+                let tail = if n % 3 == 0 { mixed / 7 % (tail_max(block as usize) as u64 + 1) } else { 0 };
+                let (start, len) = if n % 50 == 7 {
+                    let len = mixed % 3 * block + n;
+                    (space.blocks(len), len)
+                } else {
+                    (space.place(head + tail, tail), head + tail)
+                };
+                assert_eq!(start % INODE_SLOT, 0);
+                if tail > 0 && n % 50 != 7 {
+                    assert_eq!((start + head) / block, (start + len - 1) / block, "inode {n}");
+                }
+                taken.push(start..start + len);
+            }
+            let used: u64 = taken.iter().map(|range| range.end - range.start).sum();
+            taken.sort_by_key(|range| range.start);
+            assert!(taken[0].start > 0);
+            assert!(taken.windows(2).all(|pair| pair[0].end <= pair[1].start));
+            assert!(taken[taken.len() - 1].end <= space.len() && space.len() % block == 0);
+            assert!(used * 10 > space.len() * 9, "{used} of {}", space.len());
+        }
+    }
+}

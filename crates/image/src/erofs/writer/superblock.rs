@@ -1,0 +1,261 @@
+//! The first blocks of an image: the superblock, records of codecs, and the table of long xattr prefixes.
+//!
+//! The room for all of it is kept, as the options ask for it, before any data is written; what it says, and
+//! whether anything makes use of records and table, is known at the end.
+
+use zerocopy::IntoBytes;
+
+use super::epoch::Epoch;
+use super::xattr::Prefixes;
+use super::{Features, Options};
+use crate::erofs::format::{
+    self, Compat, DeflateRecord, Incompat, Lz4Record, LzmaRecord, SUPERBLOCK_OFFSET, Superblock, ZstdRecord, algorithm,
+};
+use crate::erofs::hash::crc32c;
+use crate::erofs::kernel::{Feature, Kernel};
+use crate::{Error, Result};
+
+/// Farthest LZ4 match, which is what the format allows.
+const LZ4_DISTANCE: u16 = u16::MAX;
+
+/// What is laid down about the first blocks before data is written.
+#[derive(Debug)]
+pub(super) struct Head<'a> {
+    options: &'a Options,
+    /// The algorithm that has a record, and the record.
+    record: Option<(u8, Vec<u8>)>,
+    prefixes: Prefixes,
+}
+
+/// What the superblock says of the image.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) inodes: u64,
+    pub(super) epoch: Epoch,
+    /// The image's own time.
+    pub(super) time: i64,
+    /// Blocks in all.
+    pub(super) blocks: u64,
+    /// First block of the metadata zone.
+    pub(super) zone: u32,
+    pub(super) root_nid: u16,
+    pub(super) packed_nid: Option<u64>,
+    pub(super) shared_xattrs: Option<u32>,
+    pub(super) has_xattrs: bool,
+    pub(super) uses_prefixes: bool,
+    /// What inodes make use of.
+    pub(super) uses: Incompat,
+}
+
+impl<'a> Head<'a> {
+    pub(super) fn new(options: &'a Options) -> Result<Head<'a>> {
+        if options.label.len() > 15 {
+            let len = options.label.len();
+            return Err(Error::Usage(format!("label `{}` of {len} bytes; EROFS holds 15", options.label)));
+        }
+        if options.label.contains('\0') {
+            return Err(Error::Usage("a label with a NUL in it".into()));
+        }
+        Ok(Head { options, record: record(options)?, prefixes: Prefixes::of(options)? })
+    }
+
+    /// The first block that data may take.
+    pub(super) fn blocks(&self) -> u64 {
+        (self.prefixes_start() + self.prefixes.table().len() as u64).div_ceil(self.options.block_size.into())
+    }
+
+    fn prefixes_start(&self) -> u64 {
+        let record = self.record.as_ref().map_or(0, |(_, record)| 2 + record.len() as u64);
+        (SUPERBLOCK_OFFSET + size_of::<Superblock>() as u64 + record).next_multiple_of(4)
+    }
+
+    /// Why this image cannot be made as asked for, if so.
+    pub(super) fn check(&self, facts: &Facts) -> Result<()> {
+        let (target, since) = (self.options.target_kernel, Feature::PlainXattrPrefixes.since());
+        if facts.uses_prefixes && facts.packed_nid.is_some() && target < since {
+            return Err(Error::Usage(format!(
+                "prefixes of xattr names beside fragments need Linux {since}, and the image is for Linux {target}: \
+                 leave out one of them, or set --target-kernel"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The first blocks. The UUID is what `uuid` makes of them without it, unless the options have one.
+    pub(super) fn encode(&self, facts: &Facts, uuid: impl FnOnce(&[u8]) -> [u8; 16]) -> (Vec<u8>, [u8; 16]) {
+        let mut superblock = self.superblock(facts);
+        let mut bytes = vec![0; usize::try_from(self.blocks()).expect("a few") * self.options.block_size as usize];
+        let at = usize::try_from(SUPERBLOCK_OFFSET).expect("a small number");
+        let rest = at + size_of::<Superblock>();
+        if let Some((_, record)) = self.record.as_ref().filter(|_| self.has_record(facts)) {
+            let len = u16::try_from(record.len()).expect("14 bytes at most");
+            bytes[rest..rest + 2].copy_from_slice(&len.to_le_bytes());
+            bytes[rest + 2..rest + 2 + record.len()].copy_from_slice(record);
+        }
+        if facts.uses_prefixes {
+            let table = self.prefixes.table();
+            let start = usize::try_from(self.prefixes_start()).expect("a few blocks");
+            bytes[start..start + table.len()].copy_from_slice(&table);
+        }
+        bytes[at..rest].copy_from_slice(superblock.as_bytes());
+        superblock.uuid = self.options.uuid.unwrap_or_else(|| uuid(&bytes));
+        bytes[at..rest].copy_from_slice(superblock.as_bytes());
+        let covered = match self.options.block_size as usize {
+            block if block > at => block - at,
+            block => block,
+        };
+        superblock.checksum = crc32c(!0, &bytes[at..(at + covered).min(bytes.len())]).into();
+        bytes[at..rest].copy_from_slice(superblock.as_bytes());
+        (bytes, superblock.uuid)
+    }
+
+    fn superblock(&self, facts: &Facts) -> Superblock {
+        let options = self.options;
+        let wide = options.features.contains(Features::BITS_48);
+        let (incompat, compat) = (self.incompat(facts), self.compat(facts));
+        let compressed = incompat.contains(Incompat::ZERO_PADDING);
+        let algorithms = match &self.record {
+            Some((id, _)) if self.has_record(facts) => 1 << id,
+            _ if compressed => LZ4_DISTANCE,
+            _ => 0,
+        };
+        let build_time = facts.time.saturating_sub(facts.epoch.time.secs);
+        let mut label = [0; 16];
+        label[..options.label.len()].copy_from_slice(options.label.as_bytes());
+        let prefixes = facts.uses_prefixes;
+        Superblock {
+            magic: format::MAGIC.into(),
+            checksum: 0.into(),
+            compat: compat.bits().into(),
+            block_bits: block_bits(options),
+            extra_slots: 0,
+            root_nid_or_blocks_high: facts.root_nid.into(),
+            inodes: facts.inodes.into(),
+            epoch: facts.epoch.time.secs.into(),
+            epoch_nanos: facts.epoch.time.nanos.into(),
+            blocks: u32::try_from(facts.blocks).unwrap_or(u32::MAX).into(),
+            metadata_block: facts.zone.into(),
+            xattr_block: facts.shared_xattrs.unwrap_or(0).into(),
+            uuid: [0; 16],
+            label,
+            incompat: incompat.bits().into(),
+            algorithms_or_lz4_distance: algorithms.into(),
+            extra_devices: 0.into(),
+            device_slot: 0.into(),
+            dir_block_bits: 0,
+            xattr_prefix_count: if prefixes { self.prefixes.count() } else { 0 },
+            xattr_prefix_start: if prefixes { self.prefixes_word() } else { 0 }.into(),
+            packed_nid: facts.packed_nid.unwrap_or(0).into(),
+            xattr_filter_reserved: 0,
+            shared_inode_prefix: 0,
+            reserved: [0; 2],
+            build_time: if wide { u32::try_from(build_time).unwrap_or(0) } else { 0 }.into(),
+            root_nid_wide: 0.into(),
+            reserved2: [0; 8],
+        }
+    }
+
+    fn prefixes_word(&self) -> u32 {
+        u32::try_from(self.prefixes_start() / 4).expect("in the first blocks")
+    }
+
+    fn has_record(&self, facts: &Facts) -> bool {
+        self.record.is_some() && facts.uses.contains(Incompat::ZERO_PADDING)
+    }
+
+    fn compat(&self, facts: &Facts) -> Compat {
+        let mut compat = Compat::CHECKSUM | Compat::MTIME;
+        compat.set(Compat::XATTR_FILTER, facts.has_xattrs);
+        compat.set(Compat::PLAIN_XATTR_PREFIXES, facts.uses_prefixes && facts.packed_nid.is_some());
+        compat
+    }
+
+    /// The oldest Linux that reads the image.
+    pub(super) fn kernel(&self, facts: &Facts) -> Kernel {
+        let incompat = self.incompat(facts);
+        let algorithms = match (&self.record, incompat.contains(Incompat::ZERO_PADDING)) {
+            (_, false) => 0,
+            (Some((id, _)), true) => 1 << id,
+            (None, true) => 1 << algorithm::LZ4,
+        };
+        let block_bits = block_bits(self.options);
+        Kernel::needed(&Feature::used(self.compat(facts), incompat, algorithms, block_bits))
+    }
+
+    /// What a reader of the image must know.
+    fn incompat(&self, facts: &Facts) -> Incompat {
+        let (mut incompat, features) = (facts.uses, self.options.features);
+        let compressed = incompat.contains(Incompat::ZERO_PADDING);
+        incompat.set(Incompat::BIG_CLUSTERS, self.has_record(facts));
+        incompat.set(Incompat::XATTR_PREFIXES, facts.uses_prefixes);
+        incompat.set(Incompat::BITS_48, features.contains(Features::BITS_48));
+        if compressed && features.contains(Features::DEDUPE) {
+            incompat |= Incompat::FRAGMENTS_OR_DEDUPE;
+        }
+        incompat
+    }
+}
+
+fn block_bits(options: &Options) -> u8 {
+    u8::try_from(options.block_size.ilog2()).expect("at most 31")
+}
+
+/// A UUID as it is written.
+pub(super) fn show_uuid(uuid: &[u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// The record of the codec that the options choose, and its algorithm's number. LZ4 has none as long as
+/// clusters are single blocks, which is what kernels without records read.
+fn record(options: &Options) -> Result<Option<(u8, Vec<u8>)>> {
+    let Some(id) = options.codec.codec().erofs_id() else { return Ok(None) };
+    let blocks = options.cluster_size / options.block_size;
+    let window = options.codec.cluster_window(options.cluster_size);
+    let record = match id {
+        algorithm::LZ4 if blocks <= 1 => return Ok(None),
+        algorithm::LZ4 => {
+            let blocks = u16::try_from(blocks)
+                .map_err(|_| Error::Usage(format!("clusters of {blocks} blocks; LZ4 in EROFS takes {}", u16::MAX)))?;
+            let record =
+                Lz4Record { max_distance: LZ4_DISTANCE.into(), max_cluster_blocks: blocks.into(), reserved: [0; 10] };
+            record.as_bytes().to_vec()
+        }
+        algorithm::LZMA => {
+            LzmaRecord { dict_size: window.into(), format: 0.into(), reserved: [0; 8] }.as_bytes().to_vec()
+        }
+        algorithm::DEFLATE => {
+            let window_bits = u8::try_from(window.ilog2()).expect("at most 32");
+            DeflateRecord { window_bits, reserved: [0; 5] }.as_bytes().to_vec()
+        }
+        algorithm::ZSTD => {
+            let window_log = u8::try_from(window.ilog2().saturating_sub(10)).expect("at most 32");
+            ZstdRecord { format: 0, window_log, reserved: [0; 4] }.as_bytes().to_vec()
+        }
+        _ => return Err(Error::Unsupported(format!("{} in EROFS images", options.codec))),
+    };
+    Ok(Some((id, record)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_say_what_decoders_need() {
+        let cases: [(&str, u32, u32, Option<(u8, &[u8])>); 6] = [
+            ("lz4", 4096, 4096, None),
+            ("lz4hc:9", 65536, 4096, Some((0, &[0xff, 0xff, 16, 0]))),
+            ("lz4", 1024, 512, Some((0, &[0xff, 0xff, 2, 0]))),
+            ("lzma:6", 4096, 4096, Some((1, &[0, 0x80, 0, 0]))),
+            ("deflate:9", 4096, 4096, Some((2, &[15]))),
+            ("zstd:3", 1 << 17, 4096, Some((3, &[0, 10]))),
+        ];
+        for (codec, cluster_size, block_size, want) in cases {
+            let options = Options { codec: codec.parse().unwrap(), cluster_size, block_size, ..Options::default() };
+            let found = record(&options).unwrap();
+            let found = found.as_ref().map(|(id, record)| (*id, &record[..want.map_or(0, |(_, bytes)| bytes.len())]));
+            assert_eq!(found, want, "{codec}");
+        }
+    }
+}

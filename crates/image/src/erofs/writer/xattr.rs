@@ -1,0 +1,260 @@
+//! Extended attributes: what follows each inode, the attributes that inodes share, and the table of prefixes.
+
+use std::collections::HashMap;
+
+use zerocopy::IntoBytes;
+
+use super::Options;
+use crate::erofs::format::{XATTR_FILTER_SEED, XattrEntry, XattrHeader, xattr_prefix};
+use crate::erofs::hash::xxh32;
+use crate::tree::{Ino, Tree, XattrId, XattrSet};
+use crate::{Error, Result};
+
+/// Attributes of so few inodes stay with them: to share one costs a look elsewhere.
+const SHARE_ABOVE: u32 = 2;
+/// Attributes of this length are kept out of the way of inodes, whoever has them.
+const LONG: usize = 2048;
+/// Most shared attributes of an inode.
+const SHARED_MAX: usize = 255;
+/// Most bytes of attributes that an inode can count.
+const BODY_MAX: usize = size_of::<XattrHeader>() + 4 * (u16::MAX as usize - 1);
+/// Most bytes of a value.
+const VALUE_MAX: usize = u16::MAX as usize;
+/// Most bytes of a name behind its prefix.
+const NAME_MAX: usize = u8::MAX as usize;
+/// Most long prefixes.
+const PREFIXES_MAX: usize = 128;
+
+const CLASSES: [(&[u8], u8); 5] = [
+    (b"user.", xattr_prefix::USER),
+    (b"trusted.", xattr_prefix::TRUSTED),
+    (b"security.", xattr_prefix::SECURITY),
+    (b"system.posix_acl_access", xattr_prefix::ACL_ACCESS),
+    (b"system.posix_acl_default", xattr_prefix::ACL_DEFAULT),
+];
+
+/// Why an attribute does not fit in the format.
+type Limit<T> = std::result::Result<T, String>;
+
+/// All attributes, as the image holds them.
+#[derive(Debug)]
+pub(super) struct Xattrs {
+    /// What follows the inodes of each of the tree's sets.
+    bodies: Vec<Box<[u8]>>,
+    shared: Vec<u8>,
+    uses_prefixes: bool,
+}
+
+impl Xattrs {
+    /// Encodes the sets that inodes of `tree` have.
+    pub(super) fn encode(options: &Options, tree: &Tree) -> Result<Xattrs> {
+        let names = Names { prefixes: Prefixes::of(options)? };
+        let used = used_sets(tree)?;
+        let mut encoder =
+            Encoder { names: &names, wanted: wanted(tree, &used), ids: HashMap::new(), shared: Vec::new() };
+        let mut bodies = vec![Box::default(); tree.xattrs.len()];
+        for Used { id, first, .. } in &used {
+            let body = encoder.body(tree.xattrs.get(*id));
+            bodies[id.0 as usize] = body.map_err(|why| Error::Limit { path: tree.path_of(*first), why })?;
+        }
+        let all = used.iter().flat_map(|used| tree.xattrs.get(used.id));
+        let uses_prefixes = all.into_iter().any(|(name, _)| names.prefixes.longest(name).is_some());
+        Ok(Xattrs { shared: encoder.shared, bodies, uses_prefixes })
+    }
+
+    /// What follows an inode that has this set; empty for the empty set.
+    pub(super) fn body(&self, id: XattrId) -> &[u8] {
+        &self.bodies[id.0 as usize]
+    }
+
+    /// The attributes that bodies refer to by number, counted in words from where these lie.
+    pub(super) fn shared(&self) -> &[u8] {
+        &self.shared
+    }
+
+    /// Whether any inode has attributes.
+    pub(super) fn any(&self) -> bool {
+        self.bodies.iter().any(|body| !body.is_empty())
+    }
+
+    /// Whether any name is written with a long prefix.
+    pub(super) fn uses_prefixes(&self) -> bool {
+        self.uses_prefixes
+    }
+}
+
+/// A set that inodes have: how many, and the first.
+struct Used {
+    id: XattrId,
+    first: Ino,
+    inodes: u32,
+}
+
+fn used_sets(tree: &Tree) -> Result<Vec<Used>> {
+    let (mut used, mut at) = (Vec::<Used>::new(), vec![None; tree.xattrs.len()]);
+    tree.walk(|ino, _| {
+        let id = tree.inode(ino).xattrs;
+        if id != XattrId::NONE {
+            let at = *at[id.0 as usize].get_or_insert_with(|| {
+                used.push(Used { id, first: ino, inodes: 0 });
+                used.len() - 1
+            });
+            used[at].inodes += 1;
+        }
+        Ok(())
+    })?;
+    Ok(used)
+}
+
+type Pair<'t> = (&'t [u8], &'t [u8]);
+
+/// Attributes to share, with numbers to come.
+fn wanted<'t>(tree: &'t Tree, used: &[Used]) -> HashMap<Pair<'t>, u32> {
+    let mut counts: HashMap<Pair<'t>, u32> = HashMap::new();
+    for Used { id, inodes, .. } in used {
+        for (name, value) in tree.xattrs.get(*id) {
+            *counts.entry((name, value)).or_insert(0) += inodes;
+        }
+    }
+    // An inode refers to a shared attribute in 4 bytes; the shortest attribute takes 8.
+    counts.retain(|(name, value), count| *count > SHARE_ABOVE || name.len() + value.len() >= LONG);
+    counts
+}
+
+struct Encoder<'n, 't> {
+    names: &'n Names,
+    wanted: HashMap<Pair<'t>, u32>,
+    ids: HashMap<Pair<'t>, u32>,
+    shared: Vec<u8>,
+}
+
+impl<'t> Encoder<'_, 't> {
+    fn body(&mut self, set: &'t XattrSet) -> Limit<Box<[u8]>> {
+        let (mut ids, mut entries, mut absent) = (Vec::new(), Vec::new(), u32::MAX);
+        // Sets are sorted by name.
+        for (name, value) in set {
+            absent &= !self.names.filter_bit(name)?;
+            if ids.len() < SHARED_MAX && self.wanted.contains_key(&(&**name, &**value)) {
+                ids.push(self.share(name, value)?);
+            } else {
+                self.names.entry(name, value, &mut entries)?;
+            }
+        }
+        let shared_count = u8::try_from(ids.len()).expect("limited above");
+        let header = XattrHeader { name_filter: absent.into(), shared_count, reserved: [0; 7] };
+        let mut body = header.as_bytes().to_vec();
+        ids.iter().for_each(|id| body.extend_from_slice(&id.to_le_bytes()));
+        body.extend_from_slice(&entries);
+        if body.len() > BODY_MAX {
+            return Err(format!("attributes of {} bytes in all; the limit is {BODY_MAX}", body.len()));
+        }
+        Ok(body.into())
+    }
+
+    fn share(&mut self, name: &'t [u8], value: &'t [u8]) -> Limit<u32> {
+        if let Some(id) = self.ids.get(&(name, value)) {
+            return Ok(*id);
+        }
+        let id = u32::try_from(self.shared.len() / 4).map_err(|_| "more than 16 GiB of attributes")?;
+        self.names.entry(name, value, &mut self.shared)?;
+        self.ids.insert((name, value), id);
+        Ok(id)
+    }
+}
+
+/// How names are written.
+struct Names {
+    prefixes: Prefixes,
+}
+
+impl Names {
+    /// Appends an attribute.
+    fn entry(&self, name: &[u8], value: &[u8], out: &mut Vec<u8>) -> Limit<()> {
+        let (prefix, rest) = match self.prefixes.longest(name) {
+            Some(found) => found,
+            None => split_class(name)?,
+        };
+        let shown = name.escape_ascii();
+        let name_len = u8::try_from(rest.len())
+            .map_err(|_| format!("attribute `{shown}`: the name is longer than {NAME_MAX} bytes"))?;
+        let value_len = u16::try_from(value.len())
+            .map_err(|_| format!("attribute `{shown}`: a value of {} bytes; the limit is {VALUE_MAX}", value.len()))?;
+        out.extend_from_slice(XattrEntry { name_len, prefix, value_len: value_len.into() }.as_bytes());
+        out.extend_from_slice(rest);
+        out.extend_from_slice(value);
+        out.resize(out.len().next_multiple_of(4), 0);
+        Ok(())
+    }
+
+    /// The bit of the filter that says that there is no such name.
+    fn filter_bit(&self, name: &[u8]) -> Limit<u32> {
+        let (class, rest) = split_class(name)?;
+        Ok(1 << (xxh32(rest, XATTR_FILTER_SEED.wrapping_add(class.into())) & 31))
+    }
+}
+
+/// Splits a full name into the number of its class and the rest.
+fn split_class(name: &[u8]) -> Limit<(u8, &[u8])> {
+    let class = CLASSES.iter().find_map(|(class, number)| Some((*number, name.strip_prefix(*class)?)));
+    // What is called so as a whole has nothing behind it; what is called so in part has something.
+    class.filter(|(number, rest)| is_acl(*number) == rest.is_empty()).ok_or_else(|| {
+        format!(
+            "EROFS holds only user., trusted. and security. attributes and POSIX ACLs, not `{}` \
+             (--no-xattrs leaves all out)",
+            name.escape_ascii()
+        )
+    })
+}
+
+fn is_acl(class: u8) -> bool {
+    class == xattr_prefix::ACL_ACCESS || class == xattr_prefix::ACL_DEFAULT
+}
+
+/// Long prefixes: a class and the beginning of what follows it.
+#[derive(Debug)]
+pub(super) struct Prefixes(Vec<(u8, Box<[u8]>)>);
+
+impl Prefixes {
+    pub(super) fn of(options: &Options) -> Result<Prefixes> {
+        if options.xattr_prefixes.len() > PREFIXES_MAX {
+            return Err(Error::Usage(format!("more than {PREFIXES_MAX} prefixes of attributes")));
+        }
+        let wrong = |prefix: &[u8], why: &str| Error::Usage(format!("prefix `{}`: {why}", prefix.escape_ascii()));
+        let mut prefixes = Vec::new();
+        for prefix in &options.xattr_prefixes {
+            let (class, infix) = split_class(prefix).ok().filter(|(class, _)| !is_acl(*class)).ok_or_else(|| {
+                wrong(prefix, "a prefix is user., trusted. or security. and what follows, such as user.mime.")
+            })?;
+            if infix.len() > NAME_MAX {
+                return Err(wrong(prefix, "longer than a name can be"));
+            }
+            prefixes.push((class, infix.into()));
+        }
+        Ok(Prefixes(prefixes))
+    }
+
+    /// The longest prefix of `name`, as entries number it, and the rest.
+    fn longest<'n>(&self, name: &'n [u8]) -> Option<(u8, &'n [u8])> {
+        let (class, rest) = split_class(name).ok()?;
+        let fitting = self.0.iter().zip(0u8..).filter(|((of, infix), _)| *of == class && rest.starts_with(infix));
+        let ((_, infix), number) = fitting.max_by_key(|((_, infix), _)| infix.len())?;
+        Some((xattr_prefix::LONG | number, &rest[infix.len()..]))
+    }
+
+    pub(super) fn count(&self) -> u8 {
+        u8::try_from(self.0.len()).expect("limited when it was made")
+    }
+
+    /// The table as the image holds it.
+    pub(super) fn table(&self) -> Vec<u8> {
+        let mut table = Vec::new();
+        for (class, infix) in &self.0 {
+            let len = u16::try_from(1 + infix.len()).expect("limited when it was made");
+            table.extend_from_slice(&len.to_le_bytes());
+            table.push(*class);
+            table.extend_from_slice(infix);
+            table.resize(table.len().next_multiple_of(4), 0);
+        }
+        table
+    }
+}
