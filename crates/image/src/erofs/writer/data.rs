@@ -7,6 +7,7 @@
 //! and written so many jobs later, so that the image does not depend on how fast anybody is.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use packfs_blocks::pipeline::{Pool, Ticket, Window};
@@ -72,6 +73,8 @@ pub(crate) struct DataDone {
     /// What lies behind inodes.
     pub(crate) keep: Keep,
     pub(crate) failed: Vec<(u32, Error)>,
+    /// Whether files have clusters in common but for their whole pieces.
+    pub(crate) shares_clusters: bool,
     pub(crate) counts: Counts,
 }
 
@@ -286,7 +289,7 @@ impl<'p, 'env> Data<'p, 'env> {
 
     /// Whole files that are shorter than a piece.
     fn batch(&mut self, bytes: Buffer, files: Vec<(u32, Result<feed::Part>)>) -> Result<()> {
-        let mut fresh = Vec::new();
+        let (mut fresh, mut again) = (Vec::new(), Vec::new());
         for (file, read) in files {
             let (range, digest) = match read {
                 Ok(part) => part,
@@ -296,7 +299,7 @@ impl<'p, 'env> Data<'p, 'env> {
                 }
             };
             if let Some(same) = self.known.get(&digest).filter(|_| self.rules.dedup) {
-                self.files[file as usize] = self.files[*same as usize].clone();
+                again.push((file, *same));
                 self.counts.duplicate_bytes += range.len() as u64;
                 self.save(range.len() as u64);
                 continue;
@@ -305,8 +308,18 @@ impl<'p, 'env> Data<'p, 'env> {
             fresh.push((file, range));
         }
         if self.rules.raw {
-            return self.raw_batch(bytes, &fresh);
+            self.raw_batch(bytes, &fresh)?
+        } else {
+            self.pack_batch(bytes, fresh)?
         }
+        // Only now: what they are equal to may be of the same batch.
+        for (file, same) in again {
+            self.files[file as usize] = self.files[same as usize].clone();
+        }
+        Ok(())
+    }
+
+    fn pack_batch(&mut self, bytes: Buffer, fresh: Vec<(u32, Range<usize>)>) -> Result<()> {
         let mut pieces = Vec::new();
         for (file, range) in fresh {
             let len = range.len();

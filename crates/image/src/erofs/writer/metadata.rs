@@ -55,7 +55,8 @@ pub(super) fn write(
     let out = Stream::new(output, progress, options.offset + start);
     let mut writer = Writer { inodes: &inodes, layout: &layout, zone, out, serial: 0, uses: Incompat::empty() };
     writer.items()?;
-    let (uses, digest) = (writer.uses, writer.out.finish(layout.len)?);
+    let (mut uses, digest) = (writer.uses, writer.out.finish(layout.len)?);
+    uses.set(Incompat::FRAGMENTS_OR_DEDUPE, uses.contains(Incompat::FRAGMENTS_OR_DEDUPE) || data.shares_clusters);
     let block = |at: u64| zone + blocks(at, options.block_size);
     let facts = Facts {
         inodes: census.inodes.into(),

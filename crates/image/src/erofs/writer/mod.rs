@@ -302,7 +302,7 @@ fn packing(options: &Options) -> Result<Packing> {
         cluster,
         block,
         piece: if options.codec.codec() == Codec::None { RAW_PIECE } else { piece_len(cluster) },
-        long_raw: options.target_kernel >= Feature::BigClusters.since(),
+        raw: pack::longest_cluster(options) as usize,
         unaligned: options.features.contains(Features::UNALIGNED),
         share: options.dedup && options.target_kernel >= Feature::FragmentsOrDedupe.since(),
         verify: options.verify,

@@ -6,13 +6,23 @@ use std::sync::Arc;
 use packfs_blocks::{Buffer, Buffers, Digest, probe};
 use packfs_codec::{Choice, Decoder, Encoder, Prefix};
 
+use super::Options;
 use super::fit::Fit;
+use crate::erofs::kernel::Feature;
 use crate::{Error, Result};
 
 /// Bytes at which a look tells whether compressing is worth a try.
 const PROBE_LEN: usize = 32 << 10;
 /// Blocks of which a cluster that is stored as it is may consist, where clusters are smaller.
-const RAW_BLOCKS: usize = 4;
+const RAW_BLOCKS: u32 = 4;
+
+/// Bytes of the longest cluster that images built with these options may have, compressed or not.
+pub(crate) fn longest_cluster(options: &Options) -> u32 {
+    if options.target_kernel < Feature::BigClusters.since() {
+        return options.block_size;
+    }
+    options.cluster_size.max(RAW_BLOCKS * options.block_size)
+}
 
 /// How pieces are packed; shared by all workers.
 #[derive(Debug, Clone)]
@@ -25,8 +35,8 @@ pub(crate) struct Packing {
     pub(crate) block: usize,
     /// Most bytes of a piece.
     pub(crate) piece: usize,
-    /// Clusters of several blocks may be stored as they are.
-    pub(crate) long_raw: bool,
+    /// Bytes of the largest cluster that is stored as it is.
+    pub(crate) raw: usize,
     /// Clusters end anywhere, not at the ends of blocks.
     pub(crate) unaligned: bool,
     /// Equal clusters are told by digests.
@@ -277,8 +287,7 @@ impl Worker {
 
     /// Stores the beginning of `rest` as it is; returns how much.
     fn raw(&self, rest: &[u8], first: usize, out: &mut Out) -> usize {
-        let Packing { cluster, block, long_raw, .. } = self.packing;
-        let most = if long_raw { cluster.max(RAW_BLOCKS * block) } else { block };
+        let Packing { cluster, block, raw: most, .. } = self.packing;
         // Whole blocks: what is left at the end of a file begins a cluster of its own.
         let len = if rest.len() < block { rest.len() } else { (rest.len().min(cluster)) / block * block };
         let len = len.min(most);

@@ -6,6 +6,7 @@
 use zerocopy::IntoBytes;
 
 use super::epoch::Epoch;
+use super::pack;
 use super::xattr::Prefixes;
 use super::{Features, Options};
 use crate::erofs::format::{
@@ -206,11 +207,11 @@ pub(super) fn show_uuid(uuid: &[u8; 16]) -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// The record of the codec that the options choose, and its algorithm's number. LZ4 has none as long as
-/// clusters are single blocks, which is what kernels without records read.
+/// The record of the codec that the options choose, and its algorithm's number. LZ4 has none in images for
+/// kernels without records, where all clusters are single blocks.
 fn record(options: &Options) -> Result<Option<(u8, Vec<u8>)>> {
     let Some(id) = options.codec.codec().erofs_id() else { return Ok(None) };
-    let blocks = options.cluster_size / options.block_size;
+    let blocks = pack::longest_cluster(options) / options.block_size;
     let window = options.codec.cluster_window(options.cluster_size);
     let record = match id {
         algorithm::LZ4 if blocks <= 1 => return Ok(None),

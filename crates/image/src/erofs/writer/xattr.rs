@@ -48,17 +48,17 @@ pub(super) struct Xattrs {
 impl Xattrs {
     /// Encodes the sets that inodes of `tree` have.
     pub(super) fn encode(options: &Options, tree: &Tree) -> Result<Xattrs> {
-        let names = Names { prefixes: Prefixes::of(options)? };
+        let prefixes = Prefixes::of(options)?;
         let used = used_sets(tree)?;
         let mut encoder =
-            Encoder { names: &names, wanted: wanted(tree, &used), ids: HashMap::new(), shared: Vec::new() };
+            Encoder { prefixes: &prefixes, wanted: wanted(tree, &used), ids: HashMap::new(), shared: Vec::new() };
         let mut bodies = vec![Box::default(); tree.xattrs.len()];
         for Used { id, first, .. } in &used {
             let body = encoder.body(tree.xattrs.get(*id));
             bodies[id.0 as usize] = body.map_err(|why| Error::Limit { path: tree.path_of(*first), why })?;
         }
         let all = used.iter().flat_map(|used| tree.xattrs.get(used.id));
-        let uses_prefixes = all.into_iter().any(|(name, _)| names.prefixes.longest(name).is_some());
+        let uses_prefixes = all.into_iter().any(|(name, _)| prefixes.longest(name).is_some());
         Ok(Xattrs { shared: encoder.shared, bodies, uses_prefixes })
     }
 
@@ -122,7 +122,7 @@ fn wanted<'t>(tree: &'t Tree, used: &[Used]) -> HashMap<Pair<'t>, u32> {
 }
 
 struct Encoder<'n, 't> {
-    names: &'n Names,
+    prefixes: &'n Prefixes,
     wanted: HashMap<Pair<'t>, u32>,
     ids: HashMap<Pair<'t>, u32>,
     shared: Vec<u8>,
@@ -133,11 +133,11 @@ impl<'t> Encoder<'_, 't> {
         let (mut ids, mut entries, mut absent) = (Vec::new(), Vec::new(), u32::MAX);
         // Sets are sorted by name.
         for (name, value) in set {
-            absent &= !self.names.filter_bit(name)?;
+            absent &= !filter_bit(name)?;
             if ids.len() < SHARED_MAX && self.wanted.contains_key(&(&**name, &**value)) {
                 ids.push(self.share(name, value)?);
             } else {
-                self.names.entry(name, value, &mut entries)?;
+                self.prefixes.entry(name, value, &mut entries)?;
             }
         }
         let shared_count = u8::try_from(ids.len()).expect("limited above");
@@ -156,41 +156,16 @@ impl<'t> Encoder<'_, 't> {
             return Ok(*id);
         }
         let id = u32::try_from(self.shared.len() / 4).map_err(|_| "more than 16 GiB of attributes")?;
-        self.names.entry(name, value, &mut self.shared)?;
+        self.prefixes.entry(name, value, &mut self.shared)?;
         self.ids.insert((name, value), id);
         Ok(id)
     }
 }
 
-/// How names are written.
-struct Names {
-    prefixes: Prefixes,
-}
-
-impl Names {
-    /// Appends an attribute.
-    fn entry(&self, name: &[u8], value: &[u8], out: &mut Vec<u8>) -> Limit<()> {
-        let (prefix, rest) = match self.prefixes.longest(name) {
-            Some(found) => found,
-            None => split_class(name)?,
-        };
-        let shown = name.escape_ascii();
-        let name_len = u8::try_from(rest.len())
-            .map_err(|_| format!("attribute `{shown}`: the name is longer than {NAME_MAX} bytes"))?;
-        let value_len = u16::try_from(value.len())
-            .map_err(|_| format!("attribute `{shown}`: a value of {} bytes; the limit is {VALUE_MAX}", value.len()))?;
-        out.extend_from_slice(XattrEntry { name_len, prefix, value_len: value_len.into() }.as_bytes());
-        out.extend_from_slice(rest);
-        out.extend_from_slice(value);
-        out.resize(out.len().next_multiple_of(4), 0);
-        Ok(())
-    }
-
-    /// The bit of the filter that says that there is no such name.
-    fn filter_bit(&self, name: &[u8]) -> Limit<u32> {
-        let (class, rest) = split_class(name)?;
-        Ok(1 << (xxh32(rest, XATTR_FILTER_SEED.wrapping_add(class.into())) & 31))
-    }
+/// The bit of a filter that says that there is no such name.
+fn filter_bit(name: &[u8]) -> Limit<u32> {
+    let (class, rest) = split_class(name)?;
+    Ok(1 << (xxh32(rest, XATTR_FILTER_SEED.wrapping_add(class.into())) & 31))
 }
 
 /// Splits a full name into the number of its class and the rest.
@@ -239,6 +214,24 @@ impl Prefixes {
         let fitting = self.0.iter().zip(0u8..).filter(|((of, infix), _)| *of == class && rest.starts_with(infix));
         let ((_, infix), number) = fitting.max_by_key(|((_, infix), _)| infix.len())?;
         Some((xattr_prefix::LONG | number, &rest[infix.len()..]))
+    }
+
+    /// Appends an attribute.
+    fn entry(&self, name: &[u8], value: &[u8], out: &mut Vec<u8>) -> Limit<()> {
+        let (prefix, rest) = match self.longest(name) {
+            Some(found) => found,
+            None => split_class(name)?,
+        };
+        let shown = name.escape_ascii();
+        let name_len = u8::try_from(rest.len())
+            .map_err(|_| format!("attribute `{shown}`: the name is longer than {NAME_MAX} bytes"))?;
+        let value_len = u16::try_from(value.len())
+            .map_err(|_| format!("attribute `{shown}`: a value of {} bytes; the limit is {VALUE_MAX}", value.len()))?;
+        out.extend_from_slice(XattrEntry { name_len, prefix, value_len: value_len.into() }.as_bytes());
+        out.extend_from_slice(rest);
+        out.extend_from_slice(value);
+        out.resize(out.len().next_multiple_of(4), 0);
+        Ok(())
     }
 
     pub(super) fn count(&self) -> u8 {

@@ -39,6 +39,7 @@ impl Data<'_, '_> {
             packed,
             keep: self.keep,
             failed: self.failed,
+            shares_clusters: self.counts.shared_clusters > 0,
             counts: self.counts,
         })
     }
