@@ -9,6 +9,7 @@ mod inode;
 mod keep;
 mod layout;
 mod metadata;
+mod order;
 mod pack;
 mod stream;
 mod superblock;
@@ -205,6 +206,10 @@ pub fn build(
             progress.enter(Phase::Scan);
             let Plan { mut tree, order } = fill(&mut store)?;
             progress.enter(Phase::Data);
+            let order = match rules.ending {
+                Ending::Fragment => order::similar(&tree, order, rules.fragment_max as u64)?,
+                _ => order,
+            };
             let data = store.all(&mut tree, &order, progress)?;
             let left_out = plan::leave_out(&mut tree, &data.failed);
             progress.enter(Phase::Metadata);
