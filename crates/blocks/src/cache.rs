@@ -1,27 +1,35 @@
 //! Decoded blocks, each decoded once however many threads ask for it at the same time.
 
+use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-/// A cache of decoded blocks by their address, bounded by the bytes it holds.
-#[derive(Debug)]
-pub struct BlockCache {
-    blocks: Cache<u64, Arc<[u8]>, Bytes>,
+/// A cache of decoded blocks, bounded by the bytes it holds. What tells blocks apart is `K`; where nothing
+/// else is said, their address.
+pub struct BlockCache<K = u64> {
+    blocks: Cache<K, Arc<[u8]>, Bytes>,
 }
 
 #[derive(Debug, Clone)]
 struct Bytes;
 
-impl Weighter<u64, Arc<[u8]>> for Bytes {
-    fn weight(&self, _: &u64, block: &Arc<[u8]>) -> u64 {
+impl<K> Weighter<K, Arc<[u8]>> for Bytes {
+    fn weight(&self, _: &K, block: &Arc<[u8]>) -> u64 {
         // The block and about what an entry costs; never 0, which would pin it for ever.
         block.len() as u64 + 64
     }
 }
 
-impl BlockCache {
+impl<K> fmt::Debug for BlockCache<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockCache").finish_non_exhaustive()
+    }
+}
+
+impl<K: Hash + Eq + Clone> BlockCache<K> {
     /// A cache that holds up to about `capacity` bytes of blocks of about `block_len` bytes.
     pub fn new(capacity: u64, block_len: u64) -> Self {
         let blocks = usize::try_from(capacity / block_len.max(1)).unwrap_or(usize::MAX).clamp(4, 1 << 20);
@@ -42,10 +50,10 @@ impl BlockCache {
         }
     }
 
-    /// The block at `address`; `decode` makes it if it is not there. While one thread decodes, others that
+    /// The block `key` stands for; `decode` makes it if it is not there. While one thread decodes, others that
     /// want the same block wait for it. An error is not kept.
-    pub fn get<E>(&self, address: u64, decode: impl FnOnce() -> Result<Arc<[u8]>, E>) -> Result<Arc<[u8]>, E> {
-        self.blocks.get_or_insert_with(&address, decode)
+    pub fn get<E>(&self, key: K, decode: impl FnOnce() -> Result<Arc<[u8]>, E>) -> Result<Arc<[u8]>, E> {
+        self.blocks.get_or_insert_with(&key, decode)
     }
 }
 

@@ -7,16 +7,20 @@
 
 mod content;
 mod create;
+mod everything;
 mod mount;
 mod snapshot;
 mod spec;
 mod strategy;
+mod tools;
 
 pub use content::{Memory, Piece};
+pub use everything::everything;
 pub use mount::{Mount, can_mount};
 pub use snapshot::{Entry, Snapshot, differences, snapshot, snapshot_image, snapshot_tree, whole_seconds};
 pub use spec::{Attrs, Node, Spec, What, deep, wide};
 pub use strategy::{Shape, specs};
+pub use tools::{Source, findings, have, sh};
 
 /// Whether devices, foreign owners and privileged xattrs can be made here.
 pub fn is_root() -> bool {

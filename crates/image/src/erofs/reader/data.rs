@@ -1,38 +1,312 @@
-//! File contents, for now of plain and inline files.
+//! File contents. Plain bytes are read, and whole extents decoded, straight into the caller's buffer; parts
+//! of extents, and of the packed inode, go through the cache.
 
 use super::Reader;
+use super::clusters::Cluster;
 use super::inode::Inode;
-use crate::erofs::format::Layout;
+use super::map::{Announced, Bytes, Data, Facts, Map, MappedExtent, Stored, Where};
+use super::metadata::{Place, Space};
+use crate::erofs::format::CLUSTER_MAX;
 use crate::image::Extent;
 use crate::{Error, Result};
+
+/// Plain data is told in pieces of this length, for several threads to read.
+const PIECE: u64 = 1 << 20;
+/// A file is told in about this many pieces at most.
+const PIECES: u64 = 1 << 20;
+
+/// The data of an inode.
+#[derive(Debug)]
+pub(super) struct File<'r> {
+    source: Source<'r>,
+    map: Map,
+    /// Where it says where its data is.
+    place: Place,
+    /// Whether parts of it may lie in the packed inode.
+    fragments: bool,
+}
+
+/// Where the index of a file lies.
+#[derive(Debug, Clone, Copy)]
+struct Source<'r> {
+    reader: &'r Reader,
+    space: Space,
+}
+
+impl Bytes for Source<'_> {
+    fn read(&self, structure: &'static str, byte: u64, buf: &mut [u8]) -> Result<()> {
+        self.reader.read_meta(structure, Place { space: self.space, byte }, buf)
+    }
+
+    fn error(&self, structure: &'static str, byte: u64, why: String) -> Error {
+        Place { space: self.space, byte }.error(structure, why)
+    }
+}
 
 /// Reads from the data of an inode: fewer bytes than `buf` holds only at its end.
 pub(super) fn read_file(reader: &Reader, inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize> {
     let left = inode.size.saturating_sub(offset);
     let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
     let buf = &mut buf[..len];
-    let block_size = u64::from(reader.superblock.block_size);
-    let stored = match inode.layout {
-        Layout::Plain => inode.size,
-        Layout::Inline => inode.size / block_size * block_size,
-        _ => return Err(Error::Unsupported("compressed files and chunks".into())),
-    };
-    let plain = usize::try_from(stored.saturating_sub(offset)).unwrap_or(usize::MAX).min(len);
-    let (plain, tail) = buf.split_at_mut(plain);
-    match inode.start_block() {
-        None => plain.fill(0),
-        Some(_) if plain.is_empty() => {}
-        Some(block) => reader.disk.read("data", reader.superblock.block_start(block).saturating_add(offset), plain)?,
-    }
-    if !tail.is_empty() {
-        let from = inode.payload.skip((offset + plain.len() as u64) - stored);
-        reader.read_meta("inline data", from, tail)?;
+    if !buf.is_empty() {
+        File::open(reader, inode)?.read(buf, offset)?;
     }
     Ok(len)
 }
 
-/// See [`Image::extents`](crate::Image::extents).
-pub(super) fn extents(_: &Reader, inode: &Inode) -> Result<Vec<Extent>> {
-    let hole = inode.start_block().is_none();
-    Ok(Vec::from_iter((inode.size > 0).then_some(Extent { offset: 0, len: inode.size, hole })))
+/// See [`Image::extents`](crate::Image::extents). Compressed extents decode to at most 12 MiB; plain data is
+/// cut in pieces.
+pub(super) fn extents(reader: &Reader, inode: &Inode) -> Result<Vec<Extent>> {
+    let mut pieces = Pieces { out: Vec::new(), most: PIECE.max((inode.size / PIECES).next_multiple_of(PIECE)) };
+    if inode.size > 0 {
+        File::open(reader, inode)?.pieces(0, inode.size, 0, &mut pieces)?;
+    }
+    Ok(pieces.out)
+}
+
+impl<'r> File<'r> {
+    /// Opens the data of an inode.
+    pub(super) fn open(reader: &'r Reader, inode: &Inode) -> Result<File<'r>> {
+        let source = Source { reader, space: inode.payload.space };
+        let facts = Facts {
+            size: inode.size,
+            layout: inode.layout,
+            start_block: inode.start_block(),
+            chunk_format: u16::try_from(inode.data & 0xffff).unwrap_or(0),
+            payload: inode.payload.byte,
+            block_bits: reader.superblock.block_bits(),
+        };
+        let special = [&reader.packed, &reader.metabox].into_iter().flatten().any(|other| other.nid == inode.nid);
+        let map = Map::open(&source, &facts)?;
+        Ok(File { source, map, place: inode.place, fragments: !special })
+    }
+
+    /// Calls `wrong` for each thing wrong with how the inode says where its data is. An error is damage that
+    /// stopped it. The data itself is not read.
+    pub(super) fn check_map(&self, wrong: &mut dyn FnMut(Error)) -> Result<()> {
+        let superblock = &self.source.reader.superblock;
+        let algorithms = superblock.compression.iter().fold(0, |bits, one| bits | 1 << one.number());
+        self.map.check(&self.source, Announced { incompat: superblock.incompat, algorithms }, wrong)
+    }
+
+    /// Calls `visit` for each extent, in order.
+    pub(super) fn each(&self, visit: &mut dyn FnMut(&MappedExtent) -> Result<()>) -> Result<()> {
+        let (mut walk, mut at) = (self.map.walk(&self.source, 0), 0);
+        while let Some(extent) = walk.next()? {
+            if extent.logical != at || extent.len == 0 {
+                return Err(self.error(format!("its extent at byte {} does not begin at byte {at}", extent.logical)));
+            }
+            at = at.saturating_add(extent.len);
+            visit(&extent)?;
+        }
+        Ok(())
+    }
+
+    /// Fills `buf` from byte `offset`, behind which the file has that many bytes.
+    fn read(&self, mut buf: &mut [u8], mut offset: u64) -> Result<()> {
+        let mut walk = self.map.walk(&self.source, offset);
+        let mut run = Run::default();
+        while run.out < buf.len() {
+            let Some(extent) = walk.next()? else { return Err(self.error("its data ends before its size")) };
+            let skip = offset.saturating_sub(extent.logical);
+            let left = usize::try_from(extent.len.saturating_sub(skip)).unwrap_or(usize::MAX);
+            if left == 0 {
+                return Err(self.error("an extent without data"));
+            }
+            let n = left.min(buf.len() - run.out);
+            offset += n as u64;
+            let whole = self.cluster(&extent).filter(|cluster| cluster.len == n);
+            if whole.as_ref().is_none_or(|cluster| !run.takes(cluster)) {
+                buf = run.decode(self.source.reader, buf)?;
+            }
+            match whole {
+                Some(cluster) => run.push(cluster),
+                None => {
+                    let (part, rest) = buf.split_at_mut(n);
+                    self.read_extent(&extent, skip, part)?;
+                    buf = rest;
+                }
+            }
+        }
+        run.decode(self.source.reader, buf).map(drop)
+    }
+
+    /// The cluster of a compressed extent.
+    fn cluster(&self, extent: &MappedExtent) -> Option<Cluster> {
+        let Data::Packed { stored, algorithm, partial } = extent.data else { return None };
+        let len = usize::try_from(extent.len).ok()?;
+        Some(Cluster { stored, space: self.source.space, algorithm, partial, len })
+    }
+
+    /// Fills `out` from byte `skip` of an extent, which it does not exceed.
+    pub(super) fn read_extent(&self, extent: &MappedExtent, skip: u64, out: &mut [u8]) -> Result<()> {
+        let Source { reader, space } = self.source;
+        match extent.data {
+            Data::Hole => {
+                out.fill(0);
+                Ok(())
+            }
+            Data::Fragment(offset) => {
+                let from = offset.saturating_add(skip);
+                self.packed(from, out.len() as u64)?.read(out, from)
+            }
+            Data::Plain { stored, rotated: false } => reader.read_stored("data", space, stored.place.skip(skip), out),
+            Data::Plain { stored, rotated: true } => self.read_rotated(extent, stored, skip, out),
+            Data::Packed { .. } => {
+                let bad = || self.error("an extent that is longer than it may be");
+                let cluster = self.cluster(extent).ok_or_else(bad)?;
+                if out.len() == cluster.len {
+                    return reader.decode(&[cluster], out);
+                }
+                let bytes = reader.cluster(cluster)?;
+                let from = usize::try_from(skip).unwrap_or(usize::MAX);
+                let part = from.checked_add(out.len()).and_then(|to| bytes.get(from..to));
+                out.copy_from_slice(part.ok_or_else(bad)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Of a rotated cluster the bytes up to the end of the first block they have in the file are at the same
+    /// place of its last block, the others at its beginning.
+    fn read_rotated(&self, extent: &MappedExtent, stored: Stored, skip: u64, out: &mut [u8]) -> Result<()> {
+        let Source { reader, space } = self.source;
+        let block = u64::from(reader.superblock.block_size);
+        let first = block - extent.logical % block;
+        let Some(base) = stored.len.checked_sub(first) else {
+            return Err(self.error("a rotated cluster of less than a block"));
+        };
+        let n = usize::try_from(first.saturating_sub(skip)).unwrap_or(usize::MAX).min(out.len());
+        let (head, rest) = out.split_at_mut(n);
+        if !head.is_empty() {
+            reader.read_stored("data", space, stored.place.skip(base + skip), head)?;
+        }
+        if !rest.is_empty() {
+            let from = (skip + head.len() as u64) - first;
+            reader.read_stored("data", space, stored.place.skip(from), rest)?;
+        }
+        Ok(())
+    }
+
+    /// The packed inode, which has to have `len` bytes from `offset` on.
+    pub(super) fn packed(&self, offset: u64, len: u64) -> Result<File<'r>> {
+        let reader = self.source.reader;
+        let Some(packed) = reader.packed.as_ref().filter(|_| self.fragments) else {
+            let why = if self.fragments { "the image has no packed inode" } else { "it lies in itself" };
+            return Err(self.error(format!("a part lies in the packed inode, but {why}")));
+        };
+        if offset.checked_add(len).is_none_or(|end| end > packed.size) {
+            let why = format!("{len} bytes at offset {offset} of the packed inode, which has {}", packed.size);
+            return Err(self.error(why));
+        }
+        File::open(reader, packed)
+    }
+
+    /// Adds the pieces of the `len` bytes from `offset` on; they are those of another file from `to` on.
+    fn pieces(&self, offset: u64, len: u64, to: u64, out: &mut Pieces) -> Result<()> {
+        let end = offset.saturating_add(len);
+        let (mut walk, mut at) = (self.map.walk(&self.source, offset), offset);
+        while at < end {
+            let Some(extent) = walk.next()? else { return Err(self.error("its data ends before its size")) };
+            let n = extent.logical.saturating_add(extent.len).min(end).saturating_sub(at);
+            if n == 0 {
+                return Err(self.error("an extent without data"));
+            }
+            let to = to + (at - offset);
+            match extent.data {
+                Data::Hole => out.hole(to, n),
+                Data::Fragment(from) => {
+                    let from = from.saturating_add(at - extent.logical);
+                    self.packed(from, n)?.pieces(from, n, to, out)?;
+                }
+                Data::Plain { stored, .. } => {
+                    self.check_last_byte(stored)?;
+                    out.cut(to, n);
+                }
+                Data::Packed { .. } => out.data(to, n),
+            }
+            at += n;
+        }
+        Ok(())
+    }
+
+    /// Refuses what reaches past the end of the image before it becomes many pieces.
+    pub(super) fn check_last_byte(&self, stored: Stored) -> Result<()> {
+        let Source { reader, space } = self.source;
+        match stored.len.checked_sub(1).filter(|last| *last >= PIECE) {
+            Some(last) => reader.read_stored("data", space, stored.place.skip(last), &mut [0]),
+            None => Ok(()),
+        }
+    }
+
+    /// An error about this inode.
+    fn error(&self, why: impl Into<String>) -> Error {
+        self.place.error("inode", why)
+    }
+}
+
+/// Clusters that lie one behind the other, as those of a file mostly do, to be read at once.
+#[derive(Default)]
+struct Run {
+    clusters: Vec<Cluster>,
+    /// Where they end.
+    end: Option<Where>,
+    /// Bytes stored.
+    stored: u64,
+    /// Bytes they decode to: those at the beginning of the buffer that is to be filled.
+    out: usize,
+}
+
+impl Run {
+    /// Whether a cluster continues the run, or it is empty.
+    fn takes(&self, cluster: &Cluster) -> bool {
+        let Stored { place, len } = cluster.stored;
+        self.end.is_none_or(|end| end == place && self.stored + len <= CLUSTER_MAX)
+    }
+
+    fn push(&mut self, cluster: Cluster) {
+        let Stored { place, len } = cluster.stored;
+        self.end = Some(place.skip(len));
+        self.stored += len;
+        self.out += cluster.len;
+        self.clusters.push(cluster);
+    }
+
+    /// Decodes what is in the run into the beginning of `buf` and returns the rest, the run being empty.
+    fn decode<'b>(&mut self, reader: &Reader, buf: &'b mut [u8]) -> Result<&'b mut [u8]> {
+        let (part, rest) = buf.split_at_mut(self.out);
+        reader.decode(&self.clusters, part)?;
+        self.clusters.clear();
+        (self.end, self.stored, self.out) = (None, 0, 0);
+        Ok(rest)
+    }
+}
+
+/// Extents as they are found.
+struct Pieces {
+    out: Vec<Extent>,
+    /// Longest piece of plain data.
+    most: u64,
+}
+
+impl Pieces {
+    fn hole(&mut self, offset: u64, len: u64) {
+        match self.out.last_mut() {
+            Some(last) if last.hole => last.len += len,
+            _ => self.out.push(Extent { offset, len, hole: true }),
+        }
+    }
+
+    fn data(&mut self, offset: u64, len: u64) {
+        self.out.push(Extent { offset, len, hole: false });
+    }
+
+    fn cut(&mut self, mut offset: u64, mut len: u64) {
+        while len > 0 {
+            let n = len.min(self.most);
+            self.data(offset, n);
+            offset += n;
+            len -= n;
+        }
+    }
 }

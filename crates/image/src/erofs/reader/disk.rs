@@ -15,7 +15,6 @@ use crate::{Error, Result};
 pub(super) struct Disk {
     source: Arc<dyn ReadAt>,
     path: PathBuf,
-    block_bits: u8,
     devices: Vec<Device>,
     /// Bytes that the image should have.
     expected: u64,
@@ -34,7 +33,12 @@ struct Device {
 impl Disk {
     /// A disk of which nothing but the superblock can be read yet.
     pub(super) fn new(source: Arc<dyn ReadAt>, path: PathBuf) -> Self {
-        Disk { source, path, block_bits: 0, devices: Vec::new(), expected: 0 }
+        Disk { source, path, devices: Vec::new(), expected: 0 }
+    }
+
+    /// Says how many bytes the image should have.
+    pub(super) fn expect(&mut self, bytes: u64) {
+        self.expected = bytes;
     }
 
     /// Takes over what the superblock says of block size and devices. `given` are the further devices in
@@ -46,8 +50,6 @@ impl Disk {
                 format!("{}: {} further devices given, but the image has {count}", self.path.display(), given.len());
             return Err(Error::Usage(why));
         }
-        self.block_bits = superblock.block_bits();
-        self.expected = superblock.blocks.saturating_mul(superblock.block_size.into());
         let mut given = given.into_iter();
         let bytes = |blocks: u64| blocks.saturating_mul(superblock.block_size.into());
         let device =
@@ -59,11 +61,6 @@ impl Disk {
     /// Length of the image itself.
     pub(super) fn len(&self) -> u64 {
         self.source.len()
-    }
-
-    /// log2 of the block size.
-    pub(super) fn block_bits(&self) -> u8 {
-        self.block_bits
     }
 
     /// Fills `buf` from byte `offset` of the address space of all devices, where `structure` lies.

@@ -36,11 +36,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// A place in the image itself.
-    pub(super) fn image(byte: u64) -> Place {
-        Place { space: Space::Image, byte }
-    }
-
     /// The place `bytes` further on.
     pub(super) fn skip(self, bytes: u64) -> Place {
         Place { byte: self.byte.saturating_add(bytes), ..self }

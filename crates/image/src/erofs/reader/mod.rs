@@ -1,12 +1,17 @@
 //! Reads EROFS images of any writer.
 //!
 //! The path of data: [`disk`] reads stored bytes; [`metadata`] keeps those of metadata, from which
-//! [`superblock`], [`inode`], [`dir`] and [`xattr`] parse records; [`data`] reads the contents of inodes.
+//! [`superblock`], [`inode`], [`dir`] and [`xattr`] parse records; [`map`] finds the extents of a file,
+//! [`clusters`] decodes them and [`data`] puts them together. [`check`] verifies a whole image.
 
+mod check;
+mod clusters;
 mod data;
 mod dir;
 mod disk;
+mod dump;
 mod inode;
+mod map;
 mod metadata;
 mod records;
 mod superblock;
@@ -17,15 +22,15 @@ use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
 
+use self::clusters::Clusters;
 use self::dir::Listing;
 use self::disk::Disk;
 use self::inode::{Inode, Kind};
 use self::metadata::Metadata;
 use self::xattr::Prefix;
-use super::format;
+use crate::Result;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::XattrSet;
-use crate::{Error, Result};
 
 pub use self::records::Compression;
 pub use self::superblock::{Device, Superblock};
@@ -57,6 +62,7 @@ pub struct Reader {
     superblock: Superblock,
     disk: Disk,
     metadata: Metadata,
+    clusters: Clusters,
     /// The inode whose data is inodes.
     metabox: Option<Inode>,
     /// The inode whose data is ends of files.
@@ -68,10 +74,12 @@ impl Reader {
     /// Opens an image. What makes the kernel refuse to mount it is an error here too.
     pub fn open(source: Arc<dyn ReadAt>, options: ReadOptions) -> Result<Reader> {
         let mut disk = Disk::new(source, options.name);
-        let superblock = Superblock::read(&disk)?;
+        let superblock = Superblock::read(&mut disk)?;
         disk.attach(&superblock, options.devices)?;
         let metadata = Metadata::new(options.cache_bytes / 4);
-        let mut reader = Reader { superblock, disk, metadata, metabox: None, packed: None, prefixes: Vec::new() };
+        let clusters = Clusters::new(options.cache_bytes / 4 * 3);
+        let (metabox, packed, prefixes) = (None, None, Vec::new());
+        let mut reader = Reader { superblock, disk, metadata, clusters, metabox, packed, prefixes };
         reader.metabox = reader.superblock.metabox.map(|nid| reader.special(nid, "metabox")).transpose()?;
         reader.packed = reader.superblock.packed.map(|nid| reader.special(nid, "packed inode")).transpose()?;
         reader.prefixes = xattr::read_prefixes(&reader, &reader.superblock)?;
@@ -185,7 +193,10 @@ impl Image for Reader {
         true
     }
 
-    fn check(&self, _: usize, _: &Progress, _: &mut dyn FnMut(String)) -> Result<()> {
-        Err(Error::Unsupported("checking".into()))
+    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(String)) -> Result<()> {
+        check::run(self, threads, progress, finding)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,7 +79,7 @@ pub struct Device {
 
 impl Superblock {
     /// Reads and checks the superblock of an image and what follows it.
-    pub(super) fn read(disk: &Disk) -> Result<Superblock> {
+    pub(super) fn read(disk: &mut Disk) -> Result<Superblock> {
         let mut head = [0; HEAD_LEN];
         let got = disk.read_up_to(0, &mut head)?;
         let raw = head[..got].get(HEAD_LEN - size_of::<format::Superblock>()..).unwrap_or_default();
@@ -88,6 +88,7 @@ impl Superblock {
         }
         let Ok(raw) = format::Superblock::read_from_bytes(raw) else { return Err(wrong(too_short(got))) };
         let mut checked = check_fields(&raw)?;
+        disk.expect(checked.block_start(checked.blocks));
         check_sum(disk, &raw)?;
         checked.metabox = metabox(disk, &checked, &raw)?;
         checked.compression = records::read(disk, &checked, &raw)?;

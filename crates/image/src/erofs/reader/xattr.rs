@@ -7,10 +7,10 @@ use super::Reader;
 use super::inode::Inode;
 use super::metadata::{Place, Space};
 use super::superblock::Superblock;
+use crate::Result;
 use crate::erofs::format::{self, Compat, Incompat, XATTR_FILTER_SEED, xattr_prefix};
 use crate::erofs::hash::xxh32;
 use crate::tree::XattrSet;
-use crate::{Error, Result};
 
 const STRUCTURE: &str = "xattrs";
 const PREFIXES: &str = "xattr prefixes";

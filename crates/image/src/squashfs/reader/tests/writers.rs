@@ -1,41 +1,16 @@
 //! Images of squashfs-tools and squashfs-tools-ng against the directories they were made from.
 
-use std::cell::OnceCell;
-
 use super::*;
-use crate::testing::{Snapshot, differences, skipped, snapshot, snapshot_image, whole_seconds, wide};
+use crate::testing::{Source, everything, skipped, wide};
 
-/// A directory to make images from. On tmpfs where there is one: it takes xattrs of any length.
-struct Source {
-    dir: tempfile::TempDir,
-    want: OnceCell<Snapshot>,
+/// Opens the image that a command line makes.
+fn open_made(source: &Source, line: &str) -> Reader {
+    open_file(&source.make(line)).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
-impl Source {
-    fn new(spec: &Spec) -> Source {
-        let memory = Path::new("/dev/shm");
-        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
-        let tree = dir.path().join("tree");
-        std::fs::create_dir(&tree).unwrap();
-        spec.create(&tree).unwrap();
-        Source { dir, want: OnceCell::new() }
-    }
-
-    /// Opens the image that a command line makes as `$IMAGE` from `$TREE`.
-    fn open(&self, line: &str) -> Reader {
-        let (tree, image) = (self.dir.path().join("tree"), self.dir.path().join("image"));
-        sh(&format!("rm -f {1}; TREE={0} IMAGE={1}; {line}", tree.display(), image.display()));
-        open_file(&image).unwrap_or_else(|error| panic!("{line}: {error}"))
-    }
-
-    /// Makes an image and compares it with its source.
-    fn compare(&self, line: &str) {
-        let want = self.want.get_or_init(|| whole_seconds(snapshot(&self.dir.path().join("tree")).unwrap()));
-        let reader = self.open(line);
-        let got = snapshot_image(&reader).unwrap_or_else(|error| panic!("{line}: {error}"));
-        assert_eq!(differences(want, &got), Vec::<String>::new(), "{line}");
-        assert_eq!(findings(&reader, 2), Vec::<String>::new(), "{line}");
-    }
+/// Makes an image and compares it with its source.
+fn compare(source: &Source, line: &str) {
+    source.compare(line, &open_made(source, line));
 }
 
 /// Changes the values of all xattrs of entries of the root.
@@ -52,7 +27,7 @@ fn mksquashfs_with_every_codec_and_choice() {
     if !have("mksquashfs") {
         return skipped("mksquashfs_with_every_codec_and_choice", "mksquashfs");
     }
-    let small = Source::new(&everything(4096));
+    let small = Source::new(&everything(4096, 65536));
     for options in [
         "-comp gzip",
         "-comp gzip -Xcompression-level 1 -Xwindow-size 9 -Xstrategy huffman_only,fixed",
@@ -76,14 +51,14 @@ fn mksquashfs_with_every_codec_and_choice() {
         "-noI -noD -noF -noX -noId",
         "-no-exports -always-use-fragments -comp lzo -noI",
     ] {
-        small.compare(&format!("{MKSQUASHFS} -b 4096 {options}"));
+        compare(&small, &format!("{MKSQUASHFS} -b 4096 {options}"));
     }
     for block in [1 << 17, 1 << 20] {
-        let source = Source::new(&everything(block));
+        let source = Source::new(&everything(block, 65536));
         for options in
             ["-comp xz -Xdict-size 8192", "-comp lz4", "-comp zstd -always-use-fragments", "-noI -noD -noF -noX"]
         {
-            source.compare(&format!("{MKSQUASHFS} -b {block} {options}"));
+            compare(&source, &format!("{MKSQUASHFS} -b {block} {options}"));
         }
     }
 }
@@ -93,7 +68,7 @@ fn gensquashfs_with_every_codec_and_choice() {
     if !have("gensquashfs") {
         return skipped("gensquashfs_with_every_codec_and_choice", "gensquashfs");
     }
-    let mut spec = everything(4096);
+    let mut spec = everything(4096, 65536);
     // It knows no hard links and drops empty xattrs.
     spec.links.clear();
     each_xattr(&mut spec, &|value| value.resize(value.len().max(1), b'.'));
@@ -111,7 +86,7 @@ fn gensquashfs_with_every_codec_and_choice() {
         "-c zstd -b 4096 -e",
         "-c zstd -b 4096 -T -e",
     ] {
-        source.compare(&format!("gensquashfs -q -f -k -x {root} -D $TREE {options} $IMAGE"));
+        compare(&source, &format!("gensquashfs -q -f -k -x {root} -D $TREE {options} $IMAGE"));
     }
 }
 
@@ -120,7 +95,7 @@ fn tar2sqfs_with_every_codec() {
     if !have("tar2sqfs") {
         return skipped("tar2sqfs_with_every_codec", "tar2sqfs");
     }
-    let mut spec = everything(4096);
+    let mut spec = everything(4096, 65536);
     // Archives hold no sockets and no hard links to pipes, and tar2sqfs refuses long pax headers.
     spec.links.retain(|(old, _)| old != b"fifo");
     if let What::Dir(entries) = &mut spec.root.what {
@@ -130,7 +105,7 @@ fn tar2sqfs_with_every_codec() {
     let source = Source::new(&spec);
     let tar = "tar -C $TREE --xattrs --xattrs-include='*' --format=pax --sparse --sort=name -cf - .";
     for codec in ["gzip", "lzo", "lz4", "xz", "zstd"] {
-        source.compare(&format!("{tar} | tar2sqfs -q -f -b 4096 -c {codec} $IMAGE"));
+        compare(&source, &format!("{tar} | tar2sqfs -q -f -b 4096 -c {codec} $IMAGE"));
     }
 }
 
@@ -141,14 +116,14 @@ fn files_beyond_4_gib() {
     }
     let huge = vec![text(1, 70_000), Piece::Hole(5 << 30), noise(2, 70_000), Piece::Hole(1 << 20), text(3, 10)];
     let source = Source::new(&Spec::of([(b"huge".to_vec(), Node::file(huge))]));
-    let reader = source.open(&format!("{MKSQUASHFS} -b 1048576"));
+    let reader = open_made(&source, &format!("{MKSQUASHFS} -b 1048576"));
     let nid = find(&reader, "huge");
     let size = 70_000 + (5 << 30) + 70_000 + (1 << 20) + 10;
     assert_eq!(reader.stat(nid).unwrap().kind, crate::image::FileType::File { size });
     let extents = reader.extents(nid).unwrap();
     assert!(extents.len() < 10, "neighbouring holes are one extent: {extents:?}");
     assert_eq!(extents.iter().map(|extent| extent.len).sum::<u64>(), size);
-    let file = std::fs::File::open(source.dir.path().join("tree/huge")).unwrap();
+    let file = std::fs::File::open(source.tree().join("huge")).unwrap();
     for offset in [0, 69_000, (5 << 30) - 10, (5 << 30) + 70_000 - 4, (5 << 30) + 139_000, size - 1000, size] {
         let (mut got, mut want) = (vec![1; 3000], vec![2; 3000]);
         let n = reader.read_at(nid, &mut got, offset).unwrap();
@@ -166,7 +141,7 @@ fn directories_of_70_000_entries() {
     }
     let source = Source::new(&wide(70_000));
     for (tool, line) in tools {
-        let reader = source.open(line);
+        let reader = open_made(&source, line);
         let entries = reader.read_dir(reader.root()).unwrap();
         assert_eq!(entries.len(), 70_000);
         for entry in entries.iter().step_by(97) {

@@ -1,0 +1,225 @@
+//! Every byte of data: read or decoded once, however many files share it, and nothing lying in what another
+//! has for itself.
+
+use packfs_blocks::Progress;
+use packfs_blocks::pipeline::{self, Window};
+
+use super::Report;
+use super::inodes::{Found, Inodes};
+use crate::erofs::format::SUPERBLOCK_OFFSET;
+use crate::erofs::reader::Reader;
+use crate::erofs::reader::data::File;
+use crate::erofs::reader::inode::{Inode, Kind};
+use crate::erofs::reader::map::{Data, MappedExtent, Stored, Where};
+use crate::erofs::reader::metadata::Space;
+use crate::{Error, Result};
+
+/// Bytes that one job takes on.
+const JOB_LEN: u64 = 1 << 20;
+/// Most pieces that plain data of one extent is cut into.
+const PIECES: u64 = 1024;
+/// Jobs in flight for each thread.
+const JOBS: usize = 4;
+
+/// A part of an extent: `len` bytes from byte `skip` of it.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    /// Which inode.
+    inode: usize,
+    extent: MappedExtent,
+    skip: u64,
+    len: u64,
+}
+
+/// Bytes of a device that something lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Area {
+    device: u16,
+    start: u64,
+    end: u64,
+    /// Whether parts of it may be others' too.
+    plain: bool,
+    structure: &'static str,
+}
+
+/// What there is to do, and what lies where.
+#[derive(Debug, Default)]
+struct Plan {
+    pieces: Vec<Piece>,
+    areas: Vec<Area>,
+}
+
+/// Reads everything on `threads` threads.
+pub(super) fn check(
+    reader: &Reader,
+    inodes: &Inodes,
+    threads: usize,
+    progress: &Progress,
+    report: &mut Report<'_>,
+) -> Result<()> {
+    let mut plan = Plan::default();
+    let end = SUPERBLOCK_OFFSET + reader.superblock.len;
+    plan.areas.push(Area { device: 0, start: SUPERBLOCK_OFFSET, end, plain: false, structure: "superblock" });
+    for (n, Found { inode, .. }) in inodes.found.iter().enumerate() {
+        if report.is_full() {
+            return Ok(());
+        }
+        let planned = plan.inode(reader, n, inode, report);
+        report.take(planned)?;
+    }
+    plan.areas.sort_unstable();
+    plan.areas.dedup();
+    check_overlap(&plan.areas, report);
+    let mut pieces = plan.pieces;
+    pieces.sort_by_key(|piece| piece.key());
+    pieces.dedup_by(|a, b| a.key() == b.key() && a.extent.data == b.extent.data && !matches!(a.key().0, BEHIND_INODES));
+    let total = pieces.iter().map(|piece| piece.len).sum();
+    progress.total.store(total, std::sync::atomic::Ordering::Relaxed);
+    pipeline::scope(threads, Vec::new, |pool| {
+        let mut window = Window::new(threads.max(1) * JOBS);
+        let mut rest = &pieces[..];
+        while !rest.is_empty() && !report.is_full() {
+            if window.is_full() {
+                take(&mut window, report)?;
+            }
+            let (job, more) = rest.split_at(job_len(rest));
+            let work = move |buf: &mut Vec<u8>| run(reader, inodes, job, buf, progress);
+            window.push(pool.submit(work), 1);
+            rest = more;
+        }
+        while !window.is_empty() {
+            take(&mut window, report)?;
+        }
+        Ok(())
+    })
+}
+
+fn take(window: &mut Window<Vec<Error>>, report: &mut Report<'_>) -> Result<()> {
+    window.pop().into_iter().flatten().try_for_each(|error| report.error(error))
+}
+
+/// How many pieces make up one job.
+fn job_len(pieces: &[Piece]) -> usize {
+    let mut len = 0;
+    let more = pieces.iter().take_while(|piece| {
+        len += piece.len;
+        len <= JOB_LEN
+    });
+    more.count().max(1)
+}
+
+/// Reads pieces; returns what went wrong.
+fn run(reader: &Reader, inodes: &Inodes, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Error> {
+    let mut errors = Vec::new();
+    for piece in pieces {
+        let result = File::open(reader, &inodes.found[piece.inode].inode).and_then(|file| read(&file, piece, buf));
+        errors.extend(result.err());
+        Progress::add(&progress.done, piece.len);
+    }
+    errors
+}
+
+fn read(file: &File<'_>, piece: &Piece, buf: &mut Vec<u8>) -> Result<()> {
+    let Piece { extent, mut skip, len, .. } = *piece;
+    let end = skip.saturating_add(len);
+    while skip < end {
+        // Compressed extents are read as a whole; they are no longer than the format lets them be.
+        let step = if matches!(extent.data, Data::Packed { .. }) { len } else { JOB_LEN.min(end - skip) };
+        let n = usize::try_from(step).unwrap_or(usize::MAX);
+        if buf.len() < n {
+            buf.resize(n, 0);
+        }
+        file.read_extent(&extent, skip, &mut buf[..n])?;
+        skip += step;
+    }
+    Ok(())
+}
+
+/// Stands for the device of data behind inodes, which they do not share.
+const BEHIND_INODES: u16 = u16::MAX;
+
+impl Piece {
+    /// Where it lies, and how long it is: pieces are read in the order in which they are stored.
+    fn key(&self) -> (u16, u64, u64, u64) {
+        let (device, byte) = match self.extent.data {
+            Data::Plain { stored, .. } | Data::Packed { stored, .. } => place(stored.place),
+            Data::Hole | Data::Fragment(_) => (BEHIND_INODES, 0),
+        };
+        (device, byte.saturating_add(self.skip), self.extent.len, self.len)
+    }
+}
+
+fn place(place: Where) -> (u16, u64) {
+    match place {
+        Where::Image(byte) => (0, byte),
+        Where::Device(device, byte) => (device, byte),
+        Where::Meta(byte) => (BEHIND_INODES, byte),
+    }
+}
+
+impl Plan {
+    /// Adds what one inode has.
+    fn inode(&mut self, reader: &Reader, n: usize, inode: &Inode, report: &mut Report<'_>) -> Result<()> {
+        if inode.place.space == Space::Image {
+            let (start, end) = (inode.place.byte, inode.payload.byte);
+            self.areas.push(Area { device: 0, start, end, plain: false, structure: "inode" });
+        }
+        if inode.size == 0 || !matches!(inode.kind, Kind::File | Kind::Dir | Kind::Symlink) {
+            return Ok(());
+        }
+        let file = File::open(reader, inode)?;
+        file.check_map(&mut |wrong| report.text(wrong.to_string()))?;
+        file.each(&mut |extent| {
+            match extent.data {
+                Data::Hole => {}
+                // Its bytes are read with the packed inode.
+                Data::Fragment(offset) => {
+                    file.packed(offset, extent.len)?;
+                }
+                Data::Plain { stored, .. } => {
+                    file.check_last_byte(stored)?;
+                    self.area(stored, true);
+                    let most = JOB_LEN.max((extent.len / PIECES).next_multiple_of(JOB_LEN));
+                    let mut skip = 0;
+                    while skip < extent.len {
+                        let len = most.min(extent.len - skip);
+                        self.pieces.push(Piece { inode: n, extent: *extent, skip, len });
+                        skip += len;
+                    }
+                }
+                Data::Packed { stored, .. } => {
+                    self.area(stored, false);
+                    self.pieces.push(Piece { inode: n, extent: *extent, skip: 0, len: extent.len });
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn area(&mut self, stored: Stored, plain: bool) {
+        let (device, start) = place(stored.place);
+        if device != BEHIND_INODES {
+            let end = start.saturating_add(stored.len);
+            self.areas.push(Area { device, start, end, plain, structure: "cluster" });
+        }
+    }
+}
+
+/// Clusters may be shared as a whole and plain data in any way, but nothing else may lie in them. `areas`
+/// are sorted, and none is there twice.
+fn check_overlap(areas: &[Area], report: &mut Report<'_>) {
+    let (mut device, mut packed_end, mut any_end) = (0, 0, 0);
+    for area in areas {
+        if area.device != device {
+            (device, packed_end, any_end) = (area.device, 0, 0);
+        }
+        let end = if area.plain { packed_end } else { any_end };
+        if area.start < end {
+            report.add(area.structure, area.start, format!("it overlaps what ends at byte {end}"));
+        }
+        any_end = any_end.max(area.end);
+        if !area.plain {
+            packed_end = packed_end.max(area.end);
+        }
+    }
+}

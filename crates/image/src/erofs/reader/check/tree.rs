@@ -1,0 +1,127 @@
+//! Every directory from the root on: entries against the inodes they name, `.` and `..`, links, loops.
+
+use packfs_blocks::Progress;
+
+use super::Report;
+use super::inodes::Inodes;
+use crate::Result;
+use crate::erofs::format::SUPERBLOCK_OFFSET;
+use crate::erofs::reader::Reader;
+use crate::erofs::reader::dir::{DirEntry, Listing};
+use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
+use crate::image::Nid;
+
+/// Walks all directories; returns what they lead to, and the packed inode and the metabox.
+pub(super) fn check(reader: &Reader, progress: &Progress, report: &mut Report<'_>) -> Result<Inodes> {
+    let mut walk = Walk { reader, inodes: Inodes::default(), stack: Vec::new(), whole: true };
+    let root = reader.superblock.root;
+    if let Some((n, _)) = walk.inodes.visit(reader, root, report)? {
+        walk.inodes.found[n].names = 1;
+        walk.stack.push((n, root));
+    }
+    while let Some((n, parent)) = walk.stack.pop() {
+        if report.is_full() {
+            return Ok(walk.inodes);
+        }
+        let before = walk.inodes.found.len();
+        if let Err(error) = walk.directory(n, parent, report) {
+            report.error(error)?;
+            walk.whole = false;
+        }
+        Progress::add(&progress.entries, (walk.inodes.found.len() - before) as u64);
+    }
+    let named = walk.inodes.found.len();
+    for nid in [reader.superblock.packed, reader.superblock.metabox].into_iter().flatten() {
+        walk.inodes.visit(reader, nid, report)?;
+    }
+    if walk.whole {
+        walk.check_links(named, report);
+    }
+    Ok(walk.inodes)
+}
+
+struct Walk<'r> {
+    reader: &'r Reader,
+    inodes: Inodes,
+    /// Directories still to do, and what each lies in.
+    stack: Vec<(usize, Nid)>,
+    /// Whether every directory could be read to its end.
+    whole: bool,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, n: usize, parent: Nid, report: &mut Report<'_>) -> Result<()> {
+        let reader = self.reader;
+        let dir = self.inodes.found[n].inode.clone();
+        let (mut dots, mut dirs) = ([false; 2], 0u32);
+        let mut listing = Listing::open(reader, &dir);
+        while let Some((entry, name)) = listing.next()? {
+            let to = match name {
+                b"." => (0, dir.nid),
+                b".." => (1, parent),
+                _ => {
+                    dirs += u32::from(self.entry(&entry, name, &dir, report)?);
+                    continue;
+                }
+            };
+            let (which, nid) = to;
+            dots[which] = true;
+            if entry.nid != nid || entry.kind != Kind::Dir as u8 {
+                let (is, kind, name) = (entry.nid.0, entry.kind, name.escape_ascii());
+                wrong(&dir, report, format!("entry `{name}` leads to inode {is}, type {kind}, not to {}", nid.0));
+            }
+        }
+        if dots != [!dir.no_dot, true] {
+            wrong(&dir, report, format!("entry `.` {}, `..` {}", there(dots[0]), there(dots[1])));
+        }
+        // A count of one stands for one that did not fit.
+        if ![dirs.saturating_add(2), 1].contains(&dir.nlink) {
+            wrong(&dir, report, format!("link count {} with {dirs} directories in it", dir.nlink));
+        }
+        Ok(())
+    }
+
+    /// Checks one entry; returns whether it is a directory.
+    fn entry(&mut self, entry: &DirEntry, name: &[u8], dir: &Inode, report: &mut Report<'_>) -> Result<bool> {
+        let Some((n, new)) = self.inodes.visit(self.reader, entry.nid, report)? else {
+            self.whole = false;
+            return Ok(false);
+        };
+        let found = &mut self.inodes.found[n];
+        found.names = found.names.saturating_add(1);
+        let (kind, is_dir) = (found.inode.kind as u8, found.inode.kind == Kind::Dir);
+        if entry.kind != kind {
+            let (name, says) = (name.escape_ascii(), entry.kind);
+            wrong(dir, report, format!("entry `{name}` gives type {says}, its inode has {kind}"));
+        }
+        if is_dir && new {
+            self.stack.push((n, dir.nid));
+        } else if is_dir {
+            let name = name.escape_ascii();
+            wrong(dir, report, format!("entry `{name}` is directory {}, reached a second time", entry.nid.0));
+        }
+        Ok(is_dir)
+    }
+
+    /// Inodes must be as often in directories as they say; only the first `named` have names.
+    fn check_links(&self, named: usize, report: &mut Report<'_>) {
+        let (said, all) = (self.reader.superblock.inodes, self.inodes.found.len() as u64);
+        // Some writers count the packed inode and the metabox, some do not.
+        if !(named as u64..=all).contains(&said) {
+            report.add("superblock", SUPERBLOCK_OFFSET, format!("{said} inodes announced, {all} found"));
+        }
+        for found in self.inodes.found.iter().take(named).filter(|found| found.inode.kind != Kind::Dir) {
+            if found.names != found.inode.nlink {
+                wrong(&found.inode, report, format!("{} names, link count {}", found.names, found.inode.nlink));
+            }
+        }
+    }
+}
+
+fn wrong(inode: &Inode, report: &mut Report<'_>, why: String) {
+    report.add(STRUCTURE, inode.place.byte, format!("inode {}: {why}", inode.nid.0));
+}
+
+fn there(is: bool) -> &'static str {
+    if is { "there" } else { "missing" }
+}

@@ -1,0 +1,143 @@
+//! Physical clusters decoded: the only place of the reader that calls a codec.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use packfs_blocks::cache::BlockCache;
+use packfs_codec::{Codec, Decoder};
+
+use super::Reader;
+use super::map::{Stored, Where};
+use super::metadata::{Place, Space};
+use crate::erofs::format::{EXTENT_MAX, Incompat, algorithm};
+use crate::{Error, Result};
+
+const STRUCTURE: &str = "cluster";
+/// The largest extent is kept however small the cache is to be: pieces of it are asked for one after the other.
+const CACHE_MIN: u64 = EXTENT_MAX + (1 << 20);
+
+/// A physical cluster, and what is wanted of it. Also what tells decoded extents apart: the same cluster may
+/// serve extents of different lengths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Cluster {
+    pub(super) stored: Stored,
+    /// What a place behind an inode counts in.
+    pub(super) space: Space,
+    pub(super) algorithm: u8,
+    /// Whether it decodes to more than `len` bytes.
+    pub(super) partial: bool,
+    /// Bytes that it decodes to.
+    pub(super) len: usize,
+}
+
+/// Decoded extents, and decoders. Decoders keep state and serve one thread at a time: each call borrows one
+/// from a stock, so threads wait for each other only while one is taken from it.
+pub(super) struct Clusters {
+    decoded: BlockCache<Cluster>,
+    stock: Mutex<Vec<Tools>>,
+}
+
+/// A decoder for each algorithm, once it was needed.
+type Decoders = [Option<Box<dyn Decoder>>; algorithm::COUNT as usize];
+
+/// What one thread needs to decode clusters.
+#[derive(Default)]
+struct Tools {
+    decoders: Decoders,
+    stored: Vec<u8>,
+}
+
+impl fmt::Debug for Clusters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clusters").field("decoded", &self.decoded).finish_non_exhaustive()
+    }
+}
+
+impl Clusters {
+    /// Keeps up to `capacity` bytes.
+    pub(super) fn new(capacity: u64) -> Self {
+        // About what a cluster of 64 KiB decodes to.
+        let capacity = capacity.max(CACHE_MIN);
+        Clusters { decoded: BlockCache::new(capacity, 128 << 10), stock: Mutex::default() }
+    }
+}
+
+impl Reader {
+    /// Bytes of an image; `space` is what a place behind an inode counts in.
+    pub(super) fn read_stored(&self, structure: &'static str, space: Space, from: Where, buf: &mut [u8]) -> Result<()> {
+        match from {
+            Where::Image(byte) => self.disk.read(structure, byte, buf),
+            Where::Device(device, byte) => self.disk.read_device(structure, device, byte, buf),
+            Where::Meta(byte) => self.read_meta(structure, Place { space, byte }, buf),
+        }
+    }
+
+    /// The decoded extent, from the cache.
+    pub(super) fn cluster(&self, cluster: Cluster) -> Result<Arc<[u8]>> {
+        self.clusters.decoded.get(cluster, || {
+            let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, cluster.len).collect();
+            self.decode(&[cluster], Arc::get_mut(&mut bytes).unwrap_or_default())?;
+            Ok(bytes)
+        })
+    }
+
+    /// Decodes clusters that lie one behind the other into `out`, which has the length of their extents together.
+    pub(super) fn decode(&self, clusters: &[Cluster], out: &mut [u8]) -> Result<()> {
+        let taken = self.clusters.stock.lock().ok().and_then(|mut stock| stock.pop());
+        let mut tools = taken.unwrap_or_default();
+        let result = self.decode_with(&mut tools, clusters, out);
+        if let Ok(mut stock) = self.clusters.stock.lock() {
+            stock.push(tools);
+        }
+        result
+    }
+
+    fn decode_with(&self, tools: &mut Tools, clusters: &[Cluster], mut out: &mut [u8]) -> Result<()> {
+        let Some(Cluster { stored: Stored { place, .. }, space, .. }) = clusters.first() else { return Ok(()) };
+        let Tools { decoders, stored } = tools;
+        let len = clusters.iter().map(|cluster| cluster.stored.len).fold(0, u64::saturating_add);
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        if stored.len() < len {
+            stored.resize(len, 0);
+        }
+        let mut bytes = stored.get_mut(..len).unwrap_or_default();
+        self.read_stored(STRUCTURE, *space, *place, bytes)?;
+        for cluster in clusters {
+            // Both hold what all clusters have together.
+            let (packed, packed_rest) = bytes.split_at_mut(usize::try_from(cluster.stored.len).unwrap_or(len));
+            let (plain, plain_rest) = out.split_at_mut(cluster.len);
+            self.decode_one(decoders, cluster, packed, plain)?;
+            (bytes, out) = (packed_rest, plain_rest);
+        }
+        Ok(())
+    }
+
+    fn decode_one(&self, decoders: &mut Decoders, cluster: &Cluster, bytes: &[u8], out: &mut [u8]) -> Result<()> {
+        let Cluster { stored, algorithm, partial, .. } = *cluster;
+        let wrong = |why: String| Error::corrupt(STRUCTURE, stored.place.byte(), why);
+        // Images from before streams were put at the ends of clusters have unknown bytes behind them.
+        let padded = self.superblock.incompat.contains(Incompat::ZERO_PADDING);
+        let stream = if padded { self.without_padding(stored, bytes).map_err(wrong)? } else { bytes };
+        let decoder = match (decoders.get_mut(usize::from(algorithm)), Codec::from_erofs_id(algorithm)) {
+            (Some(Some(decoder)), _) => decoder,
+            (Some(none), Some(codec)) => none.insert(codec.cluster_decoder()?),
+            _ => return Err(wrong(format!("algorithm {algorithm} is not known"))),
+        };
+        let done = match partial || !padded {
+            true => decoder.decode_prefix(stream, out),
+            false => decoder.decode(stream, out).map(drop),
+        };
+        done.map_err(|error| match error {
+            packfs_codec::Error::Corrupt { .. } => wrong(error.to_string()),
+            other => other.into(),
+        })
+    }
+
+    /// The stream at the end of a cluster. No stream begins with a zero, and none begins behind the first block.
+    fn without_padding<'s>(&self, stored: Stored, bytes: &'s [u8]) -> std::result::Result<&'s [u8], String> {
+        let block = u64::from(self.superblock.block_size);
+        let left = usize::try_from(block - stored.place.byte() % block).unwrap_or(bytes.len());
+        let start = bytes.iter().take(left).position(|byte| *byte != 0);
+        start.and_then(|start| bytes.get(start..)).ok_or_else(|| "no stream begins in its first block".into())
+    }
+}

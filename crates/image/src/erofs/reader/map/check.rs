@@ -1,0 +1,197 @@
+//! What reading does not need and `check` still wants: an index that is right in every entry, and nothing in
+//! it that the superblock does not announce.
+
+use super::clusters::{Cluster, Clusters, Head, Kind};
+use super::header::Header;
+use super::window::{Bytes, Window};
+use super::{Data, Form, Map, MappedExtent};
+use crate::erofs::format::{Advise, Incompat};
+use crate::{Error, Result};
+
+/// Distances from here on may be shorter than what they stand for.
+const CAPPED: u64 = 2047;
+
+/// What the superblock announces.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::erofs::reader) struct Announced {
+    pub(in crate::erofs::reader) incompat: Incompat,
+    /// A bit for each algorithm.
+    pub(in crate::erofs::reader) algorithms: u16,
+}
+
+/// Where findings go.
+type Wrong<'w> = &'w mut dyn FnMut(Error);
+
+impl Map {
+    /// Calls `wrong` for each thing that is wrong with the map. An error is damage that stopped it.
+    pub(in crate::erofs::reader) fn check(
+        &self,
+        source: &dyn Bytes,
+        announced: Announced,
+        wrong: Wrong<'_>,
+    ) -> Result<()> {
+        let at = self.place;
+        let mut say = |why: String| wrong(source.error("map header", at, why));
+        for (bit, what) in self.needs() {
+            if !announced.incompat.contains(bit) {
+                say(format!("{what}, which the superblock does not announce"));
+            }
+        }
+        match &self.form {
+            Form::Clusters(header, clusters) => {
+                self.check_header(header, &mut say);
+                let mut window = Window::new(source, super::INDEX, clusters.end());
+                Walker { clusters, head: None, promised: None, wrong: &mut *wrong }.run(&mut window)?;
+            }
+            Form::Encoded(header, _) => self.check_header(header, &mut say),
+            _ => {}
+        }
+        let mut walk = self.walk(source, 0);
+        while let Some(extent) = walk.next()? {
+            if let Some(why) = self.check_extent(&extent, announced) {
+                wrong(source.error("map header", at, format!("extent at offset {}: {why}", extent.logical)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Features that the map makes use of.
+    fn needs(&self) -> Vec<(Incompat, &'static str)> {
+        let mut needs = Vec::new();
+        let header = match &self.form {
+            Form::Plain { .. } => None,
+            Form::Chunks(_) => {
+                needs.push((Incompat::CHUNKED_FILES, "a file in chunks"));
+                None
+            }
+            Form::Fragment(_) => {
+                needs.push((Incompat::FRAGMENTS_OR_DEDUPE, "a file in the packed inode"));
+                None
+            }
+            Form::Clusters(header, _) => Some(header),
+            Form::Encoded(header, _) => {
+                needs.push((Incompat::BITS_48, "encoded extents"));
+                Some(header)
+            }
+        };
+        let Some(header) = header else { return needs };
+        needs.push((Incompat::ZERO_PADDING, "a compressed file"));
+        let encoded = matches!(self.form, Form::Encoded(..));
+        let clusters = [
+            (Advise::BIG_CLUSTER_1 | Advise::BIG_CLUSTER_2, Incompat::BIG_CLUSTERS, "clusters of several blocks"),
+            (Advise::INLINE_CLUSTER, Incompat::TAIL_PACKING, "an inline cluster"),
+        ];
+        let all = [(Advise::FRAGMENT, Incompat::FRAGMENTS_OR_DEDUPE, "an end in the packed inode")];
+        let clusters = clusters.into_iter().filter(|_| !encoded);
+        for (advise, bit, what) in clusters.chain(all) {
+            if header.advise.intersects(advise) {
+                needs.push((bit, what));
+            }
+        }
+        needs
+    }
+
+    fn check_header(&self, header: &Header, say: &mut dyn FnMut(String)) {
+        let known = Advise::COMPACT_2B_OR_EXTENTS
+            | Advise::BIG_CLUSTER_1
+            | Advise::BIG_CLUSTER_2
+            | Advise::INLINE_CLUSTER
+            | Advise::INTERLACED
+            | Advise::FRAGMENT;
+        let unknown = header.advise.difference(known).bits();
+        if unknown != 0 {
+            say(format!("advice {unknown:#x} is not known"));
+        }
+    }
+
+    fn check_extent(&self, extent: &MappedExtent, announced: Announced) -> Option<String> {
+        let Data::Packed { stored, algorithm, partial } = extent.data else { return None };
+        if announced.algorithms & 1 << algorithm == 0 {
+            return Some(format!("algorithm {algorithm} is not one that the superblock announces"));
+        }
+        if partial && !announced.incompat.contains(Incompat::FRAGMENTS_OR_DEDUPE) {
+            return Some("a shared cluster, which the superblock does not announce".into());
+        }
+        let last = extent.logical + extent.len >= self.size;
+        let wasteful = !partial && !last && stored.len > extent.len;
+        wasteful.then(|| format!("{} bytes are stored for {}", stored.len, extent.len))
+    }
+}
+
+/// Goes over every entry of an index.
+struct Walker<'c, 'w> {
+    clusters: &'c Clusters,
+    /// The last head, and its cluster.
+    head: Option<(u64, Head)>,
+    /// Least and most cluster that entries since then say the next head is in.
+    promised: Option<(u64, u64)>,
+    wrong: Wrong<'w>,
+}
+
+impl Walker<'_, '_> {
+    fn run(&mut self, window: &mut Window<'_>) -> Result<()> {
+        let count = self.clusters.count();
+        for n in 0..count {
+            match self.clusters.load(window, n)? {
+                Cluster::Head(head) => {
+                    self.keep_promise(window, n);
+                    self.head = Some((n, head));
+                }
+                Cluster::Inner { back, blocks, forward } => self.inner(window, n, back, blocks, forward),
+            }
+        }
+        self.end(window, count);
+        Ok(())
+    }
+
+    fn say(&mut self, window: &Window<'_>, n: u64, why: String) {
+        (self.wrong)(window.error(self.clusters.at(n), format!("cluster {n}: {why}")));
+    }
+
+    fn inner(&mut self, window: &Window<'_>, n: u64, back: u64, blocks: Option<u64>, forward: Option<u64>) {
+        let Some((head_at, head)) = self.head else {
+            return self.say(window, n, "no extent begins before it".into());
+        };
+        let distance = n - head_at;
+        let counts = distance == 1 && self.clusters.may_be_big(head.kind);
+        if counts && blocks.is_none() {
+            self.say(window, n, "no count of blocks behind a head".into());
+        } else if !counts && blocks.is_some() {
+            self.say(window, n, "a count of blocks that is not behind a head".into());
+        }
+        if back > distance || (back < distance && back < CAPPED) {
+            self.say(window, n, format!("its head is {distance} clusters back, not {back}"));
+        }
+        if let Some(forward) = forward {
+            let (least, most) = self.promised.unwrap_or((u64::MAX, 0));
+            let least = if forward < CAPPED { least.min(n + forward) } else { least };
+            self.promised = Some((least, most.max(n + forward)));
+        }
+    }
+
+    /// The next head, or the end, is at cluster `n`: entries before it must have said so.
+    fn keep_promise(&mut self, window: &Window<'_>, n: u64) {
+        let Some((least, most)) = self.promised.take() else { return };
+        if most > n || (least != u64::MAX && least < n) {
+            let said = if most > n { most } else { least };
+            self.say(window, n.saturating_sub(1), format!("the next head is at cluster {n}, not {said}"));
+        }
+    }
+
+    /// An extent that began in an earlier cluster ends with an entry of its own.
+    fn end(&mut self, window: &Window<'_>, count: u64) {
+        let used = self.clusters.size % (1 << self.clusters.bits);
+        let special = self.clusters.advise.intersects(Advise::INLINE_CLUSTER | Advise::FRAGMENT);
+        match self.head {
+            Some((at, head)) if at + 1 == count && head.offset >= used && used > 0 => {
+                if head.kind != Kind::Plain || head.offset != used {
+                    self.say(window, at, format!("an extent begins behind the end, at offset {}", head.offset));
+                }
+            }
+            Some((at, _)) if at + 1 < count && used > 0 && !special => {
+                self.say(window, count - 1, "no entry that ends the last extent".into());
+            }
+            _ => {}
+        }
+    }
+}

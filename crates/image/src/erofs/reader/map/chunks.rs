@@ -1,0 +1,101 @@
+//! Files in chunks: an array of block addresses, which may be those of other devices, or of none.
+
+use zerocopy::FromBytes;
+
+use super::window::{Bytes, Window};
+use super::{Data, Facts, MappedExtent, Stored, Where};
+use crate::Result;
+use crate::erofs::format::{self, NO_BLOCK, chunk_format};
+
+const STRUCTURE: &str = "chunk index";
+/// Neighbouring chunks that make one piece together reach as far as this.
+const MERGED: u64 = 1 << 20;
+
+/// The chunks of a file.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    start: u64,
+    /// Entries of 8 bytes rather than 4.
+    long: bool,
+    /// Addresses of 48 bits rather than 32.
+    wide: bool,
+    /// log2 of a chunk.
+    bits: u32,
+    block_bits: u8,
+    size: u64,
+}
+
+impl Chunks {
+    /// The array of a file.
+    pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Chunks> {
+        let format = facts.chunk_format;
+        if format & !chunk_format::ALL != 0 {
+            let why = format!("chunk format {format:#06x} has bits that are not known");
+            return Err(source.error(STRUCTURE, facts.payload, why));
+        }
+        let long = format & chunk_format::INDEXES != 0;
+        let unit = if long { 8 } else { 4 };
+        Ok(Chunks {
+            start: facts.payload.checked_next_multiple_of(unit).unwrap_or(u64::MAX),
+            long,
+            wide: format & chunk_format::BITS_48 != 0,
+            bits: u32::from(facts.block_bits) + u32::from(format & chunk_format::BITS_MASK),
+            block_bits: facts.block_bits,
+            size: facts.size,
+        })
+    }
+
+    /// Byte behind the array.
+    pub(super) fn end(&self) -> u64 {
+        self.at(self.count())
+    }
+
+    fn count(&self) -> u64 {
+        self.size.div_ceil(1 << self.bits)
+    }
+
+    /// Byte of entry `n`.
+    pub(super) fn at(&self, n: u64) -> u64 {
+        self.start.saturating_add(n.saturating_mul(if self.long { 8 } else { 4 }))
+    }
+
+    /// The piece that holds byte `offset`: a chunk, with those behind it that continue it.
+    pub(super) fn find(&self, window: &mut Window<'_>, offset: u64) -> Result<MappedExtent> {
+        let first = offset >> self.bits;
+        let place = self.load(window, first)?;
+        let mut n = first + 1;
+        while n < self.count() && (n - first) << self.bits < MERGED {
+            let behind = place.map(|place| place.skip((n - first) << self.bits));
+            if self.load(window, n)? != behind {
+                break;
+            }
+            n += 1;
+        }
+        let logical = first << self.bits;
+        let len = n.saturating_mul(1 << self.bits).min(self.size) - logical;
+        let data = match place {
+            None => Data::Hole,
+            Some(place) => Data::Plain { stored: Stored { place, len }, rotated: false },
+        };
+        Ok(MappedExtent { logical, len, data })
+    }
+
+    /// Where chunk `n` is, if it is stored.
+    fn load(&self, window: &mut Window<'_>, n: u64) -> Result<Option<Where>> {
+        let at = self.at(n);
+        if !self.long {
+            let block = u32::from_le_bytes(window.array(at)?);
+            return Ok((block != NO_BLOCK).then(|| Where::Image(u64::from(block) << self.block_bits)));
+        }
+        let Ok(raw) = format::ChunkIndex::read_from_bytes(&window.array::<8>(at)?) else {
+            return Err(window.error(at, "an entry is cut short"));
+        };
+        let (mask, high) = if self.wide { ((1 << 48) - 1, raw.start_high.get()) } else { (u32::MAX.into(), 0) };
+        let block = u64::from(high) << 32 | u64::from(raw.start.get());
+        let byte = block << self.block_bits;
+        Ok((block != mask).then(|| match raw.device.get() {
+            0 => Where::Image(byte),
+            device => Where::Device(device, byte),
+        }))
+    }
+}

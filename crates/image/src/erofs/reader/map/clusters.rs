@@ -1,0 +1,201 @@
+//! Extents out of an index with an entry for each logical cluster: where each begins, where it ends, and how
+//! much is stored of it. Which form the entries have is for [`full`](super::full) and
+//! [`compact`](super::compact).
+
+use super::compact::Compact;
+use super::full::Full;
+use super::window::Window;
+use crate::Result;
+use crate::erofs::format::{Advise, EXTENT_MAX};
+
+/// Hops back to a head that are always allowed. Writers need one for every 2047 clusters.
+const HOPS: u64 = 4096;
+
+/// What an entry says of its logical cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cluster {
+    /// An extent begins in it.
+    Head(Head),
+    /// None does.
+    Inner {
+        /// Clusters back to one with a head.
+        back: u64,
+        /// Behind a head only: blocks of its physical cluster.
+        blocks: Option<u64>,
+        /// Clusters to the next head, where the entry says so.
+        forward: Option<u64>,
+    },
+}
+
+/// The beginning of an extent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) kind: Kind,
+    /// First byte in its logical cluster.
+    pub(super) offset: u64,
+    /// First block of the physical cluster.
+    pub(super) block: u64,
+    /// Whether the extent is but the beginning of what is stored.
+    pub(super) partial: bool,
+    pub(super) hole: bool,
+}
+
+/// How an extent is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// As it is.
+    Plain,
+    /// By the first algorithm.
+    First,
+    /// By the second.
+    Second,
+}
+
+/// An extent, as far as an index has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) head: Head,
+    /// Its bytes in the file.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Blocks of the physical cluster; 0 is a hole.
+    pub(super) blocks: u64,
+    /// Where its entry lies.
+    pub(super) entry: u64,
+}
+
+/// The two forms of such an index.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Form {
+    Full(Full),
+    Compact(Compact),
+}
+
+/// An index with an entry for each logical cluster.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clusters {
+    pub(super) form: Form,
+    /// log2 of a logical cluster.
+    pub(super) bits: u32,
+    /// Length of the file.
+    pub(super) size: u64,
+    pub(super) advise: Advise,
+}
+
+impl Clusters {
+    /// Number of entries.
+    pub(super) fn count(&self) -> u64 {
+        self.size.div_ceil(1 << self.bits)
+    }
+
+    /// Byte behind the index, where an inline cluster begins.
+    pub(super) fn end(&self) -> u64 {
+        match &self.form {
+            Form::Full(full) => full.end(),
+            Form::Compact(compact) => compact.pack_end(self.count().saturating_sub(1)),
+        }
+    }
+
+    /// Where the entry of cluster `n` lies, or the pack it is in.
+    pub(super) fn at(&self, n: u64) -> u64 {
+        match &self.form {
+            Form::Full(full) => full.at(n),
+            Form::Compact(compact) => compact.at(n),
+        }
+    }
+
+    /// The entry of cluster `n`, checked by itself.
+    pub(super) fn load(&self, window: &mut Window<'_>, n: u64) -> Result<Cluster> {
+        let cluster = match &self.form {
+            Form::Full(full) => full.load(window, n)?,
+            Form::Compact(compact) => compact.load(window, n)?,
+        };
+        match cluster {
+            Cluster::Head(head) if head.offset >> self.bits != 0 => {
+                Err(window.error(self.at(n), format!("cluster {n}: offset {} lies outside it", head.offset)))
+            }
+            Cluster::Inner { blocks: Some(_), .. } if !self.is_big() => {
+                let why = format!("cluster {n}: a count of blocks, but clusters of this file have one");
+                Err(window.error(self.at(n), why))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// The extent that holds byte `offset`, which the file has.
+    pub(super) fn find(&self, window: &mut Window<'_>, offset: u64) -> Result<Span> {
+        let n = offset >> self.bits;
+        let (n, head) = match self.load(window, n)? {
+            Cluster::Head(head) if self.start(n, head) <= offset => (n, head),
+            Cluster::Head(_) => self.look_back(window, n, 1)?,
+            Cluster::Inner { back, .. } => self.look_back(window, n, back)?,
+        };
+        self.measure(window, n, head)
+    }
+
+    fn start(&self, n: u64, head: Head) -> u64 {
+        (n << self.bits) + head.offset
+    }
+
+    fn is_big(&self) -> bool {
+        self.advise.intersects(Advise::BIG_CLUSTER_1 | Advise::BIG_CLUSTER_2)
+    }
+
+    /// Whether a head of this kind may have a cluster of several blocks.
+    pub(super) fn may_be_big(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::First => self.advise.contains(Advise::BIG_CLUSTER_1),
+            Kind::Plain | Kind::Second => self.advise.contains(Advise::BIG_CLUSTER_2),
+        }
+    }
+
+    /// The head of the extent that reaches into cluster `from`; the first hop is `back` clusters.
+    fn look_back(&self, window: &mut Window<'_>, from: u64, mut back: u64) -> Result<(u64, Head)> {
+        let (mut n, mut hops) = (from, 0);
+        loop {
+            let bad = |why: &str| Err(window.error(self.at(n), format!("cluster {n}: {why}")));
+            if back == 0 {
+                return bad("a distance of 0 back to its head");
+            }
+            let Some(before) = n.checked_sub(back) else {
+                return bad(&format!("a head {back} clusters back, before the file begins"));
+            };
+            if hops > HOPS + (from - n) / 1024 {
+                return bad("a chain of distances that leads nowhere");
+            }
+            hops += 1;
+            n = before;
+            match self.load(window, n)? {
+                Cluster::Head(head) => return Ok((n, head)),
+                Cluster::Inner { back: more, .. } => back = more,
+            }
+        }
+    }
+
+    /// The extent whose head is in cluster `n`: goes on to the next head. What the entries say of its
+    /// distance is not needed, as extents have few clusters.
+    fn measure(&self, window: &mut Window<'_>, n: u64, head: Head) -> Result<Span> {
+        let start = self.start(n, head);
+        let endless = head.hole || self.advise.contains(Advise::FRAGMENT);
+        let most = if endless { u64::MAX } else { start.saturating_add(EXTENT_MAX) };
+        let (mut next, mut blocks, mut end) = (n + 1, 1, self.size);
+        while next < self.count() && next << self.bits <= most {
+            match self.load(window, next)? {
+                Cluster::Head(head) => {
+                    end = end.min(self.start(next, head));
+                    break;
+                }
+                Cluster::Inner { back, blocks: counted, .. } if next == n + 1 && self.may_be_big(head.kind) => {
+                    let Some(counted) = counted.filter(|_| back == 1) else {
+                        let why = format!("cluster {next}: no count of blocks behind a head");
+                        return Err(window.error(self.at(next), why));
+                    };
+                    blocks = counted;
+                }
+                Cluster::Inner { .. } => {}
+            }
+            next += 1;
+        }
+        Ok(Span { head, start, end, blocks, entry: self.at(n) })
+    }
+}

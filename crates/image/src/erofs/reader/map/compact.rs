@@ -1,0 +1,185 @@
+//! Compact indexes: packs of 2 entries in 8 bytes, or of 16 in 32. Each pack ends with the block from which
+//! its heads count.
+
+use super::clusters::{Cluster, Head, Kind};
+use super::window::Window;
+use crate::Result;
+use crate::erofs::format::cluster_type;
+
+/// Entries of a dense pack, which takes 2 bytes for each.
+const DENSE: u64 = 16;
+/// Entries of a loose pack, which takes 4 bytes for each.
+const LOOSE: u64 = 2;
+/// Dense packs lie at multiples of their length.
+const DENSE_LEN: u64 = 32;
+/// Fewest bits of an entry's value; the highest marks a count of blocks.
+const VALUE_BITS: u32 = cluster_type::BLOCK_COUNT.ilog2() + 1;
+/// Bit of a value: the rest is a count of blocks.
+const COUNT: u16 = cluster_type::BLOCK_COUNT;
+
+/// Where the packs of a compact index lie.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Compact {
+    start: u64,
+    /// Entries in loose packs before the dense ones.
+    lead: u64,
+    /// Entries in dense packs; loose ones follow.
+    dense: u64,
+    value_bits: u32,
+    /// Whether clusters may have several blocks.
+    big: bool,
+}
+
+/// A pack: where it begins, and the entries in it.
+#[derive(Debug, Clone, Copy)]
+struct Pack {
+    at: u64,
+    first: u64,
+    count: u64,
+}
+
+/// The bytes of a pack: a string of bits, the first entry lowest, and the base.
+#[derive(Debug, Clone, Copy)]
+struct Entries {
+    bytes: [u8; DENSE_LEN as usize],
+    count: usize,
+    /// Bits of an entry, and of the value in it.
+    bits: usize,
+    value_bits: u32,
+    base: u32,
+}
+
+impl Compact {
+    /// The index behind a map header that ends at byte `start`. The kernel counts an entry a *block* even
+    /// where logical clusters are larger.
+    pub(super) fn new(
+        start: u64,
+        blocks: u64,
+        cluster_bits: u32,
+        dense: bool,
+        big: bool,
+    ) -> std::result::Result<Self, String> {
+        let most = if dense { 12 } else { 14 };
+        if cluster_bits > most {
+            return Err(format!("clusters of {} bytes are more than a pack can hold", 1u64 << cluster_bits));
+        }
+        let lead = if dense { (DENSE_LEN - start % DENSE_LEN) % DENSE_LEN / 4 } else { 0 };
+        let dense = if dense { blocks.saturating_sub(lead) / DENSE * DENSE } else { 0 };
+        Ok(Compact { start, lead, dense, value_bits: VALUE_BITS.max(cluster_bits), big })
+    }
+
+    /// Byte behind the pack of cluster `n`.
+    pub(super) fn pack_end(&self, n: u64) -> u64 {
+        let pack = self.pack(n);
+        pack.at.saturating_add(pack.len() as u64)
+    }
+
+    /// Byte of the pack of cluster `n`.
+    pub(super) fn at(&self, n: u64) -> u64 {
+        self.pack(n).at
+    }
+
+    fn pack(&self, n: u64) -> Pack {
+        let loose = |start: u64, first: u64| {
+            let number = (n - first) / LOOSE;
+            Pack { at: start.saturating_add(number.saturating_mul(8)), first: first + number * LOOSE, count: LOOSE }
+        };
+        let dense_end = self.lead + self.dense;
+        if n < self.lead {
+            return loose(self.start, 0);
+        }
+        let dense_start = self.start.saturating_add(self.lead * 4);
+        if n >= dense_end {
+            return loose(dense_start.saturating_add(self.dense * 2), dense_end);
+        }
+        let number = (n - self.lead) / DENSE;
+        Pack { at: dense_start.saturating_add(number * DENSE_LEN), first: self.lead + number * DENSE, count: DENSE }
+    }
+
+    /// The entry of cluster `n`.
+    pub(super) fn load(&self, window: &mut Window<'_>, n: u64) -> Result<Cluster> {
+        let pack = self.pack(n);
+        let entries = Entries::parse(window.slice(pack.at, pack.len())?, self.value_bits);
+        let i = usize::try_from(n - pack.first).unwrap_or(0);
+        let (kind, value) = entries.get(i);
+        let kind = match kind {
+            cluster_type::PLAIN => Kind::Plain,
+            cluster_type::HEAD1 => Kind::First,
+            cluster_type::HEAD2 => Kind::Second,
+            _ => return Ok(Self::inner(&entries, i, value)),
+        };
+        let Some(before) = self.blocks_before(&entries, i) else {
+            return Err(window.error(pack.at, "a count of blocks does not follow a head"));
+        };
+        // The base of a first head at block 0 is one less.
+        let block = entries.base.wrapping_add(before).into();
+        Ok(Cluster::Head(Head { kind, offset: value.into(), block, partial: false, hole: false }))
+    }
+
+    /// The last entry of a pack says how far the next head is, the others how far the last one is.
+    fn inner(entries: &Entries, i: usize, value: u16) -> Cluster {
+        if value & COUNT != 0 {
+            return Cluster::Inner { back: 1, blocks: Some((value & !COUNT).into()), forward: None };
+        }
+        if i + 1 < entries.count {
+            return Cluster::Inner { back: value.into(), blocks: None, forward: None };
+        }
+        let back = match entries.get(i.saturating_sub(1)) {
+            (cluster_type::NONHEAD, value) if value & COUNT != 0 => 2,
+            (cluster_type::NONHEAD, value) => u64::from(value) + 1,
+            _ => 1,
+        };
+        Cluster::Inner { back, blocks: None, forward: Some(value.into()) }
+    }
+
+    /// What the base has to be raised by for the head at `i`.
+    fn blocks_before(&self, entries: &Entries, i: usize) -> Option<u32> {
+        let mut blocks = u32::from(!self.big);
+        for at in 0..i {
+            match entries.get(at) {
+                (cluster_type::NONHEAD, value) if value & COUNT != 0 && self.big => {
+                    // Instead of the one block that its head was taken for, if that is in this pack.
+                    let counted = match at.checked_sub(1).map(|head| entries.get(head)) {
+                        Some((cluster_type::NONHEAD, _)) => return None,
+                        Some(_) => 1,
+                        None => 0,
+                    };
+                    blocks = (blocks + u32::from(value & !COUNT)).checked_sub(counted)?;
+                }
+                (cluster_type::NONHEAD, _) => {}
+                _ => blocks += 1,
+            }
+        }
+        Some(blocks)
+    }
+}
+
+impl Pack {
+    fn len(&self) -> usize {
+        if self.count == DENSE { 32 } else { 8 }
+    }
+}
+
+impl Entries {
+    fn parse(pack: &[u8], value_bits: u32) -> Entries {
+        let mut bytes = [0; DENSE_LEN as usize];
+        for (to, from) in bytes.iter_mut().zip(pack) {
+            *to = *from;
+        }
+        let body = pack.len().saturating_sub(4);
+        let count = if pack.len() == 32 { 16 } else { 2 };
+        let base = pack.last_chunk().map_or(0, |base| u32::from_le_bytes(*base));
+        Entries { bytes, count, bits: body * 8 / count, value_bits, base }
+    }
+
+    /// Type and value of an entry.
+    fn get(&self, i: usize) -> (u16, u16) {
+        let at = i * self.bits;
+        // An entry has at most 16 bits, so it is in the four bytes from its first one on.
+        let word = self.bytes.get(at / 8..).and_then(|bytes| bytes.first_chunk());
+        let word = word.map_or(0, |word| u32::from_le_bytes(*word)) >> (at % 8);
+        let value = word & ((1 << self.value_bits) - 1);
+        let kind = word >> self.value_bits & u32::from(cluster_type::MASK);
+        (u16::try_from(kind).unwrap_or(0), u16::try_from(value).unwrap_or(0))
+    }
+}

@@ -1,0 +1,67 @@
+//! Full indexes: 8 bytes for each logical cluster.
+
+use zerocopy::FromBytes;
+
+use super::clusters::{Cluster, Head, Kind};
+use super::window::Window;
+use crate::Result;
+use crate::erofs::format::{self, FULL_INDEX_GAP, cluster_type};
+
+/// Length of an entry.
+const ENTRY: u64 = size_of::<format::FullIndex>() as u64;
+
+/// Where a full index lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Full {
+    start: u64,
+    count: u64,
+}
+
+impl Full {
+    /// The index of `count` clusters behind a map header that ends at byte `header_end`.
+    pub(super) fn new(header_end: u64, count: u64) -> Self {
+        Full { start: header_end.saturating_add(FULL_INDEX_GAP), count }
+    }
+
+    /// Byte behind the last entry.
+    pub(super) fn end(&self) -> u64 {
+        self.at(self.count)
+    }
+
+    /// Byte of the entry of cluster `n`.
+    pub(super) fn at(&self, n: u64) -> u64 {
+        self.start.saturating_add(n.saturating_mul(ENTRY))
+    }
+
+    /// The entry of cluster `n`.
+    pub(super) fn load(&self, window: &mut Window<'_>, n: u64) -> Result<Cluster> {
+        let bytes = window.array::<{ ENTRY as usize }>(self.at(n))?;
+        let Ok((raw, _)) = format::FullIndex::read_from_prefix(&bytes) else {
+            return Err(window.error(self.at(n), "an entry is cut short"));
+        };
+        let (advise, value) = (raw.advise.get(), raw.block_or_deltas.get());
+        let kind = match advise & cluster_type::MASK {
+            cluster_type::PLAIN => Kind::Plain,
+            cluster_type::HEAD1 => Kind::First,
+            cluster_type::HEAD2 => Kind::Second,
+            _ => return Ok(inner(value)),
+        };
+        Ok(Cluster::Head(Head {
+            kind,
+            offset: raw.cluster_offset.get().into(),
+            block: value.into(),
+            partial: advise & cluster_type::PARTIAL != 0,
+            hole: advise & cluster_type::HOLE != 0,
+        }))
+    }
+}
+
+/// A cluster in which no extent begins: the distances back and forward.
+fn inner(value: u32) -> Cluster {
+    let (back, forward) = (value & 0xffff, u64::from(value >> 16));
+    let count = u32::from(cluster_type::BLOCK_COUNT);
+    if back & count != 0 {
+        return Cluster::Inner { back: 1, blocks: Some((back & !count).into()), forward: Some(forward) };
+    }
+    Cluster::Inner { back: back.into(), blocks: None, forward: Some(forward) }
+}

@@ -1,0 +1,74 @@
+//! The header of a compressed file's map, from raw to checked.
+
+use zerocopy::FromBytes;
+
+use super::clusters::{self, Clusters};
+use super::compact::Compact;
+use super::encoded::{Encoded, RecordLen};
+use super::full::Full;
+use super::window::Bytes;
+use super::{Facts, Form};
+use crate::Result;
+use crate::erofs::format::{self, Advise, Layout, WHOLE_FRAGMENT};
+
+const STRUCTURE: &str = "map header";
+/// Its length, and what it is aligned to.
+const LEN: u64 = size_of::<format::MapHeader>() as u64;
+
+/// What the header says, besides where the index is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Header {
+    pub(super) advise: Advise,
+    /// Low four bits: of first heads; high: of second ones.
+    pub(super) algorithms: u8,
+    /// Low 32 bits of the offset in the packed inode.
+    pub(super) low: u32,
+    /// Length of the inline cluster.
+    pub(super) inline: Option<u64>,
+}
+
+/// Reads the header of a file and finds its index.
+pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Form> {
+    let at = facts.payload.checked_next_multiple_of(LEN).unwrap_or(u64::MAX);
+    let end = at.saturating_add(LEN);
+    let wrong = |why: String| Err(source.error(STRUCTURE, at, why));
+    let mut bytes = [0; LEN as usize];
+    source.read(STRUCTURE, at, &mut bytes)?;
+    let Ok(raw) = format::MapHeader::read_from_bytes(&bytes) else { return wrong("it is cut short".into()) };
+    if raw.cluster_bits & WHOLE_FRAGMENT != 0 {
+        return Ok(Form::Fragment(u64::from_le_bytes(bytes) & !(1 << 63)));
+    }
+    let low = raw.fragment_or_inline.get();
+    let mut header =
+        Header { advise: Advise::from_bits_retain(raw.advise.get()), algorithms: raw.algorithms, low, inline: None };
+    let bits = u32::from(facts.block_bits) + u32::from(raw.cluster_bits & 15);
+    let compact = facts.layout == Layout::CompressedCompact;
+    if !compact && header.advise.contains(Advise::COMPACT_2B_OR_EXTENTS) {
+        let count = u64::from(low) | u64::from(raw.cluster_bits) << 40 | u64::from(raw.algorithms) << 32;
+        let len = RecordLen::of_advise(raw.advise.get());
+        return Ok(Form::Encoded(header, Encoded::new(end, len, count, bits, facts.size)));
+    }
+    let advise = header.advise;
+    if advise.contains(Advise::INLINE_CLUSTER) {
+        header.inline = Some(u64::from(low >> 16)).filter(|len| *len > 0);
+        if advise.contains(Advise::FRAGMENT) {
+            return wrong("both an inline cluster and a fragment".into());
+        }
+    }
+    let big = advise & (Advise::BIG_CLUSTER_1 | Advise::BIG_CLUSTER_2);
+    let form = if compact {
+        if !(big.is_empty() || big.bits().count_ones() == 2) {
+            return wrong("large clusters for one algorithm only, in an index of packs".into());
+        }
+        let blocks = facts.size.div_ceil(1 << facts.block_bits);
+        let dense = advise.contains(Advise::COMPACT_2B_OR_EXTENTS);
+        let compact = Compact::new(end, blocks, bits, dense, !big.is_empty());
+        match compact {
+            Ok(compact) => clusters::Form::Compact(compact),
+            Err(why) => return wrong(why),
+        }
+    } else {
+        clusters::Form::Full(Full::new(end, facts.size.div_ceil(1 << bits)))
+    };
+    Ok(Form::Clusters(header, Clusters { form, bits, size: facts.size, advise }))
+}

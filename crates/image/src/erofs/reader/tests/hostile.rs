@@ -1,0 +1,164 @@
+//! Damaged and hostile images: nothing may panic, hang or take unbounded memory.
+
+use std::time::{Duration, Instant};
+
+use packfs_blocks::Progress;
+
+use super::*;
+use crate::testing::{Source, skipped};
+
+/// Small images of every layout, and what they were made with.
+pub(super) fn small() -> Vec<(&'static str, Vec<u8>)> {
+    let mut file = Node::file(vec![text(1, 2600), Piece::Hole(2048), text(2, 5)]);
+    file.attrs.xattrs = BTreeMap::from([("user.name".to_owned(), b"value".to_vec())]);
+    let mut other = Node::file(vec![noise(4, 1100)]);
+    other.attrs.xattrs = file.attrs.xattrs.clone();
+    let mut spec = Spec::of([
+        (b"file".to_vec(), file),
+        (b"noise".to_vec(), other),
+        (b"dir".to_vec(), Node::dir([(b"small".to_vec(), Node::file(vec![text(3, 50)]))])),
+        (b"link".to_vec(), plain(What::Symlink(b"dir/small".to_vec()))),
+        (b"fifo".to_vec(), plain(What::Fifo)),
+    ]);
+    spec.links.push((b"dir/small".to_vec(), b"again".to_vec()));
+    let source = Source::new(&spec);
+    KINDS
+        .iter()
+        .map(|options| {
+            let image = source.make(&format!("mkfs.erofs --quiet -b512 -T1 {options} $IMAGE $TREE"));
+            let bytes = std::fs::read(image).unwrap();
+            assert_eq!(findings(&open(&bytes).unwrap(), 0), Vec::<String>::new(), "{options}");
+            (*options, bytes)
+        })
+        .collect()
+}
+
+/// One for each layout of inodes, and for each way to say where data is.
+const KINDS: [&str; 9] = [
+    "-x1",
+    "--chunksize=1024 -Eforce-chunk-indexes,48bit",
+    "-zlz4 -C2048",
+    "-zdeflate -Elegacy-compress,ztailpacking",
+    "-zlzma -Efragments,dedupe",
+    "-zzstd -Eall-fragments -C4096",
+    "-zlz4 -E48bit -C4096",
+    "-zlz4 -C4096 -m4096",
+    "-zlz4 --zD --xattr-prefix=user.na",
+];
+
+/// Does everything there is to do with an image, whatever comes of it.
+pub(super) fn exercise(image: &[u8]) {
+    let Ok(reader) = open(image) else { return };
+    let mut stack = vec![reader.root()];
+    let mut left = 30;
+    while let Some(nid) = stack.pop() {
+        left -= 1;
+        if left == 0 {
+            break;
+        }
+        let _ = reader.stat(nid);
+        let _ = reader.xattrs(nid);
+        let _ = reader.lookup(nid, b"link");
+        if let Ok(entries) = reader.read_dir(nid) {
+            stack.extend(entries.into_iter().map(|entry| entry.nid));
+        }
+        let mut buf = vec![0; 5000];
+        for offset in [0, 4090, u64::MAX - 5] {
+            let _ = reader.read_at(nid, &mut buf, offset);
+        }
+        for extent in reader.extents(nid).unwrap_or_default().iter().take(9) {
+            let _ = reader.read_at(nid, &mut buf, extent.offset);
+        }
+    }
+    reader.check(0, &Progress::default(), &mut |_| {}).unwrap();
+}
+
+/// Whether there is a mkfs.erofs that can make these images.
+pub(super) fn have_mkfs(test: &str) -> bool {
+    super::writers::Mkfs::find(test).is_some_and(|mkfs| {
+        let new = mkfs.is(1, 9);
+        if !new {
+            skipped(test, "mkfs.erofs 1.9");
+        }
+        new
+    })
+}
+
+#[test]
+fn every_byte_may_be_wrong() {
+    if !have_mkfs("every_byte_may_be_wrong") {
+        return;
+    }
+    for (_, image) in small() {
+        let begun = Instant::now();
+        // Every byte in every round; as many rounds as there is time for, but never less than one.
+        for (round, flip) in [0xff, 0x01, 0x80, 0x10, 0x02, 0x40, 0x04, 0x20, 0x08, 0x7f].into_iter().enumerate() {
+            if round >= 1 && begun.elapsed() > Duration::from_secs(2) {
+                break;
+            }
+            for at in 1024..image.len() {
+                let mut damaged = without_checksum(&image);
+                damaged[at] ^= flip;
+                exercise(&damaged);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_word_may_be_an_extreme() {
+    if !have_mkfs("every_word_may_be_an_extreme") {
+        return;
+    }
+    for (_, image) in small() {
+        let image = without_checksum(&image);
+        for at in (1024..image.len() - 8).step_by(4) {
+            for (len, value) in [(2, u64::MAX), (4, 0), (8, u64::MAX - 1)] {
+                let mut damaged = image.clone();
+                damaged[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
+                exercise(&damaged);
+            }
+        }
+    }
+}
+
+/// Without it every change of the superblock would be seen at once.
+pub(super) fn without_checksum(image: &[u8]) -> Vec<u8> {
+    let mut image = image.to_vec();
+    image[1024 + 8] &= !1;
+    image
+}
+
+#[test]
+fn an_image_cut_anywhere_says_by_how_much() {
+    if !have_mkfs("an_image_cut_anywhere_says_by_how_much") {
+        return;
+    }
+    for (options, image) in small() {
+        for len in (0..image.len()).step_by(13) {
+            let missing = format!("{} are missing", image.len() - len);
+            match open(&image[..len]) {
+                Err(error) if len < 1152 => assert!(error.to_string().contains("too short"), "{len}: {error}"),
+                Err(error) => assert!(error.to_string().contains("missing"), "{options} {len}: {error}"),
+                Ok(reader) => {
+                    let found = findings(&reader, 0);
+                    assert!(found.iter().any(|finding| finding.contains(&missing)), "{options} {len}: {found:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn other_files_are_named() {
+    let cut = |bytes: &[u8]| open(bytes).unwrap_err().to_string();
+    let mut squashfs = vec![0; 8192];
+    squashfs[..4].copy_from_slice(b"hsqs");
+    for (error, expected) in [
+        (cut(&squashfs), "this is a SquashFS image"),
+        (cut(&[b'x'; 2000]), "not an EROFS image"),
+        (cut(b""), "only 0 bytes"),
+    ] {
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -1,0 +1,45 @@
+//! Tests of the reader: images of other writers against their source, wrong images, random access.
+#![allow(clippy::cast_possible_truncation, reason = "numbers of tests are small")]
+
+mod access;
+mod dump;
+mod hostile;
+mod verdicts;
+mod writers;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use packfs_blocks::io::FileAt;
+
+use super::{ReadOptions, Reader};
+use crate::image::Nid;
+use crate::testing::{Attrs, Node, Piece, Spec, What, everything, findings, is_root};
+use crate::tree::components;
+use crate::{Image, Result};
+
+/// Opens an image in memory.
+fn open(image: &[u8]) -> Result<Reader> {
+    Reader::open(Arc::new(image.to_vec()), ReadOptions::default())
+}
+
+fn open_file(image: &Path) -> Result<Reader> {
+    Reader::open(Arc::new(FileAt::open(image, 0).unwrap()), ReadOptions::default())
+}
+
+fn find(reader: &Reader, path: &str) -> Nid {
+    components(path.as_bytes()).fold(reader.root(), |dir, name| reader.lookup(dir, name).unwrap().unwrap())
+}
+
+fn text(seed: u64, len: u64) -> Piece {
+    Piece::Text { seed, len }
+}
+
+fn noise(seed: u64, len: u64) -> Piece {
+    Piece::Noise { seed, len }
+}
+
+fn plain(what: What) -> Node {
+    Node { attrs: Attrs::plain(0o640), what }
+}

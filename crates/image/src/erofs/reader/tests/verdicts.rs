@@ -1,0 +1,284 @@
+//! Images with one field wrong. The kernel and fsck.erofs each take several of them; a check must not.
+
+use super::hostile::{exercise, have_mkfs, without_checksum};
+use super::*;
+use crate::testing::Source;
+
+/// An image without compression, and where things are in it.
+struct Base {
+    image: Vec<u8>,
+    reader: Reader,
+}
+
+/// Bytes of superblock fields.
+mod sb {
+    pub(super) const MAGIC: usize = 1024;
+    pub(super) const COMPAT: usize = 1024 + 0x08;
+    pub(super) const BLOCK_BITS: usize = 1024 + 0x0c;
+    pub(super) const ROOT: usize = 1024 + 0x0e;
+    pub(super) const INODES: usize = 1024 + 0x10;
+    pub(super) const EPOCH_NANOS: usize = 1024 + 0x20;
+    pub(super) const BLOCKS: usize = 1024 + 0x24;
+    pub(super) const LABEL: usize = 1024 + 0x40;
+    pub(super) const INCOMPAT: usize = 1024 + 0x50;
+    pub(super) const ALGORITHMS: usize = 1024 + 0x54;
+    pub(super) const DIR_BLOCK_BITS: usize = 1024 + 0x5a;
+    pub(super) const PREFIX_COUNT: usize = 1024 + 0x5b;
+    pub(super) const PACKED: usize = 1024 + 0x60;
+}
+
+/// Bytes of fields of a compact inode.
+mod inode {
+    pub(super) const FORMAT: usize = 0;
+    pub(super) const XATTR_COUNT: usize = 2;
+    pub(super) const MODE: usize = 4;
+    pub(super) const NLINK: usize = 6;
+    pub(super) const SIZE: usize = 8;
+    pub(super) const MTIME: usize = 12;
+    pub(super) const START: usize = 16;
+    pub(super) const XATTRS: usize = 32;
+}
+
+impl Base {
+    fn new() -> Base {
+        let mut named = Node::file(vec![noise(9, 9)]);
+        named.attrs.xattrs = BTreeMap::from([("user.n".to_owned(), b"v".to_vec()), ("user.o".to_owned(), vec![])]);
+        let names = (0..90).map(|n| (format!("name-{n:020}").into_bytes(), Node::file(vec![])));
+        let entries = ["aa", "ab", "ba"].map(|name| (name.into(), Node::file(vec![noise(7, 7)])));
+        let mut spec = Spec::of([
+            ("big".into(), Node::file(vec![noise(1, 1200)])),
+            ("whole".into(), Node::file(vec![noise(2, 1024)])),
+            ("link".into(), plain(What::Symlink(b"small".to_vec()))),
+            ("named".into(), named),
+            ("twice".into(), Node::file(vec![noise(5, 5)])),
+            ("fifo".into(), plain(What::Fifo)),
+            ("dir".into(), Node::dir(entries)),
+            ("dir2".into(), Node::dir([("sub".into(), Node::dir([]))])),
+            ("wide".into(), Node::dir(names)),
+        ]);
+        spec.links.push((b"twice".to_vec(), b"dir2/again".to_vec()));
+        let source = Source::new(&spec);
+        let image = source.make("mkfs.erofs --quiet -b512 -T1 $IMAGE $TREE");
+        Base::open(without_checksum(&std::fs::read(image).unwrap()))
+    }
+
+    fn open(image: Vec<u8>) -> Base {
+        Base { reader: open(&image).unwrap(), image }
+    }
+
+    /// Where the inode at `path` is.
+    fn inode(&self, path: &str) -> usize {
+        self.reader.inode_place(find(&self.reader, path)).byte as usize
+    }
+
+    /// Where entry `n` of the directory at `path` is, which lies behind its inode.
+    fn entry(&self, path: &str, n: usize) -> usize {
+        self.inode(path) + 32 + 12 * n
+    }
+
+    /// Where byte `at` of the names of `dir` is: `...aaabba`.
+    fn name(&self, at: usize) -> usize {
+        self.entry("dir", 5) + at
+    }
+
+    fn get(&self, at: usize, len: usize) -> u64 {
+        let mut bytes = [0; 8];
+        bytes[..len].copy_from_slice(&self.image[at..at + len]);
+        u64::from_le_bytes(bytes)
+    }
+
+    fn put(&mut self, at: usize, len: usize, value: u64) {
+        self.image[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
+    }
+
+    fn add(&mut self, at: usize, len: usize, delta: i64) {
+        self.put(at, len, self.get(at, len).wrapping_add_signed(delta));
+    }
+}
+
+/// What has to come of a wrong image.
+enum Verdict {
+    /// It cannot be opened.
+    Open(&'static str),
+    /// It can, but a check finds this.
+    Check(&'static str),
+    /// As before, and attributes, names, contents or xattrs of this path cannot be had.
+    Stat(&'static str, &'static str),
+    List(&'static str, &'static str),
+    Read(&'static str, &'static str),
+    Xattrs(&'static str, &'static str),
+    /// There is nothing wrong with it.
+    Fine,
+}
+
+use Verdict::{Check, Fine, List, Open, Read, Stat, Xattrs};
+
+type Mutation = (&'static str, Verdict, fn(&mut Base));
+
+fn judge(test: &str, mutations: &[Mutation]) {
+    if !have_mkfs(test) {
+        return;
+    }
+    let pristine = Base::new();
+    assert_eq!(findings(&pristine.reader, 0), Vec::<String>::new());
+    let mut surprises = Vec::new();
+    for (what, verdict, mutate) in mutations {
+        let mut wrong = Base::open(pristine.image.clone());
+        mutate(&mut wrong);
+        exercise(&wrong.image);
+        surprises.extend(surprise(&pristine, &wrong.image, verdict).map(|surprise| format!("{what}: {surprise}")));
+    }
+    assert_eq!(surprises, Vec::<String>::new());
+}
+
+/// What is not as expected, if anything.
+fn surprise(pristine: &Base, image: &[u8], verdict: &Verdict) -> Option<String> {
+    let reader = match (open(image), verdict) {
+        (Err(error), Open(why)) if error.to_string().contains(why) => return None,
+        (Err(error), _) => return Some(format!("cannot be opened: {error}")),
+        (Ok(_), Open(_)) => return Some("can be opened".into()),
+        (Ok(reader), _) => reader,
+    };
+    let path = |path| find(&pristine.reader, path);
+    let (expected, refused) = match verdict {
+        Stat(of, why) => (*why, reader.stat(path(of)).is_err()),
+        List(of, why) => (*why, reader.read_dir(path(of)).is_err()),
+        Read(of, why) => (*why, reader.read_at(path(of), &mut [0; 1 << 16], 0).is_err()),
+        Xattrs(of, why) => (*why, reader.xattrs(path(of)).is_err()),
+        Check(why) | Open(why) => (*why, true),
+        Fine => ("", true),
+    };
+    if !refused {
+        return Some("is read in spite of it".into());
+    }
+    for threads in [0, 2] {
+        let found = findings(&reader, threads);
+        let any = found.iter().any(|finding| finding.contains(expected));
+        let as_expected = if expected.is_empty() { found.is_empty() } else { any };
+        if !as_expected {
+            return Some(format!("expected `{expected}`, found {found:#?}"));
+        }
+    }
+    None
+}
+
+#[test]
+fn superblocks() {
+    judge(
+        "superblocks",
+        &[
+            ("nothing", Fine, |_| {}),
+            ("magic", Open("not an EROFS image"), |b| b.add(sb::MAGIC, 4, 1)),
+            ("tiny blocks", Open("block size 2^8"), |b| b.put(sb::BLOCK_BITS, 1, 8)),
+            ("huge blocks", Open("block size 2^17"), |b| b.put(sb::BLOCK_BITS, 1, 17)),
+            ("new feature", Open("features 0x200"), |b| b.add(sb::INCOMPAT, 4, 0x200)),
+            ("directory blocks", Open("directory blocks of 2^1"), |b| b.put(sb::DIR_BLOCK_BITS, 1, 1)),
+            ("wrong checksum", Open("its checksum is"), |b| {
+                b.add(sb::COMPAT, 4, 1);
+                b.add(sb::LABEL, 1, 1);
+            }),
+            ("inodes", Check("inodes announced"), |b| b.add(sb::INODES, 8, 1)),
+            ("nanoseconds", Open("a second or more"), |b| b.put(sb::EPOCH_NANOS, 4, 1_000_000_000)),
+            ("root is a file", Open("the root is not a directory"), |b| b.put(sb::ROOT, 2, find(&b.reader, "big").0)),
+            ("root outside", Open("ends inside it"), |b| b.put(sb::ROOT, 2, 0xffff)),
+            ("new algorithm", Open("algorithms 0x10"), |b| {
+                b.add(sb::INCOMPAT, 4, 2);
+                b.put(sb::ALGORITHMS, 2, 0x10);
+            }),
+            ("record outside its range", Open("compression record"), |b| {
+                b.add(sb::INCOMPAT, 4, 2);
+                b.put(sb::ALGORITHMS, 2, 2);
+            }),
+            ("metabox without a place", Open("no room to say where"), |b| b.add(sb::INCOMPAT, 4, 0x100)),
+            ("packed inode is a directory", Open("packed inode is not a regular file"), |b| {
+                b.add(sb::INCOMPAT, 4, 0x20);
+                b.put(sb::PACKED, 8, find(&b.reader, "dir").0);
+            }),
+            ("prefixes of nothing", Open("prefix 0 has 0 bytes"), |b| b.put(sb::PREFIX_COUNT, 1, 200)),
+            ("compatible feature", Check("unknown compatible features 0x1000"), |b| b.add(sb::COMPAT, 4, 0x1000)),
+            ("one block more", Check("512 are missing"), |b| b.add(sb::BLOCKS, 4, 1)),
+            ("one block less", Fine, |b| b.add(sb::BLOCKS, 4, -1)),
+        ],
+    );
+}
+
+#[test]
+fn inodes() {
+    judge(
+        "inodes",
+        &[
+            ("format", Stat("big", "bits that are not known"), |b| b.add(b.inode("big") + inode::FORMAT, 2, 0x20)),
+            ("layout 5", Stat("big", "layout 5"), |b| b.put(b.inode("big") + inode::FORMAT, 2, 5 << 1)),
+            ("no type", Stat("big", "no type"), |b| b.put(b.inode("big") + inode::MODE, 2, 0o644)),
+            ("no links", Check("a link count of 0"), |b| b.put(b.inode("big") + inode::NLINK, 2, 0)),
+            ("more links", Check("1 names, link count 3"), |b| b.put(b.inode("big") + inode::NLINK, 2, 3)),
+            ("fewer links", Check("2 names, link count 1"), |b| b.put(b.inode("twice") + inode::NLINK, 2, 1)),
+            ("links of a directory", Check("link count 9 with 1 dir"), |b| b.put(b.inode("dir2") + inode::NLINK, 2, 9)),
+            ("a time", Check("a time of its own"), |b| b.put(b.inode("big") + inode::MTIME, 4, 7)),
+            ("data of a pipe", Check("for a device, pipe"), |b| b.put(b.inode("fifo") + inode::SIZE, 4, 7)),
+            ("empty link", Stat("link", "target of 0"), |b| b.put(b.inode("link") + inode::SIZE, 4, 0)),
+            ("long link", Stat("link", "target of 70000"), |b| b.put(b.inode("link") + inode::SIZE, 4, 70_000)),
+            ("NUL in a link", Stat("link", "NUL"), |b| b.put(b.inode("link") + 32, 1, 0)),
+            ("tail over a block", Read("big", "cross a block"), |b| b.put(b.inode("big") + inode::SIZE, 4, 1535)),
+            ("data outside", Read("whole", "ends inside it"), |b| b.put(b.inode("whole") + inode::START, 4, 0xffff)),
+            ("data on the superblock", Check("overlaps"), |b| b.put(b.inode("whole") + inode::START, 4, 1)),
+            ("a hole", Fine, |b| {
+                b.put(b.inode("whole") + inode::START, 4, 0xffff_ffff);
+                b.put(b.inode("whole") + inode::FORMAT, 2, 0);
+            }),
+        ],
+    );
+}
+
+#[test]
+fn directories() {
+    judge(
+        "directories",
+        &[
+            ("entry type", Check("gives type 9"), |b| b.put(b.entry("dir", 2) + 10, 1, 9)),
+            ("entry type of a directory", Check("gives type 2"), |b| b.put(b.entry("dir", 2) + 10, 1, 2)),
+            ("entry into nothing", Check("inode"), |b| b.put(b.entry("dir", 2), 8, 1 << 40)),
+            ("entry of another", Check("2 names"), |b| b.put(b.entry("dir", 2), 8, b.get(b.entry("dir", 3), 8))),
+            ("odd first offset", List("dir", "names begin at byte 61"), |b| b.put(b.entry("dir", 0) + 8, 2, 61)),
+            ("first offset 0", List("dir", "names begin at byte 0"), |b| b.put(b.entry("dir", 0) + 8, 2, 0)),
+            ("large first offset", List("dir", "names begin at byte 120"), |b| b.put(b.entry("dir", 0) + 8, 2, 120)),
+            ("offset outside", List("dir", "has its name from"), |b| b.put(b.entry("dir", 3) + 8, 2, 0xfff)),
+            ("offset of the one before", List("dir", "has its name"), |b| b.put(b.entry("dir", 3) + 8, 2, 63)),
+            ("order", List("dir", "ascending"), |b| b.put(b.name(3), 1, u64::from(b'c'))),
+            ("the same name", List("dir", "ascending"), |b| b.put(b.name(6), 1, u64::from(b'a'))),
+            ("slash", List("dir", "cannot be a file name"), |b| b.put(b.name(4), 1, u64::from(b'/'))),
+            ("NUL", List("dir", "cannot be a file name"), |b| b.put(b.name(4), 1, 0)),
+            ("no last name", List("dir", "has its name"), |b| b.put(b.name(7), 1, 0)),
+            ("dot", Check("entry `.` leads to inode"), |b| b.add(b.entry("dir", 0), 8, 1)),
+            ("dot-dot", Check("entry `..` leads to inode"), |b| b.add(b.entry("dir", 1), 8, 1)),
+            ("empty", Check("`.` missing, `..` missing"), |b| b.put(b.inode("dir2/sub") + inode::SIZE, 4, 0)),
+            ("loop", Check("a second time"), |b| {
+                let (root, sub) = (b.reader.root().0, b.entry("dir2", 3));
+                b.put(sub, 8, root);
+            }),
+            ("one block of several", Check("inodes announced"), |b| b.put(b.inode("wide") + inode::SIZE, 4, 512)),
+        ],
+    );
+}
+
+#[test]
+fn xattrs() {
+    judge(
+        "xattrs",
+        &[
+            ("one word", Xattrs("named", "shared xattrs in 12"), |b| {
+                b.put(b.inode("named") + inode::XATTR_COUNT, 2, 1)
+            }),
+            ("shared", Xattrs("named", "200 shared"), |b| b.put(b.inode("named") + inode::XATTRS + 4, 1, 200)),
+            // Each entry: length of the name, prefix, length of the value, name, value.
+            ("prefix", Check("xattr prefix 0x9"), |b| b.put(b.inode("named") + inode::XATTRS + 13, 1, 9)),
+            ("long prefix", Xattrs("named", "long prefix 0"), |b| {
+                b.put(b.inode("named") + inode::XATTRS + 13, 1, 0x80)
+            }),
+            ("value", Xattrs("named", "in its value"), |b| b.put(b.inode("named") + inode::XATTRS + 14, 2, 0xffff)),
+            ("name", Xattrs("named", "in its name"), |b| b.put(b.inode("named") + inode::XATTRS + 12, 1, 255)),
+            ("twice", Xattrs("named", "twice"), |b| b.put(b.inode("named") + inode::XATTRS + 16, 1, u64::from(b'o'))),
+            ("filter", Check("denies names"), |b| b.put(b.inode("named") + inode::XATTRS, 4, 0xffff_ffff)),
+        ],
+    );
+}

@@ -1,0 +1,96 @@
+//! One tree with all there is: what readers and writers of every format are tried on.
+
+use std::collections::BTreeMap;
+
+use super::{Attrs, Node, Piece, Spec, What, is_root};
+use crate::tree::Device;
+
+fn text(seed: u64, len: u64) -> Piece {
+    Piece::Text { seed, len }
+}
+
+fn noise(seed: u64, len: u64) -> Piece {
+    Piece::Noise { seed, len }
+}
+
+fn plain(what: What) -> Node {
+    Node { attrs: Attrs::plain(0o640), what }
+}
+
+/// A tree with everything that the formats and their writers can hold: files cut around blocks of `block`
+/// bytes, values of xattrs of up to `xattr_max` bytes.
+pub fn everything(block: u64, xattr_max: usize) -> Spec {
+    let mut root = BTreeMap::new();
+    let mut add = |name: &str, node: Node| drop(root.insert(name.as_bytes().to_vec(), node));
+    for (n, len) in
+        [0, 1, 100, block - 1, block, block + 1, 2 * block, 3 * block - 1, 9 * block + 77].iter().enumerate()
+    {
+        let seed = n as u64;
+        add(&format!("text-{n}"), Node::file(vec![text(seed, *len)]));
+        add(&format!("noise-{n}"), Node::file(vec![noise(seed, *len)]));
+        add(&format!("again-{n}"), Node::file(vec![noise(seed, *len)]));
+    }
+    add("zeros", Node::file(vec![Piece::Zeros(3 * block + 5)]));
+    add("hole-first", Node::file(vec![Piece::Hole(4 * block), text(1, block + 9)]));
+    add("hole-last", Node::file(vec![text(2, block), Piece::Hole(5 * block + 1)]));
+    add("hole-between", Node::file(vec![text(3, 2 * block), Piece::Hole(300 * block), noise(4, 2 * block + 3)]));
+    add("short-link", plain(What::Symlink(b"text-1".to_vec())));
+    add("long-link", plain(What::Symlink(vec![b'x'; 4095])));
+    add("fifo", plain(What::Fifo));
+    add("socket", plain(What::Socket));
+    add("empty", Node::dir([]));
+    for n in [1, 256, 257, 1000] {
+        let names = (0..n).map(|n| (format!("entry number {n}").into_bytes(), Node::file(vec![])));
+        add(&format!("wide-{n}"), Node::dir(names));
+    }
+    let odd = ["new\nline", " ", "-", "~", &"n".repeat(255)];
+    let mut names: BTreeMap<Vec<u8>, Node> =
+        odd.iter().map(|name| (name.as_bytes().to_vec(), Node::file(vec![text(7, 7)]))).collect();
+    names.insert(vec![0xff, 0x80, 1], Node::dir([(vec![0xfe], Node::dir([]))]));
+    add("names", plain(What::Dir(names)));
+    if is_root() {
+        privileged(xattr_max, &mut add);
+    }
+    let mut spec = Spec { root: plain(What::Dir(root)), links: Vec::new() };
+    for (old, new) in [("text-8", "empty/text"), ("text-8", "wide-1/text"), ("fifo", "fifo-again"), ("short-link", "z")]
+    {
+        spec.links.push((old.into(), new.into()));
+    }
+    spec
+}
+
+fn privileged(xattr_max: usize, add: &mut dyn FnMut(&str, Node)) {
+    for (n, (major, minor)) in [(1, 3), (8, 255), (4095, 0xf_ffff), (0, 256)].into_iter().enumerate() {
+        add(&format!("char-{n}"), plain(What::Char(Device { major, minor })));
+        add(&format!("block-{n}"), plain(What::Block(Device { major, minor })));
+    }
+    let set = |names: &[(&str, usize)]| -> BTreeMap<String, Vec<u8>> {
+        names.iter().map(|(name, len)| ((*name).to_owned(), name.bytes().cycle().take(*len).collect())).collect()
+    };
+    let sets = [
+        set(&[("user.a", 0)]),
+        set(&[("user.a", 1), ("trusted.b", 300), ("security.c", 77)]),
+        set(&[("user.large", xattr_max)]),
+        set(&[("user.large", xattr_max), ("trusted.large", 9000), ("user.x", 1)]),
+        set(&[("trusted.large", 9000)]),
+    ];
+    for (n, xattrs) in (0u16..).zip(sets) {
+        for (kind, what) in [
+            ("file", What::File(vec![text(9, 9)])),
+            ("dir", What::Dir(BTreeMap::new())),
+            // User xattrs belong to files and directories only.
+            ("node", What::Char(Device { major: 5, minor: 1 })),
+            ("link", What::Symlink(b"nowhere".to_vec())),
+            ("fifo", What::Fifo),
+        ] {
+            let mut node = plain(what);
+            node.attrs.owner = (1000 + u32::from(n), 70_000);
+            node.attrs.mode = 0o4751;
+            node.attrs.xattrs = xattrs.clone();
+            if !matches!(kind, "file" | "dir") {
+                node.attrs.xattrs.retain(|name, _| !name.starts_with("user."));
+            }
+            add(&format!("xattr-{kind}-{n}"), node);
+        }
+    }
+}

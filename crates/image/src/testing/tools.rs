@@ -1,0 +1,82 @@
+//! Other programs as oracles: running them, and comparing what they make with what they made it from.
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Snapshot, Spec, differences, snapshot, snapshot_image, whole_seconds};
+use crate::Image;
+
+/// Runs a shell command line, which has to succeed.
+///
+/// # Panics
+/// If it does not.
+pub fn sh(line: &str) {
+    let output = Command::new("sh").args(["-ec", line]).output().expect("there is a shell");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{line}\n{out}{err}");
+}
+
+/// Whether a program can be run.
+pub fn have(tool: &str) -> bool {
+    Command::new(tool).arg("--version").output().is_ok()
+}
+
+/// A directory to make images from. On tmpfs where there is one: it takes xattrs of any length.
+#[derive(Debug)]
+pub struct Source {
+    dir: tempfile::TempDir,
+    want: OnceCell<Snapshot>,
+}
+
+impl Source {
+    /// Makes the tree.
+    ///
+    /// # Panics
+    /// If the system refuses.
+    pub fn new(spec: &Spec) -> Source {
+        let memory = Path::new("/dev/shm");
+        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let dir = dir.expect("there is room for a tree");
+        let tree = dir.path().join("tree");
+        std::fs::create_dir(&tree).and_then(|()| spec.create(&tree)).expect("there is room for a tree");
+        Source { dir, want: OnceCell::new() }
+    }
+
+    /// Where the tree is.
+    pub fn tree(&self) -> PathBuf {
+        self.dir.path().join("tree")
+    }
+
+    /// Runs a command line that makes `$IMAGE` from `$TREE`; returns where the image is. The command line
+    /// may leave further files beside it, in `$DIR`.
+    pub fn make(&self, line: &str) -> PathBuf {
+        let (dir, image) = (self.dir.path(), self.dir.path().join("image"));
+        let (tree, place) = (self.tree(), image.display());
+        sh(&format!("rm -f {place}; DIR={} TREE={} IMAGE={place}; {line}", dir.display(), tree.display()));
+        image
+    }
+
+    /// Compares an image that was made by `line` with the tree, and has it checked.
+    ///
+    /// # Panics
+    /// If they differ, or anything is wrong with the image.
+    pub fn compare(&self, line: &str, image: &dyn Image) {
+        let want = self.want.get_or_init(|| snapshot(&self.tree()).expect("the tree can be read"));
+        let whole = (!image.holds_nanoseconds()).then(|| whole_seconds(want.clone()));
+        let got = snapshot_image(image).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(differences(whole.as_ref().unwrap_or(want), &got), Vec::<String>::new(), "{line}");
+        assert_eq!(findings(image, 2), Vec::<String>::new(), "{line}");
+    }
+}
+
+/// What a check says of an image.
+///
+/// # Panics
+/// If it cannot be done.
+pub fn findings(image: &dyn Image, threads: usize) -> Vec<String> {
+    let mut findings = Vec::new();
+    let checked = image.check(threads, &packfs_blocks::Progress::default(), &mut |finding| findings.push(finding));
+    checked.expect("only damage is found");
+    findings
+}
