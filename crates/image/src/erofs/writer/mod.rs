@@ -199,7 +199,7 @@ pub fn build(
             let pieces = Buffers::new(rules.piece);
             let keep = Keep::new(target.parent().unwrap_or(Path::new("")).to_owned());
             let mut store = DataStore {
-                feed: Feed::new(pool, rules.piece, pieces.clone(), options.sparse, read_ahead),
+                feed: Feed::new(pool, rules.piece, pieces.clone(), keeps_holes(options), read_ahead),
                 data: Data::new(pool, out, progress, rules, pieces, start, in_flight, keep),
                 chunks_for_holes: chunks_for_holes(options, rules),
             };
@@ -277,6 +277,12 @@ fn data_len(from: &dyn Contents, key: u64) -> u64 {
     }
 }
 
+/// Whether holes stay holes: what can say so are encoded extents and chunks.
+fn keeps_holes(options: &Options) -> bool {
+    let has_form = options.features.contains(Features::BITS_48) || options.target_kernel >= Feature::Chunks.since();
+    options.sparse && has_form
+}
+
 fn chunks_for_holes(options: &Options, rules: Rules) -> bool {
     options.sparse && !rules.raw && !rules.form.encoded && options.target_kernel >= Feature::Chunks.since()
 }
@@ -343,6 +349,7 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
         all_fragments: asked(Features::ALL_FRAGMENTS) && !raw,
         raw,
         chunks: asked(Features::CHUNKS),
+        scattered: options.target_kernel >= Feature::Chunks.since(),
         inline_tails: !asked(Features::NO_INLINE),
         dedup: options.dedup,
         on_error: options.on_error,
