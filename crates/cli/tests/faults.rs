@@ -113,7 +113,11 @@ fn a_tar_on_standard_input_becomes_an_image() {
     }
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());
-    let tar = Command::new("tar").args(["-cf", "-", "-C", "root", "."]).current_dir(dir.path()).output().unwrap();
+    let tar = Command::new("tar")
+        .args(["--format=pax", "-cf", "-", "-C", "root", "."])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
     for format in FORMATS {
         let build = ["build", "-", "-o", "image", "-f", "-q", "--format", format];
         let mut build = packfs(build).current_dir(dir.path()).stdin(Stdio::piped()).spawn().unwrap();
@@ -207,7 +211,8 @@ fn a_truncated_image_is_an_error_everywhere() {
         let number = |name: &str| info[name].as_u64().map(|n| usize::try_from(n).unwrap());
         let used = number("bytes_used").unwrap_or_else(|| number("blocks").unwrap() * number("block_size").unwrap());
         let whole = std::fs::read(dir.path().join("image")).unwrap();
-        for len in [0, 50, 96, 1100, used / 2, used - 1] {
+        let lens = [0, 50, 96, 1100, used / 2, used - 1];
+        for len in lens.into_iter().filter(|len| *len < used) {
             std::fs::write(dir.path().join("cut"), &whole[..len]).unwrap();
             let commands: [&[&str]; 6] = [
                 &["check", "cut", "-q"],

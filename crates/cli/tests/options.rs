@@ -149,8 +149,10 @@ fn options_of_erofs_show_in_the_image() {
     assert!(plain["flags"].as_array().unwrap().contains(&"checksum".into()), "{plain}");
     let old = with(&["--target-kernel", "5.4", "-c", "lz4"]);
     assert_eq!((&old["needs_linux"], has(&old, "big-clusters")), (&"5.4".into(), false), "{old}");
-    let bare = with(&["-c", "none"]);
+    let bare = with(&["-c", "none", "--target-kernel", "5.4"]);
     assert_eq!((&bare["algorithms"], &bare["needs_linux"]), (&Value::Array(Vec::new()), &"5.4".into()), "{bare}");
+    // The hole is one from 5.15 on.
+    assert_eq!(with(&["-c", "none"])["needs_linux"], "5.15");
     let small = with(&["--target-kernel", "6.8", "--fs-block", "1K"]);
     assert_eq!((&small["block_size"], &small["needs_linux"]), (&1024.into(), &"6.8".into()), "{small}");
     let new = with(&["--target-kernel", "6.15", "--features", "48bit", "-c", "zstd"]);
@@ -168,6 +170,32 @@ fn options_of_erofs_show_in_the_image() {
         &["--no-dedup", "--no-sparse", "--no-verify"],
     ] {
         with(options);
+    }
+}
+
+#[test]
+fn no_image_needs_more_than_the_kernel_it_is_for() {
+    let dir = workplace();
+    // Holes between data, and pieces that are elsewhere already but not in a row.
+    let mut mixed = std::fs::read(dir.path().join("root/usr/share/doc/text")).unwrap();
+    mixed.resize(5 << 20, 0);
+    mixed.extend_from_within(..400_000);
+    std::fs::write(dir.path().join("root/mixed"), &mixed).unwrap();
+    let version = |text: &str| -> Vec<u16> { text.split('.').map(|part| part.parse().unwrap()).collect() };
+    for target in ["5.4", "5.12", "5.14", "5.16", "5.19", "6.1", "6.5", "6.9", "6.14", "6.15"] {
+        for codec in ["none", "lz4", "lz4hc", "lzma", "deflate", "zstd"] {
+            let build = ["build", "root", "-o", "image.erofs", "-f", "-q", "--target-kernel", target, "-c", codec];
+            let output = run_in(dir.path(), &build);
+            if output.status.code() == Some(2) {
+                assert!(stderr(&output).contains("does not read"), "{}", stderr(&output));
+                continue;
+            }
+            assert!(output.status.success(), "{target} {codec}: {}", stderr(&output));
+            succeed(dir.path(), &["check", "image.erofs", "--against", "root", "-q"]);
+            let about: Value = serde_json::from_str(&succeed(dir.path(), &["info", "image.erofs", "--json"])).unwrap();
+            let needs = about["needs_linux"].as_str().unwrap();
+            assert!(version(needs) <= version(target), "{codec} for {target} needs {needs}: {}", about["features"]);
+        }
     }
 }
 
