@@ -5,6 +5,7 @@ debroot    a Debian 11 root file system (minbase), about 170 MB, and debroot.tar
 twice      that root in two folders
 small40k   40,000 different files of 1,000 bytes
 many57k    57,000 entries: small files, nested directories, symlinks
+repeating  eight releases of one tree of text, each of which changes every file a little, 130 MB
 """
 import os
 import random
@@ -73,6 +74,19 @@ def many57k(root):
         os.utime(folder, (TIME, TIME))
 
 
+def repeating(root):
+    rng = random.Random(8)
+    names = [f"d{n % 20:02}/f{n:03}.txt" for n in range(80)]
+    files = {name: text(rng, rng.randint(20_000, 400_000)).splitlines(keepends=True) for name in names}
+    for release in range(8):
+        for name, lines in files.items():
+            for _ in range(len(lines) // 400 + 1):
+                lines.insert(rng.randrange(len(lines)), text(rng, 80))
+            path = os.path.join(root, f"release-{release}", name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            put(path, "".join(lines))
+
+
 def debroot(root):
     subprocess.run(["debootstrap", "--variant=minbase", "bullseye", root], check=True, stdout=sys.stderr)
     shutil.rmtree(os.path.join(root, "var/cache/apt/archives"), ignore_errors=True)
@@ -97,6 +111,7 @@ def main():
     once("debroot.tar", lambda path: subprocess.run([*tar, "-cf", path, "."], check=True))
     once("small40k", small40k)
     once("many57k", many57k)
+    once("repeating", repeating)
 
     def twice(path):
         os.makedirs(path)

@@ -21,6 +21,16 @@ fn guide_build() {
 }
 
 #[test]
+fn guide_erofs() {
+    page("guide_erofs", "docs/guide/erofs.md");
+}
+
+#[test]
+fn guide_convert() {
+    page("guide_convert", "docs/guide/convert.md");
+}
+
+#[test]
 fn guide_extract() {
     page("guide_extract", "docs/guide/extract.md");
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{fail, packfs, run_in, sample, stderr, succeed};
+use common::{FORMATS, fail, packfs, run_in, sample, stderr, succeed};
 use serde_json::Value;
 
 /// A directory with `root` in it.
@@ -34,13 +34,24 @@ fn info(dir: &Path) -> Value {
 #[test]
 fn the_bytes_do_not_depend_on_the_number_of_threads() {
     let dir = workplace();
-    for codec in ["zstd:3", "gzip", "none"] {
+    let cases: [&[&str]; 8] = [
+        &["-c", "zstd:3"],
+        &["-c", "gzip"],
+        &["-c", "none"],
+        &["--format", "erofs"],
+        &["--format", "erofs", "-c", "none"],
+        &["--format", "erofs", "-c", "zstd:3", "--target-kernel", "6.15", "--features", "48bit,dedupe"],
+        &["--format", "erofs", "-c", "deflate", "--target-kernel", "6.6", "--features", "all-fragments"],
+        &["--format", "erofs", "-c", "lzma:1", "--features", "ztailpacking"],
+    ];
+    for options in cases {
         let mut images = Vec::new();
         for jobs in ["0", "1", "2", "7"] {
-            succeed(dir.path(), &["build", "root", "-o", "image", "-f", "-q", "-j", jobs, "-c", codec, "-b", "16K"]);
+            let build = ["build", "root", "-o", "image", "-f", "-q", "-j", jobs, "-b", "16K"];
+            succeed(dir.path(), &[&build, options].concat());
             images.push(std::fs::read(dir.path().join("image")).unwrap());
         }
-        assert!(images.windows(2).all(|pair| pair[0] == pair[1]), "{codec}");
+        assert!(images.windows(2).all(|pair| pair[0] == pair[1]), "{options:?}");
     }
 }
 
@@ -123,24 +134,110 @@ fn format_options_show_in_the_image() {
 }
 
 #[test]
+fn options_of_erofs_show_in_the_image() {
+    let dir = workplace();
+    let with = |options: &[&str]| {
+        entries(dir.path(), &[&["--format", "erofs"], options].concat());
+        succeed(dir.path(), &["check", "image", "--against", "root", "-q"]);
+        info(dir.path())
+    };
+    let has = |about: &Value, feature: &str| about["features"].as_array().unwrap().contains(&feature.into());
+    let plain = with(&[]);
+    assert_eq!((&plain["format"], &plain["block_size"]), (&"erofs".into(), &4096.into()));
+    assert_eq!((&plain["algorithms"][0]["name"], &plain["needs_linux"]), (&"lz4".into(), &"6.1".into()));
+    assert!(has(&plain, "fragments") && has(&plain, "big-clusters"), "{plain}");
+    assert!(plain["flags"].as_array().unwrap().contains(&"checksum".into()), "{plain}");
+    let old = with(&["--target-kernel", "5.4", "-c", "lz4"]);
+    assert_eq!((&old["needs_linux"], has(&old, "big-clusters")), (&"5.4".into(), false), "{old}");
+    let bare = with(&["-c", "none", "--target-kernel", "5.4"]);
+    assert_eq!((&bare["algorithms"], &bare["needs_linux"]), (&Value::Array(Vec::new()), &"5.4".into()), "{bare}");
+    // The hole is one from 5.15 on.
+    assert_eq!(with(&["-c", "none"])["needs_linux"], "5.15");
+    let small = with(&["--target-kernel", "6.8", "--fs-block", "1K"]);
+    assert_eq!((&small["block_size"], &small["needs_linux"]), (&1024.into(), &"6.8".into()), "{small}");
+    let new = with(&["--target-kernel", "6.15", "--features", "48bit", "-c", "zstd"]);
+    assert!(has(&new, "48bit") && new["needs_linux"] == "6.15", "{new}");
+    let uuid = "01234567-89ab-cdef-0123-456789abcdef";
+    let named = with(&["--label", "root", "--uuid", uuid]);
+    assert_eq!((&named["label"], &named["uuid"]), (&"root".into(), &uuid.into()));
+    assert_eq!(with(&[])["uuid"], plain["uuid"]);
+    for options in [
+        &["--features", "dedupe"][..],
+        &["--features", "all-fragments"],
+        &["--features", "ztailpacking,^inline-data"],
+        &["--features", "full-index,extended-inodes"],
+        &["-c", "none", "--features", "chunks"],
+        &["--no-dedup", "--no-sparse", "--no-verify"],
+    ] {
+        with(options);
+    }
+}
+
+#[test]
+fn no_image_needs_more_than_the_kernel_it_is_for() {
+    let dir = workplace();
+    // Holes between data, and pieces that are elsewhere already but not in a row.
+    let mut mixed = std::fs::read(dir.path().join("root/usr/share/doc/text")).unwrap();
+    mixed.resize(5 << 20, 0);
+    mixed.extend_from_within(..400_000);
+    std::fs::write(dir.path().join("root/mixed"), &mixed).unwrap();
+    let version = |text: &str| -> Vec<u16> { text.split('.').map(|part| part.parse().unwrap()).collect() };
+    for target in ["5.4", "5.12", "5.14", "5.16", "5.19", "6.1", "6.5", "6.9", "6.14", "6.15"] {
+        for codec in ["none", "lz4", "lz4hc", "lzma", "deflate", "zstd"] {
+            let build = ["build", "root", "-o", "image.erofs", "-f", "-q", "--target-kernel", target, "-c", codec];
+            let output = run_in(dir.path(), &build);
+            if output.status.code() == Some(2) {
+                assert!(stderr(&output).contains("does not read"), "{}", stderr(&output));
+                continue;
+            }
+            assert!(output.status.success(), "{target} {codec}: {}", stderr(&output));
+            succeed(dir.path(), &["check", "image.erofs", "--against", "root", "-q"]);
+            let about: Value = serde_json::from_str(&succeed(dir.path(), &["info", "image.erofs", "--json"])).unwrap();
+            let needs = about["needs_linux"].as_str().unwrap();
+            assert!(version(needs) <= version(target), "{codec} for {target} needs {needs}: {}", about["features"]);
+        }
+    }
+}
+
+#[test]
+fn the_build_summary_of_erofs_is_json_on_request() {
+    let dir = workplace();
+    let build = ["build", "root", "-o", "image.erofs", "--json", "-q", "--time", "5"];
+    let report: Value = serde_json::from_str(&succeed(dir.path(), &build)).unwrap();
+    let size = std::fs::metadata(dir.path().join("image.erofs")).unwrap().len();
+    assert_eq!((&report["format"], &report["image_bytes"]), (&"erofs".into(), &size.into()));
+    assert_eq!((&report["codec"], &report["block_size"]), (&"lz4hc:12".into(), &65_536.into()));
+    assert_eq!((&report["files"], &report["directories"]), (&4.into(), &5.into()));
+    assert!(report["data"]["duplicate_bytes"].as_u64() >= Some(440_000), "{report}");
+    assert!(report["data"]["hole_bytes"].as_u64() >= Some(2_900_000), "{report}");
+    assert_eq!(report["kernel"], "6.1");
+    let image = ["info", "image.erofs", "--json"];
+    let about: Value = serde_json::from_str(&succeed(dir.path(), &image)).unwrap();
+    assert_eq!((&about["uuid"], &about["created"]), (&report["uuid"], &5.into()));
+}
+
+#[test]
 fn an_image_may_begin_anywhere_in_a_file() {
     let dir = workplace();
-    succeed(dir.path(), &["build", "root", "-o", "image", "--offset", "8K", "-q"]);
-    assert!(fail(dir.path(), 1, &["list", "image"]).contains("superblock"));
-    assert!(succeed(dir.path(), &["list", "image", "--offset", "8K"]).contains("etc/motd\n"));
-    assert_eq!(
-        succeed(dir.path(), &["cat", "image", "etc/motd", "usr/motd", "--offset", "8192"]),
-        "Welcome.\nWelcome.\n"
-    );
+    for format in FORMATS {
+        succeed(dir.path(), &["build", "root", "-o", "image", "--offset", "8K", "-f", "-q", "--format", format]);
+        assert!(fail(dir.path(), 1, &["list", "image"]).contains("superblock"));
+        assert!(succeed(dir.path(), &["list", "image", "--offset", "8K"]).contains("etc/motd\n"));
+        let cat = ["cat", "image", "etc/motd", "usr/motd", "--offset", "8192"];
+        assert_eq!(succeed(dir.path(), &cat), "Welcome.\nWelcome.\n");
+    }
 }
 
 #[test]
 fn a_sort_file_places_data_and_keeps_contents() {
     let dir = workplace();
     std::fs::write(dir.path().join("sort"), "usr/share/doc/text 100\nno/such/file 1\n").unwrap();
-    let output = run_in(dir.path(), &["build", "root", "-o", "image", "-q", "--sort", "sort"]);
-    assert!(output.status.success() && stderr(&output).contains("no/such/file"), "{}", stderr(&output));
-    succeed(dir.path(), &["check", "image", "--against", "root", "-q"]);
+    for format in FORMATS {
+        let build = ["build", "root", "-o", "image", "-f", "-q", "--sort", "sort", "--format", format];
+        let output = run_in(dir.path(), &build);
+        assert!(output.status.success() && stderr(&output).contains("no/such/file"), "{}", stderr(&output));
+        succeed(dir.path(), &["check", "image", "--against", "root", "-q"]);
+    }
     std::fs::write(dir.path().join("sort"), "usr/share/doc/text high\n").unwrap();
     let message = fail(dir.path(), 1, &["build", "root", "-o", "image", "-f", "-q", "--sort", "sort"]);
     assert!(message.contains("sort") && message.contains("-32768 to 32767"), "{message}");
@@ -197,15 +294,17 @@ fn damage_is_found_and_is_status_1() {
 
 #[test]
 fn archives_and_directories_come_back_the_same() {
-    let dir = workplace();
-    succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
-    succeed(dir.path(), &["tar", "image", "-o", "image.tar", "-q"]);
-    assert!(fail(dir.path(), 1, &["tar", "image", "-o", "image.tar", "-q"]).contains("--force"));
-    succeed(dir.path(), &["check", "image", "--against", "image.tar", "-q"]);
-    succeed(dir.path(), &["extract", "image", "-C", "out", "-q"]);
-    assert_eq!(succeed(dir.path(), &["diff", "image", "out", "-q"]), "");
-    assert!(fail(dir.path(), 1, &["extract", "image", "-C", "out", "-q"]).contains("out"));
-    succeed(dir.path(), &["extract", "image", "-C", "out", "-q", "--force"]);
-    succeed(dir.path(), &["extract", "image", "etc", "-C", "some", "-q"]);
-    assert!(dir.path().join("some/etc/motd").exists() && !dir.path().join("some/usr").exists());
+    for format in FORMATS {
+        let dir = workplace();
+        succeed(dir.path(), &["build", "root", "-o", "image", "-q", "--format", format]);
+        succeed(dir.path(), &["tar", "image", "-o", "image.tar", "-q"]);
+        assert!(fail(dir.path(), 1, &["tar", "image", "-o", "image.tar", "-q"]).contains("--force"));
+        succeed(dir.path(), &["check", "image", "--against", "image.tar", "-q"]);
+        succeed(dir.path(), &["extract", "image", "-C", "out", "-q"]);
+        assert_eq!(succeed(dir.path(), &["diff", "image", "out", "-q"]), "");
+        assert!(fail(dir.path(), 1, &["extract", "image", "-C", "out", "-q"]).contains("out"));
+        succeed(dir.path(), &["extract", "image", "-C", "out", "-q", "--force"]);
+        succeed(dir.path(), &["extract", "image", "etc", "-C", "some", "-q"]);
+        assert!(dir.path().join("some/etc/motd").exists() && !dir.path().join("some/usr").exists());
+    }
 }

@@ -34,7 +34,7 @@ fn typing_errors_are_corrected() {
 
 #[test]
 fn wrong_usage_is_status_2_and_says_what_is_accepted() {
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 21] = [
         (&[], "Usage: packfs <COMMAND>"),
         (&["build"], "<SOURCE>"),
         (&["build", "x"], "--output <IMAGE>"),
@@ -47,7 +47,14 @@ fn wrong_usage_is_status_2_and_says_what_is_accepted() {
         (&["build", "x", "-o", "y", "-j", "many"], "0 (serial)"),
         (&["build", "x", "-o", "y", "--owner", "root"], "UID:GID"),
         (&["build", "x", "-o", "y", "--time", "yesterday"], "a date in UTC"),
-        (&["build", "x", "-o", "y.erofs"], "EROFS is not built yet"),
+        (&["build", "x", "-o", "y", "--exclude-xattr", "user.["], "`user.[` is malformed"),
+        (&["build", "x", "-o", "y.erofs", "-b", "5000"], "a multiple of its block"),
+        (&["build", "x", "-o", "y.erofs", "-c", "xz"], "accepted: zstd, deflate, lzma, lz4, lz4hc, none"),
+        (&["build", "x", "-o", "y.erofs", "-c", "zstd"], "give --target-kernel 6.10"),
+        (&["build", "x", "-o", "y.erofs", "--features", "tails"], "there are fragments, all-fragments, dedupe"),
+        (&["build", "x", "-o", "y.erofs", "--target-kernel", "new"], "two numbers, such as 6.1"),
+        (&["build", "x", "-o", "y.erofs", "--uuid", "1"], "32 hexadecimal digits"),
+        (&["build", "x", "-o", "y.erofs", "--no-export"], "--no-export is for squashfs images"),
         (&["man", "fly"], "there are build, extract"),
     ];
     for (args, accepted) in cases {
@@ -66,7 +73,7 @@ fn what_is_wrong_in_the_environment_is_usage_too() {
 #[test]
 fn the_table_of_codecs_is_asked_for_by_name() {
     let table = succeed(here(), &["build", "--codec", "help"]);
-    for codec in ["zstd", "gzip", "xz", "lzma", "lzo", "lz4", "lz4hc", "none"] {
+    for codec in ["zstd", "gzip", "deflate", "xz", "lzma", "lzo", "lz4", "lz4hc", "none"] {
         assert!(table.lines().any(|line| line.split(' ').next() == Some(codec)), "{codec} is not in:\n{table}");
     }
 }

@@ -36,6 +36,7 @@ mod error;
 mod feed;
 pub mod image;
 pub mod name;
+mod open;
 mod plan;
 pub mod sink;
 pub mod source;
@@ -46,5 +47,6 @@ pub mod tree;
 
 pub use error::{Error, OnError, Result};
 pub use image::Image;
+pub use open::{AnyImage, OpenOptions};
 pub use plan::Plan;
 pub use tree::Tree;

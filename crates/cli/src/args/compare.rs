@@ -38,7 +38,7 @@ pub(crate) struct Check {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  packfs diff old.sqfs new.sqfs
+  packfs diff old.sqfs new.erofs
   packfs diff root.sqfs /srv/root --json")]
 pub(crate) struct Diff {
     /// Image, directory or tar archive

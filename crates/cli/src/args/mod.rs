@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-pub(crate) use build::{Build, BuildPlan};
+pub(crate) use build::{Build, BuildPlan, Format, Target};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
 pub(crate) use read::{Cat, Extract, Info, List, Tar};
@@ -22,7 +22,7 @@ pub(crate) use value::time as parse_time;
 
 use crate::resources;
 
-/// Pack file trees into compressed SquashFS images, read them back, check and compare them.
+/// Pack file trees into compressed SquashFS and EROFS images, read them back, check and compare them.
 ///
 /// Exit status: 0 done; 1 it failed, or damage or differences were found; 2 wrong usage.
 #[derive(Debug, Parser)]
@@ -117,6 +117,10 @@ pub(crate) struct ImageArg {
     /// The image begins SIZE bytes into the file
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
     pub(crate) offset: u64,
+
+    /// A further device of an EROFS image that names several (repeat in their order)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) device: Vec<PathBuf>,
 }
 
 #[cfg(test)]

@@ -126,11 +126,11 @@ pub(crate) struct Cat {
     pub(crate) paths: Vec<PathBuf>,
 }
 
-/// Show what an image is: its format, codec, sizes, counts and layout.
+/// Show what an image is: its format, codec, sizes, counts and layout; of EROFS, which Linux it needs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  packfs info root.sqfs
+  packfs info root.erofs
   packfs info root.sqfs --json")]
 pub(crate) struct Info {
     #[command(flatten)]

@@ -17,10 +17,10 @@ use crate::output::failure::Outcome;
 const PIECE_LEN: usize = 1 << 20;
 
 pub(super) fn run(args: &Cat) -> Result<Outcome> {
-    let image = open::image(&args.image)?;
+    let opened = open::image(&args.image)?;
     let mut out = output::stdout()?;
     for path in &args.paths {
-        file(&image, path, &mut out).with_context(|| path.display().to_string())?;
+        file(opened.image(), path, &mut out).with_context(|| path.display().to_string())?;
     }
     out.flush()?;
     Ok(Outcome::Done)

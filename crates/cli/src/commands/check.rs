@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::Image;
 use packfs_image::diff::diff;
-use packfs_image::squashfs::Reader;
 use packfs_image::tree::TreeImage;
 use serde::Serialize;
 
@@ -18,10 +17,11 @@ use crate::output::meter::Meter;
 use crate::output::{json, say, units};
 
 pub(super) fn run(args: &Check) -> Result<Outcome> {
-    let image = open::with_cache(&args.image, args.effort.memory())?;
+    let opened = open::with_cache(&args.image, args.effort.memory())?;
+    let image = opened.image();
     let name = open::name(&args.image.path);
     let meter = Meter::start(args.talk.quiet);
-    let checked = check(&image, args, meter.progress());
+    let checked = check(image, args, meter.progress());
     let spent = meter.finish();
     let findings = checked.with_context(|| format!("checking {name}"))?;
     let sound = findings.count == 0;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
 }
 
 /// Verifies the image, then compares it with its sources if there are any.
-fn check(image: &Reader, args: &Check, progress: &Arc<Progress>) -> Result<Findings<String>> {
+fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<Findings<String>> {
     let threads = args.effort.threads();
     let mut findings = Findings::new();
     image.check(threads, progress, &mut |finding| findings.add(finding))?;

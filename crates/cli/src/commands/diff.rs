@@ -6,9 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::diff::{Difference, diff};
-use packfs_image::squashfs::Reader;
 use packfs_image::tree::TreeImage;
-use packfs_image::{Image, Tree};
+use packfs_image::{AnyImage, Image, Tree};
 use serde::Serialize;
 
 use super::{open, sources};
@@ -45,21 +44,21 @@ fn compare(args: &Diff, progress: &Arc<Progress>) -> Result<Findings<Difference>
 
 /// One of the two things compared. An image is looked at as it is, since it knows how exact its times are.
 enum Side {
-    Image(Box<Reader>),
+    Image(AnyImage),
     Tree(Tree),
 }
 
 impl Side {
     fn read(path: &Path, args: &Diff, progress: &Arc<Progress>) -> Result<Self> {
         if sources::is_image(path) {
-            return Ok(Side::Image(Box::new(open::path(path, 0, args.effort.memory() / 2)?)));
+            return Ok(Side::Image(open::path(path, args.effort.memory() / 2)?));
         }
         Ok(Side::Tree(sources::tree(&[path], args.effort.threads(), progress)?))
     }
 
     fn look<R>(&self, with: impl FnOnce(&dyn Image) -> R) -> R {
         match self {
-            Side::Image(reader) => with(&**reader),
+            Side::Image(opened) => with(opened.image()),
             Side::Tree(tree) => with(&TreeImage::new(tree)),
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn run(args: &Extract) -> Result<Outcome> {
         on_error: args.on_error.into(),
     };
     let meter = Meter::start(args.talk.quiet);
-    let extracted = dir::extract(&image, &args.directory, &options, meter.progress());
+    let extracted = dir::extract(image.image(), &args.directory, &options, meter.progress());
     let spent = meter.finish();
     let summary = extracted.with_context(|| format!("extracting into {}", args.directory.display()))?;
     for lost in &summary.not_restored {

@@ -17,14 +17,15 @@ use crate::output::failure::Outcome;
 use crate::output::{json, units};
 
 pub(super) fn run(args: &List) -> Result<Outcome> {
-    let image = open::image(&args.image)?;
+    let opened = open::image(&args.image)?;
+    let image = opened.image();
     let mut out = output::stdout()?;
-    let mut walk = Walk::new(&image, &args.paths)?;
+    let mut walk = Walk::new(image, &args.paths)?;
     let mut lines = Lines::new(args);
     lines.begin(&mut out)?;
     while let Some(visit) = walk.step()? {
         if visit.selected {
-            lines.entry(&mut out, &image, &visit)?;
+            lines.entry(&mut out, image, &visit)?;
         }
     }
     lines.end(&mut out)?;
@@ -162,6 +163,8 @@ struct JsonEntry {
     uid: u32,
     gid: u32,
     mtime: i64,
+    #[serde(skip_serializing_if = "is_zero")]
+    mtime_nanos: u32,
     inode: u64,
     nlink: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -172,6 +175,11 @@ struct JsonEntry {
     device: Option<[u32; 2]>,
     #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
     xattrs: serde_json::Map<String, serde_json::Value>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl JsonEntry {
@@ -208,6 +216,7 @@ impl JsonEntry {
             uid: stat.uid,
             gid: stat.gid,
             mtime: stat.mtime.secs,
+            mtime_nanos: stat.mtime.nanos,
             inode: stat.ino,
             nlink: stat.nlink,
             size,

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,11 +30,15 @@ pub(super) fn name(argument: &Path) -> String {
 }
 
 /// Whether a file is an image, going by its first bytes. What cannot be read is not; opening it as a
-/// source says why.
+/// source says why. What can be read only once is left alone.
 pub(super) fn is_image(path: &Path) -> bool {
+    let again = path.metadata().is_ok_and(|file| file.is_file() || file.file_type().is_block_device());
     let mut head = Vec::with_capacity(open::SNIFF_LEN);
-    let read = File::open(path).and_then(|file| file.take(open::SNIFF_LEN as u64).read_to_end(&mut head));
-    read.is_ok() && open::sniff(&head) == open::Kind::SquashFs
+    if again && let Ok(file) = File::open(path) {
+        // What is not read is not compared with anything.
+        let _ = file.take(open::SNIFF_LEN as u64).read_to_end(&mut head);
+    }
+    matches!(open::sniff(&head), open::Kind::SquashFs | open::Kind::Erofs)
 }
 
 /// `/var/tmp` is on a disk where `/tmp` may be memory; `TMPDIR` overrides both.

@@ -33,7 +33,7 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
         name: target.map_or_else(|| PathBuf::from("standard output"), Path::to_owned),
     };
     let meter = Meter::start(args.talk.quiet);
-    let written = write(&image, args, target, &options, meter.progress());
+    let written = write(image.image(), args, target, &options, meter.progress());
     let spent = meter.finish();
     let summary = written.with_context(|| open::name(&args.image.path))?;
     for path in &summary.left_out {

@@ -5,6 +5,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+/// The formats, as `--format` takes them.
+pub(crate) const FORMATS: [&str; 2] = ["squashfs", "erofs"];
+
 /// The program under test, with arguments, standard input closed, and no environment that changes images.
 pub(crate) fn packfs<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_packfs"));

@@ -275,7 +275,8 @@ mod tests {
         use Feature::*;
         let (none, padded) = (Incompat::empty(), Incompat::ZERO_PADDING);
         let plain_prefixes = Compat::PLAIN_XATTR_PREFIXES | Compat::MTIME;
-        let table: [(Compat, Incompat, u16, u8, &[Feature], &str); 13] = [
+        type Case<'a> = (Compat, Incompat, u16, u8, &'a [Feature], &'a str);
+        let table: [Case<'_>; 13] = [
             (Compat::MTIME | Compat::XATTR_FILTER, none, 0, 12, &[], "5.4"),
             (Compat::MTIME, padded, 1, 12, &[Lz4], "5.4"),
             (Compat::MTIME, padded | Incompat::BIG_CLUSTERS, 1, 12, &[Lz4, BigClusters], "5.13"),

@@ -14,9 +14,8 @@ use super::decompress::{self, Compression};
 use super::dir::{self, Dir};
 use super::tar;
 use super::{FromImage, PackList, Source};
-use crate::squashfs::{ReadOptions, Reader};
 use crate::tree::Time;
-use crate::{Error, Result};
+use crate::{AnyImage, Error, OpenOptions, Result};
 
 /// How sources are read, whatever they are.
 #[derive(Debug, Clone, Default)]
@@ -88,8 +87,7 @@ pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
         return open_tar(Some(path), options);
     }
     match sniff_inside(path)? {
-        Kind::SquashFs => open_image(path, options),
-        Kind::Erofs => Err(Error::Unsupported(format!("{}: reading EROFS images", path.display()))),
+        Kind::SquashFs | Kind::Erofs => open_image(path, options),
         Kind::Other => Ok(Box::new(Dir::new(path, options.scan.clone()))),
         _ => open_tar(Some(path), options),
     }
@@ -123,8 +121,8 @@ fn open_tar(path: Option<&Path>, options: &Options) -> Result<Box<dyn Source>> {
 
 fn open_image(path: &Path, options: &Options) -> Result<Box<dyn Source>> {
     let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
-    let image = Reader::open(Arc::new(bytes), ReadOptions { name: path.to_owned(), ..ReadOptions::default() })?;
-    Ok(Box::new(FromImage::new(Arc::new(image), path, options.scan.exclude.clone(), options.scan.xattrs)))
+    let image = AnyImage::open(Arc::new(bytes), OpenOptions { name: path.to_owned(), ..OpenOptions::default() })?;
+    Ok(Box::new(FromImage::new(image.into_image(), path, options.scan.exclude.clone(), options.scan.xattrs)))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub use build::{Conflict, Meta};
 pub use time::{NotATime, Time};
 pub use transform::{ModeChange, TimeChange, Transform};
 pub use view::TreeImage;
-pub use xattr::{XattrId, XattrSet, Xattrs};
+pub use xattr::{ExcludeXattrs, XattrId, XattrSet, Xattrs};
 
 type Entries<'t> = std::collections::btree_map::Iter<'t, Box<[u8]>, Ino>;
 
@@ -189,6 +189,11 @@ impl Tree {
 }
 
 impl Tree {
+    /// Whether any time is more exact than a second.
+    pub fn has_fractions_of_seconds(&self) -> bool {
+        self.inodes.iter().any(|inode| inode.mtime.nanos != 0)
+    }
+
     /// The path of an inode's first name in the tree's order, for messages; empty for the root and for what
     /// no name reaches. Looks at the whole tree.
     pub fn path_of(&self, wanted: Ino) -> std::path::PathBuf {

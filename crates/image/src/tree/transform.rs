@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{Ino, Inode, Kind, Time, Tree, XattrId};
+use super::{ExcludeXattrs, Ino, Inode, Kind, Time, Tree, XattrId};
 use crate::{Error, Result};
 
 /// What to change. The default changes nothing.
@@ -18,6 +18,8 @@ pub struct Transform {
     pub time: TimeChange,
     /// Whether extended attributes are dropped.
     pub drop_xattrs: bool,
+    /// Extended attributes that are dropped by name.
+    pub exclude_xattrs: ExcludeXattrs,
 }
 
 /// What becomes of times.
@@ -35,6 +37,12 @@ pub enum TimeChange {
 impl Transform {
     /// Changes every inode of the tree.
     pub fn apply(&self, tree: &mut Tree) {
+        if !self.exclude_xattrs.is_empty() {
+            let becomes = tree.xattrs.exclude(&self.exclude_xattrs);
+            for inode in &mut tree.inodes {
+                inode.xattrs = becomes[inode.xattrs.0 as usize];
+            }
+        }
         for ino in 0..tree.inodes.len() {
             if let Ok(ino) = u32::try_from(ino) {
                 self.change(tree.inode_mut(Ino(ino)));
@@ -291,9 +299,12 @@ mod tests {
             mode: "Da-w,F644".parse().unwrap(),
             time: TimeChange::Set(time(9)),
             drop_xattrs: true,
+            ..Transform::default()
         };
         assert_eq!(show(transform), (7, 8, 0o644, 0o700, time(9), time(9), XattrId::NONE, 0o555));
         let clamp = Transform { time: TimeChange::Clamp(time(5000)), ..Transform::default() };
         assert_eq!((show(clamp.clone()).4, show(clamp).5), (old, time(5000)));
+        let exclude = ExcludeXattrs::new(["user.*"]).unwrap();
+        assert_eq!(show(Transform { exclude_xattrs: exclude, ..Transform::default() }).6, XattrId::NONE);
     }
 }

@@ -1,6 +1,13 @@
 //! Extended attributes, each set held once however many inodes have it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::{Error, Result};
 
 /// One set: full name (`user.mime_type`) and value, sorted by name, names unique.
 pub type XattrSet = Vec<(Box<[u8]>, Box<[u8]>)>;
@@ -30,7 +37,7 @@ impl Default for Xattrs {
 impl Xattrs {
     /// The id of a set; sorts it, and of two values for one name keeps the last.
     pub fn intern(&mut self, set: XattrSet) -> XattrId {
-        let mut by_name = std::collections::BTreeMap::new();
+        let mut by_name = BTreeMap::new();
         by_name.extend(set);
         if by_name.is_empty() {
             return XattrId::NONE;
@@ -58,5 +65,82 @@ impl Xattrs {
     /// Whether no inode has extended attributes.
     pub fn is_empty(&self) -> bool {
         self.sets.len() == 1
+    }
+
+    /// Takes the attributes out that `exclude` names; what an id becomes is at its place in the result.
+    pub(super) fn exclude(&mut self, exclude: &ExcludeXattrs) -> Vec<XattrId> {
+        let before = std::mem::take(self);
+        let kept = |set: XattrSet| set.into_iter().filter(|(name, _)| !exclude.matches(name)).collect();
+        before.sets.into_iter().map(|set| self.intern(kept(set))).collect()
+    }
+}
+
+/// Which attributes to leave out: glob patterns over whole names, `system.posix_acl_*`.
+#[derive(Debug, Clone, Default)]
+pub struct ExcludeXattrs(GlobSet);
+
+impl ExcludeXattrs {
+    /// Compiles patterns; one that is malformed is [`Error::Usage`].
+    pub fn new<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self> {
+        let mut set = GlobSetBuilder::new();
+        for pattern in patterns {
+            let pattern = pattern.as_ref();
+            let glob = GlobBuilder::new(pattern).backslash_escape(true).build();
+            set.add(glob.map_err(|e| Error::Usage(format!("the pattern `{pattern}` is malformed: {}", e.kind())))?);
+        }
+        let set = set.build();
+        set.map(ExcludeXattrs).map_err(|_| Error::Usage("the patterns to leave out are too large together".into()))
+    }
+
+    /// Whether there are no patterns.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the attribute of this name is left out.
+    pub fn matches(&self, name: &[u8]) -> bool {
+        self.0.is_match(Path::new(OsStr::from_bytes(name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(names: &[&str]) -> XattrSet {
+        names.iter().map(|name| (name.as_bytes().into(), b"v"[..].into())).collect()
+    }
+
+    #[test]
+    fn patterns_match_whole_names() {
+        let table = [
+            ("user.*", "user.a.b", true),
+            ("user.*", "trusted.user.a", false),
+            ("system.posix_acl_*", "system.posix_acl_default", true),
+            ("*.overlay.*", "trusted.overlay.opaque", true),
+            ("user.a", "user.ab", false),
+            ("user.{a,b}", "user.b", true),
+            ("user.*", "user.a/b", true),
+        ];
+        for (pattern, name, expected) in table {
+            assert_eq!(
+                ExcludeXattrs::new([pattern]).unwrap().matches(name.as_bytes()),
+                expected,
+                "{pattern} on {name}"
+            );
+        }
+        assert!(ExcludeXattrs::new(["user.["]).unwrap_err().to_string().contains("`user.[`"));
+        assert!(ExcludeXattrs::default().is_empty() && !ExcludeXattrs::default().matches(b"user.a"));
+    }
+
+    #[test]
+    fn sets_that_become_equal_become_one() {
+        let mut xattrs = Xattrs::default();
+        let sets = [&["user.a"][..], &["user.a", "security.x"], &["security.x"]];
+        let ids = sets.map(|names| xattrs.intern(set(names)));
+        let becomes = xattrs.exclude(&ExcludeXattrs::new(["security.*"]).unwrap());
+        let now = ids.map(|id| becomes[id.0 as usize]);
+        assert_eq!((now[0] == now[1], now[2]), (true, XattrId::NONE));
+        assert_eq!((xattrs.get(now[0]), xattrs.len()), (&set(&["user.a"]), 2));
     }
 }

@@ -102,6 +102,8 @@ pub(crate) struct Rules {
     pub(crate) raw: bool,
     /// Uncompressed files are in chunks, all of them.
     pub(crate) chunks: bool,
+    /// Uncompressed files may be in chunks, so that their pieces may lie anywhere.
+    pub(crate) scattered: bool,
     /// Ends of uncompressed files lie behind their inodes.
     pub(crate) inline_tails: bool,
     pub(crate) dedup: bool,

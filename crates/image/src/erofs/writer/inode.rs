@@ -255,11 +255,13 @@ impl<'a> Inodes<'a> {
                 out.extend_from_slice(inode.as_bytes());
             }
             None => {
+                // A hole has all bits of an address set, here 48 of them.
+                let is_hole = payload.data == NO_BLOCK && self.options.features.contains(Features::BITS_48);
                 let inode = ExtendedInode {
                     format: (layout | inode_format::EXTENDED).into(),
                     xattr_count: xattr_count.into(),
                     mode: fields.mode.into(),
-                    data_high: 0.into(),
+                    data_high: if is_hole { u16::MAX } else { 0 }.into(),
                     size: payload.size.into(),
                     data: payload.data.into(),
                     ino: serial.into(),

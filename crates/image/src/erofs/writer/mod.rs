@@ -201,7 +201,7 @@ pub fn build(
             let keep = Keep::new(target.parent().unwrap_or(Path::new("")).to_owned());
             let decoder = rules.chunk.map(|_| options.codec.codec().cluster_decoder()).transpose()?;
             let mut store = DataStore {
-                feed: Feed::new(pool, rules.piece, pieces.clone(), options.sparse, read_ahead),
+                feed: Feed::new(pool, rules.piece, pieces.clone(), keeps_holes(options), read_ahead),
                 data: Data::new(pool, out, progress, rules, pieces, start, in_flight, keep, decoder),
                 chunks_for_holes: chunks_for_holes(options, rules),
             };
@@ -279,6 +279,12 @@ fn data_len(from: &dyn Contents, key: u64) -> u64 {
     }
 }
 
+/// Whether holes stay holes: what can say so are encoded extents and chunks.
+fn keeps_holes(options: &Options) -> bool {
+    let has_form = options.features.contains(Features::BITS_48) || options.target_kernel >= Feature::Chunks.since();
+    options.sparse && has_form
+}
+
 fn chunks_for_holes(options: &Options, rules: Rules) -> bool {
     options.sparse && !rules.raw && !rules.form.encoded && options.target_kernel >= Feature::Chunks.since()
 }
@@ -350,6 +356,7 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
         all_fragments: asked(Features::ALL_FRAGMENTS) && !raw,
         raw,
         chunks: asked(Features::CHUNKS),
+        scattered: options.target_kernel >= Feature::Chunks.since(),
         inline_tails: !asked(Features::NO_INLINE),
         dedup: options.dedup,
         chunk: (options.dedup && asked(Features::DEDUPE) && !raw).then(|| chunk_len(packing.cluster)),

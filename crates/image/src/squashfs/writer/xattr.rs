@@ -25,7 +25,8 @@ pub(crate) fn split_name(name: &[u8]) -> std::result::Result<(u16, &[u8]), Strin
     let found = PREFIXES.iter().find_map(|(prefix, kind)| Some((*kind, name.strip_prefix(*prefix)?)));
     found.ok_or_else(|| {
         format!(
-            "SquashFS holds only user., trusted. and security. attributes, not `{}` (--no-xattrs leaves all out)",
+            "SquashFS holds only user., trusted. and security. attributes, not `{}` \
+             (--exclude-xattr 'system.*' leaves such out, --no-xattrs all)",
             name.escape_ascii()
         )
     })

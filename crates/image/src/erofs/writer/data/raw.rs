@@ -51,7 +51,8 @@ impl Data<'_, '_> {
     pub(super) fn raw_block(&mut self, bytes: Buffer, digest: Digest, last: bool, sparse: bool) -> Result<()> {
         let len = bytes.len();
         let goes_on = self.goes_on();
-        if self.rules.dedup && !sparse {
+        let anywhere = self.rules.scattered || (last && self.open.is_empty());
+        if self.rules.dedup && !sparse && anywhere {
             let tailed = self.raw_ends.get(&digest).filter(|(start, _)| last && goes_on.is_none_or(|at| at == *start));
             let whole = self.pieces.get(&(digest, false)).copied();
             if let Some((place, tail)) =

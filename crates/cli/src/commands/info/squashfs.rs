@@ -1,4 +1,4 @@
-//! `packfs info`.
+//! What `packfs info` says of a SquashFS image.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,28 +8,11 @@ use packfs_image::squashfs::{CompressorOptions, Superblock, format::flags};
 use packfs_image::tree::Time;
 use serde::Serialize;
 
-use super::open;
-use crate::args::Info;
-use crate::output;
-use crate::output::failure::Outcome;
-use crate::output::{json, units};
-
-pub(super) fn run(args: &Info) -> Result<Outcome> {
-    let image = open::image(&args.image)?;
-    let about = About::new(image.superblock());
-    if args.json {
-        json::print("info", &about)?;
-    } else {
-        let mut out = output::stdout()?;
-        about.print(&mut out)?;
-        out.flush()?;
-    }
-    Ok(Outcome::Done)
-}
+use crate::output::units;
 
 /// See `docs/guide/json.md`.
 #[derive(Serialize)]
-struct About {
+pub(super) struct About {
     format: &'static str,
     codec: &'static str,
     codec_options: BTreeMap<&'static str, i64>,
@@ -57,7 +40,7 @@ struct Layout {
 }
 
 impl About {
-    fn new(superblock: &Superblock) -> Self {
+    pub(super) fn new(superblock: &Superblock) -> Self {
         About {
             format: "squashfs 4.0",
             codec: superblock.codec.name(),
@@ -82,7 +65,7 @@ impl About {
         }
     }
 
-    fn print(&self, out: &mut impl Write) -> Result<()> {
+    pub(super) fn print(&self, out: &mut impl Write) -> Result<()> {
         let options: Vec<_> = self.codec_options.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let options = if options.is_empty() { "defaults".into() } else { options.join(", ") };
         let created = units::utc(Time { secs: i64::from(self.created), nanos: 0 });

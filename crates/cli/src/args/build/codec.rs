@@ -1,0 +1,57 @@
+//! `--codec` as typed, and the codecs that each format takes.
+
+use clap::builder::{TypedValueParser, ValueParserFactory};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use packfs_codec::table::CODECS;
+use packfs_codec::{Choice, Codec};
+
+use crate::output::failure::Usage;
+
+/// The value of `--codec`, checked; the word `help` prints the table of codecs instead.
+#[derive(Debug, Clone)]
+pub(super) struct CodecArg(Choice);
+
+impl CodecArg {
+    /// The choice, if it is one of those that `takes` says yes to: what images of `format` may have.
+    pub(super) fn checked(self, format: &str, takes: fn(Codec) -> bool) -> Result<Choice, Usage> {
+        let CodecArg(choice) = self;
+        let codec = choice.codec();
+        if takes(codec) || codec == Codec::None {
+            return Ok(choice);
+        }
+        let others = CODECS.iter().map(|info| info.codec).filter(|codec| *codec != Codec::None && takes(*codec));
+        let names: Vec<_> = others.map(Codec::name).collect();
+        let name = codec.name();
+        Err(Usage(format!("--codec {name}: {format} images have no {name}; accepted: {}, none", names.join(", "))))
+    }
+}
+
+impl ValueParserFactory for CodecArg {
+    type Parser = CodecParser;
+
+    fn value_parser() -> CodecParser {
+        CodecParser
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct CodecParser;
+
+impl TypedValueParser for CodecParser {
+    type Value = CodecArg;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<CodecArg, clap::Error> {
+        if value == "help" {
+            let mut asked = clap::Error::new(ErrorKind::DisplayHelp);
+            asked.insert(ContextKind::Custom, ContextValue::String(packfs_codec::table::help()));
+            return Err(asked);
+        }
+        let parse = |text: &str| text.parse().map(CodecArg).map_err(|e: packfs_codec::Error| e.to_string());
+        TypedValueParser::parse_ref(&parse, command, arg, value)
+    }
+}

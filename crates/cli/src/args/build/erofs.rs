@@ -1,0 +1,228 @@
+//! Options of `packfs build` that only EROFS has, and what they come down to: the defaults follow the
+//! kernel that is to read the image, and what is asked for beyond it is refused.
+
+use std::fs::File;
+use std::io::Read;
+
+use clap::Args;
+use packfs_codec::{Choice, Codec};
+use packfs_image::erofs::{Feature, Features, Kernel, Options};
+
+use super::features::Changes;
+use super::{Fragments, Shared};
+use crate::args::value;
+use crate::output::failure::Usage;
+
+/// What only compressed files can have.
+const OF_COMPRESSED_FILES: [(Features, &str); 5] = [
+    (Features::ALL_FRAGMENTS, "all-fragments"),
+    (Features::FRAGMENTS, "fragments"),
+    (Features::DEDUPE, "dedupe"),
+    (Features::ZTAILPACKING, "ztailpacking"),
+    (Features::FULL_INDEX, "full-index"),
+];
+
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "EROFS only")]
+pub(super) struct ErofsArgs {
+    /// Use features of the format, or not (^NAME): fragments, all-fragments, dedupe, ztailpacking, 48bit, unaligned,
+    /// full-index, chunks, inline-data, extended-inodes [default: inline-data, and fragments if files are compressed
+    /// and Linux is 6.1 or newer]
+    #[arg(long, value_name = "LIST")]
+    features: Vec<Changes>,
+
+    /// Make an image that Linux VERSION and newer can read [default: 6.1]
+    #[arg(long, value_name = "VERSION")]
+    target_kernel: Option<Kernel>,
+
+    /// Bytes of a file system block: a power of two from 512 to 4096 [default: 4096]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    fs_block: Option<u64>,
+
+    /// The image's UUID, or `random` [default: one made of the image's contents]
+    #[arg(long, value_name = "UUID", value_parser = uuid)]
+    uuid: Option<Uuid>,
+
+    /// The image's label, at most 15 bytes
+    #[arg(long, value_name = "LABEL", value_parser = label)]
+    label: Option<String>,
+
+    /// Store the beginning PREFIX of attribute names once, as in user.mime. (Linux 6.4)
+    #[arg(long, value_name = "PREFIX", value_parser = xattr_prefix)]
+    xattr_prefix: Vec<String>,
+}
+
+impl ErofsArgs {
+    /// An option that was given, by name.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let options = [
+            (!self.features.is_empty(), "--features"),
+            (self.target_kernel.is_some(), "--target-kernel"),
+            (self.fs_block.is_some(), "--fs-block"),
+            (self.uuid.is_some(), "--uuid"),
+            (self.label.is_some(), "--label"),
+            (!self.xattr_prefix.is_empty(), "--xattr-prefix"),
+        ];
+        options.iter().find(|(given, _)| *given).map(|(_, name)| *name)
+    }
+
+    /// Decides what the options leave open.
+    pub(super) fn resolve(self, shared: Shared) -> Result<Options, Usage> {
+        let defaults = Options::default();
+        let target = self.target_kernel.unwrap_or(Kernel::DEFAULT);
+        let codec = codec(&shared, defaults.codec)?;
+        let block_size = block_size(self.fs_block, defaults.block_size)?;
+        let features = features(&self.features, &shared, target, codec.codec())?;
+        let options = Options {
+            cluster_size: cluster_size(shared.block_size, defaults.cluster_size, block_size, target)?,
+            codec,
+            block_size,
+            features,
+            target_kernel: target,
+            dedup: shared.dedup,
+            sparse: shared.sparse,
+            verify: shared.verify,
+            xattr_prefixes: self.xattr_prefix.into_iter().map(|prefix| prefix.into_bytes().into()).collect(),
+            uuid: self.uuid.map(Uuid::bytes).transpose()?,
+            label: self.label.unwrap_or_default(),
+            offset: shared.offset,
+            time: shared.time,
+            force: shared.force,
+            on_error: shared.on_error,
+            threads: shared.threads,
+            memory: shared.memory,
+        };
+        options.check_target().map_err(|error| {
+            let needed = Kernel::needed(&Feature::needed_by(&options));
+            let who = if self.target_kernel.is_some() { "" } else { ", which is the default," };
+            Usage(format!("--target-kernel {target}{who} rules this out: {error}; give --target-kernel {needed}"))
+        })?;
+        Ok(options)
+    }
+}
+
+fn codec(shared: &Shared, default: Choice) -> Result<Choice, Usage> {
+    let Some(asked) = shared.codec.clone() else { return Ok(default) };
+    asked.checked("EROFS", |codec| codec.erofs_id().is_some())
+}
+
+fn block_size(asked: Option<u64>, default: u32) -> Result<u32, Usage> {
+    let Some(size) = asked else { return Ok(default) };
+    match u32::try_from(size) {
+        Ok(size) if size.is_power_of_two() && (512..=4096).contains(&size) => Ok(size),
+        _ => Err(Usage(format!("--fs-block {size}: an EROFS block is a power of two from 512 to 4096"))),
+    }
+}
+
+/// Bytes of the largest physical cluster.
+fn cluster_size(asked: Option<u64>, default: u32, block_size: u32, target: Kernel) -> Result<u32, Usage> {
+    match asked {
+        None if target < Feature::BigClusters.since() => Ok(block_size),
+        None => Ok(default),
+        Some(size) => match u32::try_from(size) {
+            Ok(size) if size.is_multiple_of(block_size) && (block_size..=1 << 20).contains(&size) => Ok(size),
+            _ => {
+                let text = "the largest cluster of an EROFS image is a multiple of its block (--fs-block), at most 1M";
+                Err(Usage(format!("--block-size {size}: {text}")))
+            }
+        },
+    }
+}
+
+/// What to make use of: what was asked for, and the defaults that go with it.
+fn features(lists: &[Changes], shared: &Shared, target: Kernel, codec: Codec) -> Result<Features, Usage> {
+    let fragments = Features::FRAGMENTS | Features::ALL_FRAGMENTS;
+    let mut changes = lists.iter().fold(Changes::default(), |earlier, later| earlier.then(*later));
+    if let Some(asked) = shared.fragments {
+        if changes.mention(fragments) {
+            return Err(Usage("--fragments and --features both say what becomes of fragments: leave one out".into()));
+        }
+        match asked {
+            Fragments::None => changes.turn(Features::FRAGMENTS, false),
+            Fragments::Tails => changes.turn(Features::FRAGMENTS, true),
+            Fragments::Small => {
+                let text = "--fragments small: EROFS packs small files and the ends of larger ones alike; give none \
+                            or tails";
+                return Err(Usage(text.into()));
+            }
+        }
+    }
+    check_together(changes.on, codec)?;
+    let mut defaults = Options::default().features;
+    let tails_lie_elsewhere = changes.on.contains(Features::ZTAILPACKING);
+    if target < Feature::FragmentsOrDedupe.since() || codec == Codec::None || tails_lie_elsewhere {
+        defaults.remove(fragments);
+    }
+    Ok(changes.apply(defaults))
+}
+
+/// Refuses what was asked for and cannot be had together.
+fn check_together(asked: Features, codec: Codec) -> Result<(), Usage> {
+    if codec == Codec::None
+        && let Some((_, name)) = OF_COMPRESSED_FILES.iter().find(|(feature, _)| asked.intersects(*feature))
+    {
+        return Err(Usage(format!("--features {name} is about compressed files, and --codec none compresses nothing")));
+    }
+    if codec != Codec::None && asked.contains(Features::CHUNKS) {
+        return Err(Usage("--features chunks is about files that are not compressed: it needs --codec none".into()));
+    }
+    let extents = "48bit describes compressed files by encoded extents";
+    if asked.contains(Features::BITS_48 | Features::FULL_INDEX) {
+        return Err(Usage(format!("--features: {extents}, full-index by an index of blocks: leave one out")));
+    }
+    if asked.contains(Features::BITS_48 | Features::ZTAILPACKING) {
+        return Err(Usage(format!("--features: {extents}, which have no place for ztailpacking: leave one out")));
+    }
+    Ok(())
+}
+
+/// The value of `--uuid`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Uuid {
+    Given([u8; 16]),
+    Random,
+}
+
+impl Uuid {
+    fn bytes(self) -> Result<[u8; 16], Usage> {
+        match self {
+            Uuid::Given(bytes) => Ok(bytes),
+            Uuid::Random => {
+                let mut bytes = [0; 16];
+                let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+                read.map_err(|error| Usage(format!("--uuid random: /dev/urandom: {error}")))?;
+                // Version 4, as RFC 9562 marks random ones.
+                bytes[6] = bytes[6] & 0x0f | 0x40;
+                bytes[8] = bytes[8] & 0x3f | 0x80;
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+fn uuid(text: &str) -> Result<Uuid, String> {
+    if text == "random" {
+        return Ok(Uuid::Random);
+    }
+    let groups: Vec<_> = text.split('-').map(str::len).collect();
+    let digits = text.replace('-', "");
+    let valid = matches!(groups[..], [32] | [8, 4, 4, 4, 12]) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = valid.then(|| u128::from_str_radix(&digits, 16).ok()).flatten();
+    let expected = || "expected 32 hexadecimal digits, as in 01234567-89ab-cdef-0123-456789abcdef, or `random`";
+    number.map(|number| Uuid::Given(number.to_be_bytes())).ok_or_else(|| expected().into())
+}
+
+fn label(text: &str) -> Result<String, String> {
+    match text.len() {
+        0..=15 => Ok(text.to_owned()),
+        len => Err(format!("{len} bytes; a label has at most 15")),
+    }
+}
+
+fn xattr_prefix(text: &str) -> Result<String, String> {
+    let classes = ["user.", "trusted.", "security."];
+    match classes.iter().find_map(|class| text.strip_prefix(class)) {
+        Some(rest) if (1..=255).contains(&rest.len()) => Ok(text.to_owned()),
+        _ => Err("expected the beginning of an attribute's name, with its class: user., trusted. or security.".into()),
+    }
+}

@@ -1,0 +1,115 @@
+//! `--features`: words that turn things of EROFS on, or off with `^` in front.
+
+use std::str::FromStr;
+
+use packfs_image::erofs::Features;
+
+/// A word, what it turns on, and whether the thing itself is the opposite of what the word says.
+const WORDS: [(&str, Features, bool); 12] = [
+    ("fragments", Features::FRAGMENTS, false),
+    ("all-fragments", Features::ALL_FRAGMENTS, false),
+    ("dedupe", Features::DEDUPE, false),
+    ("ztailpacking", Features::ZTAILPACKING, false),
+    ("48bit", Features::BITS_48, false),
+    ("unaligned", Features::UNALIGNED, false),
+    ("full-index", Features::FULL_INDEX, false),
+    // What mkfs.erofs calls it.
+    ("legacy-compress", Features::FULL_INDEX, false),
+    ("chunks", Features::CHUNKS, false),
+    ("inline-data", Features::NO_INLINE, true),
+    ("extended-inodes", Features::EXTENDED_INODES, false),
+    ("force-inode-extended", Features::EXTENDED_INODES, false),
+];
+
+/// What was asked for; of two words about one thing the later counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// Asked for.
+    pub(super) on: Features,
+    /// Asked to be left out.
+    pub(super) off: Features,
+}
+
+impl Changes {
+    /// Whether anything was said about any of these.
+    pub(super) fn mention(&self, features: Features) -> bool {
+        (self.on | self.off).intersects(features)
+    }
+
+    /// What becomes of the features used otherwise.
+    pub(super) fn apply(&self, defaults: Features) -> Features {
+        (defaults | self.on).difference(self.off)
+    }
+
+    /// These changes, and then those.
+    pub(super) fn then(self, later: Changes) -> Changes {
+        Changes { on: later.apply(self.on), off: self.off.difference(later.on) | later.off }
+    }
+
+    /// Turns one feature on or off.
+    pub(super) fn turn(&mut self, feature: Features, on: bool) {
+        // All files packed together is more of file ends packed together; clusters at any byte are in encoded
+        // extents only.
+        let pairs = [(Features::FRAGMENTS, Features::ALL_FRAGMENTS), (Features::BITS_48, Features::UNALIGNED)];
+        let goes_along = pairs.iter().find_map(|(base, more)| match on {
+            true if feature == *more => Some(*base),
+            false if feature == *base => Some(*more),
+            _ => None,
+        });
+        let changed = feature | goes_along.unwrap_or_default();
+        let (to, from) = if on { (&mut self.on, &mut self.off) } else { (&mut self.off, &mut self.on) };
+        to.insert(changed);
+        from.remove(changed);
+    }
+}
+
+impl FromStr for Changes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut changes = Changes::default();
+        for word in text.split(',') {
+            let name = word.strip_prefix('^').unwrap_or(word);
+            let Some((_, feature, opposite)) = WORDS.iter().find(|(known, ..)| *known == name) else {
+                let words: Vec<_> = WORDS.iter().map(|(known, ..)| *known).collect();
+                let known = words.join(", ");
+                return Err(format!("there is no feature `{name}`; there are {known}, and ^NAME turns one off"));
+            };
+            let negated = name.len() < word.len();
+            changes.turn(*feature, negated == *opposite);
+        }
+        Ok(changes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_turn_features_on_and_off() {
+        let table = [
+            ("dedupe", Features::FRAGMENTS | Features::DEDUPE),
+            ("^fragments", Features::empty()),
+            ("all-fragments", Features::FRAGMENTS | Features::ALL_FRAGMENTS),
+            ("all-fragments,^fragments", Features::empty()),
+            ("^fragments,all-fragments", Features::FRAGMENTS | Features::ALL_FRAGMENTS),
+            ("^all-fragments", Features::FRAGMENTS),
+            ("^inline-data", Features::FRAGMENTS | Features::NO_INLINE),
+            ("^inline-data,inline-data", Features::FRAGMENTS),
+            ("legacy-compress,^full-index", Features::FRAGMENTS),
+            ("unaligned", Features::FRAGMENTS | Features::BITS_48 | Features::UNALIGNED),
+            ("unaligned,^48bit", Features::FRAGMENTS),
+            ("48bit,extended-inodes", Features::FRAGMENTS | Features::BITS_48 | Features::EXTENDED_INODES),
+        ];
+        for (text, expected) in table {
+            assert_eq!(text.parse::<Changes>().unwrap().apply(Features::FRAGMENTS), expected, "{text}");
+        }
+        let of = |text: &str| text.parse::<Changes>().unwrap();
+        assert_eq!(of("fragments,48bit").then(of("^fragments,dedupe")), of("48bit,^fragments,dedupe"));
+        for wrong in ["", "fragment", "dedupe,", "^^dedupe", "!dedupe"] {
+            let message = wrong.parse::<Changes>().unwrap_err();
+            assert!(message.contains("there are fragments, all-fragments"), "{message}");
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Options of `packfs build`, and what they come down to: what every format has here, the rest in a file a
+//! format.
+
+mod codec;
+mod erofs;
+mod features;
+mod squashfs;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use packfs_codec::Choice;
+use packfs_image::source::Exclude;
+use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, Transform};
+
+use self::codec::CodecArg;
+use self::erofs::ErofsArgs;
+use self::squashfs::SquashfsArgs;
+use super::{Effort, OnError, Talk, value};
+use crate::output::failure::Usage;
+
+/// Pack directories, tar archives, images and pack lists into one image.
+///
+/// A SOURCE is a directory, a single file, a tar archive (plain or compressed with gzip, xz, zstd or
+/// bzip2; `-` reads one from standard input), an image (whose contents are packed anew), or `@FILE`, a
+/// pack list. Several sources are merged in order: later entries replace earlier ones of the same name.
+///
+/// The image appears under its name only when it is complete; until then the old file stays as it was.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs build /srv/root -o root.sqfs
+  packfs build root.tar.zst overlay/ @devices.list -o root.sqfs --codec xz:9:bcj=auto --block-size 1M
+  packfs build /srv/root -o root.erofs --codec zstd --target-kernel 6.12 --features dedupe
+  packfs build root.sqfs -o root.erofs")]
+pub(crate) struct Build {
+    /// What to pack: directory, file, tar archive, `-`, image or @packlist
+    #[arg(value_name = "SOURCE", required = true, value_hint = ValueHint::AnyPath)]
+    sources: Vec<PathBuf>,
+
+    /// Image to write: a file or a block device
+    #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    output: PathBuf,
+
+    /// Image format [default: erofs if IMAGE ends in .erofs, squashfs otherwise]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+
+    /// Codec with its level and options, as in zstd:19 or lzma:6; `help` lists all
+    /// [default: zstd for SquashFS, lz4hc for EROFS]
+    #[arg(short, long, value_name = "NAME[:LEVEL][:KEY=VALUE,...]")]
+    codec: Option<CodecArg>,
+
+    /// SquashFS: cut files into blocks of SIZE, a power of two from 4K to 1M [default: 128K].
+    /// EROFS: compress into clusters of up to SIZE, a multiple of its block up to 1M [default: 64K]
+    #[arg(short, long, value_name = "SIZE", value_parser = value::size)]
+    block_size: Option<u64>,
+
+    /// Which file ends are packed together [default: tails]
+    #[arg(long, value_enum)]
+    fragments: Option<Fragments>,
+
+    /// Store equal files and blocks again each time
+    #[arg(long)]
+    no_dedup: bool,
+
+    /// Store holes and blocks of zeros like other data
+    #[arg(long)]
+    no_sparse: bool,
+
+    /// Leave out extended attributes
+    #[arg(long)]
+    no_xattrs: bool,
+
+    /// Leave out extended attributes whose names match GLOB, as in 'system.posix_acl_*'
+    #[arg(long, value_name = "GLOB")]
+    exclude_xattr: Vec<String>,
+
+    /// Leave SIZE bytes free before the image (a multiple of 4K if it is to be mounted)
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
+    offset: u64,
+
+    /// Leave out entries that match GLOB; with a `/` it is matched from the root, without one against names
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+
+    /// Do not descend into other file systems
+    #[arg(short = 'x', long)]
+    one_file_system: bool,
+
+    /// Place file data by the priorities in FILE: lines of `PATH PRIORITY`, higher ones first
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    sort: Option<PathBuf>,
+
+    /// Give the image and everything in it the time T: seconds since 1970, a UTC date, or `now`
+    /// [default: times of the source, none later than SOURCE_DATE_EPOCH if that is set]
+    #[arg(long, value_name = "T", value_parser = value::time, allow_hyphen_values = true)]
+    time: Option<Time>,
+
+    /// Give everything this owner and group; `UID:` or `:GID` changes only one
+    #[arg(long, value_name = "UID:GID", value_parser = value::owner)]
+    owner: Option<(Option<u32>, Option<u32>)>,
+
+    /// Change permissions as chmod does: octal or symbolic, with D or F in front for directories or the rest only,
+    /// as in go-w or D0755,F0644
+    #[arg(long, value_name = "MODE", allow_hyphen_values = true)]
+    mode: Option<ModeChange>,
+
+    #[command(flatten)]
+    effort: Effort,
+
+    /// Decode each block after encoding and compare (the default)
+    #[arg(long, overrides_with = "no_verify")]
+    #[allow(dead_code, reason = "it only takes back an earlier --no-verify")]
+    verify: bool,
+
+    /// Trust the encoders: do not decode each block and compare
+    #[arg(long, overrides_with = "verify")]
+    no_verify: bool,
+
+    /// What to do with a file that cannot be read or changes meanwhile: stop, or leave it out, list it and exit 1
+    #[arg(long, value_enum, default_value_t = OnError::Stop)]
+    on_error: OnError,
+
+    /// Replace IMAGE if it exists
+    #[arg(short, long)]
+    force: bool,
+
+    /// Print the summary as JSON on standard output
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    talk: Talk,
+
+    #[command(flatten)]
+    squashfs: SquashfsArgs,
+
+    #[command(flatten)]
+    erofs: ErofsArgs,
+}
+
+/// An image format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// SquashFS 4.0
+    Squashfs,
+    /// EROFS
+    Erofs,
+}
+
+impl Format {
+    /// Its name in options and documents.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Format::Squashfs => "squashfs",
+            Format::Erofs => "erofs",
+        }
+    }
+}
+
+/// Whose ends are packed together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Fragments {
+    /// None: every file has blocks of its own
+    None,
+    /// Files smaller than a block
+    Small,
+    /// Those, and the last partial blocks of larger files
+    Tails,
+}
+
+/// What each format's options are made of beside its own arguments. What has a default of its own in each
+/// is as it was typed.
+#[derive(Debug)]
+struct Shared {
+    codec: Option<CodecArg>,
+    block_size: Option<u64>,
+    fragments: Option<Fragments>,
+    dedup: bool,
+    sparse: bool,
+    verify: bool,
+    offset: u64,
+    time: Option<u32>,
+    force: bool,
+    on_error: packfs_image::OnError,
+    threads: usize,
+    memory: u64,
+}
+
+/// The image to make, decided in every point.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Squashfs(packfs_image::squashfs::Options),
+    Erofs(packfs_image::erofs::Options),
+}
+
+impl Target {
+    pub(crate) fn format(&self) -> Format {
+        match self {
+            Target::Squashfs(_) => Format::Squashfs,
+            Target::Erofs(_) => Format::Erofs,
+        }
+    }
+
+    pub(crate) fn codec(&self) -> &Choice {
+        match self {
+            Target::Squashfs(options) => &options.codec,
+            Target::Erofs(options) => &options.codec,
+        }
+    }
+
+    /// What `--block-size` came down to.
+    pub(crate) fn block_size(&self) -> u32 {
+        match self {
+            Target::Squashfs(options) => options.block_size,
+            Target::Erofs(options) => options.cluster_size,
+        }
+    }
+}
+
+/// A build, decided in every point.
+#[derive(Debug)]
+pub(crate) struct BuildPlan {
+    pub(crate) sources: Vec<PathBuf>,
+    pub(crate) output: PathBuf,
+    pub(crate) target: Target,
+    pub(crate) exclude: Exclude,
+    pub(crate) one_file_system: bool,
+    pub(crate) sort: Option<PathBuf>,
+    pub(crate) transform: Transform,
+    /// The image's own time; without, the newest in the tree.
+    pub(crate) image_time: Option<u32>,
+    pub(crate) threads: usize,
+    pub(crate) on_error: packfs_image::OnError,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+}
+
+impl BuildPlan {
+    /// The time of entries whose source gives them none.
+    pub(crate) fn entry_time(&self) -> Time {
+        Time { secs: self.image_time.map_or(0, i64::from), nanos: 0 }
+    }
+}
+
+impl Build {
+    /// Decides what the options leave open. `epoch` is the value of `SOURCE_DATE_EPOCH`.
+    pub(crate) fn resolve(self, epoch: Option<&str>) -> Result<BuildPlan, Usage> {
+        if self.output.as_os_str() == "-" {
+            return Err(Usage("an image cannot be written to standard output: its first bytes come last".into()));
+        }
+        if self.sources.iter().filter(|source| source.as_os_str() == "-").count() > 1 {
+            return Err(Usage("standard input (`-`) can be read only once".into()));
+        }
+        self.refuse_options_of_the_other_format()?;
+        let format = self.format();
+        let usage = |error: packfs_image::Error| Usage(error.to_string());
+        let time = time_change(self.time, epoch)?;
+        let image_time = image_time(time, format)?;
+        let (uid, gid) = self.owner.unwrap_or_default();
+        let transform = Transform {
+            uid,
+            gid,
+            mode: self.mode.unwrap_or_default(),
+            time,
+            drop_xattrs: self.no_xattrs,
+            exclude_xattrs: ExcludeXattrs::new(&self.exclude_xattr).map_err(usage)?,
+        };
+        let shared = Shared {
+            codec: self.codec,
+            block_size: self.block_size,
+            fragments: self.fragments,
+            dedup: !self.no_dedup,
+            sparse: !self.no_sparse,
+            verify: !self.no_verify,
+            offset: self.offset,
+            time: image_time,
+            force: self.force,
+            on_error: self.on_error.into(),
+            threads: self.effort.threads(),
+            memory: self.effort.memory(),
+        };
+        Ok(BuildPlan {
+            exclude: Exclude::new(&self.exclude).map_err(usage)?,
+            transform,
+            image_time,
+            threads: shared.threads,
+            on_error: shared.on_error,
+            target: match format {
+                Format::Squashfs => Target::Squashfs(self.squashfs.resolve(shared)?),
+                Format::Erofs => Target::Erofs(self.erofs.resolve(shared)?),
+            },
+            sources: self.sources,
+            output: self.output,
+            one_file_system: self.one_file_system,
+            sort: self.sort,
+            json: self.json,
+            quiet: self.talk.quiet,
+        })
+    }
+
+    fn format(&self) -> Format {
+        self.format.unwrap_or_else(|| match self.output.extension() {
+            Some(erofs) if erofs.eq_ignore_ascii_case("erofs") => Format::Erofs,
+            _ => Format::Squashfs,
+        })
+    }
+
+    fn refuse_options_of_the_other_format(&self) -> Result<(), Usage> {
+        let format = self.format();
+        let (given, other) = match format {
+            Format::Squashfs => (self.erofs.given(), Format::Erofs),
+            Format::Erofs => (self.squashfs.given(), Format::Squashfs),
+        };
+        let Some(option) = given else { return Ok(()) };
+        let (image, other) = (self.output.display(), other.name());
+        let text = format!("{option} is for {other} images, and {image} becomes {}: leave one out", format.name());
+        Err(Usage(format!("{text}, or give --format {other}")))
+    }
+}
+
+fn time_change(set: Option<Time>, epoch: Option<&str>) -> Result<TimeChange, Usage> {
+    match (set, epoch) {
+        (Some(time), _) => Ok(TimeChange::Set(time)),
+        (None, None | Some("")) => Ok(TimeChange::Keep),
+        (None, Some(text)) => match text.parse() {
+            Ok(secs) => Ok(TimeChange::Clamp(Time { secs, nanos: 0 })),
+            Err(_) => Err(Usage(format!("SOURCE_DATE_EPOCH is `{text}`: expected seconds since 1970"))),
+        },
+    }
+}
+
+fn image_time(change: TimeChange, format: Format) -> Result<Option<u32>, Usage> {
+    let (TimeChange::Clamp(time) | TimeChange::Set(time)) = change else { return Ok(None) };
+    let name = format.name();
+    match u32::try_from(time.secs) {
+        Ok(secs) => Ok(Some(secs)),
+        Err(_) => Err(Usage(format!("time {}: {name} images are from 1970 to 2106-02-07T06:28:15Z", time.secs))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Options of `packfs build` that only SquashFS has, and what they come down to.
+
+use clap::Args;
+use packfs_codec::Choice;
+use packfs_image::squashfs;
+
+use super::{Fragments, Shared};
+use crate::output::failure::Usage;
+
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "SquashFS only")]
+pub(super) struct SquashfsArgs {
+    /// Leave out the table that lets the image be exported over NFS
+    #[arg(long)]
+    no_export: bool,
+
+    /// Store inodes, directories and tables without compression
+    #[arg(long)]
+    plain_metadata: bool,
+}
+
+impl SquashfsArgs {
+    /// An option that was given, by name.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let options = [(self.no_export, "--no-export"), (self.plain_metadata, "--plain-metadata")];
+        options.iter().find(|(given, _)| *given).map(|(_, name)| *name)
+    }
+
+    /// Decides what the options leave open.
+    pub(super) fn resolve(self, shared: Shared) -> Result<squashfs::Options, Usage> {
+        let defaults = squashfs::Options::default();
+        Ok(squashfs::Options {
+            codec: codec(&shared, defaults.codec)?,
+            block_size: block_size(shared.block_size, defaults.block_size)?,
+            fragments: match shared.fragments {
+                Some(Fragments::None) => squashfs::Fragments::None,
+                Some(Fragments::Small) => squashfs::Fragments::Small,
+                Some(Fragments::Tails) => squashfs::Fragments::Tails,
+                None => defaults.fragments,
+            },
+            dedup: shared.dedup,
+            sparse: shared.sparse,
+            verify: shared.verify,
+            export: !self.no_export,
+            plain_metadata: self.plain_metadata,
+            offset: shared.offset,
+            time: shared.time,
+            force: shared.force,
+            on_error: shared.on_error,
+            threads: shared.threads,
+            memory: shared.memory,
+        })
+    }
+}
+
+fn codec(shared: &Shared, default: Choice) -> Result<Choice, Usage> {
+    let Some(asked) = shared.codec.clone() else { return Ok(default) };
+    asked.checked("SquashFS", |codec| codec.squashfs_id().is_some())
+}
+
+fn block_size(asked: Option<u64>, default: u32) -> Result<u32, Usage> {
+    let Some(size) = asked else { return Ok(default) };
+    match u32::try_from(size) {
+        Ok(size) if size.is_power_of_two() && (4 << 10..=1 << 20).contains(&size) => Ok(size),
+        _ => Err(Usage(format!("--block-size {size}: a SquashFS block is a power of two from 4K to 1M"))),
+    }
+}

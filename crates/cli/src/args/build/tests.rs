@@ -1,0 +1,191 @@
+//! What the options of `build` come down to, and what is refused.
+
+use clap::Parser;
+use packfs_image::erofs::{self, Features, Kernel};
+use packfs_image::squashfs;
+
+use super::*;
+use crate::args::{Cli, Command};
+
+fn plan(args: &[&str]) -> Result<BuildPlan, Usage> {
+    let typed = ["packfs", "build", "dir", "-o"];
+    let cli = Cli::try_parse_from(typed.iter().chain(args)).expect("parses");
+    let Command::Build(build) = cli.command else { panic!("not a build") };
+    build.resolve(None)
+}
+
+fn squashfs(args: &[&str]) -> squashfs::Options {
+    match plan(args).unwrap().target {
+        Target::Squashfs(options) => options,
+        Target::Erofs(_) => panic!("{args:?} make an EROFS image"),
+    }
+}
+
+fn erofs(args: &[&str]) -> erofs::Options {
+    match plan(args).unwrap().target {
+        Target::Erofs(options) => options,
+        Target::Squashfs(_) => panic!("{args:?} make a SquashFS image"),
+    }
+}
+
+#[test]
+fn defaults_are_the_documented_ones() {
+    let defaults = plan(&["x.sqfs"]).unwrap();
+    assert_eq!((defaults.transform.time, defaults.transform.drop_xattrs), (TimeChange::Keep, false));
+    let options = squashfs(&["x.sqfs"]);
+    assert_eq!((options.codec.to_string().as_str(), options.block_size), ("zstd:15", 128 << 10));
+    assert_eq!(options.fragments, squashfs::Fragments::Tails);
+    assert!(options.verify && options.dedup && options.sparse && options.export && !options.force);
+    let options = erofs(&["x.erofs"]);
+    assert_eq!((options.codec.to_string().as_str(), options.cluster_size), ("lz4hc:12", 64 << 10));
+    assert_eq!((options.features, options.block_size), (Features::FRAGMENTS, 4096));
+    assert_eq!((options.target_kernel, options.uuid), (Kernel::DEFAULT, None));
+    assert!(options.verify && options.dedup && options.sparse && !options.force);
+}
+
+#[test]
+fn the_format_follows_the_extension_unless_it_is_given() {
+    let format = |args: &[&str]| plan(args).unwrap().target.format();
+    for image in ["x", "x.sqfs", "x.snap", "erofs", "x.erofs.sfs"] {
+        assert_eq!(format(&[image]), Format::Squashfs, "{image}");
+    }
+    assert_eq!(format(&["x.erofs", "--format", "squashfs"]), Format::Squashfs);
+    for image in [&["x.erofs"][..], &["x.EROFS"], &["x.sqfs", "--format", "erofs"]] {
+        assert_eq!(format(image), Format::Erofs, "{image:?}");
+    }
+}
+
+#[test]
+fn options_of_one_format_are_refused_for_the_other() {
+    let table: [(&[&str], &str); 9] = [
+        (&["x.erofs", "--no-export"], "--no-export is for squashfs images, and x.erofs becomes erofs"),
+        (&["x.erofs", "--plain-metadata"], "--plain-metadata is for squashfs"),
+        (&["x.sqfs", "--features", "dedupe"], "--features is for erofs images, and x.sqfs becomes squashfs"),
+        (&["x", "--target-kernel", "6.12"], "give --format erofs"),
+        (&["x", "--fs-block", "4K"], "--fs-block"),
+        (&["x", "--uuid", "random"], "--uuid"),
+        (&["x", "--label", "a"], "--label"),
+        (&["x", "--xattr-prefix", "user.a."], "--xattr-prefix"),
+        (&["x.sqfs", "--codec", "deflate"], "accepted: zstd, gzip, xz, lzma, lzo, lz4, lz4hc, none"),
+    ];
+    for (args, expected) in table {
+        let message = plan(args).unwrap_err().0;
+        assert!(message.contains(expected), "{args:?}: {message}");
+    }
+}
+
+#[test]
+fn standard_input_comes_once() {
+    assert!(plan(&["x", "-"]).is_ok());
+    assert!(plan(&["x", "-", "-"]).unwrap_err().0.contains("only once"));
+}
+
+#[test]
+fn a_pipe_is_no_target() {
+    assert!(plan(&["-"]).unwrap_err().0.contains("standard output"));
+    assert!(plan(&["./-"]).is_ok());
+}
+
+#[test]
+fn block_sizes_are_powers_of_two_in_range() {
+    for (text, size) in [("4K", 4096), ("131072", 131_072), ("1M", 1 << 20)] {
+        assert_eq!(squashfs(&["x", "-b", text]).block_size, size);
+    }
+    for bad in ["0", "2K", "5000", "2M", "1T"] {
+        assert!(plan(&["x", "-b", bad]).unwrap_err().0.contains("from 4K to 1M"), "{bad}");
+    }
+}
+
+#[test]
+fn the_last_word_on_verification_counts() {
+    assert!(!squashfs(&["x", "--no-verify"]).verify);
+    assert!(squashfs(&["x", "--no-verify", "--verify"]).verify);
+    assert!(!squashfs(&["x", "--verify", "--no-verify"]).verify);
+}
+
+#[test]
+fn a_time_option_beats_the_environment() {
+    let at = |secs| Time { secs, nanos: 0 };
+    assert_eq!(time_change(Some(at(5)), Some("7")).unwrap(), TimeChange::Set(at(5)));
+    assert_eq!(time_change(None, Some("7")).unwrap(), TimeChange::Clamp(at(7)));
+    assert_eq!(time_change(None, Some("")).unwrap(), TimeChange::Keep);
+    for format in [Format::Squashfs, Format::Erofs] {
+        assert_eq!(image_time(TimeChange::Set(at(5)), format).unwrap(), Some(5));
+        assert!(image_time(TimeChange::Set(at(-1)), format).unwrap_err().0.contains("1970 to 2106"));
+    }
+    assert!(time_change(None, Some("soon")).unwrap_err().0.contains("SOURCE_DATE_EPOCH"));
+}
+
+#[test]
+fn the_defaults_of_erofs_follow_the_kernel() {
+    let table: [(&[&str], Features, u32); 8] = [
+        (&["--target-kernel", "6.1"], Features::FRAGMENTS, 64 << 10),
+        (&["--target-kernel", "5.19"], Features::empty(), 64 << 10),
+        (&["--target-kernel", "5.12"], Features::empty(), 4096),
+        (&["--target-kernel", "5.12", "-b", "4K"], Features::empty(), 4096),
+        (&["--codec", "none"], Features::empty(), 64 << 10),
+        (&["--features", "dedupe"], Features::FRAGMENTS | Features::DEDUPE, 64 << 10),
+        (&["--features", "ztailpacking"], Features::ZTAILPACKING, 64 << 10),
+        (&["--fragments", "none", "-b", "12K"], Features::empty(), 12 << 10),
+    ];
+    for (args, features, cluster_size) in table {
+        let options = erofs(&[&["x.erofs"], args].concat());
+        assert_eq!((options.features, options.cluster_size), (features, cluster_size), "{args:?}");
+    }
+}
+
+#[test]
+fn what_erofs_cannot_do_is_refused_with_a_way_out() {
+    let table: [(&[&str], &str); 19] = [
+        (&["-c", "zstd"], "--target-kernel 6.1, which is the default, rules this out"),
+        (&["-c", "zstd"], "does not read zstd (6.10 does); give --target-kernel 6.10"),
+        (&["-c", "zstd", "--target-kernel", "6.6"], "--target-kernel 6.6 rules this out"),
+        (&["-c", "deflate", "--features", "48bit"], "give --target-kernel 6.15"),
+        (&["--target-kernel", "5.10", "-b", "64K"], "clusters larger than a block (5.13 does)"),
+        (&["--target-kernel", "6.0", "--features", "fragments"], "fragments (6.1 does)"),
+        (&["--target-kernel", "4.19"], "5.4 is the first"),
+        (&["--fs-block", "1K"], "compression in blocks smaller than 4K (6.8 does)"),
+        (&["--xattr-prefix", "user.mime."], "prefixes of xattr names (6.4 does)"),
+        (&["-c", "gzip"], "accepted: zstd, deflate, lzma, lz4, lz4hc, none"),
+        (&["-b", "6K"], "a multiple of its block"),
+        (&["-b", "2M"], "at most 1M"),
+        (&["--fs-block", "8K"], "from 512 to 4096"),
+        (&["--fragments", "small"], "none or tails"),
+        (&["--fragments", "tails", "--features", "^fragments"], "leave one out"),
+        (&["-c", "none", "--features", "dedupe"], "--features dedupe is about compressed files"),
+        (&["--features", "chunks"], "needs --codec none"),
+        (&["--features", "48bit,full-index", "--target-kernel", "6.18"], "leave one out"),
+        (&["--features", "48bit,ztailpacking", "--target-kernel", "6.18"], "no place for ztailpacking"),
+    ];
+    for (args, expected) in table {
+        let message = plan(&[&["x.erofs"], args].concat()).unwrap_err().0;
+        assert!(message.contains(expected), "{args:?}: {message}");
+    }
+}
+
+#[test]
+fn an_erofs_image_has_the_name_it_is_given() {
+    let options = erofs(&["x.erofs", "--label", "fifteen-bytes..", "--uuid", "01234567-89ab-cdef-0123-456789abcdef"]);
+    assert_eq!((options.label.as_str(), options.uuid.unwrap()[..3].to_vec()), ("fifteen-bytes..", vec![1, 0x23, 0x45]));
+    assert_eq!(erofs(&["x.erofs", "--uuid", &"Aa".repeat(16)]).uuid, Some([0xaa; 16]));
+    let random = || erofs(&["x.erofs", "--uuid", "random"]).uuid.unwrap();
+    let (one, other) = (random(), random());
+    assert!(one != other && one[6] >> 4 == 4 && one[8] >> 6 == 2);
+    let prefixed = erofs(&["x.erofs", "--target-kernel", "6.4", "--xattr-prefix", "user.mime."]);
+    assert_eq!(prefixed.xattr_prefixes, [b"user.mime."[..].into()]);
+    for wrong in [
+        ["--uuid", "0123"],
+        ["--uuid", "01234567-89abcdef-0123-4567-89abcdef0123"],
+        ["--uuid", "+1234567-89ab-cdef-0123-456789abcdef"],
+        ["--label", "more-than-15-bytes"],
+        ["--xattr-prefix", "user."],
+        ["--xattr-prefix", "system.posix_acl"],
+        ["--features", "compact"],
+        ["--target-kernel", "new"],
+    ] {
+        assert!(
+            Cli::try_parse_from(["packfs", "build", "x", "-o", "x.erofs"].iter().chain(&wrong)).is_err(),
+            "{wrong:?}"
+        );
+    }
+}

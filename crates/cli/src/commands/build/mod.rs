@@ -1,0 +1,127 @@
+//! `packfs build`.
+
+mod report;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use packfs_blocks::Progress;
+use packfs_image::source::{self, SortFile, Store, data_order, dir};
+use packfs_image::tree::TimeChange;
+use packfs_image::{Error, Plan, Tree, erofs, squashfs};
+
+use self::report::{Report, Summary};
+use super::sources;
+use crate::args::{Build, BuildPlan, Format, Target};
+use crate::output::failure::Outcome;
+use crate::output::meter::Meter;
+use crate::output::{json, say};
+
+pub(super) fn run(args: Build) -> Result<Outcome> {
+    let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
+    let plan = args.resolve(epoch.as_deref())?;
+    let meter = Meter::start(plan.quiet);
+    let mut notes = Notes::default();
+    let built = write(&plan, meter.progress(), &mut notes);
+    let spent = meter.finish();
+    let mut summary = built.with_context(|| match notes.reading {
+        Some(source) => format!("building {} from {}", plan.output.display(), sources::name(source)),
+        None => format!("building {}", plan.output.display()),
+    })?;
+    summary.left_out().splice(0..0, notes.left_out);
+    for line in &notes.unknown {
+        say(format_args!("packfs: {line}"));
+    }
+    if notes.cut_times && !plan.quiet {
+        say(format_args!("packfs: times lose their fractions of seconds: SquashFS has whole seconds"));
+    }
+    for (_, why) in summary.left_out().iter() {
+        say(format_args!("packfs: left out: {why}"));
+    }
+    let report = Report::new(&plan, &summary, &spent);
+    if plan.json {
+        json::print("build", &report)?;
+    } else if !plan.quiet {
+        say(report);
+    }
+    Ok(if summary.left_out().is_empty() { Outcome::Done } else { Outcome::Findings })
+}
+
+/// What there is to tell when a build is over.
+#[derive(Debug, Default)]
+struct Notes<'p> {
+    /// The source being read, to name it if that fails.
+    reading: Option<&'p Path>,
+    /// Entries that sources left out, and why.
+    left_out: Vec<(String, String)>,
+    /// Lines of the sort file that name nothing.
+    unknown: Vec<String>,
+    /// An image had more exact times than this one can have.
+    cut_times: bool,
+}
+
+/// Makes the image.
+fn write<'p>(plan: &'p BuildPlan, progress: &Arc<Progress>, notes: &mut Notes<'p>) -> packfs_image::Result<Summary> {
+    let fill = |store: &mut dyn Store| fill(plan, store, progress, notes);
+    Ok(match &plan.target {
+        Target::Squashfs(options) => Summary::Squashfs(squashfs::build(&plan.output, options, progress, fill)?),
+        Target::Erofs(options) => Summary::Erofs(erofs::build(&plan.output, options, progress, fill)?),
+    })
+}
+
+/// Reads the sources into a tree and gives it the attributes and the order asked for.
+fn fill<'p>(
+    plan: &'p BuildPlan,
+    store: &mut dyn Store,
+    progress: &Arc<Progress>,
+    notes: &mut Notes<'p>,
+) -> packfs_image::Result<Plan> {
+    let sort = plan.sort.as_deref().map(SortFile::read).transpose()?;
+    let options = source::open::Options { scan: scan_options(plan, progress), time: plan.entry_time() };
+    let mut tree = Tree::default();
+    for argument in &plan.sources {
+        notes.reading = Some(argument);
+        let mut source = source::open(argument.as_os_str(), &options)?;
+        source.scan(&mut tree, store)?;
+        notes.left_out.extend(source.left_out().iter().map(|error| (place(error), error.to_string())));
+    }
+    notes.reading = None;
+    plan.transform.apply(&mut tree);
+    notes.cut_times = cuts_times(plan, &tree);
+    let order = data_order(&tree, sort.as_ref())?;
+    notes.unknown = order.unknown;
+    Ok(Plan { tree, order: order.files })
+}
+
+/// Whether an image loses fractions of seconds when it becomes this one. Of other sources nobody expects
+/// that they come back the same.
+fn cuts_times(plan: &BuildPlan, tree: &Tree) -> bool {
+    plan.target.format() == Format::Squashfs
+        && !matches!(plan.transform.time, TimeChange::Set(_))
+        && plan.sources.iter().any(|source| sources::is_image(source))
+        && tree.has_fractions_of_seconds()
+}
+
+/// The entry an error is about.
+fn place(error: &Error) -> String {
+    match error {
+        Error::Io { path, .. } | Error::Limit { path, .. } | Error::Changed { path, .. } => path.display().to_string(),
+        _ => String::new(),
+    }
+}
+
+fn scan_options(plan: &BuildPlan, progress: &Arc<Progress>) -> dir::Options {
+    // An old image that is about to be replaced is not to be packed into the new one.
+    let target = std::fs::metadata(&plan.output).ok().filter(|target| target.is_file());
+    dir::Options {
+        threads: plan.threads,
+        one_file_system: plan.one_file_system,
+        exclude: plan.exclude.clone(),
+        xattrs: !plan.transform.drop_xattrs,
+        on_error: plan.on_error,
+        leave_out: target.iter().map(|target| (target.dev(), target.ino())).collect(),
+        progress: Some(Arc::clone(progress)),
+    }
+}

@@ -1,0 +1,136 @@
+//! What came of a build: the summary of either format, as JSON or in words.
+
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use packfs_image::name::encode;
+use packfs_image::{erofs, squashfs};
+use serde::Serialize;
+
+use crate::args::BuildPlan;
+use crate::output::meter::Spent;
+use crate::output::units;
+
+/// What a writer says of the image it made.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Summary {
+    Squashfs(squashfs::Summary),
+    Erofs(erofs::Summary),
+}
+
+/// What summaries of every format have.
+struct Common {
+    /// Bytes of the file the image became.
+    size: u64,
+    file_bytes: u64,
+    inodes: u32,
+    files: u32,
+    directories: u32,
+    duplicate_bytes: u64,
+    hole_bytes: u64,
+}
+
+impl Summary {
+    /// Files left out because they could not be read, and why.
+    pub(super) fn left_out(&mut self) -> &mut Vec<(String, String)> {
+        match self {
+            Summary::Squashfs(summary) => &mut summary.left_out,
+            Summary::Erofs(summary) => &mut summary.left_out,
+        }
+    }
+
+    fn common(&self) -> Common {
+        match self {
+            Summary::Squashfs(summary) => Common {
+                size: summary.padded_bytes,
+                file_bytes: summary.file_bytes,
+                inodes: summary.inodes,
+                files: summary.files,
+                directories: summary.directories,
+                duplicate_bytes: summary.data.duplicate_bytes,
+                hole_bytes: summary.data.hole_bytes,
+            },
+            Summary::Erofs(summary) => Common {
+                size: summary.image_bytes,
+                file_bytes: summary.file_bytes,
+                inodes: summary.inodes,
+                files: summary.files,
+                directories: summary.directories,
+                duplicate_bytes: summary.data.duplicate_bytes,
+                hole_bytes: summary.data.hole_bytes,
+            },
+        }
+    }
+}
+
+/// The lines that are not the same for all formats.
+impl fmt::Display for Summary {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Summary::Squashfs(squashfs::Summary { data, fragments, .. }) => {
+                let (blocks, raw) = (units::count(data.blocks), units::count(data.raw_blocks));
+                let fragments = units::count((*fragments).into());
+                write!(out, "blocks      {blocks} ({raw} stored raw, {fragments} of fragments)")
+            }
+            Summary::Erofs(erofs::Summary { data, kernel, uuid, .. }) => {
+                let (clusters, raw) = (units::count(data.clusters), units::count(data.raw_clusters));
+                let fragments = units::bytes(data.fragment_bytes);
+                writeln!(out, "clusters    {clusters} ({raw} stored raw), {fragments} of fragments")?;
+                writeln!(out, "uuid        {uuid}")?;
+                write!(out, "needs       Linux {kernel}")
+            }
+        }
+    }
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+pub(super) struct Report<'a> {
+    image: String,
+    format: &'static str,
+    codec: String,
+    block_size: u32,
+    seconds: f64,
+    bytes_per_second: u64,
+    ratio: f64,
+    peak_memory: u64,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(plan: &BuildPlan, summary: &'a Summary, spent: &Spent) -> Self {
+        let Common { size, file_bytes, .. } = summary.common();
+        Report {
+            image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
+            format: plan.target.format().name(),
+            codec: plan.target.codec().to_string(),
+            block_size: plan.target.block_size(),
+            seconds: spent.time.as_secs_f64(),
+            bytes_per_second: units::per_second(file_bytes, spent.time),
+            ratio: units::ratio(file_bytes, size),
+            peak_memory: spent.peak_memory,
+            summary,
+        }
+    }
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let common = self.summary.common();
+        let count = |n: u32| units::count(n.into());
+        writeln!(out, "image       {} ({}, {} {})", self.image, units::bytes(common.size), self.format, self.codec)?;
+        let files = units::bytes(common.file_bytes);
+        writeln!(out, "packed      {files} of files, {:.2} times smaller", self.ratio)?;
+        let (inodes, files, directories) = (count(common.inodes), count(common.files), count(common.directories));
+        writeln!(out, "entries     {inodes} ({files} files, {directories} directories)")?;
+        writeln!(out, "{}", self.summary)?;
+        let (twice, holes) = (units::bytes(common.duplicate_bytes), units::bytes(common.hole_bytes));
+        writeln!(out, "saved       {twice} of duplicates, {holes} of holes")?;
+        let time = units::span(Duration::from_secs_f64(self.seconds));
+        let (speed, memory) = (units::bytes(self.bytes_per_second), units::bytes(self.peak_memory));
+        write!(out, "took        {time} ({speed}/s), {memory} of memory at most")
+    }
+}

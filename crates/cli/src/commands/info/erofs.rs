@@ -1,0 +1,195 @@
+//! What `packfs info` says of an EROFS image.
+
+use std::io::Write;
+
+use anyhow::Result;
+use packfs_image::erofs::format::Compat;
+use packfs_image::erofs::{Compression, Feature, Kernel, Superblock};
+use packfs_image::name::encode;
+use packfs_image::tree::Time;
+use serde::Serialize;
+
+use crate::output::units;
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+pub(super) struct About {
+    format: &'static str,
+    algorithms: Vec<Algorithm>,
+    block_size: u32,
+    blocks: u64,
+    created: i64,
+    inodes: u64,
+    uuid: String,
+    label: String,
+    needs_linux: String,
+    features: Vec<&'static str>,
+    flags: Vec<&'static str>,
+    layout: Layout,
+    devices: Vec<Device>,
+}
+
+/// How files are compressed, and what decoding that takes.
+#[derive(Serialize)]
+struct Algorithm {
+    name: &'static str,
+    /// How far back a stream may refer, in bytes.
+    window: u64,
+    /// Bytes of the largest cluster, where the image says it.
+    cluster_size: Option<u64>,
+}
+
+/// Where things begin: bytes, or numbers of inodes.
+#[derive(Serialize)]
+struct Layout {
+    inodes: u64,
+    shared_xattrs: u64,
+    root_nid: u64,
+    packed_nid: Option<u64>,
+    metabox_nid: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Device {
+    tag: String,
+    blocks: u64,
+    start: u64,
+}
+
+impl About {
+    pub(super) fn new(superblock: &Superblock) -> Self {
+        let used = used(superblock);
+        let device = |device: &packfs_image::erofs::Device| Device {
+            tag: encode(&device.tag).into_owned(),
+            blocks: device.blocks,
+            start: device.start,
+        };
+        About {
+            format: "erofs",
+            algorithms: superblock.compression.iter().map(|one| algorithm(*one, superblock.block_size)).collect(),
+            block_size: superblock.block_size,
+            blocks: superblock.blocks,
+            created: superblock.build_time,
+            inodes: superblock.inodes,
+            uuid: uuid(superblock.uuid),
+            label: encode(&superblock.label).into_owned(),
+            needs_linux: Kernel::needed(&used).to_string(),
+            features: used.iter().map(|feature| name(*feature, superblock)).collect(),
+            flags: flags(superblock.compat),
+            layout: Layout {
+                inodes: superblock.metadata_start,
+                shared_xattrs: superblock.xattr_start,
+                root_nid: superblock.root.0,
+                packed_nid: superblock.packed.map(|nid| nid.0),
+                metabox_nid: superblock.metabox.map(|nid| nid.0),
+            },
+            devices: superblock.devices.iter().map(device).collect(),
+        }
+    }
+
+    pub(super) fn print(&self, out: &mut impl Write) -> Result<()> {
+        let created = units::utc(Time { secs: self.created, nanos: 0 });
+        let size = self.blocks.saturating_mul(self.block_size.into());
+        writeln!(out, "format       {}", self.format)?;
+        writeln!(out, "needs        Linux {}", self.needs_linux)?;
+        writeln!(out, "codec        {}", or_none(self.algorithms.iter().map(Algorithm::describe)))?;
+        writeln!(out, "block size   {}", units::bytes(self.block_size.into()))?;
+        writeln!(out, "size         {} ({} blocks)", units::bytes(size), units::count(self.blocks))?;
+        writeln!(out, "created      {created} UTC ({})", self.created)?;
+        writeln!(out, "inodes       {}", units::count(self.inodes))?;
+        writeln!(out, "uuid         {}", self.uuid)?;
+        writeln!(out, "label        {}", if self.label.is_empty() { "none" } else { &self.label })?;
+        writeln!(out, "features     {}", or_none(self.features.iter().map(ToString::to_string)))?;
+        writeln!(out, "flags        {}", or_none(self.flags.iter().map(ToString::to_string)))?;
+        let Layout { inodes, shared_xattrs, root_nid, packed_nid, metabox_nid } = &self.layout;
+        writeln!(out, "inode table  at byte {}", units::count(*inodes))?;
+        writeln!(out, "xattrs       at byte {}", units::count(*shared_xattrs))?;
+        writeln!(out, "root         inode {}", units::count(*root_nid))?;
+        for (what, nid) in [("fragments", packed_nid), ("metabox", metabox_nid)] {
+            match nid {
+                Some(nid) => writeln!(out, "{what:<12} in inode {}", units::count(*nid))?,
+                None => writeln!(out, "{what:<12} none")?,
+            }
+        }
+        for Device { tag, blocks, start } in &self.devices {
+            let (blocks, start) = (units::count(*blocks), units::count(*start));
+            writeln!(out, "device       `{tag}`, {blocks} blocks from block {start} on")?;
+        }
+        Ok(())
+    }
+}
+
+impl Algorithm {
+    fn describe(&self) -> String {
+        let window = units::bytes(self.window);
+        match self.cluster_size {
+            Some(size) => format!("{} (window {window}, clusters of up to {})", self.name, units::bytes(size)),
+            None => format!("{} (window {window})", self.name),
+        }
+    }
+}
+
+fn algorithm(compression: Compression, block_size: u32) -> Algorithm {
+    let (window, cluster_size) = match compression {
+        Compression::Lz4 { max_distance, max_cluster_blocks } => {
+            (max_distance.into(), Some(u64::from(max_cluster_blocks) * u64::from(block_size)))
+        }
+        Compression::Lzma { dict_size } => (dict_size.into(), None),
+        Compression::Deflate { window_bits: bits } | Compression::Zstd { window_log: bits } => {
+            (1u64.checked_shl(bits.into()).unwrap_or(0), None)
+        }
+        _ => (0, None),
+    };
+    Algorithm { name: compression.name(), window, cluster_size }
+}
+
+fn used(superblock: &Superblock) -> Vec<Feature> {
+    let algorithms = superblock.compression.iter().fold(0, |bits, one| bits | 1 << one.number());
+    let block_bits = superblock.block_size.trailing_zeros();
+    Feature::used(superblock.compat, superblock.incompat, algorithms, u8::try_from(block_bits).unwrap_or(u8::MAX))
+}
+
+/// Two features share a bit twice; what else is there tells which is meant.
+fn name(feature: Feature, superblock: &Superblock) -> &'static str {
+    match feature {
+        Feature::FragmentsOrDedupe if superblock.packed.is_some() => "fragments",
+        Feature::FragmentsOrDedupe => "dedupe",
+        Feature::DevicesOrSecondHead if superblock.devices.is_empty() => "second-algorithm",
+        Feature::DevicesOrSecondHead => "devices",
+        other => other.name(),
+    }
+}
+
+fn flags(compat: Compat) -> Vec<&'static str> {
+    let names = [
+        (Compat::CHECKSUM, "checksum"),
+        (Compat::MTIME, "mtime"),
+        (Compat::XATTR_FILTER, "xattr-filter"),
+        (Compat::SHARED_XATTRS_IN_METABOX, "shared-xattrs-in-metabox"),
+        (Compat::PLAIN_XATTR_PREFIXES, "plain-xattr-prefixes"),
+        (Compat::SHARED_INODES, "shared-inodes"),
+    ];
+    names.iter().filter(|(bit, _)| compat.contains(*bit)).map(|(_, name)| *name).collect()
+}
+
+fn uuid(bytes: [u8; 16]) -> String {
+    let digits = format!("{:032x}", u128::from_be_bytes(bytes));
+    let groups = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    groups.join("-")
+}
+
+fn or_none(parts: impl Iterator<Item = String>) -> String {
+    let all: Vec<_> = parts.collect();
+    if all.is_empty() { "none".into() } else { all.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_look_as_everywhere() {
+        let bytes = std::array::from_fn(|at| u8::try_from(at * 17).unwrap());
+        assert_eq!(uuid(bytes), "00112233-4455-6677-8899-aabbccddeeff");
+    }
+}

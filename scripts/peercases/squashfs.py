@@ -1,0 +1,54 @@
+"""SquashFS against squashfs-tools and squashfs-tools-ng."""
+from . import Case, Step
+
+QUIET = "-noappend -quiet -no-progress -processors 2"
+
+
+def cases(data, tmp):
+    root, tar = f"{data}/debroot", f"{data}/debroot.tar"
+
+    def ours(source, codec, name="p"):
+        image = f"{tmp}/{name}.image"
+        return Step(f"packfs build {source} -o {image} --format squashfs -f -q -j 2 -c {codec}", image)
+
+    def mk(source, how):
+        return Step(f"mksquashfs {source} {tmp}/m.image {QUIET} {how}", f"{tmp}/m.image")
+
+    out = {}
+    for codec, more, how in [
+        ("gzip", "", "-comp gzip -Xcompression-level 9"),
+        ("zstd", ":15", "-comp zstd -Xcompression-level 15"),
+        ("xz", "", "-comp xz"),
+        ("lzo", "", "-comp lzo"),
+        ("lz4", "", "-comp lz4"),
+    ]:
+        out[f"build-{codec}"] = Case(f"Debian root to SquashFS, {codec}", {
+            "packfs": ours(root, codec + more),
+            "packfs (tar)": ours(tar, codec + more),
+            "mksquashfs": mk(root, how),
+            "gensquashfs": Step(f"gensquashfs -q -f -k -j 2 -D {root} -c {codec} {tmp}/g.image", f"{tmp}/g.image"),
+            "tar2sqfs": Step(f"tar2sqfs -q -f -j 2 -c {codec} {tmp}/n.image < {tar}", f"{tmp}/n.image"),
+        })
+    plain = "-noI -noD -noF -noX"
+    out["build-none"] = Case("Debian root to SquashFS, uncompressed", {
+        "packfs": ours(root, "none"), "packfs (tar)": ours(tar, "none"), "mksquashfs": mk(root, plain)})
+    small = f"{data}/small40k"
+    out["small-files"] = Case("40,000 files of 1,000 bytes, uncompressed", {
+        "packfs": ours(small, "none"), "mksquashfs": mk(small, plain)})
+    out["twice"] = Case("the same root twice, zstd 15", {
+        "packfs, once": ours(root, "zstd:15"), "packfs, twice": ours(f"{data}/twice", "zstd:15", "t")})
+    for codec in ["gzip", "zstd", "xz", "lz4"]:
+        made = f"{tmp}/{codec}.sqfs"
+        prepare = (f"packfs build {root} -o {made} -f -q -c {codec}",)
+        out[f"tar-{codec}"] = Case(f"image to tar, {codec}", {
+            "packfs": Step(f"packfs tar {made} -o {tmp}/p.tar -f -q -j 2", f"{tmp}/p.tar"),
+            "sqfs2tar": Step(f"sqfs2tar {made} > {tmp}/n.tar", f"{tmp}/n.tar")}, prepare)
+        out[f"extract-{codec}"] = Case(f"image to a directory, {codec}", {
+            "packfs": Step(f"packfs extract {made} -C {tmp}/p.dir -q -j 2"),
+            "unsquashfs": Step(f"unsquashfs -q -n -p 2 -d {tmp}/m.dir {made}")}, prepare)
+    many = f"{tmp}/many.sqfs"
+    out["list"] = Case("long listing of 57,000 entries", {
+        "packfs": Step(f"packfs list -l {many} > {tmp}/p.txt"),
+        "unsquashfs": Step(f"unsquashfs -q -n -lls {many} > {tmp}/m.txt")},
+        (f"packfs build {data}/many57k -o {many} -f -q -c gzip",))
+    return out
