@@ -1,46 +1,65 @@
-//! Size and speed of codecs on a file cut in blocks, in memory, on one thread. The time is what that
+//! Size and speed of codecs on files cut in blocks, in memory, on one thread. The time is what that
 //! thread spent on a processor, so that other work on the machine disturbs it little.
 //!
-//! `cargo run --release -p packfs-codec --example codec_speed -- FILE [BLOCK] [CODEC...]`, where BLOCK is a
-//! number of bytes or ends in K or M, and each CODEC is a choice such as `zstd:19` or `xz:6:bcj=auto`.
+//! `cargo run --release -p packfs-codec --example codec_speed -- PATH [--cluster] [BLOCK] [CODEC...]`, where PATH
+//! is a file or a directory, BLOCK is a number of bytes or ends in K or M, and each CODEC is a choice such as
+//! `zstd:19` or `xz:6:bcj=auto`. With `--cluster`, BLOCK is what a physical cluster of EROFS has room for: codecs
+//! that fill clusters do so, and the others get four times as much to encode.
 
+use std::path::Path;
 use std::time::Duration;
 
-use packfs_codec::{Choice, table};
+use packfs_codec::{Choice, Decoder, Encoder, table};
 use rustix::time::{ClockId, clock_gettime};
 
 type Failure = Box<dyn std::error::Error>;
 
+/// What of a file is at hand at once in cluster mode.
+const SEGMENT: usize = 16 << 20;
+
 fn main() -> Result<(), Failure> {
     let mut args = std::env::args().skip(1).peekable();
-    let file = args.next().ok_or("usage: codec_speed FILE [BLOCK] [CODEC...]")?;
+    let path = args.next().ok_or("usage: codec_speed PATH [--cluster] [BLOCK] [CODEC...]")?;
+    let cluster = args.next_if(|arg| arg == "--cluster").is_some();
     let block = match args.peek().and_then(|arg| size(arg)) {
         Some(block) => args.next().map_or(block, |_| block),
         None => 128 << 10,
     };
     let mut choices = args.map(|text| text.parse()).collect::<Result<Vec<Choice>, _>>()?;
     if choices.is_empty() {
-        choices = table::CODECS.iter().map(|info| Choice::new(info.codec)).collect();
+        let rows = table::CODECS.iter().filter(|info| !cluster || info.erofs_id.is_some());
+        choices = rows.map(|info| Choice::new(info.codec)).collect();
     }
 
-    let data = std::fs::read(&file)?;
-    println!("{file}: {} bytes in blocks of {block}", data.len());
+    let mut files = Vec::new();
+    read(Path::new(&path), &mut files)?;
+    let total: usize = files.iter().map(Vec::len).sum();
+    println!("{path}: {total} bytes in {} of {block}", if cluster { "clusters" } else { "blocks" });
     println!("{:<40} {:>12} {:>7} {:>10} {:>10}", "codec", "bytes", "ratio", "MB/s in", "MB/s out");
     for choice in &choices {
-        match measure(choice, &data, block) {
+        match if cluster { fill(choice, &files, block) } else { measure(choice, &files, block) } {
             Ok(run) => {
-                let ratio = data.len() as f64 / run.packed as f64;
-                let speed = |time: Duration| data.len() as f64 / 1e6 / time.as_secs_f64();
+                let ratio = total as f64 / run.packed as f64;
+                let speed = |time: Duration| total as f64 / 1e6 / time.as_secs_f64();
                 let name = choice.to_string();
-                println!(
-                    "{name:<40} {:>12} {ratio:>7.3} {:>10.1} {:>10.1}",
-                    run.packed,
-                    speed(run.encoding),
-                    speed(run.decoding)
-                );
+                let (encoding, decoding) = (speed(run.encoding), speed(run.decoding));
+                println!("{name:<40} {:>12} {ratio:>7.3} {encoding:>10.1} {decoding:>10.1}", run.packed);
             }
             Err(error) => println!("{choice}: {error}"),
         }
+    }
+    Ok(())
+}
+
+/// Reads a file, or all files below a directory in the order of their names.
+fn read(path: &Path, files: &mut Vec<Vec<u8>>) -> Result<(), Failure> {
+    let metadata = path.symlink_metadata()?;
+    if metadata.is_dir() {
+        let mut paths = path.read_dir()?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+        paths.sort();
+        paths.iter().try_for_each(|path| read(path, files))?;
+    } else if metadata.is_file() {
+        files.push(std::fs::read(path)?);
     }
     Ok(())
 }
@@ -55,31 +74,80 @@ fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
+#[derive(Default)]
 struct Run {
     packed: usize,
     encoding: Duration,
     decoding: Duration,
 }
 
+impl Run {
+    fn encode<T>(&mut self, call: impl FnOnce() -> packfs_codec::Result<T>) -> Result<T, Failure> {
+        let start = processor_time();
+        let result = call()?;
+        self.encoding += processor_time().saturating_sub(start);
+        Ok(result)
+    }
+
+    fn decode(&mut self, decoder: &mut dyn Decoder, src: &[u8], plain: &[u8], back: &mut [u8]) -> Result<(), Failure> {
+        let start = processor_time();
+        let len = decoder.decode(src, &mut back[..plain.len()])?;
+        self.decoding += processor_time().saturating_sub(start);
+        if back[..len] == *plain { Ok(()) } else { Err("a block did not come back".into()) }
+    }
+}
+
 /// Encodes and decodes each block in turn, as a builder that verifies does; raw blocks are not decoded.
-fn measure(choice: &Choice, data: &[u8], block: usize) -> Result<Run, Failure> {
+fn measure(choice: &Choice, files: &[Vec<u8>], block: usize) -> Result<Run, Failure> {
     let mut encoder = choice.encoder(block)?;
     let mut decoder = choice.codec().decoder()?;
     let (mut packed, mut back) = (vec![0; block], vec![0; block]);
-    let mut run = Run { packed: 0, encoding: Duration::ZERO, decoding: Duration::ZERO };
-    for src in data.chunks(block) {
-        let start = processor_time();
-        let len = encoder.encode(src, &mut packed[..src.len() - 1])?;
-        run.encoding += processor_time().saturating_sub(start);
+    let mut run = Run::default();
+    for src in files.iter().flat_map(|file| file.chunks(block)) {
+        let len = run.encode(|| encoder.encode(src, &mut packed[..src.len() - 1]))?;
         run.packed += len.unwrap_or(src.len());
         if let Some(len) = len {
-            let start = processor_time();
-            let got = decoder.decode(&packed[..len], &mut back[..src.len()])?;
-            run.decoding += processor_time().saturating_sub(start);
-            if back[..got] != *src {
-                return Err(format!("{choice}: a block did not come back").into());
-            }
+            run.decode(decoder.as_mut(), &packed[..len], src, &mut back)?;
         }
     }
     Ok(run)
+}
+
+/// Encodes and decodes cluster by cluster. What does not shrink is stored, a cluster at a time.
+fn fill(choice: &Choice, files: &[Vec<u8>], cluster: usize) -> Result<Run, Failure> {
+    let mut encoder = choice.cluster_encoder(choice.cluster_window(u32::try_from(cluster)?))?;
+    let mut decoder = choice.codec().cluster_decoder()?;
+    let (mut packed, mut back) = (vec![0; 4 * cluster], vec![0; SEGMENT]);
+    let mut run = Run::default();
+    for mut src in files.iter().flat_map(|file| file.chunks(SEGMENT)) {
+        while !src.is_empty() {
+            let (taken, len) = match run.encode(|| next(choice, encoder.as_mut(), src, &mut packed, cluster))? {
+                Some((taken, len)) => {
+                    run.decode(decoder.as_mut(), &packed[..len], &src[..taken], &mut back)?;
+                    (taken, len)
+                }
+                None => (src.len().min(cluster), src.len().min(cluster)),
+            };
+            run.packed += len;
+            src = &src[taken..];
+        }
+    }
+    Ok(run)
+}
+
+/// The next stream: what it takes and its length.
+fn next(
+    choice: &Choice,
+    encoder: &mut dyn Encoder,
+    src: &[u8],
+    dst: &mut [u8],
+    cluster: usize,
+) -> packfs_codec::Result<Option<(usize, usize)>> {
+    if choice.fills() {
+        let prefix = encoder.encode_prefix(src, &mut dst[..cluster])?;
+        return Ok(prefix.map(|prefix| (prefix.taken, prefix.len)));
+    }
+    let part = &src[..src.len().min(4 * cluster)];
+    let len = encoder.encode(part, &mut dst[..part.len() - 1])?;
+    Ok(len.map(|len| (part.len(), len)))
 }

@@ -21,7 +21,7 @@ impl Choice {
             Settings::Lzma { dict, .. } => lzma(dict, block_len),
             Settings::Lzo { algorithm: LZO1X_999, .. } => 3072 * KIB,
             Settings::Lzo { .. } => 64 * KIB,
-            Settings::Lz4 { .. } => 16 * KIB,
+            Settings::Lz4 { .. } => 48 * KIB,
             Settings::Lz4hc { .. } => 256 * KIB,
             // The tables of the densest levels; lower ones are within this too.
             Settings::Zstd { .. } => 1536 * KIB + block_len.max(16 * KIB) * 16,
@@ -35,9 +35,32 @@ impl Choice {
     }
 }
 
+impl Choice {
+    /// Memory of one [`Choice::cluster_encoder`] and one [`Codec::cluster_decoder`] together for clusters
+    /// of `cluster_len` bytes, at most.
+    ///
+    /// [`Codec::cluster_decoder`]: crate::Codec::cluster_decoder
+    pub fn cluster_memory(&self, cluster_len: u32) -> usize {
+        let window = self.cluster_window(cluster_len) as usize;
+        match self.settings {
+            // The decoder's dictionary is as long as what it decodes, which may be more than the encoder's.
+            Settings::Lzma { .. } => lzma_of(window) + (8 << 20) + 64 * KIB,
+            // Those who read the beginning of a frame keep its window and a block.
+            Settings::Zstd { .. } => self.encoder_memory(window) + window + 512 * KIB,
+            // zlib reads beginnings, with a window of its own.
+            Settings::Deflate { .. } => self.encoder_memory(window) + 64 * KIB,
+            _ => self.encoder_memory(window),
+        }
+    }
+}
+
 /// Window, hash chains and price tables of one LZMA encoder.
 fn lzma(dict: Option<Dict>, block_len: usize) -> usize {
-    13 * dictionary(dict, block_len) + 1536 * KIB
+    lzma_of(dictionary(dict, block_len))
+}
+
+fn lzma_of(dictionary: usize) -> usize {
+    13 * dictionary + 1536 * KIB
 }
 
 fn dictionary(dict: Option<Dict>, block_len: usize) -> usize {

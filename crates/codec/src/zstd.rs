@@ -107,4 +107,22 @@ mod tests {
             }
         }
     }
+    #[test]
+    fn the_memory_promised_for_clusters_covers_it_too() {
+        for level in [-5, 1, 3, 15, 22] {
+            for cluster in [4096, 1 << 14, 1 << 17] {
+                let choice = format!("zstd:{level}").parse::<Choice>().unwrap();
+                let (promised, window) = (choice.cluster_memory(cluster), choice.cluster_window(cluster));
+                let (mut context, mut dst) = (CCtx::create(), vec![0; 5000]);
+                context.set_parameter(CParameter::CompressionLevel(level)).unwrap();
+                context.set_parameter(CParameter::WindowLog(window.ilog2())).unwrap();
+                let len = context.compress2(&mut dst[..], &vec![7; 4 << 20]).unwrap();
+                let mut decoder = DCtx::create();
+                let (mut back, mut input) = (vec![0; 1 << 17], InBuffer::around(&dst[..len]));
+                decoder.decompress_stream(&mut OutBuffer::around(&mut back[..]), &mut input).unwrap();
+                let taken = context.sizeof() + decoder.sizeof();
+                assert!(taken <= promised, "level {level} at {cluster}: {taken} of {promised}");
+            }
+        }
+    }
 }

@@ -101,7 +101,8 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize>;
 
     /// The extents of a regular file in order, without gaps, covering it exactly. Neighbouring holes are
-    /// one extent, which may be of any length; an extent with data is at most a block.
+    /// one extent, which may be of any length; an extent with data is at most a block, or
+    /// what a compressed extent of EROFS decodes to: 12 MiB.
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>>;
 
     /// Number of inodes the image says it has; for progress only.

@@ -5,62 +5,28 @@
 //! leaves fewer of them at almost the same size; short runs are written and short matches measured
 //! without a loop; and the table holds nothing that needs a range check.
 
+use super::emit::{MARGIN, MIN_MATCH, Out, TABLE_BITS, Table, backwards, first, forwards, load64};
+
+/// Bytes of a match that are looked for.
+const BYTES: u32 = 6;
 /// Blocks must be longer for the trade to pay: in shorter ones short matches make more of the whole.
 pub(super) const PAYS_ABOVE: usize = 64 << 10;
-/// log2 of the number of positions remembered: more would not leave the nearest cache room for the block.
-const TABLE_BITS: u32 = 14;
-/// What the format adds to the length of every match.
-const MIN_MATCH: usize = 4;
-/// The last bytes of a block are literals.
-const LAST_LITERALS: usize = 5;
-/// What a token's four bits hold when the length continues in further bytes.
-const EXTENDED: usize = 15;
-/// Bytes copied or compared at once.
-const WIDE: usize = size_of::<u128>();
-/// No match is looked for nearer to the end, so that short ones need not watch where the last literals begin.
-const MARGIN: usize = MIN_MATCH + WIDE + LAST_LITERALS;
 /// After so many (as log2) positions without a match, steps become one longer.
 const SKIP_BITS: u32 = 4;
-
-/// The low 16 bits of the last position of each hash.
-///
-/// Subtracted from a position they give a distance that is in the window and in the block, whatever
-/// the slot holds: for an entry that is older than the window a wrong one, which the bytes there
-/// disprove, as they disprove a slot never filled, which stands for position 0.
-pub(super) struct Table(Box<[u16; 1 << TABLE_BITS]>);
-
-impl Table {
-    pub(super) fn new() -> Self {
-        Table(Box::new([0; 1 << TABLE_BITS]))
-    }
-
-    /// Remembers `pos`, where `bytes` start, and returns how far before it the same six bytes may have been
-    /// last; 0 is no distance.
-    #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, reason = "positions are kept modulo 2^16")]
-    fn swap(&mut self, bytes: u64, pos: usize) -> u16 {
-        const PRIME: u64 = 0x9E37_79B1_85EB_CA87;
-        let hash = six(bytes).wrapping_mul(PRIME) >> (u64::BITS - TABLE_BITS);
-        let slot = &mut self.0[hash as usize];
-        let distance = (pos as u16).wrapping_sub(*slot);
-        *slot = pos as u16;
-        distance
-    }
-}
 
 /// Compresses `src` into `dst`; `None` as soon as it does not fit.
 pub(super) fn compress(table: &mut Table, src: &[u8], dst: &mut [u8]) -> Option<usize> {
     let mut out = Out { dst, len: 0 };
     let mut anchor = 0;
     if let Some(last) = src.len().checked_sub(MARGIN) {
-        table.0.fill(0);
+        table.clear::<TABLE_BITS>();
         while let Some((found, distance)) = find(table, src, anchor, last) {
             let start = found - backwards(src, anchor, found, distance);
             let end = forwards(src, found + MIN_MATCH, distance);
             out.sequence(src, anchor, start, distance, end - start - MIN_MATCH)?;
             anchor = end;
             if end <= last {
-                table.swap(load64(src, end - 2), end - 2);
+                table.swap::<BYTES, TABLE_BITS>(load64(src, end - 2), end - 2);
             }
         }
     }
@@ -74,119 +40,14 @@ fn find(table: &mut Table, src: &[u8], mut pos: usize, last: usize) -> Option<(u
     let mut tries = 1usize << SKIP_BITS;
     while pos <= last {
         let bytes = load64(src, pos);
-        let distance = usize::from(table.swap(bytes, pos));
-        if six(bytes) == six(load64(src, pos - distance)) && distance != 0 {
+        let distance = table.distance::<BYTES, TABLE_BITS>(bytes, pos);
+        if first::<BYTES>(bytes) == first::<BYTES>(load64(src, pos - distance)) && distance != 0 {
             return Some((pos, distance));
         }
         pos += tries >> SKIP_BITS;
         tries += 1;
     }
     None
-}
-
-/// How many bytes, at most eight, before a match can belong to it.
-#[inline(always)]
-fn backwards(src: &[u8], anchor: usize, found: usize, distance: usize) -> usize {
-    if found < distance + 8 {
-        return 0;
-    }
-    let differing = load64(src, found - 8) ^ load64(src, found - distance - 8);
-    (differing.leading_zeros() as usize / 8).min(found - anchor)
-}
-
-/// Where a match that holds up to `pos` ends.
-#[inline(always)]
-fn forwards(src: &[u8], pos: usize, distance: usize) -> usize {
-    let differing = u128::from_le_bytes(load(src, pos)) ^ u128::from_le_bytes(load(src, pos - distance));
-    match differing.trailing_zeros() as usize / 8 {
-        WIDE => far_forwards(src, pos + WIDE, distance),
-        common => pos + common,
-    }
-}
-
-/// [`forwards`] for long matches, which may reach the last literals.
-fn far_forwards(src: &[u8], mut pos: usize, distance: usize) -> usize {
-    let end = src.len() - LAST_LITERALS;
-    while pos + 8 <= end {
-        let differing = load64(src, pos) ^ load64(src, pos - distance);
-        if differing != 0 {
-            return pos + differing.trailing_zeros() as usize / 8;
-        }
-        pos += 8;
-    }
-    while pos < end && src[pos] == src[pos - distance] {
-        pos += 1;
-    }
-    pos
-}
-
-/// The block as far as it is written.
-struct Out<'a> {
-    dst: &'a mut [u8],
-    len: usize,
-}
-
-impl Out<'_> {
-    /// Writes the literals from `anchor` to `start` and a match of `MIN_MATCH` and `len` bytes.
-    #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, reason = "a distance has 16 bits, a short length four")]
-    fn sequence(&mut self, src: &[u8], anchor: usize, start: usize, distance: usize, len: usize) -> Option<()> {
-        let literals = start - anchor;
-        let distance = (distance as u16).to_le_bytes();
-        if literals < EXTENDED
-            && len < EXTENDED
-            && let Some(out) = self.dst[self.len..].first_chunk_mut::<{ 1 + WIDE + 2 }>()
-        {
-            out[0] = (literals << 4 | len) as u8;
-            out[1..=WIDE].copy_from_slice(&load::<WIDE>(src, anchor));
-            out[1 + literals..][..2].copy_from_slice(&distance);
-            self.len += 1 + literals + 2;
-            return Some(());
-        }
-        self.literals(&src[anchor..start], len.min(EXTENDED) as u8)?;
-        self.put(&distance)?;
-        self.extend(len)
-    }
-
-    /// Writes a token with `low` bits and literals.
-    #[allow(clippy::cast_possible_truncation, reason = "four bits")]
-    fn literals(&mut self, literals: &[u8], low: u8) -> Option<()> {
-        self.put(&[(literals.len().min(EXTENDED) << 4) as u8 | low])?;
-        self.extend(literals.len())?;
-        self.put(literals)
-    }
-
-    /// Writes what of a length its four bits cannot hold.
-    #[allow(clippy::cast_possible_truncation, reason = "a remainder of 255")]
-    fn extend(&mut self, len: usize) -> Option<()> {
-        let Some(rest) = len.checked_sub(EXTENDED) else { return Some(()) };
-        let full = rest / 255;
-        self.dst.get_mut(self.len..self.len + full)?.fill(255);
-        self.len += full;
-        self.put(&[(rest % 255) as u8])
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Option<()> {
-        self.dst.get_mut(self.len..self.len + bytes.len())?.copy_from_slice(bytes);
-        self.len += bytes.len();
-        Some(())
-    }
-}
-
-#[inline(always)]
-fn load<const N: usize>(src: &[u8], at: usize) -> [u8; N] {
-    *src[at..].first_chunk().expect("a margin is kept to the end")
-}
-
-#[inline(always)]
-fn load64(src: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(load(src, at))
-}
-
-/// The first six of eight bytes, moved to the top.
-#[inline(always)]
-fn six(bytes: u64) -> u64 {
-    bytes << 16
 }
 
 #[cfg(test)]
@@ -196,6 +57,7 @@ mod tests {
     use lzzzz::lz4;
     use proptest::prelude::*;
 
+    use super::super::emit::EXTENDED;
     use super::*;
 
     /// Compresses with room to spare, and again with just enough and with one byte less than that.

@@ -1,6 +1,9 @@
 //! LZ4 blocks without a frame: the fast encoder, the dense one, and their common decoder.
 
+mod dense;
+mod emit;
 mod fast;
+mod fill;
 
 use lzzzz::{lz4, lz4_hc};
 
@@ -10,12 +13,12 @@ use crate::{Decoder, Encoder, Error, Prefix, Result};
 /// thread, not here.
 pub(crate) struct Fast {
     acceleration: i32,
-    table: fast::Table,
+    table: emit::Table,
 }
 
 impl Fast {
     pub(crate) fn new(acceleration: i32) -> Self {
-        Fast { acceleration, table: fast::Table::new() }
+        Fast { acceleration, table: emit::Table::new() }
     }
 }
 
@@ -28,18 +31,20 @@ impl Encoder for Fast {
     }
 
     fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
-        Ok(fill(src, dst, lz4::compress_fill))
+        Ok(fill::fill(&mut self.table, src, dst, self.acceleration))
     }
 }
 
-/// The dense encoder. Its tables live in the thread, not here.
+/// The dense encoder. Its tables for whole blocks live in the thread, not here.
 pub(crate) struct Dense {
     level: i32,
+    /// For filling; made when first wanted.
+    state: Option<dense::State>,
 }
 
 impl Dense {
     pub(crate) fn new(level: u8) -> Self {
-        Dense { level: i32::from(level) }
+        Dense { level: i32::from(level), state: None }
     }
 }
 
@@ -49,12 +54,13 @@ impl Encoder for Dense {
     }
 
     fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
-        Ok(fill(src, dst, |src, dst| lz4_hc::compress_fill(src, dst, self.level)))
+        let state = match &mut self.state {
+            Some(state) => state,
+            none => none.insert(dense::State::new()?),
+        };
+        Ok(state.fill(src, dst, self.level))
     }
 }
-
-/// The longest input that the library takes.
-const MAX_INPUT: usize = 0x7E00_0000;
 
 /// What both encoders have in common: the library takes lengths that fit an `int`, has no error but
 /// "does not fit", and writes nothing for nothing, where the format wants one empty token.
@@ -63,6 +69,7 @@ fn encode(
     dst: &mut [u8],
     compress: impl FnOnce(&[u8], &mut [u8]) -> lzzzz::Result<usize>,
 ) -> Result<Option<usize>> {
+    const MAX_INPUT: usize = 0x7E00_0000;
     if src.len() > MAX_INPUT {
         return Err(Error::Library { codec: "lz4", why: "blocks end at 2,113,929,216 bytes".to_owned() });
     }
@@ -74,21 +81,6 @@ fn encode(
     }
     let len = dst.len().min(lz4::max_compressed_size(src.len()));
     Ok(compress(src, &mut dst[..len]).ok())
-}
-
-/// The same for filling: here the library takes no empty `src` or `dst`, and does not say whether it was worth it.
-fn fill(
-    src: &[u8],
-    dst: &mut [u8],
-    compress: impl FnOnce(&[u8], &mut [u8]) -> lzzzz::Result<(usize, usize)>,
-) -> Option<Prefix> {
-    if src.is_empty() || dst.is_empty() {
-        return None;
-    }
-    let src = &src[..src.len().min(MAX_INPUT)];
-    let len = dst.len().min(lz4::max_compressed_size(src.len()));
-    let (taken, len) = compress(src, &mut dst[..len]).ok()?;
-    Prefix::if_useful(taken, len)
 }
 
 /// The decoder.

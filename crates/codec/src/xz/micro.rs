@@ -2,13 +2,16 @@
 //! zero, replaced by the inverted properties. Lengths and dictionary are known from elsewhere.
 
 use super::stream::{Lzma, Stream};
-use crate::{Decoder, Encoder, Error, Prefix, Result, Settings};
+use crate::{Decoder, Encoder, Prefix, Result, Settings};
 
 const NAME: &str = "lzma";
 /// The library asks for so much room, even for less.
 const LEAST: usize = 6;
 /// What is handed in is at first so many times the room: the library copies all of it before it begins.
 const LOOKAHEAD: usize = 16;
+
+/// The largest dictionary that EROFS has a number for.
+const DICT_MAX: u32 = 8 << 20;
 
 struct Micro {
     stream: Stream,
@@ -62,9 +65,8 @@ impl Unmicro {
     /// Distances end within what is decoded, so that much is dictionary enough. Rounding it up to a power
     /// of two lets the library keep its memory from one cluster to the next.
     fn start(&mut self, src: &[u8], dst: &[u8], exact: bool) -> Result<()> {
-        let dict = u32::try_from(dst.len()).ok().and_then(u32::checked_next_power_of_two);
-        let dict = dict.ok_or_else(|| Error::corrupt(NAME, "longer than any cluster"))?;
-        self.0.start_micro_decoder(src.len() as u64, dst.len() as u64, exact, dict.max(4096))
+        let dict = u32::try_from(dst.len()).unwrap_or(DICT_MAX).clamp(4096, DICT_MAX).next_power_of_two();
+        self.0.start_micro_decoder(src.len() as u64, dst.len() as u64, exact, dict)
     }
 }
 

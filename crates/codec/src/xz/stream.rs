@@ -256,6 +256,18 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_promised_for_clusters_covers_it_too() {
+        for cluster in [4096, 1 << 17, 1 << 20] {
+            for (text, level, extreme) in [("lzma:0", 0, false), ("lzma:6", 6, false), ("lzma:9:extreme", 9, true)] {
+                let choice = text.parse::<Choice>().unwrap();
+                let (promised, taken) =
+                    (choice.cluster_memory(cluster), usage(level, extreme, choice.cluster_window(cluster)));
+                assert!(taken <= promised as u64, "{text} at {cluster}: {taken} of {promised}");
+            }
+        }
+    }
+
+    #[test]
     fn every_filter_has_an_id() {
         assert!(Bcj::NAMES.iter().all(|(_, bit)| filter_id(*bit).is_some()));
         assert_eq!(filter_id(0), None);

@@ -310,3 +310,6 @@ impl Pieces {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

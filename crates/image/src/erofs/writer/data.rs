@@ -12,10 +12,13 @@ use std::sync::Arc;
 
 use packfs_blocks::pipeline::{Pool, Ticket, Window};
 use packfs_blocks::{Buffer, Buffers, Digest, Output, Progress};
+use packfs_codec::Decoder;
 
 use super::Counts;
+use super::chunk::{self, Chunk, Chunks};
 use super::index::{Cluster, Form, Index, Part};
 use super::keep::{Keep, Kept};
+use super::layout::tail_max;
 use super::pack::{Cut as PackedCut, Ending, Packed, Piece, Rest, Short, Worker};
 use super::stream::Stream;
 use crate::erofs::format::Layout;
@@ -24,9 +27,12 @@ use crate::{Error, OnError, Result};
 
 mod done;
 mod raw;
+mod reuse;
 
 /// Jobs after which a piece of file ends is written: enough for it to be ready, few enough not to pile up.
 const LATE: u64 = 8;
+/// Jobs whose pieces are being cut into chunks at a time.
+const CHUNKING: usize = 3;
 /// Clusters are shared if at least one in so many bytes of a piece is saved by it.
 const SHARED_PART: u64 = 64;
 
@@ -73,6 +79,8 @@ pub(crate) struct DataDone {
     /// What lies behind inodes.
     pub(crate) keep: Keep,
     pub(crate) failed: Vec<(u32, Error)>,
+    /// A digest of all file data in the order in which it came.
+    pub(crate) content: blake3::Hash,
     /// Whether files have clusters in common but for their whole pieces.
     pub(crate) shares_clusters: bool,
     pub(crate) counts: Counts,
@@ -99,6 +107,8 @@ pub(crate) struct Rules {
     /// Ends of uncompressed files lie behind their inodes.
     pub(crate) inline_tails: bool,
     pub(crate) dedup: bool,
+    /// Average length of the chunks by which parts of files are found that are down already.
+    pub(crate) chunk: Option<usize>,
     pub(crate) on_error: OnError,
 }
 
@@ -156,7 +166,6 @@ struct File {
 }
 
 /// Takes pieces from a [`Feed`](crate::feed::Feed) and puts them down.
-#[derive(Debug)]
 pub(crate) struct Data<'p, 'env> {
     pool: &'p Pool<'env, Worker>,
     output: &'env Output,
@@ -171,6 +180,15 @@ pub(crate) struct Data<'p, 'env> {
     /// Where the next cluster goes, counted from the image's start.
     pos: u64,
     window: Window<Result<Work>>,
+    /// Pieces that are being cut into chunks.
+    chunking: VecDeque<Chunking>,
+    chunks: Chunks,
+    /// For reading clusters back.
+    decoder: Option<Box<dyn Decoder>>,
+    packed: Vec<u8>,
+    unpacked: Vec<u8>,
+    /// Pieces up to this have been handed to workers.
+    planned: u32,
     /// Jobs taken out of the window.
     taken: u64,
     /// Pieces of the stream of ends, each to be written after so many jobs.
@@ -195,8 +213,12 @@ pub(crate) struct Data<'p, 'env> {
     at: u64,
     files: Vec<File>,
     failed: Vec<(u32, Error)>,
+    content: blake3::Hasher,
     counts: Counts,
 }
+
+/// Pieces of some bytes, and their chunks.
+type Chunking = (Arc<Buffer>, Vec<Piece>, Ticket<Vec<Vec<Chunk>>>);
 
 /// What comes to be written next.
 #[derive(Debug)]
@@ -217,6 +239,7 @@ impl<'p, 'env> Data<'p, 'env> {
         (base, pos): (u64, u64),
         budget: usize,
         keep: Keep,
+        decoder: Option<Box<dyn Decoder>>,
     ) -> Self {
         Data {
             pool,
@@ -230,6 +253,12 @@ impl<'p, 'env> Data<'p, 'env> {
             buffers,
             pos,
             window: Window::new(budget),
+            chunking: VecDeque::new(),
+            chunks: Chunks::default(),
+            decoder,
+            packed: Vec::new(),
+            unpacked: Vec::new(),
+            planned: 0,
             taken: 0,
             late: VecDeque::new(),
             clusters: Vec::new(),
@@ -246,6 +275,7 @@ impl<'p, 'env> Data<'p, 'env> {
             at: 0,
             files: Vec::new(),
             failed: Vec::new(),
+            content: blake3::Hasher::new(),
             counts: Counts::default(),
         }
     }
@@ -300,6 +330,7 @@ impl<'p, 'env> Data<'p, 'env> {
                     continue;
                 }
             };
+            self.content.update(digest.as_bytes());
             if let Some(same) = self.known.get(&digest).filter(|_| self.rules.dedup) {
                 again.push((file, *same));
                 self.counts.duplicate_bytes += range.len() as u64;
@@ -334,7 +365,13 @@ impl<'p, 'env> Data<'p, 'env> {
                 continue;
             } else {
                 let seq = self.piece()?;
-                pieces.push(Piece { seq, range, ending: self.rules.ending, whole: self.rules.inline_tails });
+                pieces.push(Piece {
+                    seq,
+                    range,
+                    ending: self.rules.ending,
+                    whole: self.rules.inline_tails,
+                    reuse: Vec::new(),
+                });
                 self.packs(len);
                 Place::Piece(seq)
             };
@@ -345,7 +382,7 @@ impl<'p, 'env> Data<'p, 'env> {
 
     /// Whether a file of so many bytes can only lie behind its inode: compressed it would take a block too.
     fn is_tail(&self, len: usize) -> bool {
-        self.rules.inline_tails && self.rules.ending == Ending::Cluster && len < self.rules.block()
+        self.rules.inline_tails && self.rules.ending == Ending::Cluster && len <= tail_max(self.rules.block())
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<Kept> {
@@ -358,7 +395,10 @@ impl<'p, 'env> Data<'p, 'env> {
     fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
         let len = match &cut {
             Cut::Hole(len) => *len,
-            Cut::Block(bytes, _) => bytes.len() as u64,
+            Cut::Block(bytes, digest) => {
+                self.content.update(digest.as_bytes());
+                bytes.len() as u64
+            }
         };
         self.at += len;
         let File { size, sparse, .. } = self.files[file as usize];
@@ -404,7 +444,7 @@ impl<'p, 'env> Data<'p, 'env> {
     fn submit_whole(&mut self, place: Place, bytes: Buffer, ending: Ending) -> Result<()> {
         let Place::Piece(seq) = place else { return Ok(()) };
         let range = 0..bytes.len();
-        self.submit(bytes, vec![Piece { seq, range, ending, whole: false }])
+        self.submit(bytes, vec![Piece { seq, range, ending, whole: false, reuse: Vec::new() }])
     }
 
     /// Counts bytes that go to a codec.
@@ -509,9 +549,22 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 
     fn submit(&mut self, bytes: Buffer, pieces: Vec<Piece>) -> Result<()> {
-        // The pieces and what they are packed into.
-        let held = bytes.len() * 2;
         let bytes = Arc::new(bytes);
+        let Some(average) = self.rules.chunk else { return self.submit_planned(&bytes, pieces) };
+        let (shared, ranges) = (Arc::clone(&bytes), pieces.iter().map(|piece| piece.range.clone()).collect::<Vec<_>>());
+        let ticket = self.pool.submit(move |_: &mut Worker| {
+            ranges.into_iter().map(|range| chunk::chunks(&shared[range], average)).collect()
+        });
+        self.chunking.push_back((bytes, pieces, ticket));
+        if self.chunking.len() > CHUNKING { self.plan().map(|_| ()) } else { Ok(()) }
+    }
+
+    fn submit_planned(&mut self, bytes: &Arc<Buffer>, pieces: Vec<Piece>) -> Result<()> {
+        let Some(last) = pieces.last() else { return Ok(()) };
+        self.planned = last.seq + 1;
+        // The pieces and what they are packed into.
+        let held = pieces.iter().map(|piece| piece.range.len()).sum::<usize>() * 2;
+        let bytes = Arc::clone(bytes);
         let ticket = self.pool.submit(move |worker: &mut Worker| worker.pack(&bytes, pieces).map(Work::Packed));
         self.push(ticket, held)
     }
@@ -555,6 +608,11 @@ impl<'p, 'env> Data<'p, 'env> {
             cuts = others;
             let worth = self.is_sharing_worth_it(mine);
             for cut in mine {
+                if let Some(cluster) = cut.reused {
+                    self.clusters.push(cluster);
+                    self.counts.shared_clusters += 1;
+                    continue;
+                }
                 let end = at + cut.physical as usize;
                 match self.shared(cut).filter(|_| worth) {
                     Some(cluster) => {
@@ -571,7 +629,7 @@ impl<'p, 'env> Data<'p, 'env> {
                 at = end;
             }
             let end = self.rest(rest)?;
-            self.done[seq as usize] = Some(Done { part: Part { first, count, cut: None }, end });
+            self.done[seq as usize] = Some(Done { part: Part { first, count }, end });
         }
         self.write_bytes(&bytes[written..at])
     }
@@ -586,12 +644,12 @@ impl<'p, 'env> Data<'p, 'env> {
 
     /// Notes a cluster that lies at `start`.
     fn cluster(&mut self, cut: &PackedCut, start: u64) -> Result<()> {
-        let PackedCut { physical, logical, raw, digest } = *cut;
+        let PackedCut { physical, logical, raw, digest, .. } = *cut;
         if let Some(digest) = digest {
             let n = u32::try_from(self.clusters.len()).map_err(|_| Error::Usage("more than 2^32 clusters".into()))?;
             self.known_clusters.insert(digest, n);
         }
-        self.clusters.push(Cluster { start, physical, logical, raw });
+        self.clusters.push(Cluster { start, physical, logical, raw, partial: false });
         self.counts.clusters += 1;
         self.counts.raw_clusters += u64::from(raw);
         Ok(())
@@ -649,7 +707,7 @@ impl<'p, 'env> Data<'p, 'env> {
         if let Some(bytes) = self.ends.take() {
             let seq = self.piece()?;
             self.ends.pieces.push(seq);
-            let pieces = vec![Piece { seq, range: 0..bytes.len(), ending, whole: false }];
+            let pieces = vec![Piece { seq, range: 0..bytes.len(), ending, whole: false, reuse: Vec::new() }];
             let bytes = Arc::new(bytes);
             let ticket = self.pool.submit(move |worker: &mut Worker| worker.pack(&bytes, pieces));
             self.late.push_back((self.taken + LATE, ticket));

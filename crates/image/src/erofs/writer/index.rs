@@ -24,6 +24,8 @@ pub(crate) struct Cluster {
     pub(crate) logical: u32,
     /// Whether it is stored as it is.
     pub(crate) raw: bool,
+    /// Whether it decodes to more than this.
+    pub(crate) partial: bool,
 }
 
 /// Clusters one behind the other in the list of all.
@@ -31,8 +33,6 @@ pub(crate) struct Cluster {
 pub(crate) struct Part {
     pub(crate) first: u32,
     pub(crate) count: u32,
-    /// Bytes used of the last one, if not all.
-    pub(crate) cut: Option<u32>,
 }
 
 /// The end of a file that is not in clusters of its own.
@@ -175,13 +175,9 @@ impl Index {
 
     /// The file's extents in order.
     fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
-        let parts = self.parts.iter().flat_map(|part| {
-            let clusters = self.part(part);
-            clusters.iter().enumerate().map(|(n, cluster)| {
-                let used = part.cut.filter(|_| n + 1 == clusters.len()).unwrap_or(cluster.logical);
-                // Before the end of the file an extent may not be shorter than its cluster, unless it is a part.
-                (u64::from(used), Target::Cluster { cluster: *cluster, partial: used != cluster.logical })
-            })
+        let parts = self.parts.iter().flat_map(|part| self.part(part));
+        let parts = parts.map(|cluster| {
+            (u64::from(cluster.logical), Target::Cluster { cluster: *cluster, partial: cluster.partial })
         });
         let end = self.end.iter().map(|end| match *end {
             End::Fragment { offset, len } => (len, Target::Fragment(offset)),
@@ -191,6 +187,7 @@ impl Index {
         parts.chain(end).scan(0, move |at, (len, target)| {
             let logical = *at;
             *at += len;
+            // Before the end of the file an extent may not be shorter than its cluster, unless it is a part of it.
             let target = match target {
                 Target::Cluster { cluster, .. } if *at < size && len < u64::from(cluster.physical) => {
                     Target::Cluster { cluster, partial: true }

@@ -48,6 +48,7 @@ pub(super) fn write(
     let zone = u32::try_from(data.end).ok().filter(|zone| *zone < u32::MAX);
     let zone = zone.ok_or_else(|| Error::Usage("more than 2^32 blocks of data: larger blocks hold more".into()))?;
     let xattrs = Xattrs::encode(options, tree)?;
+    head.check(xattrs.uses_prefixes(), data.packed.is_some())?;
     let (census, epoch) = census(options, tree)?;
     let inodes = Inodes { options, tree, data, xattrs: &xattrs, epoch };
     let layout = Layout::of(&inodes)?;
@@ -71,8 +72,7 @@ pub(super) fn write(
         uses_prefixes: xattrs.uses_prefixes(),
         uses,
     };
-    head.check(&facts)?;
-    let (first, uuid) = head.encode(&facts, |first| uuid(first, &digest));
+    let (first, uuid) = head.encode(&facts, |first| uuid(&[first, digest.as_bytes(), data.content.as_bytes()]));
     output.write_all_at(&first, options.offset).map_err(Error::io("cannot write", output.target()))?;
     Ok(Written {
         blocks: facts.blocks,
@@ -117,10 +117,12 @@ fn blocks(len: u64, block: u32) -> u32 {
     u32::try_from(len / u64::from(block)).expect("the zone is shorter than 2^32 blocks")
 }
 
-/// A UUID of version 8 (made as its maker likes) of everything before and in the zone but file data.
-fn uuid(first: &[u8], zone: &blake3::Hash) -> [u8; 16] {
+/// A UUID of version 8 (made as its maker likes) of all there is in the image.
+fn uuid(parts: &[&[u8]]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(zone.as_bytes()).update(first);
+    for part in parts {
+        hasher.update(part);
+    }
     let mut uuid = [0; 16];
     hasher.finalize_xof().fill(&mut uuid);
     uuid[6] = uuid[6] & 0x0f | 0x80;

@@ -1,5 +1,6 @@
 //! Building EROFS images: data as it comes, then one zone of metadata, then the superblock.
 
+mod chunk;
 mod data;
 mod dir;
 mod epoch;
@@ -198,9 +199,10 @@ pub fn build(
             let start = (options.offset, start);
             let pieces = Buffers::new(rules.piece);
             let keep = Keep::new(target.parent().unwrap_or(Path::new("")).to_owned());
+            let decoder = rules.chunk.map(|_| options.codec.codec().cluster_decoder()).transpose()?;
             let mut store = DataStore {
                 feed: Feed::new(pool, rules.piece, pieces.clone(), keeps_holes(options), read_ahead),
-                data: Data::new(pool, out, progress, rules, pieces, start, in_flight, keep),
+                data: Data::new(pool, out, progress, rules, pieces, start, in_flight, keep, decoder),
                 chunks_for_holes: chunks_for_holes(options, rules),
             };
             progress.enter(Phase::Scan);
@@ -328,6 +330,11 @@ fn piece_len(cluster: usize) -> usize {
     (cluster * 32).clamp(2 << 20, 4 << 20).max(cluster * 8).next_power_of_two()
 }
 
+/// Fine enough to find the few clusters of a repeated stretch, coarse enough not to take long.
+fn chunk_len(cluster: usize) -> usize {
+    (cluster / 8).clamp(512, 8 << 10).next_power_of_two()
+}
+
 fn rules(options: &Options, packing: &Packing) -> Rules {
     let asked = |features| options.features.intersects(features);
     let raw = options.codec.codec() == Codec::None;
@@ -352,6 +359,7 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
         scattered: options.target_kernel >= Feature::Chunks.since(),
         inline_tails: !asked(Features::NO_INLINE),
         dedup: options.dedup,
+        chunk: (options.dedup && asked(Features::DEDUPE) && !raw).then(|| chunk_len(packing.cluster)),
         on_error: options.on_error,
     }
 }

@@ -8,6 +8,7 @@ use packfs_codec::{Choice, Decoder, Encoder, Prefix};
 
 use super::Options;
 use super::fit::Fit;
+use super::index::Cluster;
 use crate::erofs::kernel::Feature;
 use crate::{Error, Result};
 
@@ -82,6 +83,16 @@ pub(crate) struct Piece {
     pub(crate) ending: Ending,
     /// It is a whole file, which may be stored without compression if it gets no shorter.
     pub(crate) whole: bool,
+    /// Parts of it that are down already, in order.
+    pub(crate) reuse: Vec<Reuse>,
+}
+
+/// A part of a piece that clusters of an earlier one decode to.
+#[derive(Debug)]
+pub(crate) struct Reuse {
+    /// Where it begins in the piece.
+    pub(crate) start: usize,
+    pub(crate) clusters: Vec<Cluster>,
 }
 
 /// A cluster of a packed piece.
@@ -92,6 +103,8 @@ pub(crate) struct Cut {
     pub(crate) raw: bool,
     /// Of its bytes in the image, if an equal one may take its place.
     pub(crate) digest: Option<Short>,
+    /// It is down already: as this one.
+    pub(crate) reused: Option<Cluster>,
 }
 
 /// What is left of a piece when its clusters are done.
@@ -147,10 +160,10 @@ impl Worker {
         let room = self.packing.buffers.take(self.packing.bound(total, pieces.len()));
         let mut out = Out { bytes: room, len: 0, cuts: Vec::new() };
         let mut done = Vec::with_capacity(pieces.len());
-        for Piece { seq, range, ending, whole } in pieces {
+        for Piece { seq, range, ending, whole, reuse } in pieces {
             let before = (out.cuts.len(), out.len);
-            let mut rest = self.piece(&bytes[range.clone()], ending, &mut out)?;
-            if whole && self.is_no_shorter(out.len - before.1, &rest, range.len()) {
+            let mut rest = self.parts(&bytes[range.clone()], ending, &reuse, &mut out)?;
+            if whole && reuse.is_empty() && self.is_no_shorter(out.len - before.1, &rest, range.len()) {
                 rest = self.plain(&bytes[range], before, &mut out);
             }
             if self.packing.share && !matches!(rest, Rest::Plain(_)) {
@@ -163,10 +176,50 @@ impl Worker {
         Ok(Packed { bytes: out.bytes, cuts: out.cuts, pieces: done })
     }
 
-    fn piece(&mut self, src: &[u8], ending: Ending, out: &mut Out) -> Result<Rest> {
+    /// Packs what lies between the parts of a piece that are down already.
+    fn parts(&mut self, src: &[u8], ending: Ending, reuse: &[Reuse], out: &mut Out) -> Result<Rest> {
         self.fit.reset();
-        let (mut at, first) = (0, out.cuts.len());
-        while at < src.len() {
+        let mut done = 0;
+        for Reuse { start, clusters } in reuse {
+            let mut start = *start;
+            for cluster in clusters {
+                if done < start && !self.before(src, done..start, out)? {
+                    // Its bytes are packed again, with what is before them.
+                    start += cluster.logical as usize;
+                    continue;
+                }
+                let Cluster { physical, logical, raw, .. } = *cluster;
+                out.cuts.push(Cut { physical, logical, raw, digest: None, reused: Some(*cluster) });
+                start += logical as usize;
+                done = start;
+            }
+        }
+        self.piece(src, done..src.len(), ending, out)
+    }
+
+    /// Packs what lies before a part that is down already, unless two extents would begin in one block of the
+    /// file, which no index can say.
+    fn before(&mut self, src: &[u8], range: Range<usize>, out: &mut Out) -> Result<bool> {
+        let (before, end, block) = ((out.cuts.len(), out.len), range.end, self.packing.block);
+        self.piece(src, range, Ending::More, out)?;
+        let apart = out.cuts.last().is_some_and(|last| (end - last.logical as usize) / block < end / block);
+        if !apart {
+            out.cuts.truncate(before.0);
+            out.len = before.1;
+        }
+        Ok(apart)
+    }
+
+    /// Packs a range of a piece.
+    fn piece(&mut self, src: &[u8], range: Range<usize>, ending: Ending, out: &mut Out) -> Result<Rest> {
+        let (src, mut at, first) = (&src[..range.end], range.start, out.cuts.len());
+        let (block, end) = (self.packing.block, range.end);
+        while at < end {
+            if ending == Ending::More && at % block > 0 && at / block == end / block {
+                // The next extent begins in this block of the file, so this one has to begin earlier.
+                let wanted = (end / block * block).saturating_sub(block / 2);
+                at = self.shorten(src, at, wanted, first, out)?;
+            }
             let rest = &src[at..];
             if ending == Ending::Fragment && rest.len() <= self.packing.fragment_max() {
                 return Ok(Rest::Fragment(rest.to_vec(), Digest::of(rest)));
@@ -198,8 +251,9 @@ impl Worker {
                 }
                 None => {}
             }
-            if ending == Ending::More && rest.len() < 2 * self.packing.cluster.max(self.packing.block) {
-                at = self.align(src, at, first, out)?;
+            if ending == Ending::More && rest.len() < 2 * self.packing.cluster.max(block) {
+                // Within a file what is stored as it is has to be whole blocks.
+                at = self.shorten(src, at, at / block * block, first, out)?;
             }
             at += self.raw(&src[at..], first, out);
         }
@@ -209,6 +263,10 @@ impl Worker {
     /// Whether a file's clusters and what lies behind its inode take more than its blocks and tail would.
     fn is_no_shorter(&self, packed: usize, rest: &Rest, len: usize) -> bool {
         let blocks = len / self.packing.block * self.packing.block;
+        // What lies at any byte cannot be addressed as blocks.
+        if self.packing.unaligned && blocks > 0 {
+            return false;
+        }
         match rest {
             Rest::Inline { bytes, .. } => packed + bytes.len() >= len,
             Rest::Nothing => packed > blocks,
@@ -224,7 +282,7 @@ impl Worker {
         if len > 0 {
             out.bytes[out.len..out.len + len].copy_from_slice(&src[..len]);
             out.len += len;
-            out.cuts.push(Cut { physical: count(len), logical: count(len), raw: true, digest: None });
+            out.cuts.push(Cut { physical: count(len), logical: count(len), raw: true, digest: None, reused: None });
         }
         Rest::Plain(src[len..].to_vec())
     }
@@ -263,10 +321,9 @@ impl Worker {
         self.packing.block - self.packing.block / 8
     }
 
-    /// Before the end of a piece is stored as it is: lets the last cluster before it end with a block of the file,
-    /// so that what follows is whole blocks, as it has to be within a file. Returns where it ends.
-    fn align(&mut self, src: &[u8], at: usize, first: usize, out: &mut Out) -> Result<usize> {
-        let wanted = at / self.packing.block * self.packing.block;
+    /// Lets the last cluster before `at`, unless it is stored as it is, end at `wanted` already. Returns where it
+    /// ends.
+    fn shorten(&mut self, src: &[u8], at: usize, wanted: usize, first: usize, out: &mut Out) -> Result<usize> {
         let Some(last) = out.cuts[first..].last().copied().filter(|last| !last.raw && wanted < at) else {
             return Ok(at);
         };
@@ -301,7 +358,13 @@ impl Worker {
                 last.logical += count(len);
                 last.physical += count(physical);
             }
-            _ => out.cuts.push(Cut { physical: count(physical), logical: count(len), raw: true, digest: None }),
+            _ => out.cuts.push(Cut {
+                physical: count(physical),
+                logical: count(len),
+                raw: true,
+                digest: None,
+                reused: None,
+            }),
         }
         len
     }
@@ -332,7 +395,7 @@ impl Out {
     /// Computes the digests of the clusters since `before`.
     fn digest(&mut self, before: (usize, usize)) {
         let mut at = before.1;
-        for cut in &mut self.cuts[before.0..] {
+        for cut in self.cuts[before.0..].iter_mut().filter(|cut| cut.reused.is_none()) {
             let bytes = &self.bytes[at..at + cut.physical as usize];
             at += bytes.len();
             cut.digest = Digest::of(bytes).as_bytes().first_chunk().copied();
@@ -347,7 +410,13 @@ impl Out {
             self.bytes[self.len..self.len + padding].fill(0);
         }
         self.len += physical;
-        self.cuts.push(Cut { physical: count(physical), logical: count(taken), raw: false, digest: None });
+        self.cuts.push(Cut {
+            physical: count(physical),
+            logical: count(taken),
+            raw: false,
+            digest: None,
+            reused: None,
+        });
     }
 }
 

@@ -70,10 +70,10 @@ impl<'a> Head<'a> {
         (SUPERBLOCK_OFFSET + size_of::<Superblock>() as u64 + record).next_multiple_of(4)
     }
 
-    /// Why this image cannot be made as asked for, if so.
-    pub(super) fn check(&self, facts: &Facts) -> Result<()> {
+    /// Refuses to use prefixes of names beside a packed inode for kernels that would look for them in there.
+    pub(super) fn check(&self, uses_prefixes: bool, has_packed: bool) -> Result<()> {
         let (target, since) = (self.options.target_kernel, Feature::PlainXattrPrefixes.since());
-        if facts.uses_prefixes && facts.packed_nid.is_some() && target < since {
+        if uses_prefixes && has_packed && target < since {
             return Err(Error::Usage(format!(
                 "prefixes of xattr names beside fragments need Linux {since}, and the image is for Linux {target}: \
                  leave out one of them, or set --target-kernel"
@@ -185,14 +185,10 @@ impl<'a> Head<'a> {
 
     /// What a reader of the image must know.
     fn incompat(&self, facts: &Facts) -> Incompat {
-        let (mut incompat, features) = (facts.uses, self.options.features);
-        let compressed = incompat.contains(Incompat::ZERO_PADDING);
+        let mut incompat = facts.uses;
         incompat.set(Incompat::BIG_CLUSTERS, self.has_record(facts));
         incompat.set(Incompat::XATTR_PREFIXES, facts.uses_prefixes);
-        incompat.set(Incompat::BITS_48, features.contains(Features::BITS_48));
-        if compressed && features.contains(Features::DEDUPE) {
-            incompat |= Incompat::FRAGMENTS_OR_DEDUPE;
-        }
+        incompat.set(Incompat::BITS_48, self.options.features.contains(Features::BITS_48));
         incompat
     }
 }
@@ -245,9 +241,9 @@ mod tests {
     #[test]
     fn records_say_what_decoders_need() {
         let cases: [(&str, u32, u32, Option<(u8, &[u8])>); 6] = [
-            ("lz4", 4096, 4096, None),
+            ("none", 4096, 4096, None),
             ("lz4hc:9", 65536, 4096, Some((0, &[0xff, 0xff, 16, 0]))),
-            ("lz4", 1024, 512, Some((0, &[0xff, 0xff, 2, 0]))),
+            ("lz4", 4096, 512, Some((0, &[0xff, 0xff, 8, 0]))),
             ("lzma:6", 4096, 4096, Some((1, &[0, 0x80, 0, 0]))),
             ("deflate:9", 4096, 4096, Some((2, &[15]))),
             ("zstd:3", 1 << 17, 4096, Some((3, &[0, 10]))),
@@ -258,5 +254,12 @@ mod tests {
             let found = found.as_ref().map(|(id, record)| (*id, &record[..want.map_or(0, |(_, bytes)| bytes.len())]));
             assert_eq!(found, want, "{codec}");
         }
+        let old = Options {
+            codec: "lz4".parse().unwrap(),
+            cluster_size: 4096,
+            target_kernel: Kernel::OLDEST,
+            ..Options::default()
+        };
+        assert!(record(&old).unwrap().is_none());
     }
 }

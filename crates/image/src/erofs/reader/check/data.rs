@@ -20,6 +20,12 @@ const JOB_LEN: u64 = 1 << 20;
 const PIECES: u64 = 1024;
 /// Jobs in flight for each thread.
 const JOBS: usize = 4;
+/// Pieces that are noted before they are read.
+const BATCH: usize = 1 << 18;
+/// Areas of which it is known whether they overlap; those of more than half a terabyte.
+const AREAS_MAX: usize = 1 << 23;
+/// An index has a few bytes an extent, or fewer in a metabox. More extents lie in indexes that overlap.
+const EXTENTS_PER_BYTE: u64 = 16;
 
 /// A part of an extent: `len` bytes from byte `skip` of it.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +53,8 @@ struct Area {
 struct Plan {
     pieces: Vec<Piece>,
     areas: Vec<Area>,
+    /// Extents that the image may still have.
+    left: u64,
 }
 
 /// Reads everything on `threads` threads.
@@ -57,7 +65,7 @@ pub(super) fn check(
     progress: &Progress,
     report: &mut Report<'_>,
 ) -> Result<()> {
-    let mut plan = Plan::default();
+    let mut plan = Plan { left: reader.disk.len().saturating_mul(EXTENTS_PER_BYTE), ..Plan::default() };
     let end = SUPERBLOCK_OFFSET + reader.superblock.len;
     plan.areas.push(Area { device: 0, start: SUPERBLOCK_OFFSET, end, plain: false, structure: "superblock" });
     for (n, Found { inode, .. }) in inodes.found.iter().enumerate() {
@@ -66,15 +74,28 @@ pub(super) fn check(
         }
         let planned = plan.inode(reader, n, inode, report);
         report.take(planned)?;
+        if plan.pieces.len() >= BATCH {
+            batch(reader, inodes, std::mem::take(&mut plan.pieces), threads, progress, report)?;
+        }
     }
     plan.areas.sort_unstable();
     plan.areas.dedup();
     check_overlap(&plan.areas, report);
-    let mut pieces = plan.pieces;
-    pieces.sort_by_key(|piece| piece.key());
-    pieces.dedup_by(|a, b| a.key() == b.key() && a.extent.data == b.extent.data && !matches!(a.key().0, BEHIND_INODES));
-    let total = pieces.iter().map(|piece| piece.len).sum();
-    progress.total.store(total, std::sync::atomic::Ordering::Relaxed);
+    batch(reader, inodes, plan.pieces, threads, progress, report)
+}
+
+/// Reads pieces in the order in which they are stored, each once.
+fn batch(
+    reader: &Reader,
+    inodes: &Inodes,
+    mut pieces: Vec<Piece>,
+    threads: usize,
+    progress: &Progress,
+    report: &mut Report<'_>,
+) -> Result<()> {
+    pieces.sort_by_key(Piece::key);
+    pieces.dedup_by(|a, b| a.key() == b.key() && a.extent.data == b.extent.data && a.key().0 != BEHIND_INODES);
+    Progress::add(&progress.total, pieces.iter().map(|piece| piece.len).sum());
     pipeline::scope(threads, Vec::new, |pool| {
         let mut window = Window::new(threads.max(1) * JOBS);
         let mut rest = &pieces[..];
@@ -170,6 +191,10 @@ impl Plan {
         let file = File::open(reader, inode)?;
         file.check_map(&mut |wrong| report.text(wrong.to_string()))?;
         file.each(&mut |extent| {
+            let Some(left) = self.left.checked_sub(1) else {
+                return Err(inode.error("with it, the files have more extents than the image has room for"));
+            };
+            self.left = left;
             match extent.data {
                 Data::Hole => {}
                 // Its bytes are read with the packed inode.
@@ -198,7 +223,7 @@ impl Plan {
 
     fn area(&mut self, stored: Stored, plain: bool) {
         let (device, start) = place(stored.place);
-        if device != BEHIND_INODES {
+        if device != BEHIND_INODES && self.areas.len() < AREAS_MAX {
             let end = start.saturating_add(stored.len);
             self.areas.push(Area { device, start, end, plain, structure: "cluster" });
         }

@@ -11,9 +11,13 @@ use crate::erofs::reader::dir::{DirEntry, Listing};
 use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
 use crate::image::Nid;
 
+/// Directories share no bytes, but they may be compressed. More lie in blocks that are those of others too.
+const BYTES_PER_BYTE: u64 = 256;
+
 /// Walks all directories; returns what they lead to, and the packed inode and the metabox.
 pub(super) fn check(reader: &Reader, progress: &Progress, report: &mut Report<'_>) -> Result<Inodes> {
-    let mut walk = Walk { reader, inodes: Inodes::default(), stack: Vec::new(), whole: true };
+    let left = reader.disk.len().saturating_mul(BYTES_PER_BYTE);
+    let mut walk = Walk { reader, inodes: Inodes::default(), stack: Vec::new(), left, whole: true };
     let root = reader.superblock.root;
     if let Some((n, _)) = walk.inodes.visit(reader, root, report)? {
         walk.inodes.found[n].names = 1;
@@ -45,6 +49,8 @@ struct Walk<'r> {
     inodes: Inodes,
     /// Directories still to do, and what each lies in.
     stack: Vec<(usize, Nid)>,
+    /// Bytes that directories may still have.
+    left: u64,
     /// Whether every directory could be read to its end.
     whole: bool,
 }
@@ -53,6 +59,10 @@ impl Walk<'_> {
     fn directory(&mut self, n: usize, parent: Nid, report: &mut Report<'_>) -> Result<()> {
         let reader = self.reader;
         let dir = self.inodes.found[n].inode.clone();
+        let Some(left) = self.left.checked_sub(dir.size) else {
+            return Err(dir.error("with it, the directories have more bytes than the image has room for"));
+        };
+        self.left = left;
         let (mut dots, mut dirs) = ([false; 2], 0u32);
         let mut listing = Listing::open(reader, &dir);
         while let Some((entry, name)) = listing.next()? {

@@ -182,16 +182,13 @@ impl Walker<'_, '_> {
     fn end(&mut self, window: &Window<'_>, count: u64) {
         let used = self.clusters.size % (1 << self.clusters.bits);
         let special = self.clusters.advise.intersects(Advise::INLINE_CLUSTER | Advise::FRAGMENT);
-        match self.head {
-            Some((at, head)) if at + 1 == count && head.offset >= used && used > 0 => {
-                if head.kind != Kind::Plain || head.offset != used {
-                    self.say(window, at, format!("an extent begins behind the end, at offset {}", head.offset));
-                }
-            }
-            Some((at, _)) if at + 1 < count && used > 0 && !special => {
-                self.say(window, count - 1, "no entry that ends the last extent".into());
-            }
-            _ => {}
+        let Some((at, head)) = self.head.filter(|_| used > 0) else { return };
+        let behind = at + 1 == count && head.offset >= used;
+        if behind && (head.kind != Kind::Plain || head.offset != used) {
+            self.say(window, at, format!("an extent begins behind the end, at offset {}", head.offset));
+        }
+        if at + 1 < count && !special {
+            self.say(window, count - 1, "no entry that ends the last extent".into());
         }
     }
 }

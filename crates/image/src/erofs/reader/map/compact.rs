@@ -11,7 +11,7 @@ const DENSE: u64 = 16;
 /// Entries of a loose pack, which takes 4 bytes for each.
 const LOOSE: u64 = 2;
 /// Dense packs lie at multiples of their length.
-const DENSE_LEN: u64 = 32;
+const DENSE_LEN: usize = 32;
 /// Fewest bits of an entry's value; the highest marks a count of blocks.
 const VALUE_BITS: u32 = cluster_type::BLOCK_COUNT.ilog2() + 1;
 /// Bit of a value: the rest is a count of blocks.
@@ -41,7 +41,7 @@ struct Pack {
 /// The bytes of a pack: a string of bits, the first entry lowest, and the base.
 #[derive(Debug, Clone, Copy)]
 struct Entries {
-    bytes: [u8; DENSE_LEN as usize],
+    bytes: [u8; DENSE_LEN],
     count: usize,
     /// Bits of an entry, and of the value in it.
     bits: usize,
@@ -63,7 +63,7 @@ impl Compact {
         if cluster_bits > most {
             return Err(format!("clusters of {} bytes are more than a pack can hold", 1u64 << cluster_bits));
         }
-        let lead = if dense { (DENSE_LEN - start % DENSE_LEN) % DENSE_LEN / 4 } else { 0 };
+        let lead = if dense { (start.wrapping_neg() % DENSE_LEN as u64) / 4 } else { 0 };
         let dense = if dense { blocks.saturating_sub(lead) / DENSE * DENSE } else { 0 };
         Ok(Compact { start, lead, dense, value_bits: VALUE_BITS.max(cluster_bits), big })
     }
@@ -93,7 +93,11 @@ impl Compact {
             return loose(dense_start.saturating_add(self.dense * 2), dense_end);
         }
         let number = (n - self.lead) / DENSE;
-        Pack { at: dense_start.saturating_add(number * DENSE_LEN), first: self.lead + number * DENSE, count: DENSE }
+        Pack {
+            at: dense_start.saturating_add(number * DENSE_LEN as u64),
+            first: self.lead + number * DENSE,
+            count: DENSE,
+        }
     }
 
     /// The entry of cluster `n`.
@@ -156,18 +160,18 @@ impl Compact {
 
 impl Pack {
     fn len(&self) -> usize {
-        if self.count == DENSE { 32 } else { 8 }
+        if self.count == DENSE { DENSE_LEN } else { 8 }
     }
 }
 
 impl Entries {
     fn parse(pack: &[u8], value_bits: u32) -> Entries {
-        let mut bytes = [0; DENSE_LEN as usize];
+        let mut bytes = [0; DENSE_LEN];
         for (to, from) in bytes.iter_mut().zip(pack) {
             *to = *from;
         }
         let body = pack.len().saturating_sub(4);
-        let count = if pack.len() == 32 { 16 } else { 2 };
+        let count = if pack.len() == DENSE_LEN { 16 } else { 2 };
         let base = pack.last_chunk().map_or(0, |base| u32::from_le_bytes(*base));
         Entries { bytes, count, bits: body * 8 / count, value_bits, base }
     }

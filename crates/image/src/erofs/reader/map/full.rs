@@ -8,7 +8,7 @@ use crate::Result;
 use crate::erofs::format::{self, FULL_INDEX_GAP, cluster_type};
 
 /// Length of an entry.
-const ENTRY: u64 = size_of::<format::FullIndex>() as u64;
+const ENTRY: usize = size_of::<format::FullIndex>();
 
 /// Where a full index lies.
 #[derive(Debug, Clone, Copy)]
@@ -30,13 +30,12 @@ impl Full {
 
     /// Byte of the entry of cluster `n`.
     pub(super) fn at(&self, n: u64) -> u64 {
-        self.start.saturating_add(n.saturating_mul(ENTRY))
+        self.start.saturating_add(n.saturating_mul(ENTRY as u64))
     }
 
     /// The entry of cluster `n`.
     pub(super) fn load(&self, window: &mut Window<'_>, n: u64) -> Result<Cluster> {
-        let bytes = window.array::<{ ENTRY as usize }>(self.at(n))?;
-        let Ok((raw, _)) = format::FullIndex::read_from_prefix(&bytes) else {
+        let Ok(raw) = format::FullIndex::read_from_bytes(&window.array::<ENTRY>(self.at(n))?) else {
             return Err(window.error(self.at(n), "an entry is cut short"));
         };
         let (advise, value) = (raw.advise.get(), raw.block_or_deltas.get());

@@ -13,7 +13,7 @@ use crate::erofs::format::{self, Advise, Layout, WHOLE_FRAGMENT};
 
 const STRUCTURE: &str = "map header";
 /// Its length, and what it is aligned to.
-const LEN: u64 = size_of::<format::MapHeader>() as u64;
+const LEN: usize = size_of::<format::MapHeader>();
 
 /// What the header says, besides where the index is.
 #[derive(Debug, Clone, Copy)]
@@ -29,10 +29,10 @@ pub(super) struct Header {
 
 /// Reads the header of a file and finds its index.
 pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Form> {
-    let at = facts.payload.checked_next_multiple_of(LEN).unwrap_or(u64::MAX);
-    let end = at.saturating_add(LEN);
+    let at = facts.payload.checked_next_multiple_of(LEN as u64).unwrap_or(u64::MAX);
+    let end = at.saturating_add(LEN as u64);
     let wrong = |why: String| Err(source.error(STRUCTURE, at, why));
-    let mut bytes = [0; LEN as usize];
+    let mut bytes = [0; LEN];
     source.read(STRUCTURE, at, &mut bytes)?;
     let Ok(raw) = format::MapHeader::read_from_bytes(&bytes) else { return wrong("it is cut short".into()) };
     if raw.cluster_bits & WHOLE_FRAGMENT != 0 {

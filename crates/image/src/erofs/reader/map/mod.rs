@@ -217,7 +217,7 @@ impl Map {
         let data = match (stored.len, word >> encoded_extent::FORMAT_SHIFT) {
             (0, _) => Data::Hole,
             (_, 0) => {
-                let aligned = (physical | stored.len) % (1 << self.block_bits) == 0;
+                let aligned = (physical | stored.len).is_multiple_of(1 << self.block_bits);
                 Data::Plain { stored, rotated: aligned && header.advise.contains(Advise::INTERLACED) }
             }
             (_, format) => {
@@ -298,4 +298,4 @@ impl Walk<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -2,13 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use packfs_blocks::Progress;
-
 use super::*;
 use crate::testing::{Source, skipped};
 
-/// Small images of every layout, and what they were made with.
-pub(super) fn small() -> Vec<(&'static str, Vec<u8>)> {
+/// A tree with something of everything.
+fn tree() -> Spec {
     let mut file = Node::file(vec![text(1, 2600), Piece::Hole(2048), text(2, 5)]);
     file.attrs.xattrs = BTreeMap::from([("user.name".to_owned(), b"value".to_vec())]);
     let mut other = Node::file(vec![noise(4, 1100)]);
@@ -21,17 +19,44 @@ pub(super) fn small() -> Vec<(&'static str, Vec<u8>)> {
         (b"fifo".to_vec(), plain(What::Fifo)),
     ]);
     spec.links.push((b"dir/small".to_vec(), b"again".to_vec()));
-    let source = Source::new(&spec);
-    KINDS
-        .iter()
-        .map(|options| {
-            let image = source.make(&format!("mkfs.erofs --quiet -b512 -T1 {options} $IMAGE $TREE"));
-            let bytes = std::fs::read(image).unwrap();
-            assert_eq!(findings(&open(&bytes).unwrap(), 0), Vec::<String>::new(), "{options}");
-            (*options, bytes)
-        })
-        .collect()
+    spec
 }
+
+/// Small images of every layout: of our own writer, and of mkfs.erofs where there is one.
+fn small(test: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let ours = OURS.iter().map(|(codec, features)| {
+        let options = Options {
+            codec: codec.parse().unwrap(),
+            features: *features,
+            block_size: 512,
+            cluster_size: 2048,
+            target_kernel: "6.18".parse().unwrap(),
+            threads: 0,
+            ..Options::default()
+        };
+        (*codec, image_of(&tree(), &options))
+    });
+    let mut images: Vec<_> = ours.collect();
+    if have_mkfs(test) {
+        let source = Source::new(&tree());
+        images.extend(KINDS.iter().map(|options| {
+            let image = source.make(&format!("mkfs.erofs --quiet -b512 -T1 {options} $IMAGE $TREE"));
+            (*options, std::fs::read(image).unwrap())
+        }));
+    }
+    for (options, image) in &images {
+        assert_eq!(findings(&open(image).unwrap(), 0), Vec::<String>::new(), "{options}");
+    }
+    images
+}
+
+/// Codecs and features of our own images.
+const OURS: [(&str, Features); 4] = [
+    ("none", Features::EXTENDED_INODES),
+    ("lz4", Features::ZTAILPACKING),
+    ("zstd", Features::BITS_48.union(Features::UNALIGNED)),
+    ("deflate", Features::FULL_INDEX.union(Features::FRAGMENTS)),
+];
 
 /// One for each layout of inodes, and for each way to say where data is.
 const KINDS: [&str; 9] = [
@@ -86,10 +111,7 @@ pub(super) fn have_mkfs(test: &str) -> bool {
 
 #[test]
 fn every_byte_may_be_wrong() {
-    if !have_mkfs("every_byte_may_be_wrong") {
-        return;
-    }
-    for (_, image) in small() {
+    for (_, image) in small("every_byte_may_be_wrong") {
         let begun = Instant::now();
         // Every byte in every round; as many rounds as there is time for, but never less than one.
         for (round, flip) in [0xff, 0x01, 0x80, 0x10, 0x02, 0x40, 0x04, 0x20, 0x08, 0x7f].into_iter().enumerate() {
@@ -107,10 +129,7 @@ fn every_byte_may_be_wrong() {
 
 #[test]
 fn every_word_may_be_an_extreme() {
-    if !have_mkfs("every_word_may_be_an_extreme") {
-        return;
-    }
-    for (_, image) in small() {
+    for (_, image) in small("every_word_may_be_an_extreme") {
         let image = without_checksum(&image);
         for at in (1024..image.len() - 8).step_by(4) {
             for (len, value) in [(2, u64::MAX), (4, 0), (8, u64::MAX - 1)] {
@@ -131,10 +150,7 @@ pub(super) fn without_checksum(image: &[u8]) -> Vec<u8> {
 
 #[test]
 fn an_image_cut_anywhere_says_by_how_much() {
-    if !have_mkfs("an_image_cut_anywhere_says_by_how_much") {
-        return;
-    }
-    for (options, image) in small() {
+    for (options, image) in small("an_image_cut_anywhere_says_by_how_much") {
         for len in (0..image.len()).step_by(13) {
             let missing = format!("{} are missing", image.len() - len);
             match open(&image[..len]) {

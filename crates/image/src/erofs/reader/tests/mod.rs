@@ -11,9 +11,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
 
 use super::{ReadOptions, Reader};
+use crate::Plan;
+use crate::erofs::{Features, Options, build};
 use crate::image::Nid;
 use crate::testing::{Attrs, Node, Piece, Spec, What, everything, findings, is_root};
 use crate::tree::components;
@@ -26,6 +29,15 @@ fn open(image: &[u8]) -> Result<Reader> {
 
 fn open_file(image: &Path) -> Result<Reader> {
     Reader::open(Arc::new(FileAt::open(image, 0).unwrap()), ReadOptions::default())
+}
+
+/// An image of our own writer, in memory.
+fn image_of(spec: &Spec, options: &Options) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    let plan = Plan { tree: spec.tree().unwrap(), order: Vec::new() };
+    build(&image, options, &Progress::default(), |_| Ok(plan)).unwrap();
+    std::fs::read(image).unwrap()
 }
 
 fn find(reader: &Reader, path: &str) -> Nid {

@@ -18,6 +18,7 @@ impl Data<'_, '_> {
             self.put_small(&vec![0; padding])?;
         }
         self.send_small(Ending::Cluster)?;
+        while self.plan()? {}
         while self.next()? {}
         self.send_ends(Ending::Cluster)?;
         while self.next_late()? {}
@@ -39,6 +40,7 @@ impl Data<'_, '_> {
             packed,
             keep: self.keep,
             failed: self.failed,
+            content: self.content.finalize(),
             shares_clusters: self.counts.shared_clusters > 0,
             counts: self.counts,
         })
@@ -128,11 +130,11 @@ impl Bodies<'_> {
         let first = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters");
         while len > 0 {
             let logical = u32::try_from(len).unwrap_or(MOST).min(MOST);
-            self.clusters.push(Cluster { start: 0, physical: 0, logical, raw: true });
+            self.clusters.push(Cluster { start: 0, physical: 0, logical, raw: true, partial: false });
             len -= u64::from(logical);
         }
         let count = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters") - first;
-        Part { first, count, cut: None }
+        Part { first, count }
     }
 }
 

@@ -63,8 +63,11 @@ proptest! {
     }
 }
 
-/// A full index of entries as (type, offset, block or distances).
-fn full(advise: u16, entries: &[(u16, u16, u32)]) -> Vec<u8> {
+/// Type, offset, block or distances.
+type Entry = (u16, u16, u32);
+
+/// A full index of these entries.
+fn full(advise: u16, entries: &[Entry]) -> Vec<u8> {
     let mut bytes = vec![0; 16];
     bytes[4..6].copy_from_slice(&advise.to_le_bytes());
     for (kind, offset, value) in entries {
@@ -80,7 +83,7 @@ fn what_is_wrong_is_said() {
     const BIG: u16 = 6;
     let chain: Vec<_> = std::iter::once((1, 0, 1)).chain(std::iter::repeat_n((2, 0, 1), 20_000)).collect();
     let inner = |value: u32| vec![(1, 0, 1), (2, 0, value), (2, 0, value)];
-    let cases: Vec<(&str, u16, Vec<(u16, u16, u32)>, u64)> = vec![
+    let cases: [(&str, u16, Vec<Entry>, u64); 10] = [
         ("a distance of 0", 0, inner(0), 12288),
         ("before the file begins", 0, inner(9), 12288),
         ("clusters of this file have one", 0, inner(0x802), 12288),
@@ -143,5 +146,42 @@ fn records_out_of_order_are_refused() {
     for (starts, good) in [([0, 5000, 9000], true), ([0, 9000, 5000], false), ([0, 5000, 5000], false)] {
         let made = write::write(shape, list(starts).to_vec(), 0);
         assert_eq!(exhaust(&made.bytes, &made.facts, 0).is_ok(), good, "{starts:?}");
+    }
+}
+
+/// A check goes over entries that reading has no need of.
+#[test]
+fn a_check_finds_what_reading_passes_over() {
+    const BIG: u16 = 6;
+    let inner = |back: u32, forward: u32| (2, 0, back | forward << 16);
+    let good = [(1, 0, 1), inner(1, 2), inner(2, 1), (1, 9, 2), inner(1, 1), (0, 100, 0)];
+    let size = 5 * 4096 + 100;
+    let with = |n: usize, entry: Entry| {
+        let mut entries = good.to_vec();
+        entries[n] = entry;
+        entries
+    };
+    let all = ALL;
+    let none = Announced { incompat: Incompat::ZERO_PADDING, algorithms: 0 };
+    let cases: [(&str, u16, Vec<Entry>, Announced); 10] = [
+        ("", 0, good.to_vec(), all),
+        ("its head is 2 clusters back, not 1", 0, with(2, inner(1, 1)), all),
+        ("the next head is at cluster 3, not 4", 0, with(1, inner(1, 3)), all),
+        ("the next head is at cluster 3, not 2", 0, with(1, inner(1, 1)), all),
+        ("no entry that ends the last extent", 0, with(5, inner(2, 1)), all),
+        ("an extent begins behind the end, at offset 101", 0, with(5, (0, 101, 0)), all),
+        ("advice 0x100 is not known", 0x100, good.to_vec(), all),
+        ("no count of blocks behind a head", BIG, with(1, inner(1, 2)), all),
+        ("clusters of several blocks, which the superblock does not announce", BIG, good.to_vec(), none),
+        ("algorithm 0 is not one that the superblock announces", 0, good.to_vec(), none),
+    ];
+    for (want, advise, entries, announced) in cases {
+        let bytes = full(advise, &entries);
+        let map = Map::open(&bytes, &facts(Layout::CompressedFull, size)).unwrap();
+        let mut found = Vec::new();
+        let ended = map.check(&bytes, announced, &mut |error| found.push(error.to_string()));
+        found.extend(ended.err().map(|error| error.to_string()));
+        assert_eq!(found.is_empty(), want.is_empty(), "{want}: {found:?}");
+        assert!(want.is_empty() || found.iter().any(|found| found.contains(want)), "{want}: {found:?}");
     }
 }

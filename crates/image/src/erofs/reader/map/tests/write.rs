@@ -6,57 +6,57 @@ use crate::erofs::format::Layout;
 
 /// An extent to be.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Listed {
-    pub(super) logical: u64,
-    pub(super) len: u64,
-    pub(super) block: u64,
-    pub(super) blocks: u64,
-    pub(super) plain: bool,
-    pub(super) second: bool,
-    pub(super) partial: bool,
+pub(in crate::erofs::reader) struct Listed {
+    pub(in crate::erofs::reader) logical: u64,
+    pub(in crate::erofs::reader) len: u64,
+    pub(in crate::erofs::reader) block: u64,
+    pub(in crate::erofs::reader) blocks: u64,
+    pub(in crate::erofs::reader) plain: bool,
+    pub(in crate::erofs::reader) second: bool,
+    pub(in crate::erofs::reader) partial: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(in crate::erofs::reader) enum Form {
     Full,
     Loose,
     Dense,
     Records(u8),
 }
 
-pub(super) const FORMS: [Form; 7] =
+pub(in crate::erofs::reader) const FORMS: [Form; 7] =
     [Form::Full, Form::Loose, Form::Dense, Form::Records(4), Form::Records(8), Form::Records(16), Form::Records(32)];
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    pub(super) form: Form,
-    pub(super) block_bits: u8,
-    pub(super) bits: u32,
-    pub(super) big: bool,
-    pub(super) second: bool,
-    pub(super) partial: bool,
+pub(in crate::erofs::reader) struct Shape {
+    pub(in crate::erofs::reader) form: Form,
+    pub(in crate::erofs::reader) block_bits: u8,
+    pub(in crate::erofs::reader) bits: u32,
+    pub(in crate::erofs::reader) big: bool,
+    pub(in crate::erofs::reader) second: bool,
+    pub(in crate::erofs::reader) partial: bool,
     /// Where the payload begins.
-    pub(super) at: u64,
+    pub(in crate::erofs::reader) at: u64,
 }
 
 impl Shape {
-    pub(super) fn new(form: Form, block_bits: u8, bits: u32, big: bool, at: u64) -> Shape {
+    pub(in crate::erofs::reader) fn new(form: Form, block_bits: u8, bits: u32, big: bool, at: u64) -> Shape {
         let records = matches!(form, Form::Records(_));
         let partial = records || form == Form::Full;
         Shape { form, block_bits, bits, big: big || records, second: form == Form::Full, partial, at }
     }
 
-    pub(super) fn is_index(&self) -> bool {
+    pub(in crate::erofs::reader) fn is_index(&self) -> bool {
         !matches!(self.form, Form::Records(_))
     }
 
-    pub(super) fn even(&self) -> bool {
+    pub(in crate::erofs::reader) fn even(&self) -> bool {
         matches!(self.form, Form::Records(4 | 8))
     }
 }
 
 impl Listed {
-    pub(super) fn mapped(&self, shape: Shape) -> MappedExtent {
+    pub(in crate::erofs::reader) fn mapped(&self, shape: Shape) -> MappedExtent {
         let bytes = 1 << shape.block_bits;
         let stored = Stored { place: Where::Image(self.block * bytes), len: self.blocks * bytes };
         let data = match self.plain {
@@ -68,14 +68,14 @@ impl Listed {
 }
 
 /// An index, and what its inode says.
-pub(super) struct Made {
-    pub(super) bytes: Vec<u8>,
-    pub(super) facts: Facts,
-    pub(super) list: Vec<Listed>,
+pub(in crate::erofs::reader) struct Made {
+    pub(in crate::erofs::reader) bytes: Vec<u8>,
+    pub(in crate::erofs::reader) facts: Facts,
+    pub(in crate::erofs::reader) list: Vec<Listed>,
 }
 
 /// Writes the index; `cut` bytes less are in the file than the extents have, if the last has as many.
-pub(super) fn write(shape: Shape, mut list: Vec<Listed>, cut: u64) -> Made {
+pub(in crate::erofs::reader) fn write(shape: Shape, mut list: Vec<Listed>, cut: u64) -> Made {
     let last = list.last_mut().unwrap();
     last.len -= cut.min(last.len - 1);
     // A count of blocks needs a cluster after the head's that is not the one in which the file ends.

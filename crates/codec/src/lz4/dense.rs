@@ -1,0 +1,87 @@
+//! The calls into liblz4's dense encoder that fill a destination. The bindings' own would wipe a quarter of a
+//! megabyte of tables for every cluster; a state that is reset keeps them, and knows them for old.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_void};
+
+use crate::{Error, Prefix, Result};
+
+unsafe extern "C" {
+    fn LZ4_createStreamHC() -> *mut c_void;
+    fn LZ4_freeStreamHC(state: *mut c_void) -> c_int;
+    fn LZ4_resetStreamHC_fast(state: *mut c_void, level: c_int);
+    fn LZ4_compress_HC_continue_destSize(
+        state: *mut c_void,
+        src: *const c_char,
+        dst: *mut c_char,
+        src_len: *mut c_int,
+        dst_len: c_int,
+    ) -> c_int;
+}
+
+/// The encoder's tables.
+pub(super) struct State(*mut c_void);
+
+// SAFETY: the pointer is owned, and the state knows nothing of threads.
+unsafe impl Send for State {}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // SAFETY: made by LZ4_createStreamHC and freed once.
+        unsafe { LZ4_freeStreamHC(self.0) };
+    }
+}
+
+impl State {
+    pub(super) fn new() -> Result<Self> {
+        // SAFETY: takes nothing; null is its way to say that memory ran out.
+        let state = unsafe { LZ4_createStreamHC() };
+        if state.is_null() {
+            return Err(Error::Library { codec: "lz4hc", why: "out of memory".to_owned() });
+        }
+        Ok(State(state))
+    }
+
+    /// Compresses as much of `src` as fits `dst`.
+    pub(super) fn fill(&mut self, src: &[u8], dst: &mut [u8], level: i32) -> Option<Prefix> {
+        // No cluster comes near what the library takes; a gigabyte is within it.
+        let src = &src[..src.len().min(1 << 30)];
+        let mut taken = c_int::try_from(src.len()).ok()?;
+        let room = c_int::try_from(dst.len().min(1 << 30)).ok()?;
+        if taken == 0 || room == 0 {
+            return None;
+        }
+        // SAFETY: the state is live and borrowed mutably, the pointers and lengths are those of live slices. The
+        // reset makes the state forget the source of the call before, which may be gone.
+        let len = unsafe {
+            LZ4_resetStreamHC_fast(self.0, level);
+            let (src, dst) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
+            LZ4_compress_HC_continue_destSize(self.0, src, dst, &raw mut taken, room)
+        };
+        Prefix::if_useful(usize::try_from(taken).ok()?, usize::try_from(len).ok().filter(|len| *len > 0)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lzzzz::lz4_hc;
+
+    use super::*;
+
+    /// What a used state makes is what a new one would.
+    #[test]
+    fn a_reset_state_is_as_good_as_new() {
+        let bytes: Vec<u8> = (0..300_000_u32).flat_map(|n| (n.wrapping_mul(n) >> 20).to_le_bytes()).collect();
+        let mut state = State::new().unwrap();
+        for level in [0, 1, 2, 3, 9, 10, 12] {
+            for (from, room) in [(0, 4096), (1000, 100), (500_000, 65_536), (1000, 4096), (0, 4096), (1_199_000, 4096)]
+            {
+                let (mut got, mut want) = (vec![0; room], vec![0; room]);
+                let prefix = state.fill(&bytes[from..], &mut got, level);
+                let (taken, len) = lz4_hc::compress_fill(&bytes[from..], &mut want, level).unwrap();
+                assert_eq!(prefix, Prefix::if_useful(taken, len), "level {level} from {from}");
+                assert!(got[..len] == want[..len], "level {level} from {from}");
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The fast LZ4 encoder for clusters: it goes on until its destination is full.
+//!
+//! A cluster begins with nothing to refer to and ends soon, so short matches count for more than in
+//! [`fast`](super::fast): four bytes are enough, and the first positions after a match are all looked at.
+//! While positions have 16 bits, as those of most clusters do, the table holds them as they are.
+
+use super::emit::{MARGIN, MIN_MATCH, Out, TABLE_BITS, Table, backwards, first, forwards, load, load64};
+use crate::Prefix;
+
+/// Bytes that a position is remembered by; with four, most entries would soon be of no use.
+const BYTES: u32 = 5;
+/// The format wants matches to begin twelve bytes before the end; four are the match's own.
+const MATCH_TO_END: usize = 8;
+/// The first position that has more than 16 bits.
+const FAR: usize = 1 << 16;
+/// From here on a cluster is worth a larger table.
+const LARGE: usize = 12 << 10;
+/// Positions looked at together.
+const GROUP: usize = 4;
+
+/// How a search goes on that has found nothing.
+#[derive(Clone, Copy)]
+struct Steps {
+    /// So many positions are looked at one after another.
+    each: usize,
+    /// The step from then on.
+    step: usize,
+    /// Of so many more positions (as log2), each step is one longer.
+    log: u32,
+}
+
+/// Compresses as much of `src` as fits `dst`.
+pub(super) fn fill(table: &mut Table, src: &[u8], dst: &mut [u8], acceleration: i32) -> Option<Prefix> {
+    let mut out = Out { len: 0, dst: dst.get_mut(..dst.len().checked_sub(1 + MATCH_TO_END)?)? };
+    let sequences = match acceleration {
+        ..=1 if out.dst.len() < LARGE => small,
+        ..=1 => large,
+        _ => hasty,
+    };
+    let anchor = sequences(table, src, &mut out, acceleration);
+    let mut out = Out { len: out.len, dst };
+    let taken = anchor + out.last_literals(&src[anchor..]);
+    Prefix::if_useful(taken, out.len)
+}
+
+// Three copies of the loops, each with its steps as constants as far as may be.
+
+#[inline(never)]
+fn small(table: &mut Table, src: &[u8], out: &mut Out<'_>, _: i32) -> usize {
+    sequences::<{ TABLE_BITS - 1 }>(table, src, out, Steps { each: 48, step: 2, log: 6 })
+}
+
+#[inline(never)]
+fn large(table: &mut Table, src: &[u8], out: &mut Out<'_>, _: i32) -> usize {
+    sequences::<TABLE_BITS>(table, src, out, Steps { each: 16, step: 2, log: 4 })
+}
+
+#[inline(never)]
+fn hasty(table: &mut Table, src: &[u8], out: &mut Out<'_>, acceleration: i32) -> usize {
+    let step = usize::try_from(acceleration).unwrap_or(1);
+    sequences::<TABLE_BITS>(table, src, out, Steps { each: 0, step, log: 6 })
+}
+
+/// Writes sequences as long as they fit, and returns where they end in `src`.
+#[inline(always)]
+fn sequences<const BITS: u32>(table: &mut Table, src: &[u8], out: &mut Out<'_>, steps: Steps) -> usize {
+    let Some(last) = src.len().checked_sub(MARGIN) else { return 0 };
+    table.clear::<BITS>();
+    // Position 0 is what an empty slot stands for.
+    let near = write::<BITS>(table, src, out, 0, |table, pos| near::<BITS>(table, src, pos.max(1), last, steps));
+    match near {
+        Ok(anchor) if last >= FAR => {
+            write::<BITS>(table, src, out, anchor, |table, pos| far::<BITS>(table, src, pos.max(FAR), last, steps))
+                .unwrap_or_else(|full| full)
+        }
+        Ok(anchor) | Err(anchor) => anchor,
+    }
+}
+
+/// Writes sequences from `anchor` on as `find` has them, each a position and a distance. Returns where they
+/// end: there are no more, or the next one does not fit.
+#[inline(always)]
+fn write<const BITS: u32>(
+    table: &mut Table,
+    src: &[u8],
+    out: &mut Out<'_>,
+    mut anchor: usize,
+    find: impl Fn(&mut Table, usize) -> Option<(usize, usize)>,
+) -> Result<usize, usize> {
+    while let Some((found, distance)) = find(table, anchor) {
+        let start = found - backwards(src, anchor, found, distance);
+        let end = forwards(src, found + MIN_MATCH, distance);
+        let before = out.len;
+        if out.sequence(src, anchor, start, distance, end - start - MIN_MATCH).is_none() {
+            out.len = before;
+            return Err(anchor);
+        }
+        anchor = end;
+        if end + MARGIN <= src.len() {
+            table.swap::<BYTES, BITS>(load64(src, end - 2), end - 2);
+        }
+    }
+    Ok(anchor)
+}
+
+/// The first position from `pos` to `last` where a match is seen, and its distance, as long as positions are
+/// what the table holds.
+#[inline(always)]
+fn near<const BITS: u32>(
+    table: &mut Table,
+    src: &[u8],
+    mut pos: usize,
+    last: usize,
+    steps: Steps,
+) -> Option<(usize, usize)> {
+    let (first, last) = (pos, last.min(FAR - 1));
+    let mut seen = |pos| {
+        let bytes = load64(src, pos);
+        let from = usize::from(table.swap::<BYTES, BITS>(bytes, pos));
+        // It is before `pos` anyway: said so, the compiler need not check more.
+        (from <= last && load::<4>(src, from) == load(src, pos)).then(|| (pos, pos - from))
+    };
+    while pos + GROUP <= last && pos < first + steps.each {
+        for ahead in 0..GROUP {
+            if let Some(found) = seen(pos + ahead) {
+                return Some(found);
+            }
+        }
+        pos += GROUP;
+    }
+    let mut tries = steps.step << steps.log;
+    while pos <= last {
+        if let Some(found) = seen(pos) {
+            return Some(found);
+        }
+        pos += tries >> steps.log;
+        tries += 1;
+    }
+    None
+}
+
+/// The same where the table holds only the low bits of positions.
+#[inline(always)]
+fn far<const BITS: u32>(
+    table: &mut Table,
+    src: &[u8],
+    mut pos: usize,
+    last: usize,
+    steps: Steps,
+) -> Option<(usize, usize)> {
+    let mut tries = if steps.each > 0 { 1 << steps.log } else { steps.step << steps.log };
+    while pos <= last {
+        let bytes = load64(src, pos);
+        let distance = table.distance::<BYTES, BITS>(bytes, pos);
+        if first::<BYTES>(bytes) == first::<BYTES>(load64(src, pos - distance)) && distance != 0 {
+            return Some((pos, distance));
+        }
+        pos += tries >> steps.log;
+        tries += 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::cast_possible_truncation, reason = "made-up bytes")]
+
+    use lzzzz::lz4;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Fills, decodes and compares; then follows the sequences to see that the block ends as the format wants.
+    fn check(src: &[u8], room: usize, acceleration: i32) -> Option<Prefix> {
+        let mut dst = vec![0; room];
+        let prefix = fill(&mut Table::new(), src, &mut dst, acceleration)?;
+        let mut back = vec![0; prefix.taken];
+        assert_eq!(lz4::decompress(&dst[..prefix.len], &mut back).unwrap(), prefix.taken);
+        assert!(back == src[..prefix.taken], "{} bytes in {room} came back otherwise", src.len());
+
+        let (last_match, last_literals) = last_match(&dst[..prefix.len]);
+        if let Some(start) = last_match {
+            assert!(last_literals >= 5 && start + 12 <= prefix.taken, "{} bytes in {room}", src.len());
+        }
+        Some(prefix)
+    }
+
+    /// Where the last match starts, and how many literals follow it.
+    fn last_match(block: &[u8]) -> (Option<usize>, usize) {
+        let (mut at, mut pos, mut last) = (0, 0, None);
+        let length = |at: &mut usize, field: u8| {
+            let (mut len, mut more) = (usize::from(field), field == 15);
+            while more {
+                len += usize::from(block[*at]);
+                more = block[*at] == 255;
+                *at += 1;
+            }
+            len
+        };
+        loop {
+            let token = block[at];
+            at += 1;
+            let literals = length(&mut at, token >> 4);
+            (at, pos) = (at + literals, pos + literals);
+            if at == block.len() {
+                return (last, literals);
+            }
+            at += 2;
+            last = Some(pos);
+            pos += MIN_MATCH + length(&mut at, token & 15);
+        }
+    }
+
+    fn letters(len: usize, mut seed: u64, count: u8) -> Vec<u8> {
+        let step = |_| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed.to_le_bytes()[3] % count
+        };
+        (0..len).map(step).collect()
+    }
+
+    #[test]
+    fn every_room_is_filled() {
+        let few = letters(20_000, 5, 2);
+        for room in (0..80).chain((80..900).step_by(13)) {
+            for acceleration in [1, 2, 40] {
+                let prefix = check(&few, room, acceleration);
+                // Two bytes at most: a length byte more for literals would not leave room for one of them.
+                assert!(room < 400 || prefix.is_some_and(|prefix| prefix.len + 2 >= room), "{room}: {prefix:?}");
+                for len in [0, 1, 24, 25, 26, 100, room, 2 * room] {
+                    check(&few[..len], room, acceleration);
+                    check(&vec![7; len], room, acceleration);
+                }
+            }
+        }
+    }
+
+    /// The encoder changes its ways at positions of more than 16 bits.
+    #[test]
+    fn long_sources_come_back() {
+        for len in [65_535, 65_536, 65_537, 65_560, 65_561, 65_562, 200_000] {
+            for src in [letters(len, 3, 4), letters(len, 3, 200), vec![1; len], letters(700, 1, 255).repeat(len / 700)]
+            {
+                for room in [4096, 40_000, 300_000] {
+                    check(&src, room, 1);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn mixed_sources_come_back(
+            pieces in proptest::collection::vec((0usize..60, 1usize..70_000, 0usize..3000), 0..60),
+            seed in 1u64..,
+            count in 1u8..,
+            room in 0usize..40_000,
+            acceleration in 1..20,
+        ) {
+            let mut src: Vec<u8> = Vec::new();
+            for (n, (fresh, distance, len)) in pieces.into_iter().enumerate() {
+                src.extend(letters(fresh, seed.rotate_left(n as u32) | 1, count));
+                for _ in 0..len {
+                    src.push(src.len().checked_sub(distance).map_or(0, |from| src[from]));
+                }
+            }
+            check(&src, room, acceleration);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Finding what was there before inside of files: content-defined chunks and where each was first seen.
+//!
+//! Chunks end where a rolling hash of the last bytes says so, so equal stretches have equal chunks wherever
+//! they lie. A chunk is known by half a BLAKE3 digest; no bytes are kept. The oldest chunks are forgotten
+//! when there are too many.
+//!
+//! Source of the cutting: gear hashing with a minimum and a maximum, as in Xia et al., FastCDC, USENIX ATC 2016.
+
+use std::collections::{HashMap, VecDeque};
+
+use packfs_blocks::Digest;
+
+use super::pack::{Short, count};
+
+/// Most chunks remembered; each takes some 50 bytes.
+const MOST: usize = 1 << 20;
+
+/// A chunk of a piece.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chunk {
+    /// Where it ends in the piece.
+    pub(crate) end: u32,
+    pub(crate) digest: Short,
+}
+
+/// Numbers without a pattern, one a byte value (SplitMix64).
+const GEAR: [u64; 256] = {
+    let (mut table, mut n, mut state) = ([0; 256], 0, 0u64);
+    while n < 256 {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        table[n] = z ^ z >> 31;
+        n += 1;
+    }
+    table
+};
+
+/// Cuts a piece into chunks of about `average` bytes (a power of two), a quarter to four times.
+pub(crate) fn chunks(bytes: &[u8], average: usize) -> Vec<Chunk> {
+    let mut chunks = Vec::with_capacity(bytes.len() / average + 1);
+    let mut start = 0;
+    while start < bytes.len() {
+        let len = first(&bytes[start..], average);
+        let digest = Digest::of(&bytes[start..start + len]);
+        start += len;
+        chunks.push(Chunk { end: count(start), digest: *digest.as_bytes().first_chunk().expect("32 bytes") });
+    }
+    chunks
+}
+
+/// Length of the first chunk.
+fn first(bytes: &[u8], average: usize) -> usize {
+    let (least, most) = (average / 4, bytes.len().min(4 * average));
+    // The top bits depend on the most bytes.
+    let mask = !0 << (u64::BITS - average.ilog2());
+    let mut hash = 0u64;
+    for (n, byte) in bytes[..most].iter().enumerate().skip(least) {
+        hash = (hash << 1).wrapping_add(GEAR[usize::from(*byte)]);
+        if hash & mask == 0 {
+            return n + 1;
+        }
+    }
+    most
+}
+
+/// Where chunks were first seen: number of the piece and offset in it.
+#[derive(Debug, Default)]
+pub(crate) struct Chunks {
+    places: HashMap<Short, (u32, u32)>,
+    age: VecDeque<Short>,
+}
+
+impl Chunks {
+    /// Where a chunk was first seen: the piece, and the offset in it.
+    pub(crate) fn find(&self, chunk: &Chunk) -> Option<(u32, u32)> {
+        self.places.get(&chunk.digest).copied()
+    }
+
+    /// Remembers the chunks of a piece that are new.
+    pub(crate) fn add(&mut self, piece: u32, chunks: &[Chunk]) {
+        let mut start = 0;
+        for chunk in chunks {
+            if let std::collections::hash_map::Entry::Vacant(vacant) = self.places.entry(chunk.digest) {
+                vacant.insert((piece, start));
+                self.age.push_back(chunk.digest);
+            }
+            start = chunk.end;
+        }
+        while self.age.len() > MOST {
+            if let Some(oldest) = self.age.pop_front() {
+                self.places.remove(&oldest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(len: usize, seed: u64) -> Vec<u8> {
+        let mut state = seed | 1;
+        (0..len)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state.to_le_bytes()[4]
+            })
+            .collect()
+    }
+
+    #[test]
+    fn chunks_cover_a_piece_and_keep_their_bounds() {
+        for len in [0, 1, 255, 256, 1024, 100_000] {
+            let bytes = noise(len, 7);
+            let chunks = chunks(&bytes, 1024);
+            assert_eq!(chunks.last().map_or(0, |chunk| chunk.end as usize), len);
+            let mut start = 0;
+            for (n, chunk) in chunks.iter().enumerate() {
+                let here = chunk.end - start;
+                assert!(here <= 4096 && (here > 256 || n + 1 == chunks.len()), "{here}");
+                start = chunk.end;
+            }
+        }
+        let count = chunks(&noise(1 << 20, 3), 1024).len();
+        assert!((600..1400).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn a_stretch_is_found_wherever_it_lies() {
+        let (old, before) = (noise(50_000, 1), noise(7_777, 2));
+        let new = [&before[..], &old[10_000..40_000], &before[..100]].concat();
+        let mut known = Chunks::default();
+        known.add(5, &chunks(&old, 1024));
+        let (mut start, mut found) = (0, 0);
+        for chunk in chunks(&new, 1024) {
+            if let Some((piece, offset)) = known.find(&chunk) {
+                assert_eq!((piece, offset as i64 - i64::from(start)), (5, 10_000 - 7_777));
+                found += chunk.end - start;
+            }
+            start = chunk.end;
+        }
+        assert!((20_000..=30_000).contains(&found), "{found}");
+        assert!(chunks(&before, 1024).iter().all(|chunk| known.find(chunk).is_none()));
+    }
+}
