@@ -7,7 +7,6 @@
 //! and written so many jobs later, so that the image does not depend on how fast anybody is.
 
 use std::collections::{HashMap, VecDeque};
-use std::ops::Range;
 use std::sync::Arc;
 
 use packfs_blocks::pipeline::{Pool, Ticket, Window};
@@ -15,19 +14,21 @@ use packfs_blocks::{Buffer, Buffers, Digest, Output, Progress};
 use packfs_codec::Decoder;
 
 use super::Counts;
-use super::chunk::{self, Chunk, Chunks};
-use super::index::{Cluster, Form, Index, Part};
+use super::chunk::{Chunk, Chunks};
+use super::index::{Cluster, Form, Part};
 use super::keep::{Keep, Kept};
-use super::layout::tail_max;
-use super::pack::{Cut as PackedCut, Ending, Packed, Piece, Rest, Short, Worker};
+use super::pack::{Ending, Packed, Piece, Short, Worker};
 use super::stream::Stream;
-use crate::erofs::format::Layout;
 use crate::feed::{self, Cut, Fed};
 use crate::{Error, OnError, Result};
 
 mod done;
+mod pieces;
 mod raw;
 mod reuse;
+mod write;
+
+pub(crate) use self::done::{Body, DataDone, Stored};
 
 /// Jobs after which a piece of file ends is written: enough for it to be ready, few enough not to pile up.
 const LATE: u64 = 8;
@@ -35,56 +36,6 @@ const LATE: u64 = 8;
 const CHUNKING: usize = 3;
 /// Clusters are shared if at least one in so many bytes of a piece is saved by it.
 const SHARED_PART: u64 = 64;
-
-/// What the inode of a regular file carries to lead to its data.
-#[derive(Debug, Clone)]
-pub(crate) enum Body {
-    /// Whole blocks one behind the other from `start` on ([`None`]: a hole), and the bytes after the last
-    /// whole block, which follow the inode and lie within one block.
-    Plain { start: Option<u64>, tail: Kept },
-    /// Chunks of `1 << bits` blocks each at a block or nowhere.
-    Chunks { bits: u8, blocks: Box<[Option<u64>]> },
-    /// Compressed, with an index.
-    Compressed(Index),
-}
-
-impl Body {
-    /// The layout the inode declares, with a map that begins `at` bytes after a multiple of 32.
-    pub(crate) fn layout(&self, at: usize) -> Layout {
-        match self {
-            Body::Plain { tail, .. } if tail.len() == 0 => Layout::Plain,
-            Body::Plain { .. } => Layout::Inline,
-            Body::Chunks { .. } => Layout::Chunks,
-            Body::Compressed(index) => index.layout(at),
-        }
-    }
-}
-
-/// A file whose data is down.
-#[derive(Debug, Clone)]
-pub(crate) struct Stored {
-    pub(crate) size: u64,
-    pub(crate) body: Body,
-}
-
-/// What remains when all data is down.
-#[derive(Debug)]
-pub(crate) struct DataDone {
-    /// The first block behind the data.
-    pub(crate) end: u64,
-    /// Files by the numbers the tree has in `Data::Stored`.
-    pub(crate) files: Vec<Stored>,
-    /// The packed inode's data, if any fragment lies in it.
-    pub(crate) packed: Option<Stored>,
-    /// What lies behind inodes.
-    pub(crate) keep: Keep,
-    pub(crate) failed: Vec<(u32, Error)>,
-    /// A digest of all file data in the order in which it came.
-    pub(crate) content: blake3::Hash,
-    /// Whether files have clusters in common but for their whole pieces.
-    pub(crate) shares_clusters: bool,
-    pub(crate) counts: Counts,
-}
 
 /// How file data is put down.
 #[derive(Debug, Clone, Copy)]
@@ -352,46 +303,6 @@ impl<'p, 'env> Data<'p, 'env> {
         Ok(())
     }
 
-    fn pack_batch(&mut self, bytes: Buffer, fresh: Vec<(u32, Range<usize>)>) -> Result<()> {
-        let mut pieces = Vec::new();
-        for (file, range) in fresh {
-            let len = range.len();
-            let fragment = self.rules.ending == Ending::Fragment && len <= self.rules.fragment_max;
-            let place = if fragment || self.rules.all_fragments {
-                self.put_small(&bytes[range])?
-            } else if self.is_tail(len) {
-                self.packs(len);
-                self.files[file as usize].tail = self.keep(&bytes[range])?;
-                continue;
-            } else {
-                let seq = self.piece()?;
-                pieces.push(Piece {
-                    seq,
-                    range,
-                    ending: self.rules.ending,
-                    whole: self.rules.inline_tails,
-                    reuse: Vec::new(),
-                });
-                self.packs(len);
-                Place::Piece(seq)
-            };
-            self.files[file as usize].places = Box::new([place]);
-        }
-        if pieces.is_empty() { Ok(()) } else { self.submit(bytes, pieces) }
-    }
-
-    /// Whether a file of so many bytes can only lie behind its inode: compressed it would take a block too.
-    fn is_tail(&self, len: usize) -> bool {
-        self.rules.inline_tails && self.rules.ending == Ending::Cluster && len <= tail_max(self.rules.block())
-    }
-
-    fn keep(&mut self, bytes: &[u8]) -> Result<Kept> {
-        if bytes.is_empty() {
-            return Ok(Kept::NONE);
-        }
-        self.keep.put(bytes).map_err(Error::io("cannot write", "a temporary file"))
-    }
-
     fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
         let len = match &cut {
             Cut::Hole(len) => *len,
@@ -425,83 +336,6 @@ impl<'p, 'env> Data<'p, 'env> {
         }
     }
 
-    fn block(&mut self, bytes: Buffer, digest: Digest, last: bool) -> Result<Place> {
-        let len = bytes.len();
-        // A piece from the middle of a file may end another, but not the other way round.
-        let found = self.pieces.get(&(digest, false)).or_else(|| self.pieces.get(&(digest, true)).filter(|_| last));
-        if let Some(place) = found.copied().filter(|_| self.rules.dedup) {
-            self.counts.duplicate_bytes += len as u64;
-            self.save(len as u64);
-            return Ok(place);
-        }
-        let place = Place::Piece(self.piece()?);
-        self.pieces.insert((digest, last), place);
-        self.packs(len);
-        self.submit_whole(place, bytes, if last { self.rules.ending } else { Ending::More })?;
-        Ok(place)
-    }
-
-    fn submit_whole(&mut self, place: Place, bytes: Buffer, ending: Ending) -> Result<()> {
-        let Place::Piece(seq) = place else { return Ok(()) };
-        let range = 0..bytes.len();
-        self.submit(bytes, vec![Piece { seq, range, ending, whole: false, reuse: Vec::new() }])
-    }
-
-    /// Counts bytes that go to a codec.
-    fn packs(&mut self, len: usize) {
-        self.counts.packed_bytes += len as u64;
-        Progress::add(&self.progress.done, len as u64);
-        Progress::add(&self.progress.packed, len as u64);
-    }
-
-    /// A number for one more piece.
-    fn piece(&mut self) -> Result<u32> {
-        self.done.push(None);
-        u32::try_from(self.done.len() - 1).map_err(|_| Error::Usage("more than 2^32 pieces of files".into()))
-    }
-
-    /// Appends to the stream of small files.
-    fn put_small(&mut self, bytes: &[u8]) -> Result<Place> {
-        self.packs(bytes.len());
-        self.counts.fragment_bytes += bytes.len() as u64;
-        let (place, mut left) = (Place::Small { offset: self.small.len(), len: bytes.len() as u64 }, bytes);
-        while !left.is_empty() {
-            left = self.small.put(left);
-            if self.small.is_full() {
-                self.send_small(Ending::More)?;
-            }
-        }
-        Ok(place)
-    }
-
-    fn send_small(&mut self, ending: Ending) -> Result<()> {
-        if let Some(bytes) = self.small.take() {
-            let seq = self.piece()?;
-            self.small.pieces.push(seq);
-            self.submit_whole(Place::Piece(seq), bytes, ending)?;
-        }
-        Ok(())
-    }
-
-    fn zeros_small(&mut self, mut len: u64) -> Result<()> {
-        let zeros = vec![0; self.rules.piece];
-        while len > 0 {
-            let part = usize::try_from(len).unwrap_or(usize::MAX).min(zeros.len());
-            let place = self.put_small(&zeros[..part])?;
-            self.join_small(place);
-            len -= part as u64;
-        }
-        Ok(())
-    }
-
-    /// The open file lies whole in the stream of small files, one part behind the other.
-    fn join_small(&mut self, place: Place) {
-        match (self.open.last_mut(), place) {
-            (Some(Place::Small { len, .. }), Place::Small { len: more, .. }) => *len += more,
-            _ => self.open.push(place),
-        }
-    }
-
     fn end(&mut self, file: u32) -> Result<()> {
         let (open, tail) = (std::mem::take(&mut self.open), std::mem::take(&mut self.open_tail));
         self.at = 0;
@@ -513,205 +347,6 @@ impl<'p, 'env> Data<'p, 'env> {
         let places = if says_holes { open } else { self.fill_holes(open)? };
         let file = &mut self.files[file as usize];
         (file.places, file.tail) = (places.into(), tail);
-        Ok(())
-    }
-
-    /// Puts pieces of zeros, each length once, in place of holes: this form of index has none.
-    fn fill_holes(&mut self, open: Vec<Place>) -> Result<Vec<Place>> {
-        let mut places = Vec::with_capacity(open.len());
-        let count = open.len();
-        for (n, place) in open.into_iter().enumerate() {
-            let Place::Hole(mut len) = place else {
-                places.push(place);
-                continue;
-            };
-            while len > 0 {
-                let part = len.min(self.rules.piece as u64);
-                len -= part;
-                let last = len == 0 && n + 1 == count;
-                let place = match self.zeros.get(&(part, last)) {
-                    Some(place) => *place,
-                    None => self.zero_piece(part, last)?,
-                };
-                places.push(place);
-            }
-        }
-        Ok(places)
-    }
-
-    fn zero_piece(&mut self, len: u64, last: bool) -> Result<Place> {
-        let mut bytes = self.buffers.take(usize::try_from(len).expect("a piece at most"));
-        bytes.fill(0);
-        let place = Place::Piece(self.piece()?);
-        self.zeros.insert((len, last), place);
-        self.submit_whole(place, bytes, if last { Ending::Cluster } else { Ending::More })?;
-        Ok(place)
-    }
-
-    fn submit(&mut self, bytes: Buffer, pieces: Vec<Piece>) -> Result<()> {
-        let bytes = Arc::new(bytes);
-        let Some(average) = self.rules.chunk else { return self.submit_planned(&bytes, pieces) };
-        let (shared, ranges) = (Arc::clone(&bytes), pieces.iter().map(|piece| piece.range.clone()).collect::<Vec<_>>());
-        let ticket = self.pool.submit(move |_: &mut Worker| {
-            ranges.into_iter().map(|range| chunk::chunks(&shared[range], average)).collect()
-        });
-        self.chunking.push_back((bytes, pieces, ticket));
-        if self.chunking.len() > CHUNKING { self.plan().map(|_| ()) } else { Ok(()) }
-    }
-
-    fn submit_planned(&mut self, bytes: &Arc<Buffer>, pieces: Vec<Piece>) -> Result<()> {
-        let Some(last) = pieces.last() else { return Ok(()) };
-        self.planned = last.seq + 1;
-        // The pieces and what they are packed into.
-        let held = pieces.iter().map(|piece| piece.range.len()).sum::<usize>() * 2;
-        let bytes = Arc::clone(bytes);
-        let ticket = self.pool.submit(move |worker: &mut Worker| worker.pack(&bytes, pieces).map(Work::Packed));
-        self.push(ticket, held)
-    }
-
-    fn push(&mut self, ticket: Ticket<Result<Work>>, held: usize) -> Result<()> {
-        self.window.push(ticket, held);
-        while self.window.is_full() {
-            self.next()?;
-        }
-        Ok(())
-    }
-
-    /// Takes the oldest job's result and, when their time has come, those of ends.
-    fn next(&mut self) -> Result<bool> {
-        let Some(work) = self.window.pop() else { return Ok(false) };
-        self.taken += 1;
-        match work? {
-            Work::Packed(packed) => self.write(packed)?,
-            Work::Written(len) => Progress::add(&self.progress.written, len),
-        }
-        while self.late.front().is_some_and(|(due, _)| *due <= self.taken) {
-            self.next_late()?;
-        }
-        Ok(true)
-    }
-
-    fn next_late(&mut self) -> Result<bool> {
-        let Some((_, ticket)) = self.late.pop_front() else { return Ok(false) };
-        let packed = ticket.wait()?;
-        self.write(packed)?;
-        Ok(true)
-    }
-
-    fn write(&mut self, packed: Packed) -> Result<()> {
-        let Packed { bytes, cuts, pieces } = packed;
-        let (mut at, mut written, mut cuts) = (0, 0, &cuts[..]);
-        for (seq, count, rest) in pieces {
-            let first =
-                u32::try_from(self.clusters.len()).map_err(|_| Error::Usage("more than 2^32 clusters".into()))?;
-            let (mine, others) = cuts.split_at(count as usize);
-            cuts = others;
-            let worth = self.is_sharing_worth_it(mine);
-            for cut in mine {
-                if let Some(cluster) = cut.reused {
-                    self.clusters.push(cluster);
-                    self.counts.shared_clusters += 1;
-                    continue;
-                }
-                let end = at + cut.physical as usize;
-                match self.shared(cut).filter(|_| worth) {
-                    Some(cluster) => {
-                        self.write_bytes(&bytes[written..at])?;
-                        written = end;
-                        self.clusters.push(cluster);
-                        self.counts.shared_clusters += 1;
-                    }
-                    None => {
-                        let start = self.pos + (at - written) as u64;
-                        self.cluster(cut, start)?;
-                    }
-                }
-                at = end;
-            }
-            let end = self.rest(rest)?;
-            self.done[seq as usize] = Some(Done { part: Part { first, count }, end });
-        }
-        self.write_bytes(&bytes[written..at])
-    }
-
-    fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        let at = self.base + self.pos;
-        self.output.write_all_at(bytes, at).map_err(Error::io("cannot write", self.output.target()))?;
-        Progress::add(&self.progress.written, bytes.len() as u64);
-        self.pos += bytes.len() as u64;
-        Ok(())
-    }
-
-    /// Notes a cluster that lies at `start`.
-    fn cluster(&mut self, cut: &PackedCut, start: u64) -> Result<()> {
-        let PackedCut { physical, logical, raw, digest, .. } = *cut;
-        if let Some(digest) = digest {
-            let n = u32::try_from(self.clusters.len()).map_err(|_| Error::Usage("more than 2^32 clusters".into()))?;
-            self.known_clusters.insert(digest, n);
-        }
-        self.clusters.push(Cluster { start, physical, logical, raw, partial: false });
-        self.counts.clusters += 1;
-        self.counts.raw_clusters += u64::from(raw);
-        Ok(())
-    }
-
-    /// A cluster that is down and equal.
-    fn shared(&self, cut: &PackedCut) -> Option<Cluster> {
-        let found = self.clusters[*self.known_clusters.get(&cut.digest?)? as usize];
-        let same = (found.physical, found.logical, found.raw) == (cut.physical, cut.logical, cut.raw);
-        same.then_some(found)
-    }
-
-    /// Clusters elsewhere cost a larger index: for a few of many it is larger than they are.
-    fn is_sharing_worth_it(&self, cuts: &[PackedCut]) -> bool {
-        let saved: u64 = cuts.iter().filter(|cut| self.shared(cut).is_some()).map(|cut| u64::from(cut.physical)).sum();
-        let all: u64 = cuts.iter().map(|cut| u64::from(cut.logical)).sum();
-        saved * SHARED_PART >= all
-    }
-
-    fn rest(&mut self, rest: Rest) -> Result<PieceEnd> {
-        Ok(match rest {
-            Rest::Nothing => PieceEnd::Nothing,
-            Rest::Inline { bytes, logical, raw } => {
-                let kept = self.keep(&bytes)?;
-                PieceEnd::Inline { kept, len: logical.into(), raw }
-            }
-            Rest::Plain(tail) => PieceEnd::Plain(self.keep(&tail)?),
-            Rest::Fragment(bytes, digest) => {
-                let len = bytes.len() as u64;
-                self.counts.fragment_bytes += len;
-                if let Some(offset) = self.known_ends.get(&digest).filter(|_| self.rules.dedup) {
-                    self.counts.duplicate_bytes += len;
-                    return Ok(PieceEnd::Fragment { offset: *offset, len });
-                }
-                let offset = self.put_end(&bytes)?;
-                self.known_ends.insert(digest, offset);
-                PieceEnd::Fragment { offset, len }
-            }
-        })
-    }
-
-    /// Appends to the stream of ends.
-    fn put_end(&mut self, bytes: &[u8]) -> Result<u64> {
-        let (offset, mut left) = (self.ends.len(), bytes);
-        while !left.is_empty() {
-            left = self.ends.put(left);
-            if self.ends.is_full() {
-                self.send_ends(Ending::More)?;
-            }
-        }
-        Ok(offset)
-    }
-
-    fn send_ends(&mut self, ending: Ending) -> Result<()> {
-        if let Some(bytes) = self.ends.take() {
-            let seq = self.piece()?;
-            self.ends.pieces.push(seq);
-            let pieces = vec![Piece { seq, range: 0..bytes.len(), ending, whole: false, reuse: Vec::new() }];
-            let bytes = Arc::new(bytes);
-            let ticket = self.pool.submit(move |worker: &mut Worker| worker.pack(&bytes, pieces));
-            self.late.push_back((self.taken + LATE, ticket));
-        }
         Ok(())
     }
 }

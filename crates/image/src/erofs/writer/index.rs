@@ -87,12 +87,6 @@ enum Target {
     Inline(bool),
 }
 
-impl Extent {
-    fn end(&self) -> u64 {
-        self.logical + self.len
-    }
-}
-
 impl Index {
     /// The layout the inode declares, with a map that begins `at` bytes after a multiple of 32.
     pub(crate) fn layout(&self, at: usize) -> Layout {

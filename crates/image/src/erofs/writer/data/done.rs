@@ -2,11 +2,50 @@
 
 use std::sync::Arc;
 
-use super::{Body, Data, DataDone, Done, File, PieceEnd, Place, Rules, Stored};
-use crate::Result;
+use super::{Data, Done, File, PieceEnd, Place, Rules};
+use crate::erofs::writer::Counts;
 use crate::erofs::writer::index::{Cluster, End, Index, Part};
-use crate::erofs::writer::keep::Kept;
+use crate::erofs::writer::keep::{Keep, Kept};
 use crate::erofs::writer::pack::Ending;
+use crate::{Error, Result};
+
+/// What the inode of a regular file carries to lead to its data.
+#[derive(Debug, Clone)]
+pub(crate) enum Body {
+    /// Whole blocks one behind the other from `start` on ([`None`]: a hole), and the bytes after the last
+    /// whole block, which follow the inode and lie within one block.
+    Plain { start: Option<u64>, tail: Kept },
+    /// Chunks of `1 << bits` blocks each at a block or nowhere.
+    Chunks { bits: u8, blocks: Box<[Option<u64>]> },
+    /// Compressed, with an index.
+    Compressed(Index),
+}
+
+/// A file whose data is down.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    pub(crate) size: u64,
+    pub(crate) body: Body,
+}
+
+/// What remains when all data is down.
+#[derive(Debug)]
+pub(crate) struct DataDone {
+    /// The first block behind the data.
+    pub(crate) end: u64,
+    /// Files by the numbers the tree has in `Data::Stored`.
+    pub(crate) files: Vec<Stored>,
+    /// The packed inode's data, if any fragment lies in it.
+    pub(crate) packed: Option<Stored>,
+    /// What lies behind inodes.
+    pub(crate) keep: Keep,
+    pub(crate) failed: Vec<(u32, Error)>,
+    /// A digest of all file data in the order in which it came.
+    pub(crate) content: blake3::Hash,
+    /// Whether files have clusters in common but for their whole pieces.
+    pub(crate) shares_clusters: bool,
+    pub(crate) counts: Counts,
+}
 
 impl Data<'_, '_> {
     /// Writes all that is still under way.

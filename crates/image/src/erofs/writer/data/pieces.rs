@@ -1,0 +1,177 @@
+//! Pieces for the workers: from batches of small files, from larger files, and from the stream of small files.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use packfs_blocks::{Buffer, Digest, Progress};
+
+use super::{CHUNKING, Data, Place, Work};
+use crate::erofs::writer::chunk;
+use crate::erofs::writer::layout::tail_max;
+use crate::erofs::writer::pack::{Ending, Piece, Worker};
+use crate::{Error, Result};
+
+impl Data<'_, '_> {
+    pub(super) fn pack_batch(&mut self, bytes: Buffer, fresh: Vec<(u32, Range<usize>)>) -> Result<()> {
+        let mut pieces = Vec::new();
+        for (file, range) in fresh {
+            let len = range.len();
+            let fragment = self.rules.ending == Ending::Fragment && len <= self.rules.fragment_max;
+            let place = if fragment || self.rules.all_fragments {
+                self.put_small(&bytes[range])?
+            } else if self.is_tail(len) {
+                self.packs(len);
+                self.files[file as usize].tail = self.keep(&bytes[range])?;
+                continue;
+            } else {
+                let seq = self.piece()?;
+                pieces.push(Piece {
+                    seq,
+                    range,
+                    ending: self.rules.ending,
+                    whole: self.rules.inline_tails,
+                    reuse: Vec::new(),
+                });
+                self.packs(len);
+                Place::Piece(seq)
+            };
+            self.files[file as usize].places = Box::new([place]);
+        }
+        if pieces.is_empty() { Ok(()) } else { self.submit(bytes, pieces) }
+    }
+
+    /// Whether a file of so many bytes can only lie behind its inode: compressed it would take a block too.
+    pub(super) fn is_tail(&self, len: usize) -> bool {
+        self.rules.inline_tails && self.rules.ending == Ending::Cluster && len <= tail_max(self.rules.block())
+    }
+
+    pub(super) fn block(&mut self, bytes: Buffer, digest: Digest, last: bool) -> Result<Place> {
+        let len = bytes.len();
+        // A piece from the middle of a file may end another, but not the other way round.
+        let found = self.pieces.get(&(digest, false)).or_else(|| self.pieces.get(&(digest, true)).filter(|_| last));
+        if let Some(place) = found.copied().filter(|_| self.rules.dedup) {
+            self.counts.duplicate_bytes += len as u64;
+            self.save(len as u64);
+            return Ok(place);
+        }
+        let place = Place::Piece(self.piece()?);
+        self.pieces.insert((digest, last), place);
+        self.packs(len);
+        self.submit_whole(place, bytes, if last { self.rules.ending } else { Ending::More })?;
+        Ok(place)
+    }
+
+    pub(super) fn submit_whole(&mut self, place: Place, bytes: Buffer, ending: Ending) -> Result<()> {
+        let Place::Piece(seq) = place else { return Ok(()) };
+        let range = 0..bytes.len();
+        self.submit(bytes, vec![Piece { seq, range, ending, whole: false, reuse: Vec::new() }])
+    }
+
+    /// Counts bytes that go to a codec.
+    pub(super) fn packs(&mut self, len: usize) {
+        self.counts.packed_bytes += len as u64;
+        Progress::add(&self.progress.done, len as u64);
+        Progress::add(&self.progress.packed, len as u64);
+    }
+
+    /// A number for one more piece.
+    pub(super) fn piece(&mut self) -> Result<u32> {
+        self.done.push(None);
+        u32::try_from(self.done.len() - 1).map_err(|_| Error::Usage("more than 2^32 pieces of files".into()))
+    }
+
+    /// Appends to the stream of small files.
+    pub(super) fn put_small(&mut self, bytes: &[u8]) -> Result<Place> {
+        self.packs(bytes.len());
+        self.counts.fragment_bytes += bytes.len() as u64;
+        let (place, mut left) = (Place::Small { offset: self.small.len(), len: bytes.len() as u64 }, bytes);
+        while !left.is_empty() {
+            left = self.small.put(left);
+            if self.small.is_full() {
+                self.send_small(Ending::More)?;
+            }
+        }
+        Ok(place)
+    }
+
+    pub(super) fn send_small(&mut self, ending: Ending) -> Result<()> {
+        if let Some(bytes) = self.small.take() {
+            let seq = self.piece()?;
+            self.small.pieces.push(seq);
+            self.submit_whole(Place::Piece(seq), bytes, ending)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn zeros_small(&mut self, mut len: u64) -> Result<()> {
+        let zeros = vec![0; self.rules.piece];
+        while len > 0 {
+            let part = usize::try_from(len).unwrap_or(usize::MAX).min(zeros.len());
+            let place = self.put_small(&zeros[..part])?;
+            self.join_small(place);
+            len -= part as u64;
+        }
+        Ok(())
+    }
+
+    /// The open file lies whole in the stream of small files, one part behind the other.
+    pub(super) fn join_small(&mut self, place: Place) {
+        match (self.open.last_mut(), place) {
+            (Some(Place::Small { len, .. }), Place::Small { len: more, .. }) => *len += more,
+            _ => self.open.push(place),
+        }
+    }
+
+    /// Puts pieces of zeros, each length once, in place of holes: this form of index has none.
+    pub(super) fn fill_holes(&mut self, open: Vec<Place>) -> Result<Vec<Place>> {
+        let mut places = Vec::with_capacity(open.len());
+        let count = open.len();
+        for (n, place) in open.into_iter().enumerate() {
+            let Place::Hole(mut len) = place else {
+                places.push(place);
+                continue;
+            };
+            while len > 0 {
+                let part = len.min(self.rules.piece as u64);
+                len -= part;
+                let last = len == 0 && n + 1 == count;
+                let place = match self.zeros.get(&(part, last)) {
+                    Some(place) => *place,
+                    None => self.zero_piece(part, last)?,
+                };
+                places.push(place);
+            }
+        }
+        Ok(places)
+    }
+
+    pub(super) fn zero_piece(&mut self, len: u64, last: bool) -> Result<Place> {
+        let mut bytes = self.buffers.take(usize::try_from(len).expect("a piece at most"));
+        bytes.fill(0);
+        let place = Place::Piece(self.piece()?);
+        self.zeros.insert((len, last), place);
+        self.submit_whole(place, bytes, if last { Ending::Cluster } else { Ending::More })?;
+        Ok(place)
+    }
+
+    pub(super) fn submit(&mut self, bytes: Buffer, pieces: Vec<Piece>) -> Result<()> {
+        let bytes = Arc::new(bytes);
+        let Some(average) = self.rules.chunk else { return self.submit_planned(&bytes, pieces) };
+        let (shared, ranges) = (Arc::clone(&bytes), pieces.iter().map(|piece| piece.range.clone()).collect::<Vec<_>>());
+        let ticket = self.pool.submit(move |_: &mut Worker| {
+            ranges.into_iter().map(|range| chunk::chunks(&shared[range], average)).collect()
+        });
+        self.chunking.push_back((bytes, pieces, ticket));
+        if self.chunking.len() > CHUNKING { self.plan().map(|_| ()) } else { Ok(()) }
+    }
+
+    pub(super) fn submit_planned(&mut self, bytes: &Arc<Buffer>, pieces: Vec<Piece>) -> Result<()> {
+        let Some(last) = pieces.last() else { return Ok(()) };
+        self.planned = last.seq + 1;
+        // The pieces and what they are packed into.
+        let held = pieces.iter().map(|piece| piece.range.len()).sum::<usize>() * 2;
+        let bytes = Arc::clone(bytes);
+        let ticket = self.pool.submit(move |worker: &mut Worker| worker.pack(&bytes, pieces).map(Work::Packed));
+        self.push(ticket, held)
+    }
+}
