@@ -69,6 +69,31 @@ fn random_trees_mount() {
 }
 
 #[test]
+fn compressed_trees_mount() {
+    if !can_mount("compressed_trees_mount") {
+        return;
+    }
+    let mut runner = TestRunner::deterministic();
+    for (codec, block_size) in
+        [("lz4", 4096), ("lz4hc:3", 512), ("zstd:3", 4096), ("deflate:6", 1024), ("lzma:1", 4096)]
+    {
+        for features in [
+            Features::empty(),
+            Features::FULL_INDEX,
+            Features::ZTAILPACKING,
+            Features::FRAGMENTS,
+            Features::ALL_FRAGMENTS | Features::NO_INLINE,
+            Features::BITS_48,
+            Features::BITS_48 | Features::FRAGMENTS | Features::EXTENDED_INODES,
+        ] {
+            let options = Options { features, cluster_size: 16_384, ..options(codec, block_size) };
+            let spec = specs(Shape { odd_times: true, ..Shape::default() }).new_tree(&mut runner).unwrap().current();
+            agrees(&spec, &options, &format!("{options:?}"));
+        }
+    }
+}
+
+#[test]
 fn directories_of_every_awkward_size() {
     if !can_mount("directories_of_every_awkward_size") {
         return;
