@@ -336,15 +336,11 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// A file that is nowhere. Only kernels with 48-bit addresses take one without blocks for that; the others know
-/// holes in chunks.
+/// A file that is nowhere, in chunks: blocks nowhere are known to recent kernels only, and not in all inodes.
 fn hole<'a>(size: u64, options: &Options) -> (u32, Follows<'a>) {
     /// Chunks up to this are read on any machine; larger ones keep the list short.
     const CHUNK_BITS: u32 = 30;
     const COUNT_BITS: u32 = 16;
-    if options.features.contains(Features::BITS_48) {
-        return (NO_BLOCK, Follows::Nothing);
-    }
     let size_bits = u64::BITS - (size - 1).leading_zeros();
     let block_bits = options.block_size.ilog2();
     let bits = size_bits.min(CHUNK_BITS.max(size_bits.saturating_sub(COUNT_BITS))).max(block_bits);
