@@ -13,8 +13,9 @@ use crate::erofs::format::{EXTENT_MAX, Incompat, algorithm};
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "cluster";
-/// The largest extent is kept however small the cache is to be: pieces of it are asked for one after the other.
-const CACHE_MIN: u64 = EXTENT_MAX + (1 << 20);
+/// A few of the largest extents are kept however small the cache is to be: the files in a cluster of the packed
+/// inode are asked for one after the other, by several threads.
+const CACHE_MIN: u64 = 2 * EXTENT_MAX + (8 << 20);
 
 /// A physical cluster, and what is wanted of it. Also what tells decoded extents apart: the same cluster may
 /// serve extents of different lengths.

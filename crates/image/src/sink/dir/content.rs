@@ -10,10 +10,11 @@ use crate::{Error, Result};
 /// How much is decoded before it is written: small enough to still be in the processor's cache.
 const CHUNK: usize = 256 << 10;
 
-/// No extent that has to be decoded at once is longer; what is longer is not compressed and may be cut.
+/// How long the pieces are that a file is cut into which is copied without regard to its extents.
 const MAX_EXTENT: u64 = 1 << 20;
 
-/// Extents of at most [`MAX_EXTENT`] bytes, which cover what `extents` cover.
+/// Extents of at most [`MAX_EXTENT`] bytes, which cover what `extents` cover. Those that an image tells are
+/// never cut: each decodes as a whole.
 pub(super) fn cut(extents: Vec<Extent>) -> Vec<Extent> {
     if extents.iter().all(|extent| extent.hole || extent.len <= MAX_EXTENT) {
         return extents;
@@ -30,7 +31,7 @@ pub(super) fn cut(extents: Vec<Extent>) -> Vec<Extent> {
     out
 }
 
-/// Copies the data of `extents`, as [`cut`] gives them, to the same offsets of `file`. `path` is for messages.
+/// Copies the data of `extents`, as an image tells or [`cut`] makes them, to the same offsets of `file`. `path` is for messages.
 pub(super) fn copy(
     image: &dyn Image,
     nid: Nid,

@@ -95,7 +95,7 @@ impl<'c> Context<'c> {
                 why: "its blocks do not add up to its size".into(),
             });
         }
-        Ok(cut(extents))
+        Ok(extents)
     }
 
     /// Makes an empty file and says which mode it has, if that is known.
