@@ -60,12 +60,19 @@ impl Space {
         self.end.next_multiple_of(self.block)
     }
 
-    /// The first place from `at` on whose last `together` bytes lie in one block. There is one, as these are
-    /// never more than [`tail_max`] or all of `len`.
+    /// The first place from `at` on whose last `together` bytes lie in one block, but not at its start: where
+    /// blocks are smaller than pages, Linux does not find a cluster there. There is one, as these are never more
+    /// than [`tail_max`] or all of `len`.
     fn fit(&self, at: u64, len: u64, together: u64) -> u64 {
-        let room = self.block - (at + len - together) % self.block;
-        let start = if together <= room { at } else { at + room.next_multiple_of(INODE_SLOT) };
-        assert!(together == 0 || (start + len - together) / self.block == (start + len - 1) / self.block);
+        let offset = |start: u64| (start + len - together) % self.block;
+        let mut start = at;
+        if together > self.block - offset(start) {
+            start += (self.block - offset(start)).next_multiple_of(INODE_SLOT);
+        }
+        if (1..len).contains(&together) && offset(start) == 0 {
+            start += INODE_SLOT;
+        }
+        assert!(offset(start) + together <= self.block);
         start
     }
 
