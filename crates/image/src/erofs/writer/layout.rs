@@ -15,9 +15,6 @@ use crate::{Error, Result};
 /// Gaps remembered for inodes to come. Few, so that inodes stay near their neighbours.
 const GAPS: usize = 16;
 
-/// Pages of most machines.
-const PAGE: u64 = 4096;
-
 /// Room in the zone as it is given away. Addresses count from the zone's start, which is a block's.
 #[derive(Debug)]
 pub(super) struct Space {
@@ -63,18 +60,19 @@ impl Space {
         self.end.next_multiple_of(self.block)
     }
 
-    /// The first place from `at` on whose last `together` bytes lie in one block. There is one, as these are
-    /// never more than [`tail_max`] or all of `len`.
-    ///
-    /// Linux 6.18 takes a cluster for empty that follows its inode from the start of a block on, if blocks are
-    /// smaller than pages, so nothing that follows an inode begins there then.
+    /// The first place from `at` on whose last `together` bytes lie in one block, but not at its start: where
+    /// blocks are smaller than pages, Linux does not find a cluster there. There is one, as these are never more
+    /// than [`tail_max`] or all of `len`.
     fn fit(&self, at: u64, len: u64, together: u64) -> u64 {
-        let begin = |at: u64| (at + len - together) % self.block;
-        let room = self.block - begin(at);
-        let start = if together <= room { at } else { at + room.next_multiple_of(INODE_SLOT) };
-        let empty = self.block < PAGE && together > 0 && together < len && begin(start) == 0;
-        let start = if empty { start + INODE_SLOT } else { start };
-        assert!(together == 0 || (start + len - together) / self.block == (start + len - 1) / self.block);
+        let offset = |start: u64| (start + len - together) % self.block;
+        let mut start = at;
+        if together > self.block - offset(start) {
+            start += (self.block - offset(start)).next_multiple_of(INODE_SLOT);
+        }
+        if (1..len).contains(&together) && offset(start) == 0 {
+            start += INODE_SLOT;
+        }
+        assert!(offset(start) + together <= self.block);
         start
     }
 
@@ -260,13 +258,14 @@ mod tests {
 
     #[test]
     fn nothing_overlaps_and_tails_lie_in_one_block() {
-        for block in [512u64, 4096] {
+        for len in [512usize, 4096] {
+            let (block, tail_max) = (len as u64, tail_max(len) as u64);
             let mut space = Space::new(block);
             let mut taken: Vec<Range<u64>> = Vec::new();
             for n in 0..3000u64 {
                 let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
                 let head = [32, 64, 96 + mixed % 9 * 4, 32 + mixed % 2000 * 4][(mixed % 4) as usize];
-                let tail = if n % 3 == 0 { mixed / 7 % (tail_max(block as usize) as u64 + 1) } else { 0 };
+                let tail = if n % 3 == 0 { mixed / 7 % (tail_max + 1) } else { 0 };
                 let (start, len) = if n % 50 == 7 {
                     let len = mixed % 3 * block + n;
                     (space.blocks(len), len)
@@ -283,7 +282,7 @@ mod tests {
             taken.sort_by_key(|range| range.start);
             assert!(taken[0].start > 0);
             assert!(taken.windows(2).all(|pair| pair[0].end <= pair[1].start));
-            assert!(taken[taken.len() - 1].end <= space.len() && space.len() % block == 0);
+            assert!(taken[taken.len() - 1].end <= space.len() && space.len().is_multiple_of(block));
             assert!(used * 10 > space.len() * 9, "{used} of {}", space.len());
         }
     }

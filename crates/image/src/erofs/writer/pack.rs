@@ -9,6 +9,7 @@ use packfs_codec::{Choice, Decoder, Encoder, Prefix};
 use super::Options;
 use super::fit::Fit;
 use super::index::Cluster;
+use super::layout::tail_max;
 use crate::erofs::kernel::Feature;
 use crate::{Error, Result};
 
@@ -262,7 +263,7 @@ impl Worker {
 
     /// Whether a file's clusters and what lies behind its inode take more than its blocks and tail would.
     fn is_no_shorter(&self, packed: usize, rest: &Rest, len: usize) -> bool {
-        let blocks = len / self.packing.block * self.packing.block;
+        let blocks = self.plain_len(len);
         // What lies at any byte cannot be addressed as blocks.
         if self.packing.unaligned && blocks > 0 {
             return false;
@@ -274,15 +275,25 @@ impl Worker {
         }
     }
 
+    /// How much of a file of `len` bytes lies in blocks if it is not compressed: what follows the last whole one
+    /// has a block of its own if it is too long to follow any inode.
+    fn plain_len(&self, len: usize) -> usize {
+        let tail = len % self.packing.block;
+        if tail > tail_max(self.packing.block) { len } else { len - tail }
+    }
+
     /// Takes back a file's clusters, from `before` on, and puts down its blocks; what follows them is the rest.
     fn plain(&self, src: &[u8], before: (usize, usize), out: &mut Out) -> Rest {
         out.cuts.truncate(before.0);
         out.len = before.1;
-        let len = src.len() / self.packing.block * self.packing.block;
+        let len = self.plain_len(src.len());
         if len > 0 {
             out.bytes[out.len..out.len + len].copy_from_slice(&src[..len]);
-            out.len += len;
-            out.cuts.push(Cut { physical: count(len), logical: count(len), raw: true, digest: None, reused: None });
+            let padding = len.next_multiple_of(self.packing.block) - len;
+            out.bytes[out.len + len..out.len + len + padding].fill(0);
+            out.len += len + padding;
+            let physical = count(len + padding);
+            out.cuts.push(Cut { physical, logical: count(len), raw: true, digest: None, reused: None });
         }
         Rest::Plain(src[len..].to_vec())
     }
@@ -352,7 +363,7 @@ impl Worker {
         let physical = self.physical(len);
         out.bytes[out.len + len..out.len + physical].fill(0);
         out.len += physical;
-        let whole = |bytes: u32| bytes as usize % block == 0;
+        let whole = |bytes: u32| (bytes as usize).is_multiple_of(block);
         match out.cuts[first..].last_mut() {
             Some(last) if last.raw && whole(last.logical) && last.logical as usize + len <= most && len >= block => {
                 last.logical += count(len);
