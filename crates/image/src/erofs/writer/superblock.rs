@@ -240,7 +240,9 @@ mod tests {
 
     #[test]
     fn records_say_what_decoders_need() {
-        let cases: [(&str, u32, u32, Option<(u8, &[u8])>); 6] = [
+        /// The algorithm, and what its record begins with.
+        type Record = (u8, &'static [u8]);
+        let cases: [(&str, u32, u32, Option<Record>); 6] = [
             ("none", 4096, 4096, None),
             ("lz4hc:9", 65536, 4096, Some((0, &[0xff, 0xff, 16, 0]))),
             ("lz4", 4096, 512, Some((0, &[0xff, 0xff, 8, 0]))),
