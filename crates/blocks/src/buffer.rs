@@ -7,11 +7,21 @@ use std::sync::{Arc, Mutex};
 /// One page: the alignment that direct I/O asks for.
 const PAGE: usize = 4096;
 
-#[derive(Clone, Copy)]
-#[repr(C, align(4096))]
-struct Page([u8; PAGE]);
+/// Bytes of which those from `start` on begin with a page. Fresh from the system they take no memory before
+/// they are written.
+#[derive(Default)]
+struct Pages {
+    bytes: Box<[u8]>,
+    start: usize,
+}
 
-type Pages = Box<[Page]>;
+impl Pages {
+    fn new(len: usize) -> Self {
+        let bytes = vec![0; len + PAGE].into_boxed_slice();
+        let start = bytes.as_ptr().align_offset(PAGE);
+        Pages { bytes, start }
+    }
+}
 
 /// A stock of equal buffers. Clones share it.
 #[derive(Clone)]
@@ -52,7 +62,7 @@ impl Buffers {
     pub fn take(&self, len: usize) -> Buffer {
         assert!(len <= self.capacity, "a buffer of {len} bytes from a stock of {}", self.capacity);
         let reused = self.free.lock().expect("no panic under this lock").pop();
-        let pages = reused.unwrap_or_else(|| vec![Page([0; PAGE]); self.capacity.div_ceil(PAGE)].into_boxed_slice());
+        let pages = reused.unwrap_or_else(|| Pages::new(self.capacity));
         Buffer { pages, len, home: self.clone() }
     }
 }
@@ -68,14 +78,13 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.pages.as_flattened_bytes()[..self.len]
+        &self.pages.bytes[self.pages.start..][..self.len]
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let len = self.len;
-        &mut self.pages.as_flattened_bytes_mut()[..len]
+        &mut self.pages.bytes[self.pages.start..][..self.len]
     }
 }
 
@@ -87,27 +96,6 @@ impl Drop for Buffer {
         }
     }
 }
-
-/// The bytes of a run of pages.
-trait Flatten {
-    fn as_flattened_bytes(&self) -> &[u8];
-    fn as_flattened_bytes_mut(&mut self) -> &mut [u8];
-}
-
-#[allow(unsafe_code, reason = "the one place where aligned pages become bytes")]
-impl Flatten for [Page] {
-    fn as_flattened_bytes(&self) -> &[u8] {
-        // SAFETY: `Page` is `repr(C)` around `[u8; PAGE]` with size PAGE and no padding; any byte is valid.
-        unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(self)) }
-    }
-
-    fn as_flattened_bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and the borrow is exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.as_mut_ptr().cast(), size_of_val(self)) }
-    }
-}
-
-const _: () = assert!(size_of::<Page>() == PAGE);
 
 #[cfg(test)]
 mod tests {

@@ -462,7 +462,7 @@ pub struct MapHeader {
 pub const WHOLE_FRAGMENT: u8 = 0x80;
 
 /// Bytes between the map header and a full index.
-pub const FULL_INDEX_GAP: u64 = 8;
+pub const FULL_INDEX_GAP: usize = 8;
 
 /// Entry of a full index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]

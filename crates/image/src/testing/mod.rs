@@ -20,7 +20,7 @@ pub use mount::{Mount, can_mount};
 pub use snapshot::{Entry, Snapshot, differences, snapshot, snapshot_image, snapshot_tree, whole_seconds};
 pub use spec::{Attrs, Node, Spec, What, deep, wide};
 pub use strategy::{Shape, specs};
-pub use tools::{Source, findings, have, sh};
+pub use tools::{Source, erofs_utils, findings, have, sh};
 
 /// Whether devices, foreign owners and privileged xattrs can be made here.
 pub fn is_root() -> bool {

@@ -22,6 +22,23 @@ pub fn have(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok()
 }
 
+/// Whether there is an erofs-utils that knows what packfs does, version 1.9; if not, says so for `test`. An old
+/// one is not an error where oracles are required: there are systems that have no other.
+#[allow(clippy::print_stderr, reason = "a test that does not run says so")]
+pub fn erofs_utils(test: &str) -> bool {
+    let Ok(output) = Command::new("mkfs.erofs").arg("-V").output() else {
+        super::skipped(test, "mkfs.erofs");
+        return false;
+    };
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok());
+    let new = numbers.take(2).collect::<Vec<u32>>() >= vec![1, 9];
+    if !new {
+        eprintln!("SKIPPED {test}: erofs-utils is older than 1.9 (scripts/build-peers.sh makes a newer one)");
+    }
+    new
+}
+
 /// A directory to make images from. On tmpfs where there is one: it takes xattrs of any length.
 #[derive(Debug)]
 pub struct Source {

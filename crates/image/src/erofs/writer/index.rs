@@ -209,7 +209,7 @@ fn for_entries(index: &Index, big: bool, mut put: impl FnMut(Entry)) {
     let (bits, block) = (index.form.block_bits, 1u64 << index.form.block_bits);
     let count = index.entries() as u64;
     // A size that is no multiple of a block ends with an entry of its own, unless the last extent begins there.
-    let ends_inside = index.size % block != 0;
+    let ends_inside = !index.size.is_multiple_of(block);
     let mut extents = index.extents().peekable();
     while let Some(extent) = extents.next() {
         let head = extent.logical >> bits;

@@ -258,13 +258,14 @@ mod tests {
 
     #[test]
     fn nothing_overlaps_and_tails_lie_in_one_block() {
-        for block in [512u64, 4096] {
+        for len in [512usize, 4096] {
+            let (block, tail_max) = (len as u64, tail_max(len) as u64);
             let mut space = Space::new(block);
             let mut taken: Vec<Range<u64>> = Vec::new();
             for n in 0..3000u64 {
                 let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
                 let head = [32, 64, 96 + mixed % 9 * 4, 32 + mixed % 2000 * 4][(mixed % 4) as usize];
-                let tail = if n % 3 == 0 { mixed / 7 % (tail_max(block as usize) as u64 + 1) } else { 0 };
+                let tail = if n % 3 == 0 { mixed / 7 % (tail_max + 1) } else { 0 };
                 let (start, len) = if n % 50 == 7 {
                     let len = mixed % 3 * block + n;
                     (space.blocks(len), len)
@@ -281,7 +282,7 @@ mod tests {
             taken.sort_by_key(|range| range.start);
             assert!(taken[0].start > 0);
             assert!(taken.windows(2).all(|pair| pair[0].end <= pair[1].start));
-            assert!(taken[taken.len() - 1].end <= space.len() && space.len() % block == 0);
+            assert!(taken[taken.len() - 1].end <= space.len() && space.len().is_multiple_of(block));
             assert!(used * 10 > space.len() * 9, "{used} of {}", space.len());
         }
     }

@@ -314,7 +314,7 @@ fn packing(options: &Options) -> Result<Packing> {
         window,
         cluster,
         block,
-        piece: if options.codec.codec() == Codec::None { RAW_PIECE } else { piece_len(cluster) },
+        piece: if options.codec.codec() == Codec::None { RAW_PIECE } else { piece_len(&options.codec, cluster) },
         raw: pack::longest_cluster(options) as usize,
         unaligned: options.features.contains(Features::UNALIGNED),
         share: options.dedup && options.target_kernel >= Feature::FragmentsOrDedupe.since(),
@@ -326,8 +326,10 @@ fn packing(options: &Options) -> Result<Packing> {
 }
 
 /// Long enough for what is lost at the ends of pieces not to matter, short enough for all workers to have one.
-fn piece_len(cluster: usize) -> usize {
-    (cluster * 32).clamp(2 << 20, 4 << 20).max(cluster * 8).next_power_of_two()
+/// Fast codecs wait for memory sooner than others.
+fn piece_len(choice: &Choice, cluster: usize) -> usize {
+    let (least, most) = if choice.gives_up_early() { (1 << 20, 1 << 20) } else { (2 << 20, 4 << 20) };
+    (cluster * 32).clamp(least, most).max(cluster * 8).next_power_of_two()
 }
 
 /// Fine enough to find the few clusters of a repeated stretch, coarse enough not to take long.

@@ -363,7 +363,7 @@ impl Worker {
         let physical = self.physical(len);
         out.bytes[out.len + len..out.len + physical].fill(0);
         out.len += physical;
-        let whole = |bytes: u32| bytes as usize % block == 0;
+        let whole = |bytes: u32| (bytes as usize).is_multiple_of(block);
         match out.cuts[first..].last_mut() {
             Some(last) if last.raw && whole(last.logical) && last.logical as usize + len <= most && len >= block => {
                 last.logical += count(len);

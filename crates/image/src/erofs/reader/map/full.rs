@@ -20,7 +20,7 @@ pub(super) struct Full {
 impl Full {
     /// The index of `count` clusters behind a map header that ends at byte `header_end`.
     pub(super) fn new(header_end: u64, count: u64) -> Self {
-        Full { start: header_end.saturating_add(FULL_INDEX_GAP), count }
+        Full { start: header_end.saturating_add(FULL_INDEX_GAP as u64), count }
     }
 
     /// Byte behind the last entry.

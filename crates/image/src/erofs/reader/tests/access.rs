@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 
-use super::hostile::have_mkfs;
 use super::*;
+use crate::testing::erofs_utils;
 use crate::testing::{Shape, Source, differences, snapshot, snapshot_image, specs};
 
 /// Ways to store files.
@@ -52,7 +52,7 @@ fn files() -> &'static [(Reader, Nid, Vec<u8>)] {
 
 #[test]
 fn any_range_is_what_the_whole_file_has() {
-    if !have_mkfs("any_range_is_what_the_whole_file_has") {
+    if !erofs_utils("any_range_is_what_the_whole_file_has") {
         return;
     }
     let len = prop_oneof![0..10usize, 4000..4200usize, 0..40_000usize];
@@ -71,7 +71,7 @@ fn any_range_is_what_the_whole_file_has() {
 
 #[test]
 fn extents_cover_files_and_decode_on_their_own() {
-    if !have_mkfs("extents_cover_files_and_decode_on_their_own") {
+    if !erofs_utils("extents_cover_files_and_decode_on_their_own") {
         return;
     }
     for (reader, nid, whole) in files() {
@@ -89,7 +89,7 @@ fn extents_cover_files_and_decode_on_their_own() {
 
 #[test]
 fn many_threads_read_the_same_files() {
-    if !have_mkfs("many_threads_read_the_same_files") {
+    if !erofs_utils("many_threads_read_the_same_files") {
         return;
     }
     std::thread::scope(|scope| {
@@ -109,7 +109,7 @@ fn many_threads_read_the_same_files() {
 
 #[test]
 fn any_tree_is_read_as_it_was() {
-    if !have_mkfs("any_tree_is_read_as_it_was") {
+    if !erofs_utils("any_tree_is_read_as_it_was") {
         return;
     }
     proptest!(ProptestConfig::with_cases(24), |(spec in specs(Shape::default()), kind in 0..KINDS.len())| {
@@ -125,7 +125,7 @@ fn any_tree_is_read_as_it_was() {
 
 #[test]
 fn what_is_not_a_file_or_directory_is_refused_as_such() {
-    if !have_mkfs("what_is_not_a_file_or_directory_is_refused_as_such") {
+    if !erofs_utils("what_is_not_a_file_or_directory_is_refused_as_such") {
         return;
     }
     let spec = Spec::of([(b"f".to_vec(), Node::file(vec![])), (b"l".to_vec(), plain(What::Symlink(b"f".to_vec())))]);

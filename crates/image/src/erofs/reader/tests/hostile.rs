@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::testing::{Source, skipped};
+use crate::testing::{Source, erofs_utils};
 
 /// A tree with something of everything.
 fn tree() -> Spec {
@@ -37,7 +37,7 @@ fn small(test: &str) -> Vec<(&'static str, Vec<u8>)> {
         (*codec, image_of(&tree(), &options))
     });
     let mut images: Vec<_> = ours.collect();
-    if have_mkfs(test) {
+    if erofs_utils(test) {
         let source = Source::new(&tree());
         images.extend(KINDS.iter().map(|options| {
             let image = source.make(&format!("mkfs.erofs --quiet -b512 -T1 {options} $IMAGE $TREE"));
@@ -96,17 +96,6 @@ pub(super) fn exercise(image: &[u8]) {
         }
     }
     reader.check(0, &Progress::default(), &mut |_| {}).unwrap();
-}
-
-/// Whether there is a mkfs.erofs that can make these images.
-pub(super) fn have_mkfs(test: &str) -> bool {
-    super::writers::Mkfs::find(test).is_some_and(|mkfs| {
-        let new = mkfs.is(1, 9);
-        if !new {
-            skipped(test, "mkfs.erofs 1.9");
-        }
-        new
-    })
 }
 
 #[test]

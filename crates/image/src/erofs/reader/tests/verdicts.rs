@@ -1,8 +1,9 @@
 //! Images with one field wrong. The kernel and fsck.erofs each take several of them; a check must not.
 
-use super::hostile::{exercise, have_mkfs, without_checksum};
+use super::hostile::{exercise, without_checksum};
 use super::*;
 use crate::testing::Source;
+use crate::testing::erofs_utils;
 
 /// An image without compression, and where things are in it.
 struct Base {
@@ -116,7 +117,7 @@ use Verdict::{Check, Fine, List, Open, Read, Stat, Xattrs};
 type Mutation = (&'static str, Verdict, fn(&mut Base));
 
 fn judge(test: &str, mutations: &[Mutation]) {
-    if !have_mkfs(test) {
+    if !erofs_utils(test) {
         return;
     }
     let pristine = Base::new();

@@ -9,13 +9,13 @@ use crate::erofs::format::{FULL_INDEX_GAP, FullIndex, MapHeader, cluster_type};
 const BACK_MAX: u64 = 2047;
 
 pub(super) fn len(entries: usize) -> usize {
-    size_of::<MapHeader>() + FULL_INDEX_GAP as usize + entries * size_of::<FullIndex>()
+    size_of::<MapHeader>() + FULL_INDEX_GAP + entries * size_of::<FullIndex>()
 }
 
 pub(super) fn write(index: &Index, out: &mut Vec<u8>) {
     let big = index.is_big();
     out.extend_from_slice(header(index, big, false).as_bytes());
-    out.extend_from_slice(&[0; FULL_INDEX_GAP as usize]);
+    out.extend_from_slice(&[0; FULL_INDEX_GAP]);
     for_entries(index, big, |entry| out.extend_from_slice(encode(entry).as_bytes()));
 }
 

@@ -41,10 +41,8 @@ proptest! {
         let facts = Facts { chunk_format: format, ..facts(layout, size) };
         drop(exhaust(&bytes, &facts, 0));
         drop(exhaust(&bytes, &facts, at.index(size.min(usize::MAX as u64) as usize) as u64));
-        if let Ok(map) = Map::open(&bytes, &facts) {
-            if size < 1 << 30 {
-                drop(map.check(&bytes, ALL, &mut drop));
-            }
+        if let (true, Ok(map)) = (size < 1 << 30, Map::open(&bytes, &facts)) {
+            drop(map.check(&bytes, ALL, &mut drop));
         }
     }
 
