@@ -1,14 +1,22 @@
 //! Tests that need writer and reader, or the kernel and other programs.
 
+mod determinism;
+mod limits;
+pub(super) mod matrix;
 mod metadata;
+mod mount;
+mod peers;
+mod round_trip;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use packfs_blocks::Progress;
+use packfs_blocks::io::FileAt;
 
-use super::{Features, Options, Summary, build};
+use super::{Features, Options, ReadOptions, Reader, Summary, build};
 use crate::testing::Spec;
-use crate::{Plan, Result, Tree};
+use crate::{Error, Image, Plan, Result, Tree};
 
 fn options(codec: &str, block_size: u32) -> Options {
     Options {
@@ -26,6 +34,11 @@ fn write(tree: Tree, image: &Path, options: &Options) -> Result<Summary> {
     build(image, options, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() }))
 }
 
+fn open(image: &Path) -> Result<Arc<dyn Image>> {
+    let file = FileAt::open(image, 0).map_err(Error::io("cannot open", image))?;
+    Ok(Arc::new(Reader::open(Arc::new(file), ReadOptions::default())?))
+}
+
 /// A directory with an image in it.
 struct Built {
     _dir: tempfile::TempDir,
@@ -36,6 +49,6 @@ struct Built {
 fn built(spec: &Spec, options: &Options) -> Built {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
-    let summary = write(spec.tree().unwrap(), &image, options).unwrap();
+    let summary = write(spec.tree().unwrap(), &image, options).unwrap_or_else(|e| panic!("{options:?}: {e}"));
     Built { _dir: dir, image, summary }
 }

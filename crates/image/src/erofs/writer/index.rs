@@ -278,6 +278,3 @@ fn low(n: u64) -> u32 {
 fn high(n: u64) -> u32 {
     (n >> 32) as u32
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,6 +4,8 @@
 mod access;
 mod dump;
 mod hostile;
+mod lzma;
+mod needs;
 mod verdicts;
 mod writers;
 

@@ -2,6 +2,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "numbers of tests are small")]
 
 mod hostile;
+mod ours;
 pub(in crate::erofs::reader) mod write;
 
 use proptest::prelude::*;

@@ -1,0 +1,144 @@
+//! Indexes of our own writer, in every form, as this reader understands them.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::erofs::writer::index::{self, Cluster, End, Index, Part};
+use crate::erofs::writer::keep::Keep;
+
+const ALGORITHM: u8 = 3;
+
+/// What a file's end is to be: nothing, a fragment at some offset, an inline cluster of so many bytes.
+#[derive(Debug, Clone, Copy)]
+enum Tail {
+    None,
+    Fragment(u64),
+    Inline(usize, bool),
+}
+
+/// A cluster to be: blocks in the image, bytes more in the file, stored as it is, a part of it only, and how far
+/// behind the one before.
+type Wish = (u32, u32, bool, bool, u64);
+
+fn wishes() -> impl Strategy<Value = Vec<Wish>> {
+    // Most are one behind the other, as packs want them, and whole.
+    let gap = prop_oneof![12 => Just(0u64), 1 => 1..99u64];
+    let partial = prop::bool::weighted(0.05);
+    prop::collection::vec((1..20u32, 1..300_000u32, prop::bool::weighted(0.3), partial, gap), 0..60)
+}
+
+fn tails() -> impl Strategy<Value = Tail> {
+    prop_oneof![
+        Just(Tail::None),
+        (0..1u64 << 20).prop_map(Tail::Fragment),
+        (1u64 << 32..1 << 40).prop_map(Tail::Fragment),
+        (1..400usize, any::<bool>()).prop_map(|(len, raw)| Tail::Inline(len, raw)),
+    ]
+}
+
+/// Clusters that a writer could make.
+fn clusters(form: index::Form, wishes: &[Wish], big: bool) -> Vec<Cluster> {
+    let block = 1u32 << form.block_bits;
+    let mut next = 50;
+    let cluster = |&(blocks, more, raw, partial, gap): &Wish| {
+        let physical = if big { blocks * block } else { block };
+        let start = (next + gap) << form.block_bits;
+        next += gap + u64::from(physical / block);
+        let logical = if raw { physical } else { physical + more };
+        Cluster { start, physical, logical, raw, partial: partial && !raw }
+    };
+    wishes.iter().map(cluster).collect()
+}
+
+fn expected(index: &Index, inline_at: u64, inline_len: usize) -> Vec<MappedExtent> {
+    let (mut at, mut out) = (0, Vec::new());
+    let mut push = |len, data| {
+        out.push(MappedExtent { logical: at, len, data });
+        at += len;
+    };
+    for cluster in index.clusters.iter() {
+        let stored = Stored { place: Where::Image(cluster.start), len: cluster.physical.into() };
+        let data = match cluster.raw {
+            true => Data::Plain { stored, rotated: false },
+            false => Data::Packed { stored, algorithm: ALGORITHM, partial: cluster.partial },
+        };
+        push(cluster.logical.into(), data);
+    }
+    match index.end {
+        None => {}
+        Some(End::Fragment { offset, len }) => push(len, Data::Fragment(offset)),
+        Some(End::Inline { len, raw, .. }) => {
+            let stored = Stored { place: Where::Meta(inline_at), len: inline_len as u64 };
+            let data = match raw {
+                true => Data::Plain { stored, rotated: false },
+                false => Data::Packed { stored, algorithm: ALGORITHM, partial: false },
+            };
+            push(len, data);
+        }
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn the_writers_indexes_say_what_they_were_made_of(
+        (block_bits, compact, encoded, big) in (9..=12u8, any::<bool>(), any::<bool>(), any::<bool>()),
+        wishes in wishes(),
+        tail in tails(),
+        more in 0..5000u64,
+        slot in 0..4usize,
+    ) {
+        let form = index::Form { block_bits, algorithm: ALGORITHM, encoded, compact };
+        let clusters = clusters(form, &wishes, big);
+        let mut keep = Keep::new(std::env::temp_dir());
+        let end = match tail {
+            Tail::Fragment(offset) => Some(End::Fragment { offset, len: more + 1 }),
+            Tail::Inline(len, raw) if !encoded => {
+                let kept = keep.put(&vec![7; len]).unwrap();
+                // Bytes that are stored as they are are as many as there are.
+                Some(End::Inline { kept, len: if raw { len as u64 } else { more + len as u64 }, raw })
+            }
+            _ => None,
+        };
+        prop_assume!(!clusters.is_empty() || end.is_some());
+        let tail_len = match end {
+            None => 0,
+            Some(End::Fragment { len, .. } | End::Inline { len, .. }) => len,
+        };
+        let size = clusters.iter().map(|one| u64::from(one.logical)).sum::<u64>() + tail_len;
+        let count = u32::try_from(clusters.len()).unwrap();
+        let parts = if count == 0 { vec![] } else { vec![Part { first: 0, count }] };
+        let index = Index { form, clusters: Arc::new(clusters), parts: parts.into(), end, size };
+
+        let at = slot * 8;
+        let mut bytes = vec![0; at];
+        index.write(at, &keep, &mut bytes).unwrap();
+        let (len, inline) = index.len(at);
+        prop_assert_eq!(bytes.len(), at + len);
+        let facts = Facts {
+            size,
+            layout: index.layout(at),
+            start_block: None,
+            chunk_format: 0,
+            payload: at as u64,
+            block_bits,
+        };
+        let want = expected(&index, (bytes.len() - inline) as u64, inline);
+        // Where an inline cluster lies in its block is up to whoever lays out inodes.
+        prop_assume!(inline == 0 || (bytes.len() - inline) % (1 << block_bits) + inline <= 1 << block_bits);
+        let made = Made { bytes, facts, list: Vec::new() };
+        prop_assert_eq!(&extents(&made).unwrap(), &want);
+        let map = Map::open(&made.bytes, &made.facts).unwrap();
+        for extent in &want {
+            for at in [extent.logical, extent.logical + extent.len - 1] {
+                prop_assert_eq!(map.walk(&made.bytes, at).next().unwrap(), Some(*extent));
+            }
+        }
+        // Nothing here is really compressed.
+        let wasteful = |finding: &String| finding.contains("bytes are stored for");
+        let found: Vec<_> = findings(&made).into_iter().filter(|one| !wasteful(one)).collect();
+        prop_assert_eq!(found, Vec::<String>::new());
+    }
+}

@@ -1,0 +1,84 @@
+//! The same input gives the same bytes, whatever the number of threads and the memory, and however it comes.
+
+use std::fs::File;
+
+use super::matrix::{self, PACKED, PLAIN, say};
+use super::*;
+use crate::source::{Dir, Source, Store, dir, tar};
+use crate::testing::{self, Node, Piece, What, sh};
+
+/// Files of every kind, many of them small, with parts that come again.
+fn spec() -> Spec {
+    let files = (0..150u64).map(|n| {
+        let pieces = match n % 6 {
+            0 => vec![Piece::Text { seed: n, len: n * 37 }],
+            1 => vec![Piece::Noise { seed: n / 3, len: n * 61 }],
+            2 => vec![Piece::Text { seed: n % 7, len: 70_000 }, Piece::Hole(100_000), Piece::Noise { seed: n, len: 9 }],
+            3 => vec![Piece::Text { seed: n % 20, len: 500 }],
+            4 => [vec![Piece::Noise { seed: n, len: n % 97 }], matrix::mixed(n % 4, 60_000)].concat(),
+            _ => matrix::mixed(n, 4096 + n),
+        };
+        (format!("{n:05}").into_bytes(), Node::file(pieces))
+    });
+    let big = |seed| Node::file([matrix::mixed(seed, 2 << 20), vec![Piece::Noise { seed, len: 1 << 20 }]].concat());
+    let mut spec = Spec::of(files);
+    let What::Dir(entries) = &mut spec.root.what else { panic!("the root is a directory") };
+    entries.insert(b"big".to_vec(), big(1));
+    spec
+}
+
+fn cases() -> Vec<Options> {
+    let codecs = ["lz4", "zstd:1", "deflate:1", "lz4hc:1", "lzma:0"];
+    let packed = PACKED.iter().enumerate().map(|(n, features)| (codecs[n % codecs.len()], *features));
+    packed
+        .chain(PLAIN.iter().map(|features| ("none", *features)))
+        .map(|(codec, features)| Options { features, cluster_size: 16 << 10, ..options(codec, 4096) })
+        .collect()
+}
+
+fn image(options: &Options, fill: impl FnOnce(&mut dyn Store) -> Result<Plan>) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    build(&image, options, &Progress::default(), fill).unwrap();
+    std::fs::read(&image).unwrap()
+}
+
+/// What `make` gives with no thread, and that any number of threads and little memory give the same.
+fn same_bytes(options: &Options, what: &str, make: &dyn Fn(&Options) -> Vec<u8>) {
+    let one = make(&Options { threads: 0, ..options.clone() });
+    for (threads, memory) in [(1, 1), (2, 64 << 20), (7, 1), (7, 1 << 30)] {
+        let other = make(&Options { threads, memory, ..options.clone() });
+        assert!(one == other, "{what}, {}: {threads} threads with {memory} bytes differ", say(options));
+    }
+}
+
+#[test]
+fn directories() {
+    let source = testing::Source::new(&spec());
+    for options in cases() {
+        same_bytes(&options, "directory", &|options| {
+            image(options, |store| {
+                let mut tree = Tree::default();
+                Dir::new(source.tree(), dir::Options::default()).scan(&mut tree, store)?;
+                Ok(Plan { tree, order: Vec::new() })
+            })
+        });
+    }
+}
+
+#[test]
+fn streams() {
+    let source = testing::Source::new(&spec());
+    let archive = source.tree().with_extension("tar");
+    sh(&format!("tar -C {} --sort=name -cf {} .", source.tree().display(), archive.display()));
+    for options in cases().into_iter().step_by(2) {
+        same_bytes(&options, "tar", &|options| {
+            image(options, |store| {
+                let mut tree = Tree::default();
+                let input = Box::new(File::open(&archive).unwrap());
+                tar::from_stream(input, &archive, tar::Options::default())?.scan(&mut tree, store)?;
+                Ok(Plan { tree, order: Vec::new() })
+            })
+        });
+    }
+}

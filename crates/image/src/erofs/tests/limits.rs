@@ -1,0 +1,138 @@
+//! What EROFS or the target kernel cannot hold is an error that names the limit, and leaves no image behind.
+//! What both formats hold comes through conversion, there and back.
+
+use super::*;
+use crate::diff::diff;
+use crate::source::{Exclude, FromImage, Source, Store};
+use crate::squashfs;
+use crate::testing::{Attrs, Node, Piece, What, everything, findings};
+use crate::tree::Device;
+
+fn one(name: &str, what: What) -> Spec {
+    Spec::of([(name.as_bytes().to_vec(), Node { attrs: Attrs::plain(0o644), what })])
+}
+
+/// The error of a build, which leaves nothing behind.
+fn refused(spec: &Spec, options: &Options) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let error = write(spec.tree().unwrap(), &dir.path().join("image"), options).unwrap_err().to_string();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind: {error}");
+    error
+}
+
+#[test]
+fn limits_of_entries_are_named() {
+    let cases = [
+        (one("dev", What::Char(Device { major: 4096, minor: 0 })), "dev: device number 4096:0"),
+        (one("dev", What::Block(Device { major: 1, minor: 1 << 20 })), "dev: device number 1:1048576"),
+        (one(&"n".repeat(256), What::Fifo), "a name of 256 bytes; the limit is 255"),
+        (one("link", What::Symlink(vec![b'x'; 4096])), "link: a symlink target of 4096 bytes"),
+    ];
+    for (spec, want) in cases {
+        let error = refused(&spec, &options("lz4", 4096));
+        assert!(error.contains(want), "{error} should say {want}");
+    }
+}
+
+#[test]
+fn limits_of_options_are_named() {
+    type Change = fn(&mut Options);
+    let cases: [(Change, &str); 12] = [
+        (|o| o.block_size = 0, "powers of two from 512 to 4K"),
+        (|o| o.block_size = 256, "powers of two from 512 to 4K"),
+        (|o| o.block_size = 1000, "powers of two from 512 to 4K"),
+        (|o| o.block_size = 8192, "powers of two from 512 to 4K"),
+        (|o| o.cluster_size = 0, "multiples of the block"),
+        (|o| o.cluster_size = 4097, "multiples of the block"),
+        (|o| o.cluster_size = (1 << 20) + 4096, "up to 1M"),
+        (|o| o.label = "sixteen bytes ab".into(), "EROFS holds 15"),
+        (|o| o.label = "a\0b".into(), "NUL"),
+        (|o| o.features = Features::UNALIGNED, "need the feature 48bit"),
+        (|o| o.codec = "xz".parse().unwrap(), "xz"),
+        (|o| o.target_kernel = "5.3".parse().unwrap(), "5.4 is the first"),
+    ];
+    for (change, want) in cases {
+        let mut options = options("lz4", 4096);
+        change(&mut options);
+        let error = refused(&one("f", What::Fifo), &options);
+        assert!(error.contains(want), "{error} should say {want}");
+    }
+}
+
+#[test]
+fn features_of_later_kernels_are_refused() {
+    for (codec, features, kernel, since) in [
+        ("lz4", Features::FRAGMENTS, "6.0", "fragments (6.1 does)"),
+        ("lz4", Features::ALL_FRAGMENTS, "6.0", "fragments (6.1 does)"),
+        ("lz4", Features::DEDUPE, "6.0", "dedupe (6.1 does)"),
+        ("lz4", Features::ZTAILPACKING, "5.16", "ztailpacking (5.17 does)"),
+        ("lz4", Features::BITS_48, "6.14", "48bit (6.15 does)"),
+        ("none", Features::CHUNKS, "5.14", "(5.15 does)"),
+        ("lzma", Features::empty(), "5.15", "lzma (5.16 does)"),
+        ("deflate", Features::empty(), "6.5", "deflate (6.6 does)"),
+        ("zstd", Features::empty(), "6.9", "zstd (6.10 does)"),
+    ] {
+        let mut options = Options { features, target_kernel: kernel.parse().unwrap(), ..options(codec, 4096) };
+        let error = refused(&one("f", What::Fifo), &options);
+        assert!(error.contains(since), "{codec} {features:?}: {error}");
+        options.target_kernel = since.split(['(', ' ']).find_map(|word| word.parse().ok()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        write(one("f", What::Fifo).tree().unwrap(), &dir.path().join("image"), &options).unwrap();
+    }
+}
+
+#[test]
+fn an_existing_target_stays_without_force() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    std::fs::write(&image, b"precious").unwrap();
+    let spec = one("f", What::File(vec![Piece::Text { seed: 1, len: 9999 }]));
+    let error = write(spec.tree().unwrap(), &image, &options("lz4", 4096)).unwrap_err();
+    assert!(error.to_string().contains("--force"), "{error}");
+    assert_eq!(std::fs::read(&image).unwrap(), b"precious");
+    write(spec.tree().unwrap(), &image, &Options { force: true, ..options("lz4", 4096) }).unwrap();
+    assert!(open(&image).is_ok());
+}
+
+/// All of an image, as a plan for another.
+fn converted(image: Arc<dyn Image>, store: &mut dyn Store) -> Result<Plan> {
+    let mut tree = Tree::default();
+    FromImage::new(image, "image", Exclude::default(), true).scan(&mut tree, store)?;
+    Ok(Plan { tree, order: Vec::new() })
+}
+
+fn differences(first: &dyn Image, second: &dyn Image) -> Vec<String> {
+    let mut found = Vec::new();
+    diff(first, second, 2, &Progress::default(), &mut |one| found.push(one.describe(("a", "b")).to_string())).unwrap();
+    found
+}
+
+#[test]
+fn conversion_there_and_back_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let squash = squashfs::Options { codec: "zstd:1".parse().unwrap(), force: true, ..squashfs::Options::default() };
+    let open_squash = |path: &Path| -> Arc<dyn Image> {
+        let file = FileAt::open(path, 0).unwrap();
+        Arc::new(squashfs::Reader::open(Arc::new(file), squashfs::ReadOptions::default()).unwrap())
+    };
+    for spec in [everything(4096, 65535), matrix::edges(4096, 16 << 10)] {
+        squashfs::build(&at("first"), &squash, &Progress::default(), |_| {
+            Ok(Plan { tree: spec.tree()?, order: Vec::new() })
+        })
+        .unwrap();
+        let first = open_squash(&at("first"));
+        for options in matrix::all(4096, 16 << 10).into_iter().step_by(3) {
+            let what = matrix::say(&options);
+            let options = Options { force: true, ..options };
+            build(&at("second"), &options, &Progress::default(), |store| converted(first.clone(), store)).unwrap();
+            let second = open(&at("second")).unwrap();
+            assert_eq!(differences(&*first, &*second), Vec::<String>::new(), "{what}");
+            assert_eq!(findings(&*second, 2), Vec::<String>::new(), "{what}");
+            squashfs::build(&at("third"), &squash, &Progress::default(), |store| converted(second.clone(), store))
+                .unwrap();
+            let third = open_squash(&at("third"));
+            assert_eq!(differences(&*first, &*third), Vec::<String>::new(), "{what}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The kernel, fsck.erofs and our own reader read what is written: every codec, cluster size, block size and
+//! feature, compared with the source.
+
+use std::os::unix::fs::FileExt;
+
+use super::matrix::{self, CLUSTERS, all, edges, say};
+use super::peers::Fsck;
+use super::*;
+use crate::erofs::Kernel;
+use crate::source::Contents;
+use crate::testing::{
+    Memory, Mount, Node, Piece, Snapshot, can_mount, differences, findings, snapshot, snapshot_image, snapshot_tree,
+};
+
+/// Asks everybody who can read images. Says what is wrong.
+fn wrong(want: &Snapshot, image: &Path, fsck: Option<&Fsck>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut say = |who: &str, found: Vec<String>| wrong.extend(found.iter().map(|line| format!("{who}: {line}")));
+    match open(image).and_then(|image| Ok((snapshot_image(&*image)?, findings(&*image, 2)))) {
+        Ok((got, findings)) => {
+            say("reader", differences(want, &got));
+            say("check", findings);
+        }
+        Err(error) => say("reader", vec![error.to_string()]),
+    }
+    match Mount::new(image, "erofs").map(|mount| snapshot(&mount.path())) {
+        Ok(Ok(got)) => say("kernel", differences(want, &got)),
+        Ok(Err(error)) => say("kernel", vec![error.to_string()]),
+        Err(error) => say("kernel", vec![error]),
+    }
+    if let Some(fsck) = fsck {
+        say("fsck.erofs", fsck.wrong(want, image));
+    }
+    wrong
+}
+
+fn agree(test: &str, spec: &Spec, cases: impl IntoIterator<Item = Options>) {
+    if !can_mount(test) {
+        return;
+    }
+    let (want, fsck) = (snapshot_tree(&spec.tree().unwrap()).unwrap(), Fsck::find(test));
+    let mut failed = Vec::new();
+    for options in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("image");
+        let found = match write(spec.tree().unwrap(), &image, &options) {
+            Ok(_) => wrong(&want, &image, fsck.as_ref()),
+            Err(error) => vec![format!("build: {error}")],
+        };
+        failed.extend(found.iter().take(5).map(|line| format!("{}: {line}", say(&options))));
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Everything at one cluster size, in blocks of 4 KiB.
+fn every_feature(test: &str, cluster: u32) {
+    agree(test, &edges(4096, cluster.into()), all(4096, cluster));
+}
+
+#[test]
+fn clusters_of_4k() {
+    every_feature("clusters_of_4k", CLUSTERS[0]);
+}
+
+#[test]
+fn clusters_of_16k() {
+    every_feature("clusters_of_16k", CLUSTERS[1]);
+}
+
+#[test]
+fn clusters_of_64k() {
+    every_feature("clusters_of_64k", CLUSTERS[2]);
+}
+
+#[test]
+fn clusters_of_128k() {
+    every_feature("clusters_of_128k", CLUSTERS[3]);
+}
+
+#[test]
+fn clusters_of_1m() {
+    every_feature("clusters_of_1m", CLUSTERS[4]);
+}
+
+#[test]
+fn small_blocks() {
+    for block in [512, 1024, 2048] {
+        for cluster in [block, 4096, 16 << 10] {
+            agree("small_blocks", &edges(block.into(), cluster.into()), all(block, cluster));
+        }
+    }
+}
+
+#[test]
+fn files_of_many_pieces() {
+    let cases = [
+        ("lz4", Features::empty(), 64),
+        ("lz4", Features::DEDUPE | Features::FRAGMENTS, 64),
+        ("zstd:1", Features::BITS_48, 128),
+        ("zstd:1", Features::BITS_48 | Features::UNALIGNED, 64),
+        ("zstd:1", Features::ALL_FRAGMENTS, 1024),
+        ("deflate:1", Features::ZTAILPACKING, 4),
+        ("lzma:0", Features::FRAGMENTS, 1024),
+        ("none", Features::empty(), 4),
+        ("none", Features::CHUNKS, 4),
+    ];
+    let cases =
+        cases.map(|(codec, features, kib)| Options { features, cluster_size: kib << 10, ..options(codec, 4096) });
+    agree("files_of_many_pieces", &matrix::large(), cases);
+}
+
+#[test]
+fn images_for_old_kernels() {
+    let cases = [
+        ("none", "5.4", Features::empty(), 4),
+        ("lz4", "5.4", Features::empty(), 4),
+        ("lz4hc:1", "5.13", Features::empty(), 64),
+        ("lz4", "5.15", Features::FULL_INDEX, 16),
+        ("lzma:0", "5.16", Features::empty(), 64),
+        ("lz4", "5.17", Features::ZTAILPACKING, 4),
+        ("lzma:0", "6.1", Features::FRAGMENTS | Features::DEDUPE, 64),
+        ("deflate:1", "6.6", Features::ALL_FRAGMENTS, 16),
+        ("zstd:1", "6.10", Features::DEDUPE | Features::NO_INLINE, 128),
+    ];
+    for (codec, target, features, kib) in cases {
+        let target_kernel: Kernel = target.parse().unwrap();
+        let options = Options { features, target_kernel, cluster_size: kib << 10, ..options(codec, 4096) };
+        let spec = edges(4096, options.cluster_size.into());
+        agree("images_for_old_kernels", &spec, [options.clone()]);
+        let needs: Kernel = built(&spec, &options).summary.kernel.parse().unwrap();
+        assert!(needs <= target_kernel, "{} needs Linux {needs}", say(&options));
+    }
+}
+
+/// Reading all of them would take minutes: this reads around the edges.
+#[test]
+fn sparse_files_beyond_4_gib() {
+    if !can_mount("sparse_files_beyond_4_gib") {
+        return;
+    }
+    let far = vec![
+        Piece::Noise { seed: 1, len: 5000 },
+        Piece::Hole(5 << 30),
+        Piece::Text { seed: 2, len: 100_000 },
+        Piece::Hole((1 << 20) + 1),
+        Piece::Noise { seed: 3, len: 3 },
+    ];
+    let spec = Spec::of([
+        (b"far".to_vec(), Node::file(far.clone())),
+        (b"empty".to_vec(), Node::file(vec![Piece::Hole(9 << 30)])),
+    ]);
+    let contents = Memory(vec![far.clone()]);
+    let second = (5 << 30) + 5000;
+    let last = second + 100_000 + (1 << 20) + 1;
+    for (codec, features) in [
+        ("lz4", Features::empty()),
+        ("lz4", Features::FRAGMENTS),
+        ("zstd:1", Features::DEDUPE),
+        ("lz4", Features::BITS_48),
+        ("zstd:1", Features::BITS_48 | Features::UNALIGNED),
+        ("none", Features::empty()),
+        ("none", Features::CHUNKS),
+    ] {
+        let what = format!("{codec}, {features:?}");
+        let built = built(&spec, &Options { features, ..options(codec, 4096) });
+        assert!(built.summary.image_bytes < 8 << 20, "{what}: {:?}", built.summary);
+        let image = open(&built.image).unwrap();
+        let at = |name: &str| crate::sink::lookup(&*image, name.as_bytes()).unwrap().unwrap();
+        let mount = Mount::new(&built.image, "erofs").unwrap_or_else(|e| panic!("{what}: {e}"));
+        let mounted = |name: &str| std::fs::File::open(mount.path().join(name)).unwrap();
+        for (name, len) in [("far", last + 3), ("empty", 9 << 30)] {
+            assert_eq!(mounted(name).metadata().unwrap().len(), len, "{what}");
+            for from in [0, 4990, 1 << 20, (4 << 30) - 9, second - 9, second + 99_990, last - 9, len - 10] {
+                let mut want = vec![0; usize::try_from((len - from).min(20)).unwrap()];
+                if name == "far" {
+                    contents.open(0).unwrap().read_exact_at(&mut want, from).unwrap();
+                }
+                let (mut ours, mut kernels) = (vec![1; want.len()], vec![1; want.len()]);
+                assert_eq!(image.read_at(at(name), &mut ours, from).unwrap(), want.len(), "{what}");
+                mounted(name).read_exact_at(&mut kernels, from).unwrap();
+                assert_eq!((&ours, &kernels), (&want, &want), "{what}: {name} at {from}");
+            }
+        }
+        assert_eq!(findings(&*image, 2), Vec::<String>::new(), "{what}");
+    }
+}

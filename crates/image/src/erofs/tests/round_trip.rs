@@ -1,0 +1,114 @@
+//! What goes in comes out, through our own reader, and nothing is wrong with it.
+
+use proptest::prelude::*;
+
+use super::matrix::{CODECS, PACKED, PLAIN};
+use super::*;
+use crate::testing::{
+    Node, Piece, Shape, deep, differences, everything, findings, snapshot_image, snapshot_tree, specs, wide,
+};
+
+fn check(spec: &Spec, options: &Options) -> Summary {
+    let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
+    let built = built(spec, options);
+    let image = open(&built.image).unwrap();
+    assert_eq!(differences(&want, &snapshot_image(&*image).unwrap()), Vec::<String>::new(), "{options:?}");
+    assert_eq!(findings(&*image, 2), Vec::<String>::new(), "{options:?}");
+    built.summary
+}
+
+/// Codecs with features that go together, block and cluster sizes, and everything that can be switched.
+fn any_options() -> impl Strategy<Value = Options> {
+    let packed = (prop::sample::select(&CODECS[..]), prop::sample::select(&PACKED[..]));
+    let plain = prop::sample::select(&PLAIN[..]).prop_map(|features| ("none", features));
+    let more = [Features::empty(), Features::NO_INLINE, Features::EXTENDED_INODES, Features::FULL_INDEX];
+    let kind = (prop_oneof![4 => packed, 1 => plain], prop::sample::select(more.to_vec()));
+    let sizes = (9u32..=12, 1u32..=40);
+    (kind, sizes, any::<(bool, bool, bool)>(), 0usize..3).prop_map(|(kind, sizes, (dedup, sparse, verify), threads)| {
+        let (((codec, features), more), (block_log, blocks)) = (kind, sizes);
+        let block_size = 1 << block_log;
+        Options {
+            features: features | more,
+            cluster_size: block_size * blocks,
+            dedup,
+            sparse,
+            verify,
+            threads,
+            memory: 1,
+            ..options(codec, block_size)
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_trees((options, spec) in any_options().prop_flat_map(|options| {
+        let shape = Shape { block: options.block_size.into(), odd_times: true, ..Shape::default() };
+        (Just(options), specs(shape))
+    })) {
+        check(&spec, &options);
+    }
+
+    /// Files of many stretches that come again in others, of any lengths.
+    #[test]
+    fn random_files(
+        options in any_options(),
+        files in prop::collection::vec(prop::collection::vec((0u64..4, 0u64..5, 1u64..9000), 0..40), 1..8),
+    ) {
+        let piece = |&(kind, seed, len): &(u64, u64, u64)| match kind {
+            0 | 1 => Piece::Noise { seed, len },
+            2 => Piece::Text { seed, len },
+            _ if seed == 0 => Piece::Hole(len * 9),
+            _ => Piece::Zeros(len),
+        };
+        let files = files.iter().enumerate().map(|(n, pieces)| {
+            (format!("f{n}").into_bytes(), Node::file(pieces.iter().map(piece).collect()))
+        });
+        check(&Spec::of(files), &options);
+    }
+}
+
+#[test]
+fn one_of_everything() {
+    for features in PACKED {
+        check(&everything(4096, 65535), &Options { features, ..options("zstd:1", 4096) });
+    }
+}
+
+#[test]
+fn directories_of_every_awkward_size() {
+    for entries in [0, 1, 255, 256, 257, 1000, 70_000] {
+        check(&wide(entries), &options("zstd:1", 4096));
+    }
+    check(&deep(300, 200), &options("lz4", 512));
+}
+
+#[test]
+fn equal_files_and_parts_are_put_down_once() {
+    let file = |name: &str, pieces| (name.as_bytes().to_vec(), Node::file(pieces));
+    let (same, start) = (matrix::mixed(1, 300_000), vec![Piece::Text { seed: 2, len: 12_345 }]);
+    let spec = Spec::of([file("a", same.clone()), file("b", same.clone()), file("c", [start, same].concat())]);
+    let bytes = |dedup, features| {
+        let options = Options { dedup, features, cluster_size: 16 << 10, ..options("lz4", 4096) };
+        check(&spec, &options).data_bytes
+    };
+    let (all, files, parts) =
+        (bytes(false, Features::empty()), bytes(true, Features::empty()), bytes(true, Features::DEDUPE));
+    assert!(files * 100 < all * 70, "{files} of {all} bytes");
+    assert!(parts * 100 < all * 45, "{parts} of {all} bytes");
+}
+
+#[test]
+fn an_image_inside_a_file_leaves_its_start_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    let spec = matrix::edges(4096, 4096);
+    write(spec.tree().unwrap(), &image, &Options { offset: 12_345, ..options("lz4", 4096) }).unwrap();
+    assert_eq!(std::fs::read(&image).unwrap()[..12_345], [0; 12_345]);
+    let file = FileAt::open(&image, 12_345).unwrap();
+    let reader = Reader::open(Arc::new(file), ReadOptions::default()).unwrap();
+    let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
+    assert_eq!(differences(&want, &snapshot_image(&reader).unwrap()), Vec::<String>::new());
+}

@@ -1,1 +1,0 @@
-//! Every form of index, as the reader understands it.
