@@ -22,12 +22,19 @@ fn each_xattr(spec: &mut Spec, change: &dyn Fn(&mut Vec<u8>)) {
 
 const MKSQUASHFS: &str = "mksquashfs $TREE $IMAGE -noappend -quiet -no-progress";
 
+/// Everything but a hard link of a symlink, which mksquashfs 4.5 takes for two.
+fn for_mksquashfs(block: u64) -> Spec {
+    let mut spec = everything(block, 65536);
+    spec.links.retain(|(old, _)| old != b"short-link");
+    spec
+}
+
 #[test]
 fn mksquashfs_with_every_codec_and_choice() {
     if !have("mksquashfs") {
         return skipped("mksquashfs_with_every_codec_and_choice", "mksquashfs");
     }
-    let small = Source::new(&everything(4096, 65536));
+    let small = Source::new(&for_mksquashfs(4096));
     for options in [
         "-comp gzip",
         "-comp gzip -Xcompression-level 1 -Xwindow-size 9 -Xstrategy huffman_only,fixed",
@@ -54,7 +61,7 @@ fn mksquashfs_with_every_codec_and_choice() {
         compare(&small, &format!("{MKSQUASHFS} -b 4096 {options}"));
     }
     for block in [1 << 17, 1 << 20] {
-        let source = Source::new(&everything(block, 65536));
+        let source = Source::new(&for_mksquashfs(block));
         for options in
             ["-comp xz -Xdict-size 8192", "-comp lz4", "-comp zstd -always-use-fragments", "-noI -noD -noF -noX"]
         {
