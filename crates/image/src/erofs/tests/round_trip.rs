@@ -100,6 +100,26 @@ fn equal_files_and_parts_are_put_down_once() {
     assert!(parts * 100 < all * 45, "{parts} of {all} bytes");
 }
 
+/// A last part that is down already has its end behind another file's inode, which only a file in one row can use.
+#[test]
+fn an_uncompressed_last_part_comes_again_behind_other_beginnings() {
+    let piece = 128 << 10;
+    let end = || vec![Piece::Noise { seed: 1, len: piece }, Piece::Text { seed: 1, len: 77 }];
+    let starts = [
+        vec![],
+        vec![Piece::Noise { seed: 2, len: piece }],
+        vec![Piece::Hole(piece)],
+        vec![Piece::Noise { seed: 1, len: piece }],
+        vec![Piece::Hole(piece), Piece::Noise { seed: 2, len: piece }],
+    ];
+    let files = starts.into_iter().enumerate();
+    let files = files.map(|(n, start)| (vec![b'a' + n as u8], Node::file([start, end()].concat())));
+    let spec = Spec::of(files.collect::<Vec<_>>());
+    for features in PLAIN {
+        check(&spec, &Options { features, ..options("none", 4096) });
+    }
+}
+
 #[test]
 fn an_image_inside_a_file_leaves_its_start_alone() {
     let dir = tempfile::tempdir().unwrap();

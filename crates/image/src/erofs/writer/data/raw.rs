@@ -53,7 +53,9 @@ impl Data<'_, '_> {
         let goes_on = self.goes_on();
         let anywhere = self.rules.scattered || (last && self.open.is_empty());
         if self.rules.dedup && !sparse && anywhere {
-            let tailed = self.raw_ends.get(&digest).filter(|(start, _)| last && goes_on.is_none_or(|at| at == *start));
+            // A tail behind the inode needs all other blocks in one row.
+            let in_row = |start| self.open.is_empty() || goes_on == Some(start);
+            let tailed = self.raw_ends.get(&digest).filter(|(start, _)| last && in_row(*start));
             let whole = self.pieces.get(&(digest, false)).copied();
             if let Some((place, tail)) =
                 tailed.map(|(at, tail)| (Place::Raw(*at), *tail)).or(whole.map(|p| (p, Kept::NONE)))
@@ -65,7 +67,6 @@ impl Data<'_, '_> {
             }
         }
         self.packs(len);
-        // A tail behind the inode needs all other blocks in one row.
         let in_row = last && !sparse && !self.rules.chunks && (self.open.is_empty() || goes_on == Some(self.pos));
         let whole = if in_row { self.blocks_of(len) } else { len };
         let tail = self.keep(&bytes[whole..])?;
