@@ -66,6 +66,28 @@ fn directories() {
     }
 }
 
+/// A file of holes for the most part is put down uncompressed beside what workers compress.
+#[test]
+fn a_sparse_file_among_others() {
+    let sparse = |seed| {
+        Node::file(vec![Piece::Noise { seed, len: 5000 }, Piece::Hole(100 << 20), Piece::Text { seed, len: 70_000 }])
+    };
+    let more = |n| Node::file(matrix::mixed(n, 3 << 20));
+    let spec = Spec::of([
+        (b"a".to_vec(), more(1)),
+        (b"b".to_vec(), sparse(2)),
+        (b"c".to_vec(), more(3)),
+        (b"d".to_vec(), sparse(4)),
+        (b"e".to_vec(), more(5)),
+    ]);
+    for features in [Features::empty(), Features::FRAGMENTS, Features::DEDUPE] {
+        let options = Options { features, ..options("lz4", 4096) };
+        same_bytes(&options, "sparse", &|options| {
+            image(options, |_| Ok(Plan { tree: spec.tree()?, order: Vec::new() }))
+        });
+    }
+}
+
 #[test]
 fn streams() {
     let source = testing::Source::new(&spec());

@@ -50,6 +50,9 @@ impl Data<'_, '_> {
     /// The next piece of a larger file.
     pub(super) fn raw_block(&mut self, bytes: Buffer, digest: Digest, last: bool, sparse: bool) -> Result<()> {
         let len = bytes.len();
+        if sparse && !self.open.iter().any(|place| matches!(place, Place::Raw(_))) {
+            self.settle()?;
+        }
         let goes_on = self.goes_on();
         let anywhere = self.rules.scattered || (last && self.open.is_empty());
         if self.rules.dedup && !sparse && anywhere {

@@ -20,6 +20,15 @@ impl Data<'_, '_> {
         Ok(())
     }
 
+    /// Writes all that was handed to workers. Clusters get their places when they are done, uncompressed pieces
+    /// at once: where both come, the order must not depend on how far the workers are.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        while self.plan()? {}
+        while self.next()? {}
+        while self.next_late()? {}
+        Ok(())
+    }
+
     /// Takes the oldest job's result and, when their time has come, those of ends.
     pub(super) fn next(&mut self) -> Result<bool> {
         let Some(work) = self.window.pop() else { return Ok(false) };
