@@ -1,0 +1,81 @@
+//! The errors of this crate: each says what, where and, where it can, what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a dump could not be split, joined or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused an operation on a file.
+    #[error("{}: {what}: {source}", path.display())]
+    Io {
+        /// What was tried: "cannot open", "cannot read", ...
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The bytes of a part or of a crash dump break its format.
+    #[error("{}: {structure} at byte {offset}: {why}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Name of the structure, as the format's documentation calls it.
+        structure: &'static str,
+        /// Where it begins in the file.
+        offset: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Bytes of the dump that no part has, and that parity cannot bring back.
+    #[error("bytes {start} to {end} of the dump are lost: {why}")]
+    Lost {
+        /// First byte that is lost.
+        start: u64,
+        /// The byte after the last.
+        end: u64,
+        /// Which part lacks them.
+        why: String,
+    },
+    /// The input was not the same from one look to the next.
+    #[error("{}: {why}", path.display())]
+    Changed {
+        /// The input.
+        path: PathBuf,
+        /// What changed.
+        why: String,
+    },
+    /// A path, option or text given by the user is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// A valid file uses something this build does not read.
+    #[error("not supported: {0}")]
+    Unsupported(String),
+    /// A chunk did not come back from its codec as it went in.
+    #[error("{codec}: a chunk did not decode to what was encoded: faulty memory, processor or library")]
+    Unproven {
+        /// Name of the codec.
+        codec: &'static str,
+    },
+    /// A codec failed.
+    #[error(transparent)]
+    Codec(#[from] packfs_codec::Error),
+}
+
+impl Error {
+    /// [`Error::Io`] in short, for `map_err`.
+    pub fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.as_ref().to_owned();
+        move |source| Error::Io { what, path, source }
+    }
+
+    /// [`Error::Corrupt`] in short.
+    pub fn corrupt(path: impl AsRef<Path>, structure: &'static str, offset: u64, why: impl Into<String>) -> Error {
+        Error::Corrupt { path: path.as_ref().to_owned(), structure, offset, why: why.into() }
+    }
+}
