@@ -1,6 +1,9 @@
 //! File contents. Plain bytes are read, and whole extents decoded, straight into the caller's buffer; parts
 //! of extents, and of the packed inode, go through the cache.
 
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
 use super::Reader;
 use super::clusters::Cluster;
 use super::inode::Inode;
@@ -14,6 +17,32 @@ use crate::{Error, Result};
 const PIECE: u64 = 1 << 20;
 /// A file is told in about this many pieces at most.
 const PIECES: u64 = 1 << 20;
+/// Extents of the packed inode that are remembered: one or two for each of a few threads.
+const RECENT: usize = 8;
+
+/// The extents of the packed inode that were met last. Files that lie in one are mostly asked for one after the
+/// other, and need not look for it again.
+#[derive(Debug, Default)]
+pub(super) struct Recent(Mutex<VecDeque<MappedExtent>>);
+
+impl Recent {
+    /// The extent that holds the `len` bytes from `offset` on.
+    fn find(&self, offset: u64, len: u64) -> Option<MappedExtent> {
+        let holds = |extent: &&MappedExtent| {
+            offset.checked_sub(extent.logical).is_some_and(|skip| skip.saturating_add(len) <= extent.len)
+        };
+        self.0.lock().ok()?.iter().find(holds).copied()
+    }
+
+    fn keep(&self, extent: MappedExtent) {
+        if let Ok(mut extents) = self.0.lock()
+            && !extents.contains(&extent)
+        {
+            extents.truncate(RECENT - 1);
+            extents.push_front(extent);
+        }
+    }
+}
 
 /// The data of an inode.
 #[derive(Debug)]
@@ -24,6 +53,8 @@ pub(super) struct File<'r> {
     place: Place,
     /// Whether parts of it may lie in the packed inode.
     fragments: bool,
+    /// For the packed inode.
+    recent: Option<&'r Recent>,
 }
 
 /// Where the index of a file lies.
@@ -78,7 +109,7 @@ impl<'r> File<'r> {
         };
         let special = [&reader.packed, &reader.metabox].into_iter().flatten().any(|other| other.nid == inode.nid);
         let map = Map::open(&source, &facts)?;
-        Ok(File { source, map, place: inode.place, fragments: !special })
+        Ok(File { source, map, place: inode.place, fragments: !special, recent: None })
     }
 
     /// Calls `wrong` for each thing wrong with how the inode says where its data is. An error is damage that
@@ -113,6 +144,9 @@ impl<'r> File<'r> {
             if left == 0 {
                 return Err(self.error("an extent without data"));
             }
+            if let Some(recent) = self.recent {
+                recent.keep(extent);
+            }
             let n = left.min(buf.len() - run.out);
             offset += n as u64;
             let whole = self.cluster(&extent).filter(|cluster| cluster.len == n);
@@ -146,10 +180,7 @@ impl<'r> File<'r> {
                 out.fill(0);
                 Ok(())
             }
-            Data::Fragment(offset) => {
-                let from = offset.saturating_add(skip);
-                self.packed(from, out.len() as u64)?.read(out, from)
-            }
+            Data::Fragment(offset) => self.read_packed(offset.saturating_add(skip), out),
             Data::Plain { stored, rotated: false } => reader.read_stored("data", space, stored.place.skip(skip), out),
             Data::Plain { stored, rotated: true } => self.read_rotated(extent, stored, skip, out),
             Data::Packed { .. } => {
@@ -188,8 +219,21 @@ impl<'r> File<'r> {
         Ok(())
     }
 
+    /// Fills `out` from byte `offset` of the packed inode.
+    fn read_packed(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let len = out.len() as u64;
+        let inode = self.packed_inode(offset, len)?;
+        let reader = self.source.reader;
+        match reader.recent.find(offset, len).filter(|extent| matches!(extent.data, Data::Packed { .. })) {
+            Some(extent) if inode.payload.space == self.source.space => {
+                self.read_extent(&extent, offset - extent.logical, out)
+            }
+            _ => self.open_packed(inode)?.read(out, offset),
+        }
+    }
+
     /// The packed inode, which has to have `len` bytes from `offset` on.
-    pub(super) fn packed(&self, offset: u64, len: u64) -> Result<File<'r>> {
+    pub(super) fn packed_inode(&self, offset: u64, len: u64) -> Result<&'r Inode> {
         let reader = self.source.reader;
         let Some(packed) = reader.packed.as_ref().filter(|_| self.fragments) else {
             let why = if self.fragments { "the image has no packed inode" } else { "it lies in itself" };
@@ -199,7 +243,12 @@ impl<'r> File<'r> {
             let why = format!("{len} bytes at offset {offset} of the packed inode, which has {}", packed.size);
             return Err(self.error(why));
         }
-        File::open(reader, packed)
+        Ok(packed)
+    }
+
+    fn open_packed(&self, inode: &Inode) -> Result<File<'r>> {
+        let reader = self.source.reader;
+        Ok(File { recent: Some(&reader.recent), ..File::open(reader, inode)? })
     }
 
     /// Adds the pieces of the `len` bytes from `offset` on; they are those of another file from `to` on.
@@ -212,12 +261,19 @@ impl<'r> File<'r> {
             if n == 0 {
                 return Err(self.error("an extent without data"));
             }
+            if let Some(recent) = self.recent {
+                recent.keep(extent);
+            }
             let to = to + (at - offset);
             match extent.data {
                 Data::Hole => out.hole(to, n),
                 Data::Fragment(from) => {
                     let from = from.saturating_add(at - extent.logical);
-                    self.packed(from, n)?.pieces(from, n, to, out)?;
+                    let packed = self.packed_inode(from, n)?;
+                    match self.source.reader.recent.find(from, n) {
+                        Some(MappedExtent { data: Data::Packed { .. }, .. }) => out.data(to, n),
+                        _ => self.open_packed(packed)?.pieces(from, n, to, out)?,
+                    }
                 }
                 Data::Plain { stored, .. } => {
                     self.check_last_byte(stored)?;

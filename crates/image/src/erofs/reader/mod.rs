@@ -23,6 +23,7 @@ use std::sync::Arc;
 use packfs_blocks::{Progress, ReadAt};
 
 use self::clusters::Clusters;
+use self::data::Recent;
 use self::dir::Listing;
 use self::disk::Disk;
 use self::inode::{Inode, Kind};
@@ -67,6 +68,8 @@ pub struct Reader {
     metabox: Option<Inode>,
     /// The inode whose data is ends of files.
     packed: Option<Inode>,
+    /// Where its data was found last.
+    recent: Recent,
     prefixes: Vec<Prefix>,
 }
 
@@ -79,7 +82,8 @@ impl Reader {
         let metadata = Metadata::new(options.cache_bytes / 4);
         let clusters = Clusters::new(options.cache_bytes / 4 * 3);
         let (metabox, packed, prefixes) = (None, None, Vec::new());
-        let mut reader = Reader { superblock, disk, metadata, clusters, metabox, packed, prefixes };
+        let recent = Recent::default();
+        let mut reader = Reader { superblock, disk, metadata, clusters, metabox, packed, recent, prefixes };
         reader.metabox = reader.superblock.metabox.map(|nid| reader.special(nid, "metabox")).transpose()?;
         reader.packed = reader.superblock.packed.map(|nid| reader.special(nid, "packed inode")).transpose()?;
         reader.prefixes = xattr::read_prefixes(&reader, &reader.superblock)?;

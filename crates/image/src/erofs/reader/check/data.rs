@@ -199,7 +199,7 @@ impl Plan {
                 Data::Hole => {}
                 // Its bytes are read with the packed inode.
                 Data::Fragment(offset) => {
-                    file.packed(offset, extent.len)?;
+                    file.packed_inode(offset, extent.len)?;
                 }
                 Data::Plain { stored, .. } => {
                     file.check_last_byte(stored)?;
