@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_image::source::{self, SortFile, Store, data_order, dir};
+use packfs_image::source::{self, DataOrder, SortFile, Store, data_order, dir};
 use packfs_image::tree::TimeChange;
 use packfs_image::{Error, Plan, Tree, erofs, squashfs};
 
@@ -90,9 +90,10 @@ fn fill<'p>(
     notes.reading = None;
     plan.transform.apply(&mut tree);
     notes.cut_times = cuts_times(plan, &tree);
-    let order = data_order(&tree, sort.as_ref())?;
-    notes.unknown = order.unknown;
-    Ok(Plan { tree, order: order.files })
+    let order = sort.map(|sort| data_order(&tree, &sort)).transpose()?;
+    let DataOrder { files, unknown } = order.unwrap_or_default();
+    notes.unknown = unknown;
+    Ok(Plan { tree, order: files })
 }
 
 /// Whether an image loses fractions of seconds when it becomes this one. Of other sources nobody expects
