@@ -1,7 +1,8 @@
 //! The order of file data: like beside like.
 //!
 //! Small files share clusters in the packed inode. Those with the same ending of their names have most in
-//! common, so they lie together; all others keep the tree's order, which is the order of a walk.
+//! common, then those with the same name (one for each language, for each package), then those of the same
+//! length: they lie together. Larger ones go before them, so that no worker has much to do alone at the end.
 
 use std::collections::HashSet;
 
@@ -11,23 +12,29 @@ use crate::tree::{Ino, Kind, Tree};
 /// Longest ending that says what a file is.
 const ENDING_MAX: usize = 8;
 
-/// The files that `order` names, then those of up to `small_max` bytes by the endings of their names, then the rest.
+/// What a small file is put in order by: the ending of its name, the name, and its length.
+type Key = (Box<[u8]>, Box<[u8]>, u64);
+
+/// The files that `order` names, then larger ones in the order of the tree, then those of up to `small_max` bytes.
 pub(super) fn similar(tree: &Tree, order: Vec<Ino>, small_max: u64) -> Result<Vec<Ino>> {
     let named: HashSet<Ino> = order.iter().copied().collect();
-    let mut small = Vec::new();
+    let (mut large, mut small) = (Vec::new(), Vec::new());
     tree.walk(|ino, path| {
-        if let Kind::File { size, .. } = tree.inode(ino).kind
-            && size <= small_max
-            && !named.contains(&ino)
-        {
-            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-            small.push((ending(name).into(), ino));
+        match tree.inode(ino).kind {
+            Kind::File { size, .. } if !named.contains(&ino) => {
+                let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+                match size <= small_max {
+                    true => small.push(((ending(name).into(), name.into(), size), ino)),
+                    false => large.push(ino),
+                }
+            }
+            _ => {}
         }
         Ok(())
     })?;
-    // Stable: files with the same ending stay in the tree's order.
-    small.sort_by(|a: &(Box<[u8]>, Ino), b| a.0.cmp(&b.0));
-    Ok(order.into_iter().chain(small.into_iter().map(|(_, ino)| ino)).collect())
+    // Stable: what is alike in all this stays in the tree's order.
+    small.sort_by(|a: &(Key, Ino), b| a.0.cmp(&b.0));
+    Ok(order.into_iter().chain(large).chain(small.into_iter().map(|(_, ino)| ino)).collect())
 }
 
 /// What says most about a file's contents: the part behind the last dot that is not a number.
