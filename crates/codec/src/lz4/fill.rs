@@ -47,7 +47,7 @@ pub(super) fn fill(table: &mut Table, src: &[u8], dst: &mut [u8], acceleration: 
 
 #[inline(never)]
 fn small(table: &mut Table, src: &[u8], out: &mut Out<'_>, _: i32) -> usize {
-    sequences::<{ TABLE_BITS - 1 }>(table, src, out, Steps { each: 48, step: 2, log: 6 })
+    sequences::<{ TABLE_BITS - 1 }>(table, src, out, Steps { each: 24, step: 3, log: 5 })
 }
 
 #[inline(never)]
