@@ -11,7 +11,7 @@ pub(in crate::erofs) const CODECS: [&str; 5] = ["lz4", "lz4hc:1", "deflate:1", "
 pub(in crate::erofs) const CLUSTERS: [u32; 5] = [4 << 10, 16 << 10, 64 << 10, 128 << 10, 1 << 20];
 
 /// Features of compressed images.
-pub(in crate::erofs) const PACKED: [Features; 12] = [
+pub(in crate::erofs) const PACKED: [Features; 14] = [
     Features::empty(),
     Features::FRAGMENTS,
     Features::ALL_FRAGMENTS,
@@ -21,6 +21,8 @@ pub(in crate::erofs) const PACKED: [Features; 12] = [
     Features::BITS_48,
     Features::BITS_48.union(Features::UNALIGNED),
     Features::BITS_48.union(Features::FRAGMENTS),
+    Features::BITS_48.union(Features::FRAGMENTS).union(Features::DEDUPE),
+    Features::ALL_FRAGMENTS.union(Features::DEDUPE),
     Features::FULL_INDEX,
     Features::NO_INLINE,
     Features::EXTENDED_INODES,

@@ -1,6 +1,6 @@
 //! What workers do to pieces of files: cut them into physical clusters, compress these, prove them.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use packfs_blocks::{Buffer, Buffers, Digest, probe};
@@ -51,7 +51,7 @@ pub(crate) struct Packing {
 impl Packing {
     /// Ends of files up to this length go to the packed inode without a try: they would hardly fill a cluster.
     pub(crate) fn fragment_max(&self) -> usize {
-        self.cluster
+        self.cluster + self.cluster / 2
     }
 
     /// Most bytes that pieces of so many bytes together, so many of them, can take packed.
@@ -184,10 +184,13 @@ impl Worker {
         for Reuse { start, clusters } in reuse {
             let mut start = *start;
             for cluster in clusters {
-                if done < start && !self.before(src, done..start, out)? {
-                    // Its bytes are packed again, with what is before them.
-                    start += cluster.logical as usize;
-                    continue;
+                if done < start {
+                    done = self.before(src, done..start, out)?;
+                    if done < start {
+                        // Its bytes are packed again, with what is before them.
+                        start += cluster.logical as usize;
+                        continue;
+                    }
                 }
                 let Cluster { physical, logical, raw, .. } = *cluster;
                 out.cuts.push(Cut { physical, logical, raw, digest: None, reused: Some(*cluster) });
@@ -198,17 +201,19 @@ impl Worker {
         self.piece(src, done..src.len(), ending, out)
     }
 
-    /// Packs what lies before a part that is down already, unless two extents would begin in one block of the
-    /// file, which no index can say.
-    fn before(&mut self, src: &[u8], range: Range<usize>, out: &mut Out) -> Result<bool> {
-        let (before, end, block) = ((out.cuts.len(), out.len), range.end, self.packing.block);
+    /// Packs what lies before a part that is down already, and returns where it ends: not before that part if two
+    /// extents would begin in one block of the file, which no index can say. What is missing is less than two
+    /// clusters, to be packed with more.
+    fn before(&mut self, src: &[u8], range: Range<usize>, out: &mut Out) -> Result<usize> {
+        let (first, mut end, block) = (out.cuts.len(), range.end, self.packing.block);
         self.piece(src, range, Ending::More, out)?;
-        let apart = out.cuts.last().is_some_and(|last| (end - last.logical as usize) / block < end / block);
-        if !apart {
-            out.cuts.truncate(before.0);
-            out.len = before.1;
+        if out.cuts.last().is_some_and(|last| (end - last.logical as usize) / block == end / block) {
+            for cut in out.cuts.split_off(first.max(out.cuts.len().saturating_sub(2))) {
+                end -= cut.logical as usize;
+                out.len -= cut.physical as usize;
+            }
         }
-        Ok(apart)
+        Ok(end)
     }
 
     /// Packs a range of a piece.
@@ -216,13 +221,13 @@ impl Worker {
         let (src, mut at, first) = (&src[..range.end], range.start, out.cuts.len());
         let (block, end) = (self.packing.block, range.end);
         while at < end {
-            if ending == Ending::More && at % block > 0 && at / block == end / block {
-                // The next extent begins in this block of the file, so this one has to begin earlier.
-                let wanted = (end / block * block).saturating_sub(block / 2);
-                at = self.shorten(src, at, wanted, first, out)?;
+            if ending == Ending::More && end - at <= block {
+                // Too short to be packed in less, and what follows may begin in the same block of the file.
+                let most = end.saturating_sub(block + 1);
+                at = self.shorten(src, at, most.saturating_sub(block / 2)..=most, first, out)?;
             }
             let rest = &src[at..];
-            if ending == Ending::Fragment && rest.len() <= self.packing.fragment_max() {
+            if ending == Ending::Fragment && rest.len() <= self.hardly_fills(&out.cuts[first..]) {
                 return Ok(Rest::Fragment(rest.to_vec(), Digest::of(rest)));
             }
             match self.compress(rest, out)? {
@@ -254,11 +259,18 @@ impl Worker {
             }
             if ending == Ending::More && rest.len() < 2 * self.packing.cluster.max(block) {
                 // Within a file what is stored as it is has to be whole blocks.
-                at = self.shorten(src, at, at / block * block, first, out)?;
+                let wanted = at / block * block;
+                at = self.shorten(src, at, wanted..=wanted, first, out)?;
             }
             at += self.raw(&src[at..], first, out);
         }
         Ok(Rest::Nothing)
+    }
+
+    /// So many bytes behind these clusters are not worth a try to fill one more with them.
+    fn hardly_fills(&self, before: &[Cut]) -> usize {
+        let shrinks = before.last().filter(|last| !last.raw).map_or(0, |last| last.logical as usize / 4 * 3);
+        self.packing.fragment_max().max(shrinks)
     }
 
     /// Whether a file's clusters and what lies behind its inode take more than its blocks and tail would.
@@ -332,15 +344,22 @@ impl Worker {
         self.packing.block - self.packing.block / 8
     }
 
-    /// Lets the last cluster before `at`, unless it is stored as it is, end at `wanted` already. Returns where it
-    /// ends.
-    fn shorten(&mut self, src: &[u8], at: usize, wanted: usize, first: usize, out: &mut Out) -> Result<usize> {
-        let Some(last) = out.cuts[first..].last().copied().filter(|last| !last.raw && wanted < at) else {
-            return Ok(at);
-        };
+    /// Lets the last cluster before `at`, unless it is stored as it is, end within `wanted` already, early rather than
+    /// late. Returns where it ends.
+    fn shorten(
+        &mut self,
+        src: &[u8],
+        at: usize,
+        wanted: RangeInclusive<usize>,
+        first: usize,
+        out: &mut Out,
+    ) -> Result<usize> {
+        let Some(last) = out.cuts[first..].last().copied().filter(|last| !last.raw) else { return Ok(at) };
         let (logical, physical) = (last.logical as usize, last.physical as usize);
         let (start, place) = (at - logical, out.len - physical);
-        if self.packing.unaligned || wanted <= start + physical {
+        let (early, late) = wanted.into_inner();
+        let wanted = early.max(start + physical + 1);
+        if self.packing.unaligned || wanted > late || wanted >= at {
             return Ok(at);
         }
         let encoder = self.encoder.as_mut().expect("it made the last cluster");
