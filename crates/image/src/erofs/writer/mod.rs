@@ -328,8 +328,8 @@ fn packing(options: &Options) -> Result<Packing> {
 /// Long enough for what is lost at the ends of pieces not to matter, short enough for all workers to have one.
 /// Fast codecs wait for memory sooner than others.
 fn piece_len(choice: &Choice, cluster: usize) -> usize {
-    let (least, most) = if choice.gives_up_early() { (1 << 20, 1 << 20) } else { (2 << 20, 4 << 20) };
-    (cluster * 32).clamp(least, most).max(cluster * 8).next_power_of_two()
+    let least = if choice.gives_up_early() { 1 << 20 } else { 2 << 20 };
+    (cluster * 8).next_power_of_two().max(least)
 }
 
 /// Fine enough to find the few clusters of a repeated stretch, coarse enough not to take long.
@@ -371,7 +371,7 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
 fn budgets(options: &Options, piece: usize) -> (usize, usize) {
     let memory = usize::try_from(options.memory).unwrap_or(usize::MAX);
     let least = (options.threads + 1) * piece;
-    ((memory / 4).clamp(least, least.max(32 << 20)), (memory / 2).clamp(2 * least, (2 * least).max(256 << 20)))
+    ((memory / 8).clamp(least, least.max(32 << 20)), (memory / 4).clamp(2 * least, (2 * least).max(256 << 20)))
 }
 
 fn summary(options: &Options, data: &DataDone, written: &Written, left_out: Vec<(String, String)>) -> Summary {
