@@ -26,8 +26,8 @@ const OF_COMPRESSED_FILES: [(Features, &str); 5] = [
 #[command(next_help_heading = "EROFS only")]
 pub(super) struct ErofsArgs {
     /// Use features of the format, or not (^NAME): fragments, all-fragments, dedupe, ztailpacking, 48bit, unaligned,
-    /// full-index, chunks, inline-data, extended-inodes [default: inline-data, and fragments if files are compressed
-    /// and Linux is 6.1 or newer]
+    /// full-index, chunks, inline-data, extended-inodes [default: inline-data; fragments if files are compressed and Linux
+    /// is 6.1 or newer; with them dedupe, but for fast codecs]
     #[arg(long, value_name = "LIST")]
     features: Vec<Changes>,
 
@@ -72,7 +72,7 @@ impl ErofsArgs {
         let target = self.target_kernel.unwrap_or(Kernel::DEFAULT);
         let codec = codec(&shared, defaults.codec)?;
         let block_size = block_size(self.fs_block, defaults.block_size)?;
-        let features = features(&self.features, &shared, target, codec.codec())?;
+        let features = features(&self.features, &shared, target, &codec)?;
         let options = Options {
             cluster_size: cluster_size(shared.block_size, defaults.cluster_size, block_size, target)?,
             codec,
@@ -130,7 +130,8 @@ fn cluster_size(asked: Option<u64>, default: u32, block_size: u32, target: Kerne
 }
 
 /// What to make use of: what was asked for, and the defaults that go with it.
-fn features(lists: &[Changes], shared: &Shared, target: Kernel, codec: Codec) -> Result<Features, Usage> {
+fn features(lists: &[Changes], shared: &Shared, target: Kernel, choice: &Choice) -> Result<Features, Usage> {
+    let codec = choice.codec();
     let fragments = Features::FRAGMENTS | Features::ALL_FRAGMENTS;
     let mut changes = lists.iter().fold(Changes::default(), |earlier, later| earlier.then(*later));
     if let Some(asked) = shared.fragments {
@@ -152,6 +153,11 @@ fn features(lists: &[Changes], shared: &Shared, target: Kernel, codec: Codec) ->
     let tails_lie_elsewhere = changes.on.contains(Features::ZTAILPACKING);
     if target < Feature::FragmentsOrDedupe.since() || codec == Codec::None || tails_lie_elsewhere {
         defaults.remove(fragments);
+    }
+    // Fragments and parts of clusters are one feature to the kernel. Finding equal parts takes about as long as a
+    // fast codec, and saves others work.
+    if shared.dedup && changes.apply(defaults).contains(Features::FRAGMENTS) && !choice.gives_up_early() {
+        defaults.insert(Features::DEDUPE);
     }
     Ok(changes.apply(defaults))
 }
