@@ -7,5 +7,6 @@
 
 mod error;
 pub mod format;
+pub mod part;
 
 pub use error::{Error, Result};
