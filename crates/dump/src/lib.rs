@@ -7,6 +7,10 @@
 
 mod error;
 pub mod format;
+mod input;
 pub mod part;
+mod split;
 
 pub use error::{Error, Result};
+pub use input::{FileSource, Input, Source};
+pub use split::{Chunks, PartReport, SplitOptions, SplitReport, Times, split};

@@ -31,12 +31,19 @@ impl ChunkDecoder {
         expected: u64,
         out: &mut [u8],
     ) -> Result<(), String> {
-        if squeezed {
-            self.expand(stored, coded, out)?;
-        } else {
-            self.plain(stored, coded, out)?;
-        }
+        self.decode_unchecked(stored, coded, squeezed, out)?;
         if sum(out) == expected { Ok(()) } else { Err("its checksum does not match".to_owned()) }
+    }
+
+    /// As [`ChunkDecoder::decode`], for whoever has other means to tell whether the bytes are right.
+    pub fn decode_unchecked(
+        &mut self,
+        stored: &[u8],
+        coded: bool,
+        squeezed: bool,
+        out: &mut [u8],
+    ) -> Result<(), String> {
+        if squeezed { self.expand(stored, coded, out) } else { self.plain(stored, coded, out) }
     }
 
     fn plain(&mut self, stored: &[u8], coded: bool, out: &mut [u8]) -> Result<(), String> {
