@@ -7,6 +7,9 @@
 
 mod error;
 pub mod format;
+pub mod join;
 pub mod part;
+pub mod set;
 
 pub use error::{Error, Result};
+pub use set::Set;
