@@ -7,8 +7,10 @@ mod diff;
 mod extra;
 mod extract;
 mod info;
+mod join;
 mod list;
 mod open;
+mod parts;
 mod sources;
 mod tar;
 
@@ -31,6 +33,7 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Info(args) => info::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Join(args) => join::run(&args),
         Command::Completions(args) => extra::completions(&args),
         Command::Man(args) => extra::man(&args),
     }

@@ -21,7 +21,7 @@ use crate::part::{Found as Met, Scan, What};
 use crate::{Error, Result};
 
 /// Something wrong with a set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
     /// The part it is in.

@@ -9,7 +9,7 @@ use super::{Content, Lost, Part, Set};
 use crate::format::PartState;
 
 /// A set of parts in numbers.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Info {
     /// The set's name, in hexadecimal digits.
@@ -41,7 +41,7 @@ pub struct Info {
 }
 
 /// A part in numbers.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PartInfo {
     /// Counted from 1; not known where its superblock and its footer are lost.

@@ -17,6 +17,7 @@ pub(crate) mod testing;
 mod tests;
 
 use std::fmt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -123,7 +124,9 @@ impl fmt::Display for Lost {
 /// Whether the file begins as a part does.
 pub fn is_part(path: &Path) -> bool {
     let mut magic = [0; MAGIC.len()];
-    FileAt::open(path, 0).is_ok_and(|file| file.read_exact_at(&mut magic, 0).is_ok()) && magic == MAGIC
+    // What can be read only once is left alone.
+    let again = path.metadata().is_ok_and(|file| file.is_file() || file.file_type().is_block_device());
+    again && FileAt::open(path, 0).is_ok_and(|file| file.read_exact_at(&mut magic, 0).is_ok()) && magic == MAGIC
 }
 
 impl Set {
