@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use packfs_blocks::progress::Phase;
 use packfs_blocks::{Output, Progress};
 use packfs_dump::join::{Options, Report, to_output, to_stream};
 use packfs_dump::set::Lost;
@@ -23,12 +24,13 @@ const MODE: u32 = 0o600;
 
 pub(super) fn run(args: &Join) -> Result<Outcome> {
     let target = Target::new(args)?;
+    let to_stdout = matches!(target, Target::Stdout);
     let memory = args.effort.memory();
     let set = parts::open(&args.parts, memory / 4)?;
     let options = Options { threads: args.effort.threads(), memory: memory / 4 * 3, partial: args.partial };
     let meter = Meter::start(args.talk.quiet);
     let joined = match args.form {
-        As::Raw => raw(&set, &target, &options, meter.progress()),
+        As::Raw => raw(&set, target, &options, meter.progress()),
     };
     let spent = meter.finish();
     let report = joined.map_err(|error| explain(error, args))?;
@@ -40,7 +42,7 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
     let summary = Summary::new(args, &report, whole, &spent);
     if args.json {
         json::print("join", &summary)?;
-    } else if !args.talk.quiet && !matches!(target, Target::Stdout) {
+    } else if !args.talk.quiet && !to_stdout {
         summary.say(&spent);
     }
     Ok(if whole { Outcome::Done } else { Outcome::Findings })
@@ -91,7 +93,7 @@ fn same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino()) || (device(one).is_some() && device(one) == device(other))
 }
 
-fn raw(set: &Set, target: &Target, options: &Options, progress: &Progress) -> Result<Report> {
+fn raw(set: &Set, target: Target, options: &Options, progress: &Progress) -> Result<Report> {
     let stream = |out: &mut dyn Write| -> Result<Report> {
         let report = to_stream(set, out, options, progress)?;
         out.flush()?;
@@ -100,10 +102,16 @@ fn raw(set: &Set, target: &Target, options: &Options, progress: &Progress) -> Re
     match target {
         Target::Stdout => stream(&mut output::stdout()?),
         Target::Stream(path) => {
-            let file: File = OpenOptions::new().write(true).open(path).with_context(|| path.display().to_string())?;
+            let file: File = OpenOptions::new().write(true).open(&path).with_context(|| path.display().to_string())?;
             stream(&mut &file)
         }
-        Target::File(file) => Ok(to_output(set, file, options, progress)?),
+        Target::File(file) => {
+            let report = to_output(set, &file, options, progress)?;
+            progress.enter(Phase::Flush);
+            let name = file.target().display().to_string();
+            file.commit().with_context(|| format!("{name}: cannot finish"))?;
+            Ok(report)
+        }
     }
 }
 
