@@ -29,7 +29,7 @@ impl Write for Enough {
 }
 
 /// A part begins at each multiple of 4096 bytes where there is the magic number of one.
-pub fn look(bytes: &[u8]) {
+pub(crate) fn look(bytes: &[u8]) {
     open(bytes.to_vec());
     let mut mended = bytes.to_vec();
     mend(&mut mended);
