@@ -7,9 +7,12 @@ mod diff;
 mod extra;
 mod extract;
 mod info;
+mod join;
 mod list;
 mod open;
+mod parts;
 mod sources;
+mod split;
 mod tar;
 
 use std::io::Write;
@@ -31,6 +34,8 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Info(args) => info::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Split(args) => split::run(&args),
+        Command::Join(args) => join::run(&args),
         Command::Completions(args) => extra::completions(&args),
         Command::Man(args) => extra::man(&args),
     }

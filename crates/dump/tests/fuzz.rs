@@ -1,0 +1,39 @@
+//! The body of the fuzz target `dump_part`, over its corpus with bytes changed at random.
+
+use std::path::Path;
+
+#[path = "../../../fuzz/bodies/dump_part.rs"]
+mod body;
+
+#[test]
+fn no_bytes_make_a_reader_panic() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/dump_part");
+    let mut seeds: Vec<_> = std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
+    seeds.sort();
+    assert!(!seeds.is_empty());
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    for seed in seeds {
+        let seed = std::fs::read(seed).unwrap();
+        body::look(&seed);
+        for _ in 0..300 {
+            let mut bytes = seed.clone();
+            for _ in 0..1 + random(6) {
+                // The beginnings of structures are where most of what is read of them is.
+                let at =
+                    if random(3) == 0 { random(bytes.len()) } else { random(bytes.len()) / 4096 * 4096 + random(200) };
+                let value = [0, 1, 0x7F, 0xFF, bytes[at % seed.len()] ^ 1 << random(8)][random(5)];
+                bytes[at % seed.len()] = value;
+            }
+            if random(8) == 0 {
+                bytes.truncate(random(seed.len()));
+            }
+            body::look(&bytes);
+        }
+    }
+}
