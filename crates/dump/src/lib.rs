@@ -5,7 +5,9 @@
 //! by the segments themselves, so that any of them is found again with nothing but the bytes of its part.
 //! The format is in docs/formats/dump.md.
 
+pub mod elf;
 mod error;
 pub mod format;
+pub mod kdump;
 
 pub use error::{Error, Result};
