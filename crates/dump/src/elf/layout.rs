@@ -18,7 +18,8 @@ pub(crate) struct Load {
 }
 
 /// Puts the head of a core together. The memory follows it, piece after piece; the head is padded to `align`, so
-/// that pages of memory are pages of the file.
+/// that pages of memory are pages of the file. What is only in memory has its place in the file too, as a hole:
+/// makedumpfile, when it maps a file, takes what is behind the bytes in the file to be there.
 pub(crate) fn layout(machine: u16, incomplete: bool, notes: &[u8], loads: &[Load], align: u64) -> Vec<u8> {
     let count = loads.len() + 1;
     let extended = count >= usize::from(PN_XNUM);
@@ -53,7 +54,7 @@ pub(crate) fn layout(machine: u16, incomplete: bool, notes: &[u8], loads: &[Load
     let mut at = data as u64;
     for load in loads {
         bytes.extend_from_slice(program_header(PT_LOAD, 7, at, *load).as_bytes());
-        at += load.filesz;
+        at += load.memsz;
     }
     if extended {
         let info = u32::try_from(count).unwrap_or(u32::MAX).into();

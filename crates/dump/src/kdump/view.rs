@@ -2,6 +2,7 @@
 //! it is read.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,7 +28,8 @@ const CACHE: u64 = 4 << 20;
 /// A kdump-compressed dump, read as an ELF core.
 ///
 /// The core has a program header for each stretch of memory in which pages are followed by pages that were left
-/// out: the former are in the file (`p_filesz`), the latter only in memory (`p_memsz`).
+/// out: the former are in the file (`p_filesz`), the latter only in memory (`p_memsz`). These read as zeros;
+/// [`View::next_data`] leaps over them.
 #[derive(Debug)]
 pub struct View {
     head: Vec<u8>,
@@ -119,10 +121,11 @@ impl View {
         let head = layout(headers.machine, info.incomplete, &notes, &loads, page);
         let mut len = head.len() as u64;
         let mut pieces = Vec::new();
-        for stretch in stretches.iter().filter(|stretch| stretch.data > 0) {
-            let piece = Piece { offset: len, pfn: stretch.pfn, len: stretch.data * page };
-            len += piece.len;
-            pieces.push(piece);
+        for stretch in &stretches {
+            if stretch.data > 0 {
+                pieces.push(Piece { offset: len, pfn: stretch.pfn, len: stretch.data * page });
+            }
+            len += stretch.memory * page;
         }
         Ok(View { head, pieces, len, cache: BlockCache::new(CACHE, page), pages, info })
     }
@@ -130,6 +133,17 @@ impl View {
     /// What is known of the dump.
     pub fn info(&self) -> &Info {
         &self.info
+    }
+
+    /// The first bytes at or after `from` that are not of a hole; `None` where there are none. Holes are the
+    /// pages that are not in the dump.
+    pub fn next_data(&self, from: u64) -> Option<Range<u64>> {
+        let head = self.head.len() as u64;
+        if from < head {
+            return Some(from..head);
+        }
+        let next = self.pieces.partition_point(|piece| piece.offset + piece.len <= from);
+        self.pieces.get(next).map(|piece| from.max(piece.offset)..piece.offset + piece.len)
     }
 
     /// Reads from one piece, which is as long as `buf` from `at` on.
@@ -186,8 +200,16 @@ impl ReadAt for View {
         }
         let mut next = self.pieces.partition_point(|piece| piece.offset + piece.len <= offset);
         while done < len {
+            let from = offset + done as u64;
+            let start = self.pieces.get(next).map_or(self.len, |piece| piece.offset);
+            if from < start {
+                let hole = usize::try_from(start - from).unwrap_or(usize::MAX).min(len - done);
+                buf[done..done + hole].fill(0);
+                done += hole;
+                continue;
+            }
             let Some(piece) = self.pieces.get(next) else { break };
-            let at = offset + done as u64 - piece.offset;
+            let at = from - piece.offset;
             let some = usize::try_from(piece.len - at).unwrap_or(usize::MAX).min(len - done);
             self.read_piece(piece, &mut buf[done..done + some], at).map_err(io::Error::other)?;
             done += some;
