@@ -11,7 +11,7 @@ pub(crate) const X86_64: u16 = 62;
 /// `e_machine` of arm64.
 const AARCH64: u16 = 183;
 /// Where x86-64 has the kernel's image.
-const X86_64_IMAGE: u64 = 0xffff_ffff_8000_0000;
+pub(crate) const X86_64_IMAGE: u64 = 0xffff_ffff_8000_0000;
 
 /// What is known of a machine.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ use std::path::Path;
 use packfs_blocks::ReadAt;
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::format::{MAGIC, MainHeader, PAGE, PageDesc, SubHeader, VERSION, ZERO_SHARED};
+use super::format::{INCOMPLETE, MAGIC, MainHeader, PAGE, PageDesc, SubHeader, VERSION, ZERO_SHARED};
 use super::header::PAGES_MAX;
 use super::machine::Machine;
 use crate::elf::Core;
@@ -61,7 +61,7 @@ impl Plan {
             header_version: VERSION.into(),
             utsname,
             seconds: info.number("CRASHTIME").unwrap_or(0).into(),
-            status: status.into(),
+            status: (status | if core.is_incomplete() { INCOMPLETE } else { 0 }).into(),
             block_size: size.into(),
             sub_hdr_size: block_count(sub_blocks)?.into(),
             bitmap_blocks: block_count(2 * bitmap / page)?.into(),
@@ -182,10 +182,12 @@ mod tests {
 
     #[test]
     fn pages_that_are_there_in_part_count() {
-        let pages = |ranges: &[Range<u64>]| whole_pages(ranges.iter().cloned(), 10);
-        assert_eq!(pages(&[0..5, 7..9]), [0..1]);
-        assert_eq!(pages(&[0..10, 20..30]), [0..1, 2..3]);
-        assert_eq!(pages(&[0..10, 10..30, 35..36]), [0..4]);
+        let pages = |ranges: &[Range<u64>]| -> Vec<(u64, u64)> {
+            whole_pages(ranges.iter().cloned(), 10).iter().map(|range| (range.start, range.end)).collect()
+        };
+        assert_eq!(pages(&[0..5, 7..9]), [(0, 1)]);
+        assert_eq!(pages(&[0..10, 20..30]), [(0, 1), (2, 3)]);
+        assert_eq!(pages(&[0..10, 10..30, 35..36]), [(0, 4)]);
     }
 
     proptest! {

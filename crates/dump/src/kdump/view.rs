@@ -9,6 +9,7 @@ use std::sync::Arc;
 use packfs_blocks::ReadAt;
 use packfs_blocks::cache::BlockCache;
 use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::bitmap::{self, BLOCK_PAGES};
 use super::flat::Flat;
@@ -29,7 +30,7 @@ const CACHE: u64 = 4 << 20;
 ///
 /// The core has a program header for each stretch of memory in which pages are followed by pages that were left
 /// out: the former are in the file (`p_filesz`), the latter only in memory (`p_memsz`). These read as zeros;
-/// [`View::next_data`] leaps over them.
+/// [`View::data_from`] leaps over them.
 #[derive(Debug)]
 pub struct View {
     head: Vec<u8>,
@@ -137,13 +138,19 @@ impl View {
 
     /// The first bytes at or after `from` that are not of a hole; `None` where there are none. Holes are the
     /// pages that are not in the dump.
-    pub fn next_data(&self, from: u64) -> Option<Range<u64>> {
+    pub fn data_from(&self, from: u64) -> Option<Range<u64>> {
         let head = self.head.len() as u64;
         if from < head {
             return Some(from..head);
         }
         let next = self.pieces.partition_point(|piece| piece.offset + piece.len <= from);
         self.pieces.get(next).map(|piece| from.max(piece.offset)..piece.offset + piece.len)
+    }
+
+    /// A number that another dump does not have, most likely: its headers and notes go into it, among them the
+    /// registers of all processors.
+    pub fn fingerprint(&self) -> u64 {
+        xxh3_64(&self.head)
     }
 
     /// Reads from one piece, which is as long as `buf` from `at` on.

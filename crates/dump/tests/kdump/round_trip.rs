@@ -64,14 +64,14 @@ fn holes_of_the_core_are_the_pages_left_out() {
     let machine = Machine::new(300).with_pages_left_out();
     let view = view(&[&written(&machine.core(), &options("none", 0))]).unwrap();
     let (mut at, mut data) = (0, 0);
-    while let Some(range) = view.next_data(at) {
+    while let Some(range) = view.data_from(at) {
         let mut hole = vec![1; (range.start - at) as usize];
         view.read_exact_at(&mut hole, at).unwrap();
         assert!(hole.iter().all(|byte| *byte == 0));
         data += range.end - range.start;
         at = range.end;
     }
-    let head = view.next_data(0).unwrap().end;
+    let head = view.data_from(0).unwrap().end;
     assert_eq!(data - head, machine.loads.iter().map(|load| load.filesz).sum::<u64>());
     assert_eq!(view.len() - head, machine.loads.iter().map(|load| load.memsz).sum::<u64>());
 }
@@ -150,4 +150,45 @@ proptest! {
         let dump = if flat { flattened(&core, &options) } else { written(&core, &options) };
         machine.check(&view(&[&dump]).unwrap());
     }
+}
+
+#[test]
+fn memory_is_where_the_kernel_saw_it() {
+    let machine = Machine::new(300);
+    let vaddrs = |machine: &Machine| {
+        let view = view(&[&written(&machine.core(), &options("none", 0))]).unwrap();
+        let core = Core::read(Path::new("core"), &view).unwrap();
+        core.segments().iter().map(|segment| (segment.paddr, segment.vaddr)).collect::<Vec<_>>()
+    };
+    let base = 0xffff_8880_0000_0000;
+    let want: Vec<_> = machine.loads.iter().map(|load| (load.paddr, base + load.paddr)).collect();
+    assert_eq!(vaddrs(&machine), want);
+    // Tables that lead nowhere, and a kernel that says nothing.
+    for (from, to) in [("ffff888000100000", "ffff988000100000"), ("mem_section", "mem_sections")] {
+        let machine = Machine { vmcoreinfo: machine.vmcoreinfo.replace(from, to), ..machine.clone() };
+        assert!(vaddrs(&machine).iter().all(|(_, vaddr)| *vaddr == 0), "{to}");
+    }
+}
+
+#[test]
+fn a_dump_that_was_not_written_whole_lacks_only_what_was_lost() {
+    let mut machine = Machine::new(60);
+    let mut dump = written(&machine.core(), &options("none", 0));
+    // The file has two pages of headers, two of bitmaps, then the descriptors. The last 7 of these were lost.
+    let pages: u64 = machine.loads.iter().map(|load| load.filesz / PAGE).sum();
+    let (descs, lost) = (4 * PAGE as usize, 7);
+    let end = descs + 24 * pages as usize;
+    dump[end - 24 * lost..end].fill(0);
+    assert!(view(&[&dump]).unwrap().read_exact_at(&mut vec![0; pages as usize * 4096], PAGE).is_err());
+    dump[424] |= 8;
+    let found = view(&[&dump]).unwrap();
+    assert!(found.info().incomplete && found.info().dumped_pages == pages - lost as u64);
+    machine.loads[2].filesz = 0;
+    machine.check(&found);
+    // It is still said of what is written from it, and a file that ends early lacks what would have followed.
+    let again = written(&found, &options("zstd:1", 0));
+    assert!(view(&[&again]).unwrap().info().incomplete);
+    let cut = view(&[&dump[..dump.len() - 10 * PAGE as usize]]).unwrap();
+    assert!(cut.info().dumped_pages < pages - lost as u64);
+    assert!(cut.read_exact_at(&mut vec![0; cut.len() as usize], 0).is_ok());
 }
