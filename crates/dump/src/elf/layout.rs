@@ -77,3 +77,26 @@ fn program_header(p_type: u32, flags: u32, offset: u64, load: Load) -> ProgramHe
         align: 0.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::elf::{Core, note};
+
+    #[test]
+    fn a_core_has_its_headers_however_many_they_are() {
+        let notes = note("VMCOREINFO", 0, b"PAGESIZE=4096\n").unwrap();
+        for count in [0, 1, 65_533, 65_534, 65_535, 70_000] {
+            let load = |n| Load { paddr: 8192 * n, vaddr: 0, filesz: 0, memsz: 4096 };
+            let loads: Vec<Load> = (0..count).map(load).collect();
+            let head = layout(62, count % 2 == 1, &notes, &loads, 4096);
+            assert!(head.len().is_multiple_of(4096));
+            let core = Core::read(Path::new("core"), &head).unwrap();
+            assert_eq!((core.machine_name(), core.is_incomplete()), (Some("x86_64"), count % 2 == 1));
+            assert_eq!((core.segments().len() as u64, core.memory().len() as u64), (count, count));
+            assert_eq!(core.vmcoreinfo().unwrap().number("PAGESIZE"), Some(4096));
+        }
+    }
+}

@@ -5,6 +5,7 @@
 mod hostile;
 mod machine;
 mod oracles;
+mod real;
 mod round_trip;
 
 use std::path::Path;
