@@ -96,7 +96,7 @@ impl<'a> Summary<'a> {
             chunk: options.chunk,
             parity: options.parity,
             seconds,
-            bytes_per_second: speed(report.bytes - report.resumed_bytes, seconds),
+            bytes_per_second: speed(report.bytes.saturating_sub(report.resumed_bytes), seconds),
             ratio: units::ratio(report.bytes, stored),
             peak_memory: spent.peak_memory,
             report,
