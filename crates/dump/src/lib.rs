@@ -13,4 +13,4 @@ mod split;
 
 pub use error::{Error, Result};
 pub use input::{FileSource, Input, Source};
-pub use split::{Chunks, PartReport, SplitOptions, SplitReport, Times, split};
+pub use split::{Chunks, PartReport, SplitOptions, SplitReport, Times, shared_disks, split};
