@@ -36,6 +36,11 @@ fn guide_extract() {
 }
 
 #[test]
+fn guide_split() {
+    page("guide_split", "docs/guide/split.md");
+}
+
+#[test]
 fn guide_json() {
     page("guide_json", "docs/guide/json.md");
 }

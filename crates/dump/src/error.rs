@@ -50,6 +50,12 @@ pub enum Error {
         /// What changed.
         why: String,
     },
+    /// All parts being written have failed.
+    #[error("no part is left to write to: {why}; what the parts hold stays readable")]
+    NoPartLeft {
+        /// Each part with what happened to it.
+        why: String,
+    },
     /// A path, option or text given by the user is wrong.
     #[error("{0}")]
     Usage(String),

@@ -8,6 +8,11 @@
 pub mod elf;
 mod error;
 pub mod format;
+mod input;
 pub mod kdump;
+pub mod part;
+mod split;
 
 pub use error::{Error, Result};
+pub use input::{FileSource, Input, Source};
+pub use split::{Chunks, PartReport, SplitOptions, SplitReport, Times, shared_disks, split};

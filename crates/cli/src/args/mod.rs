@@ -7,6 +7,7 @@ mod build;
 mod compare;
 mod extra;
 mod read;
+mod split;
 mod value;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub(crate) use build::{Build, BuildPlan, Format, Target};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
 pub(crate) use read::{Cat, Extract, Info, List, Tar};
+pub(crate) use split::Split;
 #[cfg(test)]
 pub(crate) use value::time as parse_time;
 
@@ -44,6 +46,7 @@ pub(crate) enum Command {
     Info(Info),
     Check(Check),
     Diff(Diff),
+    Split(Box<Split>),
     Completions(Completions),
     Man(Man),
 }
@@ -51,7 +54,7 @@ pub(crate) enum Command {
 impl Command {
     /// Whether what goes to standard output is worth nothing unless it is complete.
     pub(crate) fn writes_an_archive(&self) -> bool {
-        matches!(self, Command::Tar(_))
+        matches!(self, Command::Tar(_) | Command::Split(_))
     }
 }
 
@@ -77,7 +80,12 @@ impl Effort {
 
     /// Bytes of file data that may be held in memory.
     pub(crate) fn memory(&self) -> u64 {
-        self.memory.unwrap_or_else(|| resources::default_budget(self.threads()))
+        self.memory_or(|| resources::default_budget(self.threads()))
+    }
+
+    /// As [`Effort::memory`], for work that has a default of its own.
+    pub(crate) fn memory_or(&self, default: impl FnOnce() -> u64) -> u64 {
+        self.memory.unwrap_or_else(default)
     }
 }
 

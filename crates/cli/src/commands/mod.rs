@@ -10,6 +10,7 @@ mod info;
 mod list;
 mod open;
 mod sources;
+mod split;
 mod tar;
 
 use std::io::Write;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Info(args) => info::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Split(args) => split::run(&args),
         Command::Completions(args) => extra::completions(&args),
         Command::Man(args) => extra::man(&args),
     }

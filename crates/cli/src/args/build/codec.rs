@@ -9,9 +9,14 @@ use crate::output::failure::Usage;
 
 /// The value of `--codec`, checked; the word `help` prints the table of codecs instead.
 #[derive(Debug, Clone)]
-pub(super) struct CodecArg(Choice);
+pub(in crate::args) struct CodecArg(Choice);
 
 impl CodecArg {
+    /// The choice, whatever it is for.
+    pub(in crate::args) fn choice(&self) -> &Choice {
+        &self.0
+    }
+
     /// The choice, if it is one of those that `takes` says yes to: what images of `format` may have.
     pub(super) fn checked(self, format: &str, takes: fn(Codec) -> bool) -> Result<Choice, Usage> {
         let CodecArg(choice) = self;
@@ -30,12 +35,34 @@ impl ValueParserFactory for CodecArg {
     type Parser = CodecParser;
 
     fn value_parser() -> CodecParser {
-        CodecParser
+        CodecParser { complete: str::to_owned }
     }
 }
 
+/// Parses `--codec`.
 #[derive(Debug, Clone)]
-pub(super) struct CodecParser;
+pub(in crate::args) struct CodecParser {
+    /// Gives the text the options it does not name.
+    complete: fn(&str) -> String,
+}
+
+impl CodecParser {
+    /// A codec without options takes its fastest; `raw` is another name for none.
+    pub(in crate::args) const FASTEST: CodecParser = CodecParser { complete: fastest };
+}
+
+fn fastest(text: &str) -> String {
+    match text {
+        "raw" => "none",
+        "lzo" => "lzo:algorithm=lzo1x_1",
+        "zstd" => "zstd:1",
+        "gzip" => "gzip:1",
+        "xz" => "xz:0",
+        "lzma" => "lzma:0",
+        text => text,
+    }
+    .to_owned()
+}
 
 impl TypedValueParser for CodecParser {
     type Value = CodecArg;
@@ -51,7 +78,9 @@ impl TypedValueParser for CodecParser {
             asked.insert(ContextKind::Custom, ContextValue::String(packfs_codec::table::help()));
             return Err(asked);
         }
-        let parse = |text: &str| text.parse().map(CodecArg).map_err(|e: packfs_codec::Error| e.to_string());
+        let complete = self.complete;
+        let parse =
+            move |text: &str| complete(text).parse().map(CodecArg).map_err(|e: packfs_codec::Error| e.to_string());
         TypedValueParser::parse_ref(&parse, command, arg, value)
     }
 }

@@ -1,0 +1,113 @@
+//! Options of `split`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use packfs_dump::SplitOptions;
+
+use super::build::{CodecArg, CodecParser};
+use super::{Effort, Talk, value};
+use crate::resources;
+
+/// Compress one big stream over several disks at once: a crash dump, a disk image, a machine's memory.
+///
+/// Each PART should be on a disk of its own. Whichever is free takes the next piece, so that a fast disk takes more
+/// and a slow one holds nothing up. A part that fails is given up and the others go on. `packfs join` puts the
+/// stream together again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs split /proc/vmcore -o /mnt/a/core -o /mnt/b/core
+  packfs split /dev/vdb -o /mnt/a/disk -o /mnt/b/disk -o /mnt/c/disk --parity 1 --codec zstd:3
+  packfs split core -o /mnt/a/core -o /mnt/b/core --resume")]
+pub(crate) struct Split {
+    /// File, block device or FIFO to read; `-` is standard input
+    #[arg(value_name = "INPUT", value_hint = ValueHint::FilePath)]
+    pub(crate) input: PathBuf,
+
+    /// File, block device or FIFO to write (repeat for each); files are private to their owner
+    #[arg(short = 'o', long = "output", value_name = "PART", required = true, value_hint = ValueHint::FilePath)]
+    pub(crate) parts: Vec<PathBuf>,
+
+    /// Codec, with level and options as in zstd:3; `raw` for none, `help` lists them. Where nothing is said of it, a
+    /// codec takes its fastest level
+    #[arg(long, value_name = "CODEC", default_value = "lz4", value_parser = CodecParser::FASTEST)]
+    codec: CodecArg,
+
+    /// Cut the input into chunks of SIZE, a power of two from 4K to 16M: larger ones are a little smaller on disk,
+    /// smaller ones are quicker to read from at random
+    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = chunk)]
+    chunk: u32,
+
+    /// Make any K of the parts dispensable
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    parity: u16,
+
+    /// Store equal chunks once
+    #[arg(long)]
+    dedup: bool,
+
+    /// Write past the page cache (O_DIRECT), where the file system can
+    #[arg(long)]
+    direct: bool,
+
+    /// Go on with a split that was interrupted, given the same input, parts and options
+    #[arg(long)]
+    resume: bool,
+
+    /// Make what was written safe on disk every SIZE bytes of a part; where `--resume` trusts what it finds
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = value::size)]
+    checkpoint: u64,
+
+    /// Trust the encoder: do not decode each chunk and compare
+    #[arg(long)]
+    no_verify: bool,
+
+    /// Replace parts that exist
+    #[arg(short, long, conflicts_with = "resume")]
+    force: bool,
+
+    #[command(flatten)]
+    effort: Effort,
+
+    /// Print the summary as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+impl Split {
+    /// What the library is to do.
+    pub(crate) fn options(&self) -> SplitOptions {
+        let threads = self.effort.threads();
+        SplitOptions {
+            codec: self.codec.choice().clone(),
+            chunk: self.chunk,
+            parity: self.parity,
+            threads,
+            memory: self.effort.memory_or(|| default_memory(threads, self.parts.len())),
+            direct: self.direct,
+            resume: self.resume,
+            force: self.force,
+            dedup: self.dedup,
+            verify: !self.no_verify,
+            checkpoint: self.checkpoint,
+        }
+    }
+}
+
+/// Enough for long segments on each disk and for every thread to be busy, but no more than a quarter of what the
+/// process may use.
+fn default_memory(threads: usize, parts: usize) -> u64 {
+    let wanted = (64 + 16 * threads as u64 + 24 * parts as u64) << 20;
+    wanted.min(resources::memory_limit() / 4).max(64 << 20)
+}
+
+fn chunk(text: &str) -> Result<u32, String> {
+    match u32::try_from(value::size(text)?) {
+        Ok(size) if packfs_dump::format::CHUNK.contains(&size) && size.is_power_of_two() => Ok(size),
+        _ => Err("expected a power of two from 4K to 16M".into()),
+    }
+}

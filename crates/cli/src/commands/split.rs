@@ -1,0 +1,148 @@
+//! `packfs split`.
+
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use packfs_dump::{Error, Input, PartReport, SplitOptions, SplitReport, shared_disks};
+use packfs_image::name::encode;
+use serde::Serialize;
+
+use crate::args::Split;
+use crate::output::failure::{Outcome, Usage};
+use crate::output::meter::{Meter, Spent};
+use crate::output::{json, say, units};
+
+pub(super) fn run(args: &Split) -> Result<Outcome> {
+    let options = args.options();
+    let note = |note: &String| say(format_args!("packfs: note: {note}"));
+    let shared = shared_disks(&args.parts);
+    if !args.talk.quiet {
+        // Now, when there is still time to choose other disks.
+        shared.iter().for_each(note);
+    }
+    let meter = Meter::start(args.talk.quiet);
+    let done =
+        Input::open(&args.input).and_then(|input| packfs_dump::split(input, &args.parts, &options, meter.progress()));
+    let spent = meter.finish();
+    let report = match done {
+        Err(Error::Usage(text)) => return Err(Usage(text).into()),
+        done => done.with_context(|| format!("splitting {}", args.input.display()))?,
+    };
+    if !args.talk.quiet {
+        report.notes.iter().filter(|note| !shared.contains(note)).for_each(note);
+    }
+    trouble(&report).iter().for_each(|line| say(format_args!("packfs: {line}")));
+    let summary = Summary::new(args, &options, &report, &spent);
+    if args.json {
+        json::print("split", &summary)?;
+    } else if !args.talk.quiet {
+        say(&summary);
+    }
+    Ok(if report.is_clean() { Outcome::Done } else { Outcome::Findings })
+}
+
+/// What went wrong without stopping the split, a line each.
+fn trouble(report: &SplitReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(report.input_error.as_ref().map(|why| format!("the input: {why}")));
+    for part in &report.parts {
+        lines.extend(part.error.as_ref().map(|why| format!("{}: given up: {why}", part.path.display())));
+    }
+    for (start, end) in &report.suspect {
+        lines.push(format!("bytes {start} to {end} may be lost: a part failed that had them, and the input is gone"));
+    }
+    if report.weak_stripes > 0 {
+        let count = units::count(report.weak_stripes);
+        lines.push(format!("{count} stripes have less parity than asked for, as too few parts were left"));
+    }
+    lines
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct Summary<'a> {
+    input: String,
+    codec: String,
+    chunk: u32,
+    parity: u16,
+    /// Until all had reached the disks.
+    seconds: f64,
+    bytes_per_second: u64,
+    ratio: f64,
+    peak_memory: u64,
+    #[serde(flatten)]
+    report: &'a SplitReport,
+    parts: Vec<PartFile<'a>>,
+}
+
+#[derive(Serialize)]
+struct PartFile<'a> {
+    path: String,
+    bytes_per_second: u64,
+    #[serde(flatten)]
+    report: &'a PartReport,
+}
+
+impl<'a> Summary<'a> {
+    fn new(args: &Split, options: &SplitOptions, report: &'a SplitReport, spent: &Spent) -> Self {
+        let seconds = report.times.to_disk;
+        let stored = report.parts.iter().map(|part| part.bytes).sum();
+        let text = |path: &Path| encode(path.as_os_str().as_bytes()).into_owned();
+        let parts = report.parts.iter().map(|part| PartFile {
+            path: text(&part.path),
+            bytes_per_second: speed(part.bytes, part.busy_seconds + part.sync_seconds),
+            report: part,
+        });
+        Summary {
+            input: text(&args.input),
+            codec: options.codec.to_string(),
+            chunk: options.chunk,
+            parity: options.parity,
+            seconds,
+            bytes_per_second: speed(report.bytes.saturating_sub(report.resumed_bytes), seconds),
+            ratio: units::ratio(report.bytes, stored),
+            peak_memory: spent.peak_memory,
+            report,
+            parts: parts.collect(),
+        }
+    }
+}
+
+fn speed(bytes: u64, seconds: f64) -> u64 {
+    units::per_second(bytes, Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = self.report;
+        let bytes = units::bytes;
+        let span = |seconds| units::span(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        writeln!(out, "set         {} ({}, chunks of {})", report.set, self.codec, bytes(self.chunk.into()))?;
+        let state = if report.complete { "complete" } else { "incomplete" };
+        writeln!(out, "split       {}, {state}, {:.2} times smaller", bytes(report.bytes), self.ratio)?;
+        if report.resumed_bytes > 0 {
+            writeln!(out, "resumed     {} were there already", bytes(report.resumed_bytes))?;
+        }
+        let chunks = &report.chunks;
+        let saved = chunks.fill_bytes + chunks.squeezed_bytes;
+        write!(out, "saved       {} of zeros and patterns", bytes(saved))?;
+        if chunks.same_bytes > 0 {
+            write!(out, ", {} of equal chunks", bytes(chunks.same_bytes))?;
+        }
+        if chunks.parity_bytes > 0 {
+            write!(out, "; parity takes {}", bytes(chunks.parity_bytes))?;
+        }
+        writeln!(out)?;
+        for part in &self.parts {
+            let state = if part.report.error.is_some() { ", given up" } else { "" };
+            let (size, speed) = (bytes(part.report.bytes), bytes(part.bytes_per_second));
+            writeln!(out, "part        {} ({size}, {speed}/s{state})", part.path)?;
+        }
+        let (cache, disk, memory) = (span(report.times.to_cache), span(self.seconds), bytes(self.peak_memory));
+        let speed = bytes(self.bytes_per_second);
+        write!(out, "took        {cache} to the page cache, {disk} to disk ({speed}/s), {memory} of memory at most")
+    }
+}

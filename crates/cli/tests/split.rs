@@ -1,0 +1,299 @@
+//! `packfs split`: disks that fill up or fail, kills, little memory, wrong use; what comes back is always told and
+//! always right.
+
+mod common;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{fail, have, packfs, run_in, skip, stderr, succeed};
+use packfs_dump::part::{ChunkDecoder, Found, Scan, Super, What, fill, payload_is_sound};
+
+/// Bytes of which a part compresses: the same for the same seed.
+fn memory(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.max(1);
+    let mut out = Vec::with_capacity(len + 4096);
+    while out.len() < len {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        match state >> 61 {
+            0 => out.extend([0; 4096]),
+            1 => out.extend(state.to_le_bytes().repeat(512)),
+            _ => {
+                let mut word = state | 1;
+                for _ in 0..512 {
+                    word ^= word << 13;
+                    word ^= word >> 7;
+                    word ^= word << 17;
+                    out.extend(word.to_le_bytes());
+                }
+            }
+        }
+    }
+    out.truncate(len);
+    out
+}
+
+/// What the parts have of the dump: its first bytes up to where something is missing.
+fn restore(parts: &[PathBuf], len: usize) -> Vec<u8> {
+    let mut out = vec![0; len];
+    let mut there = Vec::new();
+    for path in parts {
+        let bytes = std::fs::read(path).unwrap();
+        let superblock = Super::parse(&bytes).unwrap();
+        let mut decoder = ChunkDecoder::new(superblock.codec.codec()).unwrap();
+        let mut payload = Vec::new();
+        for found in Scan::whole(&bytes, &superblock) {
+            let Found::Segment { position, segment } = found.unwrap() else { continue };
+            if !payload_is_sound(&bytes, position, &segment, &mut payload).unwrap() {
+                continue;
+            }
+            for stretch in &segment.stretches {
+                let place = usize::try_from(stretch.range.start).unwrap()..usize::try_from(stretch.range.end).unwrap();
+                match &stretch.what {
+                    What::Fill(pattern) => fill(*pattern, 0, &mut out[place.clone()]),
+                    What::Stored { payload: at, coded, squeezed } => {
+                        let stored = &payload[at.start as usize..at.end as usize];
+                        decoder.decode(stored, *coded, *squeezed, stretch.sum, &mut out[place.clone()]).unwrap();
+                    }
+                    What::Same { .. } => panic!("nothing was asked to be found twice"),
+                }
+                there.push(place);
+            }
+        }
+    }
+    there.sort_by_key(|place| place.start);
+    let end = there.iter().fold(0, |end, place| if place.start <= end { end.max(place.end) } else { end });
+    out.truncate(end);
+    out
+}
+
+/// A small tmpfs of its own, unmounted in the end.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    fn mount(test: &str, dir: &Path, size: &str) -> Option<Self> {
+        if !have(test, "mount") {
+            return None;
+        }
+        std::fs::create_dir_all(dir).unwrap();
+        let options = format!("size={size}");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir).output().unwrap();
+        if !mounted.status.success() {
+            skip(test, "mounting is not allowed");
+            return None;
+        }
+        Some(Tmpfs(dir.to_owned()))
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_at_any_time_costs_nothing_but_itself() {
+    let test = "a_disk_that_fills_up_at_any_time_costs_nothing_but_itself";
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(24 << 20, 3);
+    std::fs::write(dir.path().join("core"), &bytes).unwrap();
+    // Nothing fits, half of its share does, all but a little does; if it is so slow that it takes less, all fits.
+    for size in ["4k", "4m", "8m"] {
+        let Some(small) = Tmpfs::mount(test, &dir.path().join("small"), size) else { return };
+        let split = ["split", "core", "-o", "a", "-o", "small/b", "-f", "-q", "--codec", "raw", "--memory", "40M"];
+        let output = run_in(dir.path(), &split);
+        let message = stderr(&output);
+        let filled = message.contains("small/b: given up: No space left");
+        assert!(filled || size == "8m", "{size}: {message}");
+        assert_eq!(output.status.code(), Some(i32::from(filled)), "{size}: {message}");
+        let parts = [dir.path().join("a"), dir.path().join("small/b")];
+        let readable = if size == "4k" { &parts[..1] } else { &parts[..] };
+        assert!(restore(readable, bytes.len()) == bytes, "{size}");
+        drop(small);
+    }
+}
+
+#[test]
+fn with_every_disk_full_what_was_written_stays_readable() {
+    let test = "with_every_disk_full_what_was_written_stays_readable";
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(24 << 20, 3);
+    std::fs::write(dir.path().join("core"), &bytes).unwrap();
+    let Some(_one) = Tmpfs::mount(test, &dir.path().join("one"), "3m") else { return };
+    let Some(_two) = Tmpfs::mount(test, &dir.path().join("two"), "5m") else { return };
+    let split = ["split", "core", "-o", "one/a", "-o", "two/b", "-q", "--codec", "raw", "--memory", "40M"];
+    let message = fail(dir.path(), 1, &split);
+    assert!(message.contains("no part is left") && message.contains("one/a: No space left"), "{message}");
+    let back = restore(&[dir.path().join("one/a"), dir.path().join("two/b")], bytes.len());
+    assert!(back.len() > 4 << 20 && bytes.starts_with(&back), "{} bytes", back.len());
+}
+
+#[test]
+fn a_disk_that_fails_late_has_its_share_done_again() {
+    let test = "a_disk_that_fails_late_has_its_share_done_again";
+    if !have(test, "losetup") || !have(test, "mkfs.ext4") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(24 << 20, 3);
+    std::fs::write(dir.path().join("core"), &bytes).unwrap();
+    // The device says it is larger than what is behind it, and finds out when its cache is written.
+    let Some(small) = Tmpfs::mount(test, &dir.path().join("small"), "4m") else { return };
+    File::create(small.0.join("disk")).unwrap().set_len(64 << 20).unwrap();
+    let losetup = Command::new("losetup").args(["--show", "-f"]).arg(small.0.join("disk")).output().unwrap();
+    if !losetup.status.success() {
+        return skip(test, "no loop device is to be had");
+    }
+    let device = String::from_utf8(losetup.stdout).unwrap().trim().to_owned();
+    let output = run_in(
+        dir.path(),
+        &["split", "core", "-o", "a", "-o", &device, "-f", "-q", "--codec", "raw", "--memory", "40M"],
+    );
+    let _ = Command::new("losetup").args(["-d", &device]).status();
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains(&format!("{device}: given up: ")), "{message}");
+    assert!(!message.contains("may be lost"), "{message}");
+    assert!(restore(&[dir.path().join("a")], bytes.len()).len() == bytes.len(), "one part has what the other lost");
+    assert!(restore(&[dir.path().join("a")], bytes.len()) == bytes);
+}
+
+#[test]
+fn killed_at_any_moment_it_goes_on_with_resume() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(48 << 20, 9);
+    std::fs::write(dir.path().join("core"), &bytes).unwrap();
+    let parts: Vec<_> = ["a", "b", "c"].iter().map(|name| dir.path().join(name)).collect();
+    for (parity, moments) in [("0", [0, 15, 40, 80]), ("1", [5, 25, 60, 120])] {
+        let split = [
+            "split",
+            "core",
+            "-o",
+            "a",
+            "-o",
+            "b",
+            "-o",
+            "c",
+            "--parity",
+            parity,
+            "--checkpoint",
+            "1M",
+            "--memory",
+            "40M",
+            "--resume",
+            "-q",
+            "-j",
+            "1",
+        ];
+        for moment in moments {
+            let mut child = packfs(split).current_dir(dir.path()).stderr(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(moment));
+            // It may be done by now; then there is nothing to go on with, which is right as well.
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+        succeed(dir.path(), &split);
+        assert!(restore(&parts, bytes.len()) == bytes, "parity {parity}");
+        parts.iter().for_each(|part| std::fs::remove_file(part).unwrap());
+    }
+}
+
+#[test]
+fn eight_parts_fit_64_mib() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(80 << 20, 5);
+    std::fs::write(dir.path().join("core"), &bytes).unwrap();
+    let names: Vec<_> = (0..8).map(|n| format!("part{n}")).collect();
+    for more in [&["--parity", "2"][..], &["--codec", "raw"], &["--dedup", "-j", "4"], &["--direct"]] {
+        let mut split = vec!["split", "core", "-f", "-q", "--json", "--memory", "64M", "-j", "2"];
+        names.iter().for_each(|name| split.extend(["-o", name]));
+        if more.contains(&"-j") {
+            split.retain(|word| !["-j", "2"].contains(word));
+        }
+        split.extend(more);
+        let report = succeed(dir.path(), &split);
+        let peak = report.lines().find_map(|line| line.trim().strip_prefix("\"peak_memory\": ")).unwrap();
+        let peak: u64 = peak.trim_end_matches(',').parse().unwrap();
+        assert!(peak <= 64 << 20, "{more:?}: {peak}");
+    }
+}
+
+#[test]
+fn an_input_cut_while_it_is_read_is_told() {
+    let test = "an_input_cut_while_it_is_read_is_told";
+    if !have(test, "mkfifo") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(96 << 20, 5);
+    std::fs::write(dir.path().join("core"), &bytes).unwrap();
+    assert!(Command::new("mkfifo").arg(dir.path().join("fifo")).status().unwrap().success());
+    let split = ["split", "core", "-o", "fifo", "-q", "--codec", "raw", "--memory", "40M"];
+    let child = packfs(split).current_dir(dir.path()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut fifo = File::open(dir.path().join("fifo")).unwrap();
+    let mut part = vec![0; 1 << 20];
+    fifo.read_exact(&mut part).unwrap();
+    // It has read no more than its memory holds.
+    let input = File::options().write(true).open(dir.path().join("core")).unwrap();
+    input.set_len(60_000_000).unwrap();
+    fifo.read_to_end(&mut part).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("ends sooner") && message.contains("60000000"), "{message}");
+    std::fs::write(dir.path().join("part"), part).unwrap();
+    assert!(restore(&[dir.path().join("part")], bytes.len()) == bytes[..60_000_000]);
+}
+
+#[test]
+fn standard_input_is_split_and_told_of_as_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(3_000_001, 4);
+    let mut child = packfs(["split", "-", "-o", "a", "-o", "b", "--json", "--codec", "zstd", "-j", "0"])
+        .current_dir(dir.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("on one disk"), "{}", stderr(&output));
+    let report = String::from_utf8(output.stdout).unwrap();
+    for field in
+        ["\"kind\": \"split\"", "\"bytes\": 3000001", "\"codec\": \"zstd:1\"", "\"path\": \"b\"", "\"to_disk\""]
+    {
+        assert!(report.contains(field), "{field}: {report}");
+    }
+    assert!(restore(&[dir.path().join("a"), dir.path().join("b")], bytes.len()) == bytes);
+}
+
+#[test]
+fn wrong_use_is_told_before_anything_is_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("core"), memory(100_000, 1)).unwrap();
+    let cases: [(i32, &[&str], &str); 9] = [
+        (2, &["split", "core"], "--output"),
+        (2, &["split", "core", "-o", "a", "-o", "./a"], "the same part"),
+        (2, &["split", "core", "-o", "core", "-f"], "is the input itself"),
+        (2, &["split", "core", "-o", "a", "--parity", "1"], "at least 2 are needed"),
+        (2, &["split", "core", "-o", "a", "--chunk", "5000"], "power of two"),
+        (2, &["split", "core", "-o", "a", "--memory", "1M"], "too little memory"),
+        (2, &["split", "core", "-o", "a", "--codec", "rar"], "rar"),
+        (2, &["split", ".", "-o", "a"], "directory"),
+        (1, &["split", "nowhere", "-o", "a"], "nowhere"),
+    ];
+    for (status, args, said) in cases {
+        let message = fail(dir.path(), status, args);
+        assert!(message.contains(said), "{args:?}: {message}");
+        assert!(!dir.path().join("a").exists(), "{args:?}");
+    }
+    succeed(dir.path(), &["split", "core", "-o", "a", "-q"]);
+    let message = fail(dir.path(), 1, &["split", "core", "-o", "a", "-q"]);
+    assert!(message.contains("exists") && message.contains("--force"), "{message}");
+}

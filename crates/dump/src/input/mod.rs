@@ -1,0 +1,192 @@
+//! What is split: anything bytes can be had from, at any place of it or only from its front on.
+
+mod file;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packfs_blocks::ReadAt;
+
+use crate::{Error, Result};
+
+pub use file::FileSource;
+
+/// An input that can be read at any place, and again.
+pub trait Source: ReadAt {
+    /// The next range at or behind `offset` that may hold other bytes than zeros; `None` if only zeros follow.
+    fn data_from(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
+        Ok((offset < self.len()).then(|| offset..self.len()))
+    }
+
+    /// A number other than 0 that a run goes by that is resumed: another input has another one.
+    fn fingerprint(&self) -> io::Result<u64>;
+
+    /// What changed since the input was opened, if that can be told.
+    fn changed(&self) -> io::Result<Option<String>> {
+        Ok(None)
+    }
+}
+
+/// What is split.
+#[derive(Debug)]
+pub struct Input {
+    name: PathBuf,
+    kind: Kind,
+    /// The file it comes from, which no part may be.
+    identity: Option<Identity>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Source(Arc<dyn Source>),
+    Stream(File),
+}
+
+/// What makes two names the same file: device and inode, or the number of a block device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Identity {
+    File(u64, u64),
+    Device(u64),
+}
+
+impl Identity {
+    pub(crate) fn of(found: &std::fs::Metadata) -> Self {
+        if found.file_type().is_block_device() {
+            Identity::Device(found.rdev())
+        } else {
+            Identity::File(found.dev(), found.ino())
+        }
+    }
+}
+
+impl Input {
+    /// Opens a file, block device or FIFO; `-` is standard input.
+    ///
+    /// Files that say they are empty may be of those that do not know their length, as many below `/proc`: they
+    /// are read as streams, to whatever end there is.
+    pub fn open(path: &Path) -> Result<Self> {
+        let (name, file) = if path == Path::new("-") {
+            let own = io::stdin().as_fd().try_clone_to_owned().map_err(Error::io("cannot read", "standard input"))?;
+            (PathBuf::from("standard input"), File::from(own))
+        } else {
+            (path.to_owned(), File::open(path).map_err(Error::io("cannot open", path))?)
+        };
+        let found = file.metadata().map_err(Error::io("cannot look at", &name))?;
+        let kind = found.file_type();
+        if kind.is_dir() {
+            return Err(Error::Usage(format!(
+                "{}: a directory is not split; `packfs build` packs one",
+                name.display()
+            )));
+        }
+        let identity = Some(Identity::of(&found));
+        // Standard input may stand anywhere in its file: what lies before has been read by others.
+        let fresh = rustix::fs::tell(&file).is_ok_and(|at| at == 0);
+        if fresh && (kind.is_block_device() || (kind.is_file() && found.len() > 0)) {
+            let source = FileSource::new(file, &found).map_err(Error::io("cannot ask for its size", &name))?;
+            return Ok(Input { name, kind: Kind::Source(Arc::new(source)), identity });
+        }
+        Ok(Input { name, kind: Kind::Stream(file), identity })
+    }
+
+    /// Takes bytes that come from elsewhere, such as the pages of a crash dump; `name` is for messages.
+    pub fn from_source(name: impl Into<PathBuf>, source: Arc<dyn Source>) -> Self {
+        let name = name.into();
+        let identity = std::fs::metadata(&name).ok().map(|found| Identity::of(&found));
+        Input { name, kind: Kind::Source(source), identity }
+    }
+
+    /// What messages call it.
+    pub fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// Its length, where that is known before it is read.
+    pub fn size(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Source(source) => Some(source.len()),
+            Kind::Stream(_) => None,
+        }
+    }
+
+    /// What a run that is resumed knows it by; 0 for a stream, which cannot be read again.
+    pub(crate) fn fingerprint(&self) -> Result<u64> {
+        match &self.kind {
+            Kind::Source(source) => source.fingerprint().map_err(Error::io("cannot read", &self.name)),
+            Kind::Stream(_) => Ok(0),
+        }
+    }
+
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.identity
+    }
+
+    /// What changed since it was opened, or why that cannot be told.
+    pub(crate) fn changed(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Source(source) => source.changed().unwrap_or_else(|error| Some(error.to_string())),
+            Kind::Stream(_) => None,
+        }
+    }
+
+    pub(crate) fn kind(&mut self) -> &mut Kind {
+        &mut self.kind
+    }
+}
+
+/// Reads until `buf` is full or the stream ends.
+pub(crate) fn read_full(stream: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < buf.len() {
+        match stream.read(&mut buf[got..]) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn files_are_sources_and_those_of_unknown_length_are_streams() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"bytes").unwrap();
+        assert_eq!(Input::open(file.path()).unwrap().size(), Some(5));
+        assert_eq!(Input::open(Path::new("/proc/self/maps")).unwrap().size(), None);
+        assert_eq!(Input::open(Path::new("/dev/null")).unwrap().size(), None);
+        assert!(matches!(Input::open(Path::new("/")), Err(Error::Usage(_))));
+        assert!(matches!(Input::open(Path::new("/nowhere")), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn a_stream_is_read_over_interruptions_and_short_reads() {
+        struct Drip(u8);
+        impl Read for Drip {
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.0 += 1;
+                match self.0 {
+                    1 | 3 => Err(io::ErrorKind::Interrupted.into()),
+                    2 | 4 => {
+                        buf[0] = self.0;
+                        Ok(1)
+                    }
+                    _ => Ok(0),
+                }
+            }
+        }
+        let mut buf = [0; 4];
+        assert_eq!(read_full(&mut Drip(0), &mut buf).unwrap(), 2);
+        assert_eq!(buf[..2], [2, 4]);
+    }
+}

@@ -1,0 +1,253 @@
+//! A segment's header and records, from bytes nobody vouches for.
+
+use std::ops::Range;
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::{Flaw, Head};
+use crate::format::{
+    ALIGN, IndexEntry, PARTS_MAX, Record, RecordKind, SEGMENT_MAGIC, SEGMENT_MAX, SQUEEZED, SegmentHeader, SegmentKind,
+};
+
+const WHAT: &str = "segment";
+const HEADER: usize = size_of::<SegmentHeader>();
+
+/// How much there is to read of a segment, by a header that is not verified yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    /// Bytes of header and records: what [`Segment::parse`] needs. At most [`SEGMENT_MAX`].
+    pub head: usize,
+    /// Bytes of the whole segment, a multiple of [`ALIGN`]. At most [`SEGMENT_MAX`].
+    pub whole: usize,
+}
+
+impl Lengths {
+    /// Looks at the first bytes of what may be a segment of the set; `None` if it is none.
+    pub fn peek(bytes: &[u8], set: &[u8; 16]) -> Option<Self> {
+        let (header, _) = SegmentHeader::ref_from_prefix(bytes).ok()?;
+        if header.magic != SEGMENT_MAGIC || header.set != *set {
+            return None;
+        }
+        let head = HEADER as u64 + u64::from(header.records.get()) * size_of::<Record>() as u64;
+        let whole = (head + u64::from(header.payload.get())).next_multiple_of(ALIGN as u64);
+        if whole > u64::from(SEGMENT_MAX) {
+            return None;
+        }
+        Some(Lengths { head: usize::try_from(head).ok()?, whole: usize::try_from(whole).ok()? })
+    }
+}
+
+/// A segment whose header and records hold together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// What it is and where it belongs.
+    pub head: Head,
+    /// Bytes of header and records.
+    pub head_len: u32,
+    /// Bytes of the payload, which begins behind header and records.
+    pub payload: u32,
+    /// [`sum`] of the payload.
+    pub payload_sum: u64,
+    /// Of a data segment: its stretches of the dump, without gaps from `head.start` to `head.end`.
+    pub stretches: Vec<Stretch>,
+    /// Of a parity segment: the data segments of its stripe.
+    pub shards: Vec<Shard>,
+}
+
+/// One stretch of the dump.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stretch {
+    /// Its bytes of the dump; never none, and no more than a chunk unless it is a fill.
+    pub range: Range<u64>,
+    /// [`sum`] of them; 0 for a fill, which needs none.
+    pub sum: u64,
+    /// How they are kept.
+    pub what: What,
+}
+
+/// How a stretch is kept. Ranges are of the segment's payload, and within it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A chunk, for [`ChunkDecoder`](super::ChunkDecoder).
+    Stored {
+        /// Its bytes.
+        payload: Range<u32>,
+        /// They are coded.
+        coded: bool,
+        /// It lacks pages of zeros.
+        squeezed: bool,
+    },
+    /// These bytes again and again.
+    Fill([u8; 8]),
+    /// The bytes of an earlier stretch; where that is stands in the payload, see [`Stretch::target`].
+    Same {
+        /// Its eight bytes.
+        payload: Range<u32>,
+    },
+}
+
+impl Stretch {
+    /// Of a [`What::Same`]: where the dump has the same bytes. Checked to lie wholly before the stretch.
+    pub fn target(&self, payload: &[u8]) -> Result<u64, Flaw> {
+        let What::Same { payload: place } = &self.what else { return Err(Flaw::new(WHAT, "not a reference")) };
+        let bytes = payload.get(place.start as usize..place.end as usize).and_then(|bytes| bytes.try_into().ok());
+        let target = u64::from_le_bytes(bytes.ok_or_else(|| Flaw::new(WHAT, "the payload is too short"))?);
+        let end = target.checked_add(self.range.end - self.range.start);
+        if end.is_none_or(|end| end > self.range.start) {
+            let (start, why) = (self.range.start, "which is not before it");
+            return Err(Flaw::new(WHAT, format!("byte {start} of the dump refers to byte {target}, {why}")));
+        }
+        Ok(target)
+    }
+}
+
+/// A data segment of a stripe, as a parity segment has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// First byte of the dump in it.
+    pub start: u64,
+    /// The byte after the last.
+    pub end: u64,
+    /// Bytes of the segment, a multiple of [`ALIGN`].
+    pub len: u32,
+    /// [`sum`] of the segment, header to padding.
+    pub sum: u64,
+}
+
+impl Segment {
+    /// Checks header and records: `bytes` are as many as [`Lengths::head`] says, or more. `chunk` is the
+    /// superblock's.
+    pub fn parse(bytes: &[u8], set: &[u8; 16], chunk: u32) -> Result<Self, Flaw> {
+        let lengths = Lengths::peek(bytes, set).ok_or_else(|| flaw("there is none of this set"))?;
+        let bytes = bytes.get(..lengths.head).ok_or_else(|| flaw("it is cut off"))?;
+        let (mut header, records) =
+            SegmentHeader::read_from_prefix(bytes).map_err(|_| flaw("shorter than its header"))?;
+        let expected = std::mem::take(&mut header.sum).get();
+        if sum_of_head(&header, records) != expected {
+            return Err(flaw("the checksum of its header does not match"));
+        }
+        let records = <[Record]>::ref_from_bytes(records).map_err(|_| flaw("a record is cut off"))?;
+        let segment = Segment {
+            head: head(&header)?,
+            head_len: u32::try_from(lengths.head).map_err(|_| flaw("it is too long"))?,
+            payload: header.payload.get(),
+            payload_sum: header.payload_sum.get(),
+            stretches: Vec::new(),
+            shards: Vec::new(),
+        };
+        match segment.head.kind {
+            SegmentKind::Data => segment.with_stretches(records, chunk),
+            SegmentKind::Parity => segment.with_shards(records),
+            SegmentKind::Checkpoint if records.is_empty() && segment.payload == 0 => Ok(segment),
+            SegmentKind::Index
+                if records.is_empty() && (segment.payload as usize).is_multiple_of(size_of::<IndexEntry>()) =>
+            {
+                Ok(segment)
+            }
+            kind => Err(flaw(format!("{} records in one of kind {kind:?}", records.len()))),
+        }
+    }
+
+    /// Bytes of the whole segment on disk.
+    pub fn len(&self) -> u64 {
+        (u64::from(self.head_len) + u64::from(self.payload)).next_multiple_of(ALIGN as u64)
+    }
+
+    /// A segment has at least a header.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn with_stretches(mut self, records: &[Record], chunk: u32) -> Result<Self, Flaw> {
+        let (mut at, mut used) = (self.head.start, 0u32);
+        self.stretches.reserve_exact(records.len());
+        for record in records {
+            let stretch = stretch(record, used, chunk)?;
+            if stretch.range.start != at {
+                return Err(flaw(format!("a gap in the dump at byte {at}")));
+            }
+            at = stretch.range.end;
+            used = used.checked_add(record.stored.get()).ok_or_else(|| flaw("its payload is too long"))?;
+            self.stretches.push(stretch);
+        }
+        if at != self.head.end || used != self.payload {
+            let (end, payload) = (self.head.end, self.payload);
+            return Err(flaw(format!("records to byte {at} of {end} of the dump and {used} of {payload} of payload")));
+        }
+        Ok(self)
+    }
+
+    fn with_shards(mut self, records: &[Record]) -> Result<Self, Flaw> {
+        for record in records {
+            let (start, len) = (record.offset.get(), record.stored.get());
+            let end = start.checked_add(record.len.get()).ok_or_else(|| flaw("a shard beyond all bytes"))?;
+            let aligned = len > 0 && len <= SEGMENT_MAX && (len as usize).is_multiple_of(ALIGN);
+            if record.kind.get() != RecordKind::Shard as u16 || !aligned {
+                return Err(flaw(format!("a shard of kind {} with {len} bytes", record.kind)));
+            }
+            self.shards.push(Shard { start, end, len, sum: record.sum.get() });
+        }
+        let longest = self.shards.iter().map(|shard| shard.len).max();
+        if records.len() != usize::from(self.head.data) || longest != Some(self.payload) {
+            return Err(flaw(format!("parity of {} segments over {}", self.head.data, records.len())));
+        }
+        Ok(self)
+    }
+}
+
+fn flaw(why: impl Into<String>) -> Flaw {
+    Flaw::new(WHAT, why)
+}
+
+/// The sum over the header, with 0 in the place of its own, and the records.
+fn sum_of_head(header: &SegmentHeader, records: &[u8]) -> u64 {
+    let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+    hasher.update(header.as_bytes());
+    hasher.update(records);
+    hasher.digest()
+}
+
+fn head(header: &SegmentHeader) -> Result<Head, Flaw> {
+    let kind = match header.kind.get() {
+        1 => SegmentKind::Data,
+        2 => SegmentKind::Parity,
+        3 => SegmentKind::Checkpoint,
+        4 => SegmentKind::Index,
+        kind => return Err(flaw(format!("of kind {kind}, which is not known"))),
+    };
+    let (shard, data, parity) = (header.shard.get(), header.data.get(), header.parity.get());
+    let place_is_sound = match kind {
+        SegmentKind::Data => shard < data,
+        SegmentKind::Parity => shard >= data && u32::from(shard) < u32::from(data) + u32::from(parity),
+        SegmentKind::Checkpoint | SegmentKind::Index => true,
+    };
+    if !place_is_sound || usize::from(data) + usize::from(parity) > PARTS_MAX {
+        return Err(flaw(format!("number {shard} of a stripe of {data} and {parity} segments")));
+    }
+    let (start, end) = (header.start.get(), header.end.get());
+    if start > end {
+        return Err(flaw(format!("bytes {start} to {end} of the dump")));
+    }
+    Ok(Head { kind, stripe: header.stripe.get(), shard, data, parity, start, end })
+}
+
+fn stretch(record: &Record, payload_at: u32, chunk: u32) -> Result<Stretch, Flaw> {
+    let (start, len, stored) = (record.offset.get(), record.len.get(), record.stored.get());
+    let end = start.checked_add(len).ok_or_else(|| flaw("a chunk beyond all bytes"))?;
+    let payload_end = payload_at.checked_add(stored).ok_or_else(|| flaw("its payload is too long"))?;
+    let payload = payload_at..payload_end;
+    let squeezed = record.flags.get() & SQUEEZED != 0;
+    let kind = record.kind.get();
+    let short = len <= u64::from(chunk) && len > 0;
+    let known_flags = record.flags.get() & !SQUEEZED == 0;
+    let (what, sum) = match kind {
+        0 if short && known_flags && stored > 0 && (squeezed || u64::from(stored) == len) => {
+            (What::Stored { payload, coded: false, squeezed }, record.sum.get())
+        }
+        1 if short && known_flags && stored > 0 => (What::Stored { payload, coded: true, squeezed }, record.sum.get()),
+        2 if len > 0 && stored == 0 && record.flags.get() == 0 => (What::Fill(record.sum.get().to_le_bytes()), 0),
+        3 if short && stored == 8 && record.flags.get() == 0 => (What::Same { payload }, record.sum.get()),
+        _ => return Err(flaw(format!("a record of kind {kind}: {stored} bytes for {len} at byte {start}"))),
+    };
+    Ok(Stretch { range: start..end, sum, what })
+}

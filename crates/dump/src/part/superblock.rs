@@ -1,0 +1,167 @@
+//! The superblock of a part: which set it is of, and how the set was made.
+
+use packfs_codec::Choice;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::Flaw;
+use crate::format::{ALIGN, CHUNK, MAGIC, PARTS_MAX, SEGMENT_MAX, Superblock, UNKNOWN, VERSION, sum};
+
+const WHAT: &str = "superblock";
+
+/// A superblock that holds together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Super {
+    /// Number of this part, from 0; less than `parts`.
+    pub part: u16,
+    /// Parts of the set when it was begun.
+    pub parts: u16,
+    /// So many of the parts may be lost; less than `parts`.
+    pub parity: u16,
+    /// Names the set.
+    pub set: [u8; 16],
+    /// Bytes of the input, where that was known beforehand.
+    pub size: Option<u64>,
+    /// Byte of the footer, where it is said: a multiple of [`ALIGN`].
+    pub footer: Option<u64>,
+    /// Digest of what the input was known by; 0 for a stream.
+    pub input: u64,
+    /// Most bytes a chunk decodes to: a power of two in [`CHUNK`].
+    pub chunk: u32,
+    /// Most bytes of a segment.
+    pub segment: u32,
+    /// The codec of all coded chunks.
+    pub codec: Choice,
+}
+
+impl Super {
+    /// Reads and checks the first [`ALIGN`] bytes of a part.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Flaw> {
+        let flaw = |why: String| Flaw::new(WHAT, why);
+        let Ok((raw, _)) = Superblock::ref_from_prefix(bytes) else {
+            return Err(flaw(format!("{} bytes where there should be {ALIGN}", bytes.len())));
+        };
+        if raw.magic != MAGIC {
+            return Err(flaw("not a part of a dump".to_owned()));
+        }
+        if raw.version.get() != VERSION {
+            return Err(flaw(format!("version {}, and this program reads version {VERSION}", raw.version)));
+        }
+        if sum(&raw.as_bytes()[..ALIGN - 8]) != raw.sum.get() {
+            return Err(flaw("its checksum does not match".to_owned()));
+        }
+        let (part, parts, parity) = (raw.part.get(), raw.parts.get(), raw.parity.get());
+        if usize::from(parts) > PARTS_MAX || part >= parts || parity >= parts {
+            return Err(flaw(format!("part {part} of {parts}, of which {parity} may be lost")));
+        }
+        let (chunk, segment) = (raw.chunk.get(), raw.segment.get());
+        if !CHUNK.contains(&chunk) || !chunk.is_power_of_two() || segment > SEGMENT_MAX {
+            return Err(flaw(format!("chunks of {chunk} and segments of {segment} bytes")));
+        }
+        let footer = raw.footer.get();
+        if !footer.is_multiple_of(ALIGN as u64) {
+            return Err(flaw(format!("a footer at byte {footer}")));
+        }
+        let codec = &raw.codec[..raw.codec.iter().position(|byte| *byte == 0).unwrap_or(raw.codec.len())];
+        let text = std::str::from_utf8(codec).map_err(|_| flaw("a codec that is no text".to_owned()))?;
+        let codec = text.parse().map_err(|error| flaw(format!("codec `{}`: {error}", text.escape_debug())))?;
+        Ok(Super {
+            part,
+            parts,
+            parity,
+            set: raw.set,
+            size: (raw.size.get() != UNKNOWN).then_some(raw.size.get()),
+            footer: (footer != 0).then_some(footer),
+            input: raw.input.get(),
+            chunk,
+            segment,
+            codec,
+        })
+    }
+
+    /// As it lies on disk; `None` if the settings of the codec are too long for it.
+    pub fn to_raw(&self) -> Option<Superblock> {
+        let text = self.codec.to_string();
+        let mut codec = [0; 64];
+        codec.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        let mut raw = Superblock {
+            magic: MAGIC,
+            version: VERSION.into(),
+            part: self.part.into(),
+            parts: self.parts.into(),
+            parity: self.parity.into(),
+            set: self.set,
+            size: self.size.unwrap_or(UNKNOWN).into(),
+            footer: self.footer.unwrap_or(0).into(),
+            input: self.input.into(),
+            chunk: self.chunk.into(),
+            segment: self.segment.into(),
+            codec,
+            reserved: [0; 3960],
+            sum: 0.into(),
+        };
+        raw.sum = sum(&raw.as_bytes()[..ALIGN - 8]).into();
+        Some(raw)
+    }
+
+    /// Whether `other` is of the same set: all is equal but number and footer.
+    pub fn is_of_the_set_of(&self, other: &Super) -> bool {
+        let neutral = |one: &Super| Super { part: 0, footer: None, ..one.clone() };
+        neutral(self) == neutral(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packfs_codec::Codec;
+
+    fn sample() -> Super {
+        Super {
+            part: 1,
+            parts: 3,
+            parity: 1,
+            set: *b"0123456789abcdef",
+            size: Some(12345),
+            footer: Some(40960),
+            input: 99,
+            chunk: 1 << 18,
+            segment: 1 << 20,
+            codec: Choice::new(Codec::Lz4),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for one in [sample(), Super { size: None, footer: None, ..sample() }] {
+            assert_eq!(Super::parse(one.to_raw().unwrap().as_bytes()), Ok(one));
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_is_seen() {
+        let bytes = sample().to_raw().unwrap();
+        for at in (0..ALIGN).step_by(7).chain([0, 8, 9, ALIGN - 1]) {
+            let mut bytes = bytes.as_bytes().to_vec();
+            bytes[at] ^= 4;
+            assert!(Super::parse(&bytes).is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        let wrong: [fn(&mut Super); 6] = [
+            |one| one.part = 3,
+            |one| one.parity = 3,
+            |one| one.parts = 129,
+            |one| one.chunk = 5000,
+            |one| one.segment = SEGMENT_MAX + 1,
+            |one| one.footer = Some(5),
+        ];
+        for change in wrong {
+            let mut one = sample();
+            change(&mut one);
+            assert!(Super::parse(one.to_raw().unwrap().as_bytes()).is_err(), "{one:?}");
+        }
+        assert!(Super::parse(b"").is_err());
+    }
+}

@@ -1,0 +1,183 @@
+//! The end of a finished part: its index and its footer with the manifest.
+
+use std::io;
+
+use packfs_blocks::ReadAt;
+use zerocopy::little_endian::U16;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::{Flaw, Head, Super, payload_is_sound, read_segment};
+use crate::format::{
+    ALIGN, FOOTER_MAGIC, Footer, IndexEntry, PARTS_MAX, PartEntry, PartState, SEGMENT_MAX, SegmentKind, UNKNOWN, sum,
+};
+
+/// The footer of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Foot {
+    /// Whether all of the input is in the set.
+    pub complete: bool,
+    /// Bytes of the dump.
+    pub size: u64,
+    /// Byte of the first index segment.
+    pub index: u64,
+    /// Index segments, one behind the other.
+    pub indexes: u64,
+    /// What became of each part of the set: its state if it is known, segments, and bytes before its index.
+    pub manifest: Vec<(Option<PartState>, u64, u64)>,
+}
+
+impl Foot {
+    /// Reads and checks a footer of the part that `superblock` is of.
+    pub fn parse(bytes: &[u8], superblock: &Super) -> Result<Self, Flaw> {
+        let flaw = |why: &str| Flaw::new("footer", why);
+        let (raw, _) = Footer::ref_from_prefix(bytes).map_err(|_| flaw("it is cut off"))?;
+        if raw.magic != FOOTER_MAGIC {
+            return Err(flaw("there is none"));
+        }
+        if sum(&raw.as_bytes()[..ALIGN - 8]) != raw.sum.get() {
+            return Err(flaw("its checksum does not match"));
+        }
+        if raw.set != superblock.set || raw.part.get() != superblock.part {
+            return Err(flaw("it is of another part"));
+        }
+        if raw.size.get() == UNKNOWN || !raw.index.get().is_multiple_of(ALIGN as u64) {
+            return Err(flaw("it makes no sense"));
+        }
+        let state = |state: u16| match state {
+            1 => Some(PartState::Complete),
+            2 => Some(PartState::Retired),
+            _ => None,
+        };
+        let entries = raw.parts.iter().take(usize::from(superblock.parts));
+        Ok(Foot {
+            complete: raw.complete.get() == 1,
+            size: raw.size.get(),
+            index: raw.index.get(),
+            indexes: raw.indexes.get(),
+            manifest: entries.map(|part| (state(part.state.get()), part.segments.get(), part.len.get())).collect(),
+        })
+    }
+
+    /// As it lies on disk, at the end of the part that `superblock` is of.
+    pub fn to_raw(&self, superblock: &Super) -> Footer {
+        let none = PartEntry { state: 0.into(), reserved: [0; 6], segments: 0.into(), len: 0.into() };
+        let mut parts = [none; PARTS_MAX];
+        for (slot, (state, segments, len)) in parts.iter_mut().zip(&self.manifest) {
+            slot.state = state.map_or(0, |state| state as u16).into();
+            (slot.segments, slot.len) = ((*segments).into(), (*len).into());
+        }
+        let mut raw = Footer {
+            magic: FOOTER_MAGIC,
+            set: superblock.set,
+            part: superblock.part.into(),
+            complete: U16::new(u16::from(self.complete)),
+            reserved: 0.into(),
+            size: self.size.into(),
+            index: self.index.into(),
+            indexes: self.indexes.into(),
+            parts,
+            reserved2: [0; 960],
+            sum: 0.into(),
+        };
+        raw.sum = sum(&raw.as_bytes()[..ALIGN - 8]).into();
+        raw
+    }
+}
+
+/// A segment of a part, as its index has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Byte of the part, a multiple of [`ALIGN`].
+    pub position: u64,
+    /// Bytes, a multiple of [`ALIGN`], at most [`SEGMENT_MAX`].
+    pub len: u32,
+    /// As in its header.
+    pub head: Head,
+}
+
+impl Entry {
+    /// As it lies on disk.
+    pub fn to_raw(&self) -> IndexEntry {
+        IndexEntry {
+            position: self.position.into(),
+            len: self.len.into(),
+            kind: (self.head.kind as u16).into(),
+            shard: self.head.shard.into(),
+            start: self.head.start.into(),
+            end: self.head.end.into(),
+            stripe: self.head.stripe.into(),
+            data: self.head.data.into(),
+            parity: self.head.parity.into(),
+            reserved: 0.into(),
+        }
+    }
+
+    /// Checks an entry that follows what ends at byte `from`, in a part whose index begins at `to`.
+    fn parse(raw: &IndexEntry, from: u64, to: u64) -> Option<Self> {
+        let (position, len) = (raw.position.get(), raw.len.get());
+        let kind = match raw.kind.get() {
+            1 => SegmentKind::Data,
+            2 => SegmentKind::Parity,
+            3 => SegmentKind::Checkpoint,
+            _ => return None,
+        };
+        let aligned = position.is_multiple_of(ALIGN as u64) && (len as usize).is_multiple_of(ALIGN);
+        let inside = position >= from && position.checked_add(len.into()).is_some_and(|end| end <= to);
+        let (data, parity) = (raw.data.get(), raw.parity.get());
+        let ordered = raw.start.get() <= raw.end.get() && usize::from(data) + usize::from(parity) <= PARTS_MAX;
+        (aligned && inside && ordered && len > 0 && len <= SEGMENT_MAX).then_some(Entry {
+            position,
+            len,
+            head: Head {
+                kind,
+                stripe: raw.stripe.get(),
+                shard: raw.shard.get(),
+                data,
+                parity,
+                start: raw.start.get(),
+                end: raw.end.get(),
+            },
+        })
+    }
+}
+
+/// The footer of a part and where it is: where the superblock says, or in the last bytes.
+pub fn find_footer(source: &dyn ReadAt, superblock: &Super) -> io::Result<Option<(u64, Foot)>> {
+    let mut bytes = vec![0; ALIGN];
+    let last = source.len().checked_sub(ALIGN as u64);
+    for position in superblock.footer.into_iter().chain(last) {
+        if source.read_at(&mut bytes, position)? < ALIGN {
+            continue;
+        }
+        if let Ok(foot) = Foot::parse(&bytes, superblock)
+            && foot.index <= position
+        {
+            return Ok(Some((position, foot)));
+        }
+    }
+    Ok(None)
+}
+
+/// The index that the footer speaks of; `Ok(Err(..))` when there is none that holds together: then scan.
+pub fn read_index(source: &dyn ReadAt, superblock: &Super, foot: &Foot) -> io::Result<Result<Vec<Entry>, Flaw>> {
+    let flaw = |why: &str| Ok(Err(Flaw::new("index", why)));
+    let (mut entries, mut position, mut from) = (Vec::new(), foot.index, ALIGN as u64);
+    let mut bytes = Vec::new();
+    for _ in 0..foot.indexes {
+        let segment = match read_segment(source, superblock, position, &mut bytes)? {
+            Ok(segment) if segment.head.kind == SegmentKind::Index => segment,
+            _ => return flaw("a segment of it is missing"),
+        };
+        if !payload_is_sound(source, position, &segment, &mut bytes)? {
+            return flaw("the checksum of a segment of it does not match");
+        }
+        let Ok(raw) = <[IndexEntry]>::ref_from_bytes(&bytes) else { return flaw("an entry is cut off") };
+        for raw in raw {
+            let Some(entry) = Entry::parse(raw, from, foot.index) else { return flaw("an entry makes no sense") };
+            from = entry.position + u64::from(entry.len);
+            entries.push(entry);
+        }
+        position += segment.len();
+    }
+    Ok(Ok(entries))
+}

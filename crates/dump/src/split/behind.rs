@@ -1,0 +1,65 @@
+//! Dropping what was written from the page cache: a dump is larger than memory and nobody reads it soon.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use rustix::fs::{Advice, fadvise};
+
+/// Bytes that may be on their way to the disk before more are written.
+const WINDOW: u64 = 8 << 20;
+
+/// Follows a file that is being written from front to back.
+#[derive(Debug)]
+pub(super) struct Behind {
+    on: bool,
+    /// Before this all has reached the disk and left the cache.
+    dropped: u64,
+    /// Before this the system was asked to write.
+    started: u64,
+}
+
+impl Behind {
+    /// Begins at byte `position`; does nothing unless `on`.
+    pub(super) fn new(on: bool, position: u64) -> Self {
+        Behind { on, dropped: position, started: position }
+    }
+
+    /// All before `position` is written. The error is that of writing something to the disk: the system tells it
+    /// once, here or when the file is synced.
+    pub(super) fn advance(&mut self, file: &File, position: u64) -> io::Result<()> {
+        if !self.on {
+            return Ok(());
+        }
+        self.on = sync_range(file, self.started, position, libc::SYNC_FILE_RANGE_WRITE)?;
+        self.started = position;
+        let target = position.saturating_sub(WINDOW);
+        // In larger steps, as each waits for the disk.
+        if self.on && target >= self.dropped + WINDOW / 4 {
+            const WAIT: libc::c_uint =
+                libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+            self.on = sync_range(file, self.dropped, target, WAIT)?;
+            let len = std::num::NonZeroU64::new(target - self.dropped);
+            // A hint only.
+            let _ = fadvise(file, self.dropped, len, Advice::DontNeed);
+            self.dropped = target;
+        }
+        Ok(())
+    }
+}
+
+/// `false`: the file cannot do that.
+#[allow(unsafe_code, reason = "no safe binding of this call is among the dependencies")]
+fn sync_range(file: &File, from: u64, to: u64, flags: libc::c_uint) -> io::Result<bool> {
+    let (Ok(at), Ok(len)) = (i64::try_from(from), i64::try_from(to - from)) else { return Ok(false) };
+    // SAFETY: the call takes no pointers, and the descriptor is open as long as `file` is borrowed.
+    let result = unsafe { libc::sync_file_range(file.as_raw_fd(), at, len, flags) };
+    if result == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EIO | libc::ENOSPC | libc::EDQUOT) => Err(error),
+        _ => Ok(false),
+    }
+}

@@ -1,0 +1,286 @@
+//! The work on one chunk: read it, see what it is, code it, prove it. Runs on the pool's threads.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use packfs_blocks::hash::is_zero;
+use packfs_blocks::probe::is_incompressible;
+use packfs_blocks::{Buffer, Buffers, Digest};
+use packfs_codec::{Choice, Codec, Encoder};
+
+use crate::format::{PAGE, sum};
+use crate::input::Source;
+use crate::part::ChunkDecoder;
+use crate::{Error, Result};
+
+/// What all threads share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) codec: Choice,
+    pub(super) chunk: usize,
+    pub(super) verify: bool,
+    pub(super) buffers: Buffers,
+    /// Nanoseconds of all threads.
+    pub(super) read: AtomicU64,
+    pub(super) code: AtomicU64,
+}
+
+/// What a thread keeps between chunks.
+pub(super) struct Worker {
+    tools: Option<Tools>,
+}
+
+struct Tools {
+    encoder: Box<dyn Encoder>,
+    decoder: ChunkDecoder,
+    back: Vec<u8>,
+}
+
+/// A chunk as it will lie in a segment.
+#[derive(Debug)]
+pub(super) enum Packed {
+    Fill([u8; 8]),
+    Same { target: u64, sum: u64 },
+    Stored { coded: bool, map: Vec<u8>, body: Buffer, sum: u64 },
+}
+
+/// A chunk that was looked at.
+#[derive(Debug)]
+pub(super) enum Looked {
+    Fill([u8; 8]),
+    /// Its bytes, and their digest if it was asked for.
+    Bytes(Buffer, Option<Digest>),
+}
+
+/// What reading an extent gave: fewer bytes than asked for where the input has become shorter.
+#[derive(Debug)]
+pub(super) struct Read<T> {
+    pub(super) got: usize,
+    pub(super) what: T,
+}
+
+impl Worker {
+    pub(super) fn new() -> Self {
+        Worker { tools: None }
+    }
+
+    /// Reads `len` bytes at `offset` and looks at them.
+    pub(super) fn read(
+        &mut self,
+        shared: &Shared,
+        source: &Arc<dyn Source>,
+        offset: u64,
+        len: usize,
+        digest: bool,
+    ) -> io::Result<Read<Looked>> {
+        let begun = Instant::now();
+        let mut bytes = shared.buffers.take(len);
+        let got = source.read_at(&mut bytes, offset)?;
+        bytes.truncate(got);
+        spent(&shared.read, begun);
+        Ok(Read { got, what: self.look(shared, bytes, digest) })
+    }
+
+    /// Looks at a chunk.
+    pub(super) fn look(&mut self, shared: &Shared, bytes: Buffer, digest: bool) -> Looked {
+        let begun = Instant::now();
+        let looked = match repeated(&bytes) {
+            Some(pattern) => Looked::Fill(pattern),
+            None => {
+                let digest = digest.then(|| Digest::of(&bytes));
+                Looked::Bytes(bytes, digest)
+            }
+        };
+        spent(&shared.code, begun);
+        looked
+    }
+
+    /// Makes of a chunk what is to be stored of it.
+    pub(super) fn pack(&mut self, shared: &Shared, looked: Looked) -> Result<Packed> {
+        let raw = match looked {
+            Looked::Fill(pattern) => return Ok(Packed::Fill(pattern)),
+            Looked::Bytes(raw, _) => raw,
+        };
+        let begun = Instant::now();
+        let packed = self.store(shared, raw);
+        spent(&shared.code, begun);
+        packed
+    }
+
+    fn store(&mut self, shared: &Shared, raw: Buffer) -> Result<Packed> {
+        let sum = sum(&raw);
+        let (map, squeezed) = squeeze(&raw, &shared.buffers);
+        let data = squeezed.as_ref().unwrap_or(&raw);
+        let Some(body) = self.encode(shared, data)? else {
+            return Ok(Packed::Stored { coded: false, map, body: squeezed.unwrap_or(raw), sum });
+        };
+        if shared.verify {
+            self.prove(shared, &map, &body, &raw)?;
+        }
+        Ok(Packed::Stored { coded: true, map, body, sum })
+    }
+
+    /// The chunk coded; `None` when that would save next to nothing.
+    fn encode(&mut self, shared: &Shared, data: &[u8]) -> Result<Option<Buffer>> {
+        if shared.codec.codec() == Codec::None || (!shared.codec.gives_up_early() && is_incompressible(data)) {
+            return Ok(None);
+        }
+        let limit = data.len() - (data.len() / 64).max(1);
+        let mut body = shared.buffers.take(limit);
+        let len = self.tools(shared)?.encoder.encode(data, &mut body)?.filter(|len| *len > 0);
+        Ok(len.map(|len| {
+            body.truncate(len);
+            body
+        }))
+    }
+
+    /// Decodes what was coded, as a reader would, and compares.
+    fn prove(&mut self, shared: &Shared, map: &[u8], body: &[u8], raw: &[u8]) -> Result<()> {
+        let tools = self.tools(shared)?;
+        let back = &mut tools.back[..raw.len()];
+        let decoded = if map.is_empty() {
+            tools.decoder.decode_unchecked(body, true, false, back)
+        } else {
+            tools.decoder.decode_unchecked(&[map, body].concat(), true, true, back)
+        };
+        if decoded.is_ok() && back == raw {
+            return Ok(());
+        }
+        Err(Error::Unproven { codec: shared.codec.codec().name() })
+    }
+
+    fn tools(&mut self, shared: &Shared) -> Result<&mut Tools> {
+        match &mut self.tools {
+            Some(tools) => Ok(tools),
+            none => {
+                let (encoder, decoder) =
+                    (shared.codec.encoder(shared.chunk)?, ChunkDecoder::new(shared.codec.codec())?);
+                Ok(none.insert(Tools { encoder, decoder, back: vec![0; shared.chunk] }))
+            }
+        }
+    }
+}
+
+fn spent(counter: &AtomicU64, begun: Instant) {
+    counter.fetch_add(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX), Relaxed);
+}
+
+/// The eight bytes that are all of the chunk, if it is nothing else.
+fn repeated(bytes: &[u8]) -> Option<[u8; 8]> {
+    let mut pattern = [0; 8];
+    match bytes.split_at_checked(8) {
+        // It equals itself, moved on by eight bytes.
+        Some((first, rest)) => {
+            pattern.copy_from_slice(first);
+            (*rest == bytes[..rest.len()]).then_some(pattern)
+        }
+        None => {
+            pattern[..bytes.len()].copy_from_slice(bytes);
+            Some(pattern)
+        }
+    }
+}
+
+/// The pages of the chunk that are not zeros, one behind the other, with the map that says which they are; nothing if
+/// all are there.
+fn squeeze(raw: &[u8], buffers: &Buffers) -> (Vec<u8>, Option<Buffer>) {
+    let mut map = Vec::new();
+    let (mut kept, mut out) = (0, None);
+    for (n, page) in raw.chunks(PAGE).enumerate() {
+        let zero = is_zero(page);
+        if zero && out.is_none() {
+            // The first to be left out: all before it are there.
+            map = vec![0; raw.len().div_ceil(PAGE).div_ceil(8)];
+            (0..n).for_each(|before| map[before / 8] |= 1 << (before % 8));
+            let mut begun = buffers.take(raw.len());
+            kept = n * PAGE;
+            begun[..kept].copy_from_slice(&raw[..kept]);
+            out = Some(begun);
+        }
+        if let (false, Some(out)) = (zero, &mut out) {
+            map[n / 8] |= 1 << (n % 8);
+            out[kept..kept + page.len()].copy_from_slice(page);
+            kept += page.len();
+        }
+    }
+    if let Some(out) = &mut out {
+        out.truncate(kept);
+    }
+    (map, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::fill;
+
+    fn shared(codec: &str) -> Shared {
+        Shared {
+            codec: codec.parse().unwrap(),
+            chunk: 1 << 16,
+            verify: true,
+            buffers: Buffers::new(1 << 16),
+            read: AtomicU64::new(0),
+            code: AtomicU64::new(0),
+        }
+    }
+
+    fn back(shared: &Shared, packed: &Packed, len: usize) -> Vec<u8> {
+        let mut out = vec![0xEE; len];
+        match packed {
+            Packed::Fill(pattern) => fill(*pattern, 0, &mut out),
+            Packed::Same { .. } => panic!("no chunk is compared here"),
+            Packed::Stored { coded, map, body, sum } => {
+                let stored = [&map[..], body].concat();
+                let mut decoder = ChunkDecoder::new(shared.codec.codec()).unwrap();
+                decoder.decode(&stored, *coded, !map.is_empty(), *sum, &mut out).unwrap();
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn every_kind_of_chunk_comes_back() {
+        let noise: Vec<u8> = (0..1u32 << 16).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
+        let mut holes = noise.clone();
+        holes[PAGE..3 * PAGE].fill(0);
+        holes[15 * PAGE..].fill(0);
+        let mut text = b"all work and no play ".repeat(3000);
+        text.truncate(50_001);
+        let mut last = vec![0; 2 * PAGE + 5];
+        last[2 * PAGE + 4] = 1;
+        let words = [1u8, 2, 3, 4, 5, 6, 7, 8].repeat(100);
+        let chunks = [noise, holes, text, last, words, vec![7; 4096], vec![0; 9], b"seven b".to_vec(), vec![5]];
+        for codec in ["none", "lz4", "zstd:3", "lzo"] {
+            let shared = shared(codec);
+            let mut worker = Worker::new();
+            for chunk in &chunks {
+                let mut bytes = shared.buffers.take(chunk.len());
+                bytes.copy_from_slice(chunk);
+                let looked = worker.look(&shared, bytes, false);
+                let packed = worker.pack(&shared, looked).unwrap();
+                assert!(back(&shared, &packed, chunk.len()) == *chunk, "{codec}: {} bytes", chunk.len());
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_and_patterns_take_no_room_and_zero_pages_are_left_out() {
+        let shared = shared("none");
+        let mut worker = Worker::new();
+        let mut pack = |chunk: &[u8]| {
+            let mut bytes = shared.buffers.take(chunk.len());
+            bytes.copy_from_slice(chunk);
+            let looked = worker.look(&shared, bytes, false);
+            worker.pack(&shared, looked).unwrap()
+        };
+        assert!(matches!(pack(&[0; 1 << 16]), Packed::Fill([0, 0, 0, 0, 0, 0, 0, 0])));
+        assert!(matches!(pack(&b"abcdefgh".repeat(512)), Packed::Fill(pattern) if pattern == *b"abcdefgh"));
+        let mut mixed = vec![0; 16 * PAGE];
+        mixed[5 * PAGE..6 * PAGE].fill(1);
+        let Packed::Stored { coded: false, map, body, .. } = pack(&mixed) else { panic!("a page is there") };
+        assert_eq!((map, body.len()), (vec![1 << 5, 0], PAGE));
+    }
+}

@@ -1,0 +1,476 @@
+//! The conductor: extents to the pool, results in their order into segments, segments to the parts.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use packfs_blocks::pipeline::{Pool, Ticket, Window};
+use packfs_blocks::{Buffers, Progress};
+
+use super::chunk::{Looked, Packed, Shared, Worker};
+use super::dedup::Seen;
+use super::parity::{Stripes, width};
+use super::queue::Queue;
+use super::segment::{Gather, Sealed};
+use super::{SplitOptions, SplitReport, Work};
+use crate::Error;
+use crate::format::PAGE;
+use crate::input::{Input, Kind, Source, read_full};
+
+/// Why no more of the input is taken.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// All parts have failed.
+    NoPart,
+    /// The input could be read up to here.
+    Input { at: u64, why: String },
+    /// Nothing that could be gone on after.
+    Error(Error),
+}
+
+impl Stop {
+    /// What to say of the input.
+    pub(super) fn of_input(&self) -> Option<String> {
+        match self {
+            Stop::Input { at, why } => Some(format!("{why}; the dump has its bytes before {at}")),
+            _ => None,
+        }
+    }
+}
+
+/// A stretch of the dump on its way through the pool.
+#[derive(Debug)]
+struct Step<T> {
+    offset: u64,
+    /// Bytes asked for.
+    len: u64,
+    /// Bytes there were, and what became of them.
+    result: Result<(u64, T), Failure>,
+}
+
+#[derive(Debug)]
+enum Failure {
+    Read(io::Error),
+    Pack(Error),
+}
+
+/// See the module.
+pub(super) struct Conductor<'a, 'env> {
+    pool: &'a Pool<'env, Worker>,
+    queue: &'a Queue,
+    progress: &'a Progress,
+    work: &'a Work,
+    name: PathBuf,
+    begun: Instant,
+    shared: Arc<Shared>,
+    segments: Buffers,
+    gather: Gather,
+    stripes: Stripes,
+    /// Chunks being looked at, when equal ones are to be found.
+    looking: Window<Step<Looked>>,
+    /// Chunks being made ready.
+    packing: Window<Step<Packed>>,
+    coding: Window<Vec<Sealed>>,
+    seen: Option<Seen>,
+    /// What is done now was done before.
+    again: bool,
+    /// The dump so far: the byte after the last one taken.
+    end: u64,
+    report: SplitReport,
+    wait_for_chunks: Duration,
+    wait_for_parts: Duration,
+    read: Duration,
+}
+
+impl<'a, 'env> Conductor<'a, 'env> {
+    pub(super) fn new(
+        pool: &'a Pool<'env, Worker>,
+        work: &'a Work,
+        options: &SplitOptions,
+        queue: &'a Queue,
+        progress: &'a Progress,
+        begun: Instant,
+    ) -> Self {
+        let plan = &work.plan;
+        let shared = Shared {
+            codec: options.codec.clone(),
+            chunk: plan.chunk,
+            verify: options.verify,
+            buffers: Buffers::new(plan.chunk),
+            read: AtomicU64::new(0),
+            code: AtomicU64::new(0),
+        };
+        // With two stages, each has its share of the memory.
+        let (looking, packing) = if options.dedup { (plan.window / 2, plan.window / 2) } else { (0, plan.window) };
+        Conductor {
+            pool,
+            queue,
+            progress,
+            work,
+            name: PathBuf::new(),
+            begun,
+            shared: Arc::new(shared),
+            segments: Buffers::new(plan.segment),
+            gather: Gather::new(plan),
+            stripes: Stripes::new(options.parity, work.next_stripe),
+            looking: Window::new(looking),
+            packing: Window::new(packing),
+            coding: Window::new(1),
+            seen: options.dedup.then(|| Seen::new(Seen::memory(options.memory))),
+            again: false,
+            end: 0,
+            report: SplitReport::default(),
+            wait_for_chunks: Duration::ZERO,
+            wait_for_parts: Duration::ZERO,
+            read: Duration::ZERO,
+        }
+    }
+
+    /// Takes all of the input to the parts and makes it safe there. An error is why not all of it was taken; what was
+    /// is safe none the less, as far as parts are left.
+    pub(super) fn conduct(&mut self, input: &mut Input) -> Result<(), Stop> {
+        self.name = input.name().to_owned();
+        let (taken, source) = match input.kind() {
+            Kind::Source(source) => {
+                let source = Arc::clone(source);
+                let mut todo = self.work.todo.iter();
+                (todo.try_for_each(|range| self.take_range(&source, range.clone())), Some(source))
+            }
+            Kind::Stream(stream) => (self.take_stream(stream), None),
+        };
+        let taken = taken.and_then(|()| self.flush_chunks());
+        // The dump ends where its input did.
+        if !matches!(taken, Err(Stop::Input { .. })) {
+            self.end = self.end.max(self.work.superblock.size.unwrap_or(0));
+        }
+        let settled = match &taken {
+            Err(Stop::NoPart) => Ok(()),
+            _ => self.settle(source.as_ref()),
+        };
+        self.report.bytes = self.end;
+        let loss = self.queue.take_loss();
+        self.report.suspect.extend(loss.ranges.iter().map(|range| (range.start, range.end)));
+        self.report.weak_stripes += self.stripes.weak() + self.queue.weak() + loss.parity;
+        // That parts failed is worse than that the input did.
+        match (taken, settled) {
+            (_, Err(Stop::NoPart)) => Err(Stop::NoPart),
+            (taken, settled) => taken.and(settled),
+        }
+    }
+
+    /// Adds what is known to the report.
+    pub(super) fn report_to(&mut self, report: &mut SplitReport) {
+        let own = std::mem::take(&mut self.report);
+        let nanos = |counter: &AtomicU64| Duration::from_nanos(counter.load(Relaxed)).as_secs_f64();
+        report.bytes = own.bytes;
+        report.chunks = own.chunks;
+        report.redone_bytes = own.redone_bytes;
+        report.suspect = own.suspect;
+        report.weak_stripes = own.weak_stripes;
+        report.times = own.times;
+        report.times.read = self.read.as_secs_f64() + nanos(&self.shared.read);
+        report.times.code = nanos(&self.shared.code);
+        report.times.wait_for_chunks = self.wait_for_chunks.as_secs_f64();
+        report.times.wait_for_parts = self.wait_for_parts.as_secs_f64();
+    }
+
+    /// Hands a range of a source to the pool, leaving out its holes.
+    fn take_range(&mut self, source: &Arc<dyn Source>, range: Range<u64>) -> Result<(), Stop> {
+        let chunk = self.shared.chunk as u64;
+        let mut at = range.start;
+        while at < range.end {
+            // If it cannot say, all may be data.
+            let data = source.data_from(at).unwrap_or(Some(at..range.end));
+            let begin = data.as_ref().map_or(range.end, |data| data.start / chunk * chunk).clamp(at, range.end);
+            if at < begin {
+                let fill = Step { offset: at, len: begin - at, result: Ok((begin - at, Packed::Fill([0; 8]))) };
+                self.pack(Ticket::ready(fill), 0)?;
+            }
+            let end = data.map_or(begin, |data| data.end.checked_next_multiple_of(chunk).unwrap_or(u64::MAX));
+            at = begin;
+            while at < end.min(range.end) {
+                let len = (chunk - at % chunk).min(range.end - at);
+                self.take_extent(source, at, usize::try_from(len).unwrap_or(self.shared.chunk))?;
+                at += len;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_extent(&mut self, source: &Arc<dyn Source>, offset: u64, len: usize) -> Result<(), Stop> {
+        let (shared, source) = (Arc::clone(&self.shared), Arc::clone(source));
+        if self.seen.is_some() && !self.again {
+            let look = move |worker: &mut Worker| {
+                let read = worker.read(&shared, &source, offset, len, true).map_err(Failure::Read);
+                Step { offset, len: len as u64, result: read.map(|read| (read.got as u64, read.what)) }
+            };
+            let ticket = self.pool.submit(look);
+            return self.look(ticket, len);
+        }
+        let pack = move |worker: &mut Worker| {
+            let read = worker.read(&shared, &source, offset, len, false).map_err(Failure::Read);
+            let result = read.and_then(|read| {
+                let packed = worker.pack(&shared, read.what).map_err(Failure::Pack)?;
+                Ok((read.got as u64, packed))
+            });
+            Step { offset, len: len as u64, result }
+        };
+        let ticket = self.pool.submit(pack);
+        self.pack(ticket, len)
+    }
+
+    fn take_stream(&mut self, stream: &mut File) -> Result<(), Stop> {
+        let mut offset = 0;
+        loop {
+            let begun = Instant::now();
+            let mut bytes = self.shared.buffers.take(self.shared.chunk);
+            let got = match read_full(stream, &mut bytes) {
+                Ok(got) => got,
+                Err(error) => {
+                    self.flush_chunks()?;
+                    return Err(Stop::Input { at: offset, why: format!("cannot read: {error}") });
+                }
+            };
+            self.read += begun.elapsed();
+            if got == 0 {
+                return Ok(());
+            }
+            let is_last = got < bytes.len();
+            bytes.truncate(got);
+            let (shared, digest) = (Arc::clone(&self.shared), self.seen.is_some());
+            let len = got as u64;
+            if digest {
+                let look = move |worker: &mut Worker| Step {
+                    offset,
+                    len,
+                    result: Ok((len, worker.look(&shared, bytes, true))),
+                };
+                let ticket = self.pool.submit(look);
+                self.look(ticket, got)?;
+            } else {
+                let pack = move |worker: &mut Worker| {
+                    let looked = worker.look(&shared, bytes, false);
+                    let result = worker.pack(&shared, looked).map_err(Failure::Pack);
+                    Step { offset, len, result: result.map(|packed| (len, packed)) }
+                };
+                let ticket = self.pool.submit(pack);
+                self.pack(ticket, got)?;
+            }
+            offset += len;
+            self.end = offset;
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes note of a chunk being looked at, and goes on with those that are done.
+    fn look(&mut self, ticket: Ticket<Step<Looked>>, bytes: usize) -> Result<(), Stop> {
+        self.looking.push(ticket, bytes);
+        while self.looking.is_full() {
+            let step = self.looking.pop();
+            self.looked(step)?;
+        }
+        Ok(())
+    }
+
+    /// Decides whether a chunk came before; if not, it is made ready.
+    fn looked(&mut self, step: Option<Step<Looked>>) -> Result<(), Stop> {
+        let Some(Step { offset, len, result }) = step else { return Ok(()) };
+        let (got, looked) = match result {
+            Ok(looked) => looked,
+            Err(failure) => return self.pack(Ticket::ready(Step { offset, len, result: Err(failure) }), 0),
+        };
+        if let (Some(seen), Looked::Bytes(bytes, Some(digest))) = (&mut self.seen, &looked) {
+            let full = bytes.len() == self.shared.chunk;
+            let earlier = if full { seen.find_or_add(*digest, offset) } else { None };
+            if let Some(target) = earlier.filter(|_| offset >= self.work.fresh_from) {
+                let same = Packed::Same { target, sum: crate::format::sum(bytes) };
+                return self.pack(Ticket::ready(Step { offset, len, result: Ok((got, same)) }), 0);
+            }
+        }
+        let shared = Arc::clone(&self.shared);
+        let pack = move |worker: &mut Worker| {
+            let result = worker.pack(&shared, looked).map_err(Failure::Pack);
+            Step { offset, len, result: result.map(|packed| (got, packed)) }
+        };
+        let ticket = self.pool.submit(pack);
+        self.pack(ticket, usize::try_from(got).unwrap_or(0))
+    }
+
+    /// Takes note of a chunk being made ready, and puts those that are into segments.
+    fn pack(&mut self, ticket: Ticket<Step<Packed>>, bytes: usize) -> Result<(), Stop> {
+        // A chunk that takes no memory still takes a place in the row.
+        self.packing.push(ticket, bytes.max(PAGE / 8));
+        while let Some(step) = self.packing.pop_ready() {
+            self.packed(step)?;
+        }
+        while self.packing.is_full() {
+            let begun = Instant::now();
+            let step = self.packing.pop();
+            self.wait_for_chunks += begun.elapsed();
+            step.map_or(Ok(()), |step| self.packed(step))?;
+        }
+        Ok(())
+    }
+
+    fn packed(&mut self, step: Step<Packed>) -> Result<(), Stop> {
+        let Step { offset, len, result } = step;
+        let (got, packed) = match result {
+            Ok(packed) => packed,
+            Err(Failure::Pack(error)) => return Err(self.stopped(Stop::Error(error))),
+            Err(Failure::Read(error)) => {
+                return Err(self.stopped(Stop::Input { at: offset, why: format!("cannot read: {error}") }));
+            }
+        };
+        if got > 0 {
+            self.count(got, &packed);
+            if self.gather.must_seal_before(offset, &packed) {
+                self.seal()?;
+            }
+            self.gather.add(offset, got, packed);
+            self.end = self.end.max(offset + got);
+        }
+        if got < len {
+            let why = "it ends sooner than it said when it was opened".to_owned();
+            return Err(self.stopped(Stop::Input { at: offset + got, why }));
+        }
+        Ok(())
+    }
+
+    /// Forgets all that is behind the place where the input is at its end.
+    fn stopped(&mut self, stop: Stop) -> Stop {
+        (self.looking, self.packing) = (Window::new(0), Window::new(0));
+        if let (Stop::Input { at, .. }, false) = (&stop, self.again) {
+            self.end = *at;
+        }
+        stop
+    }
+
+    fn count(&mut self, len: u64, packed: &Packed) {
+        let chunks = &mut self.report.chunks;
+        let costs = match packed {
+            Packed::Fill(_) => {
+                chunks.fill_bytes += len;
+                false
+            }
+            Packed::Same { .. } => {
+                chunks.same_bytes += len;
+                false
+            }
+            Packed::Stored { coded, map, .. } => {
+                let there: u64 = map.iter().map(|byte| u64::from(byte.count_ones())).sum();
+                if !map.is_empty() {
+                    chunks.squeezed_bytes += (len.div_ceil(PAGE as u64) - there) * PAGE as u64;
+                }
+                *(if *coded { &mut chunks.coded_bytes } else { &mut chunks.raw_bytes }) += len;
+                true
+            }
+        };
+        if self.again {
+            self.report.redone_bytes += len;
+        } else {
+            Progress::add(&self.progress.done, len);
+            Progress::add(if costs { &self.progress.packed } else { &self.progress.saved }, len);
+        }
+    }
+
+    /// Seals the segment being filled and hands it to the parts.
+    fn seal(&mut self) -> Result<(), Stop> {
+        while let Some(parity) = self.coding.pop_ready() {
+            self.push_parity(parity)?;
+        }
+        let queue = self.queue;
+        let head = self.stripes.place(|wanted| {
+            let (speeds, behind) = queue.pace();
+            width(&speeds, wanted, behind)
+        });
+        let sealed = Arc::new(self.gather.seal(&self.work.superblock.set, head, &self.segments));
+        self.report.chunks.segment_bytes += sealed.bytes.len() as u64;
+        let full = self.stripes.add(&sealed);
+        self.push(sealed)?;
+        let Some(full) = full else { return Ok(()) };
+        // One stripe at a time, as each keeps all its segments in memory.
+        while let Some(parity) = self.coding.pop() {
+            self.push_parity(parity)?;
+        }
+        let (set, segments) = (self.work.superblock.set, self.segments.clone());
+        self.coding.push(self.pool.submit(move |_| full.code(&set, &segments)), 1);
+        Ok(())
+    }
+
+    fn push_parity(&mut self, parity: Vec<Sealed>) -> Result<(), Stop> {
+        for sealed in parity {
+            self.report.chunks.parity_bytes += sealed.bytes.len() as u64;
+            self.push(Arc::new(sealed))?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, sealed: Arc<Sealed>) -> Result<(), Stop> {
+        if self.queue.push(sealed, &mut self.wait_for_parts) { Ok(()) } else { Err(self.stopped(Stop::NoPart)) }
+    }
+
+    fn flush_chunks(&mut self) -> Result<(), Stop> {
+        while let Some(step) = self.looking.pop() {
+            self.looked(Some(step))?;
+        }
+        while let Some(step) = self.packing.pop() {
+            self.packed(step)?;
+        }
+        Ok(())
+    }
+
+    /// Hands all that is there to the parts, full segments or not.
+    fn flush(&mut self) -> Result<(), Stop> {
+        self.flush_chunks()?;
+        if !self.gather.is_empty() {
+            self.seal()?;
+        }
+        // A stripe's segments say how many they are: those that are not needed are there, and empty.
+        while self.stripes.is_open() {
+            self.seal()?;
+        }
+        while let Some(parity) = self.coding.pop() {
+            self.push_parity(parity)?;
+        }
+        Ok(())
+    }
+
+    /// Makes all that was taken safe: what parts lose on the way is done again.
+    fn settle(&mut self, source: Option<&Arc<dyn Source>>) -> Result<(), Stop> {
+        loop {
+            self.flush()?;
+            if !self.queue.drain() {
+                return Err(Stop::NoPart);
+            }
+            if self.report.times.to_cache == 0.0 {
+                self.report.times.to_cache = self.begun.elapsed().as_secs_f64();
+            }
+            self.queue.sync();
+            let loss = self.queue.take_loss();
+            self.report.weak_stripes += loss.parity;
+            if loss.ranges.is_empty() {
+                return Ok(());
+            }
+            let Some(source) = source else {
+                self.report.suspect.extend(loss.ranges.iter().map(|range| (range.start, range.end)));
+                return Ok(());
+            };
+            self.again = true;
+            for range in loss.ranges {
+                let taken = self.take_range(source, range.clone());
+                match taken.and_then(|()| self.flush_chunks()) {
+                    // It could be read before, and is lost now.
+                    Err(Stop::Input { .. }) => self.report.suspect.push((range.start, range.end)),
+                    taken => taken?,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Splitting: one stream in, a set of parts out.
+//!
+//! The calling thread conducts (`conduct`): it hands extents of the input to the pool, where they are read and coded
+//! (`chunk`), gathers the results in their order into segments (`segment`), and puts these into one queue (`queue`).
+//! One thread a part takes from it whenever its part is free (`part`): a fast disk takes more, and a slow one holds
+//! nothing up. What a part that fails could not keep goes back to the queue, or is done again from the input.
+
+mod behind;
+mod chunk;
+mod conduct;
+mod dedup;
+mod disks;
+mod open;
+mod parity;
+mod part;
+mod plan;
+mod queue;
+mod report;
+mod resume;
+mod segment;
+mod serve;
+mod work;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use packfs_blocks::progress::Phase;
+use packfs_blocks::{Progress, pipeline};
+use packfs_codec::{Choice, Codec};
+
+use self::chunk::Worker;
+use self::conduct::{Conductor, Stop};
+use self::part::Part;
+use self::plan::Plan;
+use self::queue::Queue;
+use self::serve::serve;
+use self::work::Work;
+use crate::format::{PartState, UNKNOWN};
+use crate::input::Input;
+use crate::part::{Foot, Super};
+use crate::{Error, Result};
+
+pub use disks::shared_disks;
+pub use report::{Chunks, PartReport, SplitReport, Times};
+
+/// How to split.
+#[derive(Debug, Clone)]
+pub struct SplitOptions {
+    /// The codec of chunks; [`Codec::None`] stores them as they are. Default: lz4.
+    pub codec: Choice,
+    /// Bytes of a chunk: a power of two from 4 KiB to 16 MiB. Default: 256 KiB.
+    pub chunk: u32,
+    /// So many parts may be lost; at least one more is needed. Default: 0.
+    pub parity: u16,
+    /// Worker threads beside those of the parts; 0 works on the calling thread. Default: 1.
+    pub threads: usize,
+    /// Bytes of memory to stay within, program included. Default: 128 MiB.
+    pub memory: u64,
+    /// Write past the page cache, where the file system can. Default: no.
+    pub direct: bool,
+    /// Go on with a run that was interrupted; parts that do not exist are begun. Default: no.
+    pub resume: bool,
+    /// Replace parts that exist. Default: no.
+    pub force: bool,
+    /// Store equal chunks once. Default: no.
+    pub dedup: bool,
+    /// Decode each coded chunk and compare. Default: yes.
+    pub verify: bool,
+    /// Bytes of a part after which all of it is made to reach the disk. Default: 256 MiB.
+    pub checkpoint: u64,
+}
+
+impl Default for SplitOptions {
+    fn default() -> Self {
+        SplitOptions {
+            codec: Choice::new(Codec::Lz4),
+            chunk: 256 << 10,
+            parity: 0,
+            threads: 1,
+            memory: 128 << 20,
+            direct: false,
+            resume: false,
+            force: false,
+            dedup: false,
+            verify: true,
+            checkpoint: 256 << 20,
+        }
+    }
+}
+
+/// Splits `input` over `parts`.
+///
+/// A report that is not [clean](SplitReport::is_clean) tells of trouble that did not stop the run. An error is
+/// returned when nothing could be begun, or when the run could not go on; then what was written stays readable.
+///
+/// ```
+/// use packfs_blocks::Progress;
+/// use packfs_dump::{Input, SplitOptions, split};
+/// # let dir = tempfile::tempdir()?;
+/// # let at = |name: &str| dir.path().join(name);
+/// std::fs::write(at("memory"), vec![7; 1 << 20])?;
+/// let parts = [at("a.part"), at("b.part")];
+/// let report = split(Input::open(&at("memory"))?, &parts, &SplitOptions::default(), &Progress::default())?;
+/// assert!(report.is_clean() && report.bytes == 1 << 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn split(input: Input, parts: &[PathBuf], options: &SplitOptions, progress: &Progress) -> Result<SplitReport> {
+    let begun = Instant::now();
+    // A codec that this build lacks, or options it cannot work with, are found out before anything is touched.
+    options.codec.encoder(options.chunk as usize)?;
+    let plan = Plan::new(options, parts.len())?;
+    let opened = open::open(parts, options, &input)?;
+    let superblock = new_set(&input, parts.len(), options, &plan)?;
+    let resumed = if options.resume { resume::examine(&opened, &superblock)? } else { None };
+    if resumed.is_some() && input.size().is_none() {
+        return Err(Error::Usage("a stream cannot be read again: leave --resume out".to_owned()));
+    }
+    let work = Work::new(&opened, superblock, resumed, &input, options, plan)?;
+    if work.is_finished() {
+        return Ok(work.report_of_finished(&opened));
+    }
+    progress.total.store(work.superblock.size.unwrap_or(0), std::sync::atomic::Ordering::Relaxed);
+    Progress::add(&progress.done, work.resumed_bytes);
+    progress.enter(Phase::Data);
+    let parts = work.begin(opened)?;
+    let report = run(input, &work, parts, options, progress, begun);
+    progress.enter(Phase::Done);
+    report
+}
+
+/// The superblock of a set that is about to be begun.
+fn new_set(input: &Input, parts: usize, options: &SplitOptions, plan: &Plan) -> Result<Super> {
+    let mut set = [0; 16];
+    let random = rustix::rand::getrandom(&mut set[..], rustix::rand::GetRandomFlags::empty());
+    random.map_err(|errno| Error::io("cannot read", "/dev/urandom")(errno.into()))?;
+    let small = |n: usize| Error::Usage(format!("{n} is too much"));
+    let superblock = Super {
+        part: 0,
+        parts: u16::try_from(parts).map_err(|_| small(parts))?,
+        parity: options.parity,
+        set,
+        size: input.size(),
+        footer: None,
+        input: input.fingerprint()?,
+        chunk: options.chunk,
+        segment: u32::try_from(plan.segment).map_err(|_| small(plan.segment))?,
+        codec: options.codec.clone(),
+    };
+    if superblock.size == Some(UNKNOWN) || superblock.to_raw().is_none() {
+        return Err(Error::Usage(format!("{}: too many settings for a part to name", options.codec)));
+    }
+    Ok(superblock)
+}
+
+fn run(
+    mut input: Input,
+    work: &Work,
+    mut parts: Vec<Part>,
+    options: &SplitOptions,
+    progress: &Progress,
+    begun: Instant,
+) -> Result<SplitReport> {
+    let queue = Queue::new(parts.len(), work.plan.queue);
+    let mut report = work.report();
+    let mut stop = None;
+    std::thread::scope(|scope| {
+        // Also on a panic, so that the threads that are waited for then do not wait for work.
+        let _home = SendHome(&queue);
+        for (n, part) in parts.iter_mut().enumerate() {
+            let queue = &queue;
+            std::thread::Builder::new()
+                .name(format!("packfs-part-{n}"))
+                .spawn_scoped(scope, move || serve(n, part, queue, progress))
+                .expect("the system refused a thread; give fewer parts");
+        }
+        pipeline::scope(options.threads, Worker::new, |pool| {
+            let mut conductor = Conductor::new(pool, work, options, &queue, progress, begun);
+            stop = conductor.conduct(&mut input).err();
+            conductor.report_to(&mut report);
+        });
+        let changed = match &stop {
+            None => input.changed(),
+            Some(_) => None,
+        };
+        report.input_error = changed.or_else(|| stop.as_ref().and_then(Stop::of_input));
+        report.complete = stop.is_none() && report.input_error.is_none() && report.suspect.is_empty();
+        progress.enter(Phase::Flush);
+        queue.finish(Arc::new(foot(&report, work, &queue)));
+    });
+    sync_directories(&parts);
+    report.times.to_disk = begun.elapsed().as_secs_f64();
+    // By number, as they may have been given in another order.
+    parts.sort_by_key(|part| part.superblock.part);
+    for part in parts.iter().filter(|part| options.direct && !part.is_direct()) {
+        report.notes.push(format!("{}: cannot be written directly; written through the cache", part.path.display()));
+    }
+    let paths: Vec<_> = parts.iter().map(|part| part.path.clone()).collect();
+    report.notes.extend(shared_disks(&paths));
+    report.parts = parts.iter().map(Part::report).collect();
+    match stop {
+        Some(Stop::Error(error)) => Err(error),
+        Some(Stop::NoPart) => Err(no_part_left(&report)),
+        Some(Stop::Input { .. }) | None => Ok(report),
+    }
+}
+
+/// What all footers say.
+fn foot(report: &SplitReport, work: &Work, queue: &Queue) -> Foot {
+    let mut manifest = vec![(None, 0, 0); work.left.len()];
+    for (extent, left) in queue.extents().iter().zip(&work.left) {
+        let state = if extent.failed { PartState::Retired } else { PartState::Complete };
+        if let Some(entry) = manifest.get_mut(usize::from(left.number)) {
+            *entry = (Some(state), extent.segments, extent.len);
+        }
+    }
+    Foot { complete: report.complete, size: report.bytes, index: 0, indexes: 0, manifest }
+}
+
+fn no_part_left(report: &SplitReport) -> Error {
+    let why = report
+        .parts
+        .iter()
+        .map(|part| format!("{}: {}", part.path.display(), part.error.as_deref().unwrap_or("not reached")));
+    Error::NoPartLeft { why: why.collect::<Vec<_>>().join("; ") }
+}
+
+struct SendHome<'q>(&'q Queue);
+
+impl Drop for SendHome<'_> {
+    fn drop(&mut self) {
+        self.0.quit();
+    }
+}
+
+/// Makes the names of the parts durable.
+fn sync_directories(parts: &[Part]) {
+    let parent = |path: &Path| match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let directories: BTreeSet<_> = parts.iter().filter(|part| part.is_file()).map(|part| parent(&part.path)).collect();
+    for directory in directories {
+        // The parts themselves are safe; some file systems refuse this for directories.
+        let _ = File::open(directory).and_then(|directory| directory.sync_all());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! Opening the parts: none is overwritten unasked, none is two, none is the input.
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use super::SplitOptions;
+use super::part::Sink;
+use crate::format::PARTS_MAX;
+use crate::input::{Identity, Input};
+use crate::{Error, Result};
+
+/// A part that is open for writing. What was created goes away again when this is dropped, unless it is kept.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) path: PathBuf,
+    pub(super) sink: Sink,
+    pub(super) direct: bool,
+    file: Option<File>,
+    created: bool,
+}
+
+impl Opened {
+    /// The file, which from now on stays.
+    pub(super) fn keep(&mut self) -> io::Result<File> {
+        self.created = false;
+        self.file.take().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Cuts a file to `len`; what is no file stays as it is.
+    pub(super) fn cut(&self, len: u64) -> Result<()> {
+        match &self.file {
+            Some(file) if self.sink == Sink::File => file.set_len(len).map_err(Error::io("cannot cut", &self.path)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if self.created {
+            // Nobody is left to tell if this fails.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Opens all parts, or creates them with mode 0600. Nothing is changed before all checks have passed.
+pub(super) fn open(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec<Opened>> {
+    let found = check(paths, options, input)?;
+    let mut opened = Vec::new();
+    for (path, found) in paths.iter().zip(&found) {
+        opened.push(open_one(path, found.as_ref(), options)?);
+    }
+    if !options.resume {
+        for part in opened.iter().filter(|part| !part.created && part.sink == Sink::File) {
+            part.cut(0)?;
+            if let Some(file) = &part.file {
+                let mode = Permissions::from_mode(0o600);
+                file.set_permissions(mode).map_err(Error::io("cannot make private", &part.path))?;
+            }
+        }
+    }
+    Ok(opened)
+}
+
+fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec<Option<Metadata>>> {
+    let usage = |text: String| Err(Error::Usage(text));
+    if paths.is_empty() || paths.len() > PARTS_MAX {
+        return usage(format!("{} parts: expected 1 to {PARTS_MAX}", paths.len()));
+    }
+    if usize::from(options.parity) >= paths.len() {
+        let (parity, needed) = (options.parity, options.parity + 1);
+        return usage(format!("to do without {parity} parts, at least {needed} are needed, not {}", paths.len()));
+    }
+    let (mut names, mut identities) = (HashMap::new(), HashMap::new());
+    let mut all = Vec::new();
+    for path in paths {
+        let found = match std::fs::metadata(path) {
+            Ok(found) => Some(found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::io("cannot look at", path)(error)),
+        };
+        // Of character devices there is but one, which takes what all write.
+        let is_shared = found.as_ref().is_some_and(|found| found.file_type().is_char_device());
+        if let Some(other) = names.insert(resolved(path), path).filter(|_| !is_shared) {
+            return usage(format!("{} and {} are the same part", other.display(), path.display()));
+        }
+        if let Some(found) = &found {
+            let identity = Identity::of(found);
+            if found.is_dir() {
+                return usage(format!("{}: a directory cannot be a part; name a file in it", path.display()));
+            }
+            if input.identity() == Some(identity) && !is_shared {
+                return usage(format!("{} is the input itself", path.display()));
+            }
+            let other = identities.insert(identity, path).filter(|_| !is_shared);
+            if let Some(other) = other {
+                return usage(format!("{} and {} are the same file", other.display(), path.display()));
+            }
+            let holds = found.is_file() || found.file_type().is_block_device();
+            if holds && !options.force && !options.resume {
+                let why = "exists; replace it with --force, or go on with --resume";
+                return Err(Error::io(why, path)(io::ErrorKind::AlreadyExists.into()));
+            }
+        }
+        all.push(found);
+    }
+    Ok(all)
+}
+
+/// The path with links and dots resolved, as far as there is such a file.
+fn resolved(path: &Path) -> PathBuf {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    match (path.canonicalize(), parent.canonicalize(), path.file_name()) {
+        (Ok(whole), ..) => whole,
+        (_, Ok(parent), Some(name)) => parent.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+fn open_one(path: &Path, found: Option<&Metadata>, options: &SplitOptions) -> Result<Opened> {
+    let sink = match found.map(Metadata::file_type) {
+        Some(kind) if kind.is_block_device() => Sink::Device,
+        Some(kind) if !kind.is_file() => Sink::Pipe,
+        _ => Sink::File,
+    };
+    let created = found.is_none();
+    let try_open = |direct: bool| {
+        let mut flags = OFlags::empty();
+        flags.set(OFlags::DIRECT, direct);
+        // On a block device: fail if it is mounted.
+        flags.set(OFlags::EXCL, sink == Sink::Device);
+        let mut how = OpenOptions::new();
+        how.write(true).create_new(created).mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)
+    };
+    let direct = options.direct && sink != Sink::Pipe;
+    let (file, direct) = match try_open(direct) {
+        // Created and then refused: some file systems find out in this order.
+        Err(error) if direct && error.kind() == io::ErrorKind::InvalidInput => {
+            if created {
+                let _ = std::fs::remove_file(path);
+            }
+            (try_open(false), false)
+        }
+        file => (file, direct),
+    };
+    let file = file.map_err(Error::io(if created { "cannot create" } else { "cannot open" }, path))?;
+    Ok(Opened { path: path.to_owned(), sink, direct, file: Some(file), created })
+}

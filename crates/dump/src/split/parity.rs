@@ -1,0 +1,191 @@
+//! Stripes: which segments protect each other, and the code that does it.
+
+use std::sync::Arc;
+
+use packfs_blocks::Buffers;
+use reed_solomon_simd::ReedSolomonEncoder;
+
+use super::segment::Sealed;
+use crate::format::{Record, RecordKind, SegmentKind, sum};
+use crate::part::{Head, Piece, seal, sealed_len};
+
+/// Bytes of each shard coded together. The code works on each 64 bytes for themselves, so the shards may be cut: what
+/// is in work then stays in the cache.
+const SLICE: usize = 64 << 10;
+
+/// Gives segments their places in stripes.
+#[derive(Debug)]
+pub(super) struct Stripes {
+    /// Parity segments of a stripe, if there are parts enough.
+    wanted: u16,
+    next: u64,
+    open: Option<Open>,
+    /// Stripes with fewer parity segments than wanted.
+    weak: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    number: u64,
+    data: u16,
+    parity: u16,
+    sealed: Vec<Arc<Sealed>>,
+}
+
+/// A stripe that has all its data segments.
+#[derive(Debug)]
+pub(super) struct Full {
+    number: u64,
+    parity: u16,
+    sealed: Vec<Arc<Sealed>>,
+}
+
+impl Stripes {
+    /// Stripes from number `next` on.
+    pub(super) fn new(wanted: u16, next: u64) -> Self {
+        Stripes { wanted, next, open: None, weak: 0 }
+    }
+
+    /// The place of the next data segment. If a stripe has to be begun for it, `width` is asked for the number of its
+    /// segments in all, given how many of these are parity at most.
+    pub(super) fn place(&mut self, width: impl FnOnce(u16) -> (u16, u16)) -> Head {
+        let (number, shard, data, parity) = match &self.open {
+            Some(open) => (open.number, open.sealed.len(), open.data, open.parity),
+            None if self.wanted == 0 => (self.number(), 0, 1, 0),
+            None => {
+                let (data, parity) = width(self.wanted);
+                self.weak += u64::from(parity < self.wanted);
+                let number = self.number();
+                self.open = Some(Open { number, data, parity, sealed: Vec::new() });
+                (number, 0, data, parity)
+            }
+        };
+        let shard = u16::try_from(shard).expect("a stripe is at most as wide as there are parts");
+        Head { kind: SegmentKind::Data, stripe: number, shard, data, parity, start: 0, end: 0 }
+    }
+
+    fn number(&mut self) -> u64 {
+        let number = self.next;
+        // Parts found by a run that is resumed may say anything.
+        self.next = number.wrapping_add(1);
+        number
+    }
+
+    /// Takes note of the segment that the last place was for; gives the stripe if that was all of it.
+    pub(super) fn add(&mut self, sealed: &Arc<Sealed>) -> Option<Full> {
+        let open = self.open.as_mut()?;
+        open.sealed.push(Arc::clone(sealed));
+        if open.sealed.len() < usize::from(open.data) {
+            return None;
+        }
+        let open = self.open.take()?;
+        Some(Full { number: open.number, parity: open.parity, sealed: open.sealed })
+    }
+
+    /// Stripes begun with fewer parity segments than wanted.
+    pub(super) fn weak(&self) -> u64 {
+        self.weak
+    }
+
+    /// Whether a stripe still lacks data segments.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+}
+
+impl Full {
+    /// The parity segments. Their payload is as long as the longest data segment.
+    pub(super) fn code(&self, set: &[u8; 16], buffers: &Buffers) -> Vec<Sealed> {
+        let longest = self.sealed.iter().map(|sealed| sealed.bytes.len()).max().unwrap_or(0);
+        let mut payloads = vec![vec![0; longest]; usize::from(self.parity)];
+        let len = SLICE.min(longest);
+        let encoder = ReedSolomonEncoder::new(self.sealed.len(), payloads.len(), len);
+        let mut encoder = encoder.expect("fewer shards than a set may have parts, of even length");
+        let mut padded = vec![0; len];
+        for from in (0..longest).step_by(len.max(1)) {
+            let to = longest.min(from + len);
+            encoder.reset(self.sealed.len(), payloads.len(), to - from).expect("as above");
+            for sealed in &self.sealed {
+                let have = sealed.bytes.get(from..to.min(sealed.bytes.len())).unwrap_or_default();
+                padded[..have.len()].copy_from_slice(have);
+                padded[have.len()..].fill(0);
+                encoder.add_original_shard(&padded[..to - from]).expect("as many as were announced");
+            }
+            let coded = encoder.encode().expect("all shards are there");
+            for (payload, shard) in payloads.iter_mut().zip(coded.recovery_iter()) {
+                payload[from..to].copy_from_slice(shard);
+            }
+        }
+        payloads.iter().zip(0..).map(|(payload, n)| self.seal(set, n, payload, buffers)).collect()
+    }
+
+    fn seal(&self, set: &[u8; 16], n: u16, payload: &[u8], buffers: &Buffers) -> Sealed {
+        let count = u16::try_from(self.sealed.len()).expect("a stripe is at most as wide as there are parts");
+        let heads = || self.sealed.iter().map(|sealed| &sealed.head);
+        let head = Head {
+            kind: SegmentKind::Parity,
+            stripe: self.number,
+            shard: count + n,
+            data: count,
+            parity: self.parity,
+            start: heads().map(|head| head.start).min().unwrap_or(0),
+            end: heads().map(|head| head.end).max().unwrap_or(0),
+        };
+        let records: Vec<_> = self.sealed.iter().map(|sealed| record(sealed)).collect();
+        // The payload is no record's own: the first takes it along.
+        let pieces = records.iter().enumerate().map(|(n, record)| {
+            let body = if n == 0 { payload } else { &[] };
+            Piece { record: *record, front: &[], body }
+        });
+        let mut bytes = buffers.take(sealed_len(records.len(), payload.len()));
+        seal(set, &head, pieces, &mut bytes);
+        Sealed { head, bytes }
+    }
+}
+
+fn record(sealed: &Sealed) -> Record {
+    Record {
+        offset: sealed.head.start.into(),
+        len: (sealed.head.end - sealed.head.start).into(),
+        stored: u32::try_from(sealed.bytes.len()).expect("a segment is at most 64 MiB").into(),
+        kind: (RecordKind::Shard as u16).into(),
+        flags: 0.into(),
+        sum: sum(&sealed.bytes).into(),
+    }
+}
+
+/// How many data and parity segments the next stripe should have, given how fast each part is that is left (in any
+/// unit; 0 where that is not known yet). The more, the less room parity takes; but each part takes but one segment of
+/// a stripe, so that a slow part, `behind` with its work, holds up stripes as wide as all parts.
+pub(super) fn width(speeds: &[f64], wanted: u16, behind: bool) -> (u16, u16) {
+    let live = u16::try_from(speeds.len()).unwrap_or(u16::MAX).max(1);
+    let parity = wanted.min(live - 1);
+    let widest = live - parity;
+    if !behind || parity == 0 || speeds.iter().any(|speed| *speed <= 0.0) {
+        return (widest, parity);
+    }
+    let best = (1..=widest).rev().map(|data| (data, f64::from(data) * rate(speeds, data + parity)));
+    // A wider stripe is preferred unless a narrower one is clearly faster.
+    let best = best.reduce(|wide, narrow| if narrow.1 > wide.1 * 1.02 { narrow } else { wide });
+    (best.map_or(1, |(data, _)| data), parity)
+}
+
+/// Stripes of `width` segments a second: as many that all parts together write so many segments, of which none
+/// writes more than one a stripe.
+fn rate(speeds: &[f64], width: u16) -> f64 {
+    let mut sorted = speeds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (mut sum, mut left) = (sorted.iter().sum::<f64>(), f64::from(width));
+    // Parts that are faster than the stripes come write one segment of each.
+    while let Some(fastest) = sorted.pop() {
+        let rate = sum / left;
+        if fastest <= rate || left <= 1.0 {
+            return rate;
+        }
+        (sum, left) = (sum - fastest, left - 1.0);
+    }
+    0.0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! How the memory allowed is shared out: chunks in work, segments being filled, and those that wait for a part.
+
+use packfs_codec::Choice;
+
+use super::SplitOptions;
+use super::dedup::Seen;
+use crate::format::{ALIGN, CHUNK, SEGMENT_MAX};
+use crate::{Error, Result};
+
+/// What the program takes before it holds any byte of the dump.
+const PROGRAM: u64 = 10 << 20;
+/// Room of a segment beyond its chunks: header, records, maps of pages, padding; and so that the records of a parity
+/// segment find room beside a payload as long as the longest segment.
+const SLACK: u64 = 16 << 10;
+/// Of [`SLACK`], what only parity may use.
+const PARITY_ROOM: u64 = 2 * ALIGN as u64;
+/// Segments are about this long, if the memory suffices for as many as are needed.
+const SEGMENT_LEAST: u64 = 256 << 10;
+const SEGMENT_MOST: u64 = 4 << 20;
+
+/// Sizes that follow from the options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) chunk: usize,
+    /// Most bytes of any segment.
+    pub(super) segment: usize,
+    /// Most bytes of a data segment.
+    pub(super) data_segment: usize,
+    /// Most segments that wait for a part or are being written.
+    pub(super) queue: usize,
+    /// Most bytes of chunks in work.
+    pub(super) window: usize,
+    /// Most chunks of a segment, as each may hold a whole buffer until the segment is sealed.
+    pub(super) held: usize,
+}
+
+impl Plan {
+    /// Shares `options.memory` out between `parts`.
+    pub(super) fn new(options: &SplitOptions, parts: usize) -> Result<Self> {
+        let chunk = u64::from(options.chunk);
+        if !CHUNK.contains(&options.chunk) || !options.chunk.is_power_of_two() {
+            let text = format!("chunks of {chunk} bytes: expected a power of two from 4K to 16M");
+            return Err(Error::Usage(text));
+        }
+        // What is remembered of chunks that came before.
+        let memory = options.memory - if options.dedup { Seen::memory(options.memory) } else { 0 };
+        let threads = options.threads.max(1) as u64;
+        let (parts, parity) = (parts as u64, u64::from(options.parity));
+        let fixed = PROGRAM + threads * per_thread(&options.codec, chunk);
+        let flight = (2 * threads + 2) * chunk;
+        // Two for each part, one being filled; a stripe that waits for its parity and one that is worked on.
+        let segments = 2 * parts + 2 + if parity > 0 { 2 * (parts + parity) } else { 0 };
+        let room = |per_segment: u64| {
+            let held = 2 * per_segment / chunk + 2;
+            // What is held of the segment being filled, and its sealed form, are there at once.
+            fixed + flight + (segments + 1) * (per_segment + SLACK) + held * chunk
+        };
+        let mut per_segment = SEGMENT_MOST.max(chunk);
+        while per_segment > SEGMENT_LEAST.max(chunk) && room(per_segment) > memory {
+            per_segment /= 2;
+        }
+        let needed = room(per_segment);
+        if needed > memory {
+            let (chunk, mib) = (chunk >> 10, needed.div_ceil(1 << 20));
+            let text =
+                format!("too little memory: {parts} parts, {threads} threads and chunks of {chunk}K need {mib}M");
+            return Err(Error::Usage(text));
+        }
+        let segment = per_segment + SLACK;
+        if segment > u64::from(SEGMENT_MAX) {
+            return Err(Error::Usage(format!("chunks of {chunk} bytes do not fit a segment")));
+        }
+        // What is left goes to the queue and, less, to the window.
+        let left = memory - needed;
+        let queue = 2 * parts + 1 + left * 2 / 3 / segment;
+        let window = flight + (left / 4).min(64 * chunk * threads);
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        Ok(Plan {
+            chunk: size(chunk),
+            segment: size(segment),
+            data_segment: size(segment - PARITY_ROOM),
+            queue: size(queue.min(4096)),
+            window: size(window),
+            held: size(2 * per_segment / chunk + 2),
+        })
+    }
+}
+
+impl Plan {
+    /// The same memory for segments of another length.
+    pub(super) fn with_segment(self, segment: usize) -> Result<Self> {
+        let per_segment = segment.saturating_sub(size_of_slack());
+        if per_segment < self.chunk {
+            return Err(Error::Usage(format!("chunks of {} bytes do not fit segments of {segment}", self.chunk)));
+        }
+        let data_segment = segment - (self.segment - self.data_segment);
+        let queue = (self.queue * self.segment / segment).max(2);
+        Ok(Plan { segment, data_segment, queue, held: 2 * per_segment / self.chunk + 2, ..self })
+    }
+}
+
+fn size_of_slack() -> usize {
+    usize::try_from(SLACK).unwrap_or(usize::MAX)
+}
+
+/// A codec, and buffers for a chunk as it is read, squeezed, coded and decoded again.
+fn per_thread(codec: &Choice, chunk: u64) -> u64 {
+    let len = usize::try_from(chunk).unwrap_or(usize::MAX);
+    codec.encoder_memory(len) as u64 + 4 * chunk
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(memory: u64, threads: usize, chunk: u32, parity: u16) -> SplitOptions {
+        SplitOptions { memory, threads, chunk, parity, ..SplitOptions::default() }
+    }
+
+    #[test]
+    fn what_is_planned_fits_the_memory() {
+        for (memory, threads, chunk, parts, parity) in [
+            (64 << 20, 2, 1 << 18, 8, 0),
+            (64 << 20, 2, 1 << 18, 8, 2),
+            (64 << 20, 0, 1 << 12, 1, 0),
+            (256 << 20, 16, 1 << 17, 4, 1),
+            (4 << 30, 2, 1 << 24, 2, 0),
+        ] {
+            let plan = Plan::new(&options(memory, threads, chunk, parity), parts).unwrap();
+            let stripes = if parity > 0 { 2 * (parts + usize::from(parity)) } else { 0 };
+            let segments = (plan.queue + 2 + stripes) * plan.segment;
+            let chunks = plan.window + plan.held * plan.chunk + threads.max(1) * 4 * plan.chunk;
+            let all = (segments + chunks) as u64 + PROGRAM;
+            assert!(all <= memory, "{plan:?}: {all}");
+            assert!(plan.queue > 2 * parts && plan.data_segment > plan.chunk + 4096, "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_fit_is_refused_with_what_would() {
+        let refused = Plan::new(&options(32 << 20, 2, 1 << 24, 0), 8).unwrap_err().to_string();
+        assert!(refused.contains("need") && refused.contains("chunks of 16384K"), "{refused}");
+        assert!(Plan::new(&options(1 << 30, 2, 5000, 0), 1).is_err());
+    }
+}

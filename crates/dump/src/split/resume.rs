@@ -1,0 +1,258 @@
+//! What is there of a run that was interrupted: scanned, verified from the last checkpoint on, and taken over.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use packfs_blocks::ReadAt;
+use packfs_blocks::io::FileAt;
+
+use super::open::Opened;
+use super::part::Sink;
+use crate::format::{ALIGN, MAGIC, SEGMENT_MAX, SegmentKind};
+use crate::part::{Entry, Found, Scan, Segment, Super, find_footer, payload_is_sound};
+use crate::{Error, Result};
+
+/// What earlier runs left.
+#[derive(Debug)]
+pub(super) struct Resumed {
+    /// The superblock, as its first part has it.
+    pub(super) superblock: Super,
+    /// What each part has, in the order of the paths given.
+    pub(super) parts: Vec<Left>,
+    /// Ranges of the dump that need not be done, in order and apart.
+    pub(super) covered: Vec<Range<u64>>,
+    /// First number no stripe has.
+    pub(super) next_stripe: u64,
+    /// All parts have their trailer and say that the set is complete.
+    pub(super) finished: bool,
+}
+
+/// What is left of a part.
+#[derive(Debug, Clone)]
+pub(super) struct Left {
+    /// Its number.
+    pub(super) number: u16,
+    /// Where to go on; 0 for one that has not even a superblock.
+    pub(super) position: u64,
+    pub(super) index: Vec<Entry>,
+}
+
+/// Looks at the parts. `wanted` is the superblock that a new set would have. `None`: no part was begun.
+pub(super) fn examine(opened: &[Opened], wanted: &Super) -> Result<Option<Resumed>> {
+    let mut found = Vec::new();
+    for part in opened {
+        found.push(begun(part)?);
+    }
+    let Some(superblock) = found.iter().flatten().next().map(|(superblock, _)| superblock.clone()) else {
+        return Ok(None);
+    };
+    same_work(&superblock, wanted)?;
+    let numbers = number(opened, &found, &superblock)?;
+    let (mut parts, mut finished) = (Vec::new(), true);
+    let mut stripes = Stripes::default();
+    for ((part, found), number) in opened.iter().zip(&found).zip(numbers) {
+        let (mut position, mut index) = (0, Vec::new());
+        match found {
+            Some((superblock, source)) => {
+                (position, index) = scan(part, superblock, source)?;
+                let foot = find_footer(source, superblock).map_err(Error::io("cannot read", &part.path))?;
+                finished &= foot.is_some_and(|(_, foot)| foot.complete);
+            }
+            None => finished = false,
+        }
+        stripes.add(&index);
+        parts.push(Left { number, position, index });
+    }
+    let covered = stripes.covered();
+    Ok(Some(Resumed { superblock, parts, covered, next_stripe: stripes.next, finished }))
+}
+
+/// The superblock of a part, if it was begun.
+fn begun(part: &Opened) -> Result<Option<(Super, FileAt)>> {
+    if part.sink == Sink::Pipe {
+        let text =
+            format!("{}: what went through a pipe is gone; only files and devices are resumed", part.path.display());
+        return Err(Error::Usage(text));
+    }
+    let source = FileAt::open(&part.path, 0).map_err(Error::io("cannot open", &part.path))?;
+    let mut bytes = vec![0; ALIGN];
+    let got = source.read_at(&mut bytes, 0).map_err(Error::io("cannot read", &part.path))?;
+    // What was created and never written to; but a short file of somebody else's is not to be lost.
+    let magic = got.min(MAGIC.len());
+    if got < ALIGN && bytes[..magic] == MAGIC[..magic] {
+        return Ok(None);
+    }
+    bytes.truncate(got);
+    let superblock = Super::parse(&bytes).map_err(|flaw| flaw.at(&part.path, 0))?;
+    Ok(Some((superblock, source)))
+}
+
+/// Refuses to go on with another input or other settings.
+fn same_work(found: &Super, wanted: &Super) -> Result<()> {
+    let differs = |what: &str, found: String, wanted: String| {
+        Err(Error::Usage(format!("cannot go on: the parts were begun with {what} {found}, and now it is {wanted}")))
+    };
+    if (found.size, found.input) != (wanted.size, wanted.input) {
+        let text = "cannot go on: the input is not the one that the parts were begun with, or has changed since";
+        return Err(Error::Usage(text.to_owned()));
+    }
+    if found.parts != wanted.parts {
+        return differs("this number of parts:", found.parts.to_string(), wanted.parts.to_string());
+    }
+    if found.parity != wanted.parity {
+        return differs("parity", found.parity.to_string(), wanted.parity.to_string());
+    }
+    if found.chunk != wanted.chunk {
+        return differs("chunks of", found.chunk.to_string(), wanted.chunk.to_string());
+    }
+    if found.codec != wanted.codec {
+        return differs("codec", found.codec.to_string(), wanted.codec.to_string());
+    }
+    Ok(())
+}
+
+/// The numbers of the parts; those not begun get the numbers that are left.
+fn number(opened: &[Opened], found: &[Option<(Super, FileAt)>], first: &Super) -> Result<Vec<u16>> {
+    let mut free: Vec<u16> = (0..first.parts).rev().collect();
+    for (part, found) in opened.iter().zip(found) {
+        let Some((superblock, _)) = found else { continue };
+        if !superblock.is_of_the_set_of(first) {
+            return Err(Error::Usage(format!("{} is a part of another set", part.path.display())));
+        }
+        let Some(at) = free.iter().position(|number| *number == superblock.part) else {
+            let (path, number) = (part.path.display(), superblock.part);
+            return Err(Error::Usage(format!("{path} is a copy of part {number}, which is given already")));
+        };
+        free.remove(at);
+    }
+    let number = |found: &Option<(Super, FileAt)>| match found {
+        Some((superblock, _)) => Some(superblock.part),
+        None => free.pop(),
+    };
+    Ok(found.iter().filter_map(number).collect())
+}
+
+/// The good segments of a part, and where the last of them ends.
+fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<Entry>)> {
+    let io = |error| Error::io("cannot read", &part.path)(error);
+    let mut segments = Vec::new();
+    let mut position = ALIGN as u64;
+    // On a device, what lies far behind the last segment is not looked through.
+    while let Some((at, segment)) = next(source, superblock, position).map_err(io)? {
+        position = at + segment.len();
+        segments.push((at, segment));
+    }
+    let safe = segments.iter().rposition(|(_, segment)| segment.head.kind == SegmentKind::Checkpoint).unwrap_or(0);
+    let (mut end, mut index, mut bytes) = (ALIGN as u64, Vec::new(), Vec::new());
+    for (n, (position, segment)) in segments.iter().enumerate() {
+        if segment.head.kind == SegmentKind::Index {
+            continue;
+        }
+        if n >= safe && !payload_is_sound(source, *position, segment, &mut bytes).map_err(io)? {
+            continue;
+        }
+        end = position + segment.len();
+        let len = u32::try_from(segment.len()).unwrap_or(SEGMENT_MAX);
+        index.push(Entry { position: *position, len, head: segment.head });
+    }
+    Ok((end, index))
+}
+
+fn next(source: &FileAt, superblock: &Super, position: u64) -> std::io::Result<Option<(u64, Segment)>> {
+    let to = position.saturating_add(2 * u64::from(SEGMENT_MAX));
+    for found in Scan::new(source, superblock, position..to) {
+        if let Found::Segment { position, segment } = found? {
+            return Ok(Some((position, segment)));
+        }
+    }
+    Ok(None)
+}
+
+/// Stripes by number: what is there of them, in all parts.
+#[derive(Debug, Default)]
+struct Stripes {
+    found: HashMap<u64, Stripe>,
+    next: u64,
+}
+
+#[derive(Debug, Default)]
+struct Stripe {
+    shards: u128,
+    wanted: u16,
+    ranges: Vec<Range<u64>>,
+}
+
+impl Stripes {
+    fn add(&mut self, index: &[Entry]) {
+        for Entry { head, .. } in index {
+            if !matches!(head.kind, SegmentKind::Data | SegmentKind::Parity) {
+                continue;
+            }
+            self.next = self.next.max(head.stripe.saturating_add(1));
+            let stripe = self.found.entry(head.stripe).or_default();
+            stripe.shards |= 1u128.checked_shl(head.shard.into()).unwrap_or(0);
+            stripe.wanted = head.data + head.parity;
+            if head.kind == SegmentKind::Data {
+                stripe.ranges.push(head.start..head.end);
+            }
+        }
+    }
+
+    /// What stripes cover that are whole. Others would be without the protection asked for, and are done again.
+    fn covered(&self) -> Vec<Range<u64>> {
+        let whole = self.found.values().filter(|stripe| stripe.shards.count_ones() == u32::from(stripe.wanted));
+        let mut ranges: Vec<_> = whole.flat_map(|stripe| stripe.ranges.iter().cloned()).collect();
+        ranges.sort_by_key(|range| (range.start, range.end));
+        let mut merged: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match merged.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => merged.push(range),
+            }
+        }
+        merged
+    }
+}
+
+/// What is left of `0..size` without `covered`, which is in order and apart.
+pub(super) fn missing(covered: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
+    let mut at = 0;
+    let mut missing = Vec::new();
+    for range in covered.iter().chain([&(size..size)]) {
+        if at < range.start.min(size) {
+            missing.push(at..range.start.min(size));
+        }
+        at = at.max(range.end);
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::Head;
+
+    fn entry(stripe: u64, shard: u16, range: Range<u64>) -> Entry {
+        let kind = if shard < 2 { SegmentKind::Data } else { SegmentKind::Parity };
+        let head = Head { kind, stripe, shard, data: 2, parity: 1, start: range.start, end: range.end };
+        Entry { position: 4096, len: 4096, head }
+    }
+
+    #[test]
+    fn only_whole_stripes_count() {
+        let mut stripes = Stripes::default();
+        stripes.add(&[entry(0, 0, 0..10), entry(1, 1, 30..40), entry(2, 0, 40..50)]);
+        stripes.add(&[entry(0, 1, 10..20), entry(1, 2, 20..40), entry(2, 1, 50..60)]);
+        stripes.add(&[entry(0, 2, 0..20), entry(2, 2, 40..60)]);
+        assert_eq!(stripes.covered(), [0..20, 40..60]);
+        assert_eq!(stripes.next, 3);
+    }
+
+    #[test]
+    fn what_is_missing_is_what_is_not_covered() {
+        assert_eq!(missing(&[], 10).first(), Some(&(0..10)));
+        assert_eq!(missing(&[], 0), Vec::<Range<u64>>::new());
+        assert_eq!(missing(&[2..4, 6..20], 10), [0..2, 4..6]);
+        assert_eq!(missing(&[0..4, 5..10], 12), [4..5, 10..12]);
+    }
+}

@@ -1,0 +1,168 @@
+//! Parts and inputs that fail while a dump is split.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::*;
+
+/// Reads a FIFO into a file, `len` bytes at most, so many a second.
+fn drink(fifo: PathBuf, into: PathBuf, len: u64, speed: u64) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut from = File::open(fifo).unwrap().take(len);
+        let mut into = File::create(into).unwrap();
+        let begun = std::time::Instant::now();
+        let (mut done, mut piece) = (0u64, vec![0; 65_536]);
+        loop {
+            let got = from.read(&mut piece).unwrap();
+            if got == 0 {
+                return;
+            }
+            std::io::Write::write_all(&mut into, &piece[..got]).unwrap();
+            done += got as u64;
+            let due = Duration::from_secs_f64(done as f64 / speed as f64);
+            std::thread::sleep(due.saturating_sub(begun.elapsed()));
+        }
+    })
+}
+
+fn setup(pages: usize) -> (tempfile::TempDir, PathBuf, Vec<u8>) {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(pages, 77);
+    let input = dir.path().join("input");
+    std::fs::write(&input, &bytes).unwrap();
+    (dir, input, bytes)
+}
+
+#[test]
+fn a_full_disk_is_retired_and_the_others_go_on() {
+    let (dir, input, bytes) = setup(2000);
+    for parity in [0, 1] {
+        let mut parts = names(dir.path(), 3);
+        parts[1] = "/dev/full".into();
+        let given = SplitOptions { parity, force: true, ..options("none") };
+        let report = run(&input, &parts, &given).unwrap();
+        assert!(!report.is_clean() && report.complete, "{report:?}");
+        let failed: Vec<_> = report.parts.iter().map(|part| part.error.is_some()).collect();
+        assert_eq!(failed, [false, true, false]);
+        assert!(report.parts[1].error.as_ref().unwrap().contains("No space left"));
+        parts.remove(1);
+        assert!(restore(&parts, report.bytes).unwrap() == bytes);
+    }
+}
+
+#[test]
+fn with_no_part_left_it_ends_with_an_error_that_names_them() {
+    let (_dir, input, _) = setup(100);
+    let error = run(&input, &["/dev/full".into()], &options("lz4")).unwrap_err();
+    assert!(matches!(error, Error::NoPartLeft { .. }));
+    assert!(error.to_string().contains("/dev/full: No space left"), "{error}");
+}
+
+#[test]
+fn a_reader_that_goes_away_loses_nothing_that_can_be_read_again() {
+    let (dir, input, bytes) = setup(3000);
+    let (fifo, kept) = (dir.path().join("fifo"), dir.path().join("kept"));
+    mkfifo(&fifo);
+    let reader = drink(fifo.clone(), kept.clone(), 900_001, 1 << 30);
+    let parts = [dir.path().join("part"), fifo];
+    let report = run(&input, &parts, &options("none")).unwrap();
+    reader.join().unwrap();
+    assert!(report.complete && report.parts[1].error.is_some(), "{report:?}");
+    assert!(restore(&[parts[0].clone(), kept], report.bytes).unwrap() == bytes);
+}
+
+#[test]
+fn a_slow_part_does_not_hold_up_the_others() {
+    let (dir, input, bytes) = setup(6000);
+    for parity in [0, 1] {
+        let mut parts = names(dir.path(), 3);
+        let (fifo, kept) = (dir.path().join(format!("fifo{parity}")), dir.path().join("kept"));
+        mkfifo(&fifo);
+        let reader = drink(fifo.clone(), kept.clone(), u64::MAX, 4 << 20);
+        parts[0] = fifo;
+        let given = SplitOptions { parity, force: true, ..options("none") };
+        let report = run(&input, &parts, &given).unwrap();
+        reader.join().unwrap();
+        assert!(report.is_clean(), "{report:?}");
+        assert!(report.parts[0].bytes * 2 < report.parts[1].bytes, "the slow part took the least: {report:?}");
+        parts[0] = kept;
+        assert!(restore(&parts, report.bytes).unwrap() == bytes);
+        assert!(stripes(&parts).values().all(reader::Stripe::is_whole));
+    }
+}
+
+#[test]
+fn an_input_that_shrinks_is_told_and_what_was_there_is_kept() {
+    /// Says that it is longer than it is, as a file does that was cut after it was looked at.
+    #[derive(Debug)]
+    struct Cut(Vec<u8>, u64);
+    impl ReadAt for Cut {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
+            self.0.read_at(buf, offset)
+        }
+        fn len(&self) -> u64 {
+            self.1
+        }
+    }
+    impl Source for Cut {
+        fn fingerprint(&self) -> std::io::Result<u64> {
+            Ok(1)
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for (at, parity) in [(1_000_003, 0), (65_536 * 10, 0), (0, 0), (777_777, 1)] {
+        let bytes = memory(400, 3)[..at].to_vec();
+        let parts = names(dir.path(), 2);
+        let input = Input::from_source("shrinking", Arc::new(Cut(bytes.clone(), 5 << 20)));
+        let given = SplitOptions { force: true, parity, ..options("lz4") };
+        let report = split(input, &parts, &given, &Progress::default()).unwrap();
+        assert!(!report.is_clean() && report.bytes == at as u64, "{report:?}");
+        assert!(report.input_error.unwrap().contains("ends sooner"));
+        assert!(restore(&parts, at as u64).unwrap() == bytes);
+    }
+}
+
+#[test]
+fn an_input_that_cannot_be_read_is_told_with_its_place() {
+    #[derive(Debug)]
+    struct Bad(Vec<u8>);
+    impl ReadAt for Bad {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
+            if offset >= 10 << 16 {
+                return Err(std::io::Error::from_raw_os_error(libc::EIO));
+            }
+            self.0.read_at(buf, offset)
+        }
+        fn len(&self) -> u64 {
+            ReadAt::len(&self.0)
+        }
+    }
+    impl Source for Bad {
+        fn fingerprint(&self) -> std::io::Result<u64> {
+            Ok(1)
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(1000, 3);
+    let parts = names(dir.path(), 2);
+    let input = Input::from_source("bad", Arc::new(Bad(bytes.clone())));
+    let report = split(input, &parts, &options("lz4"), &Progress::default()).unwrap();
+    let said = report.input_error.clone().unwrap();
+    assert!(said.contains("655360") && said.contains("Input/output error"), "{said}");
+    assert!(restore(&parts, 10 << 16).unwrap() == bytes[..10 << 16]);
+}
+
+#[test]
+fn an_input_written_to_meanwhile_is_told() {
+    let (dir, input, bytes) = setup(100);
+    let opened = Input::open(&input).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    let longer = OpenOptions::new().append(true).open(&input).unwrap();
+    std::io::Write::write_all(&mut &longer, b"more").unwrap();
+    let parts = names(dir.path(), 1);
+    let report = split(opened, &parts, &options("lz4"), &Progress::default()).unwrap();
+    assert!(!report.is_clean() && report.input_error.unwrap().contains("now has"));
+    assert!(restore(&parts, bytes.len() as u64).unwrap() == bytes);
+}

@@ -1,0 +1,114 @@
+//! Runs that are cut off anywhere and gone on with.
+
+use super::*;
+
+fn resumed(codec: &str) -> SplitOptions {
+    SplitOptions { resume: true, checkpoint: 1 << 20, ..options(codec) }
+}
+
+/// Cuts parts as a kill would have left them: any number of bytes less, down to nothing.
+fn cut(parts: &[PathBuf], lens: &[u64]) {
+    for (part, len) in parts.iter().zip(lens) {
+        std::fs::OpenOptions::new().write(true).open(part).unwrap().set_len(*len).unwrap();
+    }
+}
+
+#[test]
+fn a_run_cut_off_anywhere_is_gone_on_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(2500, 31);
+    let input = dir.path().join("input");
+    std::fs::write(&input, &bytes).unwrap();
+    for (parity, dedup) in [(0, false), (0, true), (1, false)] {
+        let parts = names(dir.path(), 3);
+        let given = SplitOptions { parity, dedup, checkpoint: 1 << 20, force: true, ..options("none") };
+        run(&input, &parts, &given).unwrap();
+        let lens: Vec<_> = parts.iter().map(|part| std::fs::metadata(part).unwrap().len()).collect();
+        for shares in [[9, 9, 9], [5, 3, 8], [0, 0, 0], [0, 7, 10], [10, 10, 4], [1, 1, 1]] {
+            run(&input, &parts, &given).unwrap();
+            let left: Vec<_> =
+                lens.iter().zip(shares).map(|(len, tenths)| len * tenths / 10 + tenths % 3 * 777).collect();
+            cut(&parts, &left);
+            let report = run(&input, &parts, &SplitOptions { resume: true, force: false, ..given.clone() }).unwrap();
+            assert!(report.is_clean(), "{report:?}");
+            // A stripe counts only when all of it is there, and each part had some of every stripe.
+            let least = *shares.iter().min().unwrap();
+            assert!(report.resumed_bytes > 0 || least < 3 && (parity > 0 || shares[1] < 3), "{shares:?}: {report:?}");
+            assert!(restore(&parts, report.bytes).unwrap() == bytes, "{shares:?}");
+            if parity > 0 {
+                assert!(restore(&parts[1..], report.bytes).unwrap() == bytes, "{shares:?} and a part lost");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_complete_set_is_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("input");
+    std::fs::write(&input, memory(300, 4)).unwrap();
+    let mut parts = names(dir.path(), 2);
+    // Nothing to go on with is a fresh beginning.
+    let first = run(&input, &parts, &resumed("lz4")).unwrap();
+    assert!(first.is_clean() && first.resumed_bytes == 0);
+    let before: Vec<_> = parts.iter().map(|part| std::fs::read(part).unwrap()).collect();
+    let again = run(&input, &parts, &resumed("lz4")).unwrap();
+    assert_eq!((again.resumed_bytes, again.is_clean(), &again.set), (first.bytes, true, &first.set));
+    let after: Vec<_> = parts.iter().map(|part| std::fs::read(part).unwrap()).collect();
+    assert!(before == after);
+    // Parts are known by what they say, not by the order they are given in.
+    parts.reverse();
+    std::fs::remove_file(&parts[0]).unwrap();
+    let mended = run(&input, &parts, &resumed("lz4")).unwrap();
+    assert!(mended.is_clean() && mended.set == first.set, "{mended:?}");
+    assert!(restore(&parts, first.bytes).unwrap() == std::fs::read(&input).unwrap());
+}
+
+#[test]
+fn another_input_or_other_settings_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("input");
+    std::fs::write(&input, memory(300, 4)).unwrap();
+    let parts = names(dir.path(), 3);
+    run(&input, &parts, &options("lz4")).unwrap();
+    let refused =
+        |input: &Path, parts: &[PathBuf], options: SplitOptions| run(input, parts, &options).unwrap_err().to_string();
+    assert!(refused(&input, &parts, SplitOptions { memory: 64 << 20, ..resumed("zstd") }).contains("codec lz4"));
+    assert!(refused(&input, &parts, SplitOptions { chunk: 4096, ..resumed("lz4") }).contains("chunks of 65536"));
+    assert!(refused(&input, &parts, SplitOptions { parity: 1, ..resumed("lz4") }).contains("parity"));
+    assert!(refused(&input, &parts[..2], resumed("lz4")).contains("number of parts"));
+    let copy = dir.path().join("copy");
+    std::fs::copy(&parts[0], &copy).unwrap();
+    assert!(refused(&input, &[parts[0].clone(), parts[1].clone(), copy], resumed("lz4")).contains("copy of part 0"));
+    let text = dir.path().join("text");
+    std::fs::write(&text, "no part ".repeat(1000)).unwrap();
+    let with_text = [parts[0].clone(), parts[1].clone(), text.clone()];
+    assert!(refused(&input, &with_text, resumed("lz4")).contains("not a part"));
+    std::fs::write(&text, "short").unwrap();
+    assert!(refused(&input, &with_text, resumed("lz4")).contains("superblock"));
+    assert_eq!(std::fs::read(&text).unwrap(), b"short");
+    std::fs::write(&input, memory(300, 5)).unwrap();
+    assert!(refused(&input, &parts, resumed("lz4")).contains("changed since"));
+    let stream = Path::new("/proc/cpuinfo");
+    let streamed = [dir.path().join("s")];
+    run(stream, &streamed, &options("lz4")).unwrap();
+    assert!(refused(stream, &streamed, resumed("lz4")).contains("stream"));
+}
+
+#[test]
+fn what_is_damaged_behind_the_last_checkpoint_is_done_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(2500, 31);
+    let input = dir.path().join("input");
+    std::fs::write(&input, &bytes).unwrap();
+    let parts = names(dir.path(), 1);
+    run(&input, &parts, &options("none")).unwrap();
+    let mut part = std::fs::read(&parts[0]).unwrap();
+    part.truncate(part.len() * 3 / 4);
+    let at = part.len() / 2;
+    part[at] ^= 1;
+    std::fs::write(&parts[0], part).unwrap();
+    let report = run(&input, &parts, &resumed("none")).unwrap();
+    assert!(report.is_clean() && report.resumed_bytes > 0);
+    assert!(restore(&parts, report.bytes).unwrap() == bytes);
+}
