@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
+use xxhash_rust::xxh3::xxh3_64;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::format::{FLAT_END, FLAT_HEADER, FLAT_MAGIC, FlatHeader, FlatRecord};
-use crate::{Error, Result};
+use crate::{Error, Result, Source};
 
 /// Most records that are read: what a terabyte has as makedumpfile writes it, 256 GB as QEMU does.
 const RECORDS_MAX: usize = 1 << 24;
@@ -118,6 +120,20 @@ impl ReadAt for Flat {
 
     fn len(&self) -> u64 {
         self.len
+    }
+}
+
+impl Source for Flat {
+    fn data_from(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
+        let next = self.pieces.partition_point(|piece| piece.end <= offset);
+        Ok(self.pieces.get(next).map(|piece| offset.max(piece.start)..piece.end))
+    }
+
+    /// Of the first bytes, which of a core are its headers and notes, and of the length.
+    fn fingerprint(&self) -> io::Result<u64> {
+        let mut start = vec![0; 1 << 16];
+        let got = self.read_at(&mut start, 0)?;
+        Ok((xxh3_64(&start[..got]) ^ self.len).max(1))
     }
 }
 

@@ -15,11 +15,13 @@ mod view;
 mod write;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
+use packfs_blocks::io::FileAt;
 
 use crate::elf::Core;
-use crate::{Error, Result};
+use crate::{Error, Input, Result};
 
 pub use flat::{Flat, Flattener, WriteAt};
 pub use view::{Info, View};
@@ -48,5 +50,27 @@ pub fn detect(path: &Path, file: &dyn ReadAt) -> Result<Kind> {
         _ if Flat::is_one(start) => Kind::Flattened,
         _ if Core::is_one(start) => Kind::Elf,
         _ => Kind::Raw,
+    })
+}
+
+/// The crash dump in a file, to be split as the ELF core that was dumped; `None` where the file is no dump that
+/// makedumpfile compressed or flattened, and is to be split as it is.
+pub fn input(path: &Path) -> Result<Option<Input>> {
+    let found = std::fs::metadata(path).map_err(Error::io("cannot look at", path))?;
+    if !found.is_file() {
+        return Ok(None);
+    }
+    let file: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?);
+    let core = |source| Some(Input::from_source(path, source));
+    Ok(match detect(path, &*file)? {
+        Kind::Kdump => core(Arc::new(View::open(vec![(path.to_owned(), file)])?)),
+        Kind::Flattened => {
+            let flat = Flat::read(path, file.clone())?;
+            match detect(path, &flat)? {
+                Kind::Kdump => core(Arc::new(View::open(vec![(path.to_owned(), file)])?)),
+                _ => core(Arc::new(flat)),
+            }
+        }
+        Kind::Elf | Kind::Raw => None,
     })
 }

@@ -17,7 +17,7 @@ use super::header::{Headers, text};
 use super::pages::Pages;
 use super::vaddr;
 use crate::elf::{Load, Notes, VmcoreInfo, layout};
-use crate::{Error, Result};
+use crate::{Error, Result, Source};
 
 /// Most program headers that a core is given: readers look for memory in one after the other.
 const LOADS_MAX: u64 = 1 << 17;
@@ -30,7 +30,7 @@ const CACHE: u64 = 4 << 20;
 ///
 /// The core has a program header for each stretch of memory in which pages are followed by pages that were left
 /// out: the former are in the file (`p_filesz`), the latter only in memory (`p_memsz`). These read as zeros;
-/// [`View::data_from`] leaps over them.
+/// [`Source::data_from`] leaps over them.
 #[derive(Debug)]
 pub struct View {
     head: Vec<u8>,
@@ -136,23 +136,6 @@ impl View {
         &self.info
     }
 
-    /// The first bytes at or after `from` that are not of a hole; `None` where there are none. Holes are the
-    /// pages that are not in the dump.
-    pub fn data_from(&self, from: u64) -> Option<Range<u64>> {
-        let head = self.head.len() as u64;
-        if from < head {
-            return Some(from..head);
-        }
-        let next = self.pieces.partition_point(|piece| piece.offset + piece.len <= from);
-        self.pieces.get(next).map(|piece| from.max(piece.offset)..piece.offset + piece.len)
-    }
-
-    /// A number that another dump does not have, most likely: its headers and notes go into it, among them the
-    /// registers of all processors.
-    pub fn fingerprint(&self) -> u64 {
-        xxh3_64(&self.head)
-    }
-
     /// Reads from one piece, which is as long as `buf` from `at` on.
     fn read_piece(&self, piece: &Piece, buf: &mut [u8], at: u64) -> Result<()> {
         let page = usize::try_from(self.info.page_size).unwrap_or(usize::MAX);
@@ -227,6 +210,23 @@ impl ReadAt for View {
 
     fn len(&self) -> u64 {
         self.len
+    }
+}
+
+impl Source for View {
+    /// Holes are the pages that are not in the dump.
+    fn data_from(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
+        let head = self.head.len() as u64;
+        if offset < head {
+            return Ok(Some(offset..head));
+        }
+        let next = self.pieces.partition_point(|piece| piece.offset + piece.len <= offset);
+        Ok(self.pieces.get(next).map(|piece| offset.max(piece.offset)..piece.offset + piece.len))
+    }
+
+    /// Of headers and notes, among them the registers of all processors.
+    fn fingerprint(&self) -> io::Result<u64> {
+        Ok(xxh3_64(&self.head).max(1))
     }
 }
 

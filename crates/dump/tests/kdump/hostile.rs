@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
+use packfs_dump::Source;
 use packfs_dump::elf::Core;
 use packfs_dump::kdump::View;
 
@@ -25,7 +26,7 @@ fn read_all(bytes: Vec<u8>) -> Option<Vec<u8>> {
     let view = View::open(vec![("dump".into(), Arc::new(bytes) as _)]).ok()?;
     let mut all = Vec::new();
     let mut at = 0;
-    while let Some(range) = view.data_from(at).filter(|_| all.len() < 1 << 22) {
+    while let Some(range) = view.data_from(at).unwrap().filter(|_| all.len() < 1 << 22) {
         let mut buf = vec![0; ((range.end - range.start) as usize).min(1 << 20)];
         view.read_exact_at(&mut buf, range.start).ok()?;
         all.append(&mut buf);

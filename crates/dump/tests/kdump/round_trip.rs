@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use packfs_blocks::ReadAt;
-use packfs_dump::Error;
 use packfs_dump::elf::Core;
-use packfs_dump::kdump::{Kind, detect};
+use packfs_dump::kdump::{Flattener, Kind, WriteAt, detect, input};
+use packfs_dump::{Error, Source};
 use proptest::prelude::*;
 
 use crate::machine::{Load, Machine, PAGE};
@@ -64,14 +64,14 @@ fn holes_of_the_core_are_the_pages_left_out() {
     let machine = Machine::new(300).with_pages_left_out();
     let view = view(&[&written(&machine.core(), &options("none", 0))]).unwrap();
     let (mut at, mut data) = (0, 0);
-    while let Some(range) = view.data_from(at) {
+    while let Some(range) = view.data_from(at).unwrap() {
         let mut hole = vec![1; (range.start - at) as usize];
         view.read_exact_at(&mut hole, at).unwrap();
         assert!(hole.iter().all(|byte| *byte == 0));
         data += range.end - range.start;
         at = range.end;
     }
-    let head = view.data_from(0).unwrap().end;
+    let head = view.data_from(0).unwrap().unwrap().end;
     assert_eq!(data - head, machine.loads.iter().map(|load| load.filesz).sum::<u64>());
     assert_eq!(view.len() - head, machine.loads.iter().map(|load| load.memsz).sum::<u64>());
 }
@@ -191,4 +191,30 @@ fn a_dump_that_was_not_written_whole_lacks_only_what_was_lost() {
     let cut = view(&[&dump[..dump.len() - 10 * PAGE as usize]]).unwrap();
     assert!(cut.info().dumped_pages < pages - lost as u64);
     assert!(cut.read_exact_at(&mut vec![0; cut.len() as usize], 0).is_ok());
+}
+
+#[test]
+fn a_dump_is_split_as_the_core_it_was() {
+    let (dir, core) = (tempfile::tempdir().unwrap(), Machine::new(40).core());
+    let (dump, flat) = (written(&core, &options("lzo", 0)), flattened(&core, &options("lzo", 0)));
+    let mut flat_core = Flattener::new(Vec::new()).unwrap();
+    flat_core.write_all_at(&core, 0).unwrap();
+    let flat_core = flat_core.finish().unwrap();
+    let whole = view(&[&dump]).unwrap().len();
+    let cases = [
+        (&dump, Some(whole)),
+        (&flat, Some(whole)),
+        (&flat_core, Some(core.len() as u64)),
+        (&core, None),
+        (&vec![1; 5000], None),
+        (&Vec::new(), None),
+    ];
+    for (bytes, want) in cases {
+        let path = dir.path().join("file");
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(input(&path).unwrap().map(|input| input.size().unwrap()), want);
+    }
+    assert!(input(dir.path()).unwrap().is_none());
+    std::fs::write(dir.path().join("cut"), &dump[..5000]).unwrap();
+    assert!(input(&dir.path().join("cut")).is_err());
 }
