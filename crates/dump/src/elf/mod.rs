@@ -1,7 +1,7 @@
 //! ELF cores of whole machines: what `/proc/vmcore`, makedumpfile and virtual machine monitors write.
 //!
-//! [`Core`] is the checked reading of one, [`Notes`] and [`VmcoreInfo`] what it says of the machine, and
-//! [`layout`] the headers of one that is made. Only 64-bit little-endian cores are read and made.
+//! [`Core`] is the checked reading of one, [`Notes`] and [`VmcoreInfo`] what it says of the machine. Only 64-bit
+//! little-endian cores are read and made.
 
 mod core;
 pub mod format;
