@@ -31,7 +31,7 @@ impl Choice {
     /// at the block beforehand would only cost time.
     pub fn gives_up_early(&self) -> bool {
         match self.settings {
-            Settings::None | Settings::Lz4 { .. } => true,
+            Settings::None | Settings::Snappy | Settings::Lz4 { .. } => true,
             Settings::Lzo { algorithm, .. } => algorithm != crate::settings::LZO1X_999,
             Settings::Zstd { level } => level < 3,
             Settings::Gzip { .. }
@@ -64,6 +64,8 @@ impl Choice {
                 crate::settings::LZO1X_999 => crate::lzo::Class::Dense { level: *level },
                 _ => crate::lzo::Class::Fast,
             }))),
+            #[cfg(feature = "snappy")]
+            Settings::Snappy => Ok(Box::new(crate::snappy::Snappy::new())),
             #[cfg(feature = "zstd")]
             Settings::Zstd { level } => crate::zstd::encoder(*level),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
@@ -103,6 +105,8 @@ impl Codec {
             Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::lz4::Unpack)),
             #[cfg(feature = "lzo")]
             Codec::Lzo => Ok(Box::new(crate::lzo::LzoDecoder)),
+            #[cfg(feature = "snappy")]
+            Codec::Snappy => Ok(Box::new(crate::snappy::Unsnappy::default())),
             #[cfg(feature = "zstd")]
             Codec::Zstd => crate::zstd::decoder(),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]

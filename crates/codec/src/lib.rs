@@ -37,6 +37,8 @@ mod inflate;
 mod lz4;
 #[cfg(feature = "lzo")]
 mod lzo;
+#[cfg(feature = "snappy")]
+mod snappy;
 #[cfg(feature = "xz")]
 mod xz;
 #[cfg(feature = "zstd")]

@@ -21,6 +21,8 @@ impl Choice {
             Settings::Lzma { dict, .. } => lzma(dict, block_len),
             Settings::Lzo { algorithm: LZO1X_999, .. } => 3072 * KIB,
             Settings::Lzo { .. } => 64 * KIB,
+            // Its table, and room for a block that grows by a sixth.
+            Settings::Snappy => 64 * KIB + block_len + block_len / 6,
             Settings::Lz4 { .. } => 48 * KIB,
             Settings::Lz4hc { .. } => 256 * KIB,
             // The tables of the densest levels; lower ones are within this too.

@@ -66,6 +66,8 @@ pub enum Settings {
         /// 1 to 9 for lzo1x_999, else 0.
         level: u8,
     },
+    /// Snappy, which has no options.
+    Snappy,
     /// LZ4, fast encoder.
     Lz4 {
         /// From 1 on; higher is larger and faster.
@@ -194,6 +196,7 @@ impl Settings {
             Settings::Xz { .. } => Codec::Xz,
             Settings::Lzma { .. } => Codec::Lzma,
             Settings::Lzo { .. } => Codec::Lzo,
+            Settings::Snappy => Codec::Snappy,
             Settings::Lz4 { .. } => Codec::Lz4,
             Settings::Lz4hc { .. } => Codec::Lz4hc,
             Settings::Zstd { .. } => Codec::Zstd,
@@ -211,6 +214,7 @@ impl Settings {
             }
             Codec::Lzma => Settings::Lzma { level: 0, extreme: false, dict: None, lc: 0, lp: 0, pb: 0 },
             Codec::Lzo => Settings::Lzo { algorithm: 0, level: 0 },
+            Codec::Snappy => Settings::Snappy,
             Codec::Lz4 => Settings::Lz4 { acceleration: 0 },
             Codec::Lz4hc => Settings::Lz4hc { level: 0 },
             Codec::Zstd => Settings::Zstd { level: 0 },

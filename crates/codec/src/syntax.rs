@@ -198,6 +198,7 @@ mod tests {
             ("lzo", Settings::Lzo { algorithm: 4, level: 8 }),
             ("lzo:9", Settings::Lzo { algorithm: 4, level: 9 }),
             ("lzo:algorithm=lzo1x_1_15", Settings::Lzo { algorithm: 3, level: 0 }),
+            ("snappy", Settings::Snappy),
             ("lz4", Settings::Lz4 { acceleration: 1 }),
             ("lz4:acceleration=65537", Settings::Lz4 { acceleration: 65537 }),
             ("lz4hc", Settings::Lz4hc { level: 12 }),
@@ -213,8 +214,11 @@ mod tests {
     #[test]
     fn what_is_refused_says_what_is_accepted() {
         let cases = [
-            ("", "unknown codec ``; accepted: zstd, gzip, deflate, xz, lzma, lzo, lz4, lz4hc, none"),
-            ("bzip2:9", "unknown codec `bzip2`; accepted: zstd, gzip, deflate, xz, lzma, lzo, lz4, lz4hc, none"),
+            ("", "unknown codec ``; accepted: zstd, gzip, deflate, xz, lzma, lzo, snappy, lz4, lz4hc, none"),
+            (
+                "bzip2:9",
+                "unknown codec `bzip2`; accepted: zstd, gzip, deflate, xz, lzma, lzo, snappy, lz4, lz4hc, none",
+            ),
             ("zstd:23", "zstd: level 23 is out of range; accepted: -131072 to 22"),
             ("zstd:fast", "zstd: unknown option `fast`; accepted: level=-131072 to 22"),
             ("zstd:level=best", "zstd: level `best` is not a whole number; accepted: -131072 to 22"),
@@ -223,6 +227,7 @@ mod tests {
             ("zstd:3:level=4", "zstd: level is given twice"),
             ("lz4:5", "lz4: unknown option `5`; accepted: acceleration=1 to 65537"),
             ("lz4:acceleration=0", "lz4: acceleration 0 is out of range; accepted: 1 to 65537"),
+            ("snappy:1", "snappy: unknown option `1`; accepted: no options"),
             ("none:1", "none: unknown option `1`; accepted: no options"),
             ("lz4hc:13", "lz4hc: level 13 is out of range; accepted: 0 to 12"),
             ("gzip:window", "gzip: window needs a value; accepted: 8 to 15"),

@@ -22,6 +22,8 @@ pub enum Codec {
     Lzma,
     /// LZO1X.
     Lzo,
+    /// Snappy.
+    Snappy,
     /// LZ4, fast encoder.
     Lz4,
     /// LZ4, dense encoder.
@@ -183,6 +185,14 @@ pub static CODECS: &[Info] = &[
         erofs_id: None,
     },
     Info {
+        codec: Codec::Snappy,
+        name: "snappy",
+        summary: "fast and quick to give up, for dumps only",
+        options: &[],
+        squashfs_id: None,
+        erofs_id: None,
+    },
+    Info {
         codec: Codec::Lz4,
         name: "lz4",
         summary: "fastest",
@@ -299,7 +309,7 @@ mod tests {
             assert_eq!(info.codec.name(), info.name);
         }
         let ids: Vec<_> = CODECS.iter().map(|info| info.codec.squashfs_id()).collect();
-        assert_eq!(ids, [Some(6), Some(1), None, Some(4), Some(2), Some(3), Some(5), Some(5), None]);
+        assert_eq!(ids, [Some(6), Some(1), None, Some(4), Some(2), Some(3), None, Some(5), Some(5), None]);
         let codecs = [Codec::Gzip, Codec::Lzma, Codec::Lzo, Codec::Xz, Codec::Lz4, Codec::Zstd];
         assert_eq!((1..=6).filter_map(Codec::from_squashfs_id).collect::<Vec<_>>(), codecs);
         assert_eq!((Codec::from_squashfs_id(0), Codec::from_squashfs_id(7)), (None, None));

@@ -5,10 +5,12 @@
 //! by the segments themselves, so that any of them is found again with nothing but the bytes of its part.
 //! The format is in docs/formats/dump.md.
 
+pub mod elf;
 mod error;
 pub mod format;
 mod input;
 pub mod join;
+pub mod kdump;
 pub mod part;
 pub mod set;
 mod split;
@@ -16,4 +18,4 @@ mod split;
 pub use error::{Error, Result};
 pub use input::{FileSource, Input, Source};
 pub use set::Set;
-pub use split::{Chunks, PartReport, SplitOptions, SplitReport, Times, split};
+pub use split::{Chunks, PartReport, SplitOptions, SplitReport, Times, shared_disks, split};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use packfs_dump::{Error, Input, PartReport, SplitOptions, SplitReport};
+use packfs_dump::{Error, Input, PartReport, SplitOptions, SplitReport, shared_disks};
 use packfs_image::name::encode;
 use serde::Serialize;
 
@@ -17,6 +17,12 @@ use crate::output::{json, say, units};
 
 pub(super) fn run(args: &Split) -> Result<Outcome> {
     let options = args.options();
+    let note = |note: &String| say(format_args!("packfs: note: {note}"));
+    let shared = shared_disks(&args.parts);
+    if !args.talk.quiet {
+        // Now, when there is still time to choose other disks.
+        shared.iter().for_each(note);
+    }
     let meter = Meter::start(args.talk.quiet);
     let done =
         Input::open(&args.input).and_then(|input| packfs_dump::split(input, &args.parts, &options, meter.progress()));
@@ -26,7 +32,7 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
         done => done.with_context(|| format!("splitting {}", args.input.display()))?,
     };
     if !args.talk.quiet {
-        report.notes.iter().for_each(|note| say(format_args!("packfs: note: {note}")));
+        report.notes.iter().filter(|note| !shared.contains(note)).for_each(note);
     }
     trouble(&report).iter().for_each(|line| say(format_args!("packfs: {line}")));
     let summary = Summary::new(args, &options, &report, &spent);
@@ -96,7 +102,7 @@ impl<'a> Summary<'a> {
             chunk: options.chunk,
             parity: options.parity,
             seconds,
-            bytes_per_second: speed(report.bytes - report.resumed_bytes, seconds),
+            bytes_per_second: speed(report.bytes.saturating_sub(report.resumed_bytes), seconds),
             ratio: units::ratio(report.bytes, stored),
             peak_memory: spent.peak_memory,
             report,

@@ -31,6 +31,7 @@ pub(crate) const CHOICES: &[&str] = &[
     "lzo",
     "lzo:1",
     "lzo:algorithm=lzo1x_1",
+    "snappy",
     "lz4",
     "lz4:acceleration=50",
     "lz4hc",

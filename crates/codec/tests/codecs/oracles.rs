@@ -128,6 +128,44 @@ fn plain_lz4(mut src: &[u8]) -> Vec<u8> {
     }
 }
 
+#[test]
+fn snappy_follows_its_format() {
+    for block in blocks() {
+        for choice in choices_of(&[Codec::Snappy]) {
+            assert!(plain_snappy(&packed(&choice, &block)) == block, "{choice}: {} bytes", block.len());
+        }
+    }
+}
+
+/// Snappy's raw format, as its description puts it: the length as a varint, then tagged literals and copies.
+fn plain_snappy(mut src: &[u8]) -> Vec<u8> {
+    let (mut want, mut shift, mut more) = (0, 0, true);
+    while more {
+        let byte = take(&mut src, 1)[0];
+        want |= usize::from(byte & 0x7F) << shift;
+        shift += 7;
+        more = byte & 0x80 != 0;
+    }
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte));
+    let mut out = Vec::new();
+    while !src.is_empty() {
+        let tag = usize::from(take(&mut src, 1)[0]);
+        let (offset, len) = match tag & 3 {
+            0 if tag >> 2 < 60 => (0, (tag >> 2) + 1),
+            0 => (0, number(take(&mut src, (tag >> 2) - 59)) + 1),
+            1 => ((tag >> 5) << 8 | number(take(&mut src, 1)), (tag >> 2 & 7) + 4),
+            kind => (number(take(&mut src, 2 * kind - 2)), (tag >> 2) + 1),
+        };
+        if tag & 3 == 0 {
+            out.extend_from_slice(take(&mut src, len));
+        } else {
+            (0..len).for_each(|_| out.push(out[out.len() - offset]));
+        }
+    }
+    assert_eq!(out.len(), want);
+    out
+}
+
 fn take<'s>(src: &mut &'s [u8], count: usize) -> &'s [u8] {
     let (taken, rest) = src.split_at(count);
     *src = rest;

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 
-/// What to tell the user about parts that share a disk.
-pub(super) fn shared(paths: &[PathBuf]) -> Vec<String> {
+/// What to tell the user about parts that share a disk, or will when they are made.
+pub fn shared_disks(parts: &[PathBuf]) -> Vec<String> {
     let mut by_disk: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
-    for path in paths {
-        let Ok(found) = std::fs::metadata(path) else { continue };
+    for path in parts {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // What does not exist yet will be where its directory is.
+        let Ok(found) = std::fs::metadata(path).or_else(|_| std::fs::metadata(parent)) else { continue };
         let device = match found.file_type() {
             kind if kind.is_block_device() => found.rdev(),
-            kind if kind.is_file() => found.dev(),
+            kind if kind.is_file() || kind.is_dir() => found.dev(),
             _ => continue,
         };
         for disk in disks(Path::new("/sys/dev/block"), device) {
@@ -89,10 +91,11 @@ mod tests {
     fn parts_of_one_directory_share_a_disk() {
         let dir = tempfile::tempdir().unwrap();
         let paths = [dir.path().join("a"), dir.path().join("b")];
-        assert_eq!(shared(&paths), Vec::<String>::new());
+        let before = shared_disks(&paths);
         paths.iter().for_each(|path| write(path, "x").unwrap());
-        let told = shared(&paths);
+        let told = shared_disks(&paths);
+        assert_eq!(before, told);
         assert!(told.len() == 1 && told[0].contains("/a, ") && told[0].contains("one disk"), "{told:?}");
-        assert_eq!(shared(&paths[..1]), Vec::<String>::new());
+        assert_eq!(shared_disks(&paths[..1]), Vec::<String>::new());
     }
 }

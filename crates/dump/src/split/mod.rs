@@ -18,10 +18,11 @@ mod queue;
 mod report;
 mod resume;
 mod segment;
+mod serve;
+mod work;
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,16 +33,17 @@ use packfs_codec::{Choice, Codec};
 
 use self::chunk::Worker;
 use self::conduct::{Conductor, Stop};
-use self::open::Opened;
-use self::part::{Manner, Part, Sink};
+use self::part::Part;
 use self::plan::Plan;
-use self::queue::{Queue, Task};
-use self::resume::{Left, Resumed};
+use self::queue::Queue;
+use self::serve::serve;
+use self::work::Work;
 use crate::format::{PartState, UNKNOWN};
 use crate::input::Input;
 use crate::part::{Foot, Super};
 use crate::{Error, Result};
 
+pub use disks::shared_disks;
 pub use report::{Chunks, PartReport, SplitReport, Times};
 
 /// How to split.
@@ -153,115 +155,6 @@ fn new_set(input: &Input, parts: usize, options: &SplitOptions, plan: &Plan) -> 
     Ok(superblock)
 }
 
-/// What there is to do.
-#[derive(Debug)]
-struct Work {
-    superblock: Super,
-    plan: Plan,
-    /// What each part has, in the order of the paths.
-    left: Vec<Left>,
-    /// Ranges of the dump to be done; without meaning for a stream.
-    todo: Vec<Range<u64>>,
-    resumed_bytes: u64,
-    /// From here on chunks may refer to others: what earlier runs put down before may be referred to already.
-    fresh_from: u64,
-    next_stripe: u64,
-    finished: bool,
-    manner: Manner,
-}
-
-impl Work {
-    fn new(
-        opened: &[Opened],
-        superblock: Super,
-        resumed: Option<Resumed>,
-        input: &Input,
-        options: &SplitOptions,
-        plan: Plan,
-    ) -> Result<Self> {
-        let size = input.size().unwrap_or(0);
-        let manner = Manner {
-            sink: Sink::File,
-            direct: false,
-            checkpoint_every: options.checkpoint.max(1 << 20),
-            can_redo: input.size().is_some(),
-        };
-        let Some(resumed) = resumed else {
-            let number = |n| Left { number: n, position: 0, index: Vec::new() };
-            let left = (0..superblock.parts).map(number).collect();
-            if let Some(part) = opened.iter().find(|part| part.sink == Sink::Device && !options.force) {
-                let why = "is a device, and all on it would be lost; --force does that";
-                return Err(Error::io(why, &part.path)(std::io::ErrorKind::AlreadyExists.into()));
-            }
-            let todo = resume::missing(&[], size);
-            let (resumed_bytes, fresh_from, next_stripe) = (0, 0, 0);
-            return Ok(Work {
-                superblock,
-                plan,
-                left,
-                todo,
-                resumed_bytes,
-                fresh_from,
-                next_stripe,
-                manner,
-                finished: false,
-            });
-        };
-        let todo = resume::missing(&resumed.covered, size);
-        let undone: u64 = todo.iter().map(|range| range.end - range.start).sum();
-        let superblock = Super { part: 0, footer: None, ..resumed.superblock };
-        // Segments stay as long as the set says.
-        let plan = plan.with_segment(superblock.segment as usize)?;
-        Ok(Work {
-            superblock,
-            plan,
-            left: resumed.parts,
-            finished: resumed.finished && todo.is_empty(),
-            todo,
-            resumed_bytes: size - undone,
-            fresh_from: resumed.covered.last().map_or(0, |range| range.end),
-            next_stripe: resumed.next_stripe,
-            manner,
-        })
-    }
-
-    fn is_finished(&self) -> bool {
-        self.finished
-    }
-
-    fn report(&self) -> SplitReport {
-        let set = self.superblock.set.iter().map(|byte| format!("{byte:02x}")).collect();
-        SplitReport { set, resumed_bytes: self.resumed_bytes, ..SplitReport::default() }
-    }
-
-    fn report_of_finished(&self, opened: &[Opened]) -> SplitReport {
-        let parts = opened.iter().zip(&self.left).map(|(part, left)| PartReport {
-            path: part.path.clone(),
-            bytes: left.position,
-            segments: left.index.len() as u64,
-            busy_seconds: 0.0,
-            sync_seconds: 0.0,
-            finished: true,
-            error: None,
-        });
-        let notes = vec!["the set was complete already: nothing was done".to_owned()];
-        SplitReport { bytes: self.resumed_bytes, complete: true, parts: parts.collect(), notes, ..self.report() }
-    }
-
-    /// Makes the parts ready to be appended to. Those that cannot even be begun fail in their threads.
-    fn begin(&self, opened: Vec<Opened>) -> Result<Vec<Part>> {
-        let mut parts = Vec::new();
-        for (mut open, left) in opened.into_iter().zip(&self.left) {
-            open.cut(left.position)?;
-            let file = open.keep().map_err(Error::io("cannot open", &open.path))?;
-            let superblock = Super { part: left.number, ..self.superblock.clone() };
-            let manner = Manner { sink: open.sink, direct: open.direct, ..self.manner };
-            parts.push(Part::new(&open.path, file, superblock, manner, left.position, left.index.clone()));
-        }
-        Ok(parts)
-    }
-}
-
 fn run(
     mut input: Input,
     work: &Work,
@@ -274,6 +167,8 @@ fn run(
     let mut report = work.report();
     let mut stop = None;
     std::thread::scope(|scope| {
+        // Also on a panic, so that the threads that are waited for then do not wait for work.
+        let _home = SendHome(&queue);
         for (n, part) in parts.iter_mut().enumerate() {
             let queue = &queue;
             std::thread::Builder::new()
@@ -281,8 +176,6 @@ fn run(
                 .spawn_scoped(scope, move || serve(n, part, queue, progress))
                 .expect("the system refused a thread; give fewer parts");
         }
-        // Also when the conductor panics, so that its panic is not waited for in vain.
-        let _home = SendHome(&queue);
         pipeline::scope(options.threads, Worker::new, |pool| {
             let mut conductor = Conductor::new(pool, work, options, &queue, progress, begun);
             stop = conductor.conduct(&mut input).err();
@@ -305,7 +198,7 @@ fn run(
         report.notes.push(format!("{}: cannot be written directly; written through the cache", part.path.display()));
     }
     let paths: Vec<_> = parts.iter().map(|part| part.path.clone()).collect();
-    report.notes.extend(disks::shared(&paths));
+    report.notes.extend(shared_disks(&paths));
     report.parts = parts.iter().map(Part::report).collect();
     match stop {
         Some(Stop::Error(error)) => Err(error),
@@ -339,50 +232,6 @@ struct SendHome<'q>(&'q Queue);
 impl Drop for SendHome<'_> {
     fn drop(&mut self) {
         self.0.quit();
-    }
-}
-
-/// The thread of a part.
-fn serve(n: usize, part: &mut Part, queue: &Queue, progress: &Progress) {
-    if let Err(error) = part.begin() {
-        let loss = part.retire(&error);
-        queue.failed(n, None, loss, part.extent());
-    }
-    loop {
-        match queue.take(n) {
-            Task::Quit => return,
-            Task::Finish(foot) => {
-                part.finish(&foot);
-                queue.obeyed(n, part.extent());
-            }
-            Task::Sync => match part.sync() {
-                Ok(()) => queue.obeyed(n, part.extent()),
-                Err(error) => {
-                    let loss = part.retire(&error);
-                    queue.failed(n, None, loss, part.extent());
-                }
-            },
-            Task::Write(sealed) => {
-                let before = part.extent_len();
-                match part.append(&sealed) {
-                    Ok(took) => {
-                        Progress::add(&progress.written, sealed.bytes.len() as u64);
-                        queue.written(n, &sealed, took);
-                    }
-                    Err(error) => {
-                        // What failed may have been what came after the segment, which then is in the part.
-                        let unwritten = part.extent_len() == before;
-                        let loss = part.retire(&error);
-                        if unwritten {
-                            queue.failed(n, Some(sealed), loss, part.extent());
-                        } else {
-                            queue.written(n, &sealed, std::time::Duration::ZERO);
-                            queue.failed(n, None, loss, part.extent());
-                        }
-                    }
-                }
-            }
-        }
     }
 }
 

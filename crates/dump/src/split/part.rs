@@ -273,7 +273,7 @@ impl Part {
     }
 
     /// Bytes so far.
-    pub(super) fn extent_len(&self) -> u64 {
+    pub(super) fn position(&self) -> u64 {
         self.position
     }
 

@@ -8,7 +8,7 @@ use packfs_blocks::io::FileAt;
 
 use super::open::Opened;
 use super::part::Sink;
-use crate::format::{ALIGN, SEGMENT_MAX, SegmentKind};
+use crate::format::{ALIGN, MAGIC, SEGMENT_MAX, SegmentKind};
 use crate::part::{Entry, Found, Scan, Segment, Super, find_footer, payload_is_sound};
 use crate::{Error, Result};
 
@@ -77,9 +77,12 @@ fn begun(part: &Opened) -> Result<Option<(Super, FileAt)>> {
     let source = FileAt::open(&part.path, 0).map_err(Error::io("cannot open", &part.path))?;
     let mut bytes = vec![0; ALIGN];
     let got = source.read_at(&mut bytes, 0).map_err(Error::io("cannot read", &part.path))?;
-    if got < ALIGN {
+    // What was created and never written to; but a short file of somebody else's is not to be lost.
+    let magic = got.min(MAGIC.len());
+    if got < ALIGN && bytes[..magic] == MAGIC[..magic] {
         return Ok(None);
     }
+    bytes.truncate(got);
     let superblock = Super::parse(&bytes).map_err(|flaw| flaw.at(&part.path, 0))?;
     Ok(Some((superblock, source)))
 }

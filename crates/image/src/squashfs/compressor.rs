@@ -83,7 +83,10 @@ mod tests {
     fn a_codec_that_squashfs_lacks_is_refused() {
         assert_eq!(id(Codec::Zstd).unwrap(), 6);
         assert_eq!(id(Codec::None).unwrap(), GZIP);
-        let message = id(Codec::Deflate).unwrap_err().to_string();
-        assert_eq!(message, "SquashFS has no deflate; accepted: zstd, gzip, xz, lzma, lzo, lz4, lz4hc, none");
+        for codec in [Codec::Deflate, Codec::Snappy] {
+            let message = id(codec).unwrap_err().to_string();
+            let accepted = "accepted: zstd, gzip, xz, lzma, lzo, lz4, lz4hc, none";
+            assert_eq!(message, format!("SquashFS has no {}; {accepted}", codec.name()));
+        }
     }
 }

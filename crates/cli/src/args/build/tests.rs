@@ -57,7 +57,7 @@ fn the_format_follows_the_extension_unless_it_is_given() {
 
 #[test]
 fn options_of_one_format_are_refused_for_the_other() {
-    let table: [(&[&str], &str); 9] = [
+    let table: [(&[&str], &str); 11] = [
         (&["x.erofs", "--no-export"], "--no-export is for squashfs images, and x.erofs becomes erofs"),
         (&["x.erofs", "--plain-metadata"], "--plain-metadata is for squashfs"),
         (&["x.sqfs", "--features", "dedupe"], "--features is for erofs images, and x.sqfs becomes squashfs"),
@@ -67,6 +67,8 @@ fn options_of_one_format_are_refused_for_the_other() {
         (&["x", "--label", "a"], "--label"),
         (&["x", "--xattr-prefix", "user.a."], "--xattr-prefix"),
         (&["x.sqfs", "--codec", "deflate"], "accepted: zstd, gzip, xz, lzma, lzo, lz4, lz4hc, none"),
+        (&["x.sqfs", "--codec", "snappy"], "SquashFS images have no snappy"),
+        (&["x.erofs", "--codec", "snappy"], "EROFS images have no snappy"),
     ];
     for (args, expected) in table {
         let message = plan(args).unwrap_err().0;

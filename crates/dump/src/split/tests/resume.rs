@@ -82,7 +82,11 @@ fn another_input_or_other_settings_are_refused() {
     assert!(refused(&input, &[parts[0].clone(), parts[1].clone(), copy], resumed("lz4")).contains("copy of part 0"));
     let text = dir.path().join("text");
     std::fs::write(&text, "no part ".repeat(1000)).unwrap();
-    assert!(refused(&input, &[parts[0].clone(), parts[1].clone(), text], resumed("lz4")).contains("not a part"));
+    let with_text = [parts[0].clone(), parts[1].clone(), text.clone()];
+    assert!(refused(&input, &with_text, resumed("lz4")).contains("not a part"));
+    std::fs::write(&text, "short").unwrap();
+    assert!(refused(&input, &with_text, resumed("lz4")).contains("superblock"));
+    assert_eq!(std::fs::read(&text).unwrap(), b"short");
     std::fs::write(&input, memory(300, 5)).unwrap();
     assert!(refused(&input, &parts, resumed("lz4")).contains("changed since"));
     let stream = Path::new("/proc/cpuinfo");

@@ -1,0 +1,69 @@
+//! What the kernel's `VMCOREINFO` and its memory tell of the machine: where its image is, its name and release.
+
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use super::format::Utsname;
+use super::header::text;
+use crate::elf::VmcoreInfo;
+
+/// `e_machine` of x86-64.
+pub(crate) const X86_64: u16 = 62;
+/// `e_machine` of arm64.
+const AARCH64: u16 = 183;
+/// Where x86-64 has the kernel's image.
+pub(crate) const X86_64_IMAGE: u64 = 0xffff_ffff_8000_0000;
+
+/// What is known of a machine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Machine<'a> {
+    /// `e_machine`.
+    pub(crate) number: u16,
+    /// What the kernel said of itself.
+    pub(crate) info: VmcoreInfo<'a>,
+}
+
+impl Machine<'_> {
+    /// What the sub header of a kdump-compressed file has as `phys_base`: of x86-64 what is added to an address
+    /// within the image, of arm64 where memory begins.
+    pub(crate) fn phys_base(&self) -> Option<u64> {
+        match self.number {
+            X86_64 => self.info.number("NUMBER(phys_base)"),
+            AARCH64 => self.info.number("NUMBER(PHYS_OFFSET)"),
+            _ => None,
+        }
+    }
+
+    /// The physical address of one in the kernel's image.
+    pub(crate) fn image(&self, vaddr: u64) -> Option<u64> {
+        match self.number {
+            X86_64 => Some(vaddr.checked_sub(X86_64_IMAGE)?.wrapping_add(self.phys_base()?)),
+            AARCH64 => Some(vaddr.wrapping_sub(self.info.number("NUMBER(kimage_voffset)")?)),
+            _ => None,
+        }
+    }
+
+    /// The kernel's `utsname`, out of memory that `read` gives; what it can be taken to be where that fails.
+    pub(crate) fn utsname(&self, name: &str, read: impl FnOnce(&mut [u8], u64) -> bool) -> Utsname {
+        let release = self.info.text("OSRELEASE").unwrap_or_default();
+        let found = || {
+            let symbol = self.info.symbol("init_uts_ns")?;
+            let paddr = self.image(symbol)?.checked_add(self.info.number("OFFSET(uts_namespace.name)")?)?;
+            let mut bytes = [0; size_of::<Utsname>()];
+            let utsname = read(&mut bytes, paddr).then(|| Utsname::read_from_bytes(&bytes).ok())??;
+            (text(&utsname.release) == release && text(&utsname.machine) == name).then_some(utsname)
+        };
+        found().unwrap_or_else(|| {
+            let mut utsname = Utsname::new_zeroed();
+            put(&mut utsname.sysname, "Linux");
+            put(&mut utsname.release, release);
+            put(&mut utsname.machine, name);
+            utsname
+        })
+    }
+}
+
+/// Puts a text into a field that ends with a NUL.
+fn put(field: &mut [u8; 65], text: &str) {
+    let len = text.len().min(field.as_bytes().len() - 1);
+    field[..len].copy_from_slice(&text.as_bytes()[..len]);
+}

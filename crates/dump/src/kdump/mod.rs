@@ -1,0 +1,76 @@
+//! makedumpfile's kdump-compressed format, raw and flattened: read as the ELF core that was dumped, and written
+//! from one.
+//!
+//! The format is in docs/formats/kdump.md.
+
+mod bitmap;
+mod flat;
+pub mod format;
+mod header;
+mod machine;
+mod pages;
+mod plan;
+mod vaddr;
+mod view;
+mod write;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use packfs_blocks::ReadAt;
+use packfs_blocks::io::FileAt;
+
+use crate::elf::Core;
+use crate::{Error, Input, Result};
+
+pub use flat::{Flat, Flattener, WriteAt};
+pub use view::{Info, View};
+pub use write::{Options, Report, write};
+
+/// What a file is, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An ELF core.
+    Elf,
+    /// A kdump-compressed file.
+    Kdump,
+    /// A file that makedumpfile flattened: a kdump-compressed one or an ELF core.
+    Flattened,
+    /// Anything else.
+    Raw,
+}
+
+/// Looks at the first bytes of a file; `path` names it in errors.
+pub fn detect(path: &Path, file: &dyn ReadAt) -> Result<Kind> {
+    let mut start = [0; 64];
+    let got = file.read_at(&mut start, 0).map_err(Error::io("cannot read", path))?;
+    let start = &start[..got];
+    Ok(match start {
+        _ if start.starts_with(&format::MAGIC) => Kind::Kdump,
+        _ if Flat::is_one(start) => Kind::Flattened,
+        _ if Core::is_one(start) => Kind::Elf,
+        _ => Kind::Raw,
+    })
+}
+
+/// The crash dump in a file, to be split as the ELF core that was dumped; `None` where the file is no dump that
+/// makedumpfile compressed or flattened, and is to be split as it is.
+pub fn input(path: &Path) -> Result<Option<Input>> {
+    let found = std::fs::metadata(path).map_err(Error::io("cannot look at", path))?;
+    if !found.is_file() {
+        return Ok(None);
+    }
+    let file: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?);
+    let core = |source| Some(Input::from_source(path, source));
+    Ok(match detect(path, &*file)? {
+        Kind::Kdump => core(Arc::new(View::open(vec![(path.to_owned(), file)])?)),
+        Kind::Flattened => {
+            let flat = Flat::read(path, file.clone())?;
+            match detect(path, &flat)? {
+                Kind::Kdump => core(Arc::new(View::open(vec![(path.to_owned(), file)])?)),
+                _ => core(Arc::new(flat)),
+            }
+        }
+        Kind::Elf | Kind::Raw => None,
+    })
+}

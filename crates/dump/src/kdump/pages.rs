@@ -1,0 +1,336 @@
+//! The pages of a kdump-compressed dump, from one file or from the parts that `makedumpfile --split` made of it:
+//! found through bitmap and descriptor, read in long stretches and decoded. Any thread may ask for any page.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use packfs_codec::{Codec, Decoder};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::bitmap::{self, BLOCK_PAGES, Bitmap, Block, WORDS};
+use super::format::{LZO, PageDesc, SNAPPY, ZLIB, ZSTD};
+use super::header::{self, Headers};
+use crate::{Error, Result};
+
+/// Descriptors that are read at once.
+const BATCH: usize = 512;
+/// Bytes of pages that are read at once.
+const WINDOW: u64 = 256 << 10;
+
+/// A whole dump.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    parts: Vec<Part>,
+    memory: Bitmap,
+    workers: Mutex<Vec<Worker>>,
+}
+
+/// One file with the pages it has.
+#[derive(Debug)]
+struct Part {
+    headers: Headers,
+    dumped: Bitmap,
+    /// Ones of `dumped` before this part's first page, which have no descriptors here.
+    before: u64,
+    /// Where the page is that all pages of zeros share, once it was seen.
+    zero: AtomicU64,
+}
+
+/// What one thread decodes with.
+#[derive(Default)]
+struct Worker {
+    decoders: Vec<(Codec, Box<dyn Decoder>)>,
+    window: Vec<u8>,
+    /// Byte of the file that the window begins with, and the part it is from.
+    window_at: (usize, u64),
+    descs: Vec<PageDesc>,
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").finish_non_exhaustive()
+    }
+}
+
+impl Pages {
+    /// Puts the files of a dump together, in whatever order they come.
+    pub(crate) fn new(mut files: Vec<Headers>) -> Result<Pages> {
+        files.sort_by_key(|headers| (headers.own.start, headers.own.end));
+        check(&files)?;
+        let Some(first) = files.first() else {
+            return Err(Error::Usage("no files of a dump were given".to_owned()));
+        };
+        let memory = Bitmap::read(first.file.clone(), first.bitmaps[0], first.pages);
+        let memory = memory.map_err(|error| first.io(error))?;
+        let mut parts = Vec::with_capacity(files.len());
+        for headers in files {
+            let read = || {
+                let dumped = Bitmap::read(headers.file.clone(), headers.bitmaps[1], headers.pages)?;
+                let before = if headers.own.start < headers.pages { dumped.rank(headers.own.start)? } else { 0 };
+                Ok((dumped, before))
+            };
+            let (dumped, before) = read().map_err(|error| headers.io(error))?;
+            parts.push(Part { headers, dumped, before, zero: AtomicU64::new(u64::MAX) });
+        }
+        Ok(Pages { parts, memory, workers: Mutex::default() })
+    }
+
+    /// The headers of the first file, which speak for all.
+    pub(crate) fn headers(&self) -> &Headers {
+        &self.parts[0].headers
+    }
+
+    /// Number of files.
+    pub(crate) fn files(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether any file says that pages were lost when it was written.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.parts.iter().any(|part| part.headers.is_incomplete())
+    }
+
+    /// Goes through all pages of memory in order: `f` gets which have memory and which are in the dump, a block
+    /// of bits each. Pages that were lost when the dump was written are not in it.
+    pub(crate) fn each_block(&self, mut f: impl FnMut(u64, &Block, &Block) -> Result<()>) -> Result<()> {
+        let mut lost: Vec<_> = self.parts.iter().map(Lost::new).collect();
+        for number in 0..self.headers().pages.div_ceil(BLOCK_PAGES) {
+            let mut memory = self.memory.load(number).map_err(|error| self.headers().io(error))?;
+            let mut data = [0; WORDS];
+            let range = number * BLOCK_PAGES..(number + 1) * BLOCK_PAGES;
+            for (part, lost) in self.parts.iter().zip(&mut lost) {
+                if part.headers.own.end <= range.start || range.end <= part.headers.own.start {
+                    continue;
+                }
+                let mut own = part.dumped.load(number).map_err(|error| part.headers.io(error))?;
+                bitmap::keep(&mut own, number, &part.headers.own);
+                lost.take_out(part, &mut own)?;
+                data.iter_mut().zip(own).for_each(|(word, own)| *word |= own);
+            }
+            // What is in the dump is memory, whatever the first bitmap says.
+            memory.iter_mut().zip(data).for_each(|(word, data)| *word |= data);
+            f(number, &memory, &data)?;
+        }
+        Ok(())
+    }
+
+    /// Reads whole pages from the page `pfn` on. Those that are not in the dump are zeros.
+    pub(crate) fn read(&self, pfn: u64, buf: &mut [u8]) -> Result<()> {
+        let mut worker = self.workers.lock().ok().and_then(|mut workers| workers.pop()).unwrap_or_default();
+        let result = self.read_with(&mut worker, pfn, buf);
+        if let Ok(mut workers) = self.workers.lock() {
+            workers.push(worker);
+        }
+        result
+    }
+
+    fn read_with(&self, worker: &mut Worker, mut pfn: u64, mut buf: &mut [u8]) -> Result<()> {
+        let page = len(self.headers().page);
+        while !buf.is_empty() {
+            let number = self.parts.partition_point(|part| part.headers.own.end <= pfn);
+            let Some(part) = self.parts.get(number) else {
+                buf.fill(0);
+                return Ok(());
+            };
+            let io = |error| part.headers.io(error);
+            let (dumped, run) = bitmap::run(&part.dumped.block(pfn).map_err(io)?, pfn);
+            let count = run.min(part.headers.own.end - pfn).min((buf.len() / page) as u64).min(BATCH as u64);
+            let (now, rest) = buf.split_at_mut(len(count) * page);
+            if dumped {
+                let first = part.dumped.rank(pfn).map_err(io)? - part.before;
+                worker.pages(part, number, first, now)?;
+            } else {
+                now.fill(0);
+            }
+            buf = rest;
+            pfn += count;
+        }
+        Ok(())
+    }
+}
+
+/// Several files must be the parts of one dump, all of them.
+fn check(files: &[Headers]) -> Result<()> {
+    let Some(first) = files.first() else { return Ok(()) };
+    if files.len() > 1 && files.iter().any(|file| file.sub.split.get() == 0) {
+        return Err(Error::Usage("several files were given, but not all of them are parts of a dump".to_owned()));
+    }
+    let mut at = 0;
+    for file in files {
+        let same = (file.machine, file.page, file.pages) == (first.machine, first.page, first.pages)
+            && file.main.utsname == first.main.utsname
+            && (file.main.seconds, file.main.microseconds) == (first.main.seconds, first.main.microseconds);
+        if !same {
+            let text = format!("{} and {} are not of the same dump", first.path.display(), file.path.display());
+            return Err(Error::Usage(text));
+        }
+        gap(at, file.own.start, file.page)?;
+        if file.own.start < at {
+            let text = format!("{}: has pages that another part has too; was it given twice?", file.path.display());
+            return Err(Error::Usage(text));
+        }
+        at = file.own.end;
+    }
+    gap(at, first.pages, first.page)
+}
+
+fn gap(at: u64, next: u64, page: u64) -> Result<()> {
+    match at < next {
+        true => {
+            let why = "these are physical addresses, and no part with them was given".to_owned();
+            Err(Error::Lost { start: at * page, end: next * page, why })
+        }
+        false => Ok(()),
+    }
+}
+
+/// A number of bytes or pages that is known to fit memory.
+fn len(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+/// Goes through the descriptors of a part whose writer ran out of space, to know the pages that were lost.
+struct Lost {
+    active: bool,
+    next: u64,
+    descs: Vec<PageDesc>,
+}
+
+impl Lost {
+    fn new(part: &Part) -> Self {
+        Lost { active: part.headers.is_incomplete(), next: 0, descs: Vec::new() }
+    }
+
+    /// Leaves only the pages in `block`, the next of this part, that were not lost.
+    fn take_out(&mut self, part: &Part, block: &mut Block) -> Result<()> {
+        if !self.active {
+            return Ok(());
+        }
+        let count: u32 = block.iter().map(|word| word.count_ones()).sum();
+        self.descs.resize(len(u64::from(count)), PageDesc::new_zeroed());
+        let (headers, at) = (&part.headers, part.headers.desc_at(self.next));
+        self.next += u64::from(count);
+        // The file may end before the descriptors do.
+        let got = headers.file.read_at(self.descs.as_mut_bytes(), at);
+        let got = got.map_err(|error| headers.io(error))?;
+        self.descs.truncate(got / size_of::<PageDesc>());
+        let mut descs = self.descs.iter();
+        for word in block {
+            let mut left = *word;
+            while left != 0 {
+                let bit = left & left.wrapping_neg();
+                left ^= bit;
+                let there = descs.next().is_some_and(|desc| {
+                    let end = desc.offset.get().checked_add(u64::from(desc.size.get()));
+                    desc.offset.get() != 0 && end.is_some_and(|end| end <= headers.file.len())
+                });
+                if !there {
+                    *word ^= bit;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Worker {
+    /// Reads and decodes the pages of the descriptors from the one numbered `first` on, as many as fill `buf`.
+    fn pages(&mut self, part: &Part, number: usize, first: u64, buf: &mut [u8]) -> Result<()> {
+        let (headers, page) = (&part.headers, len(part.headers.page));
+        let mut descs = std::mem::take(&mut self.descs);
+        descs.resize(buf.len() / page, PageDesc::new_zeroed());
+        let at = headers.desc_at(first);
+        header::read(&headers.path, &*headers.file, "page descriptor", descs.as_mut_bytes(), at)?;
+        for (n, buf) in buf.chunks_exact_mut(page).enumerate() {
+            let at = headers.desc_at(first + n as u64);
+            self.page(part, number, &descs[n..], at, buf)?;
+        }
+        self.descs = descs;
+        Ok(())
+    }
+
+    /// Decodes the page of the first of `descs`, which is at byte `at`.
+    fn page(&mut self, part: &Part, number: usize, descs: &[PageDesc], at: u64, buf: &mut [u8]) -> Result<()> {
+        let Some(desc) = descs.first() else { return Ok(()) };
+        let (headers, offset, size) = (&part.headers, desc.offset.get(), u64::from(desc.size.get()));
+        if offset == part.zero.load(Relaxed) || (offset == 0 && headers.is_incomplete()) {
+            buf.fill(0);
+            return Ok(());
+        }
+        let corrupt = |why: &str| Error::corrupt(&headers.path, "page descriptor", at, why);
+        let codec = codec(desc.flags.get()).ok_or_else(|| corrupt("its page is compressed by nothing known"))?;
+        let fits = offset.checked_add(size).is_some_and(|end| end <= headers.file.len());
+        let good = if codec == Codec::None { size == buf.len() as u64 } else { (1..=buf.len() as u64).contains(&size) };
+        if !fits || !good || offset == 0 {
+            return Err(corrupt("its page cannot be where and as long as it says"));
+        }
+        if !self.has(number, &(offset..offset + size)) {
+            self.fetch(part, number, descs)?;
+        }
+        let start = len(offset - self.window_at.1);
+        let stored = &self.window[start..start + len(size)];
+        if codec == Codec::None {
+            buf.copy_from_slice(stored);
+            if buf.iter().all(|byte| *byte == 0) {
+                part.zero.store(offset, Relaxed);
+            }
+            return Ok(());
+        }
+        let damaged = |why: String| Error::corrupt(&headers.path, "page", offset, why);
+        let decoded = decoder(&mut self.decoders, codec)?.decode(stored, buf);
+        match decoded.map_err(|error| damaged(error.to_string()))? {
+            all if all == buf.len() => Ok(()),
+            some => Err(damaged(format!("decodes to {some} bytes"))),
+        }
+    }
+
+    fn has(&self, number: usize, wanted: &Range<u64>) -> bool {
+        let (part, at) = self.window_at;
+        part == number && at <= wanted.start && wanted.end <= at + self.window.len() as u64
+    }
+
+    /// Reads the page of the first of `descs` and those that follow it in the file.
+    fn fetch(&mut self, part: &Part, number: usize, descs: &[PageDesc]) -> Result<()> {
+        let (headers, zero) = (&part.headers, part.zero.load(Relaxed));
+        let Some(first) = descs.first() else { return Ok(()) };
+        let start = first.offset.get();
+        let mut end = start + u64::from(first.size.get());
+        for desc in &descs[1..] {
+            let next = end + u64::from(desc.size.get());
+            if desc.offset.get() == end && next - start <= WINDOW && next <= headers.file.len() {
+                end = next;
+            } else if desc.offset.get() != zero {
+                break;
+            }
+        }
+        self.window.resize(len(end - start), 0);
+        self.window_at = (number, start);
+        let read = header::read(&headers.path, &*headers.file, "page", &mut self.window, start);
+        read.inspect_err(|_| self.window.clear())
+    }
+}
+
+/// How the page of a descriptor is compressed.
+fn codec(flags: u32) -> Option<Codec> {
+    match flags {
+        0 => Some(Codec::None),
+        ZLIB => Some(Codec::Gzip),
+        LZO => Some(Codec::Lzo),
+        SNAPPY => Some(Codec::Snappy),
+        ZSTD => Some(Codec::Zstd),
+        _ => None,
+    }
+}
+
+fn decoder(decoders: &mut Vec<(Codec, Box<dyn Decoder>)>, codec: Codec) -> Result<&mut Box<dyn Decoder>> {
+    let at = match decoders.iter().position(|(known, _)| *known == codec) {
+        Some(at) => at,
+        None => {
+            decoders.push((codec, codec.decoder()?));
+            decoders.len() - 1
+        }
+    };
+    Ok(&mut decoders[at].1)
+}

@@ -1,0 +1,396 @@
+//! A kdump-compressed dump as the ELF core it was made of: the headers are made up, the memory is decoded when
+//! it is read.
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packfs_blocks::ReadAt;
+use packfs_blocks::cache::BlockCache;
+use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::bitmap::{self, BLOCK_PAGES};
+use super::flat::Flat;
+use super::header::{Headers, text};
+use super::pages::Pages;
+use super::vaddr;
+use crate::elf::{Load, Notes, VmcoreInfo, layout};
+use crate::{Error, Result, Source};
+
+/// Most program headers that a core is given: readers look for memory in one after the other.
+const LOADS_MAX: u64 = 1 << 17;
+/// Longest stretch of left-out pages that may be put into the core as zeros, to need fewer program headers.
+const GAP_MAX: usize = 4096;
+/// Bytes of decoded pages that are kept for reads of less than a page.
+const CACHE: u64 = 4 << 20;
+
+/// A kdump-compressed dump, read as an ELF core.
+///
+/// The core has a program header for each stretch of memory in which pages are followed by pages that were left
+/// out: the former are in the file (`p_filesz`), the latter only in memory (`p_memsz`). These read as zeros;
+/// [`Source::data_from`] leaps over them.
+#[derive(Debug)]
+pub struct View {
+    head: Vec<u8>,
+    pieces: Vec<Piece>,
+    len: u64,
+    pages: Pages,
+    cache: BlockCache,
+    info: Info,
+}
+
+/// Pages that follow each other in memory and in the core.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    offset: u64,
+    pfn: u64,
+    len: u64,
+}
+
+/// What is known of a dump.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Info {
+    /// Number of files it is in.
+    pub files: usize,
+    /// Version of the format.
+    pub version: u32,
+    /// Bytes of a page.
+    pub page_size: u64,
+    /// Pages of memory the machine has.
+    pub memory_pages: u64,
+    /// Pages that are in the dump.
+    pub dumped_pages: u64,
+    /// Whether pages were lost when the dump was written.
+    pub incomplete: bool,
+    /// What was left out, as given to makedumpfile.
+    pub dump_level: u32,
+    /// Release of the kernel.
+    pub release: String,
+    /// Architecture of the machine.
+    pub machine: String,
+    /// When it crashed, in seconds since 1970; 0 where that is not known.
+    pub time: u64,
+    /// Stretches of left-out pages up to this many pages are in the core as zeros; 0 where none are.
+    pub filled_gap: u64,
+}
+
+impl View {
+    /// Opens a dump from its files, raw or flattened; several are the parts of `makedumpfile --split`, in any
+    /// order. The paths name them in errors.
+    pub fn open(files: Vec<(PathBuf, Arc<dyn ReadAt>)>) -> Result<View> {
+        let headers = files.into_iter().map(|(path, file)| headers(&path, file)).collect::<Result<_>>()?;
+        View::new(Pages::new(headers)?)
+    }
+
+    fn new(pages: Pages) -> Result<View> {
+        let headers = pages.headers();
+        let census = Census::take(&pages)?;
+        let gap = census.gap().ok_or_else(|| {
+            Error::Unsupported(format!("{}: its memory is in too many pieces", headers.path.display()))
+        })?;
+        let notes = headers.notes()?;
+        let info = Info {
+            files: pages.files(),
+            version: headers.main.header_version.get(),
+            page_size: headers.page,
+            memory_pages: census.memory,
+            dumped_pages: census.data,
+            incomplete: pages.is_incomplete(),
+            dump_level: headers.sub.dump_level.get(),
+            release: release(&notes).unwrap_or_else(|| text(&headers.main.utsname.release)),
+            machine: text(&headers.main.utsname.machine),
+            time: headers.main.seconds.get(),
+            filled_gap: gap - 1,
+        };
+
+        let map = vaddr::Map::of(&pages, &notes);
+        let page = headers.page;
+        let mut builder = Builder::new(gap);
+        each_run(&pages, |run| builder.add(run))?;
+        let stretches = builder.finish();
+        let loads: Vec<Load> = stretches
+            .iter()
+            .map(|stretch| {
+                let paddr = stretch.pfn * page;
+                let (filesz, memsz) = (stretch.data * page, stretch.memory * page);
+                Load { paddr, vaddr: map.vaddr(paddr), filesz, memsz }
+            })
+            .collect();
+        let head = layout(headers.machine, info.incomplete, &notes, &loads, page);
+        let mut len = head.len() as u64;
+        let mut pieces = Vec::new();
+        for stretch in &stretches {
+            if stretch.data > 0 {
+                pieces.push(Piece { offset: len, pfn: stretch.pfn, len: stretch.data * page });
+            }
+            len += stretch.memory * page;
+        }
+        Ok(View { head, pieces, len, cache: BlockCache::new(CACHE, page), pages, info })
+    }
+
+    /// What is known of the dump.
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// Reads from one piece, which is as long as `buf` from `at` on.
+    fn read_piece(&self, piece: &Piece, buf: &mut [u8], at: u64) -> Result<()> {
+        let page = usize::try_from(self.info.page_size).unwrap_or(usize::MAX);
+        let pfn = piece.pfn + at / self.info.page_size;
+        // What is before the first whole page, and then what is behind the last.
+        let within = usize::try_from(at % self.info.page_size).unwrap_or(0);
+        let first = if within > 0 || buf.len() < page { buf.len().min(page - within) } else { 0 };
+        let (start, rest) = buf.split_at_mut(first);
+        let pfn = if first > 0 { self.read_some(pfn, within, start)? } else { pfn };
+        let (whole, end) = rest.split_at_mut(rest.len() / page * page);
+        self.pages.read(pfn, whole)?;
+        if !end.is_empty() {
+            self.read_some(pfn + (whole.len() / page) as u64, 0, end)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a part of one page and returns the number of the next.
+    fn read_some(&self, pfn: u64, within: usize, buf: &mut [u8]) -> Result<u64> {
+        let page = self.cache.get(pfn, || {
+            let mut page = vec![0; usize::try_from(self.info.page_size).unwrap_or(usize::MAX)];
+            self.pages.read(pfn, &mut page).map(|()| Arc::<[u8]>::from(page))
+        })?;
+        buf.copy_from_slice(&page[within..within + buf.len()]);
+        Ok(pfn + 1)
+    }
+}
+
+fn release(notes: &[u8]) -> Option<String> {
+    let note = Notes::named(notes, b"VMCOREINFO")?;
+    VmcoreInfo::new(note.desc).text("OSRELEASE").map(str::to_owned)
+}
+
+/// The headers of a file, raw or flattened.
+fn headers(path: &Path, file: Arc<dyn ReadAt>) -> Result<Headers> {
+    let mut start = [0; 16];
+    let got = file.read_at(&mut start, 0).map_err(Error::io("cannot read", path))?;
+    match Flat::is_one(&start[..got]) {
+        true => Headers::read(path, Arc::new(Flat::read(path, file)?)),
+        false => Headers::read(path, file),
+    }
+}
+
+impl ReadAt for View {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let len = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
+        let buf = &mut buf[..len];
+        let mut done = 0;
+        if let Some(head) = usize::try_from(offset).ok().and_then(|offset| self.head.get(offset..)) {
+            done = head.len().min(len);
+            buf[..done].copy_from_slice(&head[..done]);
+        }
+        let mut next = self.pieces.partition_point(|piece| piece.offset + piece.len <= offset);
+        while done < len {
+            let from = offset + done as u64;
+            let start = self.pieces.get(next).map_or(self.len, |piece| piece.offset);
+            if from < start {
+                let hole = usize::try_from(start - from).unwrap_or(usize::MAX).min(len - done);
+                buf[done..done + hole].fill(0);
+                done += hole;
+                continue;
+            }
+            let Some(piece) = self.pieces.get(next) else { break };
+            let at = from - piece.offset;
+            let some = usize::try_from(piece.len - at).unwrap_or(usize::MAX).min(len - done);
+            self.read_piece(piece, &mut buf[done..done + some], at).map_err(io::Error::other)?;
+            done += some;
+            next += 1;
+        }
+        Ok(done)
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl Source for View {
+    /// Holes are the pages that are not in the dump.
+    fn data_from(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
+        let head = self.head.len() as u64;
+        if offset < head {
+            return Ok(Some(offset..head));
+        }
+        let next = self.pieces.partition_point(|piece| piece.offset + piece.len <= offset);
+        Ok(self.pieces.get(next).map(|piece| offset.max(piece.offset)..piece.offset + piece.len))
+    }
+
+    /// Of headers and notes, among them the registers of all processors.
+    fn fingerprint(&self) -> io::Result<u64> {
+        Ok(xxh3_64(&self.head).max(1))
+    }
+}
+
+/// Pages that follow each other and are all alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    kind: Kind,
+    pfn: u64,
+    len: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// No memory there.
+    Nothing,
+    /// Memory that is not in the dump.
+    LeftOut,
+    /// Memory that is.
+    Data,
+}
+
+/// Goes through all of memory, from one run to the next.
+fn each_run(pages: &Pages, mut f: impl FnMut(Run)) -> Result<()> {
+    let mut last = Run { kind: Kind::Nothing, pfn: 0, len: 0 };
+    pages.each_block(|number, memory, data| {
+        let (mut pfn, end) = (number * BLOCK_PAGES, (number + 1) * BLOCK_PAGES);
+        while pfn < end {
+            let (is_memory, memory_len) = bitmap::run(memory, pfn);
+            let (is_data, data_len) = bitmap::run(data, pfn);
+            let kind = match (is_memory, is_data) {
+                (_, true) => Kind::Data,
+                (true, false) => Kind::LeftOut,
+                (false, false) => Kind::Nothing,
+            };
+            let len = memory_len.min(data_len);
+            if kind == last.kind {
+                last.len += len;
+            } else {
+                f(std::mem::replace(&mut last, Run { kind, pfn, len }));
+            }
+            pfn += len;
+        }
+        Ok(())
+    })?;
+    f(last);
+    Ok(())
+}
+
+/// Counts what decides how many program headers there will be.
+struct Census {
+    memory: u64,
+    data: u64,
+    /// Stretches of memory.
+    regions: u64,
+    /// Runs of left-out pages with data behind them, by their length; the last counts all longer ones.
+    gaps: Vec<u64>,
+}
+
+impl Census {
+    fn take(pages: &Pages) -> Result<Census> {
+        let mut census = Census { memory: 0, data: 0, regions: 0, gaps: vec![0; GAP_MAX + 2] };
+        let mut last = Run { kind: Kind::Nothing, pfn: 0, len: 0 };
+        each_run(pages, |run| {
+            if run.kind != Kind::Nothing {
+                census.memory += run.len;
+                census.regions += u64::from(last.kind == Kind::Nothing);
+            }
+            if run.kind == Kind::Data {
+                census.data += run.len;
+                if last.kind == Kind::LeftOut {
+                    let len = usize::try_from(last.len).unwrap_or(usize::MAX).min(GAP_MAX + 1);
+                    census.gaps[len] += 1;
+                }
+            }
+            last = run;
+        })?;
+        Ok(census)
+    }
+
+    /// The least length of a run of left-out pages that gets a program header of its own.
+    fn gap(&self) -> Option<u64> {
+        let mut loads = self.regions + self.gaps.iter().sum::<u64>();
+        for (gap, count) in (1..).zip(&self.gaps[1..]) {
+            if loads <= LOADS_MAX {
+                return Some(gap);
+            }
+            loads -= count;
+        }
+        None
+    }
+}
+
+/// Memory with one program header: `data` pages that are in the dump, and then some that are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stretch {
+    pfn: u64,
+    data: u64,
+    memory: u64,
+}
+
+struct Builder {
+    gap: u64,
+    done: Vec<Stretch>,
+    open: Option<Stretch>,
+}
+
+impl Builder {
+    fn new(gap: u64) -> Self {
+        Builder { gap, done: Vec::new(), open: None }
+    }
+
+    fn add(&mut self, run: Run) {
+        match (run.kind, &mut self.open) {
+            (Kind::Nothing, open) => self.done.extend(open.take()),
+            (Kind::LeftOut, Some(open)) => open.memory += run.len,
+            (Kind::Data, Some(open)) if open.memory - open.data < self.gap => {
+                open.memory += run.len;
+                open.data = open.memory;
+            }
+            (kind, open) => {
+                let data = if kind == Kind::Data { run.len } else { 0 };
+                self.done.extend(open.replace(Stretch { pfn: run.pfn, data, memory: run.len }));
+            }
+        }
+    }
+
+    fn finish(mut self) -> Vec<Stretch> {
+        self.done.extend(self.open);
+        self.done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_gaps_are_filled_where_there_would_be_too_many_headers() {
+        let mut census = Census { memory: 0, data: 0, regions: 10, gaps: vec![0; GAP_MAX + 2] };
+        census.gaps[1] = LOADS_MAX;
+        census.gaps[3] = LOADS_MAX - 10;
+        census.gaps[7] = 5;
+        assert_eq!(census.gap(), Some(4));
+        census.gaps[GAP_MAX + 1] = LOADS_MAX - 9;
+        assert_eq!(census.gap(), None);
+        census.gaps = vec![0; GAP_MAX + 2];
+        assert_eq!(census.gap(), Some(1));
+    }
+
+    #[test]
+    fn a_stretch_is_data_and_what_was_left_out_behind_it() {
+        use Kind::{Data, LeftOut, Nothing};
+        let runs =
+            [(Nothing, 3), (LeftOut, 2), (Data, 4), (LeftOut, 1), (Data, 2), (LeftOut, 5), (Nothing, 9), (Data, 1)];
+        let stretches = |gap| {
+            let (mut builder, mut pfn) = (Builder::new(gap), 0);
+            for (kind, len) in runs {
+                builder.add(Run { kind, pfn, len });
+                pfn += len;
+            }
+            builder.finish().iter().map(|s| (s.pfn, s.data, s.memory)).collect::<Vec<_>>()
+        };
+        assert_eq!(stretches(1), [(3, 0, 2), (5, 4, 5), (10, 2, 7), (26, 1, 1)]);
+        assert_eq!(stretches(2), [(3, 0, 2), (5, 7, 12), (26, 1, 1)]);
+        assert_eq!(stretches(3), [(3, 9, 14), (26, 1, 1)]);
+    }
+}

@@ -1,0 +1,303 @@
+//! Writes a kdump-compressed file from an ELF core. Pages are read, compressed and proven by the workers of the
+//! pipeline; one thread puts them down in order, so that the file is the same for any number of threads.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use packfs_blocks::pipeline::{self, Pool, Window};
+use packfs_blocks::progress::Phase;
+use packfs_blocks::{Progress, ReadAt};
+use packfs_codec::{Choice, Codec, Decoder, Encoder};
+use zerocopy::IntoBytes;
+
+use super::flat::WriteAt;
+use super::format::{LZO, PageDesc, SNAPPY, ZLIB, ZSTD};
+use super::plan::Plan;
+use crate::{Error, Result};
+
+/// Bytes of memory that one job reads.
+const JOB: u64 = 256 << 10;
+/// Bytes that are written at once.
+const WRITE: usize = 1 << 20;
+
+/// How to write a kdump-compressed file.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What pages are compressed with: `gzip`, `lzo`, `snappy`, `zstd` or `none`.
+    pub codec: Choice,
+    /// Compression threads; 0 does all on the calling one.
+    pub threads: usize,
+    /// Bytes of memory that may be in flight.
+    pub memory: usize,
+    /// Whether each compressed page is decoded and compared.
+    pub verify: bool,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Pages that are in the file.
+    pub pages: u64,
+    /// Of `pages`: those of zeros, which share one.
+    pub zero_pages: u64,
+    /// Bytes of the file, before it is flattened.
+    pub len: u64,
+}
+
+/// Flag of a page or a file that is compressed by `codec`.
+fn flag(codec: Codec) -> Result<u32> {
+    match codec {
+        Codec::None => Ok(0),
+        Codec::Gzip => Ok(ZLIB),
+        Codec::Lzo => Ok(LZO),
+        Codec::Snappy => Ok(SNAPPY),
+        Codec::Zstd => Ok(ZSTD),
+        codec => {
+            let text = format!(
+                "no kdump-compressed file has pages of {}; accepted: gzip, lzo, snappy, zstd, none",
+                codec.name()
+            );
+            Err(Error::Usage(text))
+        }
+    }
+}
+
+/// Writes the memory of an ELF core to `output`, of which [`Flattener`](super::Flattener) makes a flattened file.
+/// The core has to be a dump of Linux with its `VMCOREINFO`. The paths name both in errors.
+pub fn write(
+    (path, core): (&Path, &dyn ReadAt),
+    (output_path, output): (&Path, &mut dyn WriteAt),
+    options: &Options,
+    progress: &Progress,
+) -> Result<Report> {
+    let flag = flag(options.codec.codec())?;
+    let plan = Plan::new(path, core, flag)?;
+    let page = usize::try_from(plan.page).unwrap_or(usize::MAX);
+    // A codec that cannot be had is an error before anything is written.
+    options.codec.encoder(page)?;
+    options.codec.codec().decoder()?;
+
+    progress.enter(Phase::Data);
+    progress.total.store(plan.count() * plan.page, Relaxed);
+    let mut sink = Sink { output, path: output_path, progress };
+    let mut report = Report { pages: plan.count(), ..Report::default() };
+    sink.write(&plan.head(), 0)?;
+    let mut at = plan.bitmaps_at();
+    plan.bitmaps(WRITE, |bytes| {
+        sink.write(bytes, at)?;
+        at += bytes.len() as u64;
+        Ok(())
+    })?;
+
+    let mut writer = Writer {
+        zero: PageDesc {
+            offset: plan.pages_at().into(),
+            size: page_size(page).into(),
+            flags: 0.into(),
+            page_flags: 0.into(),
+        },
+        descs: Stretch { at: plan.descs_at(), bytes: Vec::new() },
+        data: Stretch { at: plan.pages_at(), bytes: vec![0; page] },
+        page,
+        sink,
+        report: &mut report,
+    };
+    let state = || Worker { pair: None, options, page, flag };
+    pipeline::scope(options.threads, state, |pool: &Pool<'_, Worker<'_>>| {
+        let mut window = Window::new(options.memory.max(1));
+        for job in jobs(&plan) {
+            while window.is_full() {
+                window.pop().map_or(Ok(()), |packed| writer.put(packed?))?;
+            }
+            let bytes = job.iter().map(|range| range.end - range.start).sum::<u64>() * plan.page;
+            let plan = &plan;
+            let ticket = pool.submit(move |worker: &mut Worker<'_>| worker.pack((path, core), plan, &job));
+            // What is read and what it becomes.
+            window.push(ticket, 2 * usize::try_from(bytes).unwrap_or(usize::MAX / 2));
+            while let Some(packed) = window.pop_ready() {
+                writer.put(packed?)?;
+            }
+        }
+        while let Some(packed) = window.pop() {
+            writer.put(packed?)?;
+        }
+        writer.finish()
+    })?;
+    Ok(report)
+}
+
+/// Bytes of a page, as a descriptor has them.
+fn page_size(page: usize) -> u32 {
+    u32::try_from(page).unwrap_or(u32::MAX)
+}
+
+/// Cuts the pages into jobs. Where memory is in small pieces a job has several of them.
+fn jobs(plan: &Plan) -> impl Iterator<Item = Vec<Range<u64>>> + '_ {
+    let most = (JOB / plan.page).max(1);
+    let mut ranges = plan.dumped.iter().cloned();
+    let mut rest = 0..0;
+    std::iter::from_fn(move || {
+        let (mut job, mut left) = (Vec::new(), most);
+        while left > 0 {
+            if rest.is_empty() {
+                let Some(next) = ranges.next() else { break };
+                rest = next;
+            }
+            let end = rest.end.min(rest.start + left);
+            left -= end - rest.start;
+            job.push(rest.start..end);
+            rest.start = end;
+        }
+        (!job.is_empty()).then_some(job)
+    })
+}
+
+/// The pages of a job, ready to be put down.
+struct Packed {
+    /// Size and flags of each; no size is a page of zeros.
+    pages: Vec<(u32, u32)>,
+    bytes: Vec<u8>,
+}
+
+/// What one thread compresses with.
+struct Worker<'a> {
+    pair: Option<(Box<dyn Encoder>, Box<dyn Decoder>)>,
+    options: &'a Options,
+    page: usize,
+    flag: u32,
+}
+
+impl Worker<'_> {
+    fn pack(&mut self, (path, core): (&Path, &dyn ReadAt), plan: &Plan, job: &[Range<u64>]) -> Result<Packed> {
+        let mut packed = Packed { pages: Vec::new(), bytes: Vec::new() };
+        let mut buf = Vec::new();
+        for range in job {
+            let pages = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            buf.resize(pages * self.page, 0);
+            let read = plan.core.read_memory(core, &mut buf, range.start * plan.page);
+            read.map_err(Error::io("cannot read", path))?;
+            for page in buf.chunks_exact(self.page) {
+                self.pack_page(page, &mut packed)?;
+            }
+        }
+        Ok(packed)
+    }
+
+    fn pack_page(&mut self, page: &[u8], packed: &mut Packed) -> Result<()> {
+        if page.iter().all(|byte| *byte == 0) {
+            packed.pages.push((0, 0));
+            return Ok(());
+        }
+        if let Some(len) = self.encode(page, &mut packed.bytes)? {
+            packed.pages.push((page_size(len), self.flag));
+        } else {
+            packed.bytes.extend_from_slice(page);
+            packed.pages.push((page_size(self.page), 0));
+        }
+        Ok(())
+    }
+
+    /// Adds the page compressed to `bytes`, if it gets shorter.
+    fn encode(&mut self, page: &[u8], bytes: &mut Vec<u8>) -> Result<Option<usize>> {
+        if self.flag == 0 {
+            return Ok(None);
+        }
+        let choice = &self.options.codec;
+        if self.pair.is_none() {
+            self.pair = Some((choice.encoder(self.page)?, choice.codec().decoder()?));
+        }
+        let Some((encoder, decoder)) = &mut self.pair else { return Ok(None) };
+        let from = bytes.len();
+        bytes.resize(from + self.page - 1, 0);
+        let len = encoder.encode(page, &mut bytes[from..])?;
+        bytes.truncate(from + len.unwrap_or(0));
+        if let Some(len) = len.filter(|_| self.options.verify) {
+            let mut back = vec![0; self.page];
+            if decoder.decode(&bytes[from..from + len], &mut back).ok() != Some(self.page) || back != page {
+                return Err(Error::Unproven { codec: choice.codec().name() });
+            }
+        }
+        Ok(len)
+    }
+}
+
+/// Bytes that follow each other in the file and are not yet written.
+struct Stretch {
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl Stretch {
+    fn flush(&mut self, sink: &mut Sink<'_>) -> Result<()> {
+        sink.write(&self.bytes, self.at)?;
+        self.at += self.bytes.len() as u64;
+        self.bytes.clear();
+        Ok(())
+    }
+}
+
+/// Puts down pages and their descriptors.
+struct Writer<'a> {
+    zero: PageDesc,
+    descs: Stretch,
+    data: Stretch,
+    page: usize,
+    sink: Sink<'a>,
+    report: &'a mut Report,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, packed: Packed) -> Result<()> {
+        let mut offset = self.data.at + self.data.bytes.len() as u64;
+        for (size, flags) in &packed.pages {
+            let desc = match size {
+                0 => self.zero,
+                _ => PageDesc {
+                    offset: offset.into(),
+                    size: (*size).into(),
+                    flags: (*flags).into(),
+                    page_flags: 0.into(),
+                },
+            };
+            offset += u64::from(*size);
+            self.descs.bytes.extend_from_slice(desc.as_bytes());
+        }
+        let zeros = packed.pages.iter().filter(|(size, _)| *size == 0).count() as u64;
+        self.report.zero_pages += zeros;
+        let progress = self.sink.progress;
+        Progress::add(&progress.done, packed.pages.len() as u64 * self.page as u64);
+        Progress::add(&progress.saved, zeros * self.page as u64);
+        Progress::add(&progress.packed, (packed.pages.len() as u64 - zeros) * self.page as u64);
+        self.data.bytes.extend_from_slice(&packed.bytes);
+        for stretch in [&mut self.descs, &mut self.data] {
+            if stretch.bytes.len() >= WRITE {
+                stretch.flush(&mut self.sink)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.descs.flush(&mut self.sink)?;
+        self.data.flush(&mut self.sink)?;
+        self.report.len = self.data.at;
+        Ok(())
+    }
+}
+
+/// The output, its name, and who wants to know what got there.
+struct Sink<'a> {
+    output: &'a mut dyn WriteAt,
+    path: &'a Path,
+    progress: &'a Progress,
+}
+
+impl Sink<'_> {
+    fn write(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.output.write_all_at(bytes, offset).map_err(Error::io("cannot write", self.path))?;
+        Progress::add(&self.progress.written, bytes.len() as u64);
+        Ok(())
+    }
+}

@@ -1,0 +1,51 @@
+//! The thread of a part: does what the queue gives it until it is sent home.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use packfs_blocks::Progress;
+
+use super::part::Part;
+use super::queue::{Queue, Task};
+use super::segment::Sealed;
+
+/// Serves part number `n`.
+pub(super) fn serve(n: usize, part: &mut Part, queue: &Queue, progress: &Progress) {
+    if let Err(error) = part.begin() {
+        fail(n, part, queue, None, &error);
+    }
+    loop {
+        match queue.take(n) {
+            Task::Quit => return,
+            Task::Write(sealed) => write(n, part, queue, sealed, progress),
+            Task::Sync => match part.sync() {
+                Ok(()) => queue.obeyed(n, part.extent()),
+                Err(error) => fail(n, part, queue, None, &error),
+            },
+            Task::Finish(foot) => {
+                part.finish(&foot);
+                queue.obeyed(n, part.extent());
+            }
+        }
+    }
+}
+
+fn write(n: usize, part: &mut Part, queue: &Queue, sealed: Arc<Sealed>, progress: &Progress) {
+    let before = part.position();
+    let appended = part.append(&sealed);
+    // What failed may have been what comes after the segment, which then is in the part.
+    let is_written = part.position() > before;
+    if is_written {
+        Progress::add(&progress.written, sealed.bytes.len() as u64);
+        queue.written(n, &sealed, *appended.as_ref().unwrap_or(&Duration::ZERO));
+    }
+    if let Err(error) = appended {
+        fail(n, part, queue, (!is_written).then_some(sealed), &error);
+    }
+}
+
+fn fail(n: usize, part: &mut Part, queue: &Queue, unwritten: Option<Arc<Sealed>>, error: &io::Error) {
+    let loss = part.retire(error);
+    queue.failed(n, unwritten, loss, part.extent());
+}

@@ -1,0 +1,121 @@
+//! What there is to do: all of the input for a new set, the rest of it for one that is resumed.
+
+use std::ops::Range;
+
+use super::open::Opened;
+use super::part::{Manner, Part, Sink};
+use super::plan::Plan;
+use super::resume::{self, Left, Resumed};
+use super::{PartReport, SplitOptions, SplitReport};
+use crate::input::Input;
+use crate::part::Super;
+use crate::{Error, Result};
+
+/// What there is to do.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) superblock: Super,
+    pub(super) plan: Plan,
+    /// What each part has, in the order of the paths.
+    pub(super) left: Vec<Left>,
+    /// Ranges of the dump to be done; without meaning for a stream.
+    pub(super) todo: Vec<Range<u64>>,
+    pub(super) resumed_bytes: u64,
+    /// From here on chunks may refer to others: what earlier runs put down before may be referred to already.
+    pub(super) fresh_from: u64,
+    pub(super) next_stripe: u64,
+    pub(super) finished: bool,
+    pub(super) manner: Manner,
+}
+
+impl Work {
+    pub(super) fn new(
+        opened: &[Opened],
+        superblock: Super,
+        resumed: Option<Resumed>,
+        input: &Input,
+        options: &SplitOptions,
+        plan: Plan,
+    ) -> Result<Self> {
+        let size = input.size().unwrap_or(0);
+        let manner = Manner {
+            sink: Sink::File,
+            direct: false,
+            checkpoint_every: options.checkpoint.max(1 << 20),
+            can_redo: input.size().is_some(),
+        };
+        let Some(resumed) = resumed else {
+            let number = |n| Left { number: n, position: 0, index: Vec::new() };
+            let left = (0..superblock.parts).map(number).collect();
+            if let Some(part) = opened.iter().find(|part| part.sink == Sink::Device && !options.force) {
+                let why = "is a device, and all on it would be lost; --force does that";
+                return Err(Error::io(why, &part.path)(std::io::ErrorKind::AlreadyExists.into()));
+            }
+            let todo = resume::missing(&[], size);
+            let (resumed_bytes, fresh_from, next_stripe) = (0, 0, 0);
+            return Ok(Work {
+                superblock,
+                plan,
+                left,
+                todo,
+                resumed_bytes,
+                fresh_from,
+                next_stripe,
+                manner,
+                finished: false,
+            });
+        };
+        let todo = resume::missing(&resumed.covered, size);
+        let undone: u64 = todo.iter().map(|range| range.end - range.start).sum();
+        let superblock = Super { part: 0, footer: None, ..resumed.superblock };
+        // Segments stay as long as the set says.
+        let plan = plan.with_segment(superblock.segment as usize)?;
+        Ok(Work {
+            superblock,
+            plan,
+            left: resumed.parts,
+            finished: resumed.finished && todo.is_empty(),
+            todo,
+            resumed_bytes: size - undone,
+            fresh_from: resumed.covered.last().map_or(0, |range| range.end),
+            next_stripe: resumed.next_stripe,
+            manner,
+        })
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    pub(super) fn report(&self) -> SplitReport {
+        let set = self.superblock.set.iter().map(|byte| format!("{byte:02x}")).collect();
+        SplitReport { set, resumed_bytes: self.resumed_bytes, ..SplitReport::default() }
+    }
+
+    pub(super) fn report_of_finished(&self, opened: &[Opened]) -> SplitReport {
+        let parts = opened.iter().zip(&self.left).map(|(part, left)| PartReport {
+            path: part.path.clone(),
+            bytes: left.position,
+            segments: left.index.len() as u64,
+            busy_seconds: 0.0,
+            sync_seconds: 0.0,
+            finished: true,
+            error: None,
+        });
+        let notes = vec!["the set was complete already: nothing was done".to_owned()];
+        SplitReport { bytes: self.resumed_bytes, complete: true, parts: parts.collect(), notes, ..self.report() }
+    }
+
+    /// Makes the parts ready to be appended to. Those that cannot even be begun fail in their threads.
+    pub(super) fn begin(&self, opened: Vec<Opened>) -> Result<Vec<Part>> {
+        let mut parts = Vec::new();
+        for (mut open, left) in opened.into_iter().zip(&self.left) {
+            open.cut(left.position)?;
+            let file = open.keep().map_err(Error::io("cannot open", &open.path))?;
+            let superblock = Super { part: left.number, ..self.superblock.clone() };
+            let manner = Manner { sink: open.sink, direct: open.direct, ..self.manner };
+            parts.push(Part::new(&open.path, file, superblock, manner, left.position, left.index.clone()));
+        }
+        Ok(parts)
+    }
+}

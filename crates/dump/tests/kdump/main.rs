@@ -1,0 +1,46 @@
+//! Kdump-compressed dumps and ELF cores: what is written is read, what makedumpfile and crash write and read is
+//! the same, and nothing that is not a dump does harm.
+#![allow(clippy::cast_possible_truncation, reason = "the machines of these tests are small")]
+
+mod hostile;
+mod machine;
+mod oracles;
+mod real;
+mod round_trip;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use packfs_blocks::{Progress, ReadAt};
+use packfs_dump::Result;
+use packfs_dump::kdump::{self, Flattener, Options, Report, View, WriteAt};
+
+/// All codecs a page can have, as fast as they get.
+const CODECS: [&str; 5] = ["gzip:1", "lzo:algorithm=lzo1x_1", "snappy", "zstd:1", "none"];
+
+fn options(codec: &str, threads: usize) -> Options {
+    Options { codec: codec.parse().unwrap(), threads, memory: 1 << 20, verify: true }
+}
+
+/// Writes a kdump-compressed dump of an ELF core.
+fn write_to(core: &dyn ReadAt, output: &mut dyn WriteAt, options: &Options) -> Result<Report> {
+    kdump::write((Path::new("core"), core), (Path::new("output"), output), options, &Progress::default())
+}
+
+fn written(core: &dyn ReadAt, options: &Options) -> Vec<u8> {
+    let mut output = Vec::new();
+    let report = write_to(core, &mut output, options).unwrap();
+    assert_eq!(report.len, output.len() as u64);
+    output
+}
+
+fn flattened(core: &dyn ReadAt, options: &Options) -> Vec<u8> {
+    let mut flattener = Flattener::new(Vec::new()).unwrap();
+    write_to(core, &mut flattener, options).unwrap();
+    flattener.finish().unwrap()
+}
+
+fn view(files: &[&[u8]]) -> Result<View> {
+    let named = |n: usize| Path::new("dump").with_extension(n.to_string());
+    View::open(files.iter().enumerate().map(|(n, file)| (named(n), Arc::new(file.to_vec()) as _)).collect())
+}
