@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::set::Lost;
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -42,6 +44,14 @@ pub enum Error {
         /// Which part lacks them.
         why: String,
     },
+    /// Some of the dump cannot be had, so that it is not written.
+    #[error("{}", incomplete(lost, *open_end))]
+    Incomplete {
+        /// What is lost, in order.
+        lost: Vec<Lost>,
+        /// Why there may be more behind what is known of the dump.
+        open_end: Option<&'static str>,
+    },
     /// The input was not the same from one look to the next.
     #[error("{}: {why}", path.display())]
     Changed {
@@ -71,6 +81,22 @@ pub enum Error {
     /// A codec failed.
     #[error(transparent)]
     Codec(#[from] packfs_codec::Error),
+}
+
+fn incomplete(lost: &[Lost], open_end: Option<&str>) -> String {
+    let bytes: u64 = lost.iter().map(|lost| lost.end - lost.start).sum();
+    let mut text = match open_end {
+        Some(why) => format!("the dump has no end: {why}"),
+        None => String::new(),
+    };
+    if bytes > 0 {
+        let also = if text.is_empty() { "" } else { ", and " };
+        text.push_str(&format!("{also}{bytes} bytes of the dump are lost"));
+    }
+    for lost in lost {
+        text.push_str(&format!("\n  {lost}"));
+    }
+    text
 }
 
 impl Error {

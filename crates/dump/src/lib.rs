@@ -8,9 +8,12 @@
 mod error;
 pub mod format;
 mod input;
+pub mod join;
 pub mod part;
+pub mod set;
 mod split;
 
 pub use error::{Error, Result};
 pub use input::{FileSource, Input, Source};
+pub use set::Set;
 pub use split::{Chunks, PartReport, SplitOptions, SplitReport, Times, shared_disks, split};

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
 
 /// An output file being written. Until [`commit`](Output::commit) the target is untouched; dropped
 /// without it, or killed at any moment, nothing is left behind.
@@ -90,6 +90,33 @@ impl Output {
             Kind::Device => Ok(()),
             _ => self.file.set_len(len),
         }
+    }
+
+    /// The length of a block device, which cannot be set; `None` for a file.
+    pub fn device_len(&self) -> io::Result<Option<u64>> {
+        match self.kind {
+            Kind::Device => Ok(Some(io::Seek::seek(&mut &self.file, io::SeekFrom::End(0))?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The `len` bytes at `offset` are zeros, and nothing was written there: in a file they stay a hole, a device,
+    /// which has old bytes there, is told, or written to if it cannot be told.
+    pub fn leave_zeros_at(&self, offset: u64, len: u64) -> io::Result<()> {
+        if !matches!(self.kind, Kind::Device) || len == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        if rustix::fs::fallocate(&self.file, flags, offset, len).is_ok() {
+            return Ok(());
+        }
+        let zeros = [0; 1 << 16];
+        let end = offset.saturating_add(len);
+        for at in (offset..end).step_by(zeros.len()) {
+            let piece = usize::try_from(end - at).unwrap_or(usize::MAX).min(zeros.len());
+            self.file.write_all_at(&zeros[..piece], at)?;
+        }
+        Ok(())
     }
 
     /// Flushes to disk and puts the file under its name, then flushes the directory.

@@ -4,20 +4,25 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{Effort, ImageArg, Talk};
+use super::{Effort, ImageArg, PartsArg, Talk};
 
-/// Verify a whole image: every structure, every block; exit 1 if anything is wrong.
+/// Verify a whole image, or the parts of a dump: every structure, every block; exit 1 if anything is wrong.
 ///
 /// This is stricter than mounting: also what the kernel would overlook until the file is read, or would
-/// silently show wrongly, is found, each finding with its structure and byte offset.
+/// silently show wrongly, is found, each finding with its structure and byte offset. Of parts it says which bytes of
+/// the dump a finding costs, and whether they can be repaired.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   packfs check root.sqfs
-  packfs check root.sqfs --against /srv/root")]
+  packfs check root.sqfs --against /srv/root
+  packfs check /mnt/a/core /mnt/b/core")]
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) image: ImageArg,
+
+    #[command(flatten)]
+    pub(crate) parts: PartsArg,
 
     /// Also compare every entry, attribute and byte with SOURCE (repeat for an image merged from several)
     #[arg(long, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]

@@ -6,6 +6,7 @@
 mod build;
 mod compare;
 mod extra;
+mod join;
 mod read;
 mod split;
 mod value;
@@ -17,6 +18,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub(crate) use build::{Build, BuildPlan, Format, Target};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
+pub(crate) use join::{As, Join};
 pub(crate) use read::{Cat, Extract, Info, List, Tar};
 pub(crate) use split::Split;
 #[cfg(test)]
@@ -47,6 +49,7 @@ pub(crate) enum Command {
     Check(Check),
     Diff(Diff),
     Split(Box<Split>),
+    Join(Join),
     Completions(Completions),
     Man(Man),
 }
@@ -54,7 +57,7 @@ pub(crate) enum Command {
 impl Command {
     /// Whether what goes to standard output is worth nothing unless it is complete.
     pub(crate) fn writes_an_archive(&self) -> bool {
-        matches!(self, Command::Tar(_) | Command::Split(_))
+        matches!(self, Command::Tar(_) | Command::Split(_) | Command::Join(_))
     }
 }
 
@@ -129,6 +132,14 @@ pub(crate) struct ImageArg {
     /// A further device of an EROFS image that names several (repeat in their order)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) device: Vec<PathBuf>,
+}
+
+/// The parts of a dump behind the first, where parts may stand for an image.
+#[derive(Debug, Args)]
+pub(crate) struct PartsArg {
+    /// Further parts, where IMAGE is a part of a dump; in any order
+    #[arg(value_name = "PART", value_hint = ValueHint::FilePath)]
+    pub(crate) rest: Vec<PathBuf>,
 }
 
 #[cfg(test)]

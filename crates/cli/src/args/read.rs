@@ -1,10 +1,11 @@
 //! Options of the commands that read an image: `extract`, `tar`, `list`, `cat`, `info`.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{Effort, ImageArg, OnError, Talk};
+use super::{Effort, ImageArg, OnError, PartsArg, Talk, value};
 
 /// Unpack an image, or some of its paths, into a directory.
 ///
@@ -112,29 +113,42 @@ pub(crate) struct List {
     pub(crate) json: bool,
 }
 
-/// Write files of an image to standard output, one after the other.
+/// Write files of an image, or bytes of a dump, to standard output.
+///
+/// Of a dump only the chunks are read that hold the bytes asked for.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  packfs cat root.sqfs etc/os-release")]
+Examples:
+  packfs cat root.sqfs etc/os-release
+  packfs cat /mnt/a/core /mnt/b/core --range 16M:4K | xxd")]
 pub(crate) struct Cat {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 
-    /// Files in the image; symbolic links are followed within it
-    #[arg(value_name = "PATH", required = true)]
+    /// Files in the image, one after the other; symbolic links are followed within it. Where IMAGE is a part of a dump:
+    /// its further parts, in any order
+    #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+
+    /// Of a dump: LENGTH bytes from OFFSET on, as in 1G:64K [default: all]
+    #[arg(long, value_name = "OFFSET:LENGTH", value_parser = value::range)]
+    pub(crate) range: Option<Range<u64>>,
 }
 
-/// Show what an image is: its format, codec, sizes, counts and layout; of EROFS, which Linux it needs.
+/// Show what an image is: its format, codec, sizes, counts and layout; of EROFS, which Linux it needs. Or what the parts of
+/// a dump hold, and what is missing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   packfs info root.erofs
-  packfs info root.sqfs --json")]
+  packfs info root.sqfs --json
+  packfs info /mnt/a/core /mnt/b/core")]
 pub(crate) struct Info {
     #[command(flatten)]
     pub(crate) image: ImageArg,
+
+    #[command(flatten)]
+    pub(crate) parts: PartsArg,
 
     /// Print it as JSON
     #[arg(long)]

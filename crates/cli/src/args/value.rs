@@ -1,5 +1,6 @@
 //! Parsers of single values. Each error says what is accepted.
 
+use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use packfs_image::tree::Time;
@@ -19,6 +20,13 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     };
     let number: u64 = number.parse().map_err(|_| ACCEPTED.to_owned())?;
     number.checked_mul(1 << shift).ok_or_else(|| "more than 16 EiB".into())
+}
+
+/// Bytes from one on: `OFFSET:LENGTH`, each as [`size`] takes it.
+pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
+    let (offset, len) = text.split_once(':').ok_or("expected OFFSET:LENGTH, as in 1G:64K")?;
+    let (offset, len) = (size(offset)?, size(len)?);
+    Ok(offset..offset.checked_add(len).ok_or("it ends beyond 16 EiB")?)
 }
 
 /// Worker threads.
@@ -109,6 +117,15 @@ mod tests {
         }
         for bad in ["", "K", "-1", "1.5M", "12x", "1kk", "1 K", "99999999999T", "18446744073709551616"] {
             assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_an_offset_and_a_length() {
+        assert_eq!(range("0:0"), Ok(0..0));
+        assert_eq!(range("1G:64K"), Ok(1 << 30..(1 << 30) + 65_536));
+        for bad in ["", ":", "5", "5:", ":5", "1-2", "0:x", "18446744073709551615:1"] {
+            assert!(range(bad).is_err(), "{bad}");
         }
     }
 

@@ -9,14 +9,26 @@ use packfs_image::Image;
 use packfs_image::image::FileType;
 use packfs_image::sink;
 
-use super::open;
+use super::{open, parts, sources};
 use crate::args::Cat;
 use crate::output;
-use crate::output::failure::Outcome;
+use crate::output::failure::{Outcome, Usage};
 
 const PIECE_LEN: usize = 1 << 20;
 
 pub(super) fn run(args: &Cat) -> Result<Outcome> {
+    // Behind an image come paths in it, whatever files of these names there are here.
+    if !sources::is_image(&args.image.path)
+        && let Some(paths) = parts::of_dump(&args.image, &args.paths)?
+    {
+        return parts::cat(args, &paths);
+    }
+    if args.range.is_some() {
+        return Err(Usage("--range is for the parts of a dump".into()).into());
+    }
+    if args.paths.is_empty() {
+        return Err(Usage("which files of the image? Give their paths behind it".into()).into());
+    }
     let opened = open::image(&args.image)?;
     let mut out = output::stdout()?;
     for path in &args.paths {

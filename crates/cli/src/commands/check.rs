@@ -9,7 +9,7 @@ use packfs_image::diff::diff;
 use packfs_image::tree::TreeImage;
 use serde::Serialize;
 
-use super::{open, sources};
+use super::{open, parts, sources};
 use crate::args::Check;
 use crate::output::failure::Outcome;
 use crate::output::findings::Findings;
@@ -17,6 +17,9 @@ use crate::output::meter::Meter;
 use crate::output::{json, say, units};
 
 pub(super) fn run(args: &Check) -> Result<Outcome> {
+    if let Some(paths) = parts::named(&args.image, &args.parts.rest)? {
+        return parts::check(args, &paths);
+    }
     let opened = open::with_cache(&args.image, args.effort.memory())?;
     let image = opened.image();
     let name = open::name(&args.image.path);

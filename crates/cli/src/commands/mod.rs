@@ -7,8 +7,10 @@ mod diff;
 mod extra;
 mod extract;
 mod info;
+mod join;
 mod list;
 mod open;
+mod parts;
 mod sources;
 mod split;
 mod tar;
@@ -33,6 +35,7 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Split(args) => split::run(&args),
+        Command::Join(args) => join::run(&args),
         Command::Completions(args) => extra::completions(&args),
         Command::Man(args) => extra::man(&args),
     }

@@ -9,13 +9,16 @@ use anyhow::Result;
 use packfs_image::AnyImage;
 use serde::Serialize;
 
-use super::open;
+use super::{open, parts};
 use crate::args::Info;
 use crate::output;
 use crate::output::failure::Outcome;
 use crate::output::json;
 
 pub(super) fn run(args: &Info) -> Result<Outcome> {
+    if let Some(paths) = parts::named(&args.image, &args.parts.rest)? {
+        return parts::info(&paths, args.json);
+    }
     let about = match open::image(&args.image)? {
         AnyImage::Squashfs(image) => About::Squashfs(squashfs::About::new(image.superblock())),
         AnyImage::Erofs(image) => About::Erofs(erofs::About::new(image.superblock())),

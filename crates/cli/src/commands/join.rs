@@ -1,0 +1,163 @@
+//! `packfs join`.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use packfs_blocks::{Output, Progress};
+use packfs_dump::join::{Options, Report, to_output, to_stream};
+use packfs_dump::set::Lost;
+use packfs_dump::{Error, Set};
+use serde::Serialize;
+
+use super::parts;
+use crate::args::{As, Join};
+use crate::output::failure::{Outcome, Usage};
+use crate::output::meter::{Meter, Spent};
+use crate::output::{self, json, say, units};
+
+/// A dump may hold what was in memory: only its owner may read it.
+const MODE: u32 = 0o600;
+
+pub(super) fn run(args: &Join) -> Result<Outcome> {
+    let target = Target::new(args)?;
+    let memory = args.effort.memory();
+    let set = parts::open(&args.parts, memory / 4)?;
+    let options = Options { threads: args.effort.threads(), memory: memory / 4 * 3, partial: args.partial };
+    let meter = Meter::start(args.talk.quiet);
+    let joined = match args.form {
+        As::Raw => raw(&set, &target, &options, meter.progress()),
+    };
+    let spent = meter.finish();
+    let report = joined.map_err(|error| explain(error, args))?;
+    if !args.talk.quiet {
+        report.lost.iter().for_each(|lost| say(format_args!("packfs: lost: {lost}")));
+        set.open_end().iter().for_each(|why| say(format_args!("packfs: the dump has no end: {why}")));
+    }
+    let whole = report.lost.is_empty() && set.open_end().is_none();
+    let summary = Summary::new(args, &report, whole, &spent);
+    if args.json {
+        json::print("join", &summary)?;
+    } else if !args.talk.quiet && !matches!(target, Target::Stdout) {
+        summary.say(&spent);
+    }
+    Ok(if whole { Outcome::Done } else { Outcome::Findings })
+}
+
+/// What is written to.
+enum Target {
+    Stdout,
+    /// A FIFO or a character device.
+    Stream(PathBuf),
+    File(Output),
+}
+
+impl Target {
+    /// Looks at the output before anything is read. A new file is begun here, so that what stands in its way is told
+    /// first; nothing of it is seen before it is committed.
+    fn new(args: &Join) -> Result<Target> {
+        if args.output == Path::new("-") {
+            if args.json {
+                return Err(Usage("--json and the dump cannot both go to standard output".into()).into());
+            }
+            if io::stdout().is_terminal() {
+                return Err(Usage("a dump is nothing for a terminal: give a file with -o, or a pipe".into()).into());
+            }
+            return Ok(Target::Stdout);
+        }
+        let display = args.output.display();
+        if let Ok(found) = std::fs::metadata(&args.output) {
+            let is_same = |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|part| same(&part, &found));
+            if let Some(part) = args.parts.iter().find(is_same) {
+                return Err(Usage(format!("{display} is the part {}: it would be overwritten", part.display())).into());
+            }
+            if found.file_type().is_fifo() || found.file_type().is_char_device() {
+                return Ok(Target::Stream(args.output.clone()));
+            }
+        }
+        let file = Output::create(&args.output, MODE, args.force).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => anyhow::anyhow!("{display} exists; --force replaces it"),
+            _ => anyhow::Error::new(error).context(format!("{display}: cannot create")),
+        })?;
+        Ok(Target::File(file))
+    }
+}
+
+/// Whether two paths are one file or one device.
+fn same(one: &Metadata, other: &Metadata) -> bool {
+    let device = |file: &Metadata| file.file_type().is_block_device().then(|| file.rdev());
+    (one.dev(), one.ino()) == (other.dev(), other.ino()) || (device(one).is_some() && device(one) == device(other))
+}
+
+fn raw(set: &Set, target: &Target, options: &Options, progress: &Progress) -> Result<Report> {
+    let stream = |out: &mut dyn Write| -> Result<Report> {
+        let report = to_stream(set, out, options, progress)?;
+        out.flush()?;
+        Ok(report)
+    };
+    match target {
+        Target::Stdout => stream(&mut output::stdout()?),
+        Target::Stream(path) => {
+            let file: File = OpenOptions::new().write(true).open(path).with_context(|| path.display().to_string())?;
+            stream(&mut &file)
+        }
+        Target::File(file) => Ok(to_output(set, file, options, progress)?),
+    }
+}
+
+fn explain(error: anyhow::Error, args: &Join) -> anyhow::Error {
+    match error.downcast::<Error>() {
+        Ok(error @ Error::Incomplete { .. }) => {
+            anyhow::Error::msg(format!("{error}\n--partial writes the rest to {}", args.output.display()))
+        }
+        Ok(error) => parts::usage(error),
+        Err(error) => error,
+    }
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct Summary<'a> {
+    output: String,
+    whole: bool,
+    size: u64,
+    hole_bytes: u64,
+    lost_bytes: u64,
+    lost: &'a [Lost],
+    seconds: f64,
+    bytes_per_second: u64,
+    peak_memory: u64,
+}
+
+impl<'a> Summary<'a> {
+    fn new(args: &Join, report: &'a Report, whole: bool, spent: &Spent) -> Self {
+        Summary {
+            output: parts::text(&args.output),
+            whole,
+            size: report.size,
+            hole_bytes: report.hole_bytes,
+            lost_bytes: report.lost.iter().map(|lost| lost.end - lost.start).sum(),
+            lost: &report.lost,
+            seconds: spent.time.as_secs_f64(),
+            bytes_per_second: units::per_second(report.size, spent.time),
+            peak_memory: spent.peak_memory,
+        }
+    }
+
+    fn say(&self, spent: &Spent) {
+        let lost = match self.lost_bytes {
+            0 => String::new(),
+            lost => format!(", {} lost", units::bytes(lost)),
+        };
+        say(format_args!(
+            "{}: {} ({} of holes{lost}) in {} ({})",
+            self.output,
+            units::bytes(self.size),
+            units::bytes(self.hole_bytes),
+            units::span(spent.time),
+            units::speed(self.size, spent.time)
+        ));
+    }
+}

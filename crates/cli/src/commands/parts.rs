@@ -1,0 +1,245 @@
+//! The parts of a dump where a command takes them in the place of an image: `info`, `check` and `cat`.
+
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use packfs_blocks::{Progress, ReadAt};
+use packfs_dump::set::{Finding, Harm, Info, Lost, Options, PartStatus, is_part};
+use packfs_dump::{Error, Set, join};
+use packfs_image::name::encode;
+use serde::Serialize;
+
+use super::sources;
+use crate::args::{Cat, Check, ImageArg};
+use crate::output::failure::{Outcome, Usage};
+use crate::output::findings::Findings;
+use crate::output::meter::Meter;
+use crate::output::{self, json, say, units};
+use crate::resources;
+
+/// The parts named on the command line; `None` if it names an image.
+pub(super) fn named(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<PathBuf>>> {
+    match (of_dump(image, rest)?, rest) {
+        (None, [more, ..]) => {
+            Err(Usage(format!("{}: one image at a time; only a dump has parts", more.display())).into())
+        }
+        (named, _) => Ok(named),
+    }
+}
+
+/// The same, where something else may follow an image.
+pub(super) fn of_dump(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<PathBuf>>> {
+    let all: Vec<PathBuf> = std::iter::once(&image.path).chain(rest).cloned().collect();
+    if !all.iter().any(|path| is_part(path)) {
+        return Ok(None);
+    }
+    if let Some(other) = all.iter().find(|path| sources::is_image(path)) {
+        return Err(Usage(format!("{} is an image, and others are parts of a dump", other.display())).into());
+    }
+    if image.offset != 0 || !image.device.is_empty() {
+        return Err(Usage("--offset and --device are for images, not for the parts of a dump".into()).into());
+    }
+    Ok(Some(all))
+}
+
+/// Opens the parts of a dump.
+pub(super) fn open<P: AsRef<Path>>(paths: &[P], cache_bytes: u64) -> Result<Set> {
+    Set::open(paths, &Options { cache_bytes }).map_err(usage)
+}
+
+/// Wrong use of parts is wrong usage of the program.
+pub(super) fn usage(error: Error) -> anyhow::Error {
+    match error {
+        Error::Usage(text) => Usage(text).into(),
+        error => error.into(),
+    }
+}
+
+/// A path as JSON has it.
+pub(super) fn text(path: &Path) -> String {
+    encode(path.as_os_str().as_bytes()).into_owned()
+}
+
+pub(super) fn cat(args: &Cat, paths: &[PathBuf]) -> Result<Outcome> {
+    let memory = resources::default_budget(resources::cores());
+    let set = open(paths, memory / 2)?;
+    let range = args.range.clone().unwrap_or(0..set.len());
+    if range.end > set.len() {
+        bail!("the dump ends at byte {}, before byte {} that is asked for", set.len(), range.end);
+    }
+    let options = join::Options { threads: resources::cores(), memory, partial: false };
+    let mut out = output::stdout()?;
+    join::range_to_stream(&set, range, &mut out, &options, &Progress::default())?;
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn check(args: &Check, paths: &[PathBuf]) -> Result<Outcome> {
+    if !args.against.is_empty() {
+        return Err(Usage("--against is for images, not for the parts of a dump".into()).into());
+    }
+    let set = open(paths, args.effort.memory() / 2)?;
+    let meter = Meter::start(args.talk.quiet);
+    let mut findings = Findings::new();
+    let checked = set.check(args.effort.threads(), meter.progress(), &mut |finding| findings.add(Found::new(&finding)));
+    let spent = meter.finish();
+    let checked = checked.context("checking the parts")?;
+    let sound = findings.count == 0 && checked.lost.is_empty();
+    if args.json {
+        let parts = set.paths().map(text).collect();
+        json::print("check", &Checked { parts, sound, findings: &findings, lost: &checked.lost })?;
+    } else {
+        findings.print(|found| found.line.clone())?;
+        if !args.talk.quiet {
+            checked.lost.iter().for_each(|lost| say(format_args!("packfs: lost: {lost}")));
+            let verdict = match (sound, checked.lost.is_empty()) {
+                (true, _) => "sound".into(),
+                (false, true) => format!("{} findings, all of the dump can be had", units::count(findings.count)),
+                (false, false) => format!("{} findings, some of the dump is lost", units::count(findings.count)),
+            };
+            let (segments, span) = (units::count(checked.segments), units::span(spent.time));
+            say(format_args!("{} parts: {verdict} ({segments} segments in {span})", paths.len()));
+        }
+    }
+    Ok(if sound { Outcome::Done } else { Outcome::Findings })
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct Checked<'a> {
+    parts: Vec<String>,
+    sound: bool,
+    findings: &'a Findings<Found>,
+    lost: &'a [Lost],
+}
+
+#[derive(Serialize)]
+struct Found {
+    part: Option<String>,
+    offset: Option<u64>,
+    what: String,
+    harm: Harm,
+    #[serde(skip)]
+    line: String,
+}
+
+impl Found {
+    fn new(finding: &Finding) -> Self {
+        Found {
+            part: finding.part.as_deref().map(text),
+            offset: finding.offset,
+            what: finding.what.clone(),
+            harm: finding.harm.clone(),
+            line: finding.to_string(),
+        }
+    }
+}
+
+pub(super) fn info(paths: &[PathBuf], as_json: bool) -> Result<Outcome> {
+    let about = About::new(&open(paths, 0)?.info());
+    if as_json {
+        json::print("info", &about)?;
+    } else {
+        let mut out = output::stdout()?;
+        about.print(&mut out)?;
+        out.flush()?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct About {
+    format: &'static str,
+    set: String,
+    codec: String,
+    chunk_size: u32,
+    segment_size: u32,
+    parity: u16,
+    size: u64,
+    open_end: Option<&'static str>,
+    stored_bytes: u64,
+    ratio: f64,
+    fill_bytes: u64,
+    zero_bytes: u64,
+    restorable: bool,
+    lost: Vec<Lost>,
+    parts: Vec<AboutPart>,
+}
+
+#[derive(Serialize)]
+struct AboutPart {
+    number: Option<u16>,
+    path: Option<String>,
+    status: PartStatus,
+    why: Option<String>,
+    len: Option<u64>,
+    segments: Option<u64>,
+}
+
+impl About {
+    fn new(info: &Info) -> Self {
+        let parts = info.parts.iter().map(|part| AboutPart {
+            number: part.number,
+            path: part.path.as_deref().map(text),
+            status: part.status,
+            why: part.why.clone(),
+            len: part.len,
+            segments: part.segments,
+        });
+        About {
+            format: "packfs dump 1",
+            set: info.set.clone(),
+            codec: info.codec.clone(),
+            chunk_size: info.chunk,
+            segment_size: info.segment,
+            parity: info.parity,
+            size: info.size,
+            open_end: info.open_end,
+            stored_bytes: info.stored_bytes,
+            ratio: units::ratio(info.size, info.stored_bytes),
+            fill_bytes: info.fill_bytes,
+            zero_bytes: info.zero_bytes,
+            restorable: info.restorable,
+            lost: info.lost.clone(),
+            parts: parts.collect(),
+        }
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let bytes = |n: u64| format!("{} ({} bytes)", units::bytes(n), units::count(n));
+        writeln!(out, "format       {}", self.format)?;
+        writeln!(out, "set          {}", self.set)?;
+        writeln!(out, "codec        {}", self.codec)?;
+        writeln!(out, "chunk size   {}", units::bytes(self.chunk_size.into()))?;
+        match self.open_end {
+            None => writeln!(out, "size         {}", bytes(self.size))?,
+            Some(why) => writeln!(out, "size         {} or more: {why}", bytes(self.size))?,
+        }
+        writeln!(out, "zeros        {}", bytes(self.zero_bytes))?;
+        writeln!(out, "other fills  {}", bytes(self.fill_bytes - self.zero_bytes))?;
+        writeln!(out, "stored       {}, {:.2} times smaller", bytes(self.stored_bytes), self.ratio)?;
+        writeln!(out, "parity       any {} of {} parts may be lost", self.parity, self.parts.len())?;
+        for part in &self.parts {
+            let number = part.number.map_or("part ?".to_owned(), |number| format!("part {number}"));
+            let len = part.len.map_or("of unknown length".to_owned(), units::bytes);
+            write!(out, "{number:<12} {}, {len}", part.status.name())?;
+            if let Some(segments) = part.segments {
+                write!(out, ", {} segments", units::count(segments))?;
+            }
+            if let Some(path) = &part.path {
+                write!(out, ": {path}")?;
+            }
+            match &part.why {
+                Some(why) => writeln!(out, ": {why}")?,
+                None => writeln!(out)?,
+            }
+        }
+        for lost in &self.lost {
+            writeln!(out, "lost         {lost}")?;
+        }
+        writeln!(out, "restorable   {}", if self.restorable { "yes" } else { "only in part" })
+    }
+}

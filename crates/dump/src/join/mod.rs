@@ -1,0 +1,257 @@
+//! From a set of parts back to the dump: into a file with its holes, in place on a block device, or as a stream.
+//!
+//! The dump is cut where its segments end. Workers read, decode and verify the pieces; into a file they write them
+//! too, each in its place, while the pieces of a stream go back to the conductor, which writes them in order.
+
+use std::io::Write;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+use packfs_blocks::pipeline::{self, Window};
+use packfs_blocks::progress::Phase;
+use packfs_blocks::{Buffer, Buffers, Output, Progress, ReadAt};
+
+use crate::part::fill;
+use crate::set::{Bytes, Lost, Scratch, Set};
+use crate::{Error, Result};
+
+#[cfg(test)]
+mod tests;
+
+/// Most bytes of a stream's piece.
+const PIECE_MAX: u64 = 4 << 20;
+/// Bytes of a fill that are made at once.
+const FILL_LEN: usize = 256 << 10;
+/// What a worker needs for reading, besides two chunks.
+const WORKER: u64 = 1 << 20;
+
+/// How to join.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Worker threads; 0 does everything on the caller's.
+    pub threads: usize,
+    /// Most bytes of data in memory at once, about.
+    pub memory: u64,
+    /// Write what there is although some of it is lost: zeros stand for that.
+    pub partial: bool,
+}
+
+/// What a join did.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// Bytes of the dump.
+    pub size: u64,
+    /// Of these: zeros that were left as holes, or that the device was told of.
+    pub hole_bytes: u64,
+    /// What is lost, in order; zeros stand for it.
+    pub lost: Vec<Lost>,
+}
+
+/// Writes the dump into a new file, with holes for its zeros, or in place on a block device. Nothing is committed.
+///
+/// Fails with [`Error::Incomplete`] if anything is lost, unless that is to be so: what is known to be missing is found
+/// before the first byte is written, damage only on the way.
+pub fn to_output(set: &Set, out: &Output, options: &Options, progress: &Progress) -> Result<Report> {
+    let mut report = begin(set, &(0..set.len()), options, progress)?;
+    let writing = || Error::io("cannot write", out.target());
+    if let Some(len) = out.device_len().map_err(writing())?
+        && len < set.len()
+    {
+        let (target, size) = (out.target().display(), set.len());
+        return Err(Error::Usage(format!("{target} has {len} bytes, the dump {size}: it does not fit")));
+    }
+    out.set_len(set.len()).map_err(writing())?;
+    let put = |at: u64, bytes: Bytes<'_>| {
+        match bytes {
+            Bytes::Data(bytes) => {
+                Progress::add(&progress.written, bytes.len() as u64);
+                out.write_all_at(bytes, at)
+            }
+            Bytes::Fill { pattern: [0, 0, 0, 0, 0, 0, 0, 0], len, .. } => {
+                Progress::add(&progress.saved, len);
+                out.leave_zeros_at(at, len)
+            }
+            Bytes::Fill { pattern, skip, len } => {
+                repeat(pattern, skip, len, |from, bytes| out.write_all_at(bytes, at + from))
+            }
+        }
+        .map_err(Error::io("cannot write", out.target()))
+    };
+    pipeline::scope(threads(set, options, 0), Scratch::default, |pool| {
+        let mut window = Window::new(2 * options.threads + 2);
+        for range in Pieces::new(set, u64::MAX) {
+            if window.is_full() {
+                report.add(window.pop())?;
+            }
+            let job = move |scratch: &mut Scratch| {
+                let lost = set.walk(range.clone(), scratch, &mut |at, bytes| put(at, bytes))?;
+                for lost in &lost {
+                    put(lost.start, Bytes::Fill { pattern: [0; 8], skip: 0, len: lost.end - lost.start })?;
+                }
+                Progress::add(&progress.done, range.end - range.start);
+                Ok(lost)
+            };
+            window.push(pool.submit(job), 1);
+        }
+        while let Some(lost) = window.pop() {
+            report.add(Some(lost))?;
+        }
+        Ok::<_, Error>(())
+    })?;
+    let lost: u64 = report.lost.iter().map(|lost| lost.end - lost.start).sum();
+    report.hole_bytes = progress.saved.load(Relaxed).saturating_sub(lost);
+    match report.lost.is_empty() || options.partial {
+        true => Ok(report),
+        false => Err(Error::Incomplete { lost: report.lost, open_end: None }),
+    }
+}
+
+/// Writes the dump from its start to its end. As [`to_output`], but where damage turns up on the way, what is before it
+/// has been written.
+pub fn to_stream(set: &Set, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Report> {
+    range_to_stream(set, 0..set.len(), out, options, progress)
+}
+
+/// The same for some bytes of the dump; only these need be there.
+pub fn range_to_stream(
+    set: &Set,
+    range: Range<u64>,
+    out: &mut dyn Write,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Report> {
+    let mut report = begin(set, &range, options, progress)?;
+    let chunk = set.chunk_len() as u64;
+    let piece = (options.memory / (4 * options.threads as u64 + 4)).clamp(chunk.min(PIECE_MAX), PIECE_MAX.max(chunk));
+    let piece = piece / chunk.min(piece) * chunk.min(piece);
+    let buffers = Buffers::new(usize::try_from(piece).unwrap_or(usize::MAX));
+    pipeline::scope(threads(set, options, piece), Scratch::default, |pool| {
+        let mut window = Window::new(usize::try_from(options.memory / 2).unwrap_or(usize::MAX).max(1));
+        let mut write = |report: &mut Report, taken: Option<Result<Taken>>| -> Result<()> {
+            let Some(taken) = taken else { return Ok(()) };
+            let (buffer, lost) = taken?;
+            if !lost.is_empty() && !options.partial {
+                return Err(Error::Incomplete { lost, open_end: None });
+            }
+            lost.into_iter().for_each(|lost| Lost::push(&mut report.lost, lost));
+            out.write_all(&buffer).map_err(Error::io("cannot write", "output"))?;
+            Progress::add(&progress.done, buffer.len() as u64);
+            Progress::add(&progress.written, buffer.len() as u64);
+            Ok(())
+        };
+        for range in Pieces::of(set, range, piece) {
+            if window.is_full() {
+                write(&mut report, window.pop())?;
+            }
+            let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            let mut buffer = buffers.take(len);
+            let job = move |scratch: &mut Scratch| take(set, range, &mut buffer, scratch).map(|lost| (buffer, lost));
+            window.push(pool.submit(job), len);
+        }
+        while let Some(taken) = window.pop() {
+            write(&mut report, Some(taken))?;
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(report)
+}
+
+/// A piece of a stream, and what of it is lost.
+type Taken = (Buffer, Vec<Lost>);
+
+fn take(set: &Set, range: Range<u64>, buffer: &mut [u8], scratch: &mut Scratch) -> Result<Vec<Lost>> {
+    let within = |from: u64, to: u64| usize::try_from(to - from).unwrap_or(usize::MAX);
+    let lost = set.walk(range.clone(), scratch, &mut |at, bytes| {
+        let place = &mut buffer[within(range.start, at)..][..within(0, bytes.len())];
+        match bytes {
+            Bytes::Data(bytes) => place.copy_from_slice(bytes),
+            Bytes::Fill { pattern, skip, .. } => fill(pattern, skip, place),
+        }
+        Ok(())
+    })?;
+    for lost in &lost {
+        buffer[within(range.start, lost.start)..within(range.start, lost.end)].fill(0);
+    }
+    Ok(lost)
+}
+
+/// What has to be so before anything is written.
+fn begin(set: &Set, range: &Range<u64>, options: &Options, progress: &Progress) -> Result<Report> {
+    progress.enter(Phase::Read);
+    progress.total.store(range.end - range.start, Relaxed);
+    let mut lost = set.lost();
+    lost.retain(|lost| lost.start < range.end && lost.end > range.start);
+    let open_end = set.open_end().filter(|_| range.end == set.len());
+    if !options.partial && (!lost.is_empty() || open_end.is_some()) {
+        return Err(Error::Incomplete { lost, open_end });
+    }
+    Ok(Report { size: range.end - range.start, ..Report::default() })
+}
+
+/// As many workers as the budget has room for.
+fn threads(set: &Set, options: &Options, piece: u64) -> usize {
+    let each = WORKER + 2 * set.chunk_len() as u64 + piece;
+    let room = usize::try_from(options.memory / each).unwrap_or(usize::MAX).max(1);
+    options.threads.min(room)
+}
+
+impl Report {
+    fn add(&mut self, lost: Option<Result<Vec<Lost>>>) -> Result<()> {
+        for lost in lost.transpose()?.unwrap_or_default() {
+            Lost::push(&mut self.lost, lost);
+        }
+        Ok(())
+    }
+}
+
+/// Calls `put` with the bytes of a fill, piece by piece, and how far into it each begins.
+fn repeat(
+    pattern: [u8; 8],
+    skip: u64,
+    len: u64,
+    mut put: impl FnMut(u64, &[u8]) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(FILL_LEN)];
+    // A multiple of the pattern, so that each piece begins with the same of its bytes.
+    fill(pattern, skip, &mut bytes);
+    let mut done = 0;
+    while done < len {
+        let piece = usize::try_from(len - done).unwrap_or(usize::MAX).min(bytes.len());
+        put(done, &bytes[..piece])?;
+        done += piece as u64;
+    }
+    Ok(())
+}
+
+/// A range of the dump, cut where segments end, and where a piece would be too long.
+struct Pieces<'s> {
+    set: &'s Set,
+    rest: Range<u64>,
+    /// Pieces end at multiples of this.
+    grid: u64,
+}
+
+impl<'s> Pieces<'s> {
+    fn new(set: &'s Set, grid: u64) -> Self {
+        Pieces::of(set, 0..set.len(), grid)
+    }
+
+    fn of(set: &'s Set, rest: Range<u64>, grid: u64) -> Self {
+        Pieces { set, rest, grid }
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Range<u64>;
+
+    fn next(&mut self) -> Option<Range<u64>> {
+        let start = self.rest.start;
+        if start >= self.rest.end {
+            return None;
+        }
+        let next = (start / self.grid).saturating_add(1).saturating_mul(self.grid);
+        self.rest.start = self.set.segment_end(start).min(next).min(self.rest.end);
+        Some(start..self.rest.start)
+    }
+}

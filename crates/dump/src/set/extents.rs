@@ -1,0 +1,112 @@
+//! What a dump is made of, stretch by stretch, by the records alone: what a restore leaves as holes, and what an
+//! exporter need not look at.
+
+use std::collections::VecDeque;
+
+use super::{Scratch, Set};
+use crate::part::{What, fill};
+
+/// What a stretch of the dump is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Bytes that are stored.
+    Data,
+    /// These bytes again and again, the first of them first.
+    Fill([u8; 8]),
+    /// Bytes that cannot be had.
+    Lost,
+}
+
+/// A stretch of the dump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte.
+    pub start: u64,
+    /// The byte after the last.
+    pub end: u64,
+    /// What it is.
+    pub content: Content,
+}
+
+/// The extents of a dump in order, without gaps; made by [`Set::extents`].
+#[derive(Debug)]
+pub struct Extents<'s> {
+    set: &'s Set,
+    /// All before it has been looked at.
+    at: u64,
+    scratch: Scratch,
+    /// Looked at and not given yet.
+    ahead: VecDeque<Extent>,
+}
+
+impl Set {
+    /// What the dump is made of, from its start to its end. Reads header and records of each segment, and
+    /// no data, whose damage therefore does not show.
+    pub fn extents(&self) -> Extents<'_> {
+        Extents { set: self, at: 0, scratch: Scratch::default(), ahead: VecDeque::new() }
+    }
+}
+
+impl Extent {
+    /// Whether `next`, which begins where this ends, only goes on with it.
+    fn goes_on_with(&self, next: &Extent) -> bool {
+        match (self.content, next.content) {
+            (Content::Fill(one), Content::Fill(other)) => turned(one, self.end - self.start) == other,
+            (one, other) => one == other,
+        }
+    }
+}
+
+/// A pattern that was left after `skip` bytes.
+fn turned(pattern: [u8; 8], skip: u64) -> [u8; 8] {
+    let mut turned = [0; 8];
+    fill(pattern, skip, &mut turned);
+    turned
+}
+
+impl Extents<'_> {
+    /// Looks at the next segment.
+    fn look(&mut self) {
+        let (set, at) = (self.set, self.at);
+        let lost_to = set.origins(at).map(|(number, _)| set.map.get(number).end).chain(set.map.next_start(at)).min();
+        let scratch = &mut self.scratch;
+        let opened = set.origins(at).find_map(|(number, origin)| set.open_segment(number, origin, scratch).ok());
+        let Some(opened) = opened else {
+            let end = lost_to.unwrap_or(set.size).min(set.size);
+            self.ahead.push_back(Extent { start: at, end, content: Content::Lost });
+            self.at = end;
+            return;
+        };
+        for stretch in opened.stretches().iter().filter(|stretch| stretch.range.end > at) {
+            let (start, end) = (stretch.range.start.max(at), stretch.range.end.min(set.size));
+            if start >= end {
+                break;
+            }
+            let content = match stretch.what {
+                What::Fill(pattern) => Content::Fill(turned(pattern, start - stretch.range.start)),
+                _ => Content::Data,
+            };
+            self.ahead.push_back(Extent { start, end, content });
+            self.at = end;
+        }
+    }
+}
+
+impl Iterator for Extents<'_> {
+    type Item = Extent;
+
+    fn next(&mut self) -> Option<Extent> {
+        let mut extent: Option<Extent> = None;
+        loop {
+            if self.ahead.is_empty() && self.at < self.set.size {
+                self.look();
+            }
+            match (&mut extent, self.ahead.front()) {
+                (Some(extent), Some(next)) if extent.goes_on_with(next) => extent.end = next.end,
+                (None, Some(next)) => extent = Some(*next),
+                _ => return extent,
+            }
+            self.ahead.pop_front();
+        }
+    }
+}

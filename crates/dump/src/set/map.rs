@@ -1,0 +1,220 @@
+//! Which segment has which bytes of the dump: all data segments of a set by where they begin, and those of
+//! parity by their stripes.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// The part of a segment that no part at hand has, but that parity may bring back.
+pub(super) const ABSENT: u16 = u16::MAX;
+
+/// Something of the segment did not verify: it is no use for its stripe.
+pub(super) const DAMAGED: u8 = 1;
+/// Its payload as a whole has its checksum.
+pub(super) const SOUND: u8 = 4;
+/// Its stripe cannot bring it back.
+pub(super) const HOPELESS: u8 = 2;
+
+/// Where a data or parity segment is: what has to be known of each to find it. 48 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// First byte of the dump in it.
+    pub(crate) start: u64,
+    /// The byte after the last.
+    pub(crate) end: u64,
+    /// Where it begins in its part.
+    pub(crate) position: u64,
+    /// Number of its stripe.
+    pub(crate) stripe: u64,
+    /// Bytes on disk.
+    pub(crate) len: u32,
+    /// Its part, by its place among those of the set; [`ABSENT`] for none.
+    pub(crate) part: u16,
+    /// Its place in the stripe.
+    pub(crate) shard: u16,
+    /// Data segments of the stripe.
+    pub(crate) data: u16,
+    /// Parity segments of the stripe.
+    pub(crate) parity: u16,
+}
+
+/// Number of a data segment in a [`Map`].
+pub(crate) type Number = u32;
+
+/// All segments of a set.
+#[derive(Debug, Default)]
+pub(crate) struct Map {
+    /// Data segments by `start`; of those that begin together the longest is last.
+    data: Vec<Place>,
+    /// For each of them the greatest `end` of all up to it: how far back a search has to go.
+    reach: Vec<u64>,
+    /// What was found out about each of them.
+    state: Vec<AtomicU8>,
+    /// Parity segments by stripe and shard.
+    parity: Vec<Place>,
+    /// The data segments that are in a stripe with parity, by stripe and shard.
+    striped: Vec<Number>,
+}
+
+impl Map {
+    /// The map of these segments.
+    pub(crate) fn new(mut data: Vec<Place>, mut parity: Vec<Place>) -> Self {
+        data.sort_unstable_by_key(|s| (s.start, s.end, s.part != ABSENT, s.part, s.position));
+        parity.sort_unstable_by_key(|s| (s.stripe, s.shard, s.part, s.position));
+        let reach = data.iter().scan(0, |reach: &mut u64, s| {
+            *reach = s.end.max(*reach);
+            Some(*reach)
+        });
+        let reach = reach.collect();
+        let state = data.iter().map(|_| AtomicU8::new(0)).collect();
+        let has_parity = |s: &Place| parity.binary_search_by_key(&s.stripe, |p| p.stripe).is_ok();
+        let mut striped: Vec<Number> = (0..).zip(&data).filter(|(_, s)| has_parity(s)).map(|(n, _)| n).collect();
+        striped.sort_unstable_by_key(|n| (data[*n as usize].stripe, data[*n as usize].shard));
+        Map { data, reach, state, parity, striped }
+    }
+
+    /// The data and the parity segments.
+    pub(crate) fn into_places(self) -> (Vec<Place>, Vec<Place>) {
+        (self.data, self.parity)
+    }
+
+    /// The data segments, by where they begin.
+    pub(crate) fn data(&self) -> &[Place] {
+        &self.data
+    }
+
+    /// The parity segments, by stripe and shard.
+    pub(crate) fn parity(&self) -> &[Place] {
+        &self.parity
+    }
+
+    /// A data segment.
+    pub(crate) fn get(&self, number: Number) -> Place {
+        self.data[number as usize]
+    }
+
+    /// Remembers something bad of a segment.
+    pub(crate) fn mark(&self, number: Number, flags: u8) {
+        self.state[number as usize].fetch_or(flags, Relaxed);
+    }
+
+    /// Whether all of `flags` were marked.
+    pub(crate) fn is(&self, number: Number, flags: u8) -> bool {
+        self.state[number as usize].load(Relaxed) & flags == flags
+    }
+
+    /// The data segments that have byte `at`: those on a part first, then those that are only in their stripe.
+    pub(crate) fn at(&self, at: u64) -> impl Iterator<Item = Number> + '_ {
+        let present = self.covering(at).filter(|n| self.get(*n).part != ABSENT);
+        present.chain(self.covering(at).filter(|n| self.get(*n).part == ABSENT))
+    }
+
+    fn covering(&self, at: u64) -> impl Iterator<Item = Number> + '_ {
+        let begun = self.data.partition_point(|s| s.start <= at);
+        let reached = self.reach[..begun].iter().rev().take_while(move |reach| **reach > at).count();
+        // Segments are counted by u32 from where they are collected on.
+        let numbers = (begun - reached..begun).rev().filter_map(|n| Number::try_from(n).ok());
+        numbers.filter(move |n| self.get(*n).end > at)
+    }
+
+    /// The first byte after `at` with which a segment begins.
+    pub(crate) fn next_start(&self, at: u64) -> Option<u64> {
+        self.data.get(self.data.partition_point(|s| s.start <= at)).map(|s| s.start)
+    }
+
+    /// What of `0..size` no segment has.
+    pub(crate) fn gaps(&self, size: u64) -> Vec<Range<u64>> {
+        let mut gaps = Vec::new();
+        let mut at = 0;
+        for segment in &self.data {
+            if segment.start >= size {
+                break;
+            }
+            if segment.start > at {
+                gaps.push(at..segment.start);
+            }
+            at = at.max(segment.end);
+        }
+        if at < size {
+            gaps.push(at..size);
+        }
+        gaps
+    }
+
+    /// The data segments of a stripe, by shard. Several may claim to be the same shard.
+    pub(crate) fn stripe(&self, stripe: u64) -> &[Number] {
+        let of = |n: &Number| self.get(*n).stripe;
+        let from = self.striped.partition_point(|n| of(n) < stripe);
+        let len = self.striped[from..].partition_point(|n| of(n) == stripe);
+        &self.striped[from..from + len]
+    }
+
+    /// The parity segments of a stripe, by shard.
+    pub(crate) fn parity_of(&self, stripe: u64) -> &[Place] {
+        let from = self.parity.partition_point(|s| s.stripe < stripe);
+        let len = self.parity[from..].partition_point(|s| s.stripe == stripe);
+        &self.parity[from..from + len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(start: u64, end: u64, part: u16) -> Place {
+        Place { start, end, position: 4096, stripe: start, len: 4096, part, shard: 0, data: 1, parity: 0 }
+    }
+
+    fn starts(map: &Map, at: u64) -> Vec<(u64, u16)> {
+        map.at(at).map(|n| (map.get(n).start, map.get(n).part)).collect()
+    }
+
+    #[test]
+    fn every_segment_that_has_a_byte_is_found_and_no_other() {
+        let map = Map::new(
+            vec![
+                segment(10, 20, 1),
+                segment(0, 100, 2),
+                segment(0, 10, 0),
+                segment(15, 18, ABSENT),
+                segment(15, 30, 1),
+            ],
+            vec![],
+        );
+        let cases: [(u64, &[(u64, u16)]); 8] = [
+            (0, &[(0, 2), (0, 0)]),
+            (9, &[(0, 2), (0, 0)]),
+            (10, &[(10, 1), (0, 2)]),
+            (16, &[(15, 1), (10, 1), (0, 2), (15, ABSENT)]),
+            (18, &[(15, 1), (10, 1), (0, 2)]),
+            (29, &[(15, 1), (0, 2)]),
+            (99, &[(0, 2)]),
+            (100, &[]),
+        ];
+        for (at, found) in cases {
+            assert_eq!(starts(&map, at), found, "{at}");
+        }
+        assert_eq!([0, 9, 10, 14, 15].map(|at| map.next_start(at)), [Some(10), Some(10), Some(15), Some(15), None]);
+        assert_eq!(starts(&Map::default(), 0), []);
+    }
+
+    #[test]
+    fn gaps_are_what_no_segment_has() {
+        let map =
+            Map::new(vec![segment(10, 20, 1), segment(12, 15, 2), segment(20, 30, 0), segment(40, 50, 0)], vec![]);
+        assert_eq!(map.gaps(60), [0..10, 30..40, 50..60]);
+        assert_eq!(map.gaps(45), [0..10, 30..40]);
+        assert_eq!(map.gaps(35), [0..10, 30..35]);
+        assert_eq!(map.gaps(0), []);
+    }
+
+    #[test]
+    fn only_segments_with_parity_are_in_stripes() {
+        let shard = |stripe, shard| Place { stripe, shard, ..segment(stripe * 10 + u64::from(shard), 99, 0) };
+        let data = vec![shard(2, 1), shard(2, 0), shard(1, 0), shard(2, 0)];
+        let map = Map::new(data, vec![shard(2, 3), shard(2, 2)]);
+        let shards = |stripe| map.stripe(stripe).iter().map(|n| map.get(*n).shard).collect::<Vec<_>>();
+        assert_eq!((shards(2), shards(1), shards(3)), (vec![0, 0, 1], vec![], vec![]));
+        assert_eq!(map.parity_of(2).iter().map(|s| s.shard).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(map.parity_of(1), []);
+    }
+}

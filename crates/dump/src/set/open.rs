@@ -1,0 +1,215 @@
+//! From files to a set: telling parts from other files and sets apart, and finding all segments.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use packfs_blocks::ReadAt;
+
+use super::map::{ABSENT, Map, Number, Place};
+use super::stripe::Stripe;
+use super::{Part, Set};
+use crate::format::{ALIGN, SegmentKind};
+use crate::part::{Flaw, Foot, Found, Head, Scan, Super, find_footer, read_index};
+use crate::{Error, Result};
+
+type Sources = Vec<(PathBuf, Arc<dyn ReadAt>)>;
+
+/// The superblock of the set, from the first part that has a sound one.
+pub(super) fn common(sources: &Sources) -> Result<Super> {
+    let mut first: Option<(&PathBuf, Super)> = None;
+    let mut flaw = None;
+    for (path, source) in sources {
+        match (superblock(path, source.as_ref())?, &first) {
+            (Ok(found), None) => first = Some((path, found)),
+            (Ok(found), Some((other, of))) if !found.is_of_the_set_of(of) => {
+                let (path, other) = (path.display(), other.display());
+                return Err(Error::Usage(format!("{other} and {path} are parts of different dumps")));
+            }
+            (Ok(_), Some(_)) => {}
+            (Err(bad), _) => flaw = flaw.or(Some((path, bad))),
+        }
+    }
+    match (first, flaw) {
+        (Some((_, superblock)), _) => Ok(superblock),
+        (None, Some((path, flaw))) => Err(flaw.at(path, 0)),
+        (None, None) => Err(Error::Usage("a dump has at least one part".into())),
+    }
+}
+
+fn superblock(path: &PathBuf, source: &dyn ReadAt) -> Result<std::result::Result<Super, Flaw>> {
+    let mut bytes = [0; ALIGN];
+    let len = source.read_at(&mut bytes, 0).map_err(Error::io("cannot read", path))?;
+    Ok(Super::parse(&bytes[..len]))
+}
+
+/// The parts, by number, no two alike.
+pub(super) fn parts(sources: Sources, common: &Super) -> Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    for (path, source) in sources {
+        parts.push(match superblock(&path, source.as_ref())? {
+            Ok(superblock) => part(path, source, superblock)?,
+            Err(flaw) => headless(path, source, common, flaw)?,
+        });
+    }
+    parts.sort_by_key(|part| part.number.unwrap_or(u16::MAX));
+    for pair in parts.windows(2) {
+        if let (Some(number), true) = (pair[0].number, pair[0].number == pair[1].number) {
+            let (a, b) = (pair[0].path.display(), pair[1].path.display());
+            return Err(Error::Usage(format!("{a} and {b} are both part {} of the dump", number + 1)));
+        }
+    }
+    Ok(parts)
+}
+
+fn part(path: PathBuf, source: Arc<dyn ReadAt>, superblock: Super) -> Result<Part> {
+    let foot = find_footer(source.as_ref(), &superblock).map_err(Error::io("cannot read", &path))?;
+    let foot = foot.map(|(_, foot)| foot);
+    Ok(Part { path, source, number: Some(superblock.part), superblock, flaw: None, foot, scanned: None })
+}
+
+/// A file without a sound superblock: still a part, if it has the footer of one or any segment of the set.
+fn headless(path: PathBuf, source: Arc<dyn ReadAt>, common: &Super, flaw: Flaw) -> Result<Part> {
+    let reading = Error::io("cannot read", path.clone());
+    let mut found: Option<(Super, Foot)> = None;
+    let mut first = None;
+    let mut look = || -> std::io::Result<()> {
+        for number in 0..common.parts {
+            let guess = Super { part: number, footer: None, ..common.clone() };
+            if let Some((_, foot)) = find_footer(source.as_ref(), &guess)? {
+                found = Some((guess, foot));
+                return Ok(());
+            }
+        }
+        first = Scan::whole(source.as_ref(), common).find(|found| !matches!(found, Ok(Found::Gap(_)))).transpose()?;
+        Ok(())
+    };
+    look().map_err(reading)?;
+    let (number, superblock, foot) = match (found, first) {
+        (Some((superblock, foot)), _) => (Some(superblock.part), superblock, Some(foot)),
+        (None, Some(_)) => (None, Super { footer: None, ..common.clone() }, None),
+        (None, None) => return Err(flaw.at(&path, 0)),
+    };
+    Ok(Part { path, source, number, superblock, flaw: Some(flaw.why), foot, scanned: None })
+}
+
+/// Where all segments are.
+pub(super) fn map(mut parts: Vec<Part>) -> Result<(Vec<Part>, Map)> {
+    let (mut data, mut parity) = (Vec::new(), Vec::new());
+    for (at, part) in (0..).zip(&mut parts) {
+        part.segments(|position, len, head| {
+            let place = Place {
+                start: head.start,
+                end: head.end,
+                position,
+                stripe: head.stripe,
+                len,
+                part: at,
+                shard: head.shard,
+                data: head.data,
+                parity: head.parity,
+            };
+            match head.kind {
+                SegmentKind::Data => data.push(place),
+                SegmentKind::Parity => parity.push(place),
+                _ => {}
+            }
+        })?;
+    }
+    countable(&data)?;
+    Ok((parts, Map::new(data, parity)))
+}
+
+fn countable(data: &[Place]) -> Result<()> {
+    match Number::try_from(data.len()) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::Unsupported(format!("{} segments in one dump", data.len()))),
+    }
+}
+
+impl Part {
+    /// Calls `found` with position, length and head of each segment: by the index, else by scanning.
+    fn segments(&mut self, mut found: impl FnMut(u64, u32, Head)) -> Result<()> {
+        let reading = |error| Error::io("cannot read", &self.path)(error);
+        let to = match &self.foot {
+            None => {
+                self.scanned = Some("it has no footer: the part is not finished, or was cut off".into());
+                u64::MAX
+            }
+            Some(foot) => match read_index(self.source.as_ref(), &self.superblock, foot).map_err(reading)? {
+                Ok(entries) => {
+                    entries.iter().for_each(|entry| found(entry.position, entry.len, entry.head));
+                    return Ok(());
+                }
+                Err(flaw) => {
+                    self.scanned = Some(format!("its {} is damaged: {}", flaw.structure, flaw.why));
+                    foot.index
+                }
+            },
+        };
+        for step in Scan::new(self.source.as_ref(), &self.superblock, ALIGN as u64..to) {
+            if let Found::Segment { position, segment } = step.map_err(reading)? {
+                found(position, u32::try_from(segment.len()).unwrap_or(u32::MAX), segment.head);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of the dump, and why there may be more.
+pub(super) fn size(superblock: &Super, parts: &[Part], map: &Map) -> (u64, Option<&'static str>) {
+    let feet = || parts.iter().filter_map(|part| part.foot.as_ref());
+    let reached = || map.data().iter().map(|place| place.end).max().unwrap_or(0);
+    if let Some(size) = feet().filter(|foot| foot.complete).map(|foot| foot.size).max() {
+        return (size, None);
+    }
+    if let Some(size) = superblock.size {
+        return (size, None);
+    }
+    match feet().map(|foot| foot.size).max() {
+        Some(size) => (size.max(reached()), Some("its writing ended before the input did")),
+        None => (reached(), Some("no part at hand is finished, so nothing says where the dump ends")),
+    }
+}
+
+impl Set {
+    /// Adds the segments that are only in their stripes: those that parity segments at hand know of, and that
+    /// no part at hand has.
+    pub(super) fn add_missing(&mut self) -> Result<()> {
+        let mut missing = Vec::new();
+        for parity in self.map.parity().chunk_by(|a, b| a.stripe == b.stripe) {
+            let shards = parity.chunk_by(|a, b| a.shard == b.shard).count();
+            let (at_hand, place) = (self.map.stripe(parity[0].stripe), parity[0]);
+            let has = |shard: u16| at_hand.iter().any(|n| self.map.get(*n).shard == shard);
+            let gone: Vec<u16> = (0..place.data).filter(|shard| !has(*shard)).collect();
+            if gone.is_empty() || gone.len() > shards {
+                continue;
+            }
+            // Without its records it brings nothing back, and its bytes are lost as if it were not there.
+            let Ok(stripe) = Stripe::read(self, place.stripe) else { continue };
+            for shard in gone {
+                let Some(of) = stripe.shards().get(usize::from(shard)).filter(|of| of.start < of.end) else { continue };
+                missing.push(Place {
+                    start: of.start,
+                    end: of.end,
+                    len: of.len,
+                    part: ABSENT,
+                    shard,
+                    position: 0,
+                    ..place
+                });
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let map = std::mem::take(&mut self.map);
+        let (mut data, parity) = map.into_places();
+        data.append(&mut missing);
+        countable(&data)?;
+        self.map = Map::new(data, parity);
+        if self.open_end.is_some() {
+            self.size = self.size.max(self.map.data().iter().map(|place| place.end).max().unwrap_or(0));
+        }
+        Ok(())
+    }
+}

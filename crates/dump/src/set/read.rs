@@ -1,0 +1,464 @@
+//! Bytes of the dump, from whichever segment has them and verifies: one of a part first, else one of a stripe.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use packfs_blocks::ReadAt;
+
+use super::map::{ABSENT, DAMAGED, HOPELESS, Number, Place, SOUND};
+use super::{Lost, Set};
+use crate::format::{self, PAGE, SegmentKind};
+use crate::part::{ChunkDecoder, Flaw, Segment, Stretch, What, fill, payload_is_sound, read_segment};
+use crate::{Error, Result};
+
+/// Bytes of payload that are read at once when a segment is read in order.
+const AHEAD: usize = 512 << 10;
+
+/// Where a segment is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    Part,
+    Stripe,
+}
+
+/// A stretch of the dump, as it is handed out.
+#[derive(Debug)]
+pub(crate) enum Bytes<'a> {
+    /// These bytes.
+    Data(&'a [u8]),
+    /// So many bytes that repeat the eight of the pattern; `skip` of these came before the first.
+    Fill { pattern: [u8; 8], skip: u64, len: u64 },
+}
+
+impl Bytes<'_> {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Bytes::Data(bytes) => bytes.len() as u64,
+            Bytes::Fill { len, .. } => *len,
+        }
+    }
+}
+
+/// Takes stretches of the dump with where they begin.
+pub(crate) type Take<'t> = dyn FnMut(u64, Bytes<'_>) -> Result<()> + 't;
+
+/// What a thread needs to read: a decoder and buffers.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    decoder: Option<ChunkDecoder>,
+    /// Chunks go through the cache of the set: they will be wanted again.
+    cached: bool,
+    /// The segment used last.
+    opened: Option<Arc<Opened>>,
+    head: Vec<u8>,
+    chunk: Vec<u8>,
+    stored: Stored,
+}
+
+/// A data segment that is being read.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) number: Number,
+    pub(super) origin: Origin,
+    pub(super) segment: Segment,
+    /// All its bytes, where they are in memory.
+    pub(super) bytes: Option<Arc<[u8]>>,
+}
+
+/// Bytes of a segment's payload that were read in one go.
+#[derive(Debug, Default)]
+struct Stored {
+    of: Option<(Number, Origin)>,
+    at: usize,
+    bytes: Vec<u8>,
+}
+
+impl Opened {
+    pub(super) fn stretches(&self) -> &[Stretch] {
+        &self.segment.stretches
+    }
+}
+
+/// Why a stretch did not reach its taker.
+enum Stop {
+    /// The taker did not take it.
+    Taker(Error),
+    /// The bytes are not there, or not what they should be.
+    Source(Error),
+}
+
+type Ran = std::result::Result<(), Stop>;
+
+/// A run through one segment.
+pub(super) struct Run<'r> {
+    pub(super) opened: &'r Opened,
+    /// What of the dump is wanted.
+    pub(super) wanted: Range<u64>,
+    /// Whether chunks may be taken from elsewhere in the dump.
+    pub(super) same: bool,
+}
+
+impl Set {
+    /// Hands out the bytes of `range` in order. Those that no part has, or that do not verify and that no stripe
+    /// brings back, are left out and returned.
+    pub(crate) fn walk(&self, range: Range<u64>, scratch: &mut Scratch, take: &mut Take<'_>) -> Result<Vec<Lost>> {
+        let mut lost = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            match self.step(at..range.end, scratch, true, take)? {
+                Ok(reached) => at = reached,
+                Err(missing) => {
+                    at = missing.end;
+                    Lost::push(&mut lost, missing);
+                }
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Hands out as much as one segment gives of the beginning of `range`, and says where that ended; or what of it
+    /// is lost.
+    fn step(
+        &self,
+        range: Range<u64>,
+        scratch: &mut Scratch,
+        same: bool,
+        take: &mut Take<'_>,
+    ) -> Result<std::result::Result<u64, Lost>> {
+        let at = range.start;
+        let mut end = self.map.next_start(at).unwrap_or(range.end).min(range.end);
+        let mut failed = None;
+        for (number, origin) in self.origins(at) {
+            let place = self.map.get(number);
+            let opened = match self.open_segment(number, origin, scratch) {
+                Ok(opened) => opened,
+                Err(error) => {
+                    end = end.min(place.end);
+                    failed.get_or_insert(error);
+                    continue;
+                }
+            };
+            let run = Run { opened: &opened, wanted: at..range.end.min(place.end), same };
+            let mut reached = at;
+            let ran = self.run(&run, scratch, &mut |offset, bytes| {
+                let len = bytes.len();
+                take(offset, bytes)?;
+                reached = offset + len;
+                Ok(())
+            });
+            match ran {
+                Err(Stop::Taker(error)) => return Err(error),
+                _ if reached > at => return Ok(Ok(reached)),
+                Ok(()) => {}
+                Err(Stop::Source(error)) => {
+                    // Another segment may have what is behind the stretch that failed.
+                    let stretches = &opened.segment.stretches;
+                    end =
+                        end.min(stretches.get(stretch_at(stretches, at)).map_or(place.end, |failed| failed.range.end));
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        let why = match failed {
+            Some(Error::Lost { why, .. }) => why,
+            Some(error) => error.to_string(),
+            None => self.why_missing(),
+        };
+        Ok(Err(Lost { start: at, end, why }))
+    }
+
+    /// Where byte `at` may be had, the likeliest first.
+    pub(super) fn origins(&self, at: u64) -> impl Iterator<Item = (Number, Origin)> + '_ {
+        let parts = self.map.at(at).filter(|n| self.map.get(*n).part != ABSENT);
+        let stripes = self.map.at(at).filter(|n| self.map.get(*n).parity > 0 && !self.map.is(*n, HOPELESS));
+        parts.map(|n| (n, Origin::Part)).chain(stripes.map(|n| (n, Origin::Stripe)))
+    }
+
+    /// Header and records of a data segment.
+    pub(super) fn open_segment(&self, number: Number, origin: Origin, scratch: &mut Scratch) -> Result<Arc<Opened>> {
+        if let Some(opened) = scratch.opened.as_ref().filter(|last| (last.number, last.origin) == (number, origin)) {
+            return Ok(Arc::clone(opened));
+        }
+        let place = self.map.get(number);
+        let (segment, bytes) = match origin {
+            Origin::Part => {
+                let read = self.read_head_with(&place, SegmentKind::Data, &mut scratch.head);
+                (read.inspect_err(|_| self.map.mark(number, DAMAGED))?, None)
+            }
+            Origin::Stripe => {
+                let restored = self.restored(number).and_then(|bytes| {
+                    let segment = Segment::parse(&bytes, &self.superblock.set, self.superblock.chunk);
+                    let segment = segment.and_then(|segment| agrees(segment, &place, SegmentKind::Data));
+                    Ok((segment.map_err(|flaw| flaw.why)?, Some(bytes)))
+                });
+                restored.map_err(|why| {
+                    self.map.mark(number, HOPELESS);
+                    Error::Lost { start: place.start, end: place.end, why }
+                })?
+            }
+        };
+        let opened = Arc::new(Opened { number, origin, segment, bytes });
+        scratch.opened = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// Header and records of a segment in a part.
+    pub(super) fn read_head(&self, place: &Place, kind: SegmentKind) -> Result<Segment> {
+        self.read_head_with(place, kind, &mut Vec::new())
+    }
+
+    fn read_head_with(&self, place: &Place, kind: SegmentKind, bytes: &mut Vec<u8>) -> Result<Segment> {
+        let part = &self.parts[usize::from(place.part)];
+        let read = read_segment(part.source.as_ref(), &self.superblock, place.position, bytes);
+        let read = read.map_err(Error::io("cannot read", &part.path))?;
+        read.and_then(|segment| agrees(segment, place, kind)).map_err(|flaw| flaw.at(&part.path, place.position))
+    }
+
+    fn run(&self, run: &Run<'_>, scratch: &mut Scratch, take: &mut Take<'_>) -> Ran {
+        let stretches = &run.opened.segment.stretches;
+        let first = stretch_at(stretches, run.wanted.start);
+        for (index, stretch) in stretches.iter().enumerate().skip(first) {
+            if stretch.range.start >= run.wanted.end {
+                break;
+            }
+            self.stretch(run, index, stretch, scratch, take)?;
+        }
+        Ok(())
+    }
+
+    /// Hands out what is wanted of one stretch.
+    fn stretch(
+        &self,
+        run: &Run<'_>,
+        index: usize,
+        stretch: &Stretch,
+        scratch: &mut Scratch,
+        take: &mut Take<'_>,
+    ) -> Ran {
+        let begin = stretch.range.start;
+        let (start, end) = (begin.max(run.wanted.start), stretch.range.end.min(run.wanted.end));
+        if let What::Fill(pattern) = stretch.what {
+            return take(start, Bytes::Fill { pattern, skip: start - begin, len: end - start }).map_err(Stop::Taker);
+        }
+        // Checked when it was parsed: no more than a chunk.
+        let len = distance(begin, stretch.range.end);
+        let wanted = distance(begin, start)..distance(begin, end);
+        if scratch.cached && matches!(stretch.what, What::Stored { .. }) {
+            let key = (run.opened.number, u32::try_from(index).unwrap_or(u32::MAX));
+            let chunk = self.chunks.get(key, || {
+                let mut chunk = vec![0; len];
+                self.chunk(run, stretch, scratch, &mut chunk).map(|()| chunk.into())
+            });
+            return take(start, Bytes::Data(&chunk.map_err(Stop::Source)?[wanted])).map_err(Stop::Taker);
+        }
+        let mut chunk = std::mem::take(&mut scratch.chunk);
+        chunk.resize(len, 0);
+        let read = self.chunk(run, stretch, scratch, &mut chunk).map_err(Stop::Source);
+        let taken = read.and_then(|()| {
+            let taken = match &stretch.what {
+                What::Stored { payload, squeezed: true, .. } if wanted == (0..len) => {
+                    spread(begin, &chunk, scratch.stored.slice(payload), take)
+                }
+                _ => take(start, Bytes::Data(&chunk[wanted])),
+            };
+            taken.map_err(Stop::Taker)
+        });
+        scratch.chunk = chunk;
+        taken
+    }
+
+    /// Fills `chunk`, which is as long as the stretch, and verifies it.
+    pub(super) fn chunk(
+        &self,
+        run: &Run<'_>,
+        stretch: &Stretch,
+        scratch: &mut Scratch,
+        chunk: &mut [u8],
+    ) -> Result<()> {
+        let ahead = if scratch.cached { 0 } else { AHEAD };
+        let read = match &stretch.what {
+            What::Fill(pattern) => {
+                fill(*pattern, 0, chunk);
+                return Ok(());
+            }
+            What::Same { payload } => {
+                let stored = scratch.stored.read(self, run, payload, ahead);
+                let read = stored.and_then(|stored| self.same(run, stretch, stored, chunk));
+                return read.inspect_err(|_| self.doubt(run.opened));
+            }
+            What::Stored { payload, coded, squeezed } => {
+                if scratch.decoder.is_none() {
+                    scratch.decoder = Some(ChunkDecoder::new(self.superblock.codec.codec())?);
+                }
+                let stored = scratch.stored.read(self, run, payload, ahead);
+                let at = u64::from(run.opened.segment.head_len) + u64::from(payload.start);
+                stored.and_then(|stored| match &mut scratch.decoder {
+                    Some(decoder) => decoder
+                        .decode(stored, *coded, *squeezed, stretch.sum, chunk)
+                        .map_err(|why| self.flawed(run, "chunk", at, why)),
+                    None => Ok(()),
+                })
+            }
+        };
+        if read.is_err() && run.opened.origin == Origin::Part {
+            self.map.mark(run.opened.number, DAMAGED);
+        }
+        read
+    }
+
+    /// A repetition failed: for a fault of its own, which its stripe can mend, or for one of what it repeats.
+    fn doubt(&self, opened: &Opened) {
+        let (number, place) = (opened.number, self.map.get(opened.number));
+        if opened.origin == Origin::Stripe || self.map.is(number, DAMAGED) || self.map.is(number, SOUND) {
+            return;
+        }
+        let source = self.parts[usize::from(place.part)].source.as_ref();
+        let sound = payload_is_sound(source, place.position, &opened.segment, &mut Vec::new());
+        self.map.mark(number, if sound.is_ok_and(|sound| sound) { SOUND } else { DAMAGED });
+    }
+
+    /// An error about something `at` bytes into a segment.
+    fn flawed(&self, run: &Run<'_>, structure: &'static str, at: u64, why: String) -> Error {
+        let place = self.map.get(run.opened.number);
+        match (run.opened.origin, self.parts.get(usize::from(place.part))) {
+            (Origin::Part, Some(part)) => Flaw::new(structure, why).at(&part.path, place.position + at),
+            _ => Error::Lost { start: place.start, end: place.end, why },
+        }
+    }
+
+    /// A chunk that is as other bytes of the dump before it.
+    fn same(&self, run: &Run<'_>, stretch: &Stretch, stored: &[u8], chunk: &mut [u8]) -> Result<()> {
+        let lost = |why: String| Error::Lost { start: stretch.range.start, end: stretch.range.end, why };
+        if !run.same {
+            return Err(lost("it repeats bytes that are a repetition themselves".into()));
+        }
+        let reference = Stretch { what: What::Same { payload: 0..8 }, ..stretch.clone() };
+        let target = reference.target(stored).map_err(|flaw| lost(flaw.why))?;
+        self.with_scratch(|scratch| self.fill(target, chunk, scratch, false))?;
+        match format::sum(chunk) == stretch.sum {
+            true => Ok(()),
+            false => Err(lost(format!("it repeats byte {target}, and does not have its checksum"))),
+        }
+    }
+
+    /// Fills `buf` with the bytes at `offset`; unless `same`, none of them may be a repetition.
+    fn fill(&self, offset: u64, buf: &mut [u8], scratch: &mut Scratch, same: bool) -> Result<()> {
+        let end = offset.saturating_add(buf.len() as u64);
+        let mut at = offset;
+        while at < end {
+            let step = self.step(at..end, scratch, same, &mut |from, bytes| {
+                let buf = &mut buf[distance(offset, from)..];
+                match bytes {
+                    Bytes::Data(bytes) => buf[..bytes.len()].copy_from_slice(bytes),
+                    Bytes::Fill { pattern, skip, len } => fill(pattern, skip, &mut buf[..distance(0, len)]),
+                }
+                Ok(())
+            })?;
+            at = step.map_err(|lost| Error::Lost { start: lost.start, end: lost.end, why: lost.why })?;
+        }
+        Ok(())
+    }
+
+    /// Lends a scratch whose chunks are kept.
+    fn with_scratch<T>(&self, work: impl FnOnce(&mut Scratch) -> T) -> T {
+        let free = || self.scratch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let idle = free().pop();
+        let mut scratch = idle.unwrap_or_else(|| Scratch { cached: true, ..Scratch::default() });
+        let done = work(&mut scratch);
+        free().push(scratch);
+        done
+    }
+
+    /// Fills `buf` with bytes of a segment's payload.
+    fn payload(&self, opened: &Opened, from: usize, buf: &mut [u8]) -> Result<()> {
+        let place = self.map.get(opened.number);
+        let from = opened.segment.head_len as usize + from;
+        let Some(bytes) = &opened.bytes else {
+            let part = &self.parts[usize::from(place.part)];
+            let read = part.source.read_exact_at(buf, place.position + from as u64);
+            return read.map_err(Error::io("cannot read", &part.path));
+        };
+        let lost = || Error::Lost { start: place.start, end: place.end, why: "its stripe gives too little".into() };
+        buf.copy_from_slice(bytes.get(from..from + buf.len()).ok_or_else(lost)?);
+        Ok(())
+    }
+}
+
+/// The header says what the map knows of the segment.
+fn agrees(segment: Segment, place: &Place, kind: SegmentKind) -> std::result::Result<Segment, Flaw> {
+    let head = &segment.head;
+    let same = head.kind == kind
+        && (head.start, head.end) == (place.start, place.end)
+        && (head.stripe, head.shard) == (place.stripe, place.shard)
+        && segment.len() == u64::from(place.len);
+    match same {
+        true => Ok(segment),
+        false => Err(Flaw::new("segment", "it is not the one that the index or its stripe speaks of")),
+    }
+}
+
+/// The stretch of a segment that has byte `at`, which is in the segment.
+fn stretch_at(stretches: &[Stretch], at: u64) -> usize {
+    stretches.partition_point(|stretch| stretch.range.end <= at)
+}
+
+/// How far two bytes are apart that lie in one buffer.
+fn distance(from: u64, to: u64) -> usize {
+    usize::try_from(to - from).unwrap_or(usize::MAX)
+}
+
+/// Hands out a squeezed chunk by what is there of it and what is zeros.
+fn spread(begin: u64, chunk: &[u8], map: &[u8], take: &mut Take<'_>) -> Result<()> {
+    let is_there = |page: usize| map.get(page / 8).is_some_and(|bits| bits >> (page % 8) & 1 == 1);
+    let pages = chunk.len().div_ceil(PAGE);
+    let mut page = 0;
+    while page < pages {
+        let there = is_there(page);
+        let run = (page..pages).take_while(|page| is_there(*page) == there).count();
+        let bytes = page * PAGE..chunk.len().min((page + run) * PAGE);
+        let (at, len) = (begin + bytes.start as u64, bytes.len() as u64);
+        match there {
+            true => take(at, Bytes::Data(&chunk[bytes]))?,
+            false => take(at, Bytes::Fill { pattern: [0; 8], skip: 0, len })?,
+        }
+        page += run;
+    }
+    Ok(())
+}
+
+impl Stored {
+    /// The bytes `range` of a segment's payload, read together with up to `ahead` bytes from there on.
+    fn read(&mut self, set: &Set, run: &Run<'_>, range: &Range<u32>, ahead: usize) -> Result<&[u8]> {
+        let (start, end) = (range.start as usize, range.end as usize);
+        let of = (run.opened.number, run.opened.origin);
+        let known = self.of == Some(of);
+        if !known || start < self.at || end > self.at + self.bytes.len() {
+            let until = (run.opened.segment.payload as usize).min(start + ahead).max(end);
+            // Where reading fails half-way, the bytes are nobody's.
+            self.of = None;
+            self.bytes.resize(until - start, 0);
+            self.at = start;
+            set.payload(run.opened, start, &mut self.bytes)?;
+            self.of = Some(of);
+        }
+        Ok(self.slice(range))
+    }
+
+    /// The same, of a range that was read before.
+    fn slice(&self, range: &Range<u32>) -> &[u8] {
+        &self.bytes[range.start as usize - self.at..range.end as usize - self.at]
+    }
+}
+
+impl ReadAt for Set {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let len = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
+        let read = self.with_scratch(|scratch| self.fill(offset, &mut buf[..len], scratch, true));
+        read.map(|()| len).map_err(io::Error::other)
+    }
+
+    fn len(&self) -> u64 {
+        self.size
+    }
+}

@@ -1,0 +1,283 @@
+//! Brings back segments that are missing or damaged from the others of their stripe.
+//!
+//! The code works on each stretch of the shards by itself, so a stripe is taken in slices and never held whole.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::Set;
+use super::map::{ABSENT, DAMAGED, Number, Place};
+use crate::format::{SegmentKind, sum};
+use crate::part::{Segment, Shard};
+
+/// Bytes of each shard that are worked on at once; the code asks for a multiple of 64.
+const SLICE: usize = 64 << 10;
+/// Further segments of the stripe are brought back along with one that is asked for while all are within this.
+const TOGETHER: usize = 32 << 20;
+
+/// Why something cannot be brought back.
+pub(super) type Why = String;
+
+/// A stripe as its parity segments have it.
+#[derive(Debug)]
+pub(super) struct Stripe {
+    number: u64,
+    data: usize,
+    parity: usize,
+    /// The data segments, in the order of the shards.
+    shards: Vec<Shard>,
+    /// Bytes of a shard: of the longest data segment.
+    len: usize,
+    /// Bytes of a parity segment before its payload.
+    head_len: u32,
+}
+
+/// A shard that is at hand.
+#[derive(Debug, Clone, Copy)]
+struct Source {
+    shard: usize,
+    place: Place,
+    /// Of a data segment.
+    number: Option<Number>,
+    /// Where its bytes as a shard begin in its part.
+    position: u64,
+    /// So many are there; behind them are zeros.
+    len: usize,
+}
+
+/// A data segment of a stripe that was brought back: its shard and its bytes.
+type Restored = (usize, Vec<u8>);
+
+impl Stripe {
+    /// What the parity segments at hand say of stripe `number`.
+    pub(super) fn read(set: &Set, number: u64) -> Result<Stripe, Why> {
+        let mut why = "it has no parity segment".to_owned();
+        for place in set.map.parity_of(number) {
+            match set.read_head(place, SegmentKind::Parity).map_err(|error| error.to_string()).and_then(Stripe::new) {
+                Ok(stripe) => return Ok(stripe),
+                Err(bad) => why = bad,
+            }
+        }
+        Err(why)
+    }
+
+    fn new(parity: Segment) -> Result<Stripe, Why> {
+        let stripe = Stripe {
+            number: parity.head.stripe,
+            data: parity.head.data.into(),
+            parity: parity.head.parity.into(),
+            len: parity.payload as usize,
+            head_len: parity.head_len,
+            shards: parity.shards,
+        };
+        match ReedSolomonDecoder::supports(stripe.data, stripe.parity) {
+            true => Ok(stripe),
+            false => Err(format!("a stripe of {} and {} segments", stripe.data, stripe.parity)),
+        }
+    }
+
+    /// The data segments, in the order of the shards.
+    pub(super) fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    /// One segment for each shard that is at hand, but for those in `bad`.
+    fn sources(&self, set: &Set, bad: &HashSet<(u16, u64)>) -> Vec<Source> {
+        let numbers = set.map.stripe(self.number).iter().filter(|n| !set.map.is(**n, DAMAGED));
+        let data = numbers.map(|n| (Some(*n), set.map.get(*n)));
+        let parity = set.map.parity_of(self.number).iter().map(|place| (None, *place));
+        let mut sources: Vec<Source> = Vec::new();
+        for (number, place) in data.chain(parity) {
+            let shard = usize::from(place.shard);
+            let known = sources.iter().any(|source| source.shard == shard);
+            if known || place.part == ABSENT || bad.contains(&(place.part, place.position)) {
+                continue;
+            }
+            let source = match self.shards.get(shard) {
+                Some(of) if number.is_some() && of.len == place.len => {
+                    Source { shard, place, number, position: place.position, len: place.len as usize }
+                }
+                None if number.is_none() && shard < self.data + self.parity => {
+                    let position = place.position + u64::from(self.head_len);
+                    Source { shard, place, number, position, len: self.len }
+                }
+                _ => continue,
+            };
+            sources.push(source);
+        }
+        sources
+    }
+
+    /// The bytes of the data segment of shard `wanted`, and of further ones that are not at hand either.
+    fn restore(&self, set: &Set, wanted: usize) -> Result<Vec<Restored>, Why> {
+        let mut bad = HashSet::new();
+        loop {
+            let sources = self.sources(set, &bad);
+            let missing: Vec<usize> = (0..self.data).filter(|n| !sources.iter().any(|s| s.shard == *n)).collect();
+            if !missing.contains(&wanted) {
+                return Err("its stripe has it as it is".into());
+            }
+            if sources.len() < self.data {
+                let gone = self.data + self.parity - sources.len();
+                return Err(format!("{gone} segments of its stripe are missing or damaged, {} may be", self.parity));
+            }
+            let bytes = missing.iter().map(|n| self.shards[*n].len as usize).sum::<usize>();
+            let kept = if bytes <= TOGETHER { missing } else { vec![wanted] };
+            match self.decode(set, &sources, &kept).and_then(|restored| self.verify(restored)) {
+                Ok(restored) => return Ok(restored),
+                // One of the sources is not what it should be: without it, if there are enough.
+                Err(why) => {
+                    let before = bad.len();
+                    let unsound = sources.iter().filter(|source| !self.is_sound(set, source));
+                    bad.extend(unsound.map(|source| (source.place.part, source.place.position)));
+                    if bad.len() == before {
+                        return Err(why);
+                    }
+                }
+            }
+        }
+    }
+
+    fn verify(&self, restored: Vec<Restored>) -> Result<Vec<Restored>, Why> {
+        match restored.iter().all(|(n, bytes)| sum(bytes) == self.shards[*n].sum) {
+            true => Ok(restored),
+            false => Err("what its stripe gives does not have its checksum".into()),
+        }
+    }
+
+    fn decode(&self, set: &Set, sources: &[Source], wanted: &[usize]) -> Result<Vec<Restored>, Why> {
+        let mut out: Vec<Restored> = wanted.iter().map(|n| (*n, Vec::new())).collect();
+        let mut slice = vec![0; SLICE.min(self.len)];
+        let mut decoder = ReedSolomonDecoder::new(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
+        for from in (0..self.len).step_by(SLICE) {
+            slice.truncate(self.len - from);
+            decoder.reset(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
+            for source in sources {
+                read_slice(set, source, from, &mut slice)?;
+                let added = match source.number {
+                    Some(_) => decoder.add_original_shard(source.shard, &slice),
+                    None => decoder.add_recovery_shard(source.shard - self.data, &slice),
+                };
+                added.map_err(|e| e.to_string())?;
+            }
+            let decoded = decoder.decode().map_err(|e| e.to_string())?;
+            for (shard, bytes) in &mut out {
+                let piece = decoded.restored_original(*shard).ok_or("the code gave nothing back")?;
+                let rest = (self.shards[*shard].len as usize).saturating_sub(from);
+                bytes.extend_from_slice(&piece[..rest.min(piece.len())]);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Whether a source has the checksum that is known of it. A data segment that does not is remembered as damaged.
+    fn is_sound(&self, set: &Set, source: &Source) -> bool {
+        let known = match source.number {
+            Some(_) => self.shards.get(source.shard).map(|shard| shard.sum),
+            None => set.read_head(&source.place, SegmentKind::Parity).ok().map(|segment| segment.payload_sum),
+        };
+        let sound = known.is_some() && known == checksum(set, source).ok();
+        if let (false, Some(number)) = (sound, source.number) {
+            set.map.mark(number, DAMAGED);
+        }
+        sound
+    }
+
+    /// Computes the parity anew, and says of each parity segment at hand whether it is what it should be; `None` where
+    /// not all data segments are at hand and sound, so that there is nothing to compute it from.
+    pub(super) fn recompute(&self, set: &Set) -> Result<Option<Vec<(Place, bool)>>, Why> {
+        let sources = self.sources(set, &HashSet::new());
+        let (data, parity): (Vec<Source>, Vec<Source>) = sources.into_iter().partition(|s| s.number.is_some());
+        if data.len() < self.data || !data.iter().all(|source| self.is_sound(set, source)) {
+            return Ok(None);
+        }
+        let mut verdicts: Vec<(Place, bool)> = parity.iter().map(|source| (source.place, true)).collect();
+        let mut slice = vec![0; SLICE.min(self.len)];
+        let mut encoder = ReedSolomonEncoder::new(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
+        let mut ordered = data;
+        ordered.sort_unstable_by_key(|source| source.shard);
+        for from in (0..self.len).step_by(SLICE) {
+            slice.truncate(self.len - from);
+            encoder.reset(self.data, self.parity, slice.len()).map_err(|e| e.to_string())?;
+            for source in &ordered {
+                read_slice(set, source, from, &mut slice)?;
+                encoder.add_original_shard(&slice).map_err(|e| e.to_string())?;
+            }
+            let encoded = encoder.encode().map_err(|e| e.to_string())?;
+            for (source, (_, same)) in parity.iter().zip(&mut verdicts) {
+                read_slice(set, source, from, &mut slice)?;
+                *same &= encoded.recovery(source.shard - self.data) == Some(&slice[..]);
+            }
+        }
+        Ok(Some(verdicts))
+    }
+}
+
+fn checksum(set: &Set, source: &Source) -> Result<u64, Why> {
+    let mut sum = Xxh3::new();
+    let mut slice = vec![0; SLICE];
+    for from in (0..source.len).step_by(SLICE) {
+        slice.truncate(source.len - from);
+        read_slice(set, source, from, &mut slice)?;
+        sum.update(&slice);
+    }
+    Ok(sum.digest())
+}
+
+/// Bytes of a shard from `from` on; zeros where it has ended.
+fn read_slice(set: &Set, source: &Source, from: usize, slice: &mut [u8]) -> Result<(), Why> {
+    let len = source.len.saturating_sub(from).min(slice.len());
+    slice[len..].fill(0);
+    let part = &set.parts[usize::from(source.place.part)];
+    part.source.read_exact_at(&mut slice[..len], source.position + from as u64).map_err(|e| e.to_string())
+}
+
+impl Set {
+    /// What is wrong with the bytes of a parity segment, besides what they are the parity of.
+    pub(super) fn flaw_of_parity(&self, place: &Place) -> Option<Why> {
+        let segment = match self.read_head(place, SegmentKind::Parity) {
+            Ok(segment) => segment,
+            Err(error) => return Some(error.to_string()),
+        };
+        let (position, len) = (place.position + u64::from(segment.head_len), segment.payload as usize);
+        let source = Source { shard: place.shard.into(), place: *place, number: None, position, len };
+        let mut padding = vec![0; place.len as usize - segment.head_len as usize - len];
+        let behind = Source { position: position + len as u64, len: padding.len(), ..source };
+        match (checksum(self, &source), read_slice(self, &behind, 0, &mut padding)) {
+            (Ok(sum), _) if sum != segment.payload_sum => Some("its payload does not have its checksum".into()),
+            (Ok(_), Ok(())) if padding.iter().any(|byte| *byte != 0) => Some("what follows it is not all zeros".into()),
+            (Ok(_), Ok(())) => None,
+            (Err(why), _) | (_, Err(why)) => Some(why),
+        }
+    }
+
+    /// The bytes of a data segment, out of its stripe.
+    pub(super) fn restored(&self, number: Number) -> Result<Arc<[u8]>, Why> {
+        // What else comes back is kept after the cache has let go of this one: two threads that bring back
+        // segments of one stripe would wait for each other.
+        let mut others = Vec::new();
+        let place = self.map.get(number);
+        let bytes = self.restored.get(number, || {
+            let stripe = Stripe::read(self, place.stripe)?;
+            let mut wanted = None;
+            for (shard, bytes) in stripe.restore(self, place.shard.into())? {
+                if shard == usize::from(place.shard) {
+                    wanted = Some(Arc::from(bytes));
+                } else {
+                    others.push((shard, bytes));
+                }
+            }
+            wanted.ok_or_else(|| Why::from("its stripe does not have it"))
+        })?;
+        for (shard, bytes) in others {
+            let of_shard = |n: &&Number| usize::from(self.map.get(**n).shard) == shard;
+            if let Some(number) = self.map.stripe(place.stripe).iter().find(of_shard) {
+                let _: Result<_, Why> = self.restored.get(*number, || Ok(bytes.into()));
+            }
+        }
+        Ok(bytes)
+    }
+}
