@@ -101,19 +101,37 @@ fn a_disk_that_fills_up_at_any_time_costs_nothing_but_itself() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = memory(24 << 20, 3);
     std::fs::write(dir.path().join("core"), &bytes).unwrap();
-    // Nothing fits, half of its share does, all but a little does; if it is so slow that it takes less, all fits.
-    for size in ["4k", "4m", "8m"] {
+    // Nothing fits, half of it does, all but a little does. The other part is slow, so that this one is given most.
+    for size in ["4k", "8m", "16m"] {
         let Some(small) = Tmpfs::mount(test, &dir.path().join("small"), size) else { return };
-        let split = ["split", "core", "-o", "a", "-o", "small/b", "-f", "-q", "--codec", "raw", "--memory", "40M"];
-        let output = run_in(dir.path(), &split);
+        let fifo = dir.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let split = ["split", "core", "-o", "fifo", "-o", "small/b", "-f", "-q", "--codec", "raw", "--memory", "40M"];
+        let child = packfs(split).current_dir(dir.path()).stderr(Stdio::piped()).spawn().unwrap();
+        slowly(&fifo, &dir.path().join("a"));
+        std::fs::remove_file(fifo).unwrap();
+        let output = child.wait_with_output().unwrap();
         let message = stderr(&output);
-        let filled = message.contains("small/b: given up: No space left");
-        assert!(filled || size == "8m", "{size}: {message}");
-        assert_eq!(output.status.code(), Some(i32::from(filled)), "{size}: {message}");
+        assert_eq!(output.status.code(), Some(1), "{size}: {message}");
+        assert!(message.contains("small/b: given up: No space left"), "{size}: {message}");
         let parts = [dir.path().join("a"), dir.path().join("small/b")];
         let readable = if size == "4k" { &parts[..1] } else { &parts[..] };
         assert!(restore(readable, bytes.len()) == bytes, "{size}");
         drop(small);
+    }
+}
+
+/// Copies what comes out of a FIFO, at about 16 MiB a second.
+fn slowly(fifo: &Path, into: &Path) {
+    let (mut from, mut into) = (File::open(fifo).unwrap(), File::create(into).unwrap());
+    let mut piece = vec![0; 65_536];
+    loop {
+        let got = from.read(&mut piece).unwrap();
+        if got == 0 {
+            return;
+        }
+        into.write_all(&piece[..got]).unwrap();
+        std::thread::sleep(Duration::from_millis(4));
     }
 }
 
@@ -149,17 +167,25 @@ fn a_disk_that_fails_late_has_its_share_done_again() {
         return skip(test, "no loop device is to be had");
     }
     let device = String::from_utf8(losetup.stdout).unwrap().trim().to_owned();
-    let output = run_in(
-        dir.path(),
-        &["split", "core", "-o", "a", "-o", &device, "-f", "-q", "--codec", "raw", "--memory", "40M"],
-    );
+    let split = |input| ["split", input, "-o", "a", "-o", &device, "-f", "-q", "--codec", "raw", "--memory", "40M"];
+    let from_file = run_in(dir.path(), &split("core"));
+    let again = std::fs::read(dir.path().join("a")).unwrap();
+    let mut child =
+        packfs(split("-")).current_dir(dir.path()).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    let from_stream = child.wait_with_output().unwrap();
     let _ = Command::new("losetup").args(["-d", &device]).status();
-    let message = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{message}");
+
+    let message = stderr(&from_file);
+    assert_eq!(from_file.status.code(), Some(1), "{message}");
     assert!(message.contains(&format!("{device}: given up: ")), "{message}");
     assert!(!message.contains("may be lost"), "{message}");
-    assert!(restore(&[dir.path().join("a")], bytes.len()).len() == bytes.len(), "one part has what the other lost");
-    assert!(restore(&[dir.path().join("a")], bytes.len()) == bytes);
+    std::fs::write(dir.path().join("again"), again).unwrap();
+    assert!(restore(&[dir.path().join("again")], bytes.len()) == bytes, "one part has what the other lost");
+    // A stream cannot be read again: it is told which bytes are in danger.
+    let message = stderr(&from_stream);
+    assert_eq!(from_stream.status.code(), Some(1), "{message}");
+    assert!(message.contains(&device) && message.contains("may be lost"), "{message}");
 }
 
 #[test]
