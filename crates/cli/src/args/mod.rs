@@ -3,6 +3,7 @@
 //! What needs more than one option or a look at the machine (formats, defaults, limits) is decided in a
 //! second step by each command's `resolve`, before any work begins; what fails there is wrong usage.
 
+mod bench;
 mod build;
 mod compare;
 mod extra;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
+pub(crate) use bench::{Bench, BenchCommand, Memory};
 pub(crate) use build::{Build, BuildPlan, Format, Target};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
@@ -44,6 +46,7 @@ pub(crate) enum Command {
     Info(Info),
     Check(Check),
     Diff(Diff),
+    Bench(Bench),
     Completions(Completions),
     Man(Man),
 }

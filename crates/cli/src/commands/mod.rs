@@ -1,5 +1,6 @@
 //! One file a command: takes its arguments, calls the library, prints what came of it.
 
+mod bench;
 mod build;
 mod cat;
 mod check;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Info(args) => info::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Completions(args) => extra::completions(&args),
         Command::Man(args) => extra::man(&args),
     }
