@@ -26,6 +26,7 @@ need bzip2 bzip2
 need lzop lzop
 need util-linux unshare setsid
 need mount mount umount losetup
+need chromium chromium
 # A library: its header says whether it is there.
 [[ -e /usr/include/lzo/lzo1x.h ]] || missing+=(liblzo2-dev)
 install_missing || say "tests that need them will be skipped"

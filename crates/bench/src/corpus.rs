@@ -12,8 +12,10 @@ use crate::memory::{Memory, Shares};
 use crate::rng::Rng;
 use crate::{Error, Result};
 
-/// Files longer than this are sampled in pieces of it: a multiple of every block that a file system has.
-const PIECE: u64 = 1 << 20;
+/// Files are sampled in pieces of at most this, which is as long as the longest blocks of file systems.
+const PIECE_MAX: u64 = 1 << 20;
+/// Small samples have smaller pieces, down to this.
+const PIECE_MIN: u64 = 64 << 10;
 /// Bytes of incompressible data to measure: enough for any codec's speed on them.
 const NOISE: usize = 8 << 20;
 /// The name of the data that does not compress.
@@ -72,17 +74,18 @@ impl Data {
         }
         let total: u64 = found.iter().map(|(_, len)| len).sum();
         let mut sampler = Sampler { total, most, seen: 0, taken: 0 };
+        let piece = (most / 16).clamp(PIECE_MIN, PIECE_MAX);
         let mut files = Vec::new();
         for (path, len) in found {
-            let pieces: Vec<bool> =
-                (0..len.div_ceil(PIECE)).map(|piece| sampler.take((len - piece * PIECE).min(PIECE))).collect();
+            let lens = (0..len.div_ceil(piece)).map(|at| (len - at * piece).min(piece));
+            let pieces: Vec<bool> = lens.map(|len| sampler.take(len)).collect();
             if !pieces.contains(&true) {
                 continue;
             }
             match fs::read(&path) {
                 Ok(bytes) if pieces.iter().all(|taken| *taken) => files.push(bytes),
                 Ok(bytes) => {
-                    let size = usize::try_from(PIECE).unwrap_or(usize::MAX);
+                    let size = usize::try_from(piece).unwrap_or(usize::MAX);
                     let taken = bytes.chunks(size).zip(&pieces).filter(|(_, taken)| **taken);
                     files.extend(taken.map(|(piece, _)| piece.to_vec()));
                 }
@@ -122,7 +125,7 @@ impl Sampler {
     fn take(&mut self, len: u64) -> bool {
         self.seen += len;
         let share = u128::from(self.seen) * u128::from(self.most) / u128::from(self.total.max(1));
-        let take = self.total <= self.most || u128::from(self.taken + len / 2) < share;
+        let take = self.total <= self.most || self.taken == 0 || u128::from(self.taken + len / 2) < share;
         self.taken += if take { len } else { 0 };
         take
     }
@@ -179,9 +182,10 @@ mod tests {
         // Of one large file pieces are taken.
         let large: Vec<u8> = (0..10u8).flat_map(|piece| vec![piece; 1 << 20]).collect();
         fs::write(dir.path().join("large"), large).unwrap();
-        let data = Data::read(&dir.path().join("large"), 3 << 20).unwrap();
-        assert_eq!(data.files.len(), 3);
-        assert!(data.files.iter().all(|piece| piece.len() == 1 << 20));
+        let data = Data::read(&dir.path().join("large"), 1 << 20).unwrap();
+        assert!((15..=17).contains(&data.files.len()));
+        assert!(data.files.iter().all(|piece| piece.len() == 64 << 10));
+        assert_eq!(Data::read(&dir.path().join("large"), 1).unwrap().files.len(), 1);
     }
 
     #[test]

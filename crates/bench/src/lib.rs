@@ -3,6 +3,7 @@
 //! The path: [`corpus`] (what is compressed) and [`codecs`] (by what) make a [`matrix`] of cells; [`run`] gives them to
 //! an [`executor`] in an order of its own each round; every sample becomes a line of a [`record`].
 
+mod clusters;
 pub mod codecs;
 pub mod corpus;
 mod error;
@@ -13,6 +14,7 @@ pub mod metrics;
 pub mod policy;
 pub mod real;
 pub mod record;
+pub mod report;
 pub mod results;
 mod rng;
 pub mod run;

@@ -23,6 +23,8 @@ pub enum Policy {
     Btrfs,
     /// As F2FS: clusters of pages behind a header of 24 bytes; compressed where at least a page is saved.
     F2fs,
+    /// As EROFS: clusters of the block's length, filled with as much as they hold.
+    Erofs,
     /// What the codec makes of each block, whatever its length.
     Raw,
 }
@@ -33,6 +35,8 @@ const BTRFS_MAX: usize = 128 << 10;
 /// F2FS's cluster header, and its smallest cluster.
 const F2FS_HEADER: usize = 24;
 const F2FS_MIN: usize = 4 * PAGE;
+/// EROFS's largest cluster.
+const EROFS_MAX: usize = 1 << 20;
 
 /// How one block ended up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +49,8 @@ pub struct Stored {
 
 impl Policy {
     /// All rules.
-    pub const ALL: [Policy; 6] =
-        [Policy::Sector, Policy::Squashfs, Policy::Zfs, Policy::Btrfs, Policy::F2fs, Policy::Raw];
+    pub const ALL: [Policy; 7] =
+        [Policy::Sector, Policy::Squashfs, Policy::Zfs, Policy::Btrfs, Policy::F2fs, Policy::Erofs, Policy::Raw];
 
     /// The name of the rule.
     pub fn name(self) -> &'static str {
@@ -56,6 +60,7 @@ impl Policy {
             Policy::Zfs => "zfs",
             Policy::Btrfs => "btrfs",
             Policy::F2fs => "f2fs",
+            Policy::Erofs => "erofs",
             Policy::Raw => "raw",
         }
     }
@@ -70,6 +75,9 @@ impl Policy {
             }
             Policy::F2fs if block < F2FS_MIN || !block.is_power_of_two() => {
                 refuse(format!("blocks of {block} bytes; F2FS has powers of two from 16K"))
+            }
+            Policy::Erofs if !block.is_multiple_of(sector) || block > EROFS_MAX => {
+                refuse(format!("clusters of {block} bytes; EROFS has multiples of a sector up to 1M"))
             }
             Policy::Zfs if !block.is_power_of_two() || !sector.is_power_of_two() => {
                 refuse("ZFS has powers of two for records and sectors".into())
@@ -92,6 +100,8 @@ impl Policy {
             // Only whole clusters are compressed.
             Policy::F2fs => (len == block).then(|| block - PAGE - F2FS_HEADER),
             Policy::Raw => Some(len + len / 4 + 1024),
+            // Of any number of clusters: each that is kept is shorter than what it holds.
+            Policy::Erofs => Some(len + block),
         }
     }
 
@@ -99,7 +109,7 @@ impl Policy {
     pub fn store(self, raw: &[u8], packed: Option<usize>, sector: usize) -> Stored {
         let len = raw.len();
         let unit = match self {
-            Policy::Sector | Policy::Zfs => sector,
+            Policy::Sector | Policy::Zfs | Policy::Erofs => sector,
             Policy::Btrfs | Policy::F2fs => PAGE,
             Policy::Squashfs | Policy::Raw => 1,
         };

@@ -10,14 +10,18 @@ use packfs_codec::{Decoder, Encoder};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::clusters::{self, Piece};
 use crate::codecs::Method;
 use crate::executor::{Executor, Sample, Timing};
 use crate::matrix::Cell;
 use crate::metrics::Sizes;
+use crate::policy::{Policy, Stored};
 use crate::{Error, Result};
 
-/// Bytes of blocks that a thread takes at once: so many that taking them costs nothing.
+/// Bytes of blocks that a thread takes at once: so many that taking them costs nothing, and of little data less, so
+/// that each thread gets some batches.
 const BATCH: usize = 256 << 10;
+const BATCHES: usize = 8;
 
 /// Measures on this machine.
 #[derive(Debug)]
@@ -58,8 +62,8 @@ struct Block<'d> {
     raw: &'d [u8],
     /// Where the encoder writes; empty where the rule does not compress the block.
     packed: Vec<u8>,
-    /// Length of the compressed form, where it fits and is kept.
-    len: Option<usize>,
+    /// What became of it: one piece, or as many as it fills clusters. Their compressed forms lie one behind the other.
+    pieces: Vec<Piece>,
     /// Where the decoder writes.
     back: Vec<u8>,
 }
@@ -69,31 +73,70 @@ struct Worker {
     decoder: Box<dyn Decoder>,
 }
 
+impl Worker {
+    fn new(cell: &Cell) -> Result<Self> {
+        let (encoder, decoder) = match (&cell.method, cell.policy) {
+            (Method::Choice(choice), Policy::Erofs) => {
+                let cluster = u32::try_from(cell.block).unwrap_or(u32::MAX);
+                (choice.cluster_encoder(choice.cluster_window(cluster))?, choice.codec().cluster_decoder()?)
+            }
+            (method, Policy::Erofs) if *method != Method::Memcpy => {
+                return Err(Error::Usage(format!("EROFS has no {method}")));
+            }
+            (method, _) => (method.encoder(cell.block)?, method.decoder()?),
+        };
+        Ok(Worker { encoder, decoder })
+    }
+
+    fn encode(&mut self, cell: &Cell, block: &mut Block<'_>) -> Result<()> {
+        block.pieces.clear();
+        if let (Method::Choice(choice), Policy::Erofs) = (&cell.method, cell.policy) {
+            let lens = (cell.block, cell.sector);
+            let (raw, packed) = (block.raw, &mut block.packed);
+            return clusters::fill(self.encoder.as_mut(), choice.fills(), raw, packed, lens, &mut block.pieces);
+        }
+        let packed = match block.packed.is_empty() {
+            true => None,
+            false => self.encoder.encode(block.raw, &mut block.packed)?,
+        };
+        block.pieces.push(Piece { raw: block.raw.len(), packed });
+        Ok(())
+    }
+
+    fn decode(&mut self, block: &mut Block<'_>) -> Result<()> {
+        let (mut at, mut out) = (0, 0);
+        for piece in &block.pieces {
+            if let Some(len) = piece.packed {
+                self.decoder.decode(&block.packed[out..out + len], &mut block.back[at..at + piece.raw])?;
+                out += len;
+            }
+            at += piece.raw;
+        }
+        Ok(())
+    }
+}
+
+/// Whether what was decoded of a block is what it was.
+fn came_back(block: &Block<'_>) -> bool {
+    let mut at = 0;
+    block.pieces.iter().all(|piece| {
+        let range = at..at + piece.raw;
+        at = range.end;
+        piece.packed.is_none() || block.back[range.clone()] == block.raw[range]
+    })
+}
+
 impl Executor for Machine {
     fn run(&mut self, cell: &Cell, least: Duration) -> Result<Sample> {
         let mut blocks = cut(cell);
-        let worker = |_| Ok(Worker { encoder: cell.method.encoder(cell.block)?, decoder: cell.method.decoder()? });
-        let mut workers = (0..cell.threads).map(worker).collect::<Result<Vec<Worker>>>()?;
-
-        let encode = self.passes(&mut workers, &mut blocks, least, |worker, block| {
-            block.len = match block.packed.is_empty() {
-                true => None,
-                false => worker.encoder.encode(block.raw, &mut block.packed)?,
-            };
-            Ok(())
-        })?;
+        let mut workers = (0..cell.threads).map(|_| Worker::new(cell)).collect::<Result<Vec<Worker>>>()?;
+        let encode = self.passes(&mut workers, &mut blocks, least, |worker, block| worker.encode(cell, block))?;
         let sizes = settle(cell, &mut blocks);
         if sizes.kept == 0 {
             return Ok(Sample { sizes, encode, decode: None });
         }
-        let decode = self.passes(&mut workers, &mut blocks, least, |worker, block| {
-            if let Some(len) = block.len {
-                let got = worker.decoder.decode(&block.packed[..len], &mut block.back)?;
-                block.back.truncate(got);
-            }
-            Ok(())
-        })?;
-        if blocks.iter().any(|block| block.len.is_some() && block.back != block.raw) {
+        let decode = self.passes(&mut workers, &mut blocks, least, |worker, block| worker.decode(block))?;
+        if !blocks.iter().all(came_back) {
             return Err(Error::Damage(cell.method.to_string()));
         }
         Ok(Sample { sizes, encode, decode: Some(decode) })
@@ -125,7 +168,7 @@ impl Machine {
         step: &(impl Fn(&mut Worker, &mut Block<'_>) -> Result<()> + Sync),
     ) -> Result<(Duration, Duration)> {
         let threads = workers.len();
-        let queue = Mutex::new(batches(blocks));
+        let queue = Mutex::new(batches(blocks, threads));
         let barrier = Barrier::new(threads);
         let work = |number: usize, worker: &mut Worker| -> Result<(Instant, Instant, Duration)> {
             self.pin(number, threads);
@@ -158,17 +201,14 @@ impl Machine {
 
 /// All blocks of the cell's data with room for what becomes of them, every page of it touched.
 fn cut(cell: &Cell) -> Vec<Block<'_>> {
-    let raws = cell.data.files.iter().flat_map(|file| file.chunks(cell.block));
-    let block = |raw: &'_ [u8]| {
-        let room = match cell.method {
-            Method::Memcpy => Some(raw.len()),
-            _ => cell.policy.room(raw, cell.block, cell.sector),
-        };
-        (raw.len(), room.unwrap_or(0))
-    };
+    let len = if cell.policy == Policy::Erofs { clusters::segment(cell.block) } else { cell.block };
+    let raws = cell.data.files.iter().flat_map(|file| file.chunks(len));
     raws.map(|raw| {
-        let (len, room) = block(raw);
-        Block { raw, packed: vec![0xA5; room], len: None, back: vec![0x5A; len] }
+        let room = match cell.method {
+            Method::Memcpy => raw.len(),
+            _ => cell.policy.room(raw, cell.block, cell.sector).unwrap_or(0),
+        };
+        Block { raw, packed: vec![0xA5; room], pieces: Vec::new(), back: vec![0x5A; raw.len()] }
     })
     .collect()
 }
@@ -176,29 +216,35 @@ fn cut(cell: &Cell) -> Vec<Block<'_>> {
 /// Decides by the rule what is kept compressed, and adds up. Copies are kept whatever the rule says: they are there
 /// to be timed.
 fn settle(cell: &Cell, blocks: &mut [Block<'_>]) -> Sizes {
-    let mut sizes = Sizes { blocks: blocks.len() as u64, ..Sizes::default() };
+    let mut sizes = Sizes::default();
     for block in blocks {
-        let mut stored = cell.policy.store(block.raw, block.len, cell.sector);
-        if cell.method == Method::Memcpy {
-            stored = crate::policy::Stored { bytes: block.raw.len(), compressed: true };
-        }
-        sizes.raw += block.raw.len() as u64;
-        sizes.stored += stored.bytes as u64;
-        if stored.compressed {
-            sizes.decoded += block.raw.len() as u64;
-            sizes.kept += 1;
-        } else {
-            block.len = None;
+        let mut at = 0;
+        for piece in &mut block.pieces {
+            let raw = &block.raw[at..at + piece.raw];
+            let stored = match cell.method {
+                Method::Memcpy => Stored { bytes: raw.len(), compressed: true },
+                _ => cell.policy.store(raw, piece.packed, cell.sector),
+            };
+            sizes.blocks += 1;
+            sizes.raw += raw.len() as u64;
+            sizes.stored += stored.bytes as u64;
+            if stored.compressed {
+                sizes.decoded += raw.len() as u64;
+                sizes.kept += 1;
+            } else {
+                piece.packed = None;
+            }
+            at += piece.raw;
         }
     }
     sizes
 }
 
 /// Blocks in batches, the first ones last, as they are taken from the end.
-fn batches<'b, 'd>(blocks: &'b mut [Block<'d>]) -> Vec<&'b mut [Block<'d>]> {
+fn batches<'b, 'd>(blocks: &'b mut [Block<'d>], threads: usize) -> Vec<&'b mut [Block<'d>]> {
     let count = blocks.len().max(1);
     let bytes: usize = blocks.iter().map(|block| block.raw.len()).sum();
-    let many = (BATCH * count / bytes.max(1)).max(1);
+    let many = (BATCH * count / bytes.max(1)).min(count / (threads * BATCHES)).max(1);
     let mut batches: Vec<_> = blocks.chunks_mut(many).collect();
     batches.reverse();
     batches
@@ -218,7 +264,6 @@ mod tests {
     use super::*;
     use crate::corpus::Data;
     use crate::memory::Shares;
-    use crate::policy::Policy;
     use std::sync::Arc;
 
     fn cell(codec: &str, threads: usize) -> Cell {

@@ -89,6 +89,17 @@ pub struct Failure {
     pub why: String,
 }
 
+impl Line {
+    /// The session it belongs to.
+    pub fn session(&self) -> &str {
+        match self {
+            Line::Session(session) => &session.session,
+            Line::Codec(measured) => &measured.session,
+            Line::Failure(failure) => &failure.session,
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct Versioned<T> {
     packfs_bench: u32,

@@ -168,12 +168,13 @@ impl Results {
         self.with_codec(row, &BASELINE.to_string())
     }
 
-    /// The row of the same codec, block and rule on data that do not compress.
+    /// The row of the same codec, block, rule and threads on data that does not compress.
     pub fn incompressible(&self, row: &Row) -> Option<&Row> {
         self.rows.iter().filter(|other| other.session == row.session).find(|other| {
             let (a, b) = (&other.key, &row.key);
             a.data == INCOMPRESSIBLE
-                && (&a.codec, a.block, a.sector, &a.policy) == (&b.codec, b.block, b.sector, &b.policy)
+                && (&a.codec, a.block, a.sector, &a.policy, a.threads)
+                    == (&b.codec, b.block, b.sector, &b.policy, b.threads)
         })
     }
 

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use packfs_bench::memory::Memory as Pages;
-use packfs_blocks::Output;
 
 use crate::args::Memory;
 use crate::output;
@@ -27,10 +26,7 @@ pub(super) fn run(args: &Memory) -> Result<Outcome> {
             out.flush()?;
         }
         Some(path) => {
-            let file = Output::create(path, 0o666, args.force).map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => anyhow::anyhow!("{} exists; --force replaces it", path.display()),
-                _ => anyhow::Error::new(error).context(format!("{}: cannot create", path.display())),
-            })?;
+            let file = super::create(path, args.force)?;
             make(args, |piece, at| file.write_all_at(piece, at)).with_context(|| path.display().to_string())?;
             file.commit().with_context(|| format!("{}: cannot finish", path.display()))?;
         }
