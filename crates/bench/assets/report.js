@@ -85,7 +85,7 @@ function layout(chart) {
 }
 
 function draw(chart) {
-  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+  const config = { responsive: true, displaylogo: false, modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]] };
   Plotly.react(chart.id, traces(chart), layout(chart), config);
 }
 

@@ -55,12 +55,6 @@ impl Sizes {
     pub fn decode_savings(&self, seconds: f64) -> Option<f64> {
         (self.decoded > 0).then(|| over(self.saved() / 1e6, seconds)).flatten()
     }
-
-    /// Where compression, overlapped with writing, begins to gain on a device of `device` MB a second:
-    /// min(V_c, device / R) > device.
-    pub fn gains_on(&self, device: f64, seconds: f64) -> bool {
-        self.encode_speed(seconds).is_some_and(|speed| speed.min(device / self.ratio()) > device)
-    }
 }
 
 fn over(a: f64, b: f64) -> Option<f64> {
@@ -72,7 +66,7 @@ pub fn speedup(one: f64, many: f64) -> Option<f64> {
     over(one, many)
 }
 
-/// The speed-up for each of the threads, or of the processors where there are fewer of those than threads.
+/// The speed-up for each of the threads.
 pub fn efficiency(one: f64, many: f64, threads: usize) -> Option<f64> {
     over(speedup(one, many)?, threads as f64)
 }
@@ -141,12 +135,6 @@ mod tests {
         assert_eq!((plain.decode_speed(1.0), plain.decode_savings(1.0)), (None, None));
         // Rounded up to sectors: more than there was.
         assert_eq!(plain.encode_savings(1.0), Some(-0.096));
-    }
-
-    /// At 2 MB/s of encoding and a ratio of 0.625 a device of 1 MB/s gains (it is fed 1.6), one of 3 does not.
-    #[test]
-    fn slow_devices_gain_and_fast_ones_do_not() {
-        assert!(SIZES.gains_on(1.0, 2.0) && SIZES.gains_on(1.9, 2.0) && !SIZES.gains_on(2.0, 2.0));
     }
 
     #[test]
