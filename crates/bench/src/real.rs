@@ -62,10 +62,22 @@ struct Block<'d> {
     raw: &'d [u8],
     /// Where the encoder writes; empty where the rule does not compress the block.
     packed: Vec<u8>,
-    /// What became of it: one piece, or as many as it fills clusters. Their compressed forms lie one behind the other.
-    pieces: Vec<Piece>,
+    /// What became of it as a whole. Not in a vector, as looking there would cost as much as copying a small block.
+    whole: Piece,
+    /// What became of it where it fills clusters; their compressed forms lie one behind the other.
+    clusters: Vec<Piece>,
     /// Where the decoder writes.
     back: Vec<u8>,
+}
+
+impl Block<'_> {
+    fn pieces(&self) -> &[Piece] {
+        if self.clusters.is_empty() { std::slice::from_ref(&self.whole) } else { &self.clusters }
+    }
+
+    fn pieces_mut(&mut self) -> &mut [Piece] {
+        if self.clusters.is_empty() { std::slice::from_mut(&mut self.whole) } else { &mut self.clusters }
+    }
 }
 
 struct Worker {
@@ -89,25 +101,26 @@ impl Worker {
     }
 
     fn encode(&mut self, cell: &Cell, block: &mut Block<'_>) -> Result<()> {
-        block.pieces.clear();
         if let (Method::Choice(choice), Policy::Erofs) = (&cell.method, cell.policy) {
+            block.clusters.clear();
             let lens = (cell.block, cell.sector);
             let (raw, packed) = (block.raw, &mut block.packed);
-            return clusters::fill(self.encoder.as_mut(), choice.fills(), raw, packed, lens, &mut block.pieces);
+            return clusters::fill(self.encoder.as_mut(), choice.fills(), raw, packed, lens, &mut block.clusters);
         }
-        let packed = match block.packed.is_empty() {
+        block.whole.packed = match block.packed.is_empty() {
             true => None,
             false => self.encoder.encode(block.raw, &mut block.packed)?,
         };
-        block.pieces.push(Piece { raw: block.raw.len(), packed });
         Ok(())
     }
 
     fn decode(&mut self, block: &mut Block<'_>) -> Result<()> {
         let (mut at, mut out) = (0, 0);
-        for piece in &block.pieces {
+        let Block { packed, whole, clusters, back, .. } = block;
+        let pieces = if clusters.is_empty() { std::slice::from_ref(whole) } else { clusters };
+        for piece in pieces {
             if let Some(len) = piece.packed {
-                self.decoder.decode(&block.packed[out..out + len], &mut block.back[at..at + piece.raw])?;
+                self.decoder.decode(&packed[out..out + len], &mut back[at..at + piece.raw])?;
                 out += len;
             }
             at += piece.raw;
@@ -119,7 +132,7 @@ impl Worker {
 /// Whether what was decoded of a block is what it was.
 fn came_back(block: &Block<'_>) -> bool {
     let mut at = 0;
-    block.pieces.iter().all(|piece| {
+    block.pieces().iter().all(|piece| {
         let range = at..at + piece.raw;
         at = range.end;
         piece.packed.is_none() || block.back[range.clone()] == block.raw[range]
@@ -184,6 +197,11 @@ impl Machine {
             }
             Ok((start, Instant::now(), processor_time().saturating_sub(cpu)))
         };
+        if let [worker] = workers {
+            // A new thread would begin with cold caches.
+            let (start, end, cpu) = work(0, worker)?;
+            return Ok((end - start, cpu));
+        }
         let spans = std::thread::scope(|scope| {
             let numbered = workers.iter_mut().enumerate();
             let handles: Vec<_> = numbered.map(|(n, worker)| scope.spawn(move || work(n, worker))).collect();
@@ -208,7 +226,8 @@ fn cut(cell: &Cell) -> Vec<Block<'_>> {
             Method::Memcpy => raw.len(),
             _ => cell.policy.room(raw, cell.block, cell.sector).unwrap_or(0),
         };
-        Block { raw, packed: vec![0xA5; room], pieces: Vec::new(), back: vec![0x5A; raw.len()] }
+        let whole = Piece { raw: raw.len(), packed: None };
+        Block { raw, packed: vec![0xA5; room], whole, clusters: Vec::new(), back: vec![0x5A; raw.len()] }
     })
     .collect()
 }
@@ -218,9 +237,9 @@ fn cut(cell: &Cell) -> Vec<Block<'_>> {
 fn settle(cell: &Cell, blocks: &mut [Block<'_>]) -> Sizes {
     let mut sizes = Sizes::default();
     for block in blocks {
-        let mut at = 0;
-        for piece in &mut block.pieces {
-            let raw = &block.raw[at..at + piece.raw];
+        let (data, mut at) = (block.raw, 0);
+        for piece in block.pieces_mut() {
+            let raw = &data[at..at + piece.raw];
             let stored = match cell.method {
                 Method::Memcpy => Stored { bytes: raw.len(), compressed: true },
                 _ => cell.policy.store(raw, piece.packed, cell.sector),
