@@ -1,6 +1,7 @@
 //! What is compressed: files, directories and generated data, read into memory before anything is timed.
 //!
-//! Files stay apart, as their last blocks are shorter than the others. Of much data an even sample is taken.
+//! The files of a set stand one behind the other, as the metrics have it: the room lost behind the ends of small
+//! files is the same for all codecs and would hide what they save. Of much data an even sample is taken.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ pub const INCOMPRESSIBLE: &str = "incompressible";
 pub struct Data {
     /// What it is called in tables.
     pub name: String,
-    /// Its files, or pieces of them.
+    /// What is cut into blocks, each on its own.
     pub files: Vec<Vec<u8>>,
     /// Bytes of the set that the sample was taken of.
     pub total: u64,
@@ -98,7 +99,7 @@ impl Data {
             return Err(Error::Usage(format!("{}: {why}", path.display())));
         }
         let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string());
-        Ok(Data { left_out, ..Self::new(name, files, total) })
+        Ok(Data { left_out, ..Self::new(name, vec![files.concat()], total) })
     }
 }
 
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_in_order_and_stay_apart() {
+    fn files_are_read_in_order_one_behind_the_other() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("b")).unwrap();
         for (name, text) in [("c", "three"), ("b/x", "two"), ("a", "one"), ("empty", "")] {
@@ -162,7 +163,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
         let data = Data::read(dir.path(), 1 << 20).unwrap();
-        assert_eq!(data.files, [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()]);
+        assert_eq!(data.files, [b"onetwothree".to_vec()]);
         assert_eq!((data.bytes(), data.total), (11, 11));
         assert_eq!(data.digest, Data::read(dir.path(), 1 << 30).unwrap().digest);
         fs::write(dir.path().join("a"), "One").unwrap();
@@ -177,15 +178,15 @@ mod tests {
         }
         let data = Data::read(dir.path(), 500_000).unwrap();
         assert!((490_000..=510_000).contains(&data.bytes()), "{}", data.bytes());
-        let mean = data.files.iter().map(|file| f64::from(file[0])).sum::<f64>() / data.files.len() as f64;
+        let mean = data.files[0].iter().map(|byte| f64::from(*byte)).sum::<f64>() / data.bytes() as f64;
         assert!((95.0..105.0).contains(&mean), "{mean}");
         // Of one large file pieces are taken.
         let large: Vec<u8> = (0..10u8).flat_map(|piece| vec![piece; 1 << 20]).collect();
         fs::write(dir.path().join("large"), large).unwrap();
         let data = Data::read(&dir.path().join("large"), 1 << 20).unwrap();
-        assert!((15..=17).contains(&data.files.len()));
-        assert!(data.files.iter().all(|piece| piece.len() == 64 << 10));
-        assert_eq!(Data::read(&dir.path().join("large"), 1).unwrap().files.len(), 1);
+        assert!((15 << 16..=17 << 16).contains(&data.bytes()));
+        assert!((0..10u8).all(|piece| data.files[0].contains(&piece)));
+        assert_eq!(Data::read(&dir.path().join("large"), 1).unwrap().bytes(), 64 << 10);
     }
 
     #[test]
