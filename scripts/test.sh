@@ -28,6 +28,7 @@ need util-linux unshare setsid
 need mount mount umount losetup
 need makedumpfile makedumpfile
 need crash crash
+need chromium chromium
 # A library: its header says whether it is there.
 [[ -e /usr/include/lzo/lzo1x.h ]] || missing+=(liblzo2-dev)
 install_missing || say "tests that need them will be skipped"

@@ -16,6 +16,11 @@ fn readme() {
 }
 
 #[test]
+fn guide_bench() {
+    page("guide_bench", "docs/guide/bench.md");
+}
+
+#[test]
 fn guide_build() {
     page("guide_build", "docs/guide/build.md");
 }

@@ -19,6 +19,7 @@
 mod choice;
 mod cluster;
 mod error;
+mod library;
 mod memory;
 mod settings;
 #[cfg(any(feature = "gzip", feature = "xz"))]

@@ -5,6 +5,7 @@ mod micro;
 mod stream;
 
 pub(crate) use micro::{micro_decoder, micro_encoder};
+pub(crate) use stream::version;
 use stream::{Chain, Lzma, Stream};
 
 use crate::settings::{Bcj, Dict};

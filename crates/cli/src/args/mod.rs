@@ -3,6 +3,7 @@
 //! What needs more than one option or a look at the machine (formats, defaults, limits) is decided in a
 //! second step by each command's `resolve`, before any work begins; what fails there is wrong usage.
 
+mod bench;
 mod build;
 mod compare;
 mod extra;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
+pub(crate) use bench::{Bench, BenchCommand, Codecs, Memory, Report};
 pub(crate) use build::{Build, BuildPlan, Format, Target};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
@@ -50,6 +52,7 @@ pub(crate) enum Command {
     Diff(Diff),
     Split(Box<Split>),
     Join(Join),
+    Bench(Bench),
     Completions(Completions),
     Man(Man),
 }
@@ -154,14 +157,20 @@ mod tests {
 
     #[test]
     fn every_command_and_option_is_explained_and_every_command_has_an_example() {
-        for command in Cli::command().get_subcommands() {
-            let name = command.get_name();
+        explained(&Cli::command(), "packfs");
+    }
+
+    /// Those of a command, and of the commands below them.
+    fn explained(parent: &clap::Command, prefix: &str) {
+        for command in parent.get_subcommands() {
+            let name = format!("{prefix} {}", command.get_name());
             assert!(command.get_about().is_some(), "{name}");
             let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(after.contains(&format!("packfs {name}")), "{name}: no example");
+            assert!(after.contains(&name), "{name}: no example");
             for arg in command.get_arguments() {
                 assert!(arg.get_help().is_some(), "{name}: {}", arg.get_id());
             }
+            explained(command, &name);
         }
     }
 }

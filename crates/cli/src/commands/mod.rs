@@ -1,5 +1,6 @@
 //! One file a command: takes its arguments, calls the library, prints what came of it.
 
+mod bench;
 mod build;
 mod cat;
 mod check;
@@ -36,6 +37,7 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Diff(args) => diff::run(&args),
         Command::Split(args) => split::run(&args),
         Command::Join(args) => join::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Completions(args) => extra::completions(&args),
         Command::Man(args) => extra::man(&args),
     }

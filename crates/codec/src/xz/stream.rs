@@ -9,6 +9,12 @@ use liblzma_sys as sys;
 use crate::settings::Bcj;
 use crate::{Error, Prefix, Result};
 
+/// The library's version.
+pub(crate) fn version() -> String {
+    // SAFETY: a string constant of the library.
+    unsafe { std::ffi::CStr::from_ptr(sys::lzma_version_string()) }.to_string_lossy().into_owned()
+}
+
 /// Not in the bindings: LZMA1 whose length is known, without an end marker.
 const LZMA_FILTER_LZMA1EXT: sys::lzma_vli = 0x4000_0000_0000_0002;
 

@@ -1,0 +1,68 @@
+//! What measuring costs: the times that the executor reports beside those of a bare loop over the same blocks.
+//!
+//! `cargo run --release -p packfs-bench --example overhead [CODEC...]`. The two take turns; medians of the time on a
+//! processor are compared, as other work on the machine disturbs it less.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+
+use packfs_bench::Result;
+use packfs_bench::codecs::Method;
+use packfs_bench::corpus::Data;
+use packfs_bench::executor::Executor;
+use packfs_bench::matrix::Cell;
+use packfs_bench::memory::Shares;
+use packfs_bench::policy::Policy;
+use packfs_bench::real::Machine;
+use packfs_bench::stats::Summary;
+use rustix::time::{ClockId, clock_gettime};
+
+const ROUNDS: usize = 15;
+const LEAST: Duration = Duration::from_millis(100);
+
+fn main() -> Result<()> {
+    let mut codecs: Vec<String> = std::env::args().skip(1).collect();
+    if codecs.is_empty() {
+        codecs = ["memcpy", "lz4", "snappy", "zstd:1", "zlib:9"].map(str::to_owned).into();
+    }
+    println!("{:<10} {:>6} {:>12} {:>12} {:>8}", "codec", "block", "bare MB/s", "bench MB/s", "differ");
+    let data = Arc::new(Data::memory(8 << 20, 1, Shares::default()));
+    for codec in &codecs {
+        for block in [4 << 10, 128 << 10] {
+            let method: Method = codec.parse()?;
+            let cell = Cell { data: Arc::clone(&data), method, block, sector: 4096, policy: Policy::Raw, threads: 1 };
+            let (mut bare, mut bench) = (Vec::new(), Vec::new());
+            for _ in 0..ROUNDS {
+                bare.push(bare_loop(&cell)?);
+                bench.push(Machine::new().run(&cell, LEAST)?.encode.cpu_seconds());
+            }
+            if let (Some(bare), Some(bench)) = (Summary::of(&bare), Summary::of(&bench)) {
+                let speed = |summary: Summary| data.bytes() as f64 / 1e6 / summary.median;
+                let differ = 100.0 * (bench.median / bare.median - 1.0);
+                println!("{codec:<10} {block:>6} {:>12.1} {:>12.1} {differ:>7.2}%", speed(bare), speed(bench));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Seconds of a pass, each block with room of its own, as the executor has it.
+fn bare_loop(cell: &Cell) -> Result<f64> {
+    let blocks: Vec<&[u8]> = cell.data.files.iter().flat_map(|file| file.chunks(cell.block)).collect();
+    let room = |raw: &&[u8]| match cell.method {
+        Method::Memcpy => raw.len(),
+        _ => cell.policy.room(raw, cell.block, cell.sector).unwrap_or(0),
+    };
+    let mut packed: Vec<Vec<u8>> = blocks.iter().map(|raw| vec![0xA5; room(raw)]).collect();
+    let mut encoder = cell.method.encoder(cell.block)?;
+    let now = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
+    let (start, mut passes) = (now(), 0);
+    while passes == 0 || now() - start < LEAST {
+        for (raw, packed) in blocks.iter().zip(&mut packed) {
+            black_box(encoder.encode(raw, packed)?);
+        }
+        passes += 1;
+    }
+    Ok((now() - start).as_secs_f64() / f64::from(passes))
+}

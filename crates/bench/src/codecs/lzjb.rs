@@ -1,0 +1,142 @@
+//! LZJB, the codec that ZFS began with.
+//!
+//! Items come in groups of eight behind a byte whose bits tell, lowest first, what each is: 0 a literal byte, 1 a
+//! match of two bytes, six bits of length less 3 and ten bits of distance. The stream does not tell its length.
+
+use packfs_codec::{Decoder, Encoder, Error, Result};
+
+const LENGTH_MIN: usize = 3;
+const LENGTH_MAX: usize = LENGTH_MIN + 63;
+const DISTANCE_MAX: usize = 1023;
+/// Slots of the encoder's table: as few as ZFS has, for its speed and ratio are to be compared.
+const SLOTS: usize = 1024;
+
+/// An encoder: its table has the last position at which three bytes of a hash were seen, plus 1.
+pub(super) struct Lzjb(Box<[u32; SLOTS]>);
+
+impl Lzjb {
+    pub(super) fn new() -> Self {
+        Lzjb(Box::new([0; SLOTS]))
+    }
+
+    /// The beginning of an earlier occurrence of what stands at `at`, and how long they are alike.
+    fn find(&mut self, src: &[u8], at: usize) -> Option<(usize, usize)> {
+        let three = src.get(at..at + LENGTH_MIN)?;
+        let word = u32::from(three[0]) << 16 | u32::from(three[1]) << 8 | u32::from(three[2]);
+        let slot = &mut self.0[(word.wrapping_mul(0x9E37_79B1) >> 22) as usize];
+        let seen = std::mem::replace(slot, u32::try_from(at + 1).ok()?) as usize;
+        let from = seen.checked_sub(1)?;
+        if at - from > DISTANCE_MAX || src[from..from + LENGTH_MIN] != *three {
+            return None;
+        }
+        let most = LENGTH_MAX.min(src.len() - at);
+        let alike = src[from..].iter().zip(&src[at..at + most]).take_while(|(a, b)| a == b).count();
+        Some((from, alike))
+    }
+}
+
+impl Encoder for Lzjb {
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        self.0.fill(0);
+        let (mut at, mut out, mut flags, mut item) = (0, 0, 0, 8);
+        while at < src.len() {
+            if item == 8 {
+                (flags, item) = (out, 0);
+                let Some(slot) = dst.get_mut(out) else { return Ok(None) };
+                *slot = 0;
+                out += 1;
+            }
+            if let Some((from, len)) = self.find(src, at) {
+                let Some(slots) = dst.get_mut(out..out + 2) else { return Ok(None) };
+                let [.., high, low] = ((len - LENGTH_MIN) << 10 | (at - from)).to_be_bytes();
+                slots.copy_from_slice(&[high, low]);
+                dst[flags] |= 1 << item;
+                (at, out) = (at + len, out + 2);
+            } else {
+                let Some(slot) = dst.get_mut(out) else { return Ok(None) };
+                *slot = src[at];
+                (at, out) = (at + 1, out + 1);
+            }
+            item += 1;
+        }
+        Ok(Some(out))
+    }
+}
+
+/// A decoder.
+pub(super) struct Unlzjb;
+
+impl Decoder for Unlzjb {
+    fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        let (mut at, mut out) = (0, 0);
+        while at < src.len() {
+            let flags = src[at];
+            at += 1;
+            for item in 0..8 {
+                let Some(first) = src.get(at) else { break };
+                if flags >> item & 1 == 0 {
+                    *dst.get_mut(out).ok_or_else(|| corrupt("longer than its block"))? = *first;
+                    (at, out) = (at + 1, out + 1);
+                    continue;
+                }
+                let second = src.get(at + 1).ok_or_else(|| corrupt("ends within a match"))?;
+                let word = usize::from(*first) << 8 | usize::from(*second);
+                let (len, distance) = ((word >> 10) + LENGTH_MIN, word & DISTANCE_MAX);
+                if distance == 0 || distance > out {
+                    return Err(corrupt("a match from before the block"));
+                }
+                if len > dst.len() - out {
+                    return Err(corrupt("longer than its block"));
+                }
+                repeat(dst, out, distance, len);
+                (at, out) = (at + 2, out + len);
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Writes `len` bytes at `out`, each the one `distance` before it.
+fn repeat(dst: &mut [u8], out: usize, distance: usize, len: usize) {
+    if distance >= len {
+        dst.copy_within(out - distance..out - distance + len, out);
+    } else {
+        (out..out + len).for_each(|at| dst[at] = dst[at - distance]);
+    }
+}
+
+fn corrupt(why: &str) -> Error {
+    Error::Corrupt { codec: "lzjb", why: why.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Streams written by hand from the format.
+    #[test]
+    fn streams_are_those_of_the_format() {
+        let cases: [(&[u8], &[u8]); 4] = [
+            (b"", b""),
+            (b"abc", &[0, b'a', b'b', b'c']),
+            // Three literals, then a match of 6 at distance 3: 3 << 10 | 3.
+            (b"abcabcabc", &[0b1000, b'a', b'b', b'c', 0x0C, 3]),
+            // One literal, the longest match, 66, of it, and the rest, 5, of where that match began.
+            (&[7; 72], &[0b110, 7, 0xFC, 1, 0x08, 66]),
+        ];
+        for (block, stream) in cases {
+            let (mut packed, mut back) = (vec![0; 100], vec![0; block.len()]);
+            let len = Lzjb::new().encode(block, &mut packed).unwrap().unwrap();
+            assert_eq!(&packed[..len], stream);
+            assert_eq!(Unlzjb.decode(stream, &mut back).unwrap(), block.len());
+            assert_eq!(back, block);
+        }
+    }
+
+    #[test]
+    fn matches_from_nowhere_are_refused() {
+        for stream in [&[1, 0, 0][..], &[1, 0, 5], &[2, b'a', 0, 2], &[1, 0]] {
+            assert!(Unlzjb.decode(stream, &mut [0; 50]).is_err(), "{stream:?}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What can be measured: every codec of packfs, and a few that no image has, for comparison.
+
+mod lzjb;
+mod quicklz;
+mod zlib;
+mod zlib_rs;
+
+use std::fmt;
+use std::str::FromStr;
+
+use packfs_codec::{Choice, Codec, Decoder, Encoder, Error as CodecError};
+
+use crate::{Error, Result};
+
+/// A codec with its settings, by the text that a user writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Method {
+    /// One that packfs has.
+    Choice(Choice),
+    /// Nothing but copying: the most that memory gives, and by which the others' speed can be judged.
+    Memcpy,
+    /// ZFS's codec of old.
+    Lzjb,
+    /// QuickLZ level 1, as written in Rust.
+    QuickLz,
+    /// The zlib that everyone compares with, levels 1 to 9.
+    Zlib(u8),
+    /// zlib as written in Rust, levels 1 to 9.
+    ZlibRs(u8),
+}
+
+/// What `packfs bench codecs` measures unless told otherwise: the nine of the comparison that packfs's metrics
+/// come from, then what came after them.
+pub const DEFAULT: &[&str] = &[
+    "memcpy",
+    "lz4",
+    "snappy",
+    "lzjb",
+    "lzo:algorithm=lzo1x_1",
+    "quicklz",
+    "lzo:9",
+    "zlib:1",
+    "zlib:6",
+    "zlib:9",
+    "zlib-rs:6",
+    "gzip:1",
+    "gzip:6",
+    "gzip:12",
+    "zstd:-5",
+    "zstd:1",
+    "zstd:3",
+    "zstd:9",
+    "zstd:15",
+    "zstd:19",
+    "lz4hc:9",
+    "lz4hc:12",
+    "xz:6",
+    "lzma:6",
+];
+
+/// What the others are compared with.
+pub const BASELINE: Method = Method::Zlib(9);
+
+impl Method {
+    /// An encoder for blocks of up to `block_len` bytes.
+    pub fn encoder(&self, block_len: usize) -> Result<Box<dyn Encoder>> {
+        Ok(match self {
+            Method::Choice(choice) => choice.encoder(block_len)?,
+            Method::Memcpy => Choice::new(Codec::None).encoder(block_len)?,
+            Method::Lzjb => Box::new(lzjb::Lzjb::new()),
+            Method::QuickLz => Box::new(quicklz::QuickLz),
+            Method::Zlib(level) => Box::new(zlib::Zlib::new(*level)?),
+            Method::ZlibRs(level) => Box::new(zlib_rs::ZlibRs::new(*level)),
+        })
+    }
+
+    /// A decoder.
+    pub fn decoder(&self) -> Result<Box<dyn Decoder>> {
+        Ok(match self {
+            Method::Choice(choice) => choice.codec().decoder()?,
+            Method::Memcpy => Codec::None.decoder()?,
+            Method::Lzjb => Box::new(lzjb::Unlzjb),
+            Method::QuickLz => Box::new(quicklz::UnquickLz),
+            Method::Zlib(_) => Box::new(zlib::Unzlib::new()?),
+            Method::ZlibRs(_) => Box::new(zlib_rs::UnzlibRs::new()),
+        })
+    }
+
+    /// Whose code it is, with a version where the code tells one.
+    pub fn library(&self) -> String {
+        match self {
+            Method::Choice(choice) => choice.codec().library(),
+            Method::Memcpy => "Rust".into(),
+            Method::Lzjb => "packfs".into(),
+            Method::QuickLz => "quicklz (Rust)".into(),
+            Method::Zlib(_) => format!("zlib {}", zlib::version()),
+            Method::ZlibRs(_) => "zlib-rs (Rust)".into(),
+        }
+    }
+
+    /// Several, separated by commas. Options of one are separated by colons.
+    pub fn list(text: &str) -> Result<Vec<Method>> {
+        text.split(',').map(str::parse).collect()
+    }
+
+    /// The methods of [`DEFAULT`].
+    pub fn defaults() -> Result<Vec<Method>> {
+        DEFAULT.iter().map(|text| text.parse()).collect()
+    }
+}
+
+impl FromStr for Method {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, level) = text.split_once(':').unwrap_or((text, ""));
+        let level = |default: u8| match level {
+            "" => Ok(default),
+            digits => digits
+                .parse()
+                .ok()
+                .filter(|n| (1..=9).contains(n))
+                .ok_or_else(|| Error::Usage(format!("{name}: level `{digits}` is not one; accepted: 1 to 9"))),
+        };
+        match (name, text.len() == name.len()) {
+            ("memcpy", true) => Ok(Method::Memcpy),
+            ("lzjb", true) => Ok(Method::Lzjb),
+            ("quicklz", true) => Ok(Method::QuickLz),
+            ("memcpy" | "lzjb" | "quicklz", false) => Err(Error::Usage(format!("{name} has no options"))),
+            ("zlib", _) => Ok(Method::Zlib(level(6)?)),
+            ("zlib-rs", _) => Ok(Method::ZlibRs(level(6)?)),
+            _ => text.parse().map(Method::Choice).map_err(|error: CodecError| {
+                let unknown = packfs_codec::table::CODECS.iter().all(|info| info.name != name);
+                let more = if unknown { ", memcpy, lzjb, quicklz, zlib, zlib-rs" } else { "" };
+                Error::Usage(format!("{error}{more}"))
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Method::Choice(choice) => choice.fmt(f),
+            Method::Memcpy => f.write_str("memcpy"),
+            Method::Lzjb => f.write_str("lzjb"),
+            Method::QuickLz => f.write_str("quicklz"),
+            Method::Zlib(level) => write!(f, "zlib:{level}"),
+            Method::ZlibRs(level) => write!(f, "zlib-rs:{level}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Memory, Shares};
+
+    #[test]
+    fn methods_are_read_and_written() {
+        for text in DEFAULT {
+            assert_eq!(text.parse::<Method>().unwrap().to_string(), *text);
+        }
+        assert_eq!("zlib".parse::<Method>().unwrap(), Method::Zlib(6));
+        assert_eq!(Method::list("lzjb,zstd:3").unwrap().len(), 2);
+        for (text, why) in [
+            ("zlib:0", "accepted: 1 to 9"),
+            ("zlib-rs:x", "accepted: 1 to 9"),
+            ("lzjb:2", "no options"),
+            ("bzip2", "none, memcpy, lzjb, quicklz, zlib, zlib-rs"),
+            ("zstd:99", "-131072 to 22"),
+            ("", "unknown codec"),
+        ] {
+            let error = text.parse::<Method>().unwrap_err().to_string();
+            assert!(error.ends_with(why) || error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_method_gives_back_what_it_took() {
+        let bytes = Memory::bytes(2, Shares::default(), 300_000);
+        for method in Method::defaults().unwrap() {
+            for block_len in [1, 2, 100, 4096, 1 << 17] {
+                let (mut encoder, mut decoder) = (method.encoder(block_len).unwrap(), method.decoder().unwrap());
+                let (mut packed, mut back) = (vec![0; 2 * block_len + 1024], vec![0; block_len]);
+                for block in bytes.chunks(block_len).take(40) {
+                    let len = encoder.encode(block, &mut packed).unwrap().expect("it fits");
+                    let got = decoder.decode(&packed[..len], &mut back[..block.len()]).unwrap();
+                    assert!(back[..got] == *block, "{method}: {block_len}");
+                    let mut tight = vec![0; len - 1];
+                    assert_eq!(encoder.encode(block, &mut tight).unwrap(), None, "{method}: {block_len}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_streams_are_errors_and_nothing_worse() {
+        let block = Memory::bytes(2, "text=1".parse::<Shares>().unwrap(), 3000);
+        for method in [Method::Lzjb, Method::QuickLz, Method::Zlib(6), Method::ZlibRs(6)] {
+            let (mut encoder, mut decoder) = (method.encoder(4096).unwrap(), method.decoder().unwrap());
+            let mut packed = vec![0; 6000];
+            let len = encoder.encode(&block, &mut packed).unwrap().unwrap();
+            packed.truncate(len);
+            assert!(decoder.decode(&packed, &mut vec![0; 2999]).is_err(), "{method}");
+            for cut in (0..len).step_by(7) {
+                let mut back = vec![0; 3000];
+                let got = decoder.decode(&packed[..cut], &mut back);
+                assert!(got.is_err() || got.unwrap() < 3000, "{method}: {cut}");
+                let mut damaged = packed.clone();
+                damaged[cut] ^= 0x55;
+                let _ = decoder.decode(&damaged, &mut back);
+            }
+            // The decoder is none the worse for it.
+            let mut back = vec![0; 3000];
+            assert_eq!(decoder.decode(&packed, &mut back).unwrap(), 3000, "{method}");
+            assert!(back == block, "{method}");
+        }
+    }
+
+    #[test]
+    fn zlib_and_its_like_read_one_another() {
+        let block = Memory::bytes(2, "code=1".parse::<Shares>().unwrap(), 30_000);
+        let methods = [Method::Zlib(1), Method::Zlib(9), Method::ZlibRs(6), "gzip:6".parse().unwrap()];
+        for writer in &methods {
+            let mut packed = vec![0; 40_000];
+            let len = writer.encoder(1 << 15).unwrap().encode(&block, &mut packed).unwrap().unwrap();
+            for reader in &methods {
+                let mut back = vec![0; block.len()];
+                reader.decoder().unwrap().decode(&packed[..len], &mut back).unwrap();
+                assert!(back == block, "{writer} read by {reader}");
+            }
+        }
+    }
+}

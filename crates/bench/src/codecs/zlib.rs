@@ -1,0 +1,125 @@
+//! zlib streams by zlib itself, in C: what all others are compared with.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_int};
+use std::mem::MaybeUninit;
+
+use libz_sys as sys;
+use packfs_codec::{Decoder, Encoder, Error, Result};
+
+const NAME: &str = "zlib";
+
+/// The library's version.
+pub(super) fn version() -> String {
+    // SAFETY: a string constant of the library.
+    unsafe { CStr::from_ptr(sys::zlibVersion()) }.to_string_lossy().into_owned()
+}
+
+/// A stream of either direction, and how to end it. The library keeps the address, so it never moves.
+struct Stream {
+    raw: Box<MaybeUninit<sys::z_stream>>,
+    end: unsafe extern "C" fn(sys::z_streamp) -> c_int,
+}
+
+// SAFETY: the stream is owned, and the library knows nothing of threads.
+unsafe impl Send for Stream {}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: begun by `Stream::new`, and ended once.
+        unsafe { (self.end)(self.raw.as_mut_ptr()) };
+    }
+}
+
+impl Stream {
+    fn new(
+        begin: impl FnOnce(sys::z_streamp) -> c_int,
+        end: unsafe extern "C" fn(sys::z_streamp) -> c_int,
+    ) -> Result<Self> {
+        // All zeros is how the library wants it: its own allocator, no input and no output.
+        let mut raw = Box::new(MaybeUninit::zeroed());
+        match begin(raw.as_mut_ptr()) {
+            sys::Z_OK => Ok(Stream { raw, end }),
+            code => Err(Error::Library { codec: NAME, why: format!("error {code}") }),
+        }
+    }
+
+    /// Starts over and runs `step` on all of `src` into `dst`. Gives its code, and bytes read and written.
+    fn run(
+        &mut self,
+        reset: unsafe extern "C" fn(sys::z_streamp) -> c_int,
+        step: unsafe extern "C" fn(sys::z_streamp, c_int) -> c_int,
+        src: &[u8],
+        dst: &mut [u8],
+    ) -> Result<(c_int, usize, usize)> {
+        let too_long = |_| Error::Library { codec: NAME, why: "a block of more than 4 GiB".into() };
+        let room = sys::uInt::try_from(dst.len()).map_err(too_long)?;
+        let len = sys::uInt::try_from(src.len()).map_err(too_long)?;
+        let stream = self.raw.as_mut_ptr();
+        // SAFETY: the stream was begun, so every field of it is initialised; the pointers and lengths are those
+        // of live slices, and the library does not write to its input.
+        unsafe {
+            reset(stream);
+            (*stream).next_in = src.as_ptr().cast_mut();
+            (*stream).avail_in = len;
+            (*stream).next_out = dst.as_mut_ptr();
+            (*stream).avail_out = room;
+            let code = step(stream, sys::Z_FINISH);
+            let (unread, unused) = ((*stream).avail_in, (*stream).avail_out);
+            Ok((code, src.len() - unread as usize, dst.len() - unused as usize))
+        }
+    }
+}
+
+/// Size of the structure, by which the library checks that it was compiled like its caller.
+const STREAM_SIZE: c_int = {
+    let size = size_of::<sys::z_stream>();
+    assert!(size < 1 << 10);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "asserted above")]
+    let size = size as c_int;
+    size
+};
+
+/// An encoder.
+pub(super) struct Zlib(Stream);
+
+impl Zlib {
+    pub(super) fn new(level: u8) -> Result<Self> {
+        // SAFETY: the stream is zeroed and does not move; version and size are the library's own.
+        let begin = |raw| unsafe { sys::deflateInit_(raw, c_int::from(level), sys::zlibVersion(), STREAM_SIZE) };
+        Stream::new(begin, sys::deflateEnd).map(Zlib)
+    }
+}
+
+impl Encoder for Zlib {
+    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
+        match self.0.run(sys::deflateReset, sys::deflate, src, dst)? {
+            (sys::Z_STREAM_END, _, written) => Ok(Some(written)),
+            (sys::Z_OK | sys::Z_BUF_ERROR, ..) => Ok(None),
+            (code, ..) => Err(Error::Library { codec: NAME, why: format!("error {code}") }),
+        }
+    }
+}
+
+/// A decoder.
+pub(super) struct Unzlib(Stream);
+
+impl Unzlib {
+    pub(super) fn new() -> Result<Self> {
+        // SAFETY: as for the encoder.
+        let begin = |raw| unsafe { sys::inflateInit_(raw, sys::zlibVersion(), STREAM_SIZE) };
+        Stream::new(begin, sys::inflateEnd).map(Unzlib)
+    }
+}
+
+impl Decoder for Unzlib {
+    fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        let why = match self.0.run(sys::inflateReset, sys::inflate, src, dst)? {
+            (sys::Z_STREAM_END, read, written) if read == src.len() => return Ok(written),
+            (sys::Z_STREAM_END, ..) => "bytes after the stream",
+            (sys::Z_OK | sys::Z_BUF_ERROR, ..) => "longer than its block, or cut off",
+            _ => "not such a stream, or a damaged one",
+        };
+        Err(Error::Corrupt { codec: NAME, why: why.into() })
+    }
+}

@@ -1,0 +1,206 @@
+//! What is compressed: files, directories and generated data, read into memory before anything is timed.
+//!
+//! The files of a set stand one behind the other, as the metrics have it: the room lost behind the ends of small
+//! files is the same for all codecs and would hide what they save. Of much data an even sample is taken.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packfs_blocks::Digest;
+
+use crate::memory::{Memory, Shares};
+use crate::rng::Rng;
+use crate::{Error, Result};
+
+/// Files are sampled in pieces of at most this, which is as long as the longest blocks of file systems.
+const PIECE_MAX: u64 = 1 << 20;
+/// Small samples have smaller pieces, down to this.
+const PIECE_MIN: u64 = 64 << 10;
+/// Bytes of incompressible data to measure: enough for any codec's speed on them.
+const NOISE: usize = 8 << 20;
+/// The name of the data that does not compress.
+pub const INCOMPRESSIBLE: &str = "incompressible";
+
+/// One set of data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Data {
+    /// What it is called in tables.
+    pub name: String,
+    /// What is cut into blocks, each on its own.
+    pub files: Vec<Vec<u8>>,
+    /// Bytes of the set that the sample was taken of.
+    pub total: u64,
+    /// A digest of the sample, by which results of the same data are known.
+    pub digest: String,
+    /// Files that could not be read, and why.
+    pub left_out: Vec<String>,
+}
+
+impl Data {
+    fn new(name: String, files: Vec<Vec<u8>>, total: u64) -> Self {
+        let digests: Vec<Digest> = files.iter().map(|file| Digest::of(file)).collect();
+        let digest = Digest::of_all(&digests).as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        Data { name, files, total, digest, left_out: Vec::new() }
+    }
+
+    /// Bytes that are measured.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.len() as u64).sum()
+    }
+
+    /// Memory-like data.
+    pub fn memory(len: usize, seed: u64, shares: Shares) -> Self {
+        Self::new("memory".into(), vec![Memory::bytes(seed, shares, len)], len as u64)
+    }
+
+    /// Data that does not compress, to learn how soon a codec notices.
+    pub fn incompressible(most: usize, seed: u64) -> Self {
+        let mut bytes = vec![0; most.min(NOISE)];
+        Rng::new(seed).fill(&mut bytes);
+        let total = bytes.len() as u64;
+        Self::new(INCOMPRESSIBLE.into(), vec![bytes], total)
+    }
+
+    /// A file, or all files below a directory in the order of their names; at most about `most` bytes of them,
+    /// taken evenly. Symbolic links are not followed.
+    pub fn read(path: &Path, most: u64) -> Result<Self> {
+        let mut found = Vec::new();
+        let mut left_out = Vec::new();
+        let metadata = fs::metadata(path).map_err(Error::io(path))?;
+        if metadata.is_dir() {
+            list(path, &mut found, &mut left_out);
+        } else {
+            found.push((path.to_owned(), metadata.len()));
+        }
+        let total: u64 = found.iter().map(|(_, len)| len).sum();
+        let mut sampler = Sampler { total, most, seen: 0, taken: 0 };
+        let piece = (most / 16).clamp(PIECE_MIN, PIECE_MAX);
+        let mut files = Vec::new();
+        for (path, len) in found {
+            let lens = (0..len.div_ceil(piece)).map(|at| (len - at * piece).min(piece));
+            let pieces: Vec<bool> = lens.map(|len| sampler.take(len)).collect();
+            if !pieces.contains(&true) {
+                continue;
+            }
+            match fs::read(&path) {
+                Ok(bytes) if pieces.iter().all(|taken| *taken) => files.push(bytes),
+                Ok(bytes) => {
+                    let size = usize::try_from(piece).unwrap_or(usize::MAX);
+                    let taken = bytes.chunks(size).zip(&pieces).filter(|(_, taken)| **taken);
+                    files.extend(taken.map(|(piece, _)| piece.to_vec()));
+                }
+                Err(error) => left_out.push(format!("{}: {error}", path.display())),
+            }
+        }
+        files.retain(|file| !file.is_empty());
+        if files.is_empty() {
+            let why = left_out.first().map_or("there is no data in it", |_| "none of its files can be read");
+            return Err(Error::Usage(format!("{}: {why}", path.display())));
+        }
+        let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string());
+        Ok(Data { left_out, ..Self::new(name, vec![files.concat()], total) })
+    }
+}
+
+/// Several sets. Sets of one name get numbers, so that tables tell them apart.
+pub fn distinct(mut sets: Vec<Data>) -> Vec<Arc<Data>> {
+    for at in 1..sets.len() {
+        let same = sets[..at].iter().filter(|set| set.name == sets[at].name).count();
+        if same > 0 {
+            sets[at].name = format!("{} ({})", sets[at].name, same + 1);
+        }
+    }
+    sets.into_iter().map(Arc::new).collect()
+}
+
+/// Takes pieces so that the share of what was taken keeps up with what was seen.
+struct Sampler {
+    total: u64,
+    most: u64,
+    seen: u64,
+    taken: u64,
+}
+
+impl Sampler {
+    fn take(&mut self, len: u64) -> bool {
+        self.seen += len;
+        let share = u128::from(self.seen) * u128::from(self.most) / u128::from(self.total.max(1));
+        let take = self.total <= self.most || self.taken == 0 || u128::from(self.taken + len / 2) < share;
+        self.taken += if take { len } else { 0 };
+        take
+    }
+}
+
+/// Regular files below a directory with their lengths, in the order of their names.
+fn list(dir: &Path, found: &mut Vec<(PathBuf, u64)>, left_out: &mut Vec<String>) {
+    let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
+    let mut paths: Vec<PathBuf> = match entries {
+        Ok(entries) => entries.iter().map(fs::DirEntry::path).collect(),
+        Err(error) => return left_out.push(format!("{}: {error}", dir.display())),
+    };
+    paths.sort();
+    for path in paths {
+        match path.symlink_metadata() {
+            Ok(metadata) if metadata.is_dir() => list(&path, found, left_out),
+            Ok(metadata) if metadata.is_file() => found.push((path, metadata.len())),
+            Ok(_) => {}
+            Err(error) => left_out.push(format!("{}: {error}", path.display())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_in_order_one_behind_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("b")).unwrap();
+        for (name, text) in [("c", "three"), ("b/x", "two"), ("a", "one"), ("empty", "")] {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
+        let data = Data::read(dir.path(), 1 << 20).unwrap();
+        assert_eq!(data.files, [b"onetwothree".to_vec()]);
+        assert_eq!((data.bytes(), data.total), (11, 11));
+        assert_eq!(data.digest, Data::read(dir.path(), 1 << 30).unwrap().digest);
+        fs::write(dir.path().join("a"), "One").unwrap();
+        assert_ne!(data.digest, Data::read(dir.path(), 1 << 20).unwrap().digest);
+    }
+
+    #[test]
+    fn of_much_an_even_sample_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        for number in 0..200u8 {
+            fs::write(dir.path().join(format!("{number:03}")), vec![number; 10_000]).unwrap();
+        }
+        let data = Data::read(dir.path(), 500_000).unwrap();
+        assert!((490_000..=510_000).contains(&data.bytes()), "{}", data.bytes());
+        let mean = data.files[0].iter().map(|byte| f64::from(*byte)).sum::<f64>() / data.bytes() as f64;
+        assert!((95.0..105.0).contains(&mean), "{mean}");
+        // Of one large file pieces are taken.
+        let large: Vec<u8> = (0..10u8).flat_map(|piece| vec![piece; 1 << 20]).collect();
+        fs::write(dir.path().join("large"), large).unwrap();
+        let data = Data::read(&dir.path().join("large"), 1 << 20).unwrap();
+        assert!((15 << 16..=17 << 16).contains(&data.bytes()));
+        assert!((0..10u8).all(|piece| data.files[0].contains(&piece)));
+        assert_eq!(Data::read(&dir.path().join("large"), 1).unwrap().bytes(), 64 << 10);
+    }
+
+    #[test]
+    fn no_data_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = Data::read(dir.path(), 1 << 20).unwrap_err().to_string();
+        assert!(error.contains("no data"), "{error}");
+        assert!(Data::read(&dir.path().join("missing"), 1).unwrap_err().to_string().contains("missing"));
+    }
+
+    #[test]
+    fn sets_of_one_name_get_numbers() {
+        let set = |name: &str| Data::new(name.into(), vec![vec![1]], 1);
+        let names: Vec<_> = distinct(vec![set("a"), set("b"), set("a")]).iter().map(|set| set.name.clone()).collect();
+        assert_eq!(names, ["a", "b", "a (2)"]);
+    }
+}

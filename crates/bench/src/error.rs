@@ -1,0 +1,47 @@
+//! What can go wrong while measuring.
+
+use std::path::PathBuf;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of a measurement, of its data or of its results.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What was asked for is not understood or cannot be; says what would be accepted.
+    #[error("{0}")]
+    Usage(String),
+    /// A file or directory could not be read or written.
+    #[error("{path}: {source}", path = .path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file of results is not one, or not of this version.
+    #[error("{path}: line {line}: {why}", path = .path.display())]
+    Results {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A codec failed.
+    #[error(transparent)]
+    Codec(#[from] packfs_codec::Error),
+    /// A block did not come back as it went in.
+    #[error("{0}: a block did not come back as it went in: a faulty codec, memory or processor")]
+    Damage(String),
+}
+
+impl Error {
+    /// [`Error::Io`] in short.
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.into();
+        |source| Error::Io { path, source }
+    }
+}

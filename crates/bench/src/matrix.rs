@@ -1,0 +1,143 @@
+//! Which cells there are to measure: every combination of data, codec, block size and number of threads.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::codecs::Method;
+use crate::corpus::{Data, INCOMPRESSIBLE};
+use crate::policy::Policy;
+use crate::{Error, Result};
+
+/// What to combine.
+#[derive(Debug, Clone)]
+pub struct Matrix {
+    /// Sets of data.
+    pub data: Vec<Arc<Data>>,
+    /// Codecs.
+    pub methods: Vec<Method>,
+    /// Block lengths.
+    pub blocks: Vec<usize>,
+    /// Bytes of a sector.
+    pub sector: usize,
+    /// How blocks are stored.
+    pub policy: Policy,
+    /// Numbers of threads.
+    pub threads: Vec<usize>,
+}
+
+/// One thing to measure.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// The data.
+    pub data: Arc<Data>,
+    /// The codec.
+    pub method: Method,
+    /// Bytes of a block.
+    pub block: usize,
+    /// Bytes of a sector.
+    pub sector: usize,
+    /// How blocks are stored.
+    pub policy: Policy,
+    /// Threads at work at once.
+    pub threads: usize,
+}
+
+/// What tells a cell from others, in words that outlive this program.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Key {
+    /// Name of the data.
+    pub data: String,
+    /// Digest of what was measured of it.
+    pub digest: String,
+    /// The codec as a user writes it.
+    pub codec: String,
+    /// Bytes of a block.
+    pub block: usize,
+    /// Bytes of a sector.
+    pub sector: usize,
+    /// How blocks were stored.
+    pub policy: String,
+    /// Threads at work at once.
+    pub threads: usize,
+}
+
+impl Cell {
+    /// Its key.
+    pub fn key(&self) -> Key {
+        Key {
+            data: self.data.name.clone(),
+            digest: self.data.digest.clone(),
+            codec: self.method.to_string(),
+            block: self.block,
+            sector: self.sector,
+            policy: self.policy.to_string(),
+            threads: self.threads,
+        }
+    }
+}
+
+impl Matrix {
+    /// All cells. Data that does not compress are measured on the first number of threads only.
+    pub fn cells(&self) -> Result<Vec<Cell>> {
+        for (what, none) in [
+            ("data", self.data.is_empty()),
+            ("codec", self.methods.is_empty()),
+            ("block size", self.blocks.is_empty()),
+            ("number of threads", self.threads.is_empty()),
+        ] {
+            if none {
+                return Err(Error::Usage(format!("no {what} is given: there is nothing to measure")));
+            }
+        }
+        if self.threads.contains(&0) {
+            return Err(Error::Usage("0 threads measure nothing; accepted: 1 or more".into()));
+        }
+        let mut cells = Vec::new();
+        for data in &self.data {
+            let threads = if data.name == INCOMPRESSIBLE { &self.threads[..1] } else { &self.threads[..] };
+            for &block in &self.blocks {
+                self.policy.check(block, self.sector)?;
+                for method in &self.methods {
+                    cells.extend(threads.iter().map(|&threads| Cell {
+                        data: Arc::clone(data),
+                        method: method.clone(),
+                        block,
+                        sector: self.sector,
+                        policy: self.policy,
+                        threads,
+                    }));
+                }
+            }
+        }
+        Ok(cells)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Shares;
+
+    #[test]
+    fn every_combination_is_a_cell_once() {
+        let matrix = Matrix {
+            data: vec![Arc::new(Data::memory(4096, 1, Shares::default())), Arc::new(Data::incompressible(4096, 1))],
+            methods: Method::list("lz4,zstd:3,memcpy").unwrap(),
+            blocks: vec![4096, 8192],
+            sector: 4096,
+            policy: Policy::Squashfs,
+            threads: vec![1, 2],
+        };
+        let cells = matrix.cells().unwrap();
+        // Three codecs, two blocks; two numbers of threads on memory, one on what does not compress.
+        assert_eq!(cells.len(), 3 * 2 * 2 + 3 * 2);
+        let mut keys: Vec<Key> = cells.iter().map(Cell::key).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), cells.len());
+        assert!(Matrix { threads: vec![0], ..matrix.clone() }.cells().is_err());
+        assert!(Matrix { methods: vec![], ..matrix.clone() }.cells().unwrap_err().to_string().contains("no codec"));
+        assert!(Matrix { policy: Policy::F2fs, ..matrix }.cells().is_err());
+    }
+}

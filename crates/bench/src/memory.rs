@@ -1,0 +1,380 @@
+//! Test data that looks like the memory of a machine: pages of zeros, of one repeated word, of text, of
+//! tables of pointers, of machine code and of noise, in given shares.
+//!
+//! Every page is made from the seed and its own number, so that a stream may have any length, any part of
+//! it can be made alone, and no page but the empty ones occurs twice.
+
+use std::fmt::{self, Write as _};
+use std::io::{self, Read};
+use std::str::FromStr;
+
+use crate::Error;
+use crate::rng::{Rng, mix};
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+
+/// What a page holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Zeros.
+    Zero,
+    /// One word of 8 bytes over and over, another in each page.
+    Same,
+    /// Lines of a log.
+    Text,
+    /// Structures of pointers into the kernel's half of the addresses, counters and flags.
+    Pointers,
+    /// Machine code.
+    Code,
+    /// Noise, as encrypted and compressed pages are.
+    Random,
+}
+
+impl Kind {
+    /// All kinds, in the order of [`Shares`].
+    pub const ALL: [Kind; 6] = [Kind::Zero, Kind::Same, Kind::Text, Kind::Pointers, Kind::Code, Kind::Random];
+
+    /// The name in a list of shares.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Zero => "zero",
+            Kind::Same => "same",
+            Kind::Text => "text",
+            Kind::Pointers => "pointers",
+            Kind::Code => "code",
+            Kind::Random => "random",
+        }
+    }
+}
+
+/// How many pages of each kind there are among each others' sum: `zero=30,text=20,random=10`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shares([u16; 6]);
+
+/// A machine at work: a good part free, caches of text and code, and what its programs point at.
+impl Default for Shares {
+    fn default() -> Self {
+        Shares([30, 5, 20, 20, 15, 10])
+    }
+}
+
+/// The largest sum of shares: as fine as per mille.
+const SUM_MAX: usize = 1000;
+
+impl Shares {
+    fn sum(&self) -> usize {
+        self.0.iter().map(|share| usize::from(*share)).sum()
+    }
+
+    /// The kind of each page of a group of as many pages as the shares' sum.
+    fn order(&self, rng: &mut Rng) -> Vec<Kind> {
+        let shares = Kind::ALL.iter().zip(self.0);
+        let mut kinds: Vec<Kind> = shares.flat_map(|(kind, n)| std::iter::repeat_n(*kind, usize::from(n))).collect();
+        rng.shuffle(&mut kinds);
+        kinds
+    }
+}
+
+impl FromStr for Shares {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let names = Kind::ALL.map(Kind::name).join(", ");
+        let wrong = |what: String| Error::Usage(format!("{what}; accepted: KIND=SHARE,..., where KIND is of {names}"));
+        let mut shares = Shares([0; 6]);
+        for part in text.split(',') {
+            let (name, share) = part.split_once('=').ok_or_else(|| wrong(format!("`{part}` is no share")))?;
+            let at = Kind::ALL.iter().position(|kind| kind.name() == name);
+            let at = at.ok_or_else(|| wrong(format!("there is no kind `{name}`")))?;
+            shares.0[at] = share.parse().map_err(|_| wrong(format!("`{share}` is not a whole number")))?;
+        }
+        match shares.sum() {
+            1..=SUM_MAX => Ok(shares),
+            sum => Err(wrong(format!("the shares' sum is {sum}, and has to be from 1 to {SUM_MAX}"))),
+        }
+    }
+}
+
+impl fmt::Display for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let given = Kind::ALL.iter().zip(self.0).filter(|(_, share)| *share > 0);
+        let parts: Vec<_> = given.map(|(kind, share)| format!("{}={share}", kind.name())).collect();
+        f.write_str(&parts.join(","))
+    }
+}
+
+/// Memory-like bytes from the beginning on: an endless reader. Take as much of it as is wanted.
+#[derive(Debug)]
+pub struct Memory {
+    seed: u64,
+    shares: Shares,
+    /// Kinds of the pages of the group that the next page is in.
+    group: Vec<Kind>,
+    next: u64,
+    page: Box<[u8; PAGE]>,
+    /// Bytes of `page` that were read.
+    read: usize,
+}
+
+impl Memory {
+    /// The memory of a seed.
+    pub fn new(seed: u64, shares: Shares) -> Self {
+        Memory { seed, shares, group: Vec::new(), next: 0, page: Box::new([0; PAGE]), read: PAGE }
+    }
+
+    /// As many bytes as wanted, at once.
+    pub fn bytes(seed: u64, shares: Shares, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        let mut memory = Memory::new(seed, shares);
+        for page in bytes.chunks_mut(PAGE) {
+            memory.turn();
+            page.copy_from_slice(&memory.page[..page.len()]);
+        }
+        bytes
+    }
+
+    /// Makes the next page.
+    fn turn(&mut self) {
+        let (index, sum) = (self.next, self.shares.sum() as u64);
+        if index.is_multiple_of(sum) {
+            self.group = self.shares.order(&mut Rng::of(!self.seed, index / sum));
+        }
+        let kind = usize::try_from(index % sum).ok().and_then(|at| self.group.get(at)).copied();
+        fill(kind.unwrap_or(Kind::Zero), self.seed, index, &mut self.page);
+        (self.next, self.read) = (index + 1, 0);
+    }
+}
+
+impl Read for Memory {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.read == PAGE {
+            self.turn();
+        }
+        let len = buffer.len().min(PAGE - self.read);
+        buffer[..len].copy_from_slice(&self.page[self.read..self.read + len]);
+        self.read += len;
+        Ok(len)
+    }
+}
+
+fn fill(kind: Kind, seed: u64, index: u64, page: &mut [u8; PAGE]) {
+    let mut rng = Rng::of(seed, index);
+    match kind {
+        Kind::Zero => page.fill(0),
+        Kind::Same => {
+            // A bijection of the number: no two pages have the same word, and none has zeros.
+            let word = mix(index + 1).to_le_bytes();
+            page.chunks_exact_mut(8).for_each(|slot| slot.copy_from_slice(&word));
+        }
+        Kind::Text => text(&mut rng, page),
+        Kind::Pointers => pointers(&mut rng, page),
+        Kind::Code => code(&mut rng, page),
+        Kind::Random => rng.fill(page),
+    }
+}
+
+const WORDS: [&str; 32] = [
+    "the",
+    "of",
+    "connection",
+    "to",
+    "failed",
+    "request",
+    "and",
+    "from",
+    "with",
+    "started",
+    "service",
+    "user",
+    "session",
+    "closed",
+    "opened",
+    "for",
+    "error",
+    "kernel",
+    "device",
+    "timeout",
+    "received",
+    "packet",
+    "memory",
+    "process",
+    "reading",
+    "configuration",
+    "file",
+    "no",
+    "such",
+    "directory",
+    "warning",
+    "completed",
+];
+
+/// Lines of a log: time, process, words that are the more frequent the earlier they stand in the list.
+fn text(rng: &mut Rng, page: &mut [u8; PAGE]) {
+    let mut lines = String::with_capacity(PAGE + 200);
+    let mut time = 1_700_000_000 + rng.below(50_000_000);
+    while lines.len() < PAGE {
+        time += rng.below(90);
+        let (process, number) = (WORDS[rng.below(WORDS.len())], rng.below(40_000));
+        // Writing to a String cannot fail.
+        let _ = write!(lines, "{time}.{:06} {process}[{number}]:", rng.below(1_000_000));
+        for _ in 0..3 + rng.below(9) {
+            let rank = rng.below(WORDS.len()).min(rng.below(WORDS.len()));
+            let _ = write!(lines, " {}", WORDS[rank]);
+        }
+        let _ = writeln!(lines, " 0x{:x}", rng.below(1 << 20));
+    }
+    page.copy_from_slice(&lines.as_bytes()[..PAGE]);
+}
+
+/// Objects of 64 bytes: two pointers near each other, one anywhere, counters, flags and unused fields.
+fn pointers(rng: &mut Rng, page: &mut [u8; PAGE]) {
+    let near = 0xFFFF_8880_0000_0000 + (rng.next() & 0xF_FFFF_F000);
+    for object in page.chunks_exact_mut(64) {
+        let flags = [0, 1, 0x40, 0x8000_0001][rng.below(4)];
+        let words = [
+            near + (rng.next() & 0xFFC0),
+            near + (rng.next() & 0xFFC0),
+            0xFFFF_8880_0000_0000 + (rng.next() & 0xF_FFFF_FFC0),
+            rng.below(4) as u64,
+            flags,
+            0,
+            0,
+            rng.below(1 << 12) as u64,
+        ];
+        for (slot, word) in object.chunks_exact_mut(8).zip(words) {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+/// Beginnings of x86-64 instructions, and how many bytes of displacement or number follow each.
+const INSTRUCTIONS: [(&[u8], usize); 16] = [
+    (&[0x48, 0x89], 1),
+    (&[0x48, 0x8B], 2),
+    (&[0xE8], 3),
+    (&[0x0F, 0x84], 2),
+    (&[0x48, 0x8D, 0x35], 3),
+    (&[0x31, 0xC0], 0),
+    (&[0x5B, 0x5D, 0x41, 0x5C, 0xC3], 0),
+    (&[0x48, 0x83, 0xEC], 1),
+    (&[0x74], 1),
+    (&[0x85, 0xC0], 0),
+    (&[0x66, 0x0F, 0x1F, 0x44, 0x00, 0x00], 0),
+    (&[0x41, 0x57, 0x41, 0x56, 0x55, 0x53], 0),
+    (&[0x83, 0xF8], 1),
+    (&[0x48, 0x85, 0xC0], 0),
+    (&[0xC7, 0x44, 0x24], 2),
+    (&[0xEB], 1),
+];
+
+/// Instructions with registers, distances and numbers of which the small ones are the more frequent.
+fn code(rng: &mut Rng, page: &mut [u8; PAGE]) {
+    let mut at = 0;
+    let mut put = |byte: u8| {
+        if let Some(slot) = page.get_mut(at) {
+            *slot = byte;
+        }
+        at += 1;
+        at < PAGE
+    };
+    let mut more = true;
+    while more {
+        let (opcode, operand) = INSTRUCTIONS[rng.below(INSTRUCTIONS.len()).min(rng.below(INSTRUCTIONS.len()))];
+        opcode.iter().for_each(|byte| more = put(*byte));
+        let number = rng.next() >> (rng.next() & 63);
+        number.to_le_bytes()[..operand].iter().for_each(|byte| more = put(*byte));
+        // A distance of four bytes ends in the bytes of its sign.
+        if operand > 1 {
+            more = put(if number & 64 == 0 { 0 } else { 0xFF });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn kind_of(page: &[u8]) -> Kind {
+        match page {
+            _ if page.iter().all(|byte| *byte == 0) => Kind::Zero,
+            _ if page.chunks_exact(8).all(|word| *word == page[..8]) => Kind::Same,
+            _ if page.is_ascii() => Kind::Text,
+            _ if page.chunks_exact(64).all(|object| object[40..56] == [0; 16]) => Kind::Pointers,
+            _ => Kind::Code,
+        }
+    }
+
+    #[test]
+    fn pages_come_in_the_shares_asked_for() {
+        let shares: Shares = "zero=4,same=1,text=2,pointers=2,code=1".parse().unwrap();
+        let bytes = Memory::bytes(5, shares, 100 * PAGE);
+        let count = |kind| bytes.chunks(PAGE).filter(|page| kind_of(page) == kind).count();
+        let kinds = [Kind::Zero, Kind::Same, Kind::Text, Kind::Pointers, Kind::Code];
+        assert_eq!(kinds.map(count), [40, 10, 20, 20, 10]);
+    }
+
+    #[test]
+    fn no_page_but_the_empty_ones_occurs_twice() {
+        let bytes = Memory::bytes(1, Shares::default(), 4000 * PAGE);
+        let mut seen = HashSet::new();
+        let filled = bytes.chunks(PAGE).filter(|page| kind_of(page) != Kind::Zero);
+        assert_eq!(filled.map(|page| assert!(seen.insert(page))).count(), 2800);
+        // Nor does any block of the smallest kind of sector, other than those of one word.
+        let sectors = bytes.chunks(512).filter(|sector| kind_of(sector) != Kind::Same && sector[0] != 0);
+        let (mut seen, mut all) = (HashSet::new(), 0);
+        sectors.for_each(|sector| {
+            all += 1;
+            seen.insert(sector);
+        });
+        assert_eq!(seen.len(), all);
+    }
+
+    #[test]
+    fn any_seed_and_any_way_to_read_give_the_bytes_of_that_seed() {
+        let whole = Memory::bytes(3, Shares::default(), 3 * PAGE + 100);
+        assert_ne!(whole, Memory::bytes(4, Shares::default(), 3 * PAGE + 100));
+        let mut read = vec![0; whole.len()];
+        let mut memory = Memory::new(3, Shares::default());
+        for piece in read.chunks_mut(777) {
+            memory.read_exact(piece).unwrap();
+        }
+        assert!(whole == read);
+    }
+
+    /// How well a kind compresses is what makes it that kind.
+    #[test]
+    fn kinds_compress_as_their_models_do() {
+        let cases = [
+            ("text=1", 1.6, 3.5),
+            ("pointers=1", 1.8, 5.0),
+            ("code=1", 1.2, 2.6),
+            ("random=1", 0.9, 1.01),
+            ("same=1", 50.0, 300.0),
+        ];
+        for (shares, least, most) in cases {
+            let bytes = Memory::bytes(9, shares.parse().unwrap(), 64 * PAGE);
+            let mut encoder = "lz4".parse::<packfs_codec::Choice>().unwrap().encoder(PAGE).unwrap();
+            let mut dst = vec![0; 2 * PAGE];
+            let lens = bytes.chunks(PAGE).map(|page| encoder.encode(page, &mut dst).unwrap().unwrap());
+            let ratio = bytes.len() as f64 / lens.sum::<usize>() as f64;
+            assert!((least..most).contains(&ratio), "{shares}: {ratio}");
+        }
+    }
+
+    #[test]
+    fn shares_are_read_and_written() {
+        for text in ["zero=30,text=20,random=50", "code=1", "zero=999,random=1"] {
+            assert_eq!(text.parse::<Shares>().unwrap().to_string(), text);
+        }
+        for (text, why) in [("", "no share"), ("zero", "no share"), ("holes=3", "no kind"), ("zero=x", "whole number")]
+        {
+            let error = text.parse::<Shares>().unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains("pointers"), "{text}: {error}");
+        }
+        for text in ["zero=0", "zero=1001", "zero=600,text=600"] {
+            assert!(text.parse::<Shares>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! How a file system stores a block: in which units, and when compressed at all.
+//!
+//! Each rule gives the room that an encoder gets, which lets some codecs give up early, and what the result
+//! then occupies.
+
+use std::fmt;
+use std::str::FromStr;
+
+use packfs_blocks::hash::is_zero;
+
+use crate::{Error, Result};
+
+/// The rule by which blocks are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Policy {
+    /// Whole sectors; compressed where at least one is saved. The rule of the comparison packfs's metrics come from.
+    Sector,
+    /// As SquashFS: to the byte; compressed where it is shorter.
+    Squashfs,
+    /// As ZFS: sectors of the pool; compressed where an eighth is saved; a record of zeros takes no room.
+    Zfs,
+    /// As btrfs with forced compression: pages; compressed where at least one more than the last is saved.
+    Btrfs,
+    /// As F2FS: clusters of pages behind a header of 24 bytes; compressed where at least a page is saved.
+    F2fs,
+    /// As EROFS: clusters of the block's length, filled with as much as they hold.
+    Erofs,
+    /// What the codec makes of each block, whatever its length.
+    Raw,
+}
+
+/// btrfs and F2FS count in pages, and btrfs compresses no more than this at once.
+const PAGE: usize = 4096;
+const BTRFS_MAX: usize = 128 << 10;
+/// F2FS's cluster header, and its smallest cluster.
+const F2FS_HEADER: usize = 24;
+const F2FS_MIN: usize = 4 * PAGE;
+/// EROFS's largest cluster.
+const EROFS_MAX: usize = 1 << 20;
+
+/// How one block ended up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// Bytes it occupies.
+    pub bytes: usize,
+    /// Whether it is kept compressed, so that reading it means decoding it.
+    pub compressed: bool,
+}
+
+impl Policy {
+    /// All rules.
+    pub const ALL: [Policy; 7] =
+        [Policy::Sector, Policy::Squashfs, Policy::Zfs, Policy::Btrfs, Policy::F2fs, Policy::Erofs, Policy::Raw];
+
+    /// The name of the rule.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Sector => "sector",
+            Policy::Squashfs => "squashfs",
+            Policy::Zfs => "zfs",
+            Policy::Btrfs => "btrfs",
+            Policy::F2fs => "f2fs",
+            Policy::Erofs => "erofs",
+            Policy::Raw => "raw",
+        }
+    }
+
+    /// Whether the rule has blocks of this length, on sectors of that one.
+    pub fn check(self, block: usize, sector: usize) -> Result<()> {
+        let refuse = |why: String| Err(Error::Usage(format!("policy {}: {why}", self.name())));
+        match self {
+            _ if block == 0 || sector == 0 => refuse("blocks and sectors have at least a byte".into()),
+            Policy::Btrfs if block > BTRFS_MAX || !block.is_multiple_of(PAGE) => {
+                refuse(format!("blocks of {block} bytes; btrfs has multiples of 4K up to 128K"))
+            }
+            Policy::F2fs if block < F2FS_MIN || !block.is_power_of_two() => {
+                refuse(format!("blocks of {block} bytes; F2FS has powers of two from 16K"))
+            }
+            Policy::Erofs if !block.is_multiple_of(sector) || block > EROFS_MAX => {
+                refuse(format!("clusters of {block} bytes; EROFS has multiples of a sector up to 1M"))
+            }
+            Policy::Zfs if !block.is_power_of_two() || !sector.is_power_of_two() => {
+                refuse("ZFS has powers of two for records and sectors".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Room to give the encoder of a block, or `None` where the block is not compressed at all. `block` is the
+    /// length of full blocks; the last one of a file may be shorter.
+    pub fn room(self, raw: &[u8], block: usize, sector: usize) -> Option<usize> {
+        let len = raw.len();
+        match self {
+            Policy::Sector if len > sector => Some((len - sector).next_multiple_of(sector)),
+            Policy::Sector => Some(sector),
+            Policy::Squashfs => Some(len.saturating_sub(1)),
+            Policy::Zfs if is_zero(raw) => None,
+            Policy::Zfs => Some((len - len / 8) / sector * sector).filter(|room| *room > 0),
+            Policy::Btrfs => len.next_multiple_of(PAGE).checked_sub(PAGE).filter(|room| *room > 0),
+            // Only whole clusters are compressed.
+            Policy::F2fs => (len == block).then(|| block - PAGE - F2FS_HEADER),
+            Policy::Raw => Some(len + len / 4 + 1024),
+            // Of any number of clusters: each that is kept is shorter than what it holds.
+            Policy::Erofs => Some(len + block),
+        }
+    }
+
+    /// What a block occupies, given the length of its compressed form if that fit the room.
+    pub fn store(self, raw: &[u8], packed: Option<usize>, sector: usize) -> Stored {
+        let len = raw.len();
+        let unit = match self {
+            Policy::Sector | Policy::Zfs | Policy::Erofs => sector,
+            Policy::Btrfs | Policy::F2fs => PAGE,
+            Policy::Squashfs | Policy::Raw => 1,
+        };
+        let plain = Stored { bytes: len.next_multiple_of(unit), compressed: false };
+        if self == Policy::Zfs && is_zero(raw) {
+            return Stored { bytes: 0, compressed: false };
+        }
+        let header = if self == Policy::F2fs { F2FS_HEADER } else { 0 };
+        match packed.map(|packed| (packed + header).next_multiple_of(unit)) {
+            Some(bytes) if bytes < len || self == Policy::Raw => Stored { bytes, compressed: true },
+            _ => plain,
+        }
+    }
+}
+
+impl FromStr for Policy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Policy::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| {
+            let names = Policy::ALL.map(Policy::name).join(", ");
+            Error::Usage(format!("unknown policy `{text}`; accepted: {names}"))
+        })
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const K: usize = 1024;
+
+    /// Block length, length of its compressed form, sector; room, then what it occupies and whether compressed.
+    #[test]
+    fn rules_are_those_of_worked_examples() {
+        use Policy::{Btrfs, F2fs, Raw, Sector, Squashfs, Zfs};
+        let cases = [
+            // At B = S nothing can be saved.
+            (Sector, 4 * K, Some(1), 4 * K, 4 * K, (4 * K, false)),
+            // 8K on sectors of 4K needs half.
+            (Sector, 8 * K, Some(4096), 4 * K, 4 * K, (4 * K, true)),
+            (Sector, 8 * K, None, 4 * K, 4 * K, (8 * K, false)),
+            // 128K needs 31 of 32 sectors.
+            (Sector, 128 * K, Some(124 * K), 4 * K, 124 * K, (124 * K, true)),
+            (Sector, 128 * K, Some(50_000), 4 * K, 124 * K, (13 * 4 * K, true)),
+            // A tail of 10000 bytes takes three sectors, compressed to 5000 two.
+            (Sector, 10_000, Some(5000), 4 * K, 8 * K, (8 * K, true)),
+            (Sector, 10_000, None, 4 * K, 8 * K, (12 * K, false)),
+            (Sector, 100, Some(50), 4 * K, 4 * K, (4 * K, false)),
+            (Squashfs, 128 * K, Some(131_071), 4 * K, 131_071, (131_071, true)),
+            (Squashfs, 128 * K, None, 4 * K, 131_071, (131_072, false)),
+            (Squashfs, 1000, Some(10), 4 * K, 999, (10, true)),
+            // An eighth of 128K is 16K; 112K is a multiple of 4K.
+            (Zfs, 128 * K, Some(112 * K), 4 * K, 112 * K, (112 * K, true)),
+            (Zfs, 128 * K, None, 4 * K, 112 * K, (128 * K, false)),
+            (Zfs, 128 * K, Some(513), 512, 112 * K, (1024, true)),
+            // 8K less an eighth is 7K: on sectors of 4K that leaves one.
+            (Zfs, 8 * K, Some(4096), 4 * K, 4 * K, (4 * K, true)),
+            (Btrfs, 128 * K, Some(124 * K), 4 * K, 124 * K, (124 * K, true)),
+            (Btrfs, 128 * K, None, 4 * K, 124 * K, (128 * K, false)),
+            (Btrfs, 10_000, Some(4097), 4 * K, 8 * K, (8 * K, true)),
+            // 16K: header and data in three pages at most.
+            (F2fs, 16 * K, Some(3 * 4096 - 24), 4 * K, 3 * 4096 - 24, (12 * K, true)),
+            (F2fs, 16 * K, Some(4096 - 23), 4 * K, 3 * 4096 - 24, (8 * K, true)),
+            (F2fs, 16 * K, None, 4 * K, 3 * 4096 - 24, (16 * K, false)),
+            (Raw, 4 * K, Some(5000), 4 * K, 6144, (5000, true)),
+        ];
+        for (policy, len, packed, sector, room, (bytes, compressed)) in cases {
+            let raw = vec![1; len];
+            assert_eq!(policy.room(&raw, len, sector), Some(room), "{policy}: {len}");
+            let stored = policy.store(&raw, packed, sector);
+            assert_eq!(stored, Stored { bytes, compressed }, "{policy}: {len} to {packed:?}");
+        }
+    }
+
+    #[test]
+    fn some_blocks_are_not_even_tried() {
+        assert_eq!(Policy::Zfs.room(&[0; 8192], 8192, 512), None);
+        assert_eq!(Policy::Zfs.store(&[0; 8192], None, 512), Stored { bytes: 0, compressed: false });
+        assert_eq!(Policy::Btrfs.room(&[1; 4096], 8192, 4096), None);
+        assert_eq!(Policy::F2fs.room(&[1; 8192], 16_384, 4096), None);
+        assert_eq!(Policy::F2fs.store(&[1; 8000], None, 4096), Stored { bytes: 8192, compressed: false });
+    }
+
+    #[test]
+    fn what_a_rule_does_not_have_is_refused() {
+        for (policy, block) in [(Policy::Btrfs, 256 * K), (Policy::F2fs, 8 * K), (Policy::Zfs, 3000), (Policy::Raw, 0)]
+        {
+            assert!(policy.check(block, 4096).is_err(), "{policy}");
+        }
+        for policy in Policy::ALL {
+            policy.check(16 * K, 4096).unwrap();
+            assert_eq!(policy.name().parse::<Policy>().unwrap(), policy);
+        }
+        assert!("ext4".parse::<Policy>().unwrap_err().to_string().contains("accepted: sector, squashfs"));
+    }
+}

@@ -1,0 +1,329 @@
+//! The executor that measures: blocks in memory, encoded and decoded by a number of threads at once.
+//!
+//! Threads take batches of blocks, and only the time between the first one's start and the last one's end counts;
+//! buffers, encoders and decoders are made before. Each pass's result is compared with the source afterwards.
+
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use packfs_codec::{Decoder, Encoder};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::clusters::{self, Piece};
+use crate::codecs::Method;
+use crate::executor::{Executor, Sample, Timing};
+use crate::matrix::Cell;
+use crate::metrics::Sizes;
+use crate::policy::{Policy, Stored};
+use crate::{Error, Result};
+
+/// Bytes of blocks that a thread takes at once: so many that taking them costs nothing, and of little data less, so
+/// that each thread gets some batches.
+const BATCH: usize = 256 << 10;
+const BATCHES: usize = 8;
+
+/// Measures on this machine.
+#[derive(Debug)]
+pub struct Machine {
+    /// Processors that this process may use.
+    processors: Vec<usize>,
+}
+
+impl Machine {
+    /// This machine.
+    pub fn new() -> Self {
+        let allowed = sched_getaffinity(None).ok();
+        let processors = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.as_ref().is_some_and(|set| set.is_set(*cpu)));
+        Machine { processors: processors.collect() }
+    }
+
+    /// Keeps the calling thread on the processor of its number, if there is one for each thread. With one thread
+    /// the system does better: it goes where no other work is.
+    fn pin(&self, thread: usize, threads: usize) {
+        let Some(cpu) = self.processors.get(thread).filter(|_| (2..=self.processors.len()).contains(&threads)) else {
+            return;
+        };
+        let mut set = CpuSet::new();
+        set.set(*cpu);
+        // Where it is not allowed, the measurement is no worse than without.
+        let _ = sched_setaffinity(None, &set);
+    }
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A block on its way there and back.
+struct Block<'d> {
+    raw: &'d [u8],
+    /// Where the encoder writes; empty where the rule does not compress the block.
+    packed: Vec<u8>,
+    /// What became of it as a whole. Not in a vector, as looking there would cost as much as copying a small block.
+    whole: Piece,
+    /// What became of it where it fills clusters; their compressed forms lie one behind the other.
+    clusters: Vec<Piece>,
+    /// Where the decoder writes.
+    back: Vec<u8>,
+}
+
+impl Block<'_> {
+    fn pieces(&self) -> &[Piece] {
+        if self.clusters.is_empty() { std::slice::from_ref(&self.whole) } else { &self.clusters }
+    }
+
+    fn pieces_mut(&mut self) -> &mut [Piece] {
+        if self.clusters.is_empty() { std::slice::from_mut(&mut self.whole) } else { &mut self.clusters }
+    }
+}
+
+struct Worker {
+    encoder: Box<dyn Encoder>,
+    decoder: Box<dyn Decoder>,
+}
+
+impl Worker {
+    fn new(cell: &Cell) -> Result<Self> {
+        let (encoder, decoder) = match (&cell.method, cell.policy) {
+            (Method::Choice(choice), Policy::Erofs) => {
+                let cluster = u32::try_from(cell.block).unwrap_or(u32::MAX);
+                (choice.cluster_encoder(choice.cluster_window(cluster))?, choice.codec().cluster_decoder()?)
+            }
+            (method, Policy::Erofs) if *method != Method::Memcpy => {
+                return Err(Error::Usage(format!("EROFS has no {method}")));
+            }
+            (method, _) => (method.encoder(cell.block)?, method.decoder()?),
+        };
+        Ok(Worker { encoder, decoder })
+    }
+
+    fn encode(&mut self, cell: &Cell, block: &mut Block<'_>) -> Result<()> {
+        if let (Method::Choice(choice), Policy::Erofs) = (&cell.method, cell.policy) {
+            block.clusters.clear();
+            let lens = (cell.block, cell.sector);
+            let (raw, packed) = (block.raw, &mut block.packed);
+            return clusters::fill(self.encoder.as_mut(), choice.fills(), raw, packed, lens, &mut block.clusters);
+        }
+        block.whole.packed = match block.packed.is_empty() {
+            true => None,
+            false => self.encoder.encode(block.raw, &mut block.packed)?,
+        };
+        Ok(())
+    }
+
+    fn decode(&mut self, block: &mut Block<'_>) -> Result<()> {
+        let (mut at, mut out) = (0, 0);
+        let Block { packed, whole, clusters, back, .. } = block;
+        let pieces = if clusters.is_empty() { std::slice::from_ref(whole) } else { clusters };
+        for piece in pieces {
+            if let Some(len) = piece.packed {
+                self.decoder.decode(&packed[out..out + len], &mut back[at..at + piece.raw])?;
+                out += len;
+            }
+            at += piece.raw;
+        }
+        Ok(())
+    }
+}
+
+/// Whether what was decoded of a block is what it was.
+fn came_back(block: &Block<'_>) -> bool {
+    let mut at = 0;
+    block.pieces().iter().all(|piece| {
+        let range = at..at + piece.raw;
+        at = range.end;
+        piece.packed.is_none() || block.back[range.clone()] == block.raw[range]
+    })
+}
+
+impl Executor for Machine {
+    fn run(&mut self, cell: &Cell, least: Duration) -> Result<Sample> {
+        let mut blocks = cut(cell);
+        let mut workers = (0..cell.threads).map(|_| Worker::new(cell)).collect::<Result<Vec<Worker>>>()?;
+        let encode = self.passes(&mut workers, &mut blocks, least, |worker, block| worker.encode(cell, block))?;
+        let sizes = settle(cell, &mut blocks);
+        if sizes.kept == 0 {
+            return Ok(Sample { sizes, encode, decode: None });
+        }
+        let decode = self.passes(&mut workers, &mut blocks, least, |worker, block| worker.decode(block))?;
+        if !blocks.iter().all(came_back) {
+            return Err(Error::Damage(cell.method.to_string()));
+        }
+        Ok(Sample { sizes, encode, decode: Some(decode) })
+    }
+}
+
+impl Machine {
+    /// Passes over all blocks until `least` has gone by; the mean of them.
+    fn passes(
+        &self,
+        workers: &mut [Worker],
+        blocks: &mut [Block<'_>],
+        least: Duration,
+        step: impl Fn(&mut Worker, &mut Block<'_>) -> Result<()> + Sync,
+    ) -> Result<Timing> {
+        let (mut wall, mut cpu, mut passes) = (Duration::ZERO, Duration::ZERO, 0);
+        while passes == 0 || wall < least {
+            let (took, spent) = self.pass(workers, blocks, &step)?;
+            (wall, cpu, passes) = (wall + took, cpu + spent, passes + 1);
+        }
+        Ok(Timing { wall: nanos(wall / passes), cpu: nanos(cpu / passes), passes })
+    }
+
+    /// One pass: wall time from the first start to the last end, and time on processors.
+    fn pass(
+        &self,
+        workers: &mut [Worker],
+        blocks: &mut [Block<'_>],
+        step: &(impl Fn(&mut Worker, &mut Block<'_>) -> Result<()> + Sync),
+    ) -> Result<(Duration, Duration)> {
+        let threads = workers.len();
+        let queue = Mutex::new(batches(blocks, threads));
+        let barrier = Barrier::new(threads);
+        let work = |number: usize, worker: &mut Worker| -> Result<(Instant, Instant, Duration)> {
+            self.pin(number, threads);
+            barrier.wait();
+            let (start, cpu) = (Instant::now(), processor_time());
+            loop {
+                // A thread that panicked has poisoned nothing that matters: the batch it had is gone.
+                let batch = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+                let Some(batch) = batch else { break };
+                for block in batch {
+                    step(worker, block)?;
+                }
+            }
+            Ok((start, Instant::now(), processor_time().saturating_sub(cpu)))
+        };
+        if let [worker] = workers {
+            // A new thread would begin with cold caches.
+            let (start, end, cpu) = work(0, worker)?;
+            return Ok((end - start, cpu));
+        }
+        let spans = std::thread::scope(|scope| {
+            let numbered = workers.iter_mut().enumerate();
+            let handles: Vec<_> = numbered.map(|(n, worker)| scope.spawn(move || work(n, worker))).collect();
+            let join = |handle: std::thread::ScopedJoinHandle<'_, _>| {
+                handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            handles.into_iter().map(join).collect::<Result<Vec<_>>>()
+        })?;
+        let start = spans.iter().map(|span| span.0).min();
+        let end = spans.iter().map(|span| span.1).max();
+        let wall = end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start);
+        Ok((wall, spans.iter().map(|span| span.2).sum()))
+    }
+}
+
+/// All blocks of the cell's data with room for what becomes of them, every page of it touched.
+fn cut(cell: &Cell) -> Vec<Block<'_>> {
+    let len = if cell.policy == Policy::Erofs { clusters::segment(cell.block) } else { cell.block };
+    let raws = cell.data.files.iter().flat_map(|file| file.chunks(len));
+    raws.map(|raw| {
+        let room = match cell.method {
+            Method::Memcpy => raw.len(),
+            _ => cell.policy.room(raw, cell.block, cell.sector).unwrap_or(0),
+        };
+        let whole = Piece { raw: raw.len(), packed: None };
+        Block { raw, packed: vec![0xA5; room], whole, clusters: Vec::new(), back: vec![0x5A; raw.len()] }
+    })
+    .collect()
+}
+
+/// Decides by the rule what is kept compressed, and adds up. Copies are kept whatever the rule says: they are there
+/// to be timed.
+fn settle(cell: &Cell, blocks: &mut [Block<'_>]) -> Sizes {
+    let mut sizes = Sizes::default();
+    for block in blocks {
+        let (data, mut at) = (block.raw, 0);
+        for piece in block.pieces_mut() {
+            let raw = &data[at..at + piece.raw];
+            let stored = match cell.method {
+                Method::Memcpy => Stored { bytes: raw.len(), compressed: true },
+                _ => cell.policy.store(raw, piece.packed, cell.sector),
+            };
+            sizes.blocks += 1;
+            sizes.raw += raw.len() as u64;
+            sizes.stored += stored.bytes as u64;
+            if stored.compressed {
+                sizes.decoded += raw.len() as u64;
+                sizes.kept += 1;
+            } else {
+                piece.packed = None;
+            }
+            at += piece.raw;
+        }
+    }
+    sizes
+}
+
+/// Blocks in batches, the first ones last, as they are taken from the end.
+fn batches<'b, 'd>(blocks: &'b mut [Block<'d>], threads: usize) -> Vec<&'b mut [Block<'d>]> {
+    let count = blocks.len().max(1);
+    let bytes: usize = blocks.iter().map(|block| block.raw.len()).sum();
+    let many = (BATCH * count / bytes.max(1)).min(count / (threads * BATCHES)).max(1);
+    let mut batches: Vec<_> = blocks.chunks_mut(many).collect();
+    batches.reverse();
+    batches
+}
+
+/// What the calling thread has spent on a processor.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::Data;
+    use crate::memory::Shares;
+    use std::sync::Arc;
+
+    fn cell(codec: &str, threads: usize) -> Cell {
+        Cell {
+            data: Arc::new(Data::memory(1_000_001, 1, Shares::default())),
+            method: codec.parse().unwrap(),
+            block: 16_384,
+            sector: 4096,
+            policy: Policy::Sector,
+            threads,
+        }
+    }
+
+    #[test]
+    fn sizes_do_not_depend_on_threads_and_passes() {
+        let one = Machine::new().run(&cell("lz4", 1), Duration::ZERO).unwrap();
+        let three = Machine::new().run(&cell("lz4", 3), Duration::from_millis(30)).unwrap();
+        assert_eq!(one.sizes, three.sizes);
+        assert_eq!((one.sizes.raw, one.sizes.blocks), (1_000_001, 62));
+        assert!(one.sizes.kept > 20 && one.sizes.stored < 800_000, "{:?}", one.sizes);
+        assert!(one.encode.wall > 0 && one.encode.passes == 1 && one.decode.is_some());
+        assert!(three.encode.passes > 1, "{three:?}");
+    }
+
+    #[test]
+    fn sizes_are_those_of_a_plain_loop() {
+        let cell = cell("zstd:3", 1);
+        let sample = Machine::new().run(&cell, Duration::ZERO).unwrap();
+        let mut encoder = cell.method.encoder(cell.block).unwrap();
+        let (mut stored, mut dst) = (0, vec![0; 1 << 16]);
+        for raw in cell.data.files[0].chunks(cell.block) {
+            let len = encoder.encode(raw, &mut dst).unwrap().unwrap().next_multiple_of(4096);
+            stored += len.min(raw.len().next_multiple_of(4096));
+        }
+        assert_eq!(sample.sizes.stored, stored as u64);
+    }
+
+    #[test]
+    fn copies_are_timed_both_ways_and_save_nothing() {
+        let sample = Machine::new().run(&cell("memcpy", 2), Duration::ZERO).unwrap();
+        assert_eq!((sample.sizes.ratio(), sample.sizes.share()), (1.0, 1.0));
+        assert!(sample.decode.is_some_and(|decode| decode.wall > 0));
+    }
+}

@@ -1,0 +1,274 @@
+//! Results as lines of JSON, appended one by one, so that a run that is stopped loses nothing.
+//!
+//! A session's line says on what machine and with what settings it measured; each sample has a line of its own.
+//! A line that was torn off at the end of a file is ignored, and removed before anything is appended.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::executor::Sample;
+use crate::matrix::Key;
+use crate::{Error, Result};
+
+/// Version of the lines. Raised when a field changes its meaning or goes away.
+pub const VERSION: u32 = 1;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Line {
+    /// The lines of this session's number belong to it.
+    Session(Session),
+    /// One measurement of one cell.
+    Codec(Measured),
+    /// A cell that could not be measured.
+    Failure(Failure),
+}
+
+/// Where, when and how.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Session {
+    /// What its other lines name it by.
+    pub session: String,
+    /// When it began: seconds since 1970.
+    pub time: u64,
+    /// Version of packfs.
+    pub program: String,
+    /// The machine.
+    pub machine: Machine,
+    /// Library of each codec.
+    pub libraries: BTreeMap<String, String>,
+    /// Seed of the order and of generated data.
+    pub seed: u64,
+    /// Measurements of each cell that were to be made.
+    pub runs: u32,
+}
+
+/// What a result depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// Its processor.
+    pub cpu: String,
+    /// Processors that could be used.
+    pub processors: usize,
+    /// How their frequency is governed, where that is known.
+    pub governor: Option<String>,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Name, release and architecture of the kernel.
+    pub kernel: String,
+}
+
+/// One measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The session.
+    pub session: String,
+    /// The cell.
+    #[serde(flatten)]
+    pub key: Key,
+    /// What it came to.
+    #[serde(flatten)]
+    pub sample: Sample,
+}
+
+/// One cell that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The session.
+    pub session: String,
+    /// The cell.
+    #[serde(flatten)]
+    pub key: Key,
+    /// Why.
+    pub why: String,
+}
+
+impl Line {
+    /// The session it belongs to.
+    pub fn session(&self) -> &str {
+        match self {
+            Line::Session(session) => &session.session,
+            Line::Codec(measured) => &measured.session,
+            Line::Failure(failure) => &failure.session,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Versioned<T> {
+    packfs_bench: u32,
+    #[serde(flatten)]
+    line: T,
+}
+
+/// What a file of results holds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Contents {
+    /// Its lines.
+    pub lines: Vec<Line>,
+    /// Bytes of whole lines; what follows was torn off.
+    pub(crate) whole: u64,
+    /// Whether something follows.
+    pub torn: bool,
+}
+
+impl Contents {
+    /// Reads a file of results.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+        Self::parse(path, &text)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self> {
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let mut lines = Vec::new();
+        for (number, line) in text[..whole].lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let wrong = |why: String| Error::Results { path: path.into(), line: number + 1, why };
+            // The version first: lines of another may look otherwise.
+            let version: Versioned<BTreeMap<String, serde_json::Value>> =
+                serde_json::from_str(line).map_err(|error| wrong(format!("not a line of results: {error}")))?;
+            if version.packfs_bench != VERSION {
+                let other = version.packfs_bench;
+                return Err(wrong(format!("results of version {other}, and this program knows version {VERSION}")));
+            }
+            let line: Versioned<Line> =
+                serde_json::from_str(line).map_err(|error| wrong(format!("not understood: {error}")))?;
+            lines.push(line.line);
+        }
+        Ok(Contents { lines, whole: whole as u64, torn: whole < text.len() })
+    }
+
+    /// Sessions, in their order.
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.lines.iter().filter_map(|line| match line {
+            Line::Session(session) => Some(session),
+            _ => None,
+        })
+    }
+
+    /// How many measurements of each cell a session has made.
+    pub fn done(&self, session: &str) -> BTreeMap<Key, u32> {
+        let mut done = BTreeMap::new();
+        for line in &self.lines {
+            if let Line::Codec(measured) = line
+                && measured.session == session
+            {
+                *done.entry(measured.key.clone()).or_insert(0) += 1;
+            }
+        }
+        done
+    }
+}
+
+/// A file of results that lines are appended to.
+#[derive(Debug)]
+pub struct Log {
+    path: PathBuf,
+    file: File,
+}
+
+impl Log {
+    /// Opens a file for appending, or makes it, and gives what it already holds.
+    pub fn open(path: &Path) -> Result<(Self, Contents)> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(Error::io(path))?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(Error::io(path))?;
+        let contents = Contents::parse(path, &text)?;
+        if contents.torn {
+            file.set_len(contents.whole).map_err(Error::io(path))?;
+        }
+        file.seek(SeekFrom::End(0)).map_err(Error::io(path))?;
+        Ok((Log { path: path.into(), file }, contents))
+    }
+
+    /// Appends a line, in one piece.
+    pub fn append(&mut self, line: &Line) -> Result<()> {
+        let versioned = Versioned { packfs_bench: VERSION, line };
+        let mut text = serde_json::to_string(&versioned).map_err(|error| Error::io(&self.path)(error.into()))?;
+        text.push('\n');
+        self.file.write_all(text.as_bytes()).map_err(Error::io(&self.path))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::executor::Timing;
+    use crate::metrics::Sizes;
+
+    pub(crate) fn measured(session: &str, codec: &str) -> Line {
+        let key = Key {
+            data: "root".into(),
+            digest: "abcd".into(),
+            codec: codec.into(),
+            block: 131_072,
+            sector: 4096,
+            policy: "sector".into(),
+            threads: 1,
+        };
+        let sizes = Sizes { raw: 1000, stored: 400, decoded: 900, blocks: 4, kept: 3 };
+        let encode = Timing { wall: 2000, cpu: 1900, passes: 3 };
+        Line::Codec(Measured { session: session.into(), key, sample: Sample { sizes, encode, decode: Some(encode) } })
+    }
+
+    #[test]
+    fn lines_come_back_and_torn_ones_are_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("results");
+        let session = Line::Session(Session { session: "s".into(), ..Session::default() });
+        let (mut log, contents) = Log::open(&path).unwrap();
+        assert_eq!(contents, Contents::default());
+        log.append(&session).unwrap();
+        log.append(&measured("s", "lz4")).unwrap();
+        log.append(&measured("t", "lz4")).unwrap();
+        drop(log);
+        // The program was stopped while it wrote.
+        let mut text = std::fs::read_to_string(&path).unwrap();
+        text.push_str("{\"packfs_bench\":1,\"kind\":\"cod");
+        std::fs::write(&path, &text).unwrap();
+        let read = Contents::read(&path).unwrap();
+        assert!(read.torn);
+        assert_eq!(read.lines, [session, measured("s", "lz4"), measured("t", "lz4")]);
+        assert_eq!(read.done("s").into_values().collect::<Vec<_>>(), [1]);
+        // Appending mends the file.
+        let (mut log, contents) = Log::open(&path).unwrap();
+        assert_eq!(contents.lines.len(), 3);
+        log.append(&measured("s", "lz4")).unwrap();
+        let read = Contents::read(&path).unwrap();
+        assert_eq!((read.torn, read.lines.len()), (false, 4));
+    }
+
+    #[test]
+    fn what_is_not_such_a_file_is_refused_by_its_line() {
+        let good = serde_json::to_string(&Versioned { packfs_bench: VERSION, line: measured("s", "lz4") }).unwrap();
+        let cases = [
+            ("hello\n", "line 1: not a line of results"),
+            ("{\"packfs_bench\":2,\"kind\":\"new\"}\n", "line 1: results of version 2"),
+            (&format!("{good}\n{{\"packfs_bench\":1,\"kind\":\"new\"}}\n"), "line 2: not understood"),
+            (&format!("{good}\n{}\n", &good[..40]), "line 2: not a line of results"),
+        ];
+        for (text, why) in cases {
+            let error = Contents::parse(Path::new("results"), text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    /// The lines are read by others too: what they look like does not change unnoticed.
+    #[test]
+    fn lines_look_as_documented() {
+        let text = serde_json::to_string(&Versioned { packfs_bench: VERSION, line: measured("s", "lz4") }).unwrap();
+        insta::assert_snapshot!(text, @r#"{"packfs_bench":1,"kind":"codec","session":"s","data":"root","digest":"abcd","codec":"lz4","block":131072,"sector":4096,"policy":"sector","threads":1,"sizes":{"raw":1000,"stored":400,"decoded":900,"blocks":4,"kept":3},"encode":{"wall":2000,"cpu":1900,"passes":3},"decode":{"wall":2000,"cpu":1900,"passes":3}}"#);
+    }
+}

@@ -1,0 +1,250 @@
+//! The charts of a report.
+
+use super::model::{Axis, Chart, Kind, Series, X, size};
+use super::tables::{Relative, factors, fronts, group_id, slug};
+use crate::corpus::INCOMPRESSIBLE;
+use crate::metrics::{efficiency, hull, speedup};
+use crate::results::{Results, Row};
+use crate::stats::geometric_mean;
+
+fn axis(title: &str, log: bool) -> Axis {
+    Axis { title: title.into(), log }
+}
+
+fn series(name: &str, points: impl IntoIterator<Item = (X, f64)>) -> Series {
+    let (x, y) = points.into_iter().unzip();
+    Series { name: name.into(), x, y, guide: false }
+}
+
+fn guide(name: &str, points: impl IntoIterator<Item = (X, f64)>) -> Series {
+    Series { guide: true, ..series(name, points) }
+}
+
+fn name(text: &str) -> X {
+    X::Name(text.to_owned())
+}
+
+/// Charts of one data set at one block size. Those of more threads than one would look the same: there are charts
+/// of what threads change.
+pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {
+    if group.iter().any(|row| row.key.threads > 1 && results.one_thread(row).is_some()) {
+        return Vec::new();
+    }
+    let id = group_id(group[0]);
+    let (compressing, decompressing) = fronts(group);
+    let mut charts = vec![
+        size_and_speed(&format!("{id}-in"), "Size and compression speed", group, Row::encode_speed, &compressing),
+        size_and_speed(&format!("{id}-out"), "Size and decompression speed", group, Row::decode_speed, &decompressing),
+        mixtures(&format!("{id}-mix"), group),
+        break_even(&format!("{id}-device"), group),
+    ];
+    charts.retain(|chart| chart.series.iter().any(|series| !series.guide && !series.y.is_empty()));
+    charts
+}
+
+/// A point for each codec, and a line along the front.
+fn size_and_speed(id: &str, title: &str, group: &[&Row], speed: fn(&Row) -> Option<f64>, front: &[bool]) -> Chart {
+    let point = |row: &Row| Some((speed(row)?, 100.0 * row.sizes.ratio()));
+    let mut on: Vec<(f64, f64)> =
+        group.iter().zip(front).filter(|(_, on)| **on).filter_map(|(row, _)| point(row)).collect();
+    on.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut all = vec![guide("Pareto front", on.into_iter().map(|(x, y)| (X::Number(x), y)))];
+    let points = group.iter().filter_map(|row| Some((row, point(row)?)));
+    all.extend(points.map(|(row, (x, y))| series(&row.key.codec, [(X::Number(x), y)])));
+    let (x, y) = (axis("MB/s", true), axis("size, % of the data", false));
+    Chart { id: id.into(), title: title.into(), x, y, kind: Kind::Points, series: all }
+}
+
+/// Time against savings: what lies below the line is beaten by a mixture of two codecs, each on a part of the blocks.
+fn mixtures(id: &str, group: &[&Row]) -> Chart {
+    let point = |row: &&Row| (row.encode.median * 1e9 / row.sizes.raw as f64, 100.0 * (1.0 - row.sizes.ratio()));
+    let points: Vec<(f64, f64)> = group.iter().map(point).collect();
+    let on = hull(&points).into_iter().map(|at| points[at]);
+    let line = std::iter::once((0.0, 0.0)).chain(on).map(|(x, y)| (X::Number(x), y));
+    let mut all = vec![guide("best mixtures", line)];
+    all.extend(group.iter().zip(&points).map(|(row, (x, y))| series(&row.key.codec, [(X::Number(*x), *y)])));
+    Chart {
+        id: id.into(),
+        title: "Time and savings, with the best mixtures".into(),
+        x: axis("seconds for 1 GB", false),
+        y: axis("saved, % of the data", false),
+        kind: Kind::Points,
+        series: all,
+    }
+}
+
+/// How slow a device must be for compression to pay.
+fn break_even(id: &str, group: &[&Row]) -> Chart {
+    let bars = |metric: fn(&Row) -> Option<f64>| {
+        let valued = group.iter().filter_map(move |row| Some((name(&row.key.codec), metric(row)?)));
+        valued.filter(|(_, value)| *value > 0.0)
+    };
+    Chart {
+        id: id.into(),
+        title: "Device speed below which compressing pays".into(),
+        x: axis("codec", false),
+        y: axis("MB/s", true),
+        kind: Kind::Bars,
+        series: vec![series("writing", bars(Row::encode_savings)), series("reading", bars(Row::decode_savings))],
+    }
+}
+
+/// Charts over several groups.
+pub(super) fn across(results: &Results) -> Vec<Chart> {
+    let factors = factors(results);
+    let mut charts: Vec<Chart> = relative_speed(&factors).into_iter().collect();
+    charts.extend(relative_savings(&factors));
+    charts.extend(noise(results));
+    charts.extend(sizes(results));
+    charts.extend(threads(results));
+    charts
+}
+
+/// Every value once, in the order of its first occurrence.
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    values.fold(Vec::new(), |mut seen, value| {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+        seen
+    })
+}
+
+/// Speeds relative to zlib -9, averaged over data and blocks.
+fn relative_speed(factors: &[Relative]) -> Option<Chart> {
+    let codecs = distinct(factors.iter().map(|one| one.codec.as_str()));
+    let bars = |which: usize| {
+        codecs.iter().filter_map(move |codec| {
+            let of = factors.iter().filter(|one| one.codec == *codec);
+            let all: Vec<f64> = of.flat_map(|one| one.factors[which].iter().copied()).collect();
+            Some((name(codec), geometric_mean(&all)?))
+        })
+    };
+    (!codecs.is_empty()).then(|| Chart {
+        id: "relative-speed".into(),
+        title: "Speed relative to zlib -9, mean over data and blocks".into(),
+        x: axis("codec", false),
+        y: axis("times zlib -9", true),
+        kind: Kind::Bars,
+        series: vec![series("compressing", bars(0)), series("decompressing", bars(1))],
+    })
+}
+
+/// Savings a second relative to zlib -9, a chart for each block size.
+fn relative_savings(factors: &[Relative]) -> Vec<Chart> {
+    let mut blocks = distinct(factors.iter().map(|one| one.block));
+    blocks.sort_unstable();
+    let chart = |block: usize| {
+        let bars = |which: usize| {
+            let of = factors.iter().filter(move |one| one.block == block);
+            of.filter_map(move |one| Some((name(&one.codec), geometric_mean(&one.factors[which])?)))
+        };
+        Chart {
+            id: format!("relative-savings-{}", slug(&size(block))),
+            title: format!("Savings a second relative to zlib -9, blocks of {}", size(block)),
+            x: axis("codec", false),
+            y: axis("times zlib -9", true),
+            kind: Kind::Bars,
+            series: vec![series("compressing", bars(2)), series("decompressing", bars(3))],
+        }
+    };
+    blocks.into_iter().map(chart).collect()
+}
+
+/// Speed on data that does not compress.
+fn noise(results: &Results) -> Option<Chart> {
+    let rows: Vec<&Row> = results.rows.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
+    let mut blocks = distinct(rows.iter().map(|row| row.key.block));
+    blocks.sort_unstable();
+    let of_block = |block: &usize| {
+        let of = rows.iter().filter(|row| row.key.block == *block);
+        let bars = of.filter_map(|row| Some((name(&row.key.codec), row.encode_speed()?)));
+        series(&format!("blocks of {}", size(*block)), bars)
+    };
+    (!rows.is_empty()).then(|| Chart {
+        id: "incompressible".into(),
+        title: "Speed on data that does not compress".into(),
+        x: axis("codec", false),
+        y: axis("MB/s", true),
+        kind: Kind::Bars,
+        series: blocks.iter().map(of_block).collect(),
+    })
+}
+
+/// Rows by data and rule.
+fn by_data(results: &Results) -> Vec<Vec<&Row>> {
+    let set = |row: &Row| (row.key.data.clone(), row.key.digest.clone(), row.key.policy.clone(), row.key.sector);
+    let rows: Vec<&Row> = results.groups().into_iter().flatten().collect();
+    let sets = distinct(rows.iter().map(|row| set(row)));
+    sets.iter().map(|one| rows.iter().copied().filter(|row| set(row) == *one).collect()).collect()
+}
+
+/// A line for each codec, over something that several of its rows differ in.
+fn lines(rows: &[&Row], point: impl Fn(&Row) -> Option<(X, f64)>) -> Vec<Series> {
+    let of = |codec: &str| {
+        let rows = rows.iter().filter(|row| row.key.codec == codec);
+        series(codec, rows.filter_map(|row| point(row)).collect::<Vec<_>>())
+    };
+    distinct(rows.iter().map(|row| row.key.codec.as_str())).into_iter().map(of).collect()
+}
+
+/// Size by block size.
+fn sizes(results: &Results) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for set in by_data(results) {
+        let least = set.iter().map(|row| row.key.threads).min().unwrap_or(1);
+        let rows: Vec<&Row> = set.into_iter().filter(|row| row.key.threads == least).collect();
+        if rows.iter().all(|row| row.key.block == rows[0].key.block) {
+            continue;
+        }
+        charts.push(Chart {
+            id: format!("sizes-{}", group_id(rows[0])),
+            title: format!("Size by block size: {}, rule {}", rows[0].key.data, rows[0].key.policy),
+            x: axis("block", false),
+            y: axis("size, % of the data", false),
+            kind: Kind::Lines,
+            series: lines(&rows, |row| Some((X::Name(size(row.key.block)), 100.0 * row.sizes.ratio()))),
+        });
+    }
+    charts
+}
+
+/// Speed-up and efficiency by threads, with what would be ideal.
+fn threads(results: &Results) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for set in by_data(results) {
+        let Some(block) = set.iter().map(|row| row.key.block).max() else { continue };
+        let rows: Vec<&Row> = set.into_iter().filter(|row| row.key.block == block).collect();
+        let mut counts = distinct(rows.iter().map(|row| row.key.threads));
+        counts.sort_unstable();
+        if counts.len() < 2 || counts[0] != 1 {
+            continue;
+        }
+        let number = |threads: usize| X::Number(threads as f64);
+        let times = |row: &Row| Some((results.one_thread(row)?.encode.median, row.encode.median));
+        let mut speedups = lines(&rows, |row| {
+            let (one, many) = times(row)?;
+            Some((number(row.key.threads), speedup(one, many)?))
+        });
+        speedups.push(guide("ideal", counts.iter().map(|threads| (number(*threads), *threads as f64))));
+        let mut efficiencies = lines(&rows, |row| {
+            let (one, many) = times(row)?;
+            Some((number(row.key.threads), efficiency(one, many, row.key.threads)?))
+        });
+        efficiencies.push(guide("ideal", counts.iter().map(|threads| (number(*threads), 1.0))));
+        for (what, title, y, series) in [
+            ("speedup", "Speed-up by threads, compressing", "times one thread", speedups),
+            ("efficiency", "Efficiency by threads, compressing", "speed-up for each thread", efficiencies),
+        ] {
+            charts.push(Chart {
+                id: format!("{what}-{}", group_id(rows[0])),
+                title: format!("{title}: {} in blocks of {}", rows[0].key.data, size(block)),
+                x: axis("threads", false),
+                y: axis(y, false),
+                kind: Kind::Lines,
+                series,
+            });
+        }
+    }
+    charts
+}

@@ -1,0 +1,37 @@
+//! A table as CSV: all figures of every number, for programs.
+
+use super::model::{Table, Value};
+
+/// One table.
+pub fn csv(table: &Table) -> String {
+    let header = table.columns.iter().map(|column| field(column)).collect::<Vec<_>>().join(",");
+    let rows = table.rows.iter().map(|row| row.iter().map(value).collect::<Vec<_>>().join(","));
+    std::iter::once(header).chain(rows).map(|line| line + "\n").collect()
+}
+
+fn value(value: &Value) -> String {
+    match value {
+        Value::Text(text) => field(text),
+        Value::Number(number) => number.to_string(),
+        Value::Whole(number) => number.to_string(),
+        Value::None => String::new(),
+    }
+}
+
+/// In quotes where it has to be, as RFC 4180 says.
+fn field(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_they_have_to_be() {
+        let row = vec!["a \"b\", c".into(), Value::Number(0.1 + 0.2), Value::Whole(7), Value::None];
+        let columns = ["x", "y", "z", "w"].map(str::to_owned).into();
+        let table = Table { id: "t".into(), title: "T".into(), columns, rows: vec![row] };
+        assert_eq!(csv(&table), "x,y,z,w\n\"a \"\"b\"\", c\",0.30000000000000004,7,\n");
+    }
+}

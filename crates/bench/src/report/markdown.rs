@@ -1,0 +1,36 @@
+//! A report as Markdown: sentences and tables.
+
+use std::fmt::Write as _;
+
+use super::model::{Report, Table};
+
+/// The whole report.
+pub fn markdown(report: &Report) -> String {
+    let mut out = String::from("# What packfs measured\n");
+    for section in &report.sections {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\n## {}\n\n", escape(&section.title));
+        for sentence in &section.sentences {
+            let _ = write!(out, "{}\n\n", escape(sentence));
+        }
+        for (at, table) in section.tables.iter().enumerate() {
+            let _ = write!(out, "{}{}", if at > 0 { "\n" } else { "" }, one(table));
+        }
+    }
+    out
+}
+
+fn one(table: &Table) -> String {
+    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let rules = table.numeric().into_iter().map(|numeric| if numeric { "--:" } else { "---" }.to_owned());
+    let mut out = row(table.columns.iter().map(|column| escape(column)).collect());
+    out.push_str(&row(rules.collect()));
+    for cells in &table.rows {
+        out.push_str(&row(cells.iter().map(|value| escape(&value.show())).collect()));
+    }
+    out
+}
+
+fn escape(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
+}

@@ -1,0 +1,117 @@
+//! A report: sentences, tables and charts made from results, and the forms they can be written in.
+//!
+//! What a report says is decided once, in [`Report::of`]; a terminal, Markdown, CSV and a page show the same tables.
+
+mod charts;
+mod csv;
+mod html;
+mod markdown;
+mod model;
+mod published;
+mod sentences;
+mod tables;
+mod text;
+
+pub use csv::csv;
+pub use html::html;
+pub use markdown::markdown;
+pub use model::{Axis, Chart, Kind, Report, Section, Series, Table, Value, X};
+pub use text::text;
+
+use crate::results::Results;
+
+impl Report {
+    /// What these results have to say.
+    pub fn of(results: &Results) -> Self {
+        let mut sections = vec![Section {
+            title: "What was measured".into(),
+            sentences: sentences::method(results),
+            charts: Vec::new(),
+            tables: vec![tables::sessions(results)],
+        }];
+        for group in results.groups() {
+            sections.push(Section {
+                title: sentences::heading(&group),
+                sentences: sentences::findings(results, &group),
+                charts: charts::of_group(results, &group),
+                tables: vec![tables::of_group(results, &group)],
+            });
+        }
+        let across = Section {
+            title: "Across data, blocks and threads".into(),
+            sentences: Vec::new(),
+            charts: charts::across(results),
+            tables: [tables::relative(results), tables::threads(results)].into_iter().flatten().collect(),
+        };
+        if !across.charts.is_empty() || !across.tables.is_empty() {
+            sections.push(across);
+        }
+        sections.extend(published::section(results));
+        sections.extend(tables::failures(results));
+        Report { sections }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::sample;
+
+    #[test]
+    fn every_row_has_every_column_and_every_series_its_values() {
+        let report = Report::of(&sample());
+        let mut ids = Vec::new();
+        for table in report.tables() {
+            assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.id);
+            ids.push(&table.id);
+        }
+        for chart in report.sections.iter().flat_map(|section| &section.charts) {
+            assert!(!chart.series.is_empty(), "{}", chart.id);
+            for series in &chart.series {
+                assert_eq!(series.x.len(), series.y.len(), "{}: {}", chart.id, series.name);
+                assert!(series.y.iter().all(|y| y.is_finite()), "{}: {}", chart.id, series.name);
+            }
+            ids.push(&chart.id);
+        }
+        let count = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "ids are distinct");
+        assert!(ids.iter().all(|id| id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')), "{ids:?}");
+    }
+
+    #[test]
+    fn a_report_in_markdown() {
+        insta::assert_snapshot!(markdown(&Report::of(&sample())));
+    }
+
+    #[test]
+    fn a_report_for_a_terminal() {
+        insta::assert_snapshot!(text(&Report::of(&sample())));
+    }
+
+    #[test]
+    fn a_report_in_csv() {
+        let report = Report::of(&sample());
+        let files: Vec<String> = report.tables().map(|table| format!("# {}\n{}", table.id, csv(table))).collect();
+        insta::assert_snapshot!(files.join("\n"));
+    }
+
+    /// The page without the files that it carries.
+    #[test]
+    fn a_report_as_a_page() {
+        let page = html(&Report::of(&sample()));
+        assert!(page.len() < 2_000_000, "{}", page.len());
+        let own = page.replace(html::LIBRARY, "[library]").replace(html::STYLE, "[style]");
+        let own = own.replace(html::SCRIPT, "[script]");
+        assert!(!own.contains("<fast>") && own.contains("&lt;fast&gt;"));
+        insta::assert_snapshot!(own);
+    }
+
+    #[test]
+    fn nothing_measured_is_a_report_too() {
+        let report = Report::of(&Results::default());
+        assert!(markdown(&report).contains("Nothing was measured"));
+        assert!(html(&report).contains("Nothing was measured"));
+    }
+}

@@ -1,0 +1,102 @@
+//! What others published, beside what was measured here: other hardware, other data and other versions, so the
+//! comparison is one of orders of magnitude, and of who is ahead of whom.
+//!
+//! The figures are those of "Synthetic test of filesystem compression, part 2" (August 2011): sectors of 4 KB, one
+//! thread, four computers.
+
+use super::model::{Section, Value, three};
+use super::tables;
+use crate::corpus::INCOMPRESSIBLE;
+use crate::results::{Results, Row};
+
+const BLOCK: usize = 128 << 10;
+
+struct Figure {
+    what: &'static str,
+    published: &'static str,
+    on: &'static str,
+    measured: fn(&Results) -> Vec<f64>,
+    unit: &'static str,
+}
+
+const FIGURES: [Figure; 5] = [
+    Figure {
+        what: "the fastest to compress: LZO1X-1 in blocks of 128K",
+        published: "367 MB/s",
+        on: "Phenom II X4 955, 3.2 GHz",
+        measured: |results| speeds(results, "lzo:algorithm=lzo1x_1"),
+        unit: "MB/s",
+    },
+    Figure {
+        what: "the slowest to compress: LZO1X-999 in blocks of 128K",
+        published: "1.1 MB/s",
+        on: "Atom Z530, 1.6 GHz",
+        measured: |results| speeds(results, "lzo:9"),
+        unit: "MB/s",
+    },
+    Figure {
+        what: "zlib -6 faster than -9",
+        published: "30 to 110 %",
+        on: "all four",
+        measured: |results| six_and_nine(results, |six, nine| Some(six.encode_speed()? / nine.encode_speed()?)),
+        unit: "%",
+    },
+    Figure {
+        what: "zlib -6 larger than -9",
+        published: "practically nothing",
+        on: "all four",
+        measured: |results| six_and_nine(results, |six, nine| Some(six.sizes.stored as f64 / nine.sizes.stored as f64)),
+        unit: "%",
+    },
+    Figure {
+        what: "Snappy on data that does not compress",
+        published: "1800 MB/s",
+        on: "Phenom II X4 955, 3.2 GHz",
+        measured: |results| {
+            let rows = results.rows.iter().filter(|row| row.key.data == INCOMPRESSIBLE && row.key.codec == "snappy");
+            rows.filter_map(Row::encode_speed).collect()
+        },
+        unit: "MB/s",
+    },
+];
+
+/// Rows of one codec on one thread under the rule that the document had.
+fn comparable<'r>(results: &'r Results, codec: &str) -> Vec<&'r Row> {
+    let rows = results.rows.iter().filter(|row| row.key.data != INCOMPRESSIBLE && row.key.codec == codec);
+    rows.filter(|row| (row.key.threads, row.key.policy.as_str(), row.key.sector) == (1, "sector", 4096)).collect()
+}
+
+fn speeds(results: &Results, codec: &str) -> Vec<f64> {
+    let rows = comparable(results, codec).into_iter().filter(|row| row.key.block == BLOCK);
+    rows.filter_map(Row::encode_speed).collect()
+}
+
+/// By how many percent zlib -6 has more of something than -9.
+fn six_and_nine(results: &Results, factor: fn(&Row, &Row) -> Option<f64>) -> Vec<f64> {
+    let pairs = comparable(results, "zlib:6").into_iter();
+    let factors = pairs.filter_map(|six| factor(six, results.with_codec(six, "zlib:9")?));
+    factors.map(|factor| 100.0 * (factor - 1.0)).collect()
+}
+
+/// The published figures, if anything here can be compared with them.
+pub(super) fn section(results: &Results) -> Option<Section> {
+    let mut rows = Vec::new();
+    for figure in FIGURES {
+        let values = || (figure.measured)(results).into_iter();
+        let (Some(least), Some(most)) = (values().reduce(f64::min), values().reduce(f64::max)) else { continue };
+        let (least, most) = (three(least), three(most));
+        let range = if least == most { least } else { format!("{least} to {most}") };
+        let measured = Value::Text(format!("{range} {}", figure.unit));
+        rows.push(vec![figure.what.into(), figure.published.into(), figure.on.into(), measured]);
+    }
+    (!rows.is_empty()).then(|| Section {
+        title: "Published figures beside these".into(),
+        sentences: vec![
+            "Published in \"Synthetic test of filesystem compression, part 2\" (2011), on other hardware, other data \
+             and other versions: sectors of 4K, blocks of 8K and 128K, one thread."
+                .into(),
+        ],
+        charts: Vec::new(),
+        tables: vec![tables::published(rows)],
+    })
+}

@@ -1,0 +1,79 @@
+//! A report for a terminal: sentences, and tables whose columns are those that fit a screen.
+
+use std::fmt::Write as _;
+
+use super::model::{Report, Table};
+
+/// Columns of a group's table that a terminal has room for; the others are in the other forms of a report.
+const SHOWN: [&str; 13] = [
+    "codec",
+    "size %",
+    "in MB/s",
+    "out MB/s",
+    "saved in MB/s",
+    "saved out MB/s",
+    "in x",
+    "out x",
+    "saved in x",
+    "saved out x",
+    "noise MB/s",
+    "spread in %",
+    "front",
+];
+
+/// All tables of measurements, with what there is to say about them.
+pub fn text(report: &Report) -> String {
+    let mut out = String::new();
+    for section in &report.sections {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "{}{}\n\n", if out.is_empty() { "" } else { "\n" }, section.title);
+        for sentence in &section.sentences {
+            out.push_str(&wrapped(sentence, 120));
+        }
+        if !section.sentences.is_empty() && !section.tables.is_empty() {
+            out.push('\n');
+        }
+        for (at, table) in section.tables.iter().enumerate() {
+            out.push_str(if at > 0 { "\n" } else { "" });
+            out.push_str(&one(table));
+        }
+    }
+    out
+}
+
+fn one(table: &Table) -> String {
+    let narrow = table.columns.iter().filter(|column| SHOWN.contains(&column.as_str())).count() == SHOWN.len();
+    let numeric = table.numeric();
+    let shown = |column: &str| !narrow || SHOWN.contains(&column);
+    let at: Vec<usize> = (0..table.columns.len()).filter(|at| shown(&table.columns[*at])).collect();
+    let mut lines: Vec<Vec<String>> = vec![at.iter().map(|at| table.columns[*at].clone()).collect()];
+    lines.extend(table.rows.iter().map(|row| at.iter().map(|at| row[*at].show()).collect()));
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..at.len()).map(width).collect();
+    let mut out = String::new();
+    for line in &lines {
+        let cells = line.iter().zip(&widths).zip(&at).map(|((text, width), at)| match numeric[*at] {
+            true => format!("{text:>width$}"),
+            false => format!("{text:<width$}"),
+        });
+        let _ = writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    out
+}
+
+fn wrapped(text: &str, width: usize) -> String {
+    let (mut out, mut used) = (String::new(), 0);
+    for word in text.split(' ') {
+        let len = word.chars().count();
+        if used > 0 && used + 1 + len > width {
+            out.push('\n');
+            used = 0;
+        }
+        if used > 0 {
+            out.push(' ');
+        }
+        out.push_str(word);
+        used += len + usize::from(used > 0);
+    }
+    out + "\n"
+}

@@ -1,0 +1,48 @@
+//! The machine that measures, for the record.
+
+use std::fs;
+
+use crate::record::Machine;
+
+impl Machine {
+    /// This machine. What the system does not tell is left empty.
+    pub fn this() -> Self {
+        let uname = rustix::system::uname();
+        let part = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+        let kernel = format!("{} {} {}", part(uname.sysname()), part(uname.release()), part(uname.machine()));
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let memory = field(&read("/proc/meminfo"), "MemTotal").and_then(|value| kib(&value)).unwrap_or(0);
+        let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+        Machine {
+            cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            governor: Some(governor.trim().to_owned()).filter(|governor| !governor.is_empty()),
+            memory,
+            kernel,
+        }
+    }
+}
+
+/// The value of the first line `NAME: value`.
+fn field(text: &str, name: &str) -> Option<String> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+}
+
+fn kib(value: &str) -> Option<u64> {
+    value.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found() {
+        let text = "processor\t: 0\nmodel name\t: A: fast one\nmodel name\t: other\n";
+        assert_eq!(field(text, "model name").as_deref(), Some("A: fast one"));
+        assert_eq!(field(text, "flags"), None);
+        assert_eq!((kib("  123 kB"), kib("12")), (Some(125_952), None));
+        assert!(Machine::this().processors > 0 && !Machine::this().kernel.is_empty());
+    }
+}

@@ -1,0 +1,137 @@
+//! `packfs bench codecs` as typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use packfs_bench::codecs::Method;
+use packfs_bench::policy::Policy;
+
+use super::super::{Talk, value};
+
+/// Measure codecs on your own data, block by block as a file system would store it.
+///
+/// Prints for each codec: the size, the speed in both directions, the bytes saved in a second of work (below such a
+/// device speed compressing pays), all of it relative to zlib -9 too, the speed on data that does not compress, and
+/// which codecs no other beats. Every sample is appended to RESULTS; `packfs bench report` makes a page of them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs bench codecs --data /usr/share
+  packfs bench codecs --data root.tar --codecs zstd:3,zstd:19,lz4hc:12,zlib:9 --blocks 4K..1M --policy squashfs
+  packfs bench codecs --data /usr -j 1,2,4 --runs 9 --resume")]
+pub(crate) struct Codecs {
+    /// Files and directories, each a set of its own [default: data like a machine's memory]
+    #[arg(long, value_name = "PATH", num_args = 1.., value_hint = ValueHint::AnyPath)]
+    pub(crate) data: Vec<PathBuf>,
+
+    /// Codecs as --codec of `packfs build` takes them, with colons between options, and also memcpy, lzjb, quicklz,
+    /// zlib:1 to zlib:9 and zlib-rs:1 to zlib-rs:9 [default: a good choice of all]
+    #[arg(long, value_name = "LIST", value_parser = methods)]
+    pub(crate) codecs: Option<Methods>,
+
+    /// Sizes of blocks: a list, or a range of powers of two such as 4K..1M
+    #[arg(long, value_name = "LIST", default_value = "8K,128K", value_parser = blocks)]
+    pub(crate) blocks: Sizes,
+
+    /// Size of a sector of the device
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = bytes)]
+    pub(crate) sector: usize,
+
+    /// How blocks are stored: sector (whole sectors, where at least one is saved), squashfs, zfs, btrfs, f2fs, erofs
+    /// (blocks are clusters to fill), or raw (what the codec makes)
+    #[arg(long, value_name = "NAME", default_value = "sector")]
+    pub(crate) policy: Policy,
+
+    /// Numbers of threads
+    #[arg(short = 'j', long = "jobs", value_name = "LIST", default_value = "1", value_delimiter = ',',
+        value_parser = value::jobs)]
+    pub(crate) jobs: Vec<usize>,
+
+    /// Measurements of each cell
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub(crate) runs: u32,
+
+    /// Measure about SIZE of each set of data, taken evenly
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = value::size)]
+    pub(crate) sample: u64,
+
+    /// The least time of a measurement in each direction, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "50")]
+    pub(crate) least: u64,
+
+    /// Other orders, and other generated data
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+
+    /// File to append samples to
+    #[arg(short, long, value_name = "RESULTS", default_value = "packfs-bench.jsonl", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+
+    /// Go on with the last session in RESULTS that was begun on this machine in the same way
+    #[arg(long)]
+    pub(crate) resume: bool,
+
+    /// Print the results as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+/// Several codecs, as one value of the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct Methods(pub(crate) Vec<Method>);
+
+/// Several sizes, as one value of the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct Sizes(pub(crate) Vec<usize>);
+
+fn methods(text: &str) -> Result<Methods, String> {
+    Method::list(text).map(Methods).map_err(|error| error.to_string())
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    match usize::try_from(value::size(text)?) {
+        Ok(size) if (1..=LARGEST).contains(&size) => Ok(size),
+        _ => Err("accepted: 1 to 64M".into()),
+    }
+}
+
+/// No file system has larger blocks.
+const LARGEST: usize = 64 << 20;
+
+fn blocks(text: &str) -> Result<Sizes, String> {
+    let mut sizes = Vec::new();
+    for part in text.split(',') {
+        match part.split_once("..") {
+            None => sizes.push(bytes(part)?),
+            Some((first, last)) => {
+                let (first, last) = (bytes(first)?, bytes(last)?);
+                if !first.is_power_of_two() || first > last {
+                    return Err(format!("{part}: a range begins with a power of two and ends above it, as 4K..1M"));
+                }
+                sizes
+                    .extend(std::iter::successors(Some(first), |size| Some(size * 2)).take_while(|size| *size <= last));
+            }
+        }
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    Ok(Sizes(sizes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_sizes_are_read() {
+        let read = |text| blocks(text).map(|sizes| sizes.0);
+        assert_eq!(read("128K,8K,8K"), Ok(vec![8192, 131_072]));
+        assert_eq!(read("4K..32K,1M").unwrap(), [4096, 8192, 16_384, 32_768, 1 << 20]);
+        for text in ["", "0", "5K..40K", "8K..4K", "65M"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `packfs bench memory`.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use packfs_bench::memory::Memory as Pages;
+
+use crate::args::Memory;
+use crate::output;
+use crate::output::failure::{Outcome, Usage};
+
+/// Bytes made and written at once.
+const PIECE: usize = 1 << 20;
+
+pub(super) fn run(args: &Memory) -> Result<Outcome> {
+    let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    match target {
+        None if io::stdout().is_terminal() => {
+            let text = "bytes of memory are nothing for a terminal: give a file with -o, or a pipe";
+            return Err(Usage(text.into()).into());
+        }
+        None => {
+            let mut out = output::stdout()?;
+            make(args, |piece, _| out.write_all(piece))?;
+            out.flush()?;
+        }
+        Some(path) => {
+            let file = super::create(path, args.force)?;
+            make(args, |piece, at| file.write_all_at(piece, at)).with_context(|| path.display().to_string())?;
+            file.commit().with_context(|| format!("{}: cannot finish", path.display()))?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn make(args: &Memory, mut put: impl FnMut(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
+    let mut pages = Pages::new(args.seed, args.shares);
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
+    while at < args.size {
+        let len = usize::try_from(args.size - at).map_or(PIECE, |left| left.min(PIECE));
+        pages.read_exact(&mut piece[..len])?;
+        put(&piece[..len], at)?;
+        at += len as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! `packfs bench` as a user runs it.
+
+mod common;
+
+use common::{fail, run_in, succeed};
+
+#[test]
+fn memory_is_the_same_for_the_same_seed_wherever_it_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = ["--seed", "7", "--shares", "zero=2,text=1,random=1"];
+    let memory = |rest: &[&str]| run_in(dir.path(), &[&["bench", "memory"], &options[..], rest].concat());
+    assert!(memory(&["2500000", "-o", "a"]).status.success());
+    let piped = memory(&["2500000"]);
+    assert!(piped.status.success());
+    let file = std::fs::read(dir.path().join("a")).unwrap();
+    assert_eq!(file.len(), 2_500_000);
+    assert!(file == piped.stdout);
+    succeed(dir.path(), &["bench", "memory", "0", "-o", "empty"]);
+    assert_eq!(std::fs::metadata(dir.path().join("empty")).unwrap().len(), 0);
+}
+
+#[test]
+fn memory_says_what_it_does_not_do() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("kept"), "kept").unwrap();
+    let error = fail(dir.path(), 1, &["bench", "memory", "4K", "-o", "kept"]);
+    assert!(error.contains("--force"), "{error}");
+    assert_eq!(std::fs::read(dir.path().join("kept")).unwrap(), b"kept");
+    let error = fail(dir.path(), 2, &["bench", "memory", "4K", "--shares", "holes=1"]);
+    assert!(error.contains("zero, same, text, pointers, code, random"), "{error}");
+    fail(dir.path(), 2, &["bench"]);
+}
+
+const QUICK: [&str; 10] =
+    ["--codecs", "lz4,zstd:1,zlib:9", "--blocks", "16K", "--sample", "200K", "--runs", "2", "--least", "0"];
+
+#[test]
+fn codecs_are_measured_shown_and_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    common::sample(dir.path());
+    let codecs = |rest: &[&str]| succeed(dir.path(), &[&["bench", "codecs"], &QUICK[..], rest].concat());
+    for policy in ["sector", "squashfs", "zfs", "btrfs", "f2fs", "raw"] {
+        let shown = codecs(&["--data", "root", "--policy", policy, "-q"]);
+        assert!(shown.contains("saved in MB/s") && shown.contains("zstd:1"), "{shown}");
+    }
+    let clusters = ["bench", "codecs", "--codecs", "lz4,zstd:1,memcpy", "--blocks", "16K", "--sample", "200K"];
+    let shown = succeed(dir.path(), &[&clusters[..], &["--policy", "erofs", "--runs", "1", "--least", "0"]].concat());
+    assert!(shown.contains("rule of erofs"), "{shown}");
+
+    let report = ["bench", "report", "packfs-bench.jsonl", "-o", "report.html", "--md", "report.md", "--csv", "tables"];
+    succeed(dir.path(), &report);
+    let markdown = std::fs::read_to_string(dir.path().join("report.md")).unwrap();
+    assert!(markdown.contains("root in blocks of 16K, rule of squashfs"), "{markdown}");
+    assert!(std::fs::read_to_string(dir.path().join("report.html")).unwrap().contains("<!DOCTYPE html>"));
+    let sessions = std::fs::read_to_string(dir.path().join("tables/sessions.csv")).unwrap();
+    assert_eq!(sessions.lines().count(), 1 + 7);
+    assert!(fail(dir.path(), 1, &report).contains("--force"));
+}
+
+#[test]
+fn a_run_goes_on_where_it_was_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let codecs = |rest: &[&str]| succeed(dir.path(), &[&["bench", "codecs", "-q"], &QUICK[..], rest].concat());
+    let lines = || std::fs::read_to_string(dir.path().join("packfs-bench.jsonl")).unwrap().lines().count();
+    codecs(&[]);
+    // One session, and two samples of three codecs on two sets of data.
+    assert_eq!(lines(), 1 + 2 * 3 * 2);
+    // Stopped while it wrote: the torn line, and one sample, are made again.
+    let path = dir.path().join("packfs-bench.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, &text[..text.len() - 30]).unwrap();
+    codecs(&["--resume"]);
+    assert_eq!(lines(), 1 + 2 * 3 * 2);
+    codecs(&["--resume"]);
+    assert_eq!(lines(), 1 + 2 * 3 * 2);
+    // Without --resume it is another session.
+    codecs(&[]);
+    assert_eq!(lines(), 2 * (1 + 2 * 3 * 2));
+}
+
+#[test]
+fn results_are_json_where_a_program_asks() {
+    let dir = tempfile::tempdir().unwrap();
+    let shown = succeed(dir.path(), &[&["bench", "codecs", "--json", "-q"], &QUICK[..]].concat());
+    let json: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((json["schema"].as_u64(), json["kind"].as_str()), (Some(1), Some("bench")));
+    let results = json["results"].as_array().unwrap();
+    assert_eq!(results.len(), 6);
+    assert!(results.iter().all(|row| row["encode_speed"].as_f64().unwrap() > 0.0));
+    assert!(json["session"]["libraries"]["zlib:9"].as_str().unwrap().starts_with("zlib 1."));
+}
+
+#[test]
+fn what_cannot_be_measured_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("packfs-bench.jsonl");
+    for (args, status, why) in [
+        (&["--codecs", "bzip2"][..], 2, "memcpy, lzjb, quicklz, zlib, zlib-rs"),
+        (&["--policy", "ext4"], 2, "accepted: sector, squashfs"),
+        (&["--policy", "btrfs", "--blocks", "256K"], 2, "up to 128K"),
+        (&["--blocks", "8K..4K"], 2, "a range"),
+        (&["--runs", "0"], 2, "1 or more"),
+        (&["--data", "missing"], 1, "missing"),
+        (&["-j", "0"], 2, "1 or more"),
+    ] {
+        let error = fail(dir.path(), status, &[&["bench", "codecs"], args].concat());
+        assert!(error.contains(why), "{args:?}: {error}");
+        assert!(!path.exists(), "{args:?}");
+    }
+    // A codec that the rule does not have is left out, and the rest is measured.
+    let erofs = ["bench", "codecs", "--codecs", "lz4,xz", "--policy", "erofs", "--runs", "1", "--sample", "100K"];
+    let output = run_in(dir.path(), &erofs);
+    assert_eq!(output.status.code(), Some(1));
+    let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("xz:6 on memory is left out: EROFS has no xz"), "{said}");
+    assert!(shown.contains("lz4") && shown.contains("What could not be measured"), "{shown}");
+    // Results that are none.
+    std::fs::write(&path, "{\"packfs_bench\":9,\"kind\":\"codec\"}\n").unwrap();
+    for command in [&["bench", "codecs"][..], &["bench", "report", "packfs-bench.jsonl", "-o", "x.html"]] {
+        let error = fail(dir.path(), 1, command);
+        assert!(error.contains("line 1: results of version 9"), "{error}");
+    }
+}

@@ -1,0 +1,23 @@
+//! Whose code a codec is, for records of measurements. What is written in Rust tells no version at run time; it is
+//! the one that this version of packfs is built with.
+
+use crate::Codec;
+
+impl Codec {
+    /// The library that does the work, with its version where it tells one: `zstd 1.5.7`.
+    pub fn library(self) -> String {
+        match self {
+            #[cfg(feature = "gzip")]
+            Codec::Gzip | Codec::Deflate => "libdeflate".into(),
+            #[cfg(feature = "xz")]
+            Codec::Xz | Codec::Lzma => format!("liblzma {}", crate::xz::version()),
+            #[cfg(feature = "lz4")]
+            Codec::Lz4 | Codec::Lz4hc => format!("lz4 {}", lzzzz::version_string()),
+            #[cfg(feature = "snappy")]
+            Codec::Snappy => "snap (Rust)".into(),
+            #[cfg(feature = "zstd")]
+            Codec::Zstd => format!("zstd {}", zstd_safe::version_string()),
+            _ => "packfs".into(),
+        }
+    }
+}
