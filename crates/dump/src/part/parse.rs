@@ -46,7 +46,7 @@ pub struct Segment {
     pub head_len: u32,
     /// Bytes of the payload, which begins behind header and records.
     pub payload: u32,
-    /// [`sum`] of the payload.
+    /// [`sum`](crate::format::sum) of the payload.
     pub payload_sum: u64,
     /// Of a data segment: its stretches of the dump, without gaps from `head.start` to `head.end`.
     pub stretches: Vec<Stretch>,
@@ -59,7 +59,7 @@ pub struct Segment {
 pub struct Stretch {
     /// Its bytes of the dump; never none, and no more than a chunk unless it is a fill.
     pub range: Range<u64>,
-    /// [`sum`] of them; 0 for a fill, which needs none.
+    /// [`sum`](crate::format::sum) of them; 0 for a fill, which needs none.
     pub sum: u64,
     /// How they are kept.
     pub what: What,
@@ -110,7 +110,7 @@ pub struct Shard {
     pub end: u64,
     /// Bytes of the segment, a multiple of [`ALIGN`].
     pub len: u32,
-    /// [`sum`] of the segment, header to padding.
+    /// [`sum`](crate::format::sum) of the segment, header to padding.
     pub sum: u64,
 }
 
