@@ -113,7 +113,7 @@ fn an_uncompressed_last_part_comes_again_behind_other_beginnings() {
         vec![Piece::Hole(piece), Piece::Noise { seed: 2, len: piece }],
     ];
     let files = starts.into_iter().enumerate();
-    let files = files.map(|(n, start)| (vec![b'a' + n as u8], Node::file([start, end()].concat())));
+    let files = files.map(|(n, start)| (n.to_string().into_bytes(), Node::file([start, end()].concat())));
     let spec = Spec::of(files.collect::<Vec<_>>());
     for features in PLAIN {
         check(&spec, &Options { features, ..options("none", 4096) });
