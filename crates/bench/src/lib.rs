@@ -2,6 +2,15 @@
 //!
 //! The path: [`corpus`] (what is compressed) and [`codecs`] (by what) make a [`matrix`] of cells; [`run`] gives them to
 //! an [`executor`] in an order of its own each round; every sample becomes a line of a [`record`].
+//!
+//! ```
+//! use packfs_bench::{policy::Policy, stats::Summary};
+//! // 8 KiB on a file system with sectors of 4 KiB: compressed they have to save one.
+//! let block = [0; 8192];
+//! assert_eq!(Policy::Sector.store(&block, Some(4000), 4096).bytes, 4096);
+//! assert_eq!(Policy::Sector.store(&block, Some(4097), 4096).bytes, 8192);
+//! assert_eq!(Summary::of(&[3.0, 1.0, 2.0]).unwrap().median, 2.0);
+//! ```
 
 mod clusters;
 pub mod codecs;

@@ -4,6 +4,22 @@
 //! next segment: a fast disk holds more than a slow one, and none waits for another. What lies where is said
 //! by the segments themselves, so that any of them is found again with nothing but the bytes of its part.
 //! The format is in docs/formats/dump.md.
+//!
+//! ```
+//! use packfs_blocks::{Progress, ReadAt};
+//! use packfs_dump::{Input, Set, SplitOptions, set, split};
+//! # let dir = tempfile::tempdir()?;
+//! let (core, parts) = (dir.path().join("core"), ["a", "b", "c"].map(|name| dir.path().join(name)));
+//! std::fs::write(&core, [7; 100_000])?;
+//! let options = SplitOptions { parity: 1, ..SplitOptions::default() };
+//! assert!(split(Input::open(&core)?, &parts, &options, &Progress::default())?.is_clean());
+//! // One part may be lost.
+//! let set = Set::open(&parts[1..], &set::Options::default())?;
+//! let mut bytes = [0; 3];
+//! set.read_exact_at(&mut bytes, 99_997)?;
+//! assert_eq!(bytes, [7; 3]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod elf;
 mod error;
