@@ -3,8 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use packfs_codec::Choice;
+use packfs_dump::kdump;
 
+use super::build::{CodecArg, CodecParser};
 use super::{Effort, Talk};
+use crate::output::failure::Usage;
 
 /// Put a dump together again from its parts: into a file with its holes, onto a block device, or as a stream.
 ///
@@ -15,7 +19,8 @@ use super::{Effort, Talk};
 Examples:
   packfs join /mnt/a/core /mnt/b/core -o core
   packfs join /mnt/*/disk -o /dev/vdb --force
-  packfs join /mnt/*/core -o - | sha256sum")]
+  packfs join /mnt/*/core -o - | sha256sum
+  packfs join /mnt/*/core -o dump.kdump --as kdump --codec zstd:3")]
 pub(crate) struct Join {
     /// Parts of one dump, in any order
     #[arg(value_name = "PART", required = true, value_hint = ValueHint::FilePath)]
@@ -38,6 +43,12 @@ pub(crate) struct Join {
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = As::Raw)]
     pub(crate) form: As,
 
+    /// What --as kdump compresses pages with: lzo, snappy, gzip, zstd or none, with level and options as in zstd:3;
+    /// where nothing is said of it, a codec takes its fastest level [default: lzo, which crash and makedumpfile read
+    /// however they were built]
+    #[arg(long, value_name = "CODEC", value_parser = CodecParser::FASTEST)]
+    codec: Option<CodecArg>,
+
     #[command(flatten)]
     pub(crate) effort: Effort,
 
@@ -49,9 +60,38 @@ pub(crate) struct Join {
     pub(crate) talk: Talk,
 }
 
+impl Join {
+    /// What pages are compressed with; `None` where the bytes that were split are written.
+    pub(crate) fn page_codec(&self) -> Result<Option<Choice>, Usage> {
+        if self.form == As::Raw {
+            return match self.codec {
+                Some(_) => Err(Usage("--codec is for --as kdump and --as kdump-flat".into())),
+                None => Ok(None),
+            };
+        }
+        if self.partial {
+            let why = "pages that are lost would be zeros, and nothing in the file would tell";
+            return Err(Usage(format!("--partial cannot be with --as kdump: {why}; without --as it can")));
+        }
+        let choice = match &self.codec {
+            Some(codec) => codec.choice().clone(),
+            None => DEFAULT.parse().map_err(|error: packfs_codec::Error| Usage(error.to_string()))?,
+        };
+        kdump::accepts(choice.codec()).map_err(|why| Usage(format!("--codec {}: {why}", choice.codec().name())))?;
+        Ok(Some(choice))
+    }
+}
+
+/// Of the codecs that crash and makedumpfile read in any build, gzip being the other, the fast one.
+const DEFAULT: &str = "lzo:algorithm=lzo1x_1";
+
 /// What a dump is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum As {
     /// The bytes that were split
     Raw,
+    /// The kdump-compressed file of makedumpfile, which crash opens; for ELF cores of Linux
+    Kdump,
+    /// The same flattened, as makedumpfile -F does, which can be written to a pipe
+    KdumpFlat,
 }

@@ -19,15 +19,21 @@ use crate::resources;
 Examples:
   packfs split /proc/vmcore -o /mnt/a/core -o /mnt/b/core
   packfs split /dev/vdb -o /mnt/a/disk -o /mnt/b/disk -o /mnt/c/disk --parity 1 --codec zstd:3
-  packfs split core -o /mnt/a/core -o /mnt/b/core --resume")]
+  packfs split core -o /mnt/a/core -o /mnt/b/core --resume
+  packfs split dump.kdump -o /mnt/a/core -o /mnt/b/core")]
 pub(crate) struct Split {
-    /// File, block device or FIFO to read; `-` is standard input
+    /// File, block device or FIFO to read; `-` is standard input. A file that makedumpfile compressed or flattened is
+    /// stored as the ELF core it was made of
     #[arg(value_name = "INPUT", value_hint = ValueHint::FilePath)]
     pub(crate) input: PathBuf,
 
     /// File, block device or FIFO to write (repeat for each); files are private to their owner
     #[arg(short = 'o', long = "output", value_name = "PART", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) parts: Vec<PathBuf>,
+
+    /// Store the bytes of a crash dump that makedumpfile compressed or flattened, not the ELF core it was made of
+    #[arg(long)]
+    pub(crate) as_is: bool,
 
     /// Codec, with level and options as in zstd:3; `raw` for none, `help` lists them. Where nothing is said of it, a
     /// codec takes its fastest level

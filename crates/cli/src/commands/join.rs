@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use packfs_blocks::progress::Phase;
-use packfs_blocks::{Output, Progress};
+use packfs_blocks::{Output, Progress, ReadAt};
 use packfs_dump::join::{Options, Report, to_output, to_stream};
 use packfs_dump::set::Lost;
-use packfs_dump::{Error, Set};
+use packfs_dump::{Error, Set, kdump};
 use serde::Serialize;
 
-use super::parts;
+use super::{kdump as crash, parts};
 use crate::args::{As, Join};
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::{Meter, Spent};
@@ -23,23 +23,29 @@ use crate::output::{self, json, say, units};
 const MODE: u32 = 0o600;
 
 pub(super) fn run(args: &Join) -> Result<Outcome> {
+    let codec = args.page_codec()?;
     let target = Target::new(args)?;
     let to_stdout = matches!(target, Target::Stdout);
     let memory = args.effort.memory();
     let set = parts::open(&args.parts, memory / 4)?;
     let options = Options { threads: args.effort.threads(), memory: memory / 4 * 3, partial: args.partial };
     let meter = Meter::start(args.talk.quiet);
-    let joined = match args.form {
-        As::Raw => raw(&set, target, &options, meter.progress()),
+    let joined = match codec {
+        None => raw(&set, target, &options, meter.progress()).map(|report| (report, None)),
+        Some(codec) => {
+            let flat = args.form == As::KdumpFlat;
+            let written = crash::write(&set, target, flat, codec, &options, meter.progress());
+            written.map(|written| (all(&set), Some(written)))
+        }
     };
     let spent = meter.finish();
-    let report = joined.map_err(|error| explain(error, args))?;
+    let (report, kdump) = joined.map_err(|error| explain(error, args))?;
     if !args.talk.quiet {
         report.lost.iter().for_each(|lost| say(format_args!("packfs: lost: {lost}")));
         set.open_end().iter().for_each(|why| say(format_args!("packfs: the dump has no end: {why}")));
     }
     let whole = report.lost.is_empty() && set.open_end().is_none();
-    let summary = Summary::new(args, &report, whole, &spent);
+    let summary = Summary::new(args, &report, kdump, whole, &spent);
     if args.json {
         json::print("join", &summary)?;
     } else if !args.talk.quiet && !to_stdout {
@@ -49,7 +55,7 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
 }
 
 /// What is written to.
-enum Target {
+pub(super) enum Target {
     Stdout,
     /// A FIFO or a character device.
     Stream(PathBuf),
@@ -107,18 +113,30 @@ fn raw(set: &Set, target: Target, options: &Options, progress: &Progress) -> Res
         }
         Target::File(file) => {
             let report = to_output(set, &file, options, progress)?;
-            progress.enter(Phase::Flush);
-            let name = file.target().display().to_string();
-            file.commit().with_context(|| format!("{name}: cannot finish"))?;
+            commit(file, progress)?;
             Ok(report)
         }
     }
 }
 
+/// What is told of a dump that had to be whole.
+fn all(set: &Set) -> Report {
+    let mut report = Report::default();
+    report.size = set.len();
+    report
+}
+
+pub(super) fn commit(file: Output, progress: &Progress) -> Result<()> {
+    progress.enter(Phase::Flush);
+    let name = file.target().display().to_string();
+    file.commit().with_context(|| format!("{name}: cannot finish"))
+}
+
 fn explain(error: anyhow::Error, args: &Join) -> anyhow::Error {
     match error.downcast::<Error>() {
         Ok(error @ Error::Incomplete { .. }) => {
-            anyhow::Error::msg(format!("{error}\n--partial writes the rest to {}", args.output.display()))
+            let how = if args.form == As::Raw { "--partial" } else { "--partial, without --as," };
+            anyhow::Error::msg(format!("{error}\n{how} writes the rest to {}", args.output.display()))
         }
         Ok(error) => parts::usage(error),
         Err(error) => error,
@@ -134,13 +152,15 @@ struct Summary<'a> {
     hole_bytes: u64,
     lost_bytes: u64,
     lost: &'a [Lost],
+    /// What was written, if not these bytes themselves.
+    kdump: Option<kdump::Report>,
     seconds: f64,
     bytes_per_second: u64,
     peak_memory: u64,
 }
 
 impl<'a> Summary<'a> {
-    fn new(args: &Join, report: &'a Report, whole: bool, spent: &Spent) -> Self {
+    fn new(args: &Join, report: &'a Report, kdump: Option<kdump::Report>, whole: bool, spent: &Spent) -> Self {
         Summary {
             output: parts::text(&args.output),
             whole,
@@ -148,6 +168,7 @@ impl<'a> Summary<'a> {
             hole_bytes: report.hole_bytes,
             lost_bytes: report.lost.iter().map(|lost| lost.end - lost.start).sum(),
             lost: &report.lost,
+            kdump,
             seconds: spent.time.as_secs_f64(),
             bytes_per_second: units::per_second(report.size, spent.time),
             peak_memory: spent.peak_memory,
@@ -159,11 +180,16 @@ impl<'a> Summary<'a> {
             0 => String::new(),
             lost => format!(", {} lost", units::bytes(lost)),
         };
+        let what = match &self.kdump {
+            None => format!("{} ({} of holes{lost})", units::bytes(self.size), units::bytes(self.hole_bytes)),
+            Some(kdump) => {
+                let (pages, zeros) = (units::count(kdump.pages), units::count(kdump.zero_pages));
+                format!("{} with {pages} pages ({zeros} of zeros)", units::bytes(kdump.len))
+            }
+        };
         say(format_args!(
-            "{}: {} ({} of holes{lost}) in {} ({})",
+            "{}: {what} in {} ({})",
             self.output,
-            units::bytes(self.size),
-            units::bytes(self.hole_bytes),
             units::span(spent.time),
             units::speed(self.size, spent.time)
         ));

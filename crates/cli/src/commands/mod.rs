@@ -9,6 +9,7 @@ mod extra;
 mod extract;
 mod info;
 mod join;
+mod kdump;
 mod list;
 mod open;
 mod parts;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use packfs_dump::{Error, Input, PartReport, SplitOptions, SplitReport, shared_disks};
+use packfs_dump::{Error, Input, PartReport, SplitOptions, SplitReport, kdump, shared_disks};
 use packfs_image::name::encode;
 use serde::Serialize;
 
@@ -23,9 +23,16 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
         // Now, when there is still time to choose other disks.
         shared.iter().for_each(note);
     }
+    let core = core(args)?;
+    let decoded = core.is_some();
+    if decoded && !args.talk.quiet {
+        let display = args.input.display();
+        note(&format!("{display}: stored as the ELF core that this crash dump was made of; --as-is stores its bytes"));
+    }
     let meter = Meter::start(args.talk.quiet);
-    let done =
-        Input::open(&args.input).and_then(|input| packfs_dump::split(input, &args.parts, &options, meter.progress()));
+    let done = core
+        .map_or_else(|| Input::open(&args.input), Ok)
+        .and_then(|input| packfs_dump::split(input, &args.parts, &options, meter.progress()));
     let spent = meter.finish();
     let report = match done {
         Err(Error::Usage(text)) => return Err(Usage(text).into()),
@@ -35,13 +42,27 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
         report.notes.iter().filter(|note| !shared.contains(note)).for_each(note);
     }
     trouble(&report).iter().for_each(|line| say(format_args!("packfs: {line}")));
-    let summary = Summary::new(args, &options, &report, &spent);
+    let summary = Summary::new(args, decoded, &options, &report, &spent);
     if args.json {
         json::print("split", &summary)?;
     } else if !args.talk.quiet {
         say(&summary);
     }
     Ok(if report.is_clean() { Outcome::Done } else { Outcome::Findings })
+}
+
+/// The ELF core of an input that makedumpfile compressed or flattened, if that is what is to be split.
+fn core(args: &Split) -> Result<Option<Input>> {
+    if args.as_is || args.input == Path::new("-") {
+        return Ok(None);
+    }
+    let core = kdump::input(&args.input).map_err(|error| match error {
+        Error::Corrupt { .. } | Error::Unsupported(_) => {
+            anyhow::Error::msg(format!("{error}\n--as-is splits the bytes of the file"))
+        }
+        error => error.into(),
+    });
+    core.with_context(|| format!("splitting {}", args.input.display()))
 }
 
 /// What went wrong without stopping the split, a line each.
@@ -65,6 +86,8 @@ fn trouble(report: &SplitReport) -> Vec<String> {
 #[derive(Serialize)]
 struct Summary<'a> {
     input: String,
+    /// Whether the ELF core of a crash dump was stored, not the bytes of the file.
+    decoded: bool,
     codec: String,
     chunk: u32,
     parity: u16,
@@ -87,7 +110,7 @@ struct PartFile<'a> {
 }
 
 impl<'a> Summary<'a> {
-    fn new(args: &Split, options: &SplitOptions, report: &'a SplitReport, spent: &Spent) -> Self {
+    fn new(args: &Split, decoded: bool, options: &SplitOptions, report: &'a SplitReport, spent: &Spent) -> Self {
         let seconds = report.times.to_disk;
         let stored = report.parts.iter().map(|part| part.bytes).sum();
         let text = |path: &Path| encode(path.as_os_str().as_bytes()).into_owned();
@@ -98,6 +121,7 @@ impl<'a> Summary<'a> {
         });
         Summary {
             input: text(&args.input),
+            decoded,
             codec: options.codec.to_string(),
             chunk: options.chunk,
             parity: options.parity,

@@ -25,7 +25,7 @@ use crate::{Error, Input, Result};
 
 pub use flat::{Flat, Flattener, WriteAt};
 pub use view::{Info, View};
-pub use write::{Options, Report, write};
+pub use write::{Options, Report, accepts, write};
 
 /// What a file is, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,8 @@ pub fn detect(path: &Path, file: &dyn ReadAt) -> Result<Kind> {
 /// makedumpfile compressed or flattened, and is to be split as it is.
 pub fn input(path: &Path) -> Result<Option<Input>> {
     let found = std::fs::metadata(path).map_err(Error::io("cannot look at", path))?;
-    if !found.is_file() {
+    // What is below /proc and says it is empty may be gone once it is read.
+    if !found.is_file() || found.len() == 0 {
         return Ok(None);
     }
     let file: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?);

@@ -9,6 +9,7 @@ use packfs_blocks::pipeline::{self, Pool, Window};
 use packfs_blocks::progress::Phase;
 use packfs_blocks::{Progress, ReadAt};
 use packfs_codec::{Choice, Codec, Decoder, Encoder};
+use serde::Serialize;
 use zerocopy::IntoBytes;
 
 use super::flat::WriteAt;
@@ -35,7 +36,7 @@ pub struct Options {
 }
 
 /// What was written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// Pages that are in the file.
@@ -44,6 +45,11 @@ pub struct Report {
     pub zero_pages: u64,
     /// Bytes of the file, before it is flattened.
     pub len: u64,
+}
+
+/// Fails if pages cannot be compressed by `codec`.
+pub fn accepts(codec: Codec) -> Result<()> {
+    flag(codec).map(|_| ())
 }
 
 /// Flag of a page or a file that is compressed by `codec`.

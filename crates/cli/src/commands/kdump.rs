@@ -1,0 +1,95 @@
+//! `packfs join --as kdump`: the ELF core in a set of parts as a file that `crash` opens.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use packfs_blocks::{Output, Progress, ReadAt};
+use packfs_codec::Choice;
+use packfs_dump::kdump::{self, Flattener, Kind, Report, WriteAt};
+use packfs_dump::{Error, Set, join};
+
+use super::join::{Target, commit};
+use crate::output::{self, failure::Usage};
+
+/// What messages call the joined parts.
+const DUMP: &str = "the dump";
+/// Bytes of a flattened file that are written at once.
+const WRITE: usize = 1 << 20;
+
+/// Writes the core, with pages compressed by `codec`; flattened if `flat`. All of it has to be there.
+pub(super) fn write(
+    set: &Set,
+    target: Target,
+    flat: bool,
+    codec: Choice,
+    options: &join::Options,
+    progress: &Progress,
+) -> Result<Report> {
+    check(set)?;
+    let memory = usize::try_from(options.memory).unwrap_or(usize::MAX);
+    let options = kdump::Options { codec, threads: options.threads, memory, verify: true };
+    let plain = |out: &mut dyn WriteAt, name: &Path| {
+        kdump::write((Path::new(DUMP), set), (name, out), &options, progress).map_err(anyhow::Error::from)
+    };
+    let flattened = |out: &mut dyn Write, name: &Path| -> Result<Report> {
+        let failed = || format!("{}: cannot write", name.display());
+        let mut flattener = Flattener::new(BufWriter::with_capacity(WRITE, out)).with_context(failed)?;
+        let report = plain(&mut flattener, name)?;
+        flattener.finish().with_context(failed)?;
+        Ok(report)
+    };
+    match target {
+        Target::File(file) => {
+            let report = match flat {
+                true => flattened(&mut Appender { file: &file, at: 0 }, file.target())?,
+                false => plain(&mut &file, file.target())?,
+            };
+            commit(file, progress)?;
+            Ok(report)
+        }
+        _ if !flat => {
+            Err(Usage("--as kdump is not written from front to back: for a pipe there is --as kdump-flat".into())
+                .into())
+        }
+        Target::Stdout => flattened(&mut output::stdout()?, Path::new("standard output")),
+        Target::Stream(path) => {
+            let mut file = OpenOptions::new().write(true).open(&path).with_context(|| path.display().to_string())?;
+            flattened(&mut file, &path)
+        }
+    }
+}
+
+/// Whether there is a whole ELF core to write.
+fn check(set: &Set) -> Result<()> {
+    let (lost, open_end) = (set.lost(), set.open_end());
+    if !lost.is_empty() || open_end.is_some() {
+        return Err(Error::Incomplete { lost, open_end }.into());
+    }
+    let what = match kdump::detect(Path::new(DUMP), set)? {
+        Kind::Elf => return Ok(()),
+        Kind::Kdump => "is a kdump-compressed file already",
+        Kind::Flattened => "is a flattened file already",
+        Kind::Raw => "is no ELF core of 64 bits in little-endian order",
+    };
+    bail!("{DUMP} of {} bytes {what}; without --as it is written as it was split", set.len())
+}
+
+/// Writes a file from front to back.
+struct Appender<'a> {
+    file: &'a Output,
+    at: u64,
+}
+
+impl Write for Appender<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_all_at(bytes, self.at)?;
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
