@@ -86,7 +86,16 @@ fn parts_may_be_missing_as_parity_has_it() {
         assert_eq!(checked.status.code(), Some(1));
         assert!(stderr(&checked).contains("all of the dump can be had"), "{}", stderr(&checked));
     }
-    let error = fail(dir.path(), 1, &["join", "p0", "-o", "none"]);
+}
+
+#[test]
+fn a_part_without_parity_is_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    split(dir.path(), 2, &[]);
+    // Whichever part was free took a segment: one of them may have none.
+    let len = |name: &&str| fs::metadata(dir.path().join(name)).unwrap().len();
+    let rest = ["p0", "p1"].into_iter().min_by_key(len).unwrap();
+    let error = fail(dir.path(), 1, &["join", rest, "-o", "none"]);
     assert!(error.contains("are lost") && error.contains("--partial"), "{error}");
     assert!(!dir.path().join("none").exists());
 }

@@ -38,7 +38,7 @@ fn defaults_are_the_documented_ones() {
     assert!(options.verify && options.dedup && options.sparse && options.export && !options.force);
     let options = erofs(&["x.erofs"]);
     assert_eq!((options.codec.to_string().as_str(), options.cluster_size), ("lz4hc:12", 64 << 10));
-    assert_eq!((options.features, options.block_size), (Features::FRAGMENTS, 4096));
+    assert_eq!((options.features, options.block_size), (Features::FRAGMENTS | Features::DEDUPE, 4096));
     assert_eq!((options.target_kernel, options.uuid), (Kernel::DEFAULT, None));
     assert!(options.verify && options.dedup && options.sparse && !options.force);
 }
@@ -120,8 +120,11 @@ fn a_time_option_beats_the_environment() {
 
 #[test]
 fn the_defaults_of_erofs_follow_the_kernel() {
-    let table: [(&[&str], Features, u32); 8] = [
-        (&["--target-kernel", "6.1"], Features::FRAGMENTS, 64 << 10),
+    let table: [(&[&str], Features, u32); 11] = [
+        (&["--target-kernel", "6.1"], Features::FRAGMENTS | Features::DEDUPE, 64 << 10),
+        (&["--features", "^dedupe"], Features::FRAGMENTS, 64 << 10),
+        (&["--no-dedup"], Features::FRAGMENTS, 64 << 10),
+        (&["--codec", "lz4"], Features::FRAGMENTS, 64 << 10),
         (&["--target-kernel", "5.19"], Features::empty(), 64 << 10),
         (&["--target-kernel", "5.12"], Features::empty(), 4096),
         (&["--target-kernel", "5.12", "-b", "4K"], Features::empty(), 4096),
