@@ -17,6 +17,40 @@ fn plain(what: What) -> Node {
     Node { attrs: Attrs::plain(0o640), what }
 }
 
+/// A node with attributes that do not depend on who runs the test, and all below it.
+pub fn owned(mut node: Node) -> Node {
+    node.attrs.owner = (0, 1000);
+    if let What::Dir(entries) = &mut node.what {
+        let owned_entries = std::mem::take(entries).into_iter().map(|(name, node)| (name, owned(node)));
+        *entries = owned_entries.collect();
+    }
+    node
+}
+
+/// One entry of each kind, for looking at a whole image: files with a block of `block` bytes and a hole, an xattr
+/// of `6 * large` bytes that two of them have.
+pub fn one_of_each(block: u64, large: usize) -> Spec {
+    let mut named = Node::file(vec![noise(1, block), Piece::Hole(block), noise(2, 10)]);
+    named.attrs.xattrs = BTreeMap::from([
+        ("user.name".to_owned(), b"value".to_vec()),
+        ("trusted.large".to_owned(), b"large ".repeat(large)),
+        ("security.empty".to_owned(), vec![]),
+    ]);
+    let mut dir = Node::dir([(b"small".to_vec(), Node::file(vec![noise(3, 7)])), (b"again".to_vec(), named.clone())]);
+    dir.attrs.xattrs = BTreeMap::from([("trusted.large".to_owned(), b"large ".repeat(large))]);
+    let root = Node::dir([
+        (b"block".to_vec(), plain(What::Block(Device { major: 4095, minor: 0xf_ffff }))),
+        (b"char".to_vec(), plain(What::Char(Device { major: 1, minor: 3 }))),
+        (b"dir".to_vec(), dir),
+        (b"empty".to_vec(), Node::file(vec![])),
+        (b"fifo".to_vec(), plain(What::Fifo)),
+        (b"link".to_vec(), plain(What::Symlink(b"dir/small".to_vec()))),
+        (b"named".to_vec(), named),
+        (b"socket".to_vec(), plain(What::Socket)),
+    ]);
+    Spec { root: owned(root), links: vec![(b"dir/small".to_vec(), b"small".to_vec())] }
+}
+
 /// A tree with everything that the formats and their writers can hold: files cut around blocks of `block`
 /// bytes, values of xattrs of up to `xattr_max` bytes.
 pub fn everything(block: u64, xattr_max: usize) -> Spec {

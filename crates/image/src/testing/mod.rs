@@ -15,12 +15,12 @@ mod strategy;
 mod tools;
 
 pub use content::{Memory, Piece};
-pub use everything::everything;
+pub use everything::{everything, one_of_each, owned};
 pub use mount::{Mount, can_mount};
 pub use snapshot::{Entry, Snapshot, differences, snapshot, snapshot_image, snapshot_tree, whole_seconds};
 pub use spec::{Attrs, Node, Spec, What, deep, wide};
 pub use strategy::{Shape, specs};
-pub use tools::{Source, erofs_utils, findings, have, sh};
+pub use tools::{Source, erofs_utils, exercise, findings, have, sh};
 
 /// Whether devices, foreign owners and privileged xattrs can be made here.
 pub fn is_root() -> bool {

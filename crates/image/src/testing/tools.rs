@@ -4,6 +4,8 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use packfs_blocks::Progress;
+
 use super::{Snapshot, Spec, differences, snapshot, snapshot_image, whole_seconds};
 use crate::Image;
 
@@ -96,4 +98,32 @@ pub fn findings(image: &dyn Image, threads: usize) -> Vec<String> {
     let checked = image.check(threads, &packfs_blocks::Progress::default(), &mut |finding| findings.push(finding));
     checked.expect("only damage is found");
     findings
+}
+
+/// Does everything there is to do with an image, whatever comes of it: with at most `inodes` of its inodes, and
+/// `extents` of each. Only checking it has to come to an end of its own.
+///
+/// # Panics
+/// If the check ends with an error instead of findings.
+pub fn exercise(image: &dyn Image, inodes: usize, extents: usize) {
+    let (mut stack, mut left, mut buf) = (vec![image.root()], inodes, vec![0; 5000]);
+    while let Some(nid) = stack.pop() {
+        left -= 1;
+        if left == 0 {
+            break;
+        }
+        let _ = image.stat(nid);
+        let _ = image.xattrs(nid);
+        let _ = image.lookup(nid, b"link");
+        if let Ok(entries) = image.read_dir(nid) {
+            stack.extend(entries.into_iter().map(|entry| entry.nid));
+        }
+        for offset in [0, 4090, u64::MAX - 5] {
+            let _ = image.read_at(nid, &mut buf, offset);
+        }
+        for extent in image.extents(nid).unwrap_or_default().iter().take(extents) {
+            let _ = image.read_at(nid, &mut buf, extent.offset);
+        }
+    }
+    image.check(0, &Progress::default(), &mut |_| {}).expect("damage is found, not an error");
 }

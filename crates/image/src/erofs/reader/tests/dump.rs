@@ -1,17 +1,7 @@
 //! The annotated dump, pinned down for small images.
 
 use super::*;
-use crate::tree::Device;
-
-/// Attributes that do not depend on who runs the test.
-fn owned(mut node: Node) -> Node {
-    node.attrs.owner = (0, 1000);
-    if let What::Dir(entries) = &mut node.what {
-        let owned_entries = std::mem::take(entries).into_iter().map(|(name, node)| (name, owned(node)));
-        *entries = owned_entries.collect();
-    }
-    node
-}
+use crate::testing::{one_of_each, owned};
 
 fn dump(spec: &Spec, codec: &str, features: Features) -> String {
     let options = Options {
@@ -30,26 +20,7 @@ fn dump(spec: &Spec, codec: &str, features: Features) -> String {
 
 #[test]
 fn one_of_everything() {
-    let mut named = Node::file(vec![noise(1, 512), Piece::Hole(512), noise(2, 10)]);
-    named.attrs.xattrs = BTreeMap::from([
-        ("user.name".to_owned(), b"value".to_vec()),
-        ("trusted.large".to_owned(), b"large ".repeat(5)),
-        ("security.empty".to_owned(), vec![]),
-    ]);
-    let mut dir = Node::dir([(b"small".to_vec(), Node::file(vec![noise(3, 7)])), (b"again".to_vec(), named.clone())]);
-    dir.attrs.xattrs = BTreeMap::from([("trusted.large".to_owned(), b"large ".repeat(5))]);
-    let root = Node::dir([
-        (b"block".to_vec(), plain(What::Block(Device { major: 4095, minor: 0xf_ffff }))),
-        (b"char".to_vec(), plain(What::Char(Device { major: 1, minor: 3 }))),
-        (b"dir".to_vec(), dir),
-        (b"empty".to_vec(), Node::file(vec![])),
-        (b"fifo".to_vec(), plain(What::Fifo)),
-        (b"link".to_vec(), plain(What::Symlink(b"dir/small".to_vec()))),
-        (b"named".to_vec(), named),
-        (b"socket".to_vec(), plain(What::Socket)),
-    ]);
-    let spec = Spec { root: owned(root), links: vec![(b"dir/small".to_vec(), b"small".to_vec())] };
-    insta::assert_snapshot!(dump(&spec, "none", Features::empty()));
+    insta::assert_snapshot!(dump(&one_of_each(512, 5), "none", Features::empty()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::testing::{Source, erofs_utils};
+use crate::testing::{self, Source, erofs_utils};
 
 /// A tree with something of everything.
 fn tree() -> Spec {
@@ -74,28 +74,7 @@ const KINDS: [&str; 9] = [
 /// Does everything there is to do with an image, whatever comes of it.
 pub(super) fn exercise(image: &[u8]) {
     let Ok(reader) = open(image) else { return };
-    let mut stack = vec![reader.root()];
-    let mut left = 30;
-    while let Some(nid) = stack.pop() {
-        left -= 1;
-        if left == 0 {
-            break;
-        }
-        let _ = reader.stat(nid);
-        let _ = reader.xattrs(nid);
-        let _ = reader.lookup(nid, b"link");
-        if let Ok(entries) = reader.read_dir(nid) {
-            stack.extend(entries.into_iter().map(|entry| entry.nid));
-        }
-        let mut buf = vec![0; 5000];
-        for offset in [0, 4090, u64::MAX - 5] {
-            let _ = reader.read_at(nid, &mut buf, offset);
-        }
-        for extent in reader.extents(nid).unwrap_or_default().iter().take(9) {
-            let _ = reader.read_at(nid, &mut buf, extent.offset);
-        }
-    }
-    reader.check(0, &Progress::default(), &mut |_| {}).unwrap();
+    testing::exercise(&reader, 30, 9);
 }
 
 #[test]

@@ -3,21 +3,12 @@
 use super::access::image_of;
 use super::*;
 use crate::squashfs::{Fragments, Options};
+use crate::testing::{one_of_each, owned};
 
 fn dump(spec: &Spec, fragments: Fragments) -> String {
     let codec = "none".parse().unwrap();
     let options = Options { codec, fragments, block_size: 4096, time: Some(1_700_000_000), ..Options::default() };
     open(&image_of(spec, &options)).unwrap().dump().unwrap()
-}
-
-/// Attributes that do not depend on who runs the test.
-fn owned(mut node: Node) -> Node {
-    node.attrs.owner = (0, 1000);
-    if let What::Dir(entries) = &mut node.what {
-        let owned_entries = std::mem::take(entries).into_iter().map(|(name, node)| (name, owned(node)));
-        *entries = owned_entries.collect();
-    }
-    node
 }
 
 #[test]
@@ -27,26 +18,7 @@ fn an_empty_image() {
 
 #[test]
 fn one_of_everything() {
-    let mut named = Node::file(vec![noise(1, 4096), Piece::Hole(4096), noise(2, 10)]);
-    named.attrs.xattrs = BTreeMap::from([
-        ("user.name".to_owned(), b"value".to_vec()),
-        ("trusted.large".to_owned(), b"large ".repeat(20)),
-        ("security.empty".to_owned(), vec![]),
-    ]);
-    let mut dir = Node::dir([(b"small".to_vec(), Node::file(vec![noise(3, 7)])), (b"again".to_vec(), named.clone())]);
-    dir.attrs.xattrs = BTreeMap::from([("trusted.large".to_owned(), b"large ".repeat(20))]);
-    let root = Node::dir([
-        (b"block".to_vec(), plain(What::Block(Device { major: 4095, minor: 0xf_ffff }))),
-        (b"char".to_vec(), plain(What::Char(Device { major: 1, minor: 3 }))),
-        (b"dir".to_vec(), dir),
-        (b"empty".to_vec(), Node::file(vec![])),
-        (b"fifo".to_vec(), plain(What::Fifo)),
-        (b"link".to_vec(), plain(What::Symlink(b"dir/small".to_vec()))),
-        (b"named".to_vec(), named),
-        (b"socket".to_vec(), plain(What::Socket)),
-    ]);
-    let spec = Spec { root: owned(root), links: vec![(b"dir/small".to_vec(), b"small".to_vec())] };
-    insta::assert_snapshot!(dump(&spec, Fragments::Tails));
+    insta::assert_snapshot!(dump(&one_of_each(4096, 20), Fragments::Tails));
 }
 
 #[test]

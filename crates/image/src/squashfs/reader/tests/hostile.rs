@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::access::image_of;
 use super::*;
 use crate::squashfs::{Fragments, Options};
+use crate::testing;
 
 /// A small image that has every kind of table.
 fn small(codec: &str, plain_metadata: bool) -> Vec<u8> {
@@ -34,28 +35,7 @@ fn small(codec: &str, plain_metadata: bool) -> Vec<u8> {
 /// Does everything there is to do with an image, whatever comes of it.
 pub(super) fn exercise(image: &[u8]) {
     let Ok(reader) = open(image) else { return };
-    let mut stack = vec![reader.root()];
-    let mut left = 200;
-    while let Some(nid) = stack.pop() {
-        left -= 1;
-        if left == 0 {
-            break;
-        }
-        let _ = reader.stat(nid);
-        let _ = reader.xattrs(nid);
-        let _ = reader.lookup(nid, b"link");
-        if let Ok(entries) = reader.read_dir(nid) {
-            stack.extend(entries.into_iter().map(|entry| entry.nid));
-        }
-        let mut buf = vec![0; 5000];
-        for offset in [0, 4090, u64::MAX - 5] {
-            let _ = reader.read_at(nid, &mut buf, offset);
-        }
-        for extent in reader.extents(nid).unwrap_or_default().iter().take(100) {
-            let _ = reader.read_at(nid, &mut buf, extent.offset);
-        }
-    }
-    reader.check(0, &Progress::default(), &mut |_| {}).unwrap();
+    testing::exercise(&reader, 200, 100);
 }
 
 const KINDS: [(&str, bool); 4] = [("zstd:1", true), ("gzip:1", false), ("lz4", true), ("xz:1", false)];

@@ -17,7 +17,7 @@ use packfs_blocks::io::FileAt;
 use super::{ReadOptions, Reader};
 use crate::image::Nid;
 use crate::testing::{Attrs, Node, Piece, Spec, What, findings, have};
-use crate::tree::{Device, components};
+use crate::tree::components;
 use crate::{Image, Result};
 
 /// Opens an image in memory.
