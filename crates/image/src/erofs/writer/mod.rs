@@ -366,8 +366,8 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
     }
 }
 
-/// Shares the memory allowed between pieces read ahead and pieces being packed; enough to keep all workers
-/// busy even if that is more than allowed.
+/// Shares the memory allowed: an eighth for what is read ahead, a quarter for pieces in flight, which take their
+/// length once more when they are packed. Enough to keep all workers busy even if that is more than allowed.
 fn budgets(options: &Options, piece: usize) -> (usize, usize) {
     let memory = usize::try_from(options.memory).unwrap_or(usize::MAX);
     let least = (options.threads + 1) * piece;

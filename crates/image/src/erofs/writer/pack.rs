@@ -1,6 +1,6 @@
 //! What workers do to pieces of files: cut them into physical clusters, compress these, prove them.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::Arc;
 
 use packfs_blocks::{Buffer, Buffers, Digest, probe};
@@ -12,6 +12,8 @@ use super::index::Cluster;
 use super::layout::tail_max;
 use crate::erofs::kernel::Feature;
 use crate::{Error, Result};
+
+mod gaps;
 
 /// Bytes at which a look tells whether compressing is worth a try.
 const PROBE_LEN: usize = 32 << 10;
@@ -177,45 +179,6 @@ impl Worker {
         Ok(Packed { bytes: out.bytes, cuts: out.cuts, pieces: done })
     }
 
-    /// Packs what lies between the parts of a piece that are down already.
-    fn parts(&mut self, src: &[u8], ending: Ending, reuse: &[Reuse], out: &mut Out) -> Result<Rest> {
-        self.fit.reset();
-        let mut done = 0;
-        for Reuse { start, clusters } in reuse {
-            let mut start = *start;
-            for cluster in clusters {
-                if done < start {
-                    done = self.before(src, done..start, out)?;
-                    if done < start {
-                        // Its bytes are packed again, with what is before them.
-                        start += cluster.logical as usize;
-                        continue;
-                    }
-                }
-                let Cluster { physical, logical, raw, .. } = *cluster;
-                out.cuts.push(Cut { physical, logical, raw, digest: None, reused: Some(*cluster) });
-                start += logical as usize;
-                done = start;
-            }
-        }
-        self.piece(src, done..src.len(), ending, out)
-    }
-
-    /// Packs what lies before a part that is down already, and returns where it ends: not before that part if two
-    /// extents would begin in one block of the file, which no index can say. What is missing is less than two
-    /// clusters, to be packed with more.
-    fn before(&mut self, src: &[u8], range: Range<usize>, out: &mut Out) -> Result<usize> {
-        let (first, mut end, block) = (out.cuts.len(), range.end, self.packing.block);
-        self.piece(src, range, Ending::More, out)?;
-        if out.cuts.last().is_some_and(|last| (end - last.logical as usize) / block == end / block) {
-            for cut in out.cuts.split_off(first.max(out.cuts.len().saturating_sub(2))) {
-                end -= cut.logical as usize;
-                out.len -= cut.physical as usize;
-            }
-        }
-        Ok(end)
-    }
-
     /// Packs a range of a piece.
     fn piece(&mut self, src: &[u8], range: Range<usize>, ending: Ending, out: &mut Out) -> Result<Rest> {
         let (src, mut at, first) = (&src[..range.end], range.start, out.cuts.len());
@@ -342,34 +305,6 @@ impl Worker {
     /// A tail as long as a block would leave no room for anything else beside it.
     fn inline_max(&self) -> usize {
         self.packing.block - self.packing.block / 8
-    }
-
-    /// Lets the last cluster before `at`, unless it is stored as it is, end within `wanted` already, early rather than
-    /// late. Returns where it ends.
-    fn shorten(
-        &mut self,
-        src: &[u8],
-        at: usize,
-        wanted: RangeInclusive<usize>,
-        first: usize,
-        out: &mut Out,
-    ) -> Result<usize> {
-        let Some(last) = out.cuts[first..].last().copied().filter(|last| !last.raw) else { return Ok(at) };
-        let (logical, physical) = (last.logical as usize, last.physical as usize);
-        let (start, place) = (at - logical, out.len - physical);
-        let (early, late) = wanted.into_inner();
-        let wanted = early.max(start + physical + 1);
-        if self.packing.unaligned || wanted > late || wanted >= at {
-            return Ok(at);
-        }
-        let encoder = self.encoder.as_mut().expect("it made the last cluster");
-        let mut shorter = vec![0; physical];
-        let Some(len) = encoder.encode(&src[start..wanted], &mut shorter)? else { return Ok(at) };
-        self.prove(&src[start..wanted], &shorter[..len])?;
-        out.bytes[place..place + len].copy_from_slice(&shorter[..len]);
-        (out.len, _) = (place, out.cuts.pop());
-        out.put(self.physical(len), len, wanted - start);
-        Ok(wanted)
     }
 
     /// Stores the beginning of `rest` as it is; returns how much.
