@@ -30,6 +30,17 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A program that was to be measured, or to help, did not do its work.
+    #[error("{program}: {why}")]
+    Program {
+        /// Which.
+        program: String,
+        /// How it ended, and its last words.
+        why: String,
+    },
+    /// The run was asked to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// A codec failed.
     #[error(transparent)]
     Codec(#[from] packfs_codec::Error),

@@ -5,16 +5,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::matrix::Cell;
 use crate::metrics::Sizes;
+use crate::subject::Subject;
 
-/// Measures cells.
-pub trait Executor {
-    /// Measures a cell once: passes over its data until `least` has gone by, and at least one.
-    fn run(&mut self, cell: &Cell, least: Duration) -> Result<Sample>;
+/// Measures cells of one kind.
+pub trait Executor<S: Subject> {
+    /// Measures a cell once. What takes little time is done again until `least` has gone by.
+    fn run(&mut self, cell: &S, least: Duration) -> Result<S::Sample>;
 }
 
-/// One measurement of a cell.
+/// One measurement of a codec on some blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// What it came to.

@@ -1,7 +1,10 @@
-//! Measures codecs on the user's own data, block by block as a file system would store them.
+//! Measures codecs, images and dumps on the user's own data.
 //!
-//! The path: [`corpus`] (what is compressed) and [`codecs`] (by what) make a [`matrix`] of cells; [`run`] gives them to
-//! an [`executor`] in an order of its own each round; every sample becomes a line of a [`record`].
+//! The path: what is to be measured is a row of cells, each a [`subject`]; [`run`] gives them to an [`executor`] in an
+//! order of its own each round; every sample becomes a line of a [`record`]; [`results`] takes the medians, and
+//! [`report`] makes tables and charts of them. Codecs are measured block by block as a file system would store them:
+//! [`corpus`] (what is compressed) and [`codecs`] (by what) make a [`matrix`]. The other kinds do a whole work and time
+//! it: [`build`], [`read`], [`split`].
 //!
 //! ```
 //! use packfs_bench::{policy::Policy, stats::Summary};
@@ -12,6 +15,7 @@
 //! assert_eq!(Summary::of(&[3.0, 1.0, 2.0]).unwrap().median, 2.0);
 //! ```
 
+pub mod build;
 mod clusters;
 pub mod codecs;
 pub mod corpus;
@@ -21,13 +25,18 @@ pub mod matrix;
 pub mod memory;
 pub mod metrics;
 pub mod policy;
+pub mod program;
+pub mod read;
 pub mod real;
 pub mod record;
 pub mod report;
 pub mod results;
 mod rng;
 pub mod run;
+pub mod split;
 pub mod stats;
+pub mod subject;
 mod system;
+pub mod trial;
 
 pub use error::{Error, Result};

@@ -1,12 +1,16 @@
 //! Which cells there are to measure: every combination of data, codec, block size and number of threads.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::codecs::Method;
 use crate::corpus::{Data, INCOMPRESSIBLE};
+use crate::executor::Sample;
 use crate::policy::Policy;
+use crate::report::size;
+use crate::subject::subject;
 use crate::{Error, Result};
 
 /// What to combine.
@@ -60,6 +64,14 @@ pub struct Key {
     pub policy: String,
     /// Threads at work at once.
     pub threads: usize,
+}
+
+subject!(Cell, Codec, Key, Sample, |sample| sample.encode.seconds());
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {} in blocks of {}", self.codec, self.data, size(self.block))
+    }
 }
 
 impl Cell {

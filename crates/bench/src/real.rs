@@ -139,7 +139,7 @@ fn came_back(block: &Block<'_>) -> bool {
     })
 }
 
-impl Executor for Machine {
+impl Executor<Cell> for Machine {
     fn run(&mut self, cell: &Cell, least: Duration) -> Result<Sample> {
         let mut blocks = cut(cell);
         let mut workers = (0..cell.threads).map(|_| Worker::new(cell)).collect::<Result<Vec<Worker>>>()?;

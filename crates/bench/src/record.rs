@@ -4,6 +4,7 @@
 //! A line that was torn off at the end of a file is ignored, and removed before anything is appended.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -11,8 +12,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::executor::Sample;
-use crate::matrix::Key;
-use crate::{Error, Result};
+use crate::subject::Subject;
+use crate::trial::Trial;
+use crate::{Error, Result, build, matrix, read, split};
 
 /// Version of the lines. Raised when a field changes its meaning or goes away.
 pub const VERSION: u32 = 1;
@@ -24,8 +26,14 @@ pub const VERSION: u32 = 1;
 pub enum Line {
     /// The lines of this session's number belong to it.
     Session(Session),
-    /// One measurement of one cell.
-    Codec(Measured),
+    /// A codec on some blocks.
+    Codec(Measured<matrix::Key, Sample>),
+    /// An image built.
+    Build(Measured<build::Key, Trial>),
+    /// An image read.
+    Read(Measured<read::Key, Trial>),
+    /// A dump split or joined.
+    Split(Measured<split::Key, Trial>),
     /// A cell that could not be measured.
     Failure(Failure),
 }
@@ -41,8 +49,11 @@ pub struct Session {
     pub program: String,
     /// The machine.
     pub machine: Machine,
-    /// Library of each codec.
+    /// Library of each codec, version of each program.
     pub libraries: BTreeMap<String, String>,
+    /// What else the results depend on and a reader should know, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
     /// Seed of the order and of generated data.
     pub seed: u64,
     /// Measurements of each cell that were to be made.
@@ -66,15 +77,41 @@ pub struct Machine {
 
 /// One measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct Measured<K, S> {
     /// The session.
     pub session: String,
     /// The cell.
     #[serde(flatten)]
-    pub key: Key,
+    pub key: K,
     /// What it came to.
     #[serde(flatten)]
-    pub sample: Sample,
+    pub sample: S,
+}
+
+/// A cell of any kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "of", rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum AnyKey {
+    /// A codec on some blocks.
+    Codec(matrix::Key),
+    /// An image to be built.
+    Build(build::Key),
+    /// An image to be read.
+    Read(read::Key),
+    /// A dump to be split or joined.
+    Split(split::Key),
+}
+
+impl fmt::Display for AnyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AnyKey::Codec(key) => key.fmt(f),
+            AnyKey::Build(key) => key.fmt(f),
+            AnyKey::Read(key) => key.fmt(f),
+            AnyKey::Split(key) => key.fmt(f),
+        }
+    }
 }
 
 /// One cell that failed.
@@ -84,7 +121,7 @@ pub struct Failure {
     pub session: String,
     /// The cell.
     #[serde(flatten)]
-    pub key: Key,
+    pub key: AnyKey,
     /// Why.
     pub why: String,
 }
@@ -95,6 +132,9 @@ impl Line {
         match self {
             Line::Session(session) => &session.session,
             Line::Codec(measured) => &measured.session,
+            Line::Build(measured) => &measured.session,
+            Line::Read(measured) => &measured.session,
+            Line::Split(measured) => &measured.session,
             Line::Failure(failure) => &failure.session,
         }
     }
@@ -152,15 +192,11 @@ impl Contents {
         })
     }
 
-    /// How many measurements of each cell a session has made.
-    pub fn done(&self, session: &str) -> BTreeMap<Key, u32> {
+    /// How many measurements of each cell of one kind a session has made.
+    pub fn done<S: Subject>(&self, session: &str) -> BTreeMap<S::Key, u32> {
         let mut done = BTreeMap::new();
-        for line in &self.lines {
-            if let Line::Codec(measured) = line
-                && measured.session == session
-            {
-                *done.entry(measured.key.clone()).or_insert(0) += 1;
-            }
+        for measured in self.lines.iter().filter_map(S::measured).filter(|measured| measured.session == session) {
+            *done.entry(measured.key.clone()).or_insert(0) += 1;
         }
         done
     }
@@ -206,6 +242,7 @@ impl Log {
 pub(crate) mod tests {
     use super::*;
     use crate::executor::Timing;
+    use crate::matrix::{Cell, Key};
     use crate::metrics::Sizes;
 
     pub(crate) fn measured(session: &str, codec: &str) -> Line {
@@ -241,7 +278,7 @@ pub(crate) mod tests {
         let read = Contents::read(&path).unwrap();
         assert!(read.torn);
         assert_eq!(read.lines, [session, measured("s", "lz4"), measured("t", "lz4")]);
-        assert_eq!(read.done("s").into_values().collect::<Vec<_>>(), [1]);
+        assert_eq!(read.done::<Cell>("s").into_values().collect::<Vec<_>>(), [1]);
         // Appending mends the file.
         let (mut log, contents) = Log::open(&path).unwrap();
         assert_eq!(contents.lines.len(), 3);

@@ -2,19 +2,21 @@
 //! what disturbs the machine for a while disturbs all cells alike. Every sample is recorded at once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::executor::{Executor, Sample};
-use crate::matrix::{Cell, Key};
+use crate::executor::Executor;
 use crate::record::{Failure, Line, Measured};
 use crate::rng::Rng;
+use crate::subject::Subject;
 use crate::{Error, Result};
 
 /// How to run.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct Plan<S: Subject> {
     /// What to measure.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<S>,
     /// How often each.
     pub runs: u32,
     /// Seed of the orders.
@@ -24,12 +26,14 @@ pub struct Plan {
     /// Name of the session in the lines.
     pub session: String,
     /// Measurements made before, which are not made again.
-    pub done: BTreeMap<Key, u32>,
+    pub done: BTreeMap<S::Key, u32>,
+    /// Set when the run is to stop, after the measurement being made.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// What happens, for a display.
 #[derive(Debug)]
-pub enum Event<'e> {
+pub enum Event<'e, S> {
     /// A measurement begins: its number, of how many, and of what. The first ones warm up.
     Step {
         /// From 0.
@@ -37,7 +41,7 @@ pub enum Event<'e> {
         /// All, warm-ups included.
         of: usize,
         /// The cell.
-        cell: &'e Cell,
+        cell: &'e S,
     },
     /// After the warm-up it can be said how long the rest will take.
     Left(Duration),
@@ -46,15 +50,15 @@ pub enum Event<'e> {
 }
 
 /// Runs the plan. Each line is given to `record`; an error of that ends the run, an error of a cell does not.
-/// Gives the number of cells that failed.
-pub fn run(
-    plan: &Plan,
-    executor: &mut dyn Executor,
+/// Gives the number of cells that failed; [`Error::Interrupted`] when it was asked to stop.
+pub fn run<S: Subject>(
+    plan: &Plan<S>,
+    executor: &mut dyn Executor<S>,
     record: &mut dyn FnMut(&Line) -> Result<()>,
-    watch: &mut dyn FnMut(Event<'_>),
+    watch: &mut dyn FnMut(Event<'_, S>),
 ) -> Result<usize> {
-    let missing = |cell: &Cell| plan.runs.saturating_sub(plan.done.get(&cell.key()).copied().unwrap_or(0));
-    let mut left: Vec<(&Cell, u32)> = plan.cells.iter().map(|cell| (cell, missing(cell))).collect();
+    let missing = |cell: &S| plan.runs.saturating_sub(plan.done.get(&cell.key()).copied().unwrap_or(0));
+    let mut left: Vec<(&S, u32)> = plan.cells.iter().map(|cell| (cell, missing(cell))).collect();
     left.retain(|(_, runs)| *runs > 0);
     let of = left.iter().map(|(_, runs)| *runs as usize + 1).sum();
     let (mut number, mut failed) = (0, 0);
@@ -68,13 +72,19 @@ pub fn run(
             number += 1;
             let start = Instant::now();
             let least = if warm_up { Duration::ZERO } else { plan.least };
-            match executor.run(cell, least) {
+            let outcome = executor.run(cell, least);
+            // What was interrupted may have been disturbed, or have failed for no other reason.
+            if plan.stop.load(Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            match outcome {
                 Ok(_) if warm_up => took += start.elapsed().max(2 * plan.least) * *runs,
-                Ok(sample) => record(&measured(&plan.session, cell, sample))?,
+                Ok(sample) => record(&S::line(Measured { session: plan.session.clone(), key: cell.key(), sample }))?,
                 Err(error) => {
-                    let failure = Failure { session: plan.session.clone(), key: cell.key(), why: error.to_string() };
+                    let (session, key) = (plan.session.clone(), S::any(cell.key()));
+                    let failure = Failure { session, key, why: error.to_string() };
                     watch(Event::Failed(&failure));
-                    broken.push(failure.key.clone());
+                    broken.push(cell.key());
                     record(&Line::Failure(failure))?;
                     // What is damaged is not to be trusted with anything else.
                     if matches!(error, Error::Damage(_)) {
@@ -92,21 +102,16 @@ pub fn run(
     Ok(failed)
 }
 
-fn measured(session: &str, cell: &Cell, sample: Sample) -> Line {
-    Line::Codec(Measured { session: session.to_owned(), key: cell.key(), sample })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::codecs::Method;
     use crate::corpus::Data;
-    use crate::executor::Timing;
-    use crate::matrix::Matrix;
+    use crate::executor::{Sample, Timing};
+    use crate::matrix::{Cell, Matrix};
     use crate::memory::Shares;
     use crate::metrics::Sizes;
     use crate::policy::Policy;
-    use std::sync::Arc;
 
     /// Knows every sample beforehand, and fails on one codec.
     struct Mock {
@@ -114,7 +119,7 @@ mod tests {
         fails: &'static str,
     }
 
-    impl Executor for Mock {
+    impl Executor<Cell> for Mock {
         fn run(&mut self, cell: &Cell, _: Duration) -> Result<Sample> {
             self.order.push(cell.method.to_string());
             if cell.method.to_string() == self.fails {
@@ -125,7 +130,7 @@ mod tests {
         }
     }
 
-    fn plan(runs: u32) -> Plan {
+    fn plan(runs: u32) -> Plan<Cell> {
         let matrix = Matrix {
             data: vec![Arc::new(Data::memory(4096, 1, Shares::default()))],
             methods: Method::list("lz4,zstd:1,zstd:3,zstd:9,xz:6,lzo:9,snappy,lzjb").unwrap(),
@@ -135,10 +140,11 @@ mod tests {
             threads: vec![1],
         };
         let cells = matrix.cells().unwrap();
-        Plan { cells, runs, seed: 1, least: Duration::ZERO, session: "s".into(), done: BTreeMap::new() }
+        let (session, done, stop) = ("s".into(), BTreeMap::new(), Arc::default());
+        Plan { cells, runs, seed: 1, least: Duration::ZERO, session, done, stop }
     }
 
-    fn go(plan: &Plan, fails: &'static str) -> (Vec<String>, Vec<Line>, usize) {
+    fn go(plan: &Plan<Cell>, fails: &'static str) -> (Vec<String>, Vec<Line>, usize) {
         let (mut mock, mut lines) = (Mock { order: Vec::new(), fails }, Vec::new());
         let mut record = |line: &Line| {
             lines.push(line.clone());
@@ -182,6 +188,21 @@ mod tests {
         // Missing 3, 2, 0 and 0 runs, each twice; those that miss some warm up first.
         let (order, lines, _) = go(&plan, "");
         assert_eq!((order.len(), lines.len()), (4 + 10, 10));
+    }
+
+    #[test]
+    fn a_run_that_is_to_stop_keeps_what_it_has_and_no_more() {
+        let plan = plan(3);
+        let (mut mock, mut lines) = (Mock { order: Vec::new(), fails: "" }, 0);
+        let mut record = |_: &Line| {
+            lines += 1;
+            plan.stop.store(lines == 5, Relaxed);
+            Ok(())
+        };
+        let ended = run(&plan, &mut mock, &mut record, &mut |_| {});
+        assert!(matches!(ended, Err(Error::Interrupted)));
+        // Eight cells warmed up, five were recorded, and the one after was being measured.
+        assert_eq!((mock.order.len(), lines), (8 + 6, 5));
     }
 
     #[test]

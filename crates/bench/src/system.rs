@@ -24,12 +24,12 @@ impl Machine {
 }
 
 /// The value of the first line `NAME: value`.
-fn field(text: &str, name: &str) -> Option<String> {
+pub(crate) fn field(text: &str, name: &str) -> Option<String> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
 }
 
-fn kib(value: &str) -> Option<u64> {
+pub(crate) fn kib(value: &str) -> Option<u64> {
     value.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 

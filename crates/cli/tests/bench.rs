@@ -2,7 +2,11 @@
 
 mod common;
 
-use common::{fail, run_in, succeed};
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::{fail, packfs, run_in, succeed};
+use rustix::process::{Pid, Signal};
 
 #[test]
 fn memory_is_the_same_for_the_same_seed_wherever_it_goes() {
@@ -112,7 +116,7 @@ fn what_cannot_be_measured_is_told() {
     let output = run_in(dir.path(), &erofs);
     assert_eq!(output.status.code(), Some(1));
     let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("xz:6 on memory is left out: EROFS has no xz"), "{said}");
+    assert!(said.contains("xz:6 on memory in blocks of 128K is left out: EROFS has no xz"), "{said}");
     assert!(shown.contains("lz4") && shown.contains("What could not be measured"), "{shown}");
     // Results that are none.
     std::fs::write(&path, "{\"packfs_bench\":9,\"kind\":\"codec\"}\n").unwrap();
@@ -120,4 +124,23 @@ fn what_cannot_be_measured_is_told() {
         let error = fail(dir.path(), 1, command);
         assert!(error.contains("line 1: results of version 9"), "{error}");
     }
+}
+
+/// Ctrl-C gives up the measurement being made, keeps what was measured, and ends as a signal would.
+#[test]
+fn an_interrupted_run_says_so_and_goes_on_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("packfs-bench.jsonl");
+    let args = ["bench", "codecs", "--codecs", "lz4", "--runs", "100000", "--sample", "100K", "--least", "1"];
+    let child = packfs(args).current_dir(dir.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // The first samples are there: it watches for signals by then.
+    while std::fs::read_to_string(&path).map_or(0, |text| text.lines().count()) < 5 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    rustix::process::kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("what was measured is in packfs-bench.jsonl: interrupted"), "{said}");
+    assert!(std::fs::read_to_string(&path).unwrap().ends_with("}\n"));
 }

@@ -4,7 +4,7 @@ use super::model::{Table, Value};
 
 /// One table.
 pub fn csv(table: &Table) -> String {
-    let header = table.columns.iter().map(|column| field(column)).collect::<Vec<_>>().join(",");
+    let header = table.columns.iter().map(|column| field(&column.name)).collect::<Vec<_>>().join(",");
     let rows = table.rows.iter().map(|row| row.iter().map(value).collect::<Vec<_>>().join(","));
     std::iter::once(header).chain(rows).map(|line| line + "\n").collect()
 }
@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn fields_are_quoted_where_they_have_to_be() {
         let row = vec!["a \"b\", c".into(), Value::Number(0.1 + 0.2), Value::Whole(7), Value::None];
-        let columns = ["x", "y", "z", "w"].map(str::to_owned).into();
+        let columns = ["x", "y", "z", "w"].map(Into::into).into();
         let table = Table { id: "t".into(), title: "T".into(), columns, rows: vec![row] };
         assert_eq!(csv(&table), "x,y,z,w\n\"a \"\"b\"\", c\",0.30000000000000004,7,\n");
     }

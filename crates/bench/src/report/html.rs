@@ -70,7 +70,7 @@ fn put_table(out: &mut String, table: &Table) {
     let class = |at: usize| if numeric.get(at) == Some(&true) { " class=\"number\"" } else { "" };
     let _ = write!(out, "<div class=\"scroll\"><table><caption>{}</caption>\n<thead><tr>", escape(&table.title));
     for (at, column) in table.columns.iter().enumerate() {
-        let _ = write!(out, "<th{}>{}</th>", class(at), escape(column));
+        let _ = write!(out, "<th{}>{}</th>", class(at), escape(&column.name));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {

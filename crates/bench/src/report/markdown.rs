@@ -23,7 +23,7 @@ pub fn markdown(report: &Report) -> String {
 fn one(table: &Table) -> String {
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let rules = table.numeric().into_iter().map(|numeric| if numeric { "--:" } else { "---" }.to_owned());
-    let mut out = row(table.columns.iter().map(|column| escape(column)).collect());
+    let mut out = row(table.columns.iter().map(|column| escape(&column.name)).collect());
     out.push_str(&row(rules.collect()));
     for cells in &table.rows {
         out.push_str(&row(cells.iter().map(|value| escape(&value.show())).collect()));

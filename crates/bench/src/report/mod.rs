@@ -2,20 +2,21 @@
 //!
 //! What a report says is decided once, in [`Report::of`]; a terminal, Markdown, CSV and a page show the same tables.
 
-mod charts;
+mod codecs;
 mod csv;
 mod html;
 mod markdown;
 mod model;
 mod published;
-mod sentences;
-mod tables;
+mod sessions;
+mod shape;
 mod text;
 
 pub use csv::csv;
 pub use html::html;
 pub use markdown::markdown;
-pub use model::{Axis, Chart, Kind, Report, Section, Series, Table, Value, X};
+pub(crate) use model::size;
+pub use model::{Axis, Chart, Column, Kind, Report, Section, Series, Table, Value, X};
 pub use text::text;
 
 use crate::results::Results;
@@ -23,31 +24,10 @@ use crate::results::Results;
 impl Report {
     /// What these results have to say.
     pub fn of(results: &Results) -> Self {
-        let mut sections = vec![Section {
-            title: "What was measured".into(),
-            sentences: sentences::method(results),
-            charts: Vec::new(),
-            tables: vec![tables::sessions(results)],
-        }];
-        for group in results.groups() {
-            sections.push(Section {
-                title: sentences::heading(&group),
-                sentences: sentences::findings(results, &group),
-                charts: charts::of_group(results, &group),
-                tables: vec![tables::of_group(results, &group)],
-            });
-        }
-        let across = Section {
-            title: "Across data, blocks and threads".into(),
-            sentences: Vec::new(),
-            charts: charts::across(results),
-            tables: [tables::relative(results), tables::threads(results)].into_iter().flatten().collect(),
-        };
-        if !across.charts.is_empty() || !across.tables.is_empty() {
-            sections.push(across);
-        }
+        let mut sections = vec![sessions::overview(results)];
+        sections.extend(codecs::sections(results));
         sections.extend(published::section(results));
-        sections.extend(tables::failures(results));
+        sections.extend(sessions::failures(results));
         Report { sections }
     }
 }

@@ -29,10 +29,35 @@ pub struct Table {
     pub id: String,
     /// Its caption.
     pub title: String,
-    /// Names of columns, with units.
-    pub columns: Vec<String>,
+    /// Columns.
+    pub columns: Vec<Column>,
     /// Rows of as many values as there are columns.
     pub rows: Vec<Vec<Value>>,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, with its unit.
+    pub name: String,
+    /// Whether it is for wide displays only: a terminal leaves it out.
+    pub wide: bool,
+}
+
+impl Column {
+    pub(super) fn of(name: &str) -> Self {
+        Column { name: name.to_owned(), wide: false }
+    }
+
+    pub(super) fn wide(name: &str) -> Self {
+        Column { name: name.to_owned(), wide: true }
+    }
+}
+
+impl From<&str> for Column {
+    fn from(name: &str) -> Self {
+        Column::of(name)
+    }
 }
 
 /// One value of a table.
@@ -166,7 +191,7 @@ pub(super) fn three(number: f64) -> String {
 }
 
 /// A block size as users write it: `128K`.
-pub(super) fn size(bytes: usize) -> String {
+pub(crate) fn size(bytes: usize) -> String {
     match bytes {
         _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
         _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),

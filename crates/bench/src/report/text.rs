@@ -4,23 +4,6 @@ use std::fmt::Write as _;
 
 use super::model::{Report, Table};
 
-/// Columns of a group's table that a terminal has room for; the others are in the other forms of a report.
-const SHOWN: [&str; 13] = [
-    "codec",
-    "size %",
-    "in MB/s",
-    "out MB/s",
-    "saved in MB/s",
-    "saved out MB/s",
-    "in x",
-    "out x",
-    "saved in x",
-    "saved out x",
-    "noise MB/s",
-    "spread in %",
-    "front",
-];
-
 /// All tables of measurements, with what there is to say about them.
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
@@ -42,11 +25,9 @@ pub fn text(report: &Report) -> String {
 }
 
 fn one(table: &Table) -> String {
-    let narrow = table.columns.iter().filter(|column| SHOWN.contains(&column.as_str())).count() == SHOWN.len();
     let numeric = table.numeric();
-    let shown = |column: &str| !narrow || SHOWN.contains(&column);
-    let at: Vec<usize> = (0..table.columns.len()).filter(|at| shown(&table.columns[*at])).collect();
-    let mut lines: Vec<Vec<String>> = vec![at.iter().map(|at| table.columns[*at].clone()).collect()];
+    let at: Vec<usize> = (0..table.columns.len()).filter(|at| !table.columns[*at].wide).collect();
+    let mut lines: Vec<Vec<String>> = vec![at.iter().map(|at| table.columns[*at].name.clone()).collect()];
     lines.extend(table.rows.iter().map(|row| at.iter().map(|at| row[*at].show()).collect()));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..at.len()).map(width).collect();

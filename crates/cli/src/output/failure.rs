@@ -38,8 +38,17 @@ pub(crate) fn exit(result: anyhow::Result<Outcome>, all_or_nothing: bool) -> Exi
         Err(error) if hung_up(&error) => ExitCode::from(u8::from(all_or_nothing)),
         Err(error) => {
             say(format_args!("packfs: {}", whole(&error)));
-            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+            ExitCode::from(status(&error))
         }
+    }
+}
+
+fn status(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<packfs_bench::Error>() {
+        // As if the signal had ended the program.
+        Some(packfs_bench::Error::Interrupted) => 130,
+        _ if error.is::<Usage>() => 2,
+        _ => 1,
     }
 }
 

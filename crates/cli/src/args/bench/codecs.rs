@@ -6,7 +6,8 @@ use clap::{Args, ValueHint};
 use packfs_bench::codecs::Method;
 use packfs_bench::policy::Policy;
 
-use super::super::{Talk, value};
+use super::super::value;
+use super::measuring::{Measuring, Sizes, block, blocks};
 
 /// Measure codecs on your own data, block by block as a file system would store it.
 ///
@@ -34,7 +35,7 @@ pub(crate) struct Codecs {
     pub(crate) blocks: Sizes,
 
     /// Size of a sector of the device
-    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     pub(crate) sector: usize,
 
     /// How blocks are stored: sector (whole sectors, where at least one is saved), squashfs, zfs, btrfs, f2fs, erofs
@@ -47,10 +48,6 @@ pub(crate) struct Codecs {
         value_parser = value::jobs)]
     pub(crate) jobs: Vec<usize>,
 
-    /// Measurements of each cell
-    #[arg(long, value_name = "N", default_value = "5")]
-    pub(crate) runs: u32,
-
     /// Measure about SIZE of each set of data, taken evenly
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = value::size)]
     pub(crate) sample: u64,
@@ -59,79 +56,14 @@ pub(crate) struct Codecs {
     #[arg(long, value_name = "MS", default_value = "50")]
     pub(crate) least: u64,
 
-    /// Other orders, and other generated data
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) seed: u64,
-
-    /// File to append samples to
-    #[arg(short, long, value_name = "RESULTS", default_value = "packfs-bench.jsonl", value_hint = ValueHint::FilePath)]
-    pub(crate) output: PathBuf,
-
-    /// Go on with the last session in RESULTS that was begun on this machine in the same way
-    #[arg(long)]
-    pub(crate) resume: bool,
-
-    /// Print the results as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-
     #[command(flatten)]
-    pub(crate) talk: Talk,
+    pub(crate) measuring: Measuring,
 }
 
 /// Several codecs, as one value of the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Methods(pub(crate) Vec<Method>);
 
-/// Several sizes, as one value of the command line.
-#[derive(Debug, Clone)]
-pub(crate) struct Sizes(pub(crate) Vec<usize>);
-
 fn methods(text: &str) -> Result<Methods, String> {
     Method::list(text).map(Methods).map_err(|error| error.to_string())
-}
-
-fn bytes(text: &str) -> Result<usize, String> {
-    match usize::try_from(value::size(text)?) {
-        Ok(size) if (1..=LARGEST).contains(&size) => Ok(size),
-        _ => Err("accepted: 1 to 64M".into()),
-    }
-}
-
-/// No file system has larger blocks.
-const LARGEST: usize = 64 << 20;
-
-fn blocks(text: &str) -> Result<Sizes, String> {
-    let mut sizes = Vec::new();
-    for part in text.split(',') {
-        match part.split_once("..") {
-            None => sizes.push(bytes(part)?),
-            Some((first, last)) => {
-                let (first, last) = (bytes(first)?, bytes(last)?);
-                if !first.is_power_of_two() || first > last {
-                    return Err(format!("{part}: a range begins with a power of two and ends above it, as 4K..1M"));
-                }
-                sizes
-                    .extend(std::iter::successors(Some(first), |size| Some(size * 2)).take_while(|size| *size <= last));
-            }
-        }
-    }
-    sizes.sort_unstable();
-    sizes.dedup();
-    Ok(Sizes(sizes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_sizes_are_read() {
-        let read = |text| blocks(text).map(|sizes| sizes.0);
-        assert_eq!(read("128K,8K,8K"), Ok(vec![8192, 131_072]));
-        assert_eq!(read("4K..32K,1M").unwrap(), [4096, 8192, 16_384, 32_768, 1 << 20]);
-        for text in ["", "0", "5K..40K", "8K..4K", "65M"] {
-            assert!(read(text).is_err(), "{text}");
-        }
-    }
 }

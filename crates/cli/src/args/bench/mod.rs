@@ -1,12 +1,14 @@
 //! `packfs bench` as typed: one subcommand for each thing that is measured or made for it.
 
 mod codecs;
+mod measuring;
 mod memory;
 mod report;
 
 use clap::{Args, Subcommand};
 
 pub(crate) use codecs::Codecs;
+pub(crate) use measuring::Measuring;
 pub(crate) use memory::Memory;
 pub(crate) use report::Report;
 

@@ -3,6 +3,7 @@
 mod codecs;
 mod memory;
 mod report;
+mod session;
 
 use std::io;
 use std::path::Path;

@@ -1,28 +1,12 @@
-//! The charts of a report.
+//! The charts of codecs.
 
-use super::model::{Axis, Chart, Kind, Series, X, size};
-use super::tables::{Relative, factors, fronts, group_id, slug};
+use super::super::model::{Chart, Kind, Series, X, size};
+use super::super::shape::{axis, distinct, guide, name, series, slug};
+use super::tables::{Relative, factors, fronts, group_id};
 use crate::corpus::INCOMPRESSIBLE;
 use crate::metrics::{efficiency, hull, speedup};
 use crate::results::{Results, Row};
 use crate::stats::geometric_mean;
-
-fn axis(title: &str, log: bool) -> Axis {
-    Axis { title: title.into(), log }
-}
-
-fn series(name: &str, points: impl IntoIterator<Item = (X, f64)>) -> Series {
-    let (x, y) = points.into_iter().unzip();
-    Series { name: name.into(), x, y, guide: false }
-}
-
-fn guide(name: &str, points: impl IntoIterator<Item = (X, f64)>) -> Series {
-    Series { guide: true, ..series(name, points) }
-}
-
-fn name(text: &str) -> X {
-    X::Name(text.to_owned())
-}
 
 /// Charts of one data set at one block size. Those of more threads than one would look the same: there are charts
 /// of what threads change.
@@ -100,16 +84,6 @@ pub(super) fn across(results: &Results) -> Vec<Chart> {
     charts
 }
 
-/// Every value once, in the order of its first occurrence.
-fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
-    values.fold(Vec::new(), |mut seen, value| {
-        if !seen.contains(&value) {
-            seen.push(value);
-        }
-        seen
-    })
-}
-
 /// Speeds relative to zlib -9, averaged over data and blocks.
 fn relative_speed(factors: &[Relative]) -> Option<Chart> {
     let codecs = distinct(factors.iter().map(|one| one.codec.as_str()));
@@ -153,7 +127,7 @@ fn relative_savings(factors: &[Relative]) -> Vec<Chart> {
 
 /// Speed on data that does not compress.
 fn noise(results: &Results) -> Option<Chart> {
-    let rows: Vec<&Row> = results.rows.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
+    let rows: Vec<&Row> = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
     let mut blocks = distinct(rows.iter().map(|row| row.key.block));
     blocks.sort_unstable();
     let of_block = |block: &usize| {

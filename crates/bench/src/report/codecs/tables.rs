@@ -1,21 +1,11 @@
-//! The tables of a report.
+//! The tables of codecs.
 
-use super::model::{Section, Table, Value, size};
+use super::super::model::{Column, Table, Value, size};
+use super::super::shape::{slug, table};
 use super::sentences::heading;
 use crate::metrics::{efficiency, front, speedup};
-use crate::record::{Failure, Session};
 use crate::results::{Results, Row};
 use crate::stats::{arithmetic_mean, geometric_mean};
-
-fn table<const N: usize>(id: &str, title: &str, columns: [&str; N], rows: Vec<Vec<Value>>) -> Table {
-    Table { id: id.into(), title: title.into(), columns: columns.map(str::to_owned).into(), rows }
-}
-
-/// Letters, digits and dashes of some text.
-pub(super) fn slug(text: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    text.chars().map(plain).collect()
-}
 
 /// What a group's tables and charts are told apart by.
 pub(super) fn group_id(row: &Row) -> String {
@@ -23,38 +13,6 @@ pub(super) fn group_id(row: &Row) -> String {
     let digest: String = key.digest.chars().take(4).collect();
     let (data, policy, sector, block) = (&key.data, &key.policy, key.sector, size(key.block));
     slug(&format!("{data}-{digest}-{policy}-{sector}-{block}-{}t", key.threads))
-}
-
-/// Machines and settings.
-pub(super) fn sessions(results: &Results) -> Table {
-    let row = |session: &Session| {
-        let machine = &session.machine;
-        vec![
-            Value::Text(session.session.clone()),
-            Value::Text(date(session.time)),
-            Value::Text(session.program.clone()),
-            Value::Text(machine.cpu.clone()),
-            Value::Whole(machine.processors as u64),
-            Value::Text(machine.governor.clone().unwrap_or_else(|| "not told".into())),
-            Value::Text(machine.kernel.clone()),
-            Value::Whole(u64::from(session.runs)),
-        ]
-    };
-    let columns = ["session", "date", "packfs", "processor", "processors", "governor", "kernel", "runs"];
-    table("sessions", "Sessions", columns, results.sessions.iter().map(row).collect())
-}
-
-/// A day in UTC.
-fn date(secs: u64) -> String {
-    // Days counted from 1 March of year 0, so that the leap day ends the year.
-    let days = secs / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    format!("{:04}-{month:02}-{day:02}", era * 400 + year_of_era + u64::from(month <= 2))
 }
 
 /// Which rows of a group no other beats in size and speed, compressing and decompressing.
@@ -102,27 +60,27 @@ pub(super) fn of_group(results: &Results, group: &[&Row]) -> Table {
         ]
     };
     let columns = [
-        "codec",
-        "library",
-        "size %",
-        "in MB/s",
-        "out MB/s",
-        "saved in MB/s",
-        "saved out MB/s",
-        "in x",
-        "out x",
-        "saved in x",
-        "saved out x",
-        "noise MB/s",
-        "noise x",
-        "abort gain",
-        "kept %",
-        "CPU in ns/B",
-        "CPU out ns/B",
-        "spread in %",
-        "spread out %",
-        "runs",
-        "front",
+        Column::of("codec"),
+        Column::wide("library"),
+        Column::of("size %"),
+        Column::of("in MB/s"),
+        Column::of("out MB/s"),
+        Column::of("saved in MB/s"),
+        Column::of("saved out MB/s"),
+        Column::of("in x"),
+        Column::of("out x"),
+        Column::of("saved in x"),
+        Column::of("saved out x"),
+        Column::of("noise MB/s"),
+        Column::wide("noise x"),
+        Column::wide("abort gain"),
+        Column::wide("kept %"),
+        Column::wide("CPU in ns/B"),
+        Column::wide("CPU out ns/B"),
+        Column::of("spread in %"),
+        Column::wide("spread out %"),
+        Column::wide("runs"),
+        Column::of("front"),
     ];
     table(&group_id(group[0]), &heading(group), columns, group.iter().enumerate().map(row).collect())
 }
@@ -212,43 +170,4 @@ pub(super) fn threads(results: &Results) -> Option<Table> {
         "out efficiency",
     ];
     (!rows.is_empty()).then(|| table("threads", "Scaling by threads", columns, rows))
-}
-
-/// What could not be measured.
-pub(super) fn failures(results: &Results) -> Option<Section> {
-    let row = |failure: &Failure| {
-        let key = &failure.key;
-        vec![
-            key.data.as_str().into(),
-            key.codec.as_str().into(),
-            Value::Text(size(key.block)),
-            Value::Whole(key.threads as u64),
-            failure.why.as_str().into(),
-        ]
-    };
-    let rows: Vec<Vec<Value>> = results.failures.iter().map(row).collect();
-    (!rows.is_empty()).then(|| Section {
-        title: "What could not be measured".into(),
-        sentences: Vec::new(),
-        charts: Vec::new(),
-        tables: vec![table("failures", "Failures", ["data", "codec", "block", "threads", "why"], rows)],
-    })
-}
-
-/// What was published beside what was measured.
-pub(super) fn published(rows: Vec<Vec<Value>>) -> Table {
-    let title = "Published in 2011 on other hardware, and measured here";
-    table("published", title, ["what", "published", "on", "measured here"], rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_are_those_of_the_calendar() {
-        for (secs, day) in [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_795_305_600, "2026-11-22")] {
-            assert_eq!(date(secs), day);
-        }
-    }
 }

@@ -1,0 +1,149 @@
+//! Runs a program and takes its time and memory: packfs itself and its peers are measured alike.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use wait4::Wait4;
+
+use crate::executor::Timing;
+use crate::{Error, Result};
+
+/// What a program did and took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// From its start to its end.
+    pub time: Timing,
+    /// Most bytes of memory it had at once. Not known where that is less than this process had: the system counts a
+    /// child from before it becomes another program.
+    pub peak_memory: Option<u64>,
+    /// What it wrote on standard output.
+    pub output: Vec<u8>,
+}
+
+/// Runs a program to its end, which must be a good one. Its standard output is kept, or thrown away unread.
+pub fn run(command: &mut Command, keep_output: bool) -> Result<Ran> {
+    let name = command.get_program().to_owned();
+    let failed = |why: String| Error::Program { program: Path::new(&name).display().to_string(), why };
+    let mut errors = tempfile::tempfile().map_err(Error::io(std::env::temp_dir()))?;
+    let stderr = errors.try_clone().map_err(Error::io(std::env::temp_dir()))?;
+    let stdout = if keep_output { Stdio::piped() } else { Stdio::null() };
+    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    let begun = Instant::now();
+    let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+    let mut output = Vec::new();
+    if let Some(mut pipe) = child.stdout.take() {
+        pipe.read_to_end(&mut output).map_err(|error| failed(error.to_string()))?;
+    }
+    let ended = child.wait4().map_err(|error| failed(error.to_string()))?;
+    let wall = begun.elapsed();
+    if !ended.status.success() {
+        let mut text = String::new();
+        let _ = errors.seek(SeekFrom::Start(0)).and_then(|_| errors.read_to_string(&mut text));
+        return Err(failed(format!("{}{}", how(ended.status), last_line(&text))));
+    }
+    let usage = ended.rusage;
+    let time = Timing { wall: nanos(wall), cpu: nanos(usage.utime + usage.stime), passes: 1 };
+    let own = own_peak();
+    Ok(Ran { time, peak_memory: Some(usage.maxrss).filter(|peak| *peak > own), output })
+}
+
+/// A program of this name in a folder, or else on `PATH`.
+pub fn find(name: &str, folder: Option<&Path>) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = folder.map(Path::to_owned).into_iter().chain(std::env::split_paths(&path));
+    folders.map(|folder| folder.join(name)).find(|program| is_program(program))
+}
+
+/// What a program says of its version: the first line that it prints when given `option`, whatever its status.
+pub fn version(program: &Path, option: impl AsRef<OsStr>) -> Option<String> {
+    let done = Command::new(program).arg(option).stdin(Stdio::null()).output().ok()?;
+    let text = if done.stdout.is_empty() { done.stderr } else { done.stdout };
+    let text = String::from_utf8_lossy(&text);
+    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+fn how(status: ExitStatus) -> String {
+    match status.signal() {
+        Some(signal) => format!("was ended by signal {signal}"),
+        None => format!("exit status {}", status.code().unwrap_or(-1)),
+    }
+}
+
+fn last_line(text: &str) -> String {
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+    line.map_or(String::new(), |line| format!(": {line}"))
+}
+
+/// Most bytes of memory that this process has had.
+fn own_peak() -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    crate::system::field(&text, "VmHWM").and_then(|value| crate::system::kib(&value)).unwrap_or(0)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn time_and_output_are_those_of_the_program() {
+        let ran = run(&mut shell("sleep 0.05; echo done"), true).unwrap();
+        assert_eq!(ran.output, b"done\n");
+        assert!(ran.time.wall >= 50_000_000 && ran.time.cpu < ran.time.wall, "{ran:?}");
+        assert!(run(&mut shell("echo unread"), false).unwrap().output.is_empty());
+    }
+
+    #[test]
+    fn memory_is_told_where_it_is_the_programs_own() {
+        assert_eq!(run(&mut shell(":"), false).unwrap().peak_memory, None);
+        let large = "x=$(head -c 100000000 /dev/zero | tr '\\0' a); echo ${#x}";
+        let ran = run(&mut shell(large), true).unwrap();
+        assert_eq!(ran.output, b"100000000\n");
+        assert!(ran.peak_memory.is_some_and(|peak| peak > 100_000_000), "{:?}", ran.peak_memory);
+    }
+
+    #[test]
+    fn failures_say_how_and_why() {
+        for (script, why) in [
+            ("echo first >&2; echo 'no room' >&2; exit 3", "/bin/sh: exit status 3: no room"),
+            ("kill -9 $$", "/bin/sh: was ended by signal 9"),
+        ] {
+            assert_eq!(run(&mut shell(script), true).unwrap_err().to_string(), why);
+        }
+        let error = run(&mut Command::new("/no/such/program"), false).unwrap_err().to_string();
+        assert!(error.starts_with("/no/such/program: No such file"), "{error}");
+    }
+
+    #[test]
+    fn programs_are_found_and_say_their_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("sh");
+        fs::write(&program, "not to be run").unwrap();
+        let on_path = find("sh", None).unwrap();
+        assert_eq!(find("sh", Some(dir.path())).as_deref(), Some(on_path.as_path()), "it cannot be run");
+        std::os::unix::fs::symlink("/bin/sh", dir.path().join("mksquashfs")).unwrap();
+        assert_eq!(find("mksquashfs", Some(dir.path())), Some(dir.path().join("mksquashfs")));
+        assert_eq!(find("no-such-program-anywhere", None), None);
+        let text = version(Path::new("/bin/sh"), "-c 'echo'");
+        assert!(text.is_some_and(|text| text.contains("llegal option") || text.contains("echo")));
+    }
+}

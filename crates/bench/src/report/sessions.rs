@@ -1,0 +1,139 @@
+//! What is said of all kinds of measurements alike: who measured, how well, and what could not be measured.
+
+use super::model::{Section, Table, Value, three};
+use super::shape::table;
+use crate::record::{Failure, Session};
+use crate::results::{Results, Spread};
+
+/// Machines and settings.
+fn sessions(results: &Results) -> Table {
+    let row = |session: &Session| {
+        let machine = &session.machine;
+        vec![
+            Value::Text(session.session.clone()),
+            Value::Text(date(session.time)),
+            Value::Text(session.program.clone()),
+            Value::Text(machine.cpu.clone()),
+            Value::Whole(machine.processors as u64),
+            Value::Text(machine.governor.clone().unwrap_or_else(|| "not told".into())),
+            Value::Text(machine.kernel.clone()),
+            Value::Whole(u64::from(session.runs)),
+        ]
+    };
+    let columns = ["session", "date", "packfs", "processor", "processors", "governor", "kernel", "runs"];
+    table("sessions", "Sessions", columns, results.sessions.iter().map(row).collect())
+}
+
+/// A day in UTC.
+fn date(secs: u64) -> String {
+    // Days counted from 1 March of year 0, so that the leap day ends the year.
+    let days = secs / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    format!("{:04}-{month:02}-{day:02}", era * 400 + year_of_era + u64::from(month <= 2))
+}
+
+/// The section that everything else is to be read with.
+pub(super) fn overview(results: &Results) -> Section {
+    Section {
+        title: "What was measured".into(),
+        sentences: method(results),
+        charts: Vec::new(),
+        tables: std::iter::once(sessions(results)).chain(settings(results)).collect(),
+    }
+}
+
+/// How it was measured, and what to think of it.
+fn method(results: &Results) -> Vec<String> {
+    let spreads = results.spreads();
+    if spreads.is_empty() {
+        return vec!["Nothing was measured.".into()];
+    }
+    let samples: usize = spreads.iter().map(|spread| spread.count).sum();
+    let mut sentences = vec![format!(
+        "{} cells were measured with {samples} samples in all, in rounds that each have another order. Values are \
+         medians; MB are millions of bytes; the spread is 1.4826 times the median distance from the median.",
+        spreads.len()
+    )];
+    sentences.extend(warning(&spreads));
+    sentences.extend(repeated(results));
+    sentences
+}
+
+/// A warning where samples lie too far apart.
+fn warning(spreads: &[Spread]) -> Option<String> {
+    let wide = || spreads.iter().filter(|spread| spread.is_wide);
+    let worst = wide().map(|spread| spread.worst).reduce(f64::max)?;
+    let few = wide().filter(|spread| spread.count < 3).count();
+    let few = if few > 0 { format!(" {few} of them have fewer than three samples.") } else { String::new() };
+    Some(format!(
+        "Warning: {} cells spread by more than 5 % or have too few samples to conclude from (the worst spreads by \
+         {} %).{few} Differences of that size between them mean nothing; measure again while the machine does \
+         nothing else.",
+        wide().count(),
+        three(100.0 * worst)
+    ))
+}
+
+/// Whether sessions agree.
+fn repeated(results: &Results) -> Option<String> {
+    let apart = &results.disagreements;
+    let farthest = apart.iter().max_by(|a, b| a.factor.ln().abs().total_cmp(&b.factor.ln().abs()));
+    let more = farthest.map_or(String::new(), |one| {
+        let (what, factor) = (&one.what, three(one.factor));
+        format!(
+            "; the farthest apart is {what}, {factor} times as fast in the later one. \
+             Other work on the machine, another machine, another frequency or another version explains it: the \
+             sessions are in the table"
+        )
+    });
+    (results.repeated > 0).then(|| {
+        format!(
+            "{} cells were measured in more than one session; {} of them differ by more than 5 % in their \
+             medians{more}.",
+            results.repeated,
+            apart.len()
+        )
+    })
+}
+
+/// What results depend on besides the machine, where sessions say so.
+fn settings(results: &Results) -> Option<Table> {
+    let of = |session: &Session| {
+        let rows = session
+            .settings
+            .iter()
+            .map(|(name, value)| [&session.session, name, value].map(|text| text.as_str().into()));
+        rows.map(Vec::from).collect::<Vec<Vec<Value>>>()
+    };
+    let rows: Vec<Vec<Value>> = results.sessions.iter().flat_map(of).collect();
+    (!rows.is_empty()).then(|| table("settings", "Settings", ["session", "what", "how"], rows))
+}
+
+/// What could not be measured.
+pub(super) fn failures(results: &Results) -> Option<Section> {
+    let row = |failure: &Failure| vec![Value::Text(failure.key.to_string()), failure.why.as_str().into()];
+    let rows: Vec<Vec<Value>> = results.failures.iter().map(row).collect();
+    (!rows.is_empty()).then(|| Section {
+        title: "What could not be measured".into(),
+        sentences: Vec::new(),
+        charts: Vec::new(),
+        tables: vec![table("failures", "Failures", ["what", "why"], rows)],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (secs, day) in [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_795_305_600, "2026-11-22")] {
+            assert_eq!(date(secs), day);
+        }
+    }
+}

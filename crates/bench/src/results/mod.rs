@@ -1,0 +1,288 @@
+//! What recorded samples come to: a row for each cell, with medians and everything that follows from them.
+
+mod codecs;
+mod trials;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::record::{AnyKey, Contents, Failure, Line, Session};
+use crate::stats::Summary;
+use crate::subject::Subject;
+use crate::{build, matrix, read, split};
+
+pub use codecs::Row;
+pub use trials::TrialRow;
+
+/// Everything that some files of results say. Rows are in the order of their keys.
+#[derive(Debug, Clone, Default)]
+pub struct Results {
+    /// Sessions that rows come from, in the order of time.
+    pub sessions: Vec<Session>,
+    /// Codecs on blocks.
+    pub codecs: Vec<Row>,
+    /// Images built.
+    pub builds: Vec<TrialRow<build::Key>>,
+    /// Images read.
+    pub reads: Vec<TrialRow<read::Key>>,
+    /// Dumps split and joined.
+    pub splits: Vec<TrialRow<split::Key>>,
+    /// Cells that failed and were never measured.
+    pub failures: Vec<Failure>,
+    /// Cells measured in several sessions, whose medians differ by more than the samples' spread allows.
+    pub disagreements: Vec<Disagreement>,
+    /// Cells that several sessions measured.
+    pub repeated: usize,
+}
+
+/// Two sessions at odds over a cell.
+#[derive(Debug, Clone)]
+pub struct Disagreement {
+    /// The cell.
+    pub what: String,
+    /// Median speed of the last session relative to the one before.
+    pub factor: f64,
+}
+
+/// From which difference on two sessions disagree.
+const AGREE: f64 = 0.05;
+
+/// Samples of a cell, by session in the order of the lines.
+type Sessions<'l, S> = Vec<(&'l str, Vec<&'l S>)>;
+
+impl Results {
+    /// Of files of results, in the order given. Of a cell that several sessions measured the last one counts.
+    pub fn of(files: &[Contents]) -> Self {
+        let lines: Vec<&Line> = files.iter().flat_map(|file| &file.lines).collect();
+        let mut results = Results::default();
+        let mut seen = Seen::default();
+        results.codecs = results.rows::<matrix::Cell, _>(&lines, &mut seen, Row::of);
+        results.builds = results.rows::<build::Cell, _>(&lines, &mut seen, TrialRow::of);
+        results.reads = results.rows::<read::Cell, _>(&lines, &mut seen, TrialRow::of);
+        results.splits = results.rows::<split::Cell, _>(&lines, &mut seen, TrialRow::of);
+        for line in lines {
+            match line {
+                Line::Session(session) if seen.sessions.contains(session.session.as_str()) => {
+                    results.sessions.push(session.clone());
+                }
+                Line::Failure(failure) if !seen.keys.contains(&failure.key) => results.failures.push(failure.clone()),
+                _ => {}
+            }
+        }
+        results
+    }
+
+    /// How far the samples of every row lie apart.
+    pub fn spreads(&self) -> Vec<Spread> {
+        let codecs = self.codecs.iter().map(|row| Spread::of(std::iter::once(&row.encode).chain(&row.decode)));
+        let builds = self.builds.iter().map(|row| &row.time);
+        let trials =
+            builds.chain(self.reads.iter().map(|row| &row.time)).chain(self.splits.iter().map(|row| &row.time));
+        codecs.chain(trials.map(|time| Spread::of(std::iter::once(time)))).collect()
+    }
+
+    /// Rows of one kind, each of the last session that has samples of it.
+    fn rows<'l, S: Subject, R>(
+        &mut self,
+        lines: &[&'l Line],
+        seen: &mut Seen<'l>,
+        row: impl Fn(S::Key, &str, &[&S::Sample]) -> Option<R>,
+    ) -> Vec<R>
+    where
+        S::Key: 'l,
+        S::Sample: 'l,
+    {
+        let mut cells: BTreeMap<&S::Key, Sessions<'l, S::Sample>> = BTreeMap::new();
+        for measured in lines.iter().copied().filter_map(S::measured) {
+            let sessions = cells.entry(&measured.key).or_default();
+            match sessions.iter_mut().find(|(session, _)| *session == measured.session) {
+                Some((_, samples)) => samples.push(&measured.sample),
+                None => sessions.push((&measured.session, vec![&measured.sample])),
+            }
+        }
+        let mut rows = Vec::new();
+        for (key, sessions) in cells {
+            if let [.., (_, before), (_, last)] = &sessions[..] {
+                self.compare::<S>(key, before, last);
+            }
+            let Some((session, samples)) = sessions.last() else { continue };
+            seen.sessions.insert(session);
+            seen.keys.insert(S::any(key.clone()));
+            rows.extend(row(key.clone(), session, samples));
+        }
+        rows
+    }
+
+    /// Takes note of what two sessions say of one cell.
+    fn compare<S: Subject>(&mut self, key: &S::Key, before: &[&S::Sample], last: &[&S::Sample]) {
+        let median = |samples: &[&S::Sample]| {
+            let seconds: Vec<f64> = samples.iter().map(|sample| S::seconds(sample)).collect();
+            Summary::of(&seconds).map(|summary| summary.median)
+        };
+        let Some((before, last)) = median(before).zip(median(last)) else { return };
+        self.repeated += 1;
+        let factor = before / last;
+        if !(1.0 - AGREE..=1.0 + AGREE).contains(&factor) {
+            self.disagreements.push(Disagreement { what: key.to_string(), factor });
+        }
+    }
+}
+
+/// How far the samples of a cell lie apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// Samples.
+    pub count: usize,
+    /// Whether they are too few or too far apart to conclude from.
+    pub is_wide: bool,
+    /// The largest relative spread of what is measured of the cell.
+    pub worst: f64,
+}
+
+impl Spread {
+    fn of<'s>(summaries: impl Iterator<Item = &'s Summary>) -> Self {
+        let none = Spread { count: 0, is_wide: false, worst: 0.0 };
+        summaries.fold(none, |spread, summary| Spread {
+            count: spread.count.max(summary.count),
+            is_wide: spread.is_wide || summary.is_wide(),
+            worst: spread.worst.max(summary.spread()),
+        })
+    }
+}
+
+/// What rows were made of.
+#[derive(Default)]
+struct Seen<'l> {
+    sessions: BTreeSet<&'l str>,
+    keys: BTreeSet<AnyKey>,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::corpus::INCOMPRESSIBLE;
+    use crate::executor::{Sample, Timing};
+    use crate::matrix::Key;
+    use crate::metrics::Sizes;
+    use crate::record::{AnyKey, Machine, Measured};
+
+    /// A line of a codec that takes so many milliseconds for 100 MB.
+    fn line(
+        session: &str,
+        data: &str,
+        codec: &str,
+        block: usize,
+        threads: usize,
+        made: (u64, u64, Option<u64>),
+    ) -> Line {
+        let (stored, encode, decode) = made;
+        let kept = decode.map_or(0, |_| 100_000_000);
+        let timing = |ms: u64| Timing { wall: ms * 1_000_000, cpu: ms * 1_000_000 * threads as u64, passes: 1 };
+        Line::Codec(Measured {
+            session: session.into(),
+            key: Key {
+                data: data.into(),
+                digest: "0011223344556677".into(),
+                codec: codec.into(),
+                block,
+                sector: 4096,
+                policy: "sector".into(),
+                threads,
+            },
+            sample: Sample {
+                sizes: Sizes { raw: 100_000_000, stored, decoded: kept, blocks: 763, kept: kept / 131_072 },
+                encode: timing(encode),
+                decode: decode.map(timing),
+            },
+        })
+    }
+
+    /// A session with three codecs at two block sizes and two numbers of threads, and what does not compress.
+    pub(crate) fn sample_lines() -> Vec<Line> {
+        let libraries = [("lz4", "lz4 1.10.0"), ("zstd:3", "zstd 1.5.7"), ("zlib:9", "zlib 1.3.1")];
+        let mut lines = vec![Line::Session(Session {
+            session: "one".into(),
+            time: 1_795_305_600,
+            program: "0.1.0".into(),
+            machine: Machine {
+                cpu: "A <fast> processor".into(),
+                processors: 2,
+                governor: None,
+                memory: 8 << 30,
+                kernel: "Linux 6.18.0 x86_64".into(),
+            },
+            libraries: libraries.map(|(codec, library)| (codec.to_owned(), library.to_owned())).into(),
+            seed: 1,
+            runs: 3,
+            ..Session::default()
+        })];
+        for noise in [0, 4, 2] {
+            for (block, more) in [(8192, 15_000_000), (131_072, 0)] {
+                let mut codec = |codec: &str, stored: u64, encode: u64, decode: u64| {
+                    let made = (stored + more, encode + noise, Some(decode + noise));
+                    lines.push(line("one", "root", codec, block, 1, made));
+                    let half = (stored + more, encode / 2 + noise, Some(decode / 2 + noise));
+                    lines.push(line("one", "root", codec, block, 2, half));
+                    lines.push(line("one", INCOMPRESSIBLE, codec, block, 1, (100_000_000, encode / 3 + noise, None)));
+                };
+                codec("lz4", 60_000_000, 200, 50);
+                codec("zstd:3", 40_000_000, 500, 150);
+                codec("zlib:9", 45_000_000, 4000, 400);
+            }
+        }
+        lines
+    }
+
+    pub(crate) fn sample() -> Results {
+        Results::of(&[Contents { lines: sample_lines(), ..Contents::default() }])
+    }
+
+    #[test]
+    fn rows_have_the_medians_of_their_samples() {
+        let results = sample();
+        assert_eq!((results.codecs.len(), results.sessions.len()), (3 * 2 * 3, 1));
+        let groups = results.groups();
+        assert_eq!(groups.len(), 4);
+        let codecs: Vec<_> = groups[2].iter().map(|row| row.key.codec.as_str()).collect();
+        assert_eq!(codecs, ["lz4", "zlib:9", "zstd:3"]);
+        let lz4 = groups[2][0];
+        assert_eq!((lz4.key.block, lz4.key.threads), (131_072, 1));
+        // 100 MB in 0.202 s; 40 MB saved in as long.
+        assert!((lz4.encode_speed().unwrap() - 100.0 / 0.202).abs() < 1e-9);
+        assert!((lz4.encode_savings().unwrap() - 40.0 / 0.202).abs() < 1e-9);
+        assert!((lz4.decode_savings().unwrap() - 40.0 / 0.052).abs() < 1e-9);
+        let baseline = results.baseline(lz4).unwrap();
+        assert_eq!((baseline.key.codec.as_str(), baseline.key.block), ("zlib:9", 131_072));
+        assert!((results.incompressible(lz4).unwrap().encode_speed().unwrap() - 100.0 / 0.068).abs() < 1e-9);
+        assert_eq!(results.one_thread(groups[3][0]).unwrap().key, lz4.key);
+        assert_eq!(results.library(lz4), Some("lz4 1.10.0"));
+    }
+
+    #[test]
+    fn the_last_session_counts_and_disagreement_is_told() {
+        let mut lines = sample_lines();
+        lines.push(line("two", "root", "lz4", 131_072, 1, (60_000_000, 101, Some(50))));
+        lines.push(line("two", "root", "zstd:3", 131_072, 1, (40_000_000, 505, Some(150))));
+        let results = Results::of(&[Contents { lines, ..Contents::default() }]);
+        assert_eq!((results.repeated, results.disagreements.len()), (2, 1));
+        let Disagreement { what, factor } = &results.disagreements[0];
+        assert_eq!((what.as_str(), *factor), ("lz4 on root in blocks of 128K", 2.0));
+        let row = results.codecs.iter().find(|row| row.session == "two").unwrap();
+        assert!((row.encode.median - 0.101).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_failed_and_was_measured_later_did_not_fail() {
+        let mut lines = sample_lines();
+        let Line::Codec(measured) = lines[1].clone() else { panic!() };
+        let failure = |codec: &str| {
+            let key = Key { codec: codec.into(), ..measured.key.clone() };
+            Line::Failure(Failure { session: "one".into(), key: AnyKey::Codec(key), why: "no memory".into() })
+        };
+        lines.extend([failure("lz4"), failure("xz:6")]);
+        let results = Results::of(&[Contents { lines, ..Contents::default() }]);
+        assert_eq!(
+            results.failures.iter().map(|f| f.key.to_string()).collect::<Vec<_>>(),
+            ["xz:6 on root in blocks of 8K"]
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! Work done as a whole: a row for each cell, with medians.
+
+use std::collections::BTreeMap;
+
+use crate::stats::Summary;
+use crate::trial::Trial;
+
+/// One cell, as the last session that measured it has it.
+#[derive(Debug, Clone)]
+pub struct TrialRow<K> {
+    /// The cell.
+    pub key: K,
+    /// The session.
+    pub session: String,
+    /// Bytes it was about.
+    pub bytes: u64,
+    /// Bytes that came of it; of the last run, if they differ.
+    pub made: u64,
+    /// Seconds by the clock.
+    pub time: Summary,
+    /// Median seconds on processors.
+    pub cpu: f64,
+    /// The most memory of any run.
+    pub peak_memory: Option<u64>,
+    /// Median seconds of each stage, all threads together.
+    pub stages: BTreeMap<String, f64>,
+}
+
+impl<K> TrialRow<K> {
+    pub(super) fn of(key: K, session: &str, samples: &[&Trial]) -> Option<Self> {
+        let last = samples.last()?;
+        let summary = |value: fn(&Trial) -> f64| Summary::of(&samples.iter().map(|one| value(one)).collect::<Vec<_>>());
+        let stage = |name: &String| {
+            let seconds: Vec<f64> = samples.iter().filter_map(|one| one.stages.get(name).copied()).collect();
+            Some((name.clone(), Summary::of(&seconds)?.median))
+        };
+        Some(TrialRow {
+            key,
+            session: session.to_owned(),
+            bytes: last.bytes,
+            made: last.made,
+            time: summary(|one| one.time.seconds())?,
+            cpu: summary(|one| one.time.cpu_seconds())?.median,
+            peak_memory: samples.iter().filter_map(|one| one.peak_memory).max(),
+            stages: last.stages.keys().filter_map(stage).collect(),
+        })
+    }
+
+    /// MB a second of what it was about.
+    pub fn speed(&self) -> Option<f64> {
+        (self.time.median > 0.0).then(|| self.bytes as f64 / 1e6 / self.time.median)
+    }
+
+    /// What came of it for what it was about. Below 1 is a gain.
+    pub fn ratio(&self) -> Option<f64> {
+        (self.bytes > 0 && self.made > 0).then(|| self.made as f64 / self.bytes as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::Timing;
+
+    #[test]
+    fn rows_have_medians_of_their_trials() {
+        let trial = |ms: u64, read: f64| Trial {
+            time: Timing { wall: ms * 1_000_000, cpu: 2 * ms * 1_000_000, passes: 1 },
+            bytes: 30_000_000,
+            made: 10_000_000,
+            peak_memory: Some(ms),
+            stages: [("read".to_owned(), read)].into(),
+        };
+        let trials = [trial(100, 0.5), trial(300, 0.1), trial(200, 0.3)];
+        let row = TrialRow::of("key", "session", &trials.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!((row.time.median, row.cpu, row.peak_memory), (0.2, 0.4, Some(300)));
+        assert_eq!((row.stages["read"], row.time.count), (0.3, 3));
+        assert!((row.speed().unwrap() - 150.0).abs() < 1e-9 && (row.ratio().unwrap() - 1.0 / 3.0).abs() < 1e-12);
+        assert!(TrialRow::of("key", "session", &[]).is_none());
+    }
+}

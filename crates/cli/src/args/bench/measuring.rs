@@ -1,0 +1,85 @@
+//! What all kinds of measurements take alike.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::super::{Talk, value};
+
+/// How often to measure, and where the samples go.
+#[derive(Debug, Args)]
+pub(crate) struct Measuring {
+    /// Measurements of each cell
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub(crate) runs: u32,
+
+    /// Other orders, and other generated data
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+
+    /// File to append samples to
+    #[arg(short, long, value_name = "RESULTS", default_value = "packfs-bench.jsonl", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+
+    /// Go on with the last session in RESULTS that was begun on this machine in the same way
+    #[arg(long)]
+    pub(crate) resume: bool,
+
+    /// Print the results as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+/// Several sizes, as one value of the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct Sizes(pub(crate) Vec<usize>);
+
+/// One size of a block.
+pub(super) fn block(text: &str) -> Result<usize, String> {
+    match usize::try_from(value::size(text)?) {
+        Ok(size) if (1..=LARGEST).contains(&size) => Ok(size),
+        _ => Err("accepted: 1 to 64M".into()),
+    }
+}
+
+/// No file system has larger blocks.
+const LARGEST: usize = 64 << 20;
+
+/// Several, or a range of powers of two.
+pub(super) fn blocks(text: &str) -> Result<Sizes, String> {
+    let mut sizes = Vec::new();
+    for part in text.split(',') {
+        match part.split_once("..") {
+            None => sizes.push(block(part)?),
+            Some((first, last)) => {
+                let (first, last) = (block(first)?, block(last)?);
+                if !first.is_power_of_two() || first > last {
+                    return Err(format!("{part}: a range begins with a power of two and ends above it, as 4K..1M"));
+                }
+                sizes
+                    .extend(std::iter::successors(Some(first), |size| Some(size * 2)).take_while(|size| *size <= last));
+            }
+        }
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    Ok(Sizes(sizes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_sizes_are_read() {
+        let read = |text| blocks(text).map(|sizes| sizes.0);
+        assert_eq!(read("128K,8K,8K"), Ok(vec![8192, 131_072]));
+        assert_eq!(read("4K..32K,1M").unwrap(), [4096, 8192, 16_384, 32_768, 1 << 20]);
+        for text in ["", "0", "5K..40K", "8K..4K", "65M"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}
