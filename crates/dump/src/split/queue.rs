@@ -50,8 +50,8 @@ pub(super) struct Extent {
 #[derive(Debug)]
 struct State {
     waiting: VecDeque<Arc<Sealed>>,
-    /// Segments being written.
-    in_hand: usize,
+    /// Parts that are writing a segment, one bit each.
+    in_hand: u128,
     /// Parts that take segments, one bit each.
     live: u128,
     /// By stripe with segments that wait: the parts that have one of it.
@@ -59,6 +59,8 @@ struct State {
     order: Order,
     /// Parts that have done what was ordered.
     done: u128,
+    /// Parts whose threads are no more.
+    gone: u128,
     speeds: Vec<(u64, Duration)>,
     extents: Vec<Extent>,
     loss: Loss,
@@ -93,6 +95,7 @@ impl Queue {
             served: HashMap::new(),
             order: Order::Wait,
             done: 0,
+            gone: 0,
             speeds: vec![(0, Duration::ZERO); parts],
             extents: vec![Extent::default(); parts],
             loss: Loss::default(),
@@ -140,7 +143,7 @@ impl Queue {
     /// Waits until everything handed in is written. `false`: no part is left, and something is not.
     pub(super) fn drain(&self) -> bool {
         let mut state = self.lock();
-        while state.live != 0 && (!state.waiting.is_empty() || state.in_hand > 0) {
+        while state.live != 0 && (!state.waiting.is_empty() || state.in_hand != 0) {
             state = self.for_conductor.wait(state).expect("no panic under this lock");
         }
         state.waiting.is_empty() && state.in_hand == 0
@@ -161,7 +164,7 @@ impl Queue {
         let mut state = self.lock();
         (state.order, state.done) = (order, 0);
         self.for_parts.notify_all();
-        while of(&state) & !state.done != 0 {
+        while of(&state) & !state.done & !state.gone != 0 {
             state = self.for_conductor.wait(state).expect("no panic under this lock");
         }
         state.order = Order::Wait;
@@ -174,6 +177,18 @@ impl Queue {
         state.order = Order::Quit;
         drop(state);
         self.for_parts.notify_all();
+    }
+
+    /// Part `n` is no longer served, as its thread panicked: whoever waits for it stops waiting, and the panic is met
+    /// when the thread is joined.
+    pub(super) fn abandoned(&self, n: usize) {
+        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.live &= !(1 << n);
+        state.gone |= 1 << n;
+        state.in_hand &= !(1 << n);
+        drop(state);
+        self.for_parts.notify_all();
+        self.for_conductor.notify_all();
     }
 
     /// What was lost with parts that failed since this was last asked.
@@ -208,7 +223,7 @@ impl Queue {
     /// Part `n` has written a segment in `time`.
     pub(super) fn written(&self, n: usize, sealed: &Sealed, time: Duration) {
         let mut state = self.lock();
-        state.in_hand -= 1;
+        state.in_hand &= !(1 << n);
         let (bytes, busy) = &mut state.speeds[n];
         *bytes += sealed.bytes.len() as u64;
         *busy += time;
@@ -238,8 +253,8 @@ impl Queue {
         let mut state = self.lock();
         state.live &= !(1 << n);
         state.extents[n] = extent;
+        state.in_hand &= !(1 << n);
         if let Some(sealed) = unwritten {
-            state.in_hand -= 1;
             state.waiting.push_front(sealed);
         }
         state.loss.ranges.extend(loss.ranges);
@@ -252,7 +267,7 @@ impl Queue {
 
 impl State {
     fn is_full(&self, most: usize) -> bool {
-        self.live != 0 && self.waiting.len() + self.in_hand >= most
+        self.live != 0 && self.waiting.len() + self.in_hand.count_ones() as usize >= most
     }
 
     fn is_live(&self, n: usize) -> bool {
@@ -266,7 +281,7 @@ impl State {
         }
         let at = self.waiting.iter().position(|sealed| self.may_take(n, sealed))?;
         let sealed = self.waiting.remove(at)?;
-        self.in_hand += 1;
+        self.in_hand |= 1 << n;
         if sealed.head.parity > 0 {
             let served = self.served.entry(sealed.head.stripe).or_default();
             if served.parts >> n & 1 == 1 && !served.weak {
@@ -359,6 +374,26 @@ mod tests {
         queue.failed(1, Some(sealed(0, 0, 0)), Loss::default(), Extent::default());
         assert!(!queue.push(sealed(3, 0, 0), &mut Duration::default()));
         assert!(!queue.drain());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_part_whose_thread_panicked() {
+        let queue = Queue::new(2, 1);
+        push(&queue, 0, 0, 0);
+        let Task::Write(_) = queue.take(0) else { panic!("something waits") };
+        std::thread::scope(|scope| {
+            scope.spawn(|| queue.abandoned(0));
+            // Full until the part in whose hand the segment is has gone.
+            assert!(queue.push(sealed(1, 0, 0), &mut Duration::default()));
+            scope.spawn(|| {
+                let Task::Write(sealed) = queue.take(1) else { panic!("something waits") };
+                queue.abandoned(1);
+                drop(sealed);
+            });
+            queue.drain();
+        });
+        queue.sync();
+        queue.finish(Arc::new(Foot { complete: true, size: 0, index: 0, indexes: 0, manifest: Vec::new() }));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::segment::Sealed;
 
 /// Serves part number `n`.
 pub(super) fn serve(n: usize, part: &mut Part, queue: &Queue, progress: &Progress) {
+    let _leave = Leave(n, queue);
     if let Err(error) = part.begin() {
         fail(n, part, queue, None, &error);
     }
@@ -27,6 +28,17 @@ pub(super) fn serve(n: usize, part: &mut Part, queue: &Queue, progress: &Progres
                 part.finish(&foot);
                 queue.obeyed(n, part.extent());
             }
+        }
+    }
+}
+
+/// Tells on a panic that nobody serves the part any more.
+struct Leave<'q>(usize, &'q Queue);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.1.abandoned(self.0);
         }
     }
 }
