@@ -140,6 +140,8 @@ pub(crate) struct Data<'p, 'env> {
     unpacked: Vec<u8>,
     /// Pieces up to this have been handed to workers.
     planned: u32,
+    /// Where the last jobs handed to workers began, oldest first.
+    recent: VecDeque<u32>,
     /// Jobs taken out of the window.
     taken: u64,
     /// Pieces of the stream of ends, each to be written after so many jobs.
@@ -210,6 +212,7 @@ impl<'p, 'env> Data<'p, 'env> {
             packed: Vec::new(),
             unpacked: Vec::new(),
             planned: 0,
+            recent: VecDeque::new(),
             taken: 0,
             late: VecDeque::new(),
             clusters: Vec::new(),

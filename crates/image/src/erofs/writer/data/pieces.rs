@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use packfs_blocks::{Buffer, Digest, Progress};
 
+use super::reuse::RECENT;
 use super::{CHUNKING, Data, Place, Work};
 use crate::erofs::writer::chunk;
 use crate::erofs::writer::layout::tail_max;
@@ -167,6 +168,10 @@ impl Data<'_, '_> {
 
     pub(super) fn submit_planned(&mut self, bytes: &Arc<Buffer>, pieces: Vec<Piece>) -> Result<()> {
         let Some(last) = pieces.last() else { return Ok(()) };
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(self.planned);
         self.planned = last.seq + 1;
         // The pieces and what they are packed into.
         let held = pieces.iter().map(|piece| piece.range.len()).sum::<usize>() * 2;

@@ -9,6 +9,12 @@ use crate::erofs::writer::index::Cluster;
 use crate::erofs::writer::pack::Reuse;
 use crate::{Error, Result};
 
+/// Jobs that are likely to be on their way. The same number on all machines, as the image must not depend on
+/// how many threads there are.
+pub(super) const RECENT: usize = 8;
+/// How much longer a stretch has to be to be looked for in them.
+const RECENT_FACTOR: usize = 4;
+
 impl Data<'_, '_> {
     /// Hands the oldest pieces that wait for their chunks to workers, with what to use again; false if there
     /// are none.
@@ -32,17 +38,42 @@ impl Data<'_, '_> {
 
     /// What of a piece can be had from clusters of earlier ones.
     fn reuse(&mut self, piece: &[u8], chunks: &[Chunk]) -> Result<Vec<Reuse>> {
-        let (mut found, mut done, mut start) = (Vec::new(), 0, 0);
-        for chunk in chunks {
+        let (mut found, mut done, mut start, mut run) = (Vec::new(), 0, 0, 0..0);
+        for (n, chunk) in chunks.iter().enumerate() {
             let (here, end) = (start, chunk.end as usize);
             start = end;
             let Some((other, offset)) = self.chunks.find(chunk).filter(|_| end > done) else { continue };
+            if here >= run.end {
+                run = here..self.known_until(chunks, n);
+            }
+            // Looking closer may mean waiting for what is on its way, while other threads have nothing to do.
+            let worthwhile = self.worthwhile() * if other >= self.recent() { RECENT_FACTOR } else { 1 };
+            if run.len() < worthwhile {
+                continue;
+            }
             if let Some(reuse) = self.stretch(piece, done, here, other, offset as usize)? {
                 done = reuse.start + reuse.clusters.iter().map(|cluster| cluster.logical as usize).sum::<usize>();
                 found.push(reuse);
             }
         }
         Ok(found)
+    }
+
+    /// Where the chunks that were seen before end, from number `first` on.
+    fn known_until(&self, chunks: &[Chunk], first: usize) -> usize {
+        let known = chunks[first..].iter().take_while(|chunk| self.chunks.find(chunk).is_some());
+        known.last().map_or(0, |chunk| chunk.end as usize)
+    }
+
+    /// The first piece of the last few jobs.
+    fn recent(&self) -> u32 {
+        self.recent.front().copied().filter(|_| self.recent.len() == RECENT).unwrap_or(0)
+    }
+
+    /// Fewer bytes are not worth sharing: what comes before ends with a cluster of its own, half a block of which is
+    /// lost.
+    fn worthwhile(&self) -> usize {
+        self.rules.block() / 4 * 3
     }
 
     /// The clusters that what is around `here` in a piece consists of, if what is there is at `offset` of another
@@ -83,9 +114,7 @@ impl Data<'_, '_> {
                 break;
             }
         }
-        // What comes before ends with a cluster of its own, half a block of which is lost.
-        let worth = saved >= self.rules.block() / 4 * 3;
-        Ok(worth.then_some(Reuse { start, clusters }))
+        Ok((saved >= self.worthwhile()).then_some(Reuse { start, clusters }))
     }
 
     /// How many bytes `piece` begins with that the cluster begins with, too.
