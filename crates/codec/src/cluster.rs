@@ -18,6 +18,16 @@ impl Choice {
         matches!(self.settings, Settings::Lz4 { .. } | Settings::Lz4hc { .. } | Settings::Lzma { .. })
     }
 
+    /// A much faster level of a slow codec that cannot fill clusters: by the lengths of its results those of this one
+    /// can be foreseen.
+    pub fn scout(&self) -> Option<Choice> {
+        // Levels of zstd differ too much from each other.
+        match self.settings {
+            Settings::Deflate { level: 8.. } => Some(Choice { settings: Settings::Deflate { level: 3 } }),
+            _ => None,
+        }
+    }
+
     /// The window, or dictionary, to declare for clusters of `cluster_len` bytes.
     pub fn cluster_window(&self, cluster_len: u32) -> u32 {
         match self.settings {

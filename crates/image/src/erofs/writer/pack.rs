@@ -139,6 +139,7 @@ pub(crate) struct Packed {
 pub(crate) struct Worker {
     packing: Packing,
     encoder: Option<Box<dyn Encoder>>,
+    scout: Option<Box<dyn Encoder>>,
     decoder: Option<Box<dyn Decoder>>,
     fit: Fit,
     proof: Vec<u8>,
@@ -154,7 +155,7 @@ struct Out {
 impl Worker {
     pub(crate) fn new(packing: &Packing) -> Self {
         let fit = Fit::new(packing.block);
-        Worker { packing: packing.clone(), encoder: None, decoder: None, fit, proof: Vec::new() }
+        Worker { packing: packing.clone(), encoder: None, scout: None, decoder: None, fit, proof: Vec::new() }
     }
 
     /// Packs pieces of `bytes`.
@@ -282,7 +283,10 @@ impl Worker {
         }
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
-            none => none.insert(choice.cluster_encoder(*window)?),
+            none => {
+                self.scout = choice.scout().map(|scout| scout.cluster_encoder(*window)).transpose()?;
+                none.insert(choice.cluster_encoder(*window)?)
+            }
         };
         let dst = &mut out.bytes[out.len..out.len + cluster];
         if *unaligned {
@@ -294,7 +298,7 @@ impl Worker {
         if choice.fills() {
             return Ok(encoder.encode_prefix(rest, dst)?);
         }
-        self.fit.prefix(&mut **encoder, rest, dst)
+        self.fit.prefix(&mut **encoder, self.scout.as_deref_mut(), rest, dst)
     }
 
     /// Bytes of the image that a cluster of `len` bytes takes.
