@@ -56,7 +56,10 @@ fn the_kernel_and_programs_read_images() {
     }
     let dir = tempfile::tempdir().unwrap();
     images(dir.path());
-    let json = json(&succeed(dir.path(), &["bench", "read", "a.sqfs", "a.erofs", "--runs", "1", "--json", "-q"]));
+    let output = run_in(dir.path(), &["bench", "read", "a.sqfs", "a.erofs", "--runs", "1", "--json", "-q"]);
+    // An old fsck.erofs does not read what packfs makes, which is told and no more.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let json = json(std::str::from_utf8(&output.stdout).unwrap());
     assert_eq!((json["schema"].as_u64(), json["kind"].as_str()), (Some(1), Some("bench-read")));
     let rows = json["results"].as_array().unwrap();
     let of = |reader: &str| rows.iter().filter(|row| row["reader"] == reader).collect::<Vec<_>>();
