@@ -29,6 +29,7 @@ need mount mount umount losetup
 need makedumpfile makedumpfile
 need crash crash
 need chromium chromium
+need fio fio
 # A library: its header says whether it is there.
 [[ -e /usr/include/lzo/lzo1x.h ]] || missing+=(liblzo2-dev)
 install_missing || say "tests that need them will be skipped"

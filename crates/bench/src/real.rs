@@ -270,11 +270,11 @@ fn batches<'b, 'd>(blocks: &'b mut [Block<'d>], threads: usize) -> Vec<&'b mut [
 }
 
 /// What the calling thread has spent on a processor.
-fn processor_time() -> Duration {
+pub(crate) fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-fn nanos(time: Duration) -> u64 {
+pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -13,7 +13,7 @@ pub struct Trial {
     pub time: Timing,
     /// Bytes it was about: of the files packed, read or split.
     pub bytes: u64,
-    /// Bytes that came of it: of the image or the parts. 0 where nothing is written.
+    /// Bytes that came of it, or that it came from: of the image or the parts.
     pub made: u64,
     /// Most bytes of memory that the program had at once, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

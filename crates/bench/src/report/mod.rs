@@ -8,6 +8,7 @@ mod html;
 mod markdown;
 mod model;
 mod published;
+mod reads;
 mod sessions;
 mod shape;
 mod text;
@@ -26,6 +27,7 @@ impl Report {
     pub fn of(results: &Results) -> Self {
         let mut sections = vec![sessions::overview(results)];
         sections.extend(codecs::sections(results));
+        sections.extend(reads::sections(results));
         sections.extend(published::section(results));
         sections.extend(sessions::failures(results));
         Report { sections }

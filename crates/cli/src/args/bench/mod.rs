@@ -3,6 +3,7 @@
 mod codecs;
 mod measuring;
 mod memory;
+mod read;
 mod report;
 
 use clap::{Args, Subcommand};
@@ -10,14 +11,16 @@ use clap::{Args, Subcommand};
 pub(crate) use codecs::Codecs;
 pub(crate) use measuring::Measuring;
 pub(crate) use memory::Memory;
+pub(crate) use read::Read;
 pub(crate) use report::Report;
 
-/// Measure codecs on your own data, and show what came of it.
+/// Measure codecs and images on your own data, and show what came of it.
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
 #[command(after_help = "\
 Examples:
   packfs bench codecs --data /usr/share
+  packfs bench read --matrix /usr/share
   packfs bench report packfs-bench.jsonl -o report.html
   packfs bench memory 256M -o memory.bin")]
 pub(crate) struct Bench {
@@ -29,6 +32,7 @@ pub(crate) struct Bench {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     Codecs(Codecs),
+    Read(Read),
     Report(Report),
     Memory(Memory),
 }

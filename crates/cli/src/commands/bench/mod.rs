@@ -2,6 +2,7 @@
 
 mod codecs;
 mod memory;
+mod read;
 mod report;
 mod session;
 
@@ -17,6 +18,7 @@ use crate::output::failure::Outcome;
 pub(super) fn run(args: &Bench) -> Result<Outcome> {
     match &args.command {
         BenchCommand::Codecs(args) => codecs::run(args),
+        BenchCommand::Read(args) => read::run(args),
         BenchCommand::Report(args) => report::run(args),
         BenchCommand::Memory(args) => memory::run(args),
     }

@@ -1,0 +1,142 @@
+//! fio on one file: how it is asked, and what it answers.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+
+use super::cells::Pattern;
+use crate::executor::Timing;
+use crate::{Error, Result};
+
+/// Bytes read at once.
+const PIECE: u64 = 4 << 10;
+/// Smaller files are read in no time.
+pub(super) const LEAST: u64 = 20 * PIECE;
+
+/// Reads a file of so many bytes.
+pub(super) fn command(fio: &Path, file: &Path, len: u64, pattern: Pattern) -> Command {
+    let mut command = Command::new(fio);
+    command.args(["--name=read", "--readonly", "--output-format=json"]);
+    command.arg(format!("--bs={PIECE}"));
+    command.arg(match pattern {
+        Pattern::Sequential => "--rw=read",
+        Pattern::Random | Pattern::Twentieth => "--rw=randread",
+    });
+    if pattern == Pattern::Twentieth {
+        command.arg(format!("--io_size={}", (len / 20).next_multiple_of(PIECE)));
+    }
+    let mut name = OsString::from("--filename=");
+    name.push(escaped(file));
+    command.arg(name);
+    command
+}
+
+/// Colons separate names.
+fn escaped(path: &Path) -> OsString {
+    let escape = |byte: &u8| if *byte == b':' { vec![b'\\', b':'] } else { vec![*byte] };
+    OsString::from_vec(path.as_os_str().as_bytes().iter().flat_map(escape).collect())
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    jobs: Vec<Job>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    error: i64,
+    read: Reads,
+    usr_cpu: f64,
+    sys_cpu: f64,
+}
+
+#[derive(Deserialize)]
+struct Reads {
+    io_bytes: u64,
+    /// Milliseconds.
+    runtime: u64,
+    lat_ns: Latency,
+}
+
+#[derive(Deserialize)]
+struct Latency {
+    mean: f64,
+    #[serde(rename = "N")]
+    count: u64,
+}
+
+/// Time and bytes of an answer. fio counts whole milliseconds; it never took less than its reads did.
+pub(super) fn parse(output: &[u8]) -> Result<(Timing, u64)> {
+    let failed = |why: String| Error::Program { program: "fio".into(), why };
+    // Warnings stand before it.
+    let begin = output.iter().position(|byte| *byte == b'{').unwrap_or(0);
+    let answer: Answer = serde_json::from_slice(&output[begin..])
+        .map_err(|error| failed(format!("its answer is not understood (fio 3 or newer is needed): {error}")))?;
+    let [job] = &answer.jobs[..] else { return Err(failed("it answers for another number of jobs than one".into())) };
+    if job.error != 0 || job.read.io_bytes == 0 {
+        return Err(failed(format!("it read {} bytes, error {}", job.read.io_bytes, job.error)));
+    }
+    let Reads { io_bytes, runtime, lat_ns } = &job.read;
+    let wall = (*runtime as f64 * 1e6).max(lat_ns.mean * lat_ns.count as f64);
+    let cpu = wall * (job.usr_cpu + job.sys_cpu) / 100.0;
+    Ok((Timing { wall: whole(wall), cpu: whole(cpu), passes: 1 }, *io_bytes))
+}
+
+/// The whole number of a positive one.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a conversion keeps to the range")]
+fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fio_is_asked_for_what_the_protocol_says() {
+        let shown = |pattern| {
+            let command = command(Path::new("fio"), Path::new("/m/a:b"), 1_000_000, pattern);
+            command.get_args().map(|arg| arg.to_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+        };
+        let common = "--name=read --readonly --output-format=json --bs=4096";
+        let file = r"--filename=/m/a\:b";
+        assert_eq!(shown(Pattern::Sequential), format!("{common} --rw=read {file}"));
+        assert_eq!(shown(Pattern::Random), format!("{common} --rw=randread {file}"));
+        // 5 % in whole pieces.
+        assert_eq!(shown(Pattern::Twentieth), format!("{common} --rw=randread --io_size=53248 {file}"));
+    }
+
+    fn answer(error: u64, bytes: u64, runtime: u64, mean: f64, count: u64) -> String {
+        let lat = format!("\"lat_ns\": {{\"min\": 1, \"mean\": {mean}, \"N\": {count}}}");
+        let read = format!("{{\"io_bytes\": {bytes}, \"bw\": 7, \"runtime\": {runtime}, {lat}}}");
+        let job = format!("{{\"error\": {error}, \"read\": {read}, \"usr_cpu\": 12.5, \"sys_cpu\": 50.0}}");
+        format!("fio: a warning\n{{\"fio version\": \"fio-3.33\", \"jobs\": [{job}]}}\n")
+    }
+
+    #[test]
+    fn answers_are_read() {
+        let (time, bytes) = parse(answer(0, 409_600, 80, 100.5, 100).as_bytes()).unwrap();
+        assert_eq!((time, bytes), (Timing { wall: 80_000_000, cpu: 50_000_000, passes: 1 }, 409_600));
+        // Less than a millisecond by fio's clock.
+        let (time, _) = parse(answer(0, 409_600, 0, 2500.0, 100).as_bytes()).unwrap();
+        assert_eq!((time.wall, time.cpu), (250_000, 156_250));
+    }
+
+    #[test]
+    fn what_is_no_good_answer_is_told() {
+        for (text, why) in [
+            ("", "not understood"),
+            ("fio: no such file\n", "not understood"),
+            ("{\"jobs\": [{\"error\": 0, \"read\": {\"runtime\": 5}}]}", "fio 3 or newer"),
+            ("{\"jobs\": []}", "another number of jobs"),
+            (&answer(5, 4096, 1, 1.0, 1), "error 5"),
+            (&answer(0, 0, 1, 1.0, 1), "it read 0 bytes"),
+        ] {
+            let error = parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with("fio: ") && error.contains(why), "{text}: {error}");
+        }
+    }
+}

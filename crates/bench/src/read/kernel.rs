@@ -1,0 +1,136 @@
+//! How the kernel that reads was configured to decompress, as far as it tells: results are not to be compared without.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use super::cells::Format;
+use crate::program;
+
+/// The configuration that a kernel was built with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Config {
+    /// Where it was found.
+    from: Option<String>,
+    values: BTreeMap<String, String>,
+}
+
+impl Config {
+    /// That of the running kernel, from one of the places where systems keep it; nothing of it if there is none.
+    pub fn running() -> Self {
+        let unpacked = program::run(Command::new("gzip").args(["-dc", "/proc/config.gz"]), true).ok();
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        let files = [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")];
+        let own = unpacked.map(|ran| ("/proc/config.gz".to_owned(), String::from_utf8_lossy(&ran.output).into_owned()));
+        let kept = files.into_iter().filter_map(|path| Some((path.clone(), fs::read_to_string(path).ok()?)));
+        own.into_iter().chain(kept).next().map_or_else(Self::default, |(from, text)| Self::parse(from, &text))
+    }
+
+    fn parse(from: String, text: &str) -> Self {
+        let lines = text.lines().filter_map(|line| line.split_once('='));
+        let values = lines.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+        Config { from: Some(from), values: values.collect() }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.values.get(name).is_some_and(|value| matches!(value.as_str(), "y" | "m"))
+    }
+
+    /// The first of these that is on, in words.
+    fn first(&self, names: &[(&str, &str)], otherwise: &str) -> String {
+        let on = names.iter().find(|(name, _)| self.has(name));
+        match (&self.from, on) {
+            (None, _) => "unknown: the kernel keeps no configuration in /proc/config.gz, /boot or /lib/modules".into(),
+            (Some(from), Some((name, meaning))) => format!("{meaning} ({name} in {from})"),
+            (Some(from), None) => format!("{otherwise} (by {from})"),
+        }
+    }
+
+    /// What readings of images in a format depend on, by name. `options` are those of a mount of one: where the
+    /// decompressor is chosen when mounting they have the choice.
+    pub fn describe(&self, format: Format, options: &str) -> BTreeMap<String, String> {
+        let (name, value) = match format {
+            Format::Squashfs => ("SquashFS decompressors", self.squashfs(options)),
+            Format::Erofs => ("EROFS decompression", self.first(&EROFS, "by work queues, no threads of its own")),
+        };
+        let mut all = BTreeMap::from([(name.to_owned(), value)]);
+        if format == Format::Squashfs {
+            all.insert("SquashFS decompresses".into(), self.first(&PAGES, "unknown"));
+        }
+        all
+    }
+
+    fn squashfs(&self, options: &str) -> String {
+        match options.split(',').find_map(|option| option.strip_prefix("threads=")) {
+            Some(threads) => format!("threads={threads} by the mount"),
+            None => self.first(&SQUASHFS, "unknown"),
+        }
+    }
+}
+
+const SQUASHFS: [(&str, &str); 3] = [
+    ("CONFIG_SQUASHFS_DECOMP_SINGLE", "one for a mount"),
+    ("CONFIG_SQUASHFS_DECOMP_MULTI", "up to two for each processor"),
+    ("CONFIG_SQUASHFS_DECOMP_MULTI_PERCPU", "one for each processor"),
+];
+
+const PAGES: [(&str, &str); 2] = [
+    ("CONFIG_SQUASHFS_FILE_DIRECT", "straight into the page cache"),
+    ("CONFIG_SQUASHFS_FILE_CACHE", "into a buffer first"),
+];
+
+const EROFS: [(&str, &str); 2] = [
+    ("CONFIG_EROFS_FS_PCPU_KTHREAD_HIPRI", "by a thread for each processor, of high priority"),
+    ("CONFIG_EROFS_FS_PCPU_KTHREAD", "by a thread for each processor"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "#\n# Linux/x86 6.1 Kernel Configuration\n#\nCONFIG_SQUASHFS=m\n# CONFIG_SQUASHFS_FILE_CACHE is not \
+                        set\nCONFIG_SQUASHFS_FILE_DIRECT=y\nCONFIG_SQUASHFS_DECOMP_MULTI_PERCPU=y\nCONFIG_EROFS_FS=m\n\
+                        CONFIG_SQUASHFS_FRAGMENT_CACHE_SIZE=3\n";
+
+    fn described(config: &Config, options: &str) -> Vec<String> {
+        let all = Format::ALL.into_iter().flat_map(|format| config.describe(format, options));
+        all.map(|(name, value)| format!("{name}: {value}")).collect()
+    }
+
+    #[test]
+    fn a_configuration_is_told_in_words() {
+        let config = Config::parse("/boot/config-6.1".into(), TEXT);
+        assert_eq!(
+            described(&config, "ro,errors=continue"),
+            [
+                "SquashFS decompresses: straight into the page cache (CONFIG_SQUASHFS_FILE_DIRECT in /boot/config-6.1)",
+                "SquashFS decompressors: one for each processor (CONFIG_SQUASHFS_DECOMP_MULTI_PERCPU in /boot/config-6.1)",
+                "EROFS decompression: by work queues, no threads of its own (by /boot/config-6.1)",
+            ]
+        );
+        let threads = "CONFIG_EROFS_FS_PCPU_KTHREAD=y\nCONFIG_SQUASHFS_DECOMP_SINGLE=y\n";
+        let config = Config::parse("/proc/config.gz".into(), threads);
+        let shown = described(&config, "ro");
+        assert_eq!(shown[0], "SquashFS decompresses: unknown (by /proc/config.gz)");
+        assert_eq!(
+            shown[1],
+            "SquashFS decompressors: one for a mount (CONFIG_SQUASHFS_DECOMP_SINGLE in /proc/config.gz)"
+        );
+        let thread = "by a thread for each processor (CONFIG_EROFS_FS_PCPU_KTHREAD in /proc/config.gz)";
+        assert_eq!(shown[2], format!("EROFS decompression: {thread}"));
+    }
+
+    #[test]
+    fn what_a_mount_says_counts_more() {
+        let config = Config::parse("/boot/config-6.6".into(), TEXT);
+        let shown = described(&config, "ro,errors=continue,threads=multi");
+        assert_eq!(shown[1], "SquashFS decompressors: threads=multi by the mount");
+    }
+
+    #[test]
+    fn what_is_not_told_is_said_to_be_unknown() {
+        let shown = described(&Config::default(), "ro");
+        assert_eq!(shown.len(), 3);
+        assert!(shown.iter().all(|line| line.contains("unknown: the kernel keeps no configuration in")), "{shown:?}");
+    }
+}

@@ -1,0 +1,113 @@
+//! The executor that reads: on a mount made for the occasion, with caches dropped, or by a program.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::cells::{Cell, Format, Image, Order, Pattern, Work};
+use super::mount::Mount;
+use super::protocol::{Reader, chosen};
+use super::{Program, Scratch, fio};
+use crate::executor::{Executor, Timing};
+use crate::program;
+use crate::real::{nanos, processor_time};
+use crate::trial::Trial;
+use crate::{Error, Result};
+
+/// What the kernel keeps is dropped by writing here.
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+/// A file system in memory that is there on almost every system.
+const MEMORY: &str = "/dev/shm";
+
+/// Reads on this machine.
+#[derive(Debug)]
+pub struct Machine {
+    /// Chooses files.
+    pub seed: u64,
+    /// fio, if any cell needs it.
+    pub fio: Option<PathBuf>,
+    /// Where to extract what does not fit into memory.
+    pub scratch: PathBuf,
+}
+
+impl Executor<Cell> for Machine {
+    /// Nothing is read a second time: it would be in the caches.
+    fn run(&mut self, cell: &Cell, _: Duration) -> Result<Trial> {
+        let image = &*cell.image;
+        let (time, bytes, peak_memory) = match &cell.work {
+            Work::Data(order) => on_mount(image, true, *order, self.seed)?,
+            Work::Metadata(order) => on_mount(image, false, *order, self.seed)?,
+            Work::Fio(pattern) => self.fio(image, *pattern)?,
+            Work::Tar(program) => {
+                let ran = program::run(&mut program.archive(&image.path), false)?;
+                (ran.time, image.tree.bytes(), ran.peak_memory)
+            }
+            Work::Extract(program) => self.extract(image, program)?,
+        };
+        Ok(Trial { time, bytes, made: image.len, peak_memory, stages: Default::default() })
+    }
+}
+
+type Outcome = (Timing, u64, Option<u64>);
+
+/// Reads files or their attributes on a fresh mount.
+fn on_mount(image: &Image, data: bool, order: Order, seed: u64) -> Result<Outcome> {
+    let paths = chosen(&image.tree, order, seed);
+    let mut reader = Reader::new(data);
+    let mount = Mount::new(&image.path, image.format)?;
+    let root = mount.root()?;
+    drop_caches()?;
+    let (begun, cpu) = (Instant::now(), processor_time());
+    let done = match order {
+        Order::Sequential => reader.walk(root),
+        Order::Small | Order::Full => reader.files(root, &paths),
+    };
+    let (wall, cpu) = (begun.elapsed(), processor_time().saturating_sub(cpu));
+    let bytes = done.map_err(Error::io(&image.path))?;
+    Ok((Timing { wall: nanos(wall), cpu: nanos(cpu), passes: 1 }, bytes, None))
+}
+
+impl Machine {
+    fn fio(&self, image: &Image, pattern: Pattern) -> Result<Outcome> {
+        let missing = |why: &str| Error::Program { program: "fio".into(), why: why.into() };
+        let fio = self.fio.as_deref().ok_or_else(|| missing("it is not installed"))?;
+        let file = image.tree.largest().ok_or_else(|| missing("there is no file that is large enough"))?;
+        let mount = Mount::new(&image.path, image.format)?;
+        drop_caches()?;
+        let ran = program::run(&mut fio::command(fio, &mount.path().join(&file.path), file.len, pattern), true)?;
+        let (time, bytes) = fio::parse(&ran.output)?;
+        Ok((time, bytes, None))
+    }
+
+    fn extract(&self, image: &Image, program: &Program) -> Result<Outcome> {
+        let bytes = image.tree.bytes();
+        let place = if has_room(Path::new(MEMORY), 2 * bytes) { Path::new(MEMORY) } else { &self.scratch };
+        let dir = Scratch::new(place)?;
+        let ran = program::run(&mut program.extract(&image.path, &dir.path().join("root")), false)?;
+        Ok((ran.time, bytes, ran.peak_memory))
+    }
+}
+
+fn has_room(dir: &Path, bytes: u64) -> bool {
+    let room = rustix::fs::statvfs(dir).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+    room > bytes && rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// Empties the kernel's caches of files and of their attributes.
+fn drop_caches() -> Result<()> {
+    rustix::fs::sync();
+    std::fs::write(DROP_CACHES, "3").map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::Program {
+            program: "drop_caches".into(),
+            why: format!("caches cannot be dropped without the permission to write {DROP_CACHES}"),
+        },
+        _ => Error::io(DROP_CACHES)(error),
+    })
+}
+
+/// Whether an image can be mounted here and caches dropped. Gives the options that its file system was mounted with.
+pub fn try_mount(image: &Path, format: Format) -> Result<String> {
+    let mount = Mount::new(image, format)?;
+    drop_caches()?;
+    Ok(mount.options().to_owned())
+}

@@ -1,0 +1,153 @@
+//! Programs that read whole images, packfs among them, and how each is asked.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::cells::Format;
+use crate::program;
+
+/// A program that reads images.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    kind: Kind,
+    path: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Packfs,
+    Unsquashfs,
+    Sqfs2tar,
+    FsckErofs,
+}
+
+impl Kind {
+    const PEERS: [Kind; 3] = [Kind::Unsquashfs, Kind::Sqfs2tar, Kind::FsckErofs];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Packfs => "packfs",
+            Kind::Unsquashfs => "unsquashfs",
+            Kind::Sqfs2tar => "sqfs2tar",
+            Kind::FsckErofs => "fsck.erofs",
+        }
+    }
+
+    /// What makes it tell its version.
+    fn version_option(self) -> &'static str {
+        match self {
+            Kind::Packfs | Kind::Sqfs2tar => "--version",
+            Kind::Unsquashfs => "-version",
+            Kind::FsckErofs => "-V",
+        }
+    }
+}
+
+impl Program {
+    /// packfs itself.
+    pub fn packfs(path: PathBuf) -> Self {
+        Program { kind: Kind::Packfs, path }
+    }
+
+    /// Other programs that are in a folder or on `PATH`, and the names of those that are not.
+    pub fn peers(folder: Option<&Path>) -> (Vec<Self>, Vec<&'static str>) {
+        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        for kind in Kind::PEERS {
+            match program::find(kind.name(), folder) {
+                Some(path) => found.push(Program { kind, path }),
+                None => missing.push(kind.name()),
+            }
+        }
+        (found, missing)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    /// What it says of its version.
+    pub fn version(&self) -> Option<String> {
+        program::version(&self.path, self.kind.version_option())
+    }
+
+    /// Whether it reads images of a format.
+    pub fn reads(&self, format: Format) -> bool {
+        match self.kind {
+            Kind::Packfs => true,
+            Kind::Unsquashfs | Kind::Sqfs2tar => format == Format::Squashfs,
+            Kind::FsckErofs => format == Format::Erofs,
+        }
+    }
+
+    /// Whether it makes archives.
+    pub fn archives(&self) -> bool {
+        matches!(self.kind, Kind::Packfs | Kind::Sqfs2tar)
+    }
+
+    /// Whether it extracts.
+    pub fn extracts(&self) -> bool {
+        self.kind != Kind::Sqfs2tar
+    }
+
+    /// Writes an archive of everything to standard output.
+    pub(super) fn archive(&self, image: &Path) -> Command {
+        let mut command = Command::new(&self.path);
+        if self.kind == Kind::Packfs {
+            command.args(["tar", "-q"]);
+        }
+        command.arg(image);
+        command
+    }
+
+    /// Extracts everything into a directory that does not exist yet.
+    pub(super) fn extract(&self, image: &Path, dir: &Path) -> Command {
+        let mut command = Command::new(&self.path);
+        match self.kind {
+            Kind::Packfs => command.args(["extract", "-q", "-C"]).arg(dir),
+            Kind::FsckErofs => {
+                let mut option = std::ffi::OsString::from("--extract=");
+                option.push(dir);
+                command.arg(option)
+            }
+            Kind::Unsquashfs | Kind::Sqfs2tar => command.args(["-no-progress", "-d"]).arg(dir),
+        };
+        command.arg(image);
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_is_asked_in_its_own_way() {
+        let shown = |command: Command| format!("{command:?}").replace('"', "");
+        let (image, dir) = (Path::new("a.img"), Path::new("/x/out"));
+        let cases = [
+            (Kind::Packfs, Some("packfs tar -q a.img"), Some("packfs extract -q -C /x/out a.img")),
+            (Kind::Unsquashfs, None, Some("unsquashfs -no-progress -d /x/out a.img")),
+            (Kind::Sqfs2tar, Some("sqfs2tar a.img"), None),
+            (Kind::FsckErofs, None, Some("fsck.erofs --extract=/x/out a.img")),
+        ];
+        for (kind, archive, extract) in cases {
+            let program = Program { kind, path: kind.name().into() };
+            assert_eq!(program.archives().then(|| shown(program.archive(image))).as_deref(), archive);
+            assert_eq!(program.extracts().then(|| shown(program.extract(image, dir))).as_deref(), extract);
+        }
+    }
+
+    #[test]
+    fn programs_in_a_folder_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["unsquashfs", "sqfs2tar", "fsck.erofs"] {
+            std::os::unix::fs::symlink("/bin/sh", dir.path().join(name)).unwrap();
+        }
+        let (found, missing) = Program::peers(Some(dir.path()));
+        assert_eq!((found.len(), missing.len()), (3, 0));
+        assert!(found.iter().all(|program| program.path.starts_with(dir.path())));
+        let formats = |program: &Program| Format::ALL.map(|format| program.reads(format));
+        assert_eq!(found.iter().map(formats).collect::<Vec<_>>(), [[true, false], [true, false], [false, true]]);
+    }
+}

@@ -1,0 +1,147 @@
+//! What is read of a mounted image, and in which order.
+//!
+//! Nothing here looks at a clock, and nothing leaves the mount: paths come from the image, names are looked up from
+//! its root or from the directory that has them, and only regular files are opened.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::io::{Errno, read, retry_on_intr};
+
+use super::cells::{Order, Tree};
+use crate::rng::Rng;
+
+/// Files of a small random reading.
+pub const SMALL: usize = 500;
+
+/// Bytes asked for at once.
+const PIECE: usize = 128 << 10;
+
+/// The files of an order made at random, in that order; the same for every image of a source.
+pub(super) fn chosen(tree: &Tree, order: Order, seed: u64) -> Vec<&Path> {
+    let mut paths: Vec<&Path> = tree.files().iter().map(|file| file.path.as_path()).collect();
+    Rng::new(seed).shuffle(&mut paths);
+    if order == Order::Small {
+        paths.truncate(SMALL);
+    }
+    paths
+}
+
+/// Reads what it is told to, and counts the bytes.
+#[derive(Debug)]
+pub(super) struct Reader {
+    piece: Vec<u8>,
+    /// Whether files are read, or their attributes only.
+    data: bool,
+    bytes: u64,
+}
+
+impl Reader {
+    pub(super) fn new(data: bool) -> Self {
+        Reader { piece: vec![0; PIECE], data, bytes: 0 }
+    }
+
+    /// Reads everything below a directory, each directory's names in the order that it lists them. Gives the bytes.
+    pub(super) fn walk(&mut self, root: BorrowedFd<'_>) -> io::Result<u64> {
+        self.directory(root)?;
+        Ok(self.bytes)
+    }
+
+    /// Reads files by their paths. Gives the bytes.
+    pub(super) fn files(&mut self, root: BorrowedFd<'_>, paths: &[&Path]) -> io::Result<u64> {
+        for path in paths {
+            let done = match self.data {
+                true => open(root, *path, OFlags::empty()).and_then(|file| self.file(file)),
+                false => statat(root, *path, AtFlags::SYMLINK_NOFOLLOW).map(drop),
+            };
+            done.map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+        }
+        Ok(self.bytes)
+    }
+
+    fn directory(&mut self, dir: BorrowedFd<'_>) -> io::Result<()> {
+        let mut names: Vec<CString> = Vec::new();
+        for entry in Dir::read_from(dir)? {
+            let entry = entry?;
+            names.extend((!matches!(entry.file_name().to_bytes(), b"." | b"..")).then(|| entry.file_name().to_owned()));
+        }
+        for name in names {
+            let stat = statat(dir, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => self.directory(open(dir, &name, OFlags::DIRECTORY)?.as_fd())?,
+                FileType::RegularFile if self.data => self.file(open(dir, &name, OFlags::empty())?)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, file: OwnedFd) -> Result<(), Errno> {
+        loop {
+            match retry_on_intr(|| read(&file, &mut self.piece[..]))? {
+                0 => return Ok(()),
+                got => self.bytes += got as u64,
+            }
+        }
+    }
+}
+
+fn open(dir: BorrowedFd<'_>, path: impl rustix::path::Arg, more: OFlags) -> Result<OwnedFd, Errno> {
+    openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | more, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::cells::tests::image;
+    use crate::read::{File, Format};
+    use rustix::fs::CWD;
+
+    #[test]
+    fn the_same_seed_chooses_the_same_files() {
+        let names: Vec<String> = (0..2000).map(|number| format!("dir/{number}")).collect();
+        let files = |step: usize| names.iter().cycle().skip(step).take(2000);
+        let tree = |step| {
+            let file = |name: &String| File { path: name.into(), len: 1, data: 1 };
+            Tree::new(files(step).map(file).collect())
+        };
+        let (one, other) = (tree(0), tree(700));
+        let small = chosen(&one, Order::Small, 1);
+        assert_eq!((small.len(), &small), (SMALL, &chosen(&other, Order::Small, 1)));
+        assert_ne!(small, chosen(&one, Order::Small, 2));
+        let full = chosen(&one, Order::Full, 1);
+        // The few are the first of all.
+        assert_eq!((full.len(), &full[..SMALL]), (2000, &small[..]));
+        let mut sorted = full.clone();
+        sorted.sort();
+        sorted.dedup();
+        assert!(sorted.len() == 2000 && sorted != full);
+        let few = image(Format::Erofs, &[("a", 1), ("b", 1)]);
+        assert_eq!(chosen(&few.tree, Order::Small, 1).len(), 2);
+    }
+
+    #[test]
+    fn every_byte_is_read_and_nothing_else_is_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        std::fs::write(dir.path().join("a/b/large"), vec![1; 300_000]).unwrap();
+        std::fs::write(dir.path().join("a/small"), "12345").unwrap();
+        std::fs::write(dir.path().join("empty"), "").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("link")).unwrap();
+        // Opening it would wait for a writer.
+        rustix::fs::mkfifoat(CWD, dir.path().join("fifo"), Mode::RUSR).unwrap();
+        let root = std::fs::File::open(dir.path()).unwrap();
+        assert_eq!(Reader::new(true).walk(root.as_fd()).unwrap(), 300_005);
+        assert_eq!(Reader::new(false).walk(root.as_fd()).unwrap(), 0);
+        let paths = ["a/small", "a/b/large", "a/small"].map(Path::new);
+        assert_eq!(Reader::new(true).files(root.as_fd(), &paths).unwrap(), 300_010);
+        assert_eq!(Reader::new(false).files(root.as_fd(), &paths).unwrap(), 0);
+        for data in [true, false] {
+            let error = Reader::new(data).files(root.as_fd(), &[Path::new("gone")]).unwrap_err().to_string();
+            assert!(error.starts_with("gone: No such file"), "{error}");
+        }
+    }
+}

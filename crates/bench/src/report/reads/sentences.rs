@@ -1,0 +1,144 @@
+//! The sentences about reading images. Every number in them comes from the data at hand.
+
+use super::super::model::{size, three};
+use super::super::shape::distinct;
+use super::{Group, Image, PATTERNS, Row, WORKS};
+use crate::results::Results;
+
+/// What was done, and with what kernel.
+pub(super) fn method(results: &Results) -> Vec<String> {
+    let mut sentences = vec![
+        "The kernel reads a mount made for each measurement, through a loop device whatever the format, after all caches \
+         were dropped: every file in the order of directories, or files in an order made at random; their data, or their \
+         attributes only. The time is that of one thread that opens, reads and looks up, without starting any program. \
+         fio reads one file, 4 KiB at a time. Programs read images that lie in the page cache, archives go to nowhere, \
+         and what is extracted goes to memory where it fits."
+            .to_owned(),
+    ];
+    let readers: Vec<_> = distinct(results.reads.iter().map(|row| row.session.as_str()));
+    for session in results.sessions.iter().filter(|session| readers.contains(&session.session.as_str())) {
+        let settings = session.settings.iter().map(|(name, value)| format!("{name}: {value}"));
+        let settings = settings.collect::<Vec<_>>().join("; ");
+        if !settings.is_empty() {
+            sentences.push(format!("Session {}, on {}: {settings}.", session.session, session.machine.kernel));
+        }
+    }
+    sentences
+}
+
+/// What stands out among images of the same files.
+pub(super) fn findings(group: &Group<'_>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    sentences.extend(smallest(group));
+    for (work, _) in WORKS {
+        let seconds = |image: &Image<'_>| image.seconds(work);
+        sentences.extend(extremes(group, work, &seconds, |seconds| format!("{} ms", three(1e3 * seconds))));
+    }
+    for pattern in PATTERNS {
+        // As times, so that less is better here too.
+        let cost = |image: &Image<'_>| image.fio(pattern).map(|speed| 1.0 / speed);
+        sentences.extend(extremes(group, &format!("with fio, {pattern}"), &cost, |cost| {
+            format!("{} MiB/s", three(1.0 / cost))
+        }));
+    }
+    sentences.extend(formats(group));
+    sentences.extend(programs(group));
+    sentences
+}
+
+fn smallest(group: &Group<'_>) -> Option<String> {
+    let compressed: Vec<&Image<'_>> = group.images.iter().filter(|image| !image.is_plain()).collect();
+    let least = compressed.iter().min_by_key(|image| image.len()).filter(|_| compressed.len() > 1)?;
+    let share = least.bytes().map_or(String::new(), |bytes| {
+        format!(", {} % of the files", three(100.0 * least.len() as f64 / bytes as f64))
+    });
+    let other = compressed.iter().filter(|image| image.key.format != least.key.format).min_by_key(|image| image.len());
+    let other = other.map_or(String::new(), |other| {
+        let more = 100.0 * (other.len() as f64 / least.len() as f64 - 1.0);
+        format!("; the smallest of the other format is {}, {} % larger", other.name(), three(more))
+    });
+    Some(format!("The smallest image is {}: {} bytes{share}{other}.", least.name(), least.len()))
+}
+
+/// Which images are best and worst for some work; less is better.
+fn extremes(
+    group: &Group<'_>,
+    work: &str,
+    cost: &dyn Fn(&Image<'_>) -> Option<f64>,
+    show: impl Fn(f64) -> String,
+) -> Option<String> {
+    let valued = || group.images.iter().filter_map(|image| Some((image, cost(image)?)));
+    let (best, least) = valued().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (worst, most) = valued().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    if valued().count() < 2 || least <= 0.0 {
+        return None;
+    }
+    Some(format!(
+        "{}: {} is the fastest ({}), {} the slowest ({}, {} times the time).",
+        capital(work),
+        best.name(),
+        show(least),
+        worst.name(),
+        show(most),
+        three(most / least)
+    ))
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// The formats against each other, where codec, size of blocks and side are the same.
+fn formats(group: &Group<'_>) -> Vec<String> {
+    let ours = |image: &Image<'_>| image.key.tool == "packfs";
+    let is_pair = |a: &Image<'_>, b: &Image<'_>| {
+        let same = (&a.key.codec, a.key.block) == (&b.key.codec, b.key.block);
+        same && a.key.format == "squashfs" && b.key.format == "erofs" && ours(a) == ours(b)
+    };
+    let known = || group.images.iter().filter(|image| !image.key.tool.is_empty() && !image.is_plain());
+    let pairs: Vec<_> = known().flat_map(|a| known().filter(move |b| is_pair(a, b)).map(move |b| (a, b))).collect();
+    let mut sentences = Vec::new();
+    for (work, _) in WORKS {
+        let factor = |(a, b): &(&Image<'_>, &Image<'_>)| {
+            let (squashfs, erofs) = (a.seconds(work)?, b.seconds(work)?);
+            (squashfs > 0.0).then(|| (erofs / squashfs, b.key.block))
+        };
+        let factors: Vec<(f64, usize)> = pairs.iter().filter_map(factor).collect();
+        let least = factors.iter().min_by(|a, b| a.0.total_cmp(&b.0));
+        let most = factors.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        let (Some((least, at)), Some((most, at_most))) = (least, most) else { continue };
+        let what = format!("{}, EROFS for SquashFS in blocks of the same size", capital(work));
+        sentences.push(match factors.len() {
+            1 => format!("{what}: {} times the time (blocks of {}).", three(*least), size(*at)),
+            n => format!(
+                "{what}: {} times the time (blocks of {}) to {} times (blocks of {}), {n} pairs.",
+                three(*least),
+                size(*at),
+                three(*most),
+                size(*at_most)
+            ),
+        });
+    }
+    sentences
+}
+
+/// The fastest of the programs that do the same with the same image.
+fn programs<'g, 'r>(group: &'g Group<'r>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for work in ["tar", "extract"] {
+        let rows = || group.images.iter().flat_map(|image| image.programs().map(move |row| (image, row)));
+        let speed = |(image, row): (&'g Image<'r>, &'r Row)| Some((image, row, row.speed()?));
+        let all: Vec<_> = rows().filter(|(_, row)| row.key.work == work).filter_map(speed).collect();
+        let best = all.iter().max_by(|a, b| a.2.total_cmp(&b.2)).filter(|_| all.len() > 1);
+        let Some((image, row, speed)) = best else { continue };
+        let doing = if work == "tar" { "to an archive" } else { "extracting" };
+        sentences.push(format!(
+            "The fastest of the programs, {doing}, is {} with {}: {} MB/s.",
+            row.key.reader,
+            image.name(),
+            three(*speed)
+        ));
+    }
+    sentences
+}

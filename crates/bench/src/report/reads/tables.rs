@@ -1,0 +1,122 @@
+//! The tables of reading images.
+
+use super::super::model::{Column, Table, Value, size};
+use super::super::shape::table;
+use super::{Group, Image, PATTERNS, WORKS};
+use crate::read::{FIO, KERNEL};
+
+/// Those that there is something for.
+pub(super) fn of_group(group: &Group<'_>) -> Vec<Table> {
+    let all = [sizes(group), times(group), speeds(group), fio(group), programs(group)];
+    all.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// What images are told apart by.
+fn what() -> Vec<Column> {
+    ["image", "format", "codec", "block"].map(Column::of).into_iter().chain([Column::wide("features")]).collect()
+}
+
+fn is(image: &Image<'_>) -> Vec<Value> {
+    let key = image.key;
+    let block = if key.block == 0 { Value::None } else { Value::Text(size(key.block)) };
+    let texts = [image.maker(), &key.format, &key.codec].map(Value::from);
+    texts.into_iter().chain([block, key.features.as_str().into()]).collect()
+}
+
+fn made(group: &Group<'_>, id: &str, title: &str, more: Vec<Column>, rows: Vec<Vec<Value>>) -> Table {
+    let columns = what().into_iter().chain(more).collect();
+    Table {
+        columns,
+        ..table::<0>(&format!("{}-{id}", group.id), &format!("{title}: {}", group.title), [] as [Column; 0], rows)
+    }
+}
+
+/// S4a and S4h.
+fn sizes(group: &Group<'_>) -> Table {
+    let row = |image: &Image<'_>| {
+        let share = image.bytes().map(|bytes| 100.0 * image.len() as f64 / bytes as f64);
+        let plain = group.uncompressed(image).map(Image::len).filter(|len| *len > 0);
+        let ratio = plain.map(|plain| image.len() as f64 / plain as f64);
+        [is(image), vec![Value::Whole(image.len()), share.into(), ratio.into()]].concat()
+    };
+    let columns = ["bytes", "% of the files", "x uncompressed"].map(Column::of).into();
+    made(group, "sizes", "Sizes of images", columns, group.images.iter().map(row).collect())
+}
+
+/// S4b to S4g: milliseconds.
+fn times(group: &Group<'_>) -> Table {
+    let columns = WORKS.iter().map(|(work, _)| Column::of(&format!("{work} ms")));
+    let spreads = WORKS.iter().map(|(work, _)| Column::wide(&format!("{work} spread %")));
+    let row = |image: &Image<'_>| {
+        let rows = || WORKS.iter().map(|(work, _)| image.row(KERNEL, work));
+        let times = rows().map(|row| row.map(|row| 1e3 * row.time.median).into());
+        let spreads = rows().map(|row| row.map(|row| 100.0 * row.time.spread()).into());
+        let runs = rows().flatten().map(|row| row.time.count as u64).min().map_or(Value::None, Value::Whole);
+        is(image).into_iter().chain(times).chain(spreads).chain([runs]).collect()
+    };
+    let read = group.images.iter().filter(|image| WORKS.iter().any(|(work, _)| image.row(KERNEL, work).is_some()));
+    let columns = columns.chain(spreads).chain([Column::wide("runs")]).collect();
+    made(group, "times", "Times of the kernel", columns, read.map(row).collect())
+}
+
+/// The same where data are read, in MB a second.
+fn speeds(group: &Group<'_>) -> Table {
+    let works = || WORKS.iter().map(|(work, _)| *work).filter(|work| work.ends_with(" data"));
+    let columns = works().map(|work| Column::of(&format!("{work} MB/s"))).collect();
+    let row = |image: &Image<'_>| {
+        let speeds = works().map(|work| image.row(KERNEL, work).and_then(|row| row.speed()).into());
+        is(image).into_iter().chain(speeds).collect()
+    };
+    let read = group.images.iter().filter(|image| works().any(|work| image.row(KERNEL, work).is_some()));
+    made(group, "speeds", "Speeds of the kernel", columns, read.map(row).collect())
+}
+
+/// S4i to S4k: MiB a second, as fio has it.
+fn fio(group: &Group<'_>) -> Table {
+    let columns = PATTERNS.iter().map(|pattern| Column::of(&format!("{pattern} MiB/s")));
+    let spreads = PATTERNS.iter().map(|pattern| Column::wide(&format!("{pattern} spread %")));
+    let row = |image: &Image<'_>| {
+        let speeds = PATTERNS.iter().map(|pattern| image.fio(pattern).into());
+        let rows = PATTERNS.iter().map(|pattern| image.row(FIO, pattern));
+        let spreads = rows.map(|row| row.map(|row| 100.0 * row.time.spread()).into());
+        is(image).into_iter().chain(speeds).chain(spreads).collect()
+    };
+    let read = group.images.iter().filter(|image| PATTERNS.iter().any(|pattern| image.fio(pattern).is_some()));
+    made(group, "fio", "fio on one file, 4 KiB at a time", columns.chain(spreads).collect(), read.map(row).collect())
+}
+
+/// S0e.
+fn programs(group: &Group<'_>) -> Table {
+    let mut rows = Vec::new();
+    for image in &group.images {
+        for row in image.programs() {
+            let plain = group.uncompressed(image).and_then(|plain| plain.row(&row.key.reader, &row.key.work));
+            let relative = row.speed().zip(plain.and_then(|plain| plain.speed())).map(|(speed, plain)| speed / plain);
+            let memory = row.peak_memory.map_or(Value::None, |bytes| Value::Number(bytes as f64 / 1e6));
+            let values = vec![
+                row.key.reader.as_str().into(),
+                row.key.work.as_str().into(),
+                Value::Number(row.time.median),
+                row.speed().into(),
+                relative.into(),
+                Value::Number(row.cpu),
+                memory,
+                Value::Number(100.0 * row.time.spread()),
+                Value::Whole(row.time.count as u64),
+            ];
+            rows.push([is(image), values].concat());
+        }
+    }
+    let columns = vec![
+        Column::of("reader"),
+        Column::of("work"),
+        Column::of("s"),
+        Column::of("MB/s"),
+        Column::of("x uncompressed"),
+        Column::wide("CPU s"),
+        Column::wide("memory MB"),
+        Column::wide("spread %"),
+        Column::wide("runs"),
+    ];
+    made(group, "programs", "Whole images read by programs", columns, rows)
+}

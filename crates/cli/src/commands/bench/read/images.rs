@@ -1,0 +1,140 @@
+//! What is in an image, and how it is compressed, as far as it says so itself.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use packfs_bench::read::{File, Format, Image, NONE, Tree};
+use packfs_codec::Codec;
+use packfs_image::AnyImage;
+use packfs_image::erofs::{self, Compression};
+use packfs_image::image::FileType;
+use packfs_image::sink::Walk;
+use packfs_image::squashfs::{self, CompressorOptions, format::flags};
+
+use super::super::super::open;
+
+/// Decoded directories and metadata that are worth keeping while names are listed.
+const CACHE: u64 = 8 << 20;
+
+/// Images that somebody made. One that cannot be read is an error: it was asked for by name.
+pub(super) fn named(paths: &[PathBuf]) -> Result<(Vec<Image>, usize)> {
+    let images = paths.iter().map(|path| describe(path)).collect::<Result<_>>()?;
+    Ok((images, 0))
+}
+
+/// An image by what it says.
+pub(super) fn describe(path: &Path) -> Result<Image> {
+    let opened = open::path(path, CACHE)?;
+    let (format, codec, block) = match &opened {
+        AnyImage::Squashfs(image) => squashfs(image.superblock()),
+        AnyImage::Erofs(image) => erofs(image.superblock()),
+    };
+    let tree = tree(&opened).with_context(|| open::name(path))?;
+    let source = path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string());
+    let len = std::fs::metadata(path).with_context(|| open::name(path))?.len();
+    Ok(Image {
+        path: path.to_owned(),
+        len,
+        format,
+        source,
+        tool: String::new(),
+        codec,
+        block,
+        features: String::new(),
+        mounts: false,
+        tree: Arc::new(tree),
+    })
+}
+
+fn squashfs(superblock: &squashfs::Superblock) -> (Format, String, usize) {
+    let raw = flags::RAW_DATA | flags::RAW_FRAGMENTS;
+    if superblock.codec == Codec::None || superblock.flags & raw == raw {
+        return (Format::Squashfs, NONE.into(), 0);
+    }
+    let name = superblock.codec.name();
+    let codec = match superblock.options {
+        Some(CompressorOptions::Gzip { level, .. } | CompressorOptions::Zstd { level }) => format!("{name}:{level}"),
+        Some(CompressorOptions::Lzo { level: level @ 1.., .. }) => format!("{name}:{level}"),
+        Some(CompressorOptions::Lz4 { flags, level: Some(level), .. }) if flags & 1 != 0 => format!("{name}hc:{level}"),
+        // The only level that other writers have.
+        Some(CompressorOptions::Lz4 { flags, .. }) if flags & 1 != 0 => format!("{name}hc:12"),
+        _ => name.to_owned(),
+    };
+    (Format::Squashfs, codec, usize::try_from(superblock.block_size).unwrap_or(0))
+}
+
+/// Of EROFS only LZ4 says how large its clusters are, and nothing says at which level it was compressed.
+fn erofs(superblock: &erofs::Superblock) -> (Format, String, usize) {
+    let names: Vec<&str> = superblock.compression.iter().map(Compression::name).collect();
+    let largest = superblock.compression.iter().find_map(|compression| match compression {
+        Compression::Lz4 { max_cluster_blocks, .. } => {
+            Some(u64::from((*max_cluster_blocks).max(1)) * u64::from(superblock.block_size))
+        }
+        _ => None,
+    });
+    let codec = if names.is_empty() { NONE.into() } else { names.join("+") };
+    (Format::Erofs, codec, largest.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0))
+}
+
+/// Its regular files.
+fn tree(opened: &AnyImage) -> Result<Tree> {
+    let image = opened.image();
+    let mut walk = Walk::new(image, &[])?;
+    let mut files = Vec::new();
+    while let Some(visit) = walk.step()? {
+        let FileType::File { size } = visit.stat.kind else { continue };
+        let extents = image.extents(visit.nid)?;
+        let data = extents.iter().filter(|extent| !extent.hole).map(|extent| extent.len).sum();
+        files.push(File { path: OsStr::from_bytes(visit.path).into(), len: size, data });
+    }
+    Ok(Tree::new(files))
+}
+
+/// Images of the same files get the same tree: that which knows of the most holes, which not every image shows.
+pub(super) fn shared(images: Vec<Image>) -> Vec<Image> {
+    let mut trees: BTreeMap<String, Arc<Tree>> = BTreeMap::new();
+    for image in &images {
+        let tree = trees.entry(image.tree.digest().to_owned()).or_insert_with(|| Arc::clone(&image.tree));
+        if image.tree.data() < tree.data() {
+            *tree = Arc::clone(&image.tree);
+        }
+    }
+    let with = |image: Image| {
+        let tree = trees.get(image.tree.digest()).cloned();
+        Image { tree: tree.unwrap_or_else(|| Arc::clone(&image.tree)), ..image }
+    };
+    images.into_iter().map(with).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_of_the_same_files_are_read_alike() {
+        let image = |path: &str, data: u64| Image {
+            path: path.into(),
+            len: 1,
+            format: Format::Erofs,
+            source: path.into(),
+            tool: String::new(),
+            codec: NONE.into(),
+            block: 0,
+            features: String::new(),
+            mounts: true,
+            tree: Arc::new(Tree::new(vec![
+                File { path: "hole".into(), len: 9 << 20, data },
+                File { path: path[..1].into(), len: 1 << 20, data: 1 << 20 },
+            ])),
+        };
+        let images = shared(vec![image("a1", 9 << 20), image("a2", 0), image("b1", 9 << 20)]);
+        let largest: Vec<_> =
+            images.iter().map(|image| image.tree.largest().unwrap().path.display().to_string()).collect();
+        assert_eq!(largest, ["a", "a", "hole"]);
+        assert_eq!(images[0].source, "a1");
+    }
+}

@@ -1,0 +1,173 @@
+//! `packfs bench read`: finds or makes images and readers, measures, and shows what came of it.
+
+mod images;
+mod makers;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use packfs_bench::program;
+use packfs_bench::read::{self, Cell, Config, FIO, Image, Key, Machine, Program, Readers, SMALL, Scratch, try_mount};
+use packfs_bench::record::Session;
+use packfs_bench::report::{Report, text};
+use packfs_bench::results::{Results, TrialRow};
+use serde::Serialize;
+
+use crate::args::Read;
+use crate::output::failure::{Outcome, Usage};
+use crate::output::{json, say, units};
+
+use super::session;
+
+pub(super) fn run(args: &Read) -> Result<Outcome> {
+    let stop = session::stop()?;
+    let parent = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    // Removed on every way out of here.
+    let scratch = Scratch::new(&parent)?;
+    let own = std::env::current_exe().context("cannot find the program itself")?;
+    let mut about = Session::default();
+    let (mut images, mut left_out) = match &args.matrix {
+        Some(source) => makers::make(args, source, &own, scratch.path(), &stop, &mut about)?,
+        None => images::named(&args.images)?,
+    };
+    left_out += mounts(&mut images, &mut about, &stop)?;
+    let images: Vec<Arc<Image>> = images::shared(images).into_iter().map(Arc::new).collect();
+    let readers = readers(args, &own, &images, &mut about);
+    let cells = read::cells(&images, &readers);
+    if cells.is_empty() {
+        return Err(Usage("there is nothing that could be read: no image was made, or nothing reads one".into()).into());
+    }
+    let keys: Vec<Key> = cells.iter().map(Cell::key).collect();
+    let mut machine = Machine { seed: args.measuring.seed, fio: readers.fio, scratch: scratch.path().to_owned() };
+    let measured = session::measure(cells, &mut machine, about, Duration::ZERO, &args.measuring)?;
+    let mut results = measured.results()?;
+    results.reads.retain(|row| keys.contains(&row.key));
+    show(args, &measured.session, &results)?;
+    Ok(if measured.failed + left_out > 0 { Outcome::Findings } else { Outcome::Done })
+}
+
+/// Ends the preparations where Ctrl-C was pressed.
+fn go_on(stop: &AtomicBool) -> Result<()> {
+    if stop.load(Relaxed) { Err(packfs_bench::Error::Interrupted.into()) } else { Ok(()) }
+}
+
+/// Tries which images can be mounted, and says why others cannot. Gives how many were left out although this user may
+/// mount some.
+fn mounts(images: &mut [Image], about: &mut Session, stop: &AtomicBool) -> Result<usize> {
+    if !rustix::process::geteuid().is_root() {
+        say("packfs: reading by the kernel is left out: mounting images and dropping caches needs root");
+        return Ok(0);
+    }
+    let config = Config::running();
+    let mut failed = 0;
+    for image in images.iter_mut() {
+        go_on(stop)?;
+        match try_mount(&image.path, image.format) {
+            Ok(options) => {
+                image.mounts = true;
+                about.settings.extend(config.describe(image.format, &options));
+            }
+            Err(error) if is_forbidden(&error.to_string()) => {
+                say(format_args!("packfs: reading by the kernel is left out, as it is not permitted here: {error}"));
+                return Ok(0);
+            }
+            Err(error) => {
+                failed += 1;
+                say(format_args!("packfs: reading by the kernel is left out: {error}"));
+            }
+        }
+    }
+    Ok(failed)
+}
+
+/// Whether root itself may not, as in many containers: then no image can be mounted.
+fn is_forbidden(why: &str) -> bool {
+    let why = why.to_ascii_lowercase();
+    ["not permitted", "permission", "superuser"].iter().any(|words| why.contains(words))
+}
+
+/// Who can read the images; says who is missing, and takes note of versions and of what is chosen to be read.
+fn readers(args: &Read, own: &Path, images: &[Arc<Image>], about: &mut Session) -> Readers {
+    let (mut programs, missing) = match args.no_peers {
+        true => (Vec::new(), Vec::new()),
+        false => Program::peers(args.peers.as_deref()),
+    };
+    programs.insert(0, Program::packfs(own.to_owned()));
+    programs.retain(|program| images.iter().any(|image| program.reads(image.format)));
+    let mounted = images.iter().any(|image| image.mounts);
+    let fio = program::find(FIO, args.peers.as_deref()).filter(|_| mounted);
+    let missing_fio = (mounted && fio.is_none()).then_some(FIO);
+    let missing: Vec<&str> = missing.into_iter().chain(missing_fio).collect();
+    if !missing.is_empty() && !args.measuring.talk.quiet {
+        say(format_args!("packfs: not installed, and left out: {}", missing.join(", ")));
+    }
+    let versions = programs.iter().map(|program| (program.name(), program.version()));
+    let versions = versions.chain(fio.as_deref().map(|fio| (FIO, program::version(fio, "--version"))));
+    about.libraries.extend(versions.map(|(name, version)| (name.to_owned(), version.unwrap_or_default())));
+    about.settings.extend(chosen(images, fio.is_some()));
+    Readers { fio, programs }
+}
+
+/// What is read where not everything is, for each tree that is mounted.
+fn chosen(images: &[Arc<Image>], fio: bool) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    for image in images.iter().filter(|image| image.mounts) {
+        let (files, source) = (image.tree.files().len(), &image.source);
+        let small = SMALL.min(files);
+        settings.insert(format!("small random of {source}"), format!("{small} of {files} files"));
+        if let Some(file) = image.tree.largest().filter(|_| fio) {
+            let (path, len) = (file.path.display(), units::bytes(file.len));
+            settings.insert(format!("fio of {source}"), format!("{path}, {len}"));
+        }
+    }
+    settings
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct Document<'a> {
+    session: &'a Session,
+    results: Vec<Entry<'a>>,
+}
+
+/// One cell: its key, its times in seconds, and bytes.
+#[derive(Serialize)]
+struct Entry<'a> {
+    #[serde(flatten)]
+    key: &'a Key,
+    image_bytes: u64,
+    bytes: u64,
+    seconds: f64,
+    cpu_seconds: f64,
+    speed: Option<f64>,
+    spread: f64,
+    peak_memory: Option<u64>,
+    runs: usize,
+}
+
+fn entry(row: &TrialRow<Key>) -> Entry<'_> {
+    Entry {
+        key: &row.key,
+        image_bytes: row.made,
+        bytes: row.bytes,
+        seconds: row.time.median,
+        cpu_seconds: row.cpu,
+        speed: row.speed().filter(|speed| *speed > 0.0),
+        spread: row.time.spread(),
+        peak_memory: row.peak_memory,
+        runs: row.time.count,
+    }
+}
+
+fn show(args: &Read, session: &Session, results: &Results) -> Result<()> {
+    if args.measuring.json {
+        return json::print("bench-read", &Document { session, results: results.reads.iter().map(entry).collect() });
+    }
+    super::super::print(&text(&Report::of(results)))?;
+    session::say_where(&args.measuring);
+    Ok(())
+}
