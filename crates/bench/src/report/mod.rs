@@ -11,6 +11,7 @@ mod published;
 mod sessions;
 mod shape;
 mod text;
+mod tune;
 
 pub use csv::csv;
 pub use html::html;
