@@ -51,7 +51,7 @@ pub fn measure(tree: &Tree) -> (u64, u64) {
 
 /// A copy of everything, which stops being readable when `stop` is set.
 pub(super) fn whole(tree: &Tree, stop: &Arc<AtomicBool>) -> Result<Tree> {
-    let mut copy = Copy::new(tree, stop);
+    let mut copy = Copying::new(tree, stop);
     let mut names = vec![None; tree.len()];
     let mut dirs = vec![(ROOT, ROOT)];
     while let Some((from, to)) = dirs.pop() {
@@ -74,7 +74,7 @@ pub(super) fn whole(tree: &Tree, stop: &Arc<AtomicBool>) -> Result<Tree> {
 
 /// About `bytes` of the file data in these units.
 pub(super) fn part(tree: &Tree, units: &[Unit], bytes: u64, seed: u64, stop: &Arc<AtomicBool>) -> Result<Tree> {
-    let mut copy = Copy::new(tree, stop);
+    let mut copy = Copying::new(tree, stop);
     let mut paths = BTreeMap::new();
     for piece in pick(units, bytes, seed).into_iter().flatten() {
         paths.entry(piece.ino).or_insert_with(Vec::new).push(*piece);
@@ -219,7 +219,7 @@ fn pick(units: &[Unit], bytes: u64, seed: u64) -> Vec<&Unit> {
 }
 
 /// A tree in the making, whose files are pieces of another's.
-struct Copy<'t> {
+struct Copying<'t> {
     from: &'t Tree,
     to: Tree,
     pieces: Vec<Source>,
@@ -227,11 +227,11 @@ struct Copy<'t> {
     stop: Arc<AtomicBool>,
 }
 
-impl<'t> Copy<'t> {
+impl<'t> Copying<'t> {
     fn new(from: &'t Tree, stop: &Arc<AtomicBool>) -> Self {
         let mut to = Tree::new(from.meta(ROOT));
         copy_xattrs(from, &mut to, ROOT, ROOT);
-        Copy { from, to, pieces: Vec::new(), files: Vec::new(), stop: Arc::clone(stop) }
+        Copying { from, to, pieces: Vec::new(), files: Vec::new(), stop: Arc::clone(stop) }
     }
 
     /// Adds what an inode is, and of a file the piece.
