@@ -41,6 +41,9 @@ pub enum Error {
     /// The run was asked to stop.
     #[error("interrupted")]
     Interrupted,
+    /// An image could not be built or read.
+    #[error(transparent)]
+    Image(#[from] packfs_image::Error),
     /// A codec failed.
     #[error(transparent)]
     Codec(#[from] packfs_codec::Error),

@@ -38,5 +38,6 @@ pub mod stats;
 pub mod subject;
 mod system;
 pub mod trial;
+pub mod tune;
 
 pub use error::{Error, Result};

@@ -21,6 +21,11 @@ fn guide_bench() {
 }
 
 #[test]
+fn guide_tune() {
+    page("guide_tune", "docs/guide/tune.md");
+}
+
+#[test]
 fn guide_build() {
     page("guide_build", "docs/guide/build.md");
 }

@@ -12,6 +12,7 @@ mod reads;
 mod sessions;
 mod shape;
 mod text;
+mod tune;
 
 pub use csv::csv;
 pub use html::html;

@@ -10,19 +10,21 @@ mod extra;
 mod join;
 mod read;
 mod split;
+mod tune;
 mod value;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-pub(crate) use bench::{Bench, BenchCommand, Codecs, Measuring, Memory, Read, Report};
+pub(crate) use bench::{Bench, BenchCommand, Codecs, Measuring, Memory, Quick, Read, Report};
 pub(crate) use build::{Build, BuildPlan, Format, Target};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
 pub(crate) use join::{As, Join};
 pub(crate) use read::{Cat, Extract, Info, List, Tar};
 pub(crate) use split::Split;
+pub(crate) use tune::{Tune, Way, Ways};
 #[cfg(test)]
 pub(crate) use value::time as parse_time;
 
@@ -53,6 +55,7 @@ pub(crate) enum Command {
     Split(Box<Split>),
     Join(Join),
     Bench(Bench),
+    Tune(Box<Tune>),
     Completions(Completions),
     Man(Man),
 }

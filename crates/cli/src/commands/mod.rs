@@ -16,6 +16,7 @@ mod parts;
 mod sources;
 mod split;
 mod tar;
+mod tune;
 
 use std::io::Write;
 
@@ -39,6 +40,7 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Split(args) => split::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Completions(args) => extra::completions(&args),
         Command::Man(args) => extra::man(&args),
     }

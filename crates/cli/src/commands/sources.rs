@@ -42,7 +42,7 @@ pub(super) fn is_image(path: &Path) -> bool {
 }
 
 /// `/var/tmp` is on a disk where `/tmp` may be memory; `TMPDIR` overrides both.
-fn temporary_directory() -> PathBuf {
+pub(super) fn temporary_directory() -> PathBuf {
     match std::env::var_os("TMPDIR") {
         Some(dir) if !dir.is_empty() => dir.into(),
         _ if Path::new("/var/tmp").is_dir() => "/var/tmp".into(),

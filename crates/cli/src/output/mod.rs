@@ -1,5 +1,6 @@
 //! Everything packfs says: data on standard output, the rest on standard error.
 
+pub(crate) mod display;
 pub(crate) mod failure;
 pub(crate) mod findings;
 pub(crate) mod json;

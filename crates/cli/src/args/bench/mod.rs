@@ -3,6 +3,7 @@
 mod codecs;
 mod measuring;
 mod memory;
+mod quick;
 mod read;
 mod report;
 
@@ -11,21 +12,26 @@ use clap::{Args, Subcommand};
 pub(crate) use codecs::Codecs;
 pub(crate) use measuring::Measuring;
 pub(crate) use memory::Memory;
+pub(crate) use quick::Quick;
 pub(crate) use read::Read;
 pub(crate) use report::Report;
 
 /// Measure codecs and images on your own data, and show what came of it.
 #[derive(Debug, Args)]
-#[command(disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 #[command(after_help = "\
 Examples:
+  packfs bench --quick
   packfs bench codecs --data /usr/share
   packfs bench read --matrix /usr/share
   packfs bench report packfs-bench.jsonl -o report.html
   packfs bench memory 256M -o memory.bin")]
 pub(crate) struct Bench {
     #[command(subcommand)]
-    pub(crate) command: BenchCommand,
+    pub(crate) command: Option<BenchCommand>,
+
+    #[command(flatten)]
+    pub(crate) quick: Quick,
 }
 
 /// One variant a subcommand.

@@ -2,32 +2,43 @@
 
 mod codecs;
 mod memory;
+mod quick;
 mod read;
 mod report;
-mod session;
+pub(super) mod session;
 
 use std::io;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use packfs_blocks::Output;
 
 use crate::args::{Bench, BenchCommand};
-use crate::output::failure::Outcome;
+use crate::output::failure::{Outcome, Usage};
 
 pub(super) fn run(args: &Bench) -> Result<Outcome> {
-    match &args.command {
-        BenchCommand::Codecs(args) => codecs::run(args),
-        BenchCommand::Read(args) => read::run(args),
-        BenchCommand::Report(args) => report::run(args),
-        BenchCommand::Memory(args) => memory::run(args),
+    match (&args.command, &args.quick.dir) {
+        (Some(BenchCommand::Codecs(args)), _) => codecs::run(args),
+        (Some(BenchCommand::Read(args)), _) => read::run(args),
+        (Some(BenchCommand::Report(args)), _) => report::run(args),
+        (Some(BenchCommand::Memory(args)), _) => memory::run(args),
+        (None, Some(dir)) => quick::run(&args.quick, dir),
+        // The parser asks for one of them.
+        (None, None) => Err(Usage("say what to measure, or give --quick".into()).into()),
     }
 }
 
 /// A file to write, which appears when it is whole.
-fn create(path: &Path, force: bool) -> Result<Output> {
+pub(super) fn create(path: &Path, force: bool) -> Result<Output> {
     Output::create(path, 0o666, force).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => anyhow::anyhow!("{} exists; --force replaces it", path.display()),
         _ => anyhow::Error::new(error).context(format!("{}: cannot create", path.display())),
     })
+}
+
+/// Writes all of it.
+pub(super) fn fill(file: Output, text: &str) -> Result<()> {
+    let path = file.target().display().to_string();
+    file.write_all_at(text.as_bytes(), 0).with_context(|| path.clone())?;
+    file.commit().with_context(|| format!("{path}: cannot finish"))
 }

@@ -37,7 +37,5 @@ pub(super) fn run(args: &Report) -> Result<Outcome> {
 }
 
 fn write(path: &Path, text: &str, force: bool) -> Result<()> {
-    let file = super::create(path, force)?;
-    file.write_all_at(text.as_bytes(), 0).with_context(|| path.display().to_string())?;
-    file.commit().with_context(|| format!("{}: cannot finish", path.display()))
+    super::fill(super::create(path, force)?, text)
 }

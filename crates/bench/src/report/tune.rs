@@ -1,0 +1,197 @@
+//! What tuning has to say: the choice with its command, the front it was made from, and everything that was tried.
+
+use super::model::{Chart, Column, Kind, Report, Section, Value, X, size, three};
+use super::shape::{axis, distinct, guide, series, table};
+use crate::metrics;
+use crate::results::Results;
+use crate::tune::choose::{Goal, front};
+use crate::tune::predict::Prediction;
+use crate::tune::{Settings, Tuning};
+
+impl Report {
+    /// What tuning has to say.
+    pub fn of_tuning(tuning: &Tuning) -> Self {
+        let mut sections = vec![chosen(tuning)];
+        sections.extend(tried(&tuning.predictions));
+        Report { sections }
+    }
+}
+
+impl Report {
+    /// A first look: what codecs came to, and ways to build an image.
+    pub fn of_quick(results: &Results, predictions: &[Prediction]) -> Self {
+        let mut report = Report::of(results);
+        report.sections.extend(tried(predictions));
+        report
+    }
+}
+
+impl Report {
+    /// What of it fits a terminal: the sentences, the command, and the settings that no others beat.
+    pub fn brief(mut self) -> Self {
+        for section in &mut self.sections {
+            section.tables.retain(|table| ["tune-command", "tune-front"].contains(&table.id.as_str()));
+        }
+        self.sections.retain(|section| !section.sentences.is_empty() || !section.tables.is_empty());
+        self
+    }
+}
+
+fn chosen(tuning: &Tuning) -> Section {
+    let mut sentences = Vec::new();
+    if let Some((best, within)) = tuning.chosen() {
+        if !within {
+            sentences.push(format!("Nothing is within the limits ({}). This comes nearest.", limits(tuning)));
+        }
+        let what = match tuning.goal {
+            Goal::Size => "The smallest image",
+            Goal::Speed => "The shortest build",
+            Goal::Read => "The fastest reads",
+            Goal::Balanced => "The best balance of size, build time and read speed",
+        };
+        let what = if within { what } else { "The nearest" };
+        let how = if best.measured { "measured" } else { "predicted" };
+        sentences.push(format!(
+            "{what}: {}. The image is {how} to have {} MB ({} % of the files), to be built in {} s ({} s on processors), and \
+             to be read at {} MB/s by one thread, or 4 KiB of it anywhere in {} ms.",
+            words(&best.settings),
+            three(best.size as f64 / 1e6),
+            three(100.0 * best.size as f64 / (tuning.bytes as f64).max(1.0)),
+            three(best.seconds),
+            three(best.cpu_seconds),
+            three(best.read_speed),
+            three(best.random_read)
+        ));
+    }
+    // A table, as a sentence would be wrapped.
+    let command = vec![vec![Value::Text(shell(tuning))]];
+    let tables = vec![table("tune-command", "The command that builds it", ["command"], command)];
+    Section { title: format!("Packing {}", tuning.source), sentences, charts: Vec::new(), tables }
+}
+
+/// Settings in a sentence.
+fn words(settings: &Settings) -> String {
+    let format = if settings.format == "erofs" { "EROFS" } else { "SquashFS" };
+    let blocks = if settings.format == "erofs" { "clusters" } else { "blocks" };
+    format!("{format} with {} in {blocks} of {}", settings.codec, size(settings.block as usize))
+}
+
+fn limits(tuning: &Tuning) -> String {
+    let limits = &tuning.limits;
+    let size = limits.size.map(|most| format!("at most {} MB", three(most as f64 / 1e6)));
+    let time = limits.seconds.map(|most| format!("at most {} s", three(most)));
+    let read = limits.read.map(|least| format!("at least {} MB/s", three(least)));
+    [size, time, read].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The command as a shell takes it.
+fn shell(tuning: &Tuning) -> String {
+    let quoted = |word: &std::ffi::OsString| {
+        let word = word.to_string_lossy();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@+,%".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word.into_owned()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    tuning.command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// What was tried: the front as a table and in charts, then all of it in the page.
+pub(super) fn tried(predictions: &[Prediction]) -> Option<Section> {
+    let on = front(predictions);
+    let mut best: Vec<&Prediction> = predictions.iter().zip(&on).filter(|(_, on)| **on).map(|(one, _)| one).collect();
+    best.sort_by_key(|one| one.size);
+    let (least, most) = (best.first()?, best.iter().max_by(|a, b| a.read_speed.total_cmp(&b.read_speed))?);
+    let fastest = best.iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
+    let summary = format!(
+        "{} of {} ways to build are worth considering: no other is smaller, sooner built and faster to read at once. \
+         The smallest is {} ({} MB), the soonest built {} ({} s), the fastest to read {} ({} MB/s).",
+        best.len(),
+        predictions.len(),
+        least.settings,
+        three(least.size as f64 / 1e6),
+        fastest.settings,
+        three(fastest.seconds),
+        most.settings,
+        three(most.read_speed)
+    );
+    let mut tables =
+        vec![table("tune-front", "Settings that no others beat", columns(), best.iter().map(|one| row(one)).collect())];
+    let mut sentences = vec![summary];
+    if predictions.iter().any(|one| !one.measured) {
+        sentences.push(method());
+    }
+    let mut all: Vec<&Prediction> = predictions.iter().zip(&on).filter(|(_, on)| !**on).map(|(one, _)| one).collect();
+    all.sort_by_key(|one| one.size);
+    let rest = table("tune-rest", "The other settings", columns(), all.iter().map(|one| row(one)).collect());
+    tables.extend((!all.is_empty()).then_some(rest));
+    let charts = vec![
+        against("tune-time", "Size and build time", predictions, "seconds to build", |one| (one.seconds, false)),
+        against("tune-read", "Size and read speed", predictions, "MB/s of one thread", |one| (one.read_speed, true)),
+        against("tune-random", "Size and time of a small read", predictions, "milliseconds for 4 KiB", |one| {
+            (one.random_read, false)
+        }),
+    ];
+    Some(Section { title: "What was tried".into(), sentences, charts, tables })
+}
+
+fn method() -> String {
+    "Sizes and times are predictions: every way was tried on a sample, and a quick codec on all of it. Times are those \
+     of a machine that has nothing else to do; reads are those of packfs, from memory."
+        .into()
+}
+
+fn columns() -> [Column; 9] {
+    let of = Column::of;
+    [
+        of("format"),
+        of("codec"),
+        of("block"),
+        of("MB"),
+        of("build s"),
+        Column::wide("CPU s"),
+        of("read MB/s"),
+        of("4K read ms"),
+        Column::wide("tried MB"),
+    ]
+}
+
+fn row(one: &Prediction) -> Vec<Value> {
+    vec![
+        one.settings.format.as_str().into(),
+        one.settings.codec.as_str().into(),
+        size(one.settings.block as usize).as_str().into(),
+        Value::Number(one.size as f64 / 1e6),
+        Value::Number(one.seconds),
+        Value::Number(one.cpu_seconds),
+        Value::Number(one.read_speed),
+        Value::Number(one.random_read),
+        Value::Number(one.tried as f64 / 1e6),
+    ]
+}
+
+/// A point for each way, a series for each codec of a format, and a line along what is best in these two.
+fn against(id: &str, title: &str, all: &[Prediction], x: &str, value: fn(&Prediction) -> (f64, bool)) -> Chart {
+    let point = |one: &Prediction| (value(one).0, one.size as f64 / 1e6);
+    // As the front has it: a cost that is to be low and a gain that is to be high.
+    let cost = |one: &Prediction| (one.size as f64, if value(one).1 { value(one).0 } else { -value(one).0 });
+    let on = metrics::front(&all.iter().map(cost).collect::<Vec<_>>());
+    let mut line: Vec<(f64, f64)> = all.iter().zip(&on).filter(|(_, on)| **on).map(|(one, _)| point(one)).collect();
+    line.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut drawn = vec![guide("Pareto front", line.into_iter().map(|(x, y)| (X::Number(x), y)))];
+    let name = |one: &Prediction| format!("{} {}", one.settings.format, one.settings.codec);
+    for codec in distinct(all.iter().map(name)) {
+        let of = all.iter().filter(|one| name(one) == codec);
+        drawn.push(series(&codec, of.map(point).map(|(x, y)| (X::Number(x), y))));
+    }
+    Chart {
+        id: id.into(),
+        title: title.into(),
+        x: axis(x, true),
+        y: axis("MB", false),
+        kind: Kind::Points,
+        series: drawn,
+    }
+}

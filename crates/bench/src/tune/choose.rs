@@ -1,0 +1,210 @@
+//! Which prediction to take: for a goal, within limits.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::predict::Prediction;
+use crate::{Error, Result};
+
+/// What matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// The smallest image.
+    Size,
+    /// The shortest build.
+    Speed,
+    /// The fastest reads in order.
+    Read,
+    /// A bit of all.
+    Balanced,
+}
+
+impl Goal {
+    const ALL: [(Goal, &str); 4] =
+        [(Goal::Size, "size"), (Goal::Speed, "speed"), (Goal::Read, "read"), (Goal::Balanced, "balanced")];
+}
+
+impl FromStr for Goal {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::ALL.iter().find(|(_, name)| *name == text).map(|(goal, _)| *goal);
+        found.ok_or_else(|| Error::Usage("accepted: size, speed, read, balanced".into()))
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.iter().find(|(goal, _)| goal == self).map_or("", |(_, name)| name);
+        f.write_str(name)
+    }
+}
+
+/// What an image may not exceed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Limits {
+    /// Most bytes of the image.
+    pub size: Option<u64>,
+    /// Most seconds to build it.
+    pub seconds: Option<f64>,
+    /// Least MB a second of reads in order.
+    pub read: Option<f64>,
+}
+
+impl Limits {
+    /// How many times it is beyond the limit it is farthest from; at most 1 if it is within all.
+    fn excess(&self, prediction: &Prediction) -> f64 {
+        let size = self.size.map(|most| prediction.size as f64 / (most as f64).max(1.0));
+        let seconds = self.seconds.map(|most| prediction.seconds / most.max(1e-9));
+        let read = self.read.map(|least| least / prediction.read_speed.max(1e-9));
+        [size, seconds, read].into_iter().flatten().fold(0.0, f64::max)
+    }
+}
+
+/// Costs of a prediction: the less the better, of each.
+fn costs(prediction: &Prediction) -> [f64; 3] {
+    [prediction.size as f64, prediction.seconds, 1.0 / prediction.read_speed.max(1e-9)]
+}
+
+/// Which predictions no other beats in size, build time and read speed together. Of equal ones the first stays.
+pub fn front(predictions: &[Prediction]) -> Vec<bool> {
+    let all: Vec<[f64; 3]> = predictions.iter().map(costs).collect();
+    let beats = |a: &[f64; 3], b: &[f64; 3]| a != b && a.iter().zip(b).all(|(a, b)| a <= b);
+    let on = |at: usize| !all.iter().any(|other| beats(other, &all[at])) && !all[..at].contains(&all[at]);
+    (0..all.len()).map(on).collect()
+}
+
+/// What was chosen, or what came nearest to limits that nothing keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// The best within the limits.
+    Best(usize),
+    /// Nothing is within the limits; this is least beyond them.
+    Nearest(usize),
+    /// There is nothing to choose from.
+    Nothing,
+}
+
+/// Chooses. Those as good as the best within what the prediction is exact to are equal; of them the most balanced is
+/// taken, so that a hundredth of the size does not cost twice the time.
+pub fn choose(predictions: &[Prediction], goal: Goal, limits: &Limits) -> Choice {
+    let within: Vec<usize> = (0..predictions.len()).filter(|at| limits.excess(&predictions[*at]) <= 1.0).collect();
+    if within.is_empty() {
+        let excess = |at: &usize| limits.excess(&predictions[*at]);
+        let nearest = (0..predictions.len()).min_by(|a, b| excess(a).total_cmp(&excess(b)));
+        return nearest.map_or(Choice::Nothing, Choice::Nearest);
+    }
+    let cost = |at: usize, which: usize| costs(&predictions[at])[which];
+    let (which, exact) = match goal {
+        Goal::Size => (0, SIZES_ALIKE),
+        Goal::Speed => (1, TIMES_ALIKE),
+        Goal::Read => (2, TIMES_ALIKE),
+        Goal::Balanced => return best(&within, &distances(predictions, &within)),
+    };
+    let least = within.iter().map(|at| cost(*at, which)).fold(f64::INFINITY, f64::min);
+    let alike: Vec<usize> = within.into_iter().filter(|at| cost(*at, which) <= least * exact).collect();
+    best(&alike, &distances(predictions, &alike))
+}
+
+/// Sizes and times that are not told apart.
+const SIZES_ALIKE: f64 = 1.005;
+const TIMES_ALIKE: f64 = 1.05;
+
+fn best(among: &[usize], distances: &[f64]) -> Choice {
+    let best = among.iter().zip(distances).min_by(|a, b| a.1.total_cmp(b.1));
+    best.map_or(Choice::Nothing, |(at, _)| Choice::Best(*at))
+}
+
+/// How far each is from the best of all in every respect, where what lies between the best and the worst of those on
+/// the front counts as 1, in factors.
+fn distances(predictions: &[Prediction], among: &[usize]) -> Vec<f64> {
+    let logs: Vec<[f64; 3]> = among.iter().map(|at| costs(&predictions[*at]).map(|cost| cost.max(1e-9).ln())).collect();
+    let on = front(&among.iter().map(|at| predictions[*at].clone()).collect::<Vec<_>>());
+    let scale = |which: usize| {
+        let values = || logs.iter().zip(&on).filter(|(_, on)| **on).map(|(log, _)| log[which]);
+        let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+        (least, (most - least).max(1e-9))
+    };
+    let scales = [scale(0), scale(1), scale(2)];
+    let distance = |log: &[f64; 3]| {
+        let squares = log.iter().zip(&scales).map(|(log, (least, range))| ((log - least) / range).powi(2));
+        squares.sum::<f64>()
+    };
+    logs.iter().map(distance).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tune::predict::tests::made_up;
+
+    /// Bytes, seconds, MB/s.
+    fn all() -> Vec<Prediction> {
+        vec![
+            made_up("lz4", 900_000, 1.0, 1000.0),
+            made_up("zstd:3", 600_000, 2.0, 500.0),
+            made_up("zstd:15", 520_000, 20.0, 480.0),
+            made_up("xz:6", 500_000, 60.0, 50.0),
+            // Worse than zstd:3 in everything.
+            made_up("gzip:6", 610_000, 4.0, 300.0),
+            // As small as xz:6 but for a thousandth, and half as long to build.
+            made_up("zstd:22", 500_500, 30.0, 470.0),
+        ]
+    }
+
+    fn name(choice: Choice, of: &[Prediction]) -> String {
+        match choice {
+            Choice::Best(at) => of[at].settings.codec.clone(),
+            Choice::Nearest(at) => format!("nearest {}", of[at].settings.codec),
+            Choice::Nothing => "nothing".into(),
+        }
+    }
+
+    #[test]
+    fn the_front_has_what_no_other_beats_in_all_three() {
+        let on: Vec<_> = all().into_iter().zip(front(&all())).filter(|(_, on)| *on).collect();
+        let names: Vec<_> = on.iter().map(|(one, _)| one.settings.codec.as_str()).collect();
+        assert_eq!(names, ["lz4", "zstd:3", "zstd:15", "xz:6", "zstd:22"]);
+        let twins = [made_up("a", 1, 1.0, 1.0), made_up("b", 1, 1.0, 1.0)];
+        assert_eq!(front(&twins), [true, false]);
+    }
+
+    #[test]
+    fn goals_and_limits_decide() {
+        let none = Limits::default();
+        let size = |most| Limits { size: Some(most), ..none };
+        let seconds = |most| Limits { seconds: Some(most), ..none };
+        let read = |least| Limits { read: Some(least), ..none };
+        let table = [
+            // A thousandth larger, and better otherwise.
+            (Goal::Size, none, "zstd:22"),
+            (Goal::Speed, none, "lz4"),
+            (Goal::Read, none, "lz4"),
+            (Goal::Balanced, none, "zstd:3"),
+            (Goal::Size, seconds(25.0), "zstd:15"),
+            (Goal::Size, seconds(2.0), "zstd:3"),
+            (Goal::Speed, size(600_000), "zstd:3"),
+            (Goal::Speed, size(599_999), "zstd:15"),
+            (Goal::Size, read(475.0), "zstd:15"),
+            (Goal::Read, Limits { size: Some(510_000), seconds: Some(40.0), read: None }, "zstd:22"),
+            // Nothing is so small, so quick, so fast.
+            (Goal::Balanced, size(100_000), "nearest xz:6"),
+            (Goal::Size, seconds(0.5), "nearest lz4"),
+            (Goal::Size, read(2000.0), "nearest lz4"),
+            // Each can be had, but not both: zstd:3 is 1.09 times beyond, lz4 1.64 times.
+            (Goal::Size, Limits { size: Some(550_000), seconds: Some(5.0), read: None }, "nearest zstd:3"),
+        ];
+        for (goal, limits, want) in table {
+            assert_eq!(name(choose(&all(), goal, &limits), &all()), want, "{goal}: {limits:?}");
+        }
+        assert_eq!(choose(&[], Goal::Size, &none), Choice::Nothing);
+    }
+
+    #[test]
+    fn goals_are_read_and_written() {
+        for text in ["size", "speed", "read", "balanced"] {
+            assert_eq!(text.parse::<Goal>().unwrap().to_string(), text);
+        }
+        assert!("small".parse::<Goal>().unwrap_err().to_string().contains("accepted: size"));
+    }
+}

@@ -1,0 +1,157 @@
+//! From builds of parts to the image of the whole.
+
+use serde::Serialize;
+
+use super::{Built, Candidate, Plan, Settings};
+
+/// What an image is expected to be like.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prediction {
+    /// With these settings.
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// Bytes of the image.
+    pub size: u64,
+    /// Seconds to build it, when the machine has nothing else to do.
+    pub seconds: f64,
+    /// Seconds on processors to build it, all threads together.
+    pub cpu_seconds: f64,
+    /// MB a second when one thread reads all files one after the other, here in user space.
+    pub read_speed: f64,
+    /// Milliseconds for 4 KiB somewhere when nothing is cached.
+    pub random_read: f64,
+    /// Bytes that were tried.
+    pub tried: u64,
+    /// Everything was: this is a measurement.
+    pub measured: bool,
+}
+
+/// Builds with the reference codec.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reference {
+    /// Of the whole source, or of as much as is ever built.
+    pub(super) most: Built,
+    /// It is the whole source.
+    pub(super) complete: bool,
+    /// Of the part that the candidate was tried on.
+    pub(super) part: Built,
+}
+
+/// Images end with whole pages.
+const PAGE: u64 = 4096;
+
+/// What to expect of a candidate of which a part was built; without a reference, of which the whole was built.
+pub(super) fn predict(plan: &Plan, candidate: &Candidate, built: &Built, reference: Option<Reference>) -> Prediction {
+    let (data, metadata, cpu, wall) = match &reference {
+        None => {
+            let (cpu, wall) = (built.time.cpu_seconds(), built.time.seconds());
+            (built.data as f64, built.metadata as f64, cpu, wall)
+        }
+        Some(Reference { most, complete, part }) => {
+            let whole = most;
+            // What there is for what the reference built of it.
+            let (bytes, inodes) = match complete {
+                true => (1.0, 1.0),
+                false => (times(plan.bytes, whole.bytes), times(plan.inodes, whole.inodes)),
+            };
+            let data = whole.data as f64 * bytes * times(built.data, part.data);
+            let metadata = whole.metadata as f64 * inodes * times(built.metadata, part.metadata);
+            // What the codec takes longer goes with what it is given.
+            let more = built.time.cpu_seconds() - part.time.cpu_seconds();
+            let more = more * times(whole.packed, part.packed) * bytes;
+            let (cpu, wall) = (whole.time.cpu_seconds() * bytes, whole.time.seconds() * bytes);
+            // What of the reference's time was not its threads' work remains as it is.
+            let threads = candidate.threads().max(1) as f64;
+            let cpu_then = (cpu + more).max(0.0);
+            (data, metadata, cpu_then, (wall + more / threads).max(cpu_then / threads))
+        }
+    };
+    let read = built.read.unwrap_or(super::Reading { speed: 0.0, random: 0.0 });
+    Prediction {
+        settings: candidate.settings.clone(),
+        size: whole_bytes(data + metadata).next_multiple_of(PAGE),
+        seconds: wall + plan.scan.seconds(),
+        cpu_seconds: cpu + plan.scan.cpu_seconds(),
+        read_speed: read.speed,
+        random_read: 1000.0 * read.random,
+        tried: built.bytes,
+        measured: reference.is_none(),
+    }
+}
+
+/// How many times `b` goes into `a`; once, where there is nothing to compare.
+fn times(a: u64, b: u64) -> f64 {
+    if a == 0 || b == 0 { 1.0 } else { a as f64 / b as f64 }
+}
+
+/// Never negative, and far below what a 64-bit number holds.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+fn whole_bytes(bytes: f64) -> u64 {
+    bytes.round() as u64
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::executor::Timing;
+    use crate::tune::{Options, Reading};
+    use packfs_image::squashfs;
+
+    /// A prediction that nobody made.
+    pub(crate) fn made_up(codec: &str, size: u64, seconds: f64, read_speed: f64) -> Prediction {
+        let settings = Settings { format: "squashfs".into(), codec: codec.into(), block: 131_072 };
+        let random_read = 100.0 / read_speed;
+        let cpu_seconds = 2.0 * seconds;
+        Prediction { settings, size, seconds, cpu_seconds, read_speed, random_read, tried: 100_000, measured: false }
+    }
+
+    fn built(data: u64, metadata: u64, packed: u64, (wall, cpu): (u64, u64)) -> Built {
+        let time = Timing { wall: wall * 1_000_000, cpu: cpu * 1_000_000, passes: 1 };
+        let read = Some(Reading { speed: 500.0, random: 0.002 });
+        Built { bytes: packed, inodes: 10, data, metadata, packed, time, read }
+    }
+
+    fn plan(bytes: u64, inodes: u64) -> Plan {
+        let scan = Timing { wall: 10_000_000, cpu: 20_000_000, passes: 1 };
+        Plan { candidates: Vec::new(), sample: 1, bytes, inodes, scan, stop: Default::default() }
+    }
+
+    fn candidate() -> Candidate {
+        Candidate::new(Options::Squashfs(squashfs::Options { threads: 2, ..Default::default() }))
+    }
+
+    #[test]
+    fn predictions_are_those_computed_by_hand() {
+        // The candidate makes 8/10 of what the reference does, and takes 900 ms more for a tenth of what is packed.
+        let most = built(5_000_000, 50_000, 10_000_000, (400, 500));
+        let part = built(500_000, 4000, 1_000_000, (50, 60));
+        let tried = built(400_000, 3000, 1_000_000, (600, 960));
+        let reference = Reference { most, complete: true, part };
+        let one = predict(&plan(99, 99), &candidate(), &tried, Some(reference));
+        assert_eq!(one.size, (4_000_000u64 + 37_500).next_multiple_of(4096));
+        assert!((one.cpu_seconds - (0.5 + 9.0 + 0.02)).abs() < 1e-9, "{one:?}");
+        assert!((one.seconds - (0.4 + 4.5 + 0.01)).abs() < 1e-9, "{one:?}");
+        assert_eq!((one.read_speed, one.random_read, one.tried, one.measured), (500.0, 2.0, 1_000_000, false));
+        // The reference itself was built of a tenth of the bytes and half of the inodes.
+        let larger =
+            predict(&plan(100_000_000, 20), &candidate(), &tried, Some(Reference { complete: false, ..reference }));
+        assert_eq!(larger.size, (40_000_000u64 + 75_000).next_multiple_of(4096));
+        assert!((larger.cpu_seconds - (5.0 + 90.0 + 0.02)).abs() < 1e-9, "{larger:?}");
+    }
+
+    #[test]
+    fn what_was_built_whole_is_a_measurement() {
+        let one = predict(&plan(1, 1), &candidate(), &built(1000, 500, 2000, (30, 40)), None);
+        assert_eq!((one.size, one.measured), (4096, true));
+        assert!((one.seconds - 0.04).abs() < 1e-9 && (one.cpu_seconds - 0.06).abs() < 1e-9);
+    }
+
+    #[test]
+    fn nothing_to_compare_with_changes_nothing() {
+        let nothing = built(0, 200, 0, (1, 1));
+        let reference = Reference { most: nothing, complete: false, part: nothing };
+        let one = predict(&plan(0, 10), &candidate(), &nothing, Some(reference));
+        assert_eq!(one.size, 4096);
+        assert!(one.seconds.is_finite() && one.cpu_seconds.is_finite());
+    }
+}

@@ -1,0 +1,223 @@
+//! The builder that measures: packfs's own writers and readers, on parts of the source in temporary files.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use packfs_blocks::Progress;
+use packfs_blocks::io::FileAt;
+use packfs_image::image::{FileType, Nid};
+use packfs_image::{AnyImage, Image, OpenOptions, Tree, erofs, squashfs};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::sample::Unit;
+use super::{Builder, Built, Candidate, Options, Part, Reading, sample};
+use crate::executor::Timing;
+use crate::rng::Rng;
+use crate::{Error, Result};
+
+/// Decoded blocks that are worth keeping when an image is read in order.
+const IN_ORDER_CACHE: u64 = 8 << 20;
+/// Bytes read at once.
+const PIECE: usize = 256 << 10;
+/// Reads in order go on until so much time has gone by.
+const READ_LEAST: Duration = Duration::from_millis(30);
+/// Reads at random places.
+const RANDOM_READS: usize = 32;
+
+/// Builds parts of a source.
+#[derive(Debug)]
+pub struct Machine<'s> {
+    source: &'s Tree,
+    seed: u64,
+    stop: Arc<AtomicBool>,
+    dir: tempfile::TempDir,
+    left_out: HashMap<String, String>,
+    /// The source in units of each length that was asked for.
+    units: HashMap<u64, Vec<Unit>>,
+}
+
+impl<'s> Machine<'s> {
+    /// Builds images of `source` in a directory of its own in `dir`, and fails soon after `stop` is set.
+    pub fn new(source: &'s Tree, seed: u64, dir: &Path, stop: Arc<AtomicBool>) -> Result<Self> {
+        let made = tempfile::Builder::new().prefix("packfs-tune-").tempdir_in(dir).map_err(Error::io(dir))?;
+        Ok(Machine { source, seed, stop, dir: made, left_out: HashMap::new(), units: HashMap::new() })
+    }
+
+    /// Files that could not be read, and why.
+    pub fn left_out(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = self.left_out.values().map(String::as_str).collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn tree(&mut self, candidate: &Candidate, part: Part) -> packfs_image::Result<Tree> {
+        match part {
+            Part::Whole => sample::whole(self.source, &self.stop),
+            Part::Sample(bytes) => {
+                let units = match self.units.entry(unit(candidate)) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(new) => {
+                        let units = sample::units(self.source, *new.key(), self.seed)?;
+                        new.insert(units)
+                    }
+                };
+                sample::part(self.source, units, bytes, self.seed, &self.stop)
+            }
+        }
+    }
+
+    fn write(&mut self, candidate: &Candidate, tree: Tree, target: &Path) -> Result<Built> {
+        let progress = Progress::default();
+        let (begun, cpu) = (Instant::now(), processor_time());
+        let plan = packfs_image::Plan { tree, order: Vec::new() };
+        let (mut built, left_out) = match &candidate.options {
+            Options::Squashfs(options) => {
+                let summary = squashfs::build(target, options, &progress, |_| Ok(plan))?;
+                (of_squashfs(&summary), summary.left_out)
+            }
+            Options::Erofs(options) => {
+                let summary = erofs::build(target, options, &progress, |_| Ok(plan))?;
+                (of_erofs(&summary), summary.left_out)
+            }
+        };
+        let (wall, cpu) = (begun.elapsed(), processor_time().saturating_sub(cpu));
+        built.time = Timing { wall: nanos(wall), cpu: nanos(cpu), passes: 1 };
+        self.left_out.extend(left_out);
+        Ok(built)
+    }
+}
+
+impl Builder for Machine<'_> {
+    fn build(&mut self, candidate: &Candidate, part: Part, read: bool) -> Result<Built> {
+        let target: PathBuf = self.dir.path().join("image");
+        let tree = self.tree(candidate, part)?;
+        let mut built = self.write(candidate, tree, &target)?;
+        if read {
+            built.read = Some(reading(&target, self.seed)?);
+        }
+        std::fs::remove_file(&target).map_err(Error::io(&target))?;
+        Ok(built)
+    }
+}
+
+/// Long enough for blocks and clusters to be cut as they are in a whole file.
+fn unit(candidate: &Candidate) -> u64 {
+    match &candidate.options {
+        Options::Squashfs(options) => u64::from(options.block_size).max(256 << 10),
+        // What does not fill a cluster joins others in the packed inode, and is compressed with them.
+        Options::Erofs(_) => 512 << 10,
+    }
+}
+
+fn of_squashfs(summary: &squashfs::Summary) -> Built {
+    Built {
+        bytes: summary.file_bytes,
+        inodes: summary.inodes.into(),
+        data: summary.data_bytes,
+        metadata: summary.metadata_bytes,
+        packed: summary.data.packed_bytes,
+        time: Timing::default(),
+        read: None,
+    }
+}
+
+fn of_erofs(summary: &erofs::Summary) -> Built {
+    Built {
+        bytes: summary.file_bytes,
+        inodes: summary.inodes.into(),
+        data: summary.data_bytes,
+        metadata: summary.metadata_bytes,
+        packed: summary.data.packed_bytes,
+        time: Timing::default(),
+        read: None,
+    }
+}
+
+/// Reads all files of an image one after the other, then a few bytes here and there.
+fn reading(path: &Path, seed: u64) -> Result<Reading> {
+    let open = |cache_bytes| {
+        let bytes = FileAt::open(path, 0).map_err(Error::io(path))?;
+        Ok::<_, Error>(AnyImage::open(Arc::new(bytes), OpenOptions { cache_bytes, ..OpenOptions::default() })?)
+    };
+    let image = open(IN_ORDER_CACHE)?;
+    let files = files(image.image())?;
+    let (mut read, mut buf) = (0u64, vec![0; PIECE]);
+    let (begun, cpu) = (Instant::now(), thread_time());
+    while read == 0 || begun.elapsed() < READ_LEAST {
+        // What was cached in the last pass is no measure of decoding.
+        let image = open(IN_ORDER_CACHE)?;
+        let before = read;
+        for (nid, _) in &files {
+            let mut at = 0;
+            loop {
+                match image.image().read_at(*nid, &mut buf, at)? {
+                    0 => break,
+                    got => at += got as u64,
+                }
+            }
+            read += at;
+        }
+        if read == before {
+            break;
+        }
+    }
+    let speed = read as f64 / 1e6 / (thread_time().saturating_sub(cpu)).as_secs_f64().max(1e-9);
+    let image = open(0)?;
+    Ok(Reading { speed, random: random(image.image(), &files, seed)? })
+}
+
+/// Seconds for 4 KiB at a random place.
+fn random(image: &dyn Image, files: &[(Nid, u64)], seed: u64) -> Result<f64> {
+    let total: u64 = files.iter().map(|(_, size)| size).sum();
+    let Ok(total) = usize::try_from(total) else { return Ok(0.0) };
+    if total == 0 {
+        return Ok(0.0);
+    }
+    let (mut rng, mut buf) = (Rng::new(seed), vec![0; 4096]);
+    let cpu = thread_time();
+    for _ in 0..RANDOM_READS {
+        let mut at = rng.below(total) as u64;
+        let file = files.iter().find(|(_, size)| {
+            let here = at < *size;
+            at -= if here { 0 } else { *size };
+            here
+        });
+        if let Some((nid, _)) = file {
+            image.read_at(*nid, &mut buf, at / 4096 * 4096)?;
+        }
+    }
+    Ok(thread_time().saturating_sub(cpu).as_secs_f64() / RANDOM_READS as f64)
+}
+
+/// All regular files with their sizes.
+fn files(image: &dyn Image) -> Result<Vec<(Nid, u64)>> {
+    let (mut files, mut dirs) = (Vec::new(), vec![image.root()]);
+    while let Some(dir) = dirs.pop() {
+        for entry in image.read_dir(dir)? {
+            match image.stat(entry.nid)?.kind {
+                FileType::Dir => dirs.push(entry.nid),
+                FileType::File { size } => files.push((entry.nid, size)),
+                _ => {}
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// What all threads have spent on processors.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
+}
+
+/// What this thread has.
+fn thread_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,342 @@
+//! Parts of a source: the same tree with fewer files, and pieces of large files as files of their own.
+//!
+//! A unit is a piece of a large file, aligned so that it is cut into the blocks it is cut into anyway, or a run of
+//! neighbouring small files, which share fragments as they would. Units are put in the order of how well a bit of each
+//! compresses, and the row is cut into strata of equal length: of each, the unit at a random place is taken, so that a
+//! few units stand for all kinds of data there are.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use packfs_codec::Choice;
+use packfs_image::source::{Contents, FileReader};
+use packfs_image::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, Tree};
+use packfs_image::{Error, Result};
+
+use crate::rng::Rng;
+
+/// Smaller files are not asked for their holes.
+const HOLES_FROM: u64 = 1 << 20;
+
+/// One unit: neighbouring small files, or a piece of a large one.
+pub(super) type Unit = Vec<Piece>;
+
+/// A file, or a part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    ino: Ino,
+    offset: u64,
+    len: u64,
+}
+
+/// Bytes of file data that are not in holes, and how many inodes there are.
+pub fn measure(tree: &Tree) -> (u64, u64) {
+    let (mut bytes, mut inodes) = (0, 0);
+    let walked = tree.walk(|ino, _| {
+        inodes += 1;
+        if let Kind::File { size, data: Data::Source { from, key } } = &tree.inode(ino).kind {
+            bytes += match *size {
+                small if small < HOLES_FROM => small,
+                // What cannot be read is left out when it is built.
+                large => ranges(&**from, *key, large).map_or(0, |all| all.iter().map(|(start, end)| end - start).sum()),
+            };
+        }
+        Ok(())
+    });
+    debug_assert!(walked.is_ok(), "the visitor never fails");
+    (bytes, inodes)
+}
+
+/// A copy of everything, which stops being readable when `stop` is set.
+pub(super) fn whole(tree: &Tree, stop: &Arc<AtomicBool>) -> Result<Tree> {
+    let mut copy = Copying::new(tree, stop);
+    let mut names = vec![None; tree.len()];
+    let mut dirs = vec![(ROOT, ROOT)];
+    while let Some((from, to)) = dirs.pop() {
+        for (name, ino) in tree.entries(from) {
+            if let Some(known) = names[ino.0 as usize] {
+                copy.to.link(to, name, known, Conflict::Refuse)?;
+                continue;
+            }
+            let size = if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 };
+            let made = copy.add(to, name, Piece { ino, offset: 0, len: size })?;
+            if matches!(tree.inode(ino).kind, Kind::Dir(_)) {
+                dirs.push((ino, made));
+            } else {
+                names[ino.0 as usize] = Some(made);
+            }
+        }
+    }
+    Ok(copy.done())
+}
+
+/// About `bytes` of the file data in these units.
+pub(super) fn part(tree: &Tree, units: &[Unit], bytes: u64, seed: u64, stop: &Arc<AtomicBool>) -> Result<Tree> {
+    let mut copy = Copying::new(tree, stop);
+    let mut paths = BTreeMap::new();
+    for piece in pick(units, bytes, seed).into_iter().flatten() {
+        paths.entry(piece.ino).or_insert_with(Vec::new).push(*piece);
+    }
+    let mut found = Vec::new();
+    tree.walk(|ino, path| {
+        if let Some(pieces) = paths.get(&ino) {
+            found.push((path.to_vec(), pieces));
+        }
+        Ok(())
+    })?;
+    for (path, pieces) in found {
+        let Some((dir, name)) = copy.to.parent_of(&path, Meta::IMPLICIT_DIR)? else { continue };
+        for piece in pieces {
+            copy.add(dir, &distinct(name, piece.offset), *piece)?;
+        }
+    }
+    Ok(copy.done())
+}
+
+/// A name for a piece: the file's, with the offset in front if it is not the first.
+fn distinct(name: &[u8], offset: u64) -> Vec<u8> {
+    if offset == 0 {
+        return name.to_vec();
+    }
+    let mut out = format!("{offset}~").into_bytes();
+    // The end says what kind of file it is.
+    let room = 255 - out.len();
+    out.extend_from_slice(&name[name.len().saturating_sub(room)..]);
+    out
+}
+
+/// The data in units of about `unit` bytes, those first that shrink most. Of very much data it is a sample.
+pub(super) fn units(tree: &Tree, unit: u64, seed: u64) -> Result<Vec<Unit>> {
+    let all = cut(tree, unit)?;
+    let mut known = Vec::with_capacity(UNITS_MAX.min(all.len()));
+    let mut encoder = "zstd:1".parse::<Choice>()?.encoder(PROBE_LEN)?;
+    let bytes = all.iter().map(len).sum::<u64>() / (all.len() as u64).max(1) * UNITS_MAX as u64;
+    let taken = if all.len() <= UNITS_MAX { all.iter().collect() } else { pick(&all, bytes, seed) };
+    for unit in taken {
+        // Of what cannot be read it is told when it is built.
+        let raw = probe(tree, unit).unwrap_or_default();
+        let packed = encoder.encode(&raw, &mut vec![0; raw.len()])?.unwrap_or(raw.len());
+        known.push((1000 * packed / raw.len().max(1), unit.clone()));
+    }
+    // Stable: units alike stay in the order of the tree.
+    known.sort_by_key(|(packed, _)| *packed);
+    Ok(known.into_iter().map(|(_, unit)| unit).collect())
+}
+
+/// Most units to look at.
+const UNITS_MAX: usize = 4096;
+/// Bytes of each to compress, and of how many of its files.
+const PROBE_LEN: usize = 64 << 10;
+const PROBE_FILES: usize = 8;
+
+/// A bit of a unit.
+fn probe(tree: &Tree, unit: &Unit) -> Result<Vec<u8>> {
+    let files = unit.len().min(PROBE_FILES);
+    let mut raw = Vec::new();
+    for at in 0..files {
+        let Piece { ino, offset, len } = unit[at * unit.len() / files];
+        let Kind::File { data: Data::Source { from, key }, .. } = &tree.inode(ino).kind else { continue };
+        let (start, most) = (raw.len(), PROBE_LEN / files);
+        let most = usize::try_from(len).unwrap_or(usize::MAX).min(most);
+        raw.resize(start + most, 0);
+        from.open(*key)?.read_exact_at(&mut raw[start..], offset + (len - most as u64) / 2)?;
+    }
+    Ok(raw)
+}
+
+fn len(unit: &Unit) -> u64 {
+    unit.iter().map(|piece| piece.len).sum()
+}
+
+/// All data in units, in the order of the tree.
+fn cut(tree: &Tree, unit: u64) -> Result<Vec<Unit>> {
+    let mut units: Vec<Unit> = Vec::new();
+    let mut run: (u64, Unit) = (0, Vec::new());
+    tree.walk(|ino, _| {
+        let Kind::File { size, data: Data::Source { from, key } } = &tree.inode(ino).kind else { return Ok(()) };
+        if *size < unit {
+            run.0 += size;
+            run.1.push(Piece { ino, offset: 0, len: *size });
+            if run.0 >= unit {
+                units.push(std::mem::take(&mut run).1);
+            }
+            return Ok(());
+        }
+        // What cannot be read is told when it is built.
+        for (start, end) in ranges(&**from, *key, *size).unwrap_or_default() {
+            let starts = (start / unit * unit..end).step_by(usize::try_from(unit).unwrap_or(usize::MAX));
+            units.extend(starts.map(|offset| vec![Piece { ino, offset, len: unit.min(size - offset) }]));
+        }
+        Ok(())
+    })?;
+    units.extend((!run.1.is_empty()).then_some(run.1));
+    // Ranges of data that meet in one unit.
+    units.dedup();
+    Ok(units)
+}
+
+/// Ranges of a file that are not holes.
+fn ranges(from: &dyn Contents, key: u64, size: u64) -> Result<Vec<(u64, u64)>> {
+    let mut file = from.open(key)?;
+    let (mut ranges, mut at) = (Vec::new(), 0);
+    while at < size
+        && let Some((start, end)) = file.next_data(at)?
+    {
+        let (start, end) = (start.clamp(at, size), end.min(size));
+        if start < end {
+            ranges.push((start, end));
+        }
+        at = end.max(at + 1);
+    }
+    Ok(ranges)
+}
+
+/// Of each of as many strata as are wanted, the unit at a random place.
+fn pick(units: &[Unit], bytes: u64, seed: u64) -> Vec<&Unit> {
+    let total: u64 = units.iter().map(len).sum();
+    let mean = (total / (units.len() as u64).max(1)).max(1);
+    let strata = (bytes.div_ceil(mean)).max(1);
+    let mut rng = Rng::of(seed, strata);
+    let mut places = (0..strata).map(|stratum| {
+        let at = |number: u64| u128::from(total) * u128::from(number) / u128::from(strata);
+        let (start, end) = (at(stratum), at(stratum + 1));
+        start + u128::from(rng.next()) * (end - start) / (1 << 64)
+    });
+    let (mut picked, mut end, mut place) = (Vec::new(), 0, places.next());
+    for unit in units {
+        end += u128::from(len(unit));
+        let mut here = false;
+        while place.is_some_and(|place| place < end) {
+            (here, place) = (true, places.next());
+        }
+        if here {
+            picked.push(unit);
+        }
+    }
+    picked
+}
+
+/// A tree in the making, whose files are pieces of another's.
+struct Copying<'t> {
+    from: &'t Tree,
+    to: Tree,
+    pieces: Vec<Source>,
+    files: Vec<Ino>,
+    stop: Arc<AtomicBool>,
+}
+
+impl<'t> Copying<'t> {
+    fn new(from: &'t Tree, stop: &Arc<AtomicBool>) -> Self {
+        let mut to = Tree::new(from.meta(ROOT));
+        copy_xattrs(from, &mut to, ROOT, ROOT);
+        Copying { from, to, pieces: Vec::new(), files: Vec::new(), stop: Arc::clone(stop) }
+    }
+
+    /// Adds what an inode is, and of a file the piece.
+    fn add(&mut self, dir: Ino, name: &[u8], piece: Piece) -> Result<Ino> {
+        let mut source = None;
+        let kind = match &self.from.inode(piece.ino).kind {
+            Kind::Dir(_) => Kind::Dir(BTreeMap::new()),
+            Kind::Symlink(target) => Kind::Symlink(target.clone()),
+            Kind::Char(device) => Kind::Char(*device),
+            Kind::Block(device) => Kind::Block(*device),
+            Kind::Fifo => Kind::Fifo,
+            Kind::Socket => Kind::Socket,
+            Kind::File { size, data } => {
+                if let Data::Source { from, key } = data {
+                    let Piece { offset, len, .. } = piece;
+                    source = Some(Source { from: Arc::clone(from), key: *key, offset, len, whole: len == *size });
+                }
+                Kind::File { size: piece.len, data: Data::Empty }
+            }
+        };
+        let ino = self.to.add(dir, name, self.from.meta(piece.ino), kind, Conflict::Refuse)?;
+        copy_xattrs(self.from, &mut self.to, piece.ino, ino);
+        if let Some(source) = source {
+            self.pieces.push(source);
+            self.files.push(ino);
+        }
+        Ok(ino)
+    }
+
+    fn done(mut self) -> Tree {
+        let contents: Arc<dyn Contents> = Arc::new(Pieces { pieces: self.pieces, stop: self.stop });
+        for (key, ino) in (0..).zip(self.files) {
+            if let Kind::File { data, .. } = &mut self.to.inode_mut(ino).kind {
+                *data = Data::Source { from: Arc::clone(&contents), key };
+            }
+        }
+        self.to
+    }
+}
+
+/// Numbers of sets of extended attributes are a tree's own.
+fn copy_xattrs(from: &Tree, to: &mut Tree, old: Ino, new: Ino) {
+    let set = from.xattrs.get(from.inode(old).xattrs).clone();
+    let xattrs = to.xattrs.intern(set);
+    to.inode_mut(new).xattrs = xattrs;
+}
+
+/// Where a piece is read from.
+#[derive(Debug)]
+struct Source {
+    from: Arc<dyn Contents>,
+    key: u64,
+    offset: u64,
+    len: u64,
+    whole: bool,
+}
+
+/// Pieces of files, as files.
+#[derive(Debug)]
+struct Pieces {
+    pieces: Vec<Source>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Pieces {
+    fn piece(&self, key: u64) -> Result<&Source> {
+        let piece = usize::try_from(key).ok().and_then(|key| self.pieces.get(key));
+        piece.ok_or_else(|| Error::Usage(format!("there is no piece {key}")))
+    }
+}
+
+impl Contents for Pieces {
+    fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
+        if self.stop.load(Relaxed) {
+            return Err(Error::Usage("interrupted".into()));
+        }
+        let piece = self.piece(key)?;
+        Ok(Box::new(Reader { piece, file: piece.from.open(piece.key)? }))
+    }
+
+    fn path(&self, key: u64) -> PathBuf {
+        self.piece(key).map_or_else(|_| PathBuf::new(), |piece| piece.from.path(piece.key))
+    }
+}
+
+struct Reader<'p> {
+    piece: &'p Source,
+    file: Box<dyn FileReader + 'p>,
+}
+
+impl FileReader for Reader<'_> {
+    fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(buf, self.piece.offset + offset)
+    }
+
+    fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
+        let Source { offset: base, len, .. } = *self.piece;
+        let inside = |(start, end): (u64, u64)| {
+            let (start, end) = (start.saturating_sub(base).max(offset), end.saturating_sub(base).min(len));
+            (start < end).then_some((start, end))
+        };
+        Ok(self.file.next_data(base + offset)?.and_then(inside))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if self.piece.whole { self.file.finish() } else { Ok(()) }
+    }
+}

@@ -1,0 +1,299 @@
+//! `packfs tune` as typed, and the builds it is to choose between.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, ValueHint};
+use packfs_bench::tune::candidates::{EROFS, EROFS_CLUSTERS, SQUASHFS, SQUASHFS_BLOCKS};
+use packfs_bench::tune::choose::{Goal, Limits};
+use packfs_bench::tune::{Candidate, Options};
+use packfs_image::OnError;
+use packfs_image::erofs::Kernel;
+
+use super::{Cli, Command, Format, Talk, Target, value};
+use crate::output::failure::Usage;
+
+/// Find the settings of `packfs build` that suit a source best.
+///
+/// Tries codecs, levels and block sizes on a sample of SOURCE with the real writers, and predicts for each the size of
+/// the image, the time it takes to build, and how fast it can be read. Prints those that no other beats, and the
+/// command that builds the best one for the goal within the limits. Nothing is written but temporary files.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs tune /srv/root --goal size --max-time 2m
+  packfs tune root.tar --goal read --max-size 700M --format erofs --target-kernel 6.12
+  packfs tune /srv/root --min-read 500 --chart tune.html --json")]
+pub(crate) struct Tune {
+    /// What is to be packed: a directory, file, tar archive, image or @packlist
+    #[arg(value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
+    pub(crate) source: PathBuf,
+
+    /// What matters: size (the smallest image), speed (the shortest build), read (the fastest reads), or balanced
+    #[arg(long, value_name = "GOAL", default_value = "balanced")]
+    pub(crate) goal: Goal,
+
+    /// Nothing larger than SIZE
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    pub(crate) max_size: Option<u64>,
+
+    /// Nothing that takes longer to build: seconds, or with a unit as in 90s, 5m, 1h
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) max_time: Option<f64>,
+
+    /// Nothing that one thread reads more slowly, in MB/s (millions of bytes a second)
+    #[arg(long, value_name = "MB/S", value_parser = speed)]
+    pub(crate) min_read: Option<f64>,
+
+    /// Only images of this format [default: both]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+
+    /// Try these codecs, as `packfs build --codec` takes them, with colons between options [default: a good choice]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) codecs: Vec<String>,
+
+    /// Try these sizes of blocks, for EROFS of clusters [default: 32K,128K,1M; for EROFS 16K,64K,256K]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) blocks: Vec<String>,
+
+    /// EROFS images are for Linux VERSION and newer [default: 6.1]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) target_kernel: Option<Kernel>,
+
+    /// Try the slowest codecs on about SIZE of the source; quicker ones are tried on up to 8 times as much in the
+    /// same time, and large blocks on twice as much. What is no larger is tried whole, and nothing has to be predicted
+    #[arg(long, value_name = "SIZE", default_value = "6M", value_parser = sample)]
+    pub(crate) sample: u64,
+
+    /// Other samples
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+
+    /// Build with N worker threads, now and in the command [default: all cores the process may use]
+    #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = value::jobs)]
+    pub(crate) jobs: Option<usize>,
+
+    /// Write a page with charts
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) chart: Option<PathBuf>,
+
+    /// Replace FILE if it exists
+    #[arg(short, long)]
+    pub(crate) force: bool,
+
+    /// Print everything as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+/// A way to build: the words of its command, and what they come down to.
+#[derive(Debug)]
+pub(crate) struct Way {
+    pub(crate) command: Vec<OsString>,
+    pub(crate) candidate: Candidate,
+}
+
+/// All ways to be tried, and why others are not.
+#[derive(Debug, Default)]
+pub(crate) struct Ways {
+    pub(crate) all: Vec<Way>,
+    pub(crate) refused: Vec<String>,
+}
+
+impl Tune {
+    /// The limits.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { size: self.max_size, seconds: self.max_time, read: self.min_read }
+    }
+
+    /// The ways to be tried.
+    pub(crate) fn ways(&self) -> Result<Ways, Usage> {
+        if self.source.as_os_str() == "-" {
+            return Err(Usage("standard input can be read only once: give tune a file".into()));
+        }
+        let mut ways = Ways::default();
+        for (format, codecs, blocks) in
+            [(Format::Squashfs, SQUASHFS, SQUASHFS_BLOCKS), (Format::Erofs, EROFS, EROFS_CLUSTERS)]
+        {
+            if self.format.is_none_or(|only| only == format) {
+                let codecs = given(&self.codecs, codecs);
+                let blocks = given(&self.blocks, blocks);
+                self.of_format(format, &codecs, &blocks, &mut ways);
+            }
+        }
+        match ways.refused.first() {
+            Some(why) if ways.all.is_empty() => Err(Usage(why.clone())),
+            _ => Ok(ways),
+        }
+    }
+
+    fn of_format(&self, format: Format, codecs: &[String], blocks: &[String], ways: &mut Ways) {
+        for codec in codecs {
+            for block in blocks {
+                let command = self.command(format, codec, block);
+                match candidate(&command) {
+                    Ok(candidate) => ways.all.push(Way { command, candidate }),
+                    Err(why) if ways.refused.contains(&why) => {}
+                    Err(why) => ways.refused.push(why),
+                }
+            }
+        }
+    }
+
+    /// The command that builds so.
+    fn command(&self, format: Format, codec: &str, block: &str) -> Vec<OsString> {
+        let ending = if format == Format::Erofs { "erofs" } else { "sqfs" };
+        let mut name = stem(&self.source);
+        name.push(format!(".{ending}"));
+        let mut words: Vec<OsString> = vec!["packfs".into(), "build".into(), operand(&self.source)];
+        words.extend(["-o".into(), name]);
+        words.extend(["--codec", codec, "-b", block].map(OsString::from));
+        if let Some(kernel) = self.target_kernel.filter(|_| format == Format::Erofs) {
+            words.extend(["--target-kernel".into(), kernel.to_string().into()]);
+        }
+        if let Some(jobs) = self.jobs {
+            words.extend(["-j".into(), jobs.to_string().into()]);
+        }
+        words
+    }
+}
+
+/// What the words of a command come down to: measured is what the command will do.
+fn candidate(command: &[OsString]) -> Result<Candidate, String> {
+    let first_line = |text: String| text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    let cli = Cli::try_parse_from(command).map_err(|error| first_line(error.to_string()))?;
+    let Command::Build(build) = cli.command else { return Err("not a build".into()) };
+    let plan = build.resolve(None).map_err(|Usage(text)| text)?;
+    Ok(Candidate::new(match plan.target {
+        // What cannot be read is left out, and told.
+        Target::Squashfs(mut options) => {
+            options.on_error = OnError::Skip;
+            Options::Squashfs(options)
+        }
+        Target::Erofs(mut options) => {
+            options.on_error = OnError::Skip;
+            Options::Erofs(options)
+        }
+    }))
+}
+
+fn given(asked: &[String], default: &[&str]) -> Vec<String> {
+    match asked {
+        [] => default.iter().map(ToString::to_string).collect(),
+        asked => asked.to_vec(),
+    }
+}
+
+/// What the image is called: as the source.
+fn stem(source: &Path) -> OsString {
+    let whole = source.canonicalize();
+    let named = whole.as_deref().unwrap_or(source);
+    let name = named.file_stem().map_or_else(|| "image".into(), OsString::from);
+    // A directory's dots are its own.
+    if named.is_dir() { named.file_name().map_or(name, OsString::from) } else { name }
+}
+
+/// A source that cannot be taken for an option.
+fn operand(source: &Path) -> OsString {
+    let looks_like_one = source.as_os_str().as_encoded_bytes().starts_with(b"-");
+    if looks_like_one { Path::new(".").join(source).into() } else { source.into() }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(TIMES.into()),
+    };
+    positive(digits).map(|number| number * unit).ok_or_else(|| TIMES.into())
+}
+
+const TIMES: &str = "expected seconds, or a number with s, m or h, as in 90s, 5m or 1.5h";
+
+fn speed(text: &str) -> Result<f64, String> {
+    positive(text).ok_or_else(|| "expected millions of bytes a second, as in 500".into())
+}
+
+fn positive(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0)
+}
+
+fn sample(text: &str) -> Result<u64, String> {
+    match value::size(text)? {
+        0 => Err("0 bytes tell nothing".into()),
+        size => Ok(size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tune(args: &[&str]) -> Tune {
+        match Cli::try_parse_from(["packfs", "tune"].iter().chain(args)).unwrap().command {
+            Command::Tune(tune) => *tune,
+            _ => panic!("not tune"),
+        }
+    }
+
+    fn text(way: &Way) -> String {
+        let words: Vec<_> = way.command.iter().map(|word| word.to_string_lossy()).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn ways_are_commands_that_mean_what_is_tried() {
+        let ways =
+            tune(&["/nowhere/a.tar", "--codecs", "zstd:9,xz:6:bcj=x86", "--blocks", "64K", "-j", "3"]).ways().unwrap();
+        let commands: Vec<String> = ways.all.iter().map(text).collect();
+        let want = [
+            "packfs build /nowhere/a.tar -o a.sqfs --codec zstd:9 -b 64K -j 3",
+            "packfs build /nowhere/a.tar -o a.sqfs --codec xz:6:bcj=x86 -b 64K -j 3",
+        ];
+        assert_eq!(commands, want);
+        assert_eq!(ways.all[1].candidate.settings.to_string(), "squashfs xz:6:bcj=x86 64K");
+        assert_eq!(ways.all[0].candidate.threads(), 3);
+        // EROFS has no xz, and zstd only later.
+        assert!(ways.refused.iter().any(|why| why.contains("no xz")), "{:?}", ways.refused);
+        assert!(ways.refused.iter().any(|why| why.contains("--target-kernel 6.10")), "{:?}", ways.refused);
+        let newer = tune(&["x", "--format", "erofs", "--target-kernel", "6.12"]).ways().unwrap();
+        assert_eq!(newer.all.len(), EROFS.len() * EROFS_CLUSTERS.len());
+        assert!(newer.refused.is_empty() && text(&newer.all[0]).ends_with("--target-kernel 6.12"));
+    }
+
+    #[test]
+    fn what_leaves_nothing_to_try_is_wrong_usage() {
+        for (args, why) in [
+            (&["-"][..], "only once"),
+            (&["x", "--codecs", "bzip2"], "unknown codec"),
+            (&["x", "--format", "squashfs", "--blocks", "5K"], "power of two"),
+        ] {
+            let Usage(text) = tune(args).ways().unwrap_err();
+            assert!(text.contains(why), "{args:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn sources_are_never_options_and_give_images_their_names() {
+        assert_eq!(operand(Path::new("-x")), "./-x");
+        assert_eq!(stem(Path::new("/nowhere/root.tar")), "root");
+        assert_eq!(stem(Path::new("/")), "image");
+    }
+
+    #[test]
+    fn times_and_speeds_are_positive_numbers() {
+        let good = [("90", 90.0), ("1.5m", 90.0), ("2h", 7200.0), ("0.5s", 0.5)];
+        for (text, want) in good {
+            assert_eq!(seconds(text), Ok(want), "{text}");
+        }
+        for bad in ["", "s", "-1", "0", "1d", "nan", "inf"] {
+            assert!(seconds(bad).is_err() && speed(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `packfs bench --quick`: a first look, bounded in time by measuring so much less the slower the machine is.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use packfs_bench::codecs::Method;
+use packfs_bench::corpus::Data;
+use packfs_bench::executor::Executor;
+use packfs_bench::matrix::{Cell, Matrix};
+use packfs_bench::policy::Policy;
+use packfs_bench::real::Machine;
+use packfs_bench::record::Session;
+use packfs_bench::report::{Report, html, text};
+
+use super::session::{self, usage};
+use crate::args::{Cli, Command, Measuring, Quick, Talk, Way};
+use crate::commands::tune::{self, Effort};
+use crate::output::failure::Outcome;
+use crate::output::{say, units};
+
+/// Codecs that show what there is to choose from, each on blocks of both sizes.
+const CODECS: &str = "memcpy,lz4,gzip:6,zstd:3,zstd:15,xz:6";
+const BLOCKS: [usize; 2] = [128 << 10, 1 << 20];
+/// Images to build: format, codecs, blocks.
+const BUILDS: [[&str; 3]; 2] =
+    [["squashfs", "lz4,gzip:6,zstd:3,zstd:15,xz:6", "128K,1M"], ["erofs", "lz4,lz4hc:12,lzma:6", "64K"]];
+const RUNS: u32 = 3;
+/// Least time of a measurement.
+const LEAST: Duration = Duration::from_millis(20);
+
+/// Bytes to measure codecs on, and to try the slowest builds on, where a core does [`USUAL`]: together well below a
+/// minute.
+const SAMPLE: f64 = 3e6;
+/// Bytes a second that one core compresses with the codec that is tried beforehand.
+const USUAL: f64 = 90e6;
+const TRIED_BEFOREHAND: &str = "zstd:3";
+/// Bytes that this is tried on, and the least worth measuring.
+const LITTLE: u64 = 512 << 10;
+
+pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
+    let page = super::create(&args.output, args.force)?;
+    let sample = affordable(dir)?;
+    let cells = cells(dir, sample)?;
+    let ways = ways(dir)?;
+    if !args.quiet {
+        let (sample, codecs) = (units::bytes(sample), cells.len());
+        say(format_args!(
+            "packfs: measuring {codecs} cells of codecs and blocks on {sample} of {}, then {} ways to build an image; less \
+             than two minutes in all",
+            dir.display(),
+            ways.len()
+        ));
+    }
+    let about = Session {
+        libraries: cells.iter().map(|cell| (cell.method.to_string(), cell.method.library())).collect(),
+        ..Session::default()
+    };
+    let how = Measuring {
+        runs: RUNS,
+        seed: 1,
+        output: args.output.with_extension("jsonl"),
+        resume: false,
+        json: false,
+        talk: Talk { quiet: args.quiet },
+    };
+    let measured = session::measure(cells, &mut Machine::new(), about, LEAST, &how)?;
+    let candidates = ways.into_iter().map(|way| way.candidate).collect();
+    let effort = Effort { sample, seed: 1, quiet: args.quiet };
+    let tried = tune::measure(dir, candidates, &effort, None)?;
+    let report = Report::of_quick(&measured.results()?, &tried.predictions);
+    super::fill(page, &html(&report))?;
+    super::super::print(&text(&report.brief()))?;
+    if !args.quiet {
+        let (page, samples) = (args.output.display(), how.output.display());
+        say(format_args!("packfs: {page} has charts and all tables; the samples are in {samples}"));
+        say(format_args!("packfs: packfs tune {} finds the best settings for a goal", dir.display()));
+    }
+    Ok(if measured.failed > 0 || !tried.left_out.is_empty() { Outcome::Findings } else { Outcome::Done })
+}
+
+/// Bytes of a sample that this machine can measure in the time there is.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few megabytes")]
+fn affordable(dir: &Path) -> Result<u64> {
+    let data = vec![Arc::new(Data::read(dir, LITTLE)?)];
+    let matrix = matrix(data, Method::list(TRIED_BEFOREHAND)?, &BLOCKS[..1]);
+    let mut speed = USUAL;
+    for cell in matrix.cells().map_err(usage)? {
+        let sample = Machine::new().run(&cell, LEAST)?;
+        speed = sample.sizes.raw as f64 / sample.encode.seconds().max(1e-9);
+    }
+    // Never more than is usual: the bound is for the slow.
+    Ok((SAMPLE * (speed / USUAL).min(1.0)).max(LITTLE as f64) as u64)
+}
+
+fn cells(dir: &Path, sample: u64) -> Result<Vec<Cell>> {
+    let data = Data::read(dir, sample)?;
+    for reason in &data.left_out {
+        say(format_args!("packfs: left out: {reason}"));
+    }
+    matrix(vec![Arc::new(data)], Method::list(CODECS)?, &BLOCKS).cells().map_err(usage)
+}
+
+fn matrix(data: Vec<Arc<Data>>, methods: Vec<Method>, blocks: &[usize]) -> Matrix {
+    Matrix { data, methods, blocks: blocks.to_vec(), sector: 4096, policy: Policy::Squashfs, threads: vec![1] }
+}
+
+/// The builds, as `packfs tune` would try them.
+fn ways(dir: &Path) -> Result<Vec<Way>> {
+    use clap::Parser;
+    let mut ways = Vec::new();
+    for [format, codecs, blocks] in BUILDS {
+        let words: [OsString; 8] =
+            ["packfs", "tune", "--format", format, "--codecs", codecs, "--blocks", blocks].map(Into::into);
+        let source = PathBuf::from(".").join(dir);
+        let cli = Cli::try_parse_from(words.into_iter().chain([source.into()]))?;
+        if let Command::Tune(tune) = cli.command {
+            ways.extend(tune.ways()?.all);
+        }
+    }
+    Ok(ways)
+}

@@ -1,0 +1,195 @@
+//! `packfs tune`.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use packfs_bench::executor::Timing;
+use packfs_bench::report::{Report, html, text};
+use packfs_bench::tune::choose::{Choice, choose, front};
+use packfs_bench::tune::predict::Prediction;
+use packfs_bench::tune::real::Machine;
+use packfs_bench::tune::{Candidate, Event, Plan, Tuning, sample, tune};
+use packfs_image::source::{self, Spool, dir, open};
+use packfs_image::{OnError, Tree};
+use serde::Serialize;
+
+use super::bench::{create, fill, session};
+use super::sources;
+use crate::args::{Tune, Way, Ways};
+use crate::output::display::Steps;
+use crate::output::failure::Outcome;
+use crate::output::meter::Meter;
+use crate::output::{json, say, units};
+use crate::resources;
+
+pub(super) fn run(args: &Tune) -> Result<Outcome> {
+    let Ways { all: ways, refused } = args.ways()?;
+    let chart = args.chart.as_deref().map(|path| create(path, args.force)).transpose()?;
+    if !args.talk.quiet {
+        refused.iter().for_each(|why| say(format_args!("packfs: not tried: {why}")));
+    }
+    let candidates = ways.iter().map(|way| way.candidate.clone()).collect();
+    let effort = Effort { sample: args.sample, seed: args.seed, quiet: args.talk.quiet };
+    let tried = measure(&args.source, candidates, &effort, args.jobs)?;
+    let Tried { predictions, bytes, inodes, left_out } = tried;
+    let choice = choose(&predictions, args.goal, &args.limits());
+    let command = |at: usize| command(&ways, &predictions[at], !left_out.is_empty());
+    let tuning = Tuning {
+        source: sources::name(&args.source),
+        bytes,
+        inodes,
+        goal: args.goal,
+        limits: args.limits(),
+        command: match choice {
+            Choice::Best(at) | Choice::Nearest(at) => command(at),
+            Choice::Nothing => anyhow::bail!("none of the ways to build could be tried"),
+        },
+        choice,
+        predictions,
+    };
+    show(args, &tuning, &left_out)?;
+    if let Some(file) = chart {
+        fill(file, &html(&Report::of_tuning(&tuning)))?;
+    }
+    let as_asked = matches!(choice, Choice::Best(_)) && left_out.is_empty();
+    Ok(if as_asked { Outcome::Done } else { Outcome::Findings })
+}
+
+/// How much to try, and what to tell meanwhile.
+#[derive(Debug)]
+pub(super) struct Effort {
+    pub(super) sample: u64,
+    pub(super) seed: u64,
+    pub(super) quiet: bool,
+}
+
+/// What trying came to.
+#[derive(Debug)]
+pub(super) struct Tried {
+    pub(super) predictions: Vec<Prediction>,
+    pub(super) bytes: u64,
+    pub(super) inodes: u64,
+    /// Files that could not be read, and why.
+    pub(super) left_out: Vec<String>,
+}
+
+/// Lists a source and tries candidates on it.
+pub(super) fn measure(
+    source: &Path,
+    candidates: Vec<Candidate>,
+    effort: &Effort,
+    jobs: Option<usize>,
+) -> Result<Tried> {
+    let stop = session::stop()?;
+    let mut left_out = Vec::new();
+    let (tree, scan) = list(source, jobs.unwrap_or_else(resources::cores), effort.quiet, &mut left_out)
+        .with_context(|| sources::name(source))?;
+    let (bytes, inodes) = sample::measure(&tree);
+    let plan = Plan { candidates, sample: effort.sample, bytes, inodes, scan, stop: Arc::clone(&stop) };
+    if !effort.quiet {
+        let (ways, bytes, inodes) = (plan.candidates.len(), units::bytes(bytes), units::count(inodes));
+        let about = units::span(Duration::from_secs_f64(plan.forecast().ceil()));
+        say(format_args!(
+            "packfs: trying {ways} ways to build {bytes} in {inodes} entries, on parts of them; about {about}"
+        ));
+    }
+    let predictions = attempt(&tree, &plan, effort, stop, &mut left_out)?;
+    for why in &left_out {
+        say(format_args!("packfs: left out: {why}"));
+    }
+    Ok(Tried { predictions, bytes, inodes, left_out })
+}
+
+fn attempt(
+    tree: &Tree,
+    plan: &Plan,
+    effort: &Effort,
+    stop: Arc<AtomicBool>,
+    left_out: &mut Vec<String>,
+) -> Result<Vec<Prediction>> {
+    let mut machine = Machine::new(tree, effort.seed, &sources::temporary_directory(), stop)?;
+    let display = Steps::new("trying", effort.quiet);
+    let predictions = tune(plan, &mut machine, &mut |event| match event {
+        Event::Step { settings, done, of } => display.show(done / of, settings),
+        Event::Failed(settings, why) => display.say(format_args!("packfs: {settings} is left out: {why}")),
+    });
+    display.finish();
+    left_out.extend(machine.left_out().into_iter().map(ToOwned::to_owned));
+    Ok(predictions?)
+}
+
+/// The source as a tree whose contents can be read again and again, and how long it took to list it.
+fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) -> Result<(Tree, Timing)> {
+    let meter = Meter::start(quiet);
+    let progress = Some(Arc::clone(meter.progress()));
+    let scan = dir::Options { threads, progress, on_error: OnError::Skip, ..dir::Options::default() };
+    let begun = Instant::now();
+    let mut tree = Tree::default();
+    let mut spool = Spool::new(&sources::temporary_directory())?;
+    let mut source = source::open(path.as_os_str(), &open::Options { scan, ..open::Options::default() })?;
+    source.scan(&mut tree, &mut spool)?;
+    left_out.extend(source.left_out().iter().map(ToString::to_string));
+    spool.serve(&mut tree);
+    let wall = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Ok((tree, Timing { wall, cpu: wall, passes: 1 }))
+}
+
+/// The words of the command that builds what was predicted.
+fn command(ways: &[Way], prediction: &Prediction, skip: bool) -> Vec<OsString> {
+    let way = ways.iter().find(|way| way.candidate.settings == prediction.settings);
+    let mut words = way.map_or_else(Vec::new, |way| way.command.clone());
+    if skip {
+        words.extend(["--on-error".into(), "skip".into()]);
+    }
+    words
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct Document<'a> {
+    source: &'a str,
+    bytes: u64,
+    inodes: u64,
+    goal: String,
+    within_limits: bool,
+    choice: &'a Prediction,
+    command: Vec<String>,
+    predictions: Vec<Entry<'a>>,
+    left_out: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    #[serde(flatten)]
+    prediction: &'a Prediction,
+    /// No other is better in size, build time and read speed.
+    front: bool,
+}
+
+fn show(args: &Tune, tuning: &Tuning, left_out: &[String]) -> Result<()> {
+    if !args.json {
+        super::print(&text(&Report::of_tuning(tuning).brief()))?;
+        return Ok(());
+    }
+    let front = front(&tuning.predictions);
+    let entries = tuning.predictions.iter().zip(front).map(|(prediction, front)| Entry { prediction, front });
+    let Some((choice, within_limits)) = tuning.chosen() else { return Ok(()) };
+    json::print(
+        "tune",
+        &Document {
+            source: &tuning.source,
+            bytes: tuning.bytes,
+            inodes: tuning.inodes,
+            goal: tuning.goal.to_string(),
+            within_limits,
+            choice,
+            command: tuning.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            predictions: entries.collect(),
+            left_out,
+        },
+    )
+}

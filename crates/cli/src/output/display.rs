@@ -1,0 +1,51 @@
+//! Live progress of steps whose share of the work is known: a bar on a terminal, elsewhere nothing.
+
+use std::fmt::Display;
+use std::io::{IsTerminal, stderr};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::say;
+
+/// Steps in which the bar goes on.
+const PARTS: u64 = 1000;
+
+/// The display of one piece of work.
+#[derive(Debug)]
+pub(crate) struct Steps(Option<ProgressBar>);
+
+impl Steps {
+    /// A display that says what is being done, unless it is to be `quiet`.
+    pub(crate) fn new(doing: &'static str, quiet: bool) -> Self {
+        let live = stderr().is_terminal() && !quiet;
+        Steps(live.then(|| {
+            let bar = ProgressBar::with_draw_target(Some(PARTS), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{prefix} [{bar:12}] {percent} %, {elapsed}, {wide_msg}");
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ");
+            bar.with_style(style).with_prefix(doing)
+        }))
+    }
+
+    /// So much of all work is done, and this is next.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1")]
+    pub(crate) fn show(&self, done: f64, next: impl Display) {
+        let Some(bar) = &self.0 else { return };
+        bar.set_position((done * 1000.0) as u64);
+        bar.set_message(next.to_string());
+    }
+
+    /// Says something beside it.
+    pub(crate) fn say(&self, line: impl Display) {
+        match &self.0 {
+            Some(bar) => bar.suspend(|| say(line)),
+            None => say(line),
+        }
+    }
+
+    /// Clears it.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

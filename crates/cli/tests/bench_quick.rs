@@ -1,0 +1,44 @@
+//! `packfs bench --quick` from end to end, on little data.
+
+mod common;
+
+use common::{fail, run_in, sample, stderr, succeed};
+
+#[test]
+fn a_newcomer_gets_findings_a_page_and_the_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    let output = run_in(dir.path(), &["bench", "--quick", "root"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (shown, said) = (String::from_utf8_lossy(&output.stdout).into_owned(), stderr(&output));
+    assert!(said.contains("less than two minutes in all"), "{said}");
+    assert!(said.contains("packfs-bench.html has charts"), "{said}");
+    assert!(shown.contains("The smallest result is that of") && shown.contains("worth considering"), "{shown}");
+    assert!(shown.contains("squashfs") && shown.contains("erofs"), "{shown}");
+    let page = std::fs::read_to_string(dir.path().join("packfs-bench.html")).unwrap();
+    assert!(page.contains("id=\"tune-time\"") && page.contains("xz:6"));
+    let samples = std::fs::read_to_string(dir.path().join("packfs-bench.jsonl")).unwrap();
+    // A session, and three runs of six codecs on two sizes of blocks.
+    assert_eq!(samples.lines().count(), 1 + 3 * 6 * 2);
+    // Of the current folder, and over a page that is there only when told to.
+    let error = fail(&dir.path().join("root"), 1, &["bench", "--quick", "-o", "../packfs-bench.html"]);
+    assert!(error.contains("packfs-bench.html exists; --force replaces it"), "{error}");
+    succeed(&dir.path().join("root"), &["bench", "--quick", "-q", "--force", "-o", "../packfs-bench.html"]);
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    for (args, status, why) in [
+        (&["--quick", "empty"][..], 1, "there is no data in it"),
+        (&["--quick", "missing"], 1, "missing"),
+        (&["--force"], 2, "--quick"),
+        (&[], 2, "Usage"),
+        (&["--quick", "empty", "codecs"], 2, "codecs"),
+    ] {
+        let error = fail(dir.path(), status, &[&["bench"], args].concat());
+        assert!(error.contains(why), "{args:?}: {error}");
+    }
+    assert!(!dir.path().join("packfs-bench.html").exists());
+}
