@@ -2,6 +2,7 @@
 //!
 //! What a report says is decided once, in [`Report::of`]; a terminal, Markdown, CSV and a page show the same tables.
 
+mod builds;
 mod codecs;
 mod csv;
 mod html;
@@ -26,6 +27,7 @@ impl Report {
     pub fn of(results: &Results) -> Self {
         let mut sections = vec![sessions::overview(results)];
         sections.extend(codecs::sections(results));
+        sections.extend(builds::sections(results));
         sections.extend(published::section(results));
         sections.extend(sessions::failures(results));
         Report { sections }

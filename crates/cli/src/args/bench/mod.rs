@@ -1,5 +1,6 @@
 //! `packfs bench` as typed: one subcommand for each thing that is measured or made for it.
 
+mod build;
 mod codecs;
 mod measuring;
 mod memory;
@@ -7,6 +8,7 @@ mod report;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use build::Build as BenchBuild;
 pub(crate) use codecs::Codecs;
 pub(crate) use measuring::Measuring;
 pub(crate) use memory::Memory;
@@ -18,6 +20,7 @@ pub(crate) use report::Report;
 #[command(after_help = "\
 Examples:
   packfs bench codecs --data /usr/share
+  packfs bench build /usr/share --peers
   packfs bench report packfs-bench.jsonl -o report.html
   packfs bench memory 256M -o memory.bin")]
 pub(crate) struct Bench {
@@ -29,6 +32,7 @@ pub(crate) struct Bench {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     Codecs(Codecs),
+    Build(BenchBuild),
     Report(Report),
     Memory(Memory),
 }

@@ -1,5 +1,6 @@
 //! `packfs bench`.
 
+mod build;
 mod codecs;
 mod memory;
 mod report;
@@ -17,6 +18,7 @@ use crate::output::failure::Outcome;
 pub(super) fn run(args: &Bench) -> Result<Outcome> {
     match &args.command {
         BenchCommand::Codecs(args) => codecs::run(args),
+        BenchCommand::Build(args) => build::run(args),
         BenchCommand::Report(args) => report::run(args),
         BenchCommand::Memory(args) => memory::run(args),
     }

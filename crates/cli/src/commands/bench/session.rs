@@ -77,7 +77,7 @@ pub(super) fn measure<S: Subject>(
 
 /// Set by Ctrl-C and the like: the measurement being made is given up, and whatever was made for it removed. A second
 /// time ends the program at once.
-fn stop() -> Result<Arc<AtomicBool>> {
+pub(super) fn stop() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
