@@ -1,6 +1,6 @@
 //! Who measures a cell: the machine, or in tests a mock whose samples are known.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,13 @@ use crate::subject::Subject;
 pub trait Executor<S: Subject> {
     /// Measures a cell once. What takes little time is done again until `least` has gone by.
     fn run(&mut self, cell: &S, least: Duration) -> Result<S::Sample>;
+
+    /// Gets ready for a cell, so that its first measurement is like the others; gives how long one will take, or about.
+    fn warm_up(&mut self, cell: &S) -> Result<Duration> {
+        let begun = Instant::now();
+        self.run(cell, Duration::ZERO)?;
+        Ok(begun.elapsed())
+    }
 }
 
 /// One measurement of a codec on some blocks.

@@ -27,12 +27,17 @@ pub struct Ran {
 
 /// Runs a program to its end, which must be a good one. Its standard output is kept, or thrown away unread.
 pub fn run(command: &mut Command, keep_output: bool) -> Result<Ran> {
+    run_on(command, Stdio::null(), keep_output)
+}
+
+/// The same, with something to read on its standard input.
+pub fn run_on(command: &mut Command, input: Stdio, keep_output: bool) -> Result<Ran> {
     let name = command.get_program().to_owned();
     let failed = |why: String| Error::Program { program: Path::new(&name).display().to_string(), why };
     let mut errors = tempfile::tempfile().map_err(Error::io(std::env::temp_dir()))?;
     let stderr = errors.try_clone().map_err(Error::io(std::env::temp_dir()))?;
     let stdout = if keep_output { Stdio::piped() } else { Stdio::null() };
-    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    command.stdin(input).stdout(stdout).stderr(stderr);
     let begun = Instant::now();
     let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
     let mut output = Vec::new();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::executor::Executor;
 use crate::record::{Failure, Line, Measured};
@@ -49,6 +49,13 @@ pub enum Event<'e, S> {
     Failed(&'e Failure),
 }
 
+/// What came of a step.
+enum Outcome<T> {
+    /// How long one measurement will take.
+    Warm(Duration),
+    Measured(T),
+}
+
 /// Runs the plan. Each line is given to `record`; an error of that ends the run, an error of a cell does not.
 /// Gives the number of cells that failed; [`Error::Interrupted`] when it was asked to stop.
 pub fn run<S: Subject>(
@@ -70,16 +77,19 @@ pub fn run<S: Subject>(
         for (cell, runs) in left.iter().filter(|(_, runs)| *runs >= round) {
             watch(Event::Step { number, of, cell });
             number += 1;
-            let start = Instant::now();
-            let least = if warm_up { Duration::ZERO } else { plan.least };
-            let outcome = executor.run(cell, least);
+            let outcome = match warm_up {
+                true => executor.warm_up(cell).map(Outcome::Warm),
+                false => executor.run(cell, plan.least).map(Outcome::Measured),
+            };
             // What was interrupted may have been disturbed, or have failed for no other reason.
             if plan.stop.load(Relaxed) {
                 return Err(Error::Interrupted);
             }
             match outcome {
-                Ok(_) if warm_up => took += start.elapsed().max(2 * plan.least) * *runs,
-                Ok(sample) => record(&S::line(Measured { session: plan.session.clone(), key: cell.key(), sample }))?,
+                Ok(Outcome::Warm(one)) => took += one.max(2 * plan.least) * *runs,
+                Ok(Outcome::Measured(sample)) => {
+                    record(&S::line(Measured { session: plan.session.clone(), key: cell.key(), sample }))?
+                }
                 Err(error) => {
                     let (session, key) = (plan.session.clone(), S::any(cell.key()));
                     let failure = Failure { session, key, why: error.to_string() };

@@ -5,7 +5,7 @@
 //! - [`hash`], [`dedup`], [`probe`]: what a block is, whether it was seen before, whether it can shrink.
 //! - [`buffer`]: page-aligned buffers that are reused; [`cache`]: decoded blocks, each decoded once.
 //! - [`io`]: positional reads ([`ReadAt`]) and sealed output files ([`Output`]).
-//! - [`progress`]: counters that a user interface may watch.
+//! - [`progress`]: counters that a user interface may watch; [`stages`]: where the time goes.
 //!
 //! ```
 //! use packfs_blocks::pipeline::{self, Pool};
@@ -24,6 +24,7 @@ pub mod io;
 pub mod pipeline;
 pub mod probe;
 pub mod progress;
+pub mod stages;
 
 pub use buffer::{Buffer, Buffers};
 pub use hash::Digest;

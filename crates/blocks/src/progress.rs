@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
+use crate::stages::Stages;
+
 /// What the work is busy with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -38,6 +40,8 @@ pub struct Progress {
     pub packed: AtomicU64,
     /// Bytes written to the output.
     pub written: AtomicU64,
+    /// Where the time goes.
+    pub stages: Stages,
 }
 
 impl Progress {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use packfs_blocks::hash::is_zero;
 use packfs_blocks::pipeline::{Pool, Ticket, Window};
+use packfs_blocks::stages::{Stage, Stages};
 use packfs_blocks::{Buffer, Buffers, Digest};
 
 use crate::source::{Contents, FileReader};
@@ -64,7 +65,7 @@ pub(crate) type Take<'a> = dyn FnMut(Fed) -> Result<()> + 'a;
 #[derive(Debug)]
 pub(crate) struct Feed<'p, 'env, S> {
     pool: &'p Pool<'env, S>,
-    cutter: Cutter,
+    cutter: Cutter<'env>,
     batch_buffers: Buffers,
     window: Window<Fed>,
     batch: Vec<Small>,
@@ -85,17 +86,18 @@ struct Small {
 
 impl<'p, 'env, S> Feed<'p, 'env, S> {
     /// A feed of blocks of `block_len` bytes, in buffers from `buffers`; `sparse` says whether zero blocks
-    /// become holes.
+    /// become holes. What is done takes note of its time in `stages`.
     pub(crate) fn new(
         pool: &'p Pool<'env, S>,
         block_len: usize,
         buffers: Buffers,
         sparse: bool,
         budget: usize,
+        stages: &'env Stages,
     ) -> Self {
         Feed {
             pool,
-            cutter: Cutter { block_len, sparse, buffers },
+            cutter: Cutter { block_len, sparse, buffers, stages },
             batch_buffers: Buffers::new(BATCH_LEN.max(block_len)),
             window: Window::new(budget),
             batch: Vec::new(),
@@ -171,7 +173,7 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
             let (bytes, files) =
                 self.streamed.get_or_insert_with(|| (stock.take(BATCH_LEN.max(block_len)), Vec::new()));
             let start = files.last().map_or(0, |(_, range)| range.end);
-            from.fill(&mut bytes[start..start + len])?;
+            self.cutter.stages.time(Stage::Stream, || from.fill(&mut bytes[start..start + len]))?;
             files.push((file, start..start + len));
             return if files.len() == BATCH_FILES { self.send_streamed(take) } else { Ok(()) };
         }
@@ -188,7 +190,7 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
             }
             let len = usize::try_from(left).unwrap_or(usize::MAX).min(block_len);
             let mut bytes = self.cutter.buffers.take(len);
-            from.fill(&mut bytes)?;
+            self.cutter.stages.time(Stage::Stream, || from.fill(&mut bytes))?;
             left -= len as u64;
             let (cutter, last) = (self.cutter.clone(), left == 0);
             let job = move |_: &mut S| Fed::Blocks { file, cuts: Ok(vec![cutter.cut(bytes)]), last };
@@ -201,17 +203,21 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
     pub(crate) fn finish(&mut self, take: &mut Take<'_>) -> Result<()> {
         self.send_batch(take)?;
         self.send_streamed(take)?;
-        while let Some(fed) = self.window.pop() {
+        while let Some(fed) = self.oldest() {
             take(fed)?;
         }
         Ok(())
+    }
+
+    fn oldest(&mut self) -> Option<Fed> {
+        self.cutter.stages.time(Stage::Wait, || self.window.pop())
     }
 
     fn push(&mut self, ticket: Ticket<Fed>, bytes: usize, take: &mut Take<'_>) -> Result<()> {
         // Even what holds no bytes takes its place, so that a million holes do not pile up.
         self.window.push(ticket, bytes.max(1024));
         while self.window.is_full() {
-            self.window.pop().map_or(Ok(()), &mut *take)?;
+            self.oldest().map_or(Ok(()), &mut *take)?;
         }
         Ok(())
     }
@@ -221,35 +227,43 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
             return Ok(());
         }
         let (batch, len) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.batch_len));
-        let mut bytes = self.batch_buffers.take(len);
+        let (mut bytes, stages) = (self.batch_buffers.take(len), self.cutter.stages);
         let ticket = self.pool.submit(move |_: &mut S| {
-            let mut start = 0;
-            let files = batch
-                .into_iter()
-                .map(|small| {
-                    let range = start..start + small.len;
-                    start = range.end;
-                    let part = &mut bytes[range.clone()];
-                    let read = read_whole(&*small.from, small.key, part).map(|()| (range, Digest::of(part)));
-                    (small.file, read)
-                })
-                .collect();
-            Fed::Small { bytes, files }
+            let read = stages.time(Stage::Read, || read_batch(&batch, &mut bytes));
+            hash_batch(bytes, read, stages)
         });
         self.push(ticket, BATCH_LEN, take)
     }
 
     fn send_streamed(&mut self, take: &mut Take<'_>) -> Result<()> {
         let Some((bytes, files)) = self.streamed.take() else { return Ok(()) };
-        let ticket = self.pool.submit(move |_: &mut S| {
-            let hashed = files.into_iter().map(|(file, range)| {
-                let digest = Digest::of(&bytes[range.clone()]);
-                (file, Ok((range, digest)))
-            });
-            Fed::Small { files: hashed.collect(), bytes }
-        });
+        let stages = self.cutter.stages;
+        let read = files.into_iter().map(|(file, range)| (file, Ok(range))).collect();
+        let ticket = self.pool.submit(move |_: &mut S| hash_batch(bytes, read, stages));
         self.push(ticket, BATCH_LEN, take)
     }
+}
+
+/// Files, and where their bytes are.
+type Ranges = Vec<(u32, Result<Range<usize>>)>;
+
+fn read_batch(batch: &[Small], bytes: &mut [u8]) -> Ranges {
+    let mut start = 0;
+    let read = batch.iter().map(|small| {
+        let range = start..start + small.len;
+        start = range.end;
+        (small.file, read_whole(&*small.from, small.key, &mut bytes[range.clone()]).map(|()| range))
+    });
+    read.collect()
+}
+
+fn hash_batch(bytes: Buffer, read: Ranges, stages: &Stages) -> Fed {
+    let hash = |range: Range<usize>| {
+        let digest = Digest::of(&bytes[range.clone()]);
+        (range, digest)
+    };
+    let files = stages.time(Stage::Hash, || read.into_iter().map(|(file, range)| (file, range.map(hash))).collect());
+    Fed::Small { bytes, files }
 }
 
 fn read_whole(from: &dyn Contents, key: u64, bytes: &mut [u8]) -> Result<()> {
@@ -274,13 +288,14 @@ impl Segment {
 
 /// Cuts files into blocks; what workers and conductor share.
 #[derive(Debug, Clone)]
-struct Cutter {
+struct Cutter<'env> {
     block_len: usize,
     sparse: bool,
     buffers: Buffers,
+    stages: &'env Stages,
 }
 
-impl Cutter {
+impl Cutter<'_> {
     fn whole(&self, from: &dyn Contents, key: u64, size: u64) -> Result<Vec<Cut>> {
         let mut open = from.open(key)?;
         let mut cuts = Vec::new();
@@ -307,7 +322,7 @@ impl Cutter {
         while at < segment.end() {
             let len = usize::try_from(segment.end() - at).unwrap_or(usize::MAX).min(self.block_len);
             let mut bytes = self.buffers.take(len);
-            open.read_exact_at(&mut bytes, at)?;
+            self.stages.time(Stage::Read, || open.read_exact_at(&mut bytes, at))?;
             cuts.push(self.cut(bytes));
             at += len as u64;
         }
@@ -315,11 +330,14 @@ impl Cutter {
     }
 
     fn cut(&self, bytes: Buffer) -> Cut {
-        if self.sparse && bytes.len() >= HOLE_MIN && is_zero(&bytes) {
-            return Cut::Hole(bytes.len() as u64);
+        let digest = self.stages.time(Stage::Hash, || {
+            let hole = self.sparse && bytes.len() >= HOLE_MIN && is_zero(&bytes);
+            (!hole).then(|| Digest::of(&bytes))
+        });
+        match digest {
+            Some(digest) => Cut::Block(bytes, digest),
+            None => Cut::Hole(bytes.len() as u64),
         }
-        let digest = Digest::of(&bytes);
-        Cut::Block(bytes, digest)
     }
 
     /// Cuts a file at block boundaries into runs of blocks that are all hole and runs that are not, the

@@ -2,6 +2,7 @@
 //!
 //! What a report says is decided once, in [`Report::of`]; a terminal, Markdown, CSV and a page show the same tables.
 
+mod builds;
 mod codecs;
 mod csv;
 mod html;
@@ -29,6 +30,7 @@ impl Report {
         let mut sections = vec![sessions::overview(results)];
         sections.extend(codecs::sections(results));
         sections.extend(reads::sections(results));
+        sections.extend(builds::sections(results));
         sections.extend(published::section(results));
         sections.extend(sessions::failures(results));
         Report { sections }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-pub(crate) use bench::{Bench, BenchCommand, Codecs, Measuring, Memory, Quick, Read, Report};
+pub(crate) use bench::{Bench, BenchBuild, BenchCommand, Codecs, Measuring, Memory, Quick, Read, Report};
 pub(crate) use build::{Build, BuildPlan, Format, Target};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};

@@ -46,12 +46,13 @@ impl FileReader for MemoryFile<'_> {
 fn collect(files: &[Sparse], block_len: usize, threads: usize, stream: bool) -> Vec<Vec<u8>> {
     let mut got = vec![Vec::new(); files.len()];
     let mut order = Vec::new();
+    let stages = Stages::default();
     let contents: Arc<dyn Contents> = Arc::new(Memory(files.to_vec()));
     pipeline::scope(
         threads,
         || (),
         |pool| {
-            let mut feed = Feed::new(pool, block_len, Buffers::new(block_len), true, 1 << 16);
+            let mut feed = Feed::new(pool, block_len, Buffers::new(block_len), true, 1 << 16, &stages);
             let mut take = |fed: Fed| {
                 match fed {
                     Fed::Small { bytes, files } => {
@@ -132,7 +133,8 @@ fn every_file_comes_back_whole_and_in_order() {
 
 #[test]
 fn segments_follow_the_block_grid() {
-    let cutter = Cutter { block_len: 4096, sparse: true, buffers: Buffers::new(4096) };
+    let stages = Stages::default();
+    let cutter = Cutter { block_len: 4096, sparse: true, buffers: Buffers::new(4096), stages: &stages };
     let file = (vec![0; 20_000], vec![(5000, 5001), (16_384, 16_400)]);
     let seen: Vec<_> =
         cutter.segments(&mut MemoryFile(&file), 20_000).unwrap().iter().map(|s| (s.offset, s.len, s.hole)).collect();

@@ -1,5 +1,6 @@
 //! `packfs bench` as typed: one subcommand for each thing that is measured or made for it.
 
+mod build;
 mod codecs;
 mod measuring;
 mod memory;
@@ -9,6 +10,7 @@ mod report;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use build::Build as BenchBuild;
 pub(crate) use codecs::Codecs;
 pub(crate) use measuring::Measuring;
 pub(crate) use memory::Memory;
@@ -24,6 +26,7 @@ Examples:
   packfs bench --quick
   packfs bench codecs --data /usr/share
   packfs bench read --matrix /usr/share
+  packfs bench build /usr/share --peers
   packfs bench report packfs-bench.jsonl -o report.html
   packfs bench memory 256M -o memory.bin")]
 pub(crate) struct Bench {
@@ -39,6 +42,7 @@ pub(crate) struct Bench {
 pub(crate) enum BenchCommand {
     Codecs(Codecs),
     Read(Read),
+    Build(BenchBuild),
     Report(Report),
     Memory(Memory),
 }

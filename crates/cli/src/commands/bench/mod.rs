@@ -1,5 +1,6 @@
 //! `packfs bench`.
 
+mod build;
 mod codecs;
 mod memory;
 mod quick;
@@ -19,6 +20,7 @@ use crate::output::failure::{Outcome, Usage};
 pub(super) fn run(args: &Bench) -> Result<Outcome> {
     match (&args.command, &args.quick.dir) {
         (Some(BenchCommand::Codecs(args)), _) => codecs::run(args),
+        (Some(BenchCommand::Build(args)), _) => build::run(args),
         (Some(BenchCommand::Read(args)), _) => read::run(args),
         (Some(BenchCommand::Report(args)), _) => report::run(args),
         (Some(BenchCommand::Memory(args)), _) => memory::run(args),

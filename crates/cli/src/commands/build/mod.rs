@@ -23,8 +23,9 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let plan = args.resolve(epoch.as_deref())?;
     let meter = Meter::start(plan.quiet);
+    let progress = Arc::clone(meter.progress());
     let mut notes = Notes::default();
-    let built = write(&plan, meter.progress(), &mut notes);
+    let built = write(&plan, &progress, &mut notes);
     let spent = meter.finish();
     let mut summary = built.with_context(|| match notes.reading {
         Some(source) => format!("building {} from {}", plan.output.display(), sources::name(source)),
@@ -40,7 +41,7 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
     for (_, why) in summary.left_out().iter() {
         say(format_args!("packfs: left out: {why}"));
     }
-    let report = Report::new(&plan, &summary, &spent);
+    let report = Report::new(&plan, &summary, &spent, &progress.stages);
     if plan.json {
         json::print("build", &report)?;
     } else if !plan.quiet {

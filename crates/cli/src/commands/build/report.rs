@@ -4,6 +4,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use packfs_blocks::stages::{Stage, Stages};
 use packfs_image::name::encode;
 use packfs_image::{erofs, squashfs};
 use serde::Serialize;
@@ -85,6 +86,45 @@ impl fmt::Display for Summary {
     }
 }
 
+/// Seconds of each stage, all threads together. See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct StageTimes {
+    scan: f64,
+    stream: f64,
+    read: f64,
+    hash: f64,
+    compress: f64,
+    order: f64,
+    wait: f64,
+    write: f64,
+    metadata: f64,
+    flush: f64,
+}
+
+impl StageTimes {
+    fn of(stages: &Stages, threads: usize) -> Self {
+        let seconds = |stage| stages.of(stage).as_secs_f64();
+        let (read, hash, compress) = (seconds(Stage::Read), seconds(Stage::Hash), seconds(Stage::Compress));
+        let (stream, wait) = (seconds(Stage::Stream), seconds(Stage::Wait));
+        let (write, write_apart) = (seconds(Stage::Write), seconds(Stage::WriteApart));
+        // Without workers the conductor does their work.
+        let apart = if threads == 0 { read + hash + compress + write_apart } else { 0.0 };
+        let conducting = seconds(Stage::Put) + seconds(Stage::Data);
+        StageTimes {
+            scan: (seconds(Stage::Scan) - seconds(Stage::Put)).max(0.0),
+            stream,
+            read,
+            hash,
+            compress,
+            order: (conducting - stream - wait - write - apart).max(0.0),
+            wait,
+            write: write + write_apart,
+            metadata: seconds(Stage::Metadata),
+            flush: seconds(Stage::Flush),
+        }
+    }
+}
+
 /// See `docs/guide/json.md`.
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
@@ -96,18 +136,20 @@ pub(super) struct Report<'a> {
     bytes_per_second: u64,
     ratio: f64,
     peak_memory: u64,
+    stages: StageTimes,
     #[serde(flatten)]
     summary: &'a Summary,
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(plan: &BuildPlan, summary: &'a Summary, spent: &Spent) -> Self {
+    pub(super) fn new(plan: &BuildPlan, summary: &'a Summary, spent: &Spent, stages: &Stages) -> Self {
         let Common { size, file_bytes, .. } = summary.common();
         Report {
             image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
             format: plan.target.format().name(),
             codec: plan.target.codec().to_string(),
             block_size: plan.target.block_size(),
+            stages: StageTimes::of(stages, plan.threads),
             seconds: spent.time.as_secs_f64(),
             bytes_per_second: units::per_second(file_bytes, spent.time),
             ratio: units::ratio(file_bytes, size),

@@ -120,7 +120,7 @@ struct File {
 pub(crate) struct Data<'p, 'env> {
     pool: &'p Pool<'env, Worker>,
     output: &'env Output,
-    progress: &'p Progress,
+    progress: &'env Progress,
     /// Byte of the output file at which the image begins.
     base: u64,
     rules: Rules,
@@ -186,7 +186,7 @@ impl<'p, 'env> Data<'p, 'env> {
     pub(crate) fn new(
         pool: &'p Pool<'env, Worker>,
         output: &'env Output,
-        progress: &'p Progress,
+        progress: &'env Progress,
         rules: Rules,
         buffers: Buffers,
         (base, pos): (u64, u64),

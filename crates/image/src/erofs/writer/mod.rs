@@ -20,6 +20,7 @@ use std::io::Read;
 use std::path::Path;
 
 use packfs_blocks::progress::Phase;
+use packfs_blocks::stages::{Stage, Stages};
 use packfs_blocks::{Buffers, Output, Progress, pipeline};
 use packfs_codec::{Choice, Codec};
 use serde::Serialize;
@@ -201,26 +202,28 @@ pub fn build(
             let keep = Keep::new(target.parent().unwrap_or(Path::new("")).to_owned());
             let decoder = rules.chunk.map(|_| options.codec.codec().cluster_decoder()).transpose()?;
             let mut store = DataStore {
-                feed: Feed::new(pool, rules.piece, pieces.clone(), keeps_holes(options), read_ahead),
+                feed: Feed::new(pool, rules.piece, pieces.clone(), keeps_holes(options), read_ahead, &progress.stages),
                 data: Data::new(pool, out, progress, rules, pieces, start, in_flight, keep, decoder),
+                stages: &progress.stages,
                 chunks_for_holes: chunks_for_holes(options, rules),
             };
             progress.enter(Phase::Scan);
-            let Plan { mut tree, order } = fill(&mut store)?;
+            let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut store))?;
             progress.enter(Phase::Data);
             let order = match rules.ending {
                 Ending::Fragment => order::similar(&tree, order, rules.fragment_max as u64)?,
                 _ => order,
             };
-            let data = store.all(&mut tree, &order, progress)?;
+            let data = progress.stages.time(Stage::Data, || store.all(&mut tree, &order, progress))?;
             let left_out = plan::leave_out(&mut tree, &data.failed);
             progress.enter(Phase::Metadata);
-            let written = metadata::write(out, options, &tree, &data, progress)?;
+            let write = || metadata::write(out, options, &tree, &data, progress);
+            let written = progress.stages.time(Stage::Metadata, write)?;
             Ok::<_, Error>(summary(options, &data, &written, left_out))
         },
     )?;
     progress.enter(Phase::Flush);
-    output.commit().map_err(Error::io("cannot finish", target))?;
+    progress.stages.time(Stage::Flush, || output.commit()).map_err(Error::io("cannot finish", target))?;
     progress.enter(Phase::Done);
     Ok(summary)
 }
@@ -229,6 +232,7 @@ pub fn build(
 struct DataStore<'p, 'env> {
     feed: Feed<'p, 'env, Worker>,
     data: Data<'p, 'env>,
+    stages: &'env Stages,
     /// Large files that are almost nothing but holes are not compressed.
     chunks_for_holes: bool,
 }
@@ -238,7 +242,9 @@ impl Store for DataStore<'_, '_> {
         let sparse = self.chunks_for_holes && is_sparse(size, data.iter().map(|(_, len)| len).sum());
         let file = self.data.add_file(size, sparse)?;
         if size > 0 {
-            self.feed.stream(file, from, size, data, &mut |fed| self.data.take(fed))?;
+            let DataStore { feed, data: taker, stages, .. } = self;
+            let put = || feed.stream(file, from, size, data, &mut |fed| taker.take(fed));
+            stages.time(Stage::Put, put)?;
         }
         Ok(file)
     }

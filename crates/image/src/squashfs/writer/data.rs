@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use packfs_blocks::dedup::{Runs, Seq, Tails};
 use packfs_blocks::pipeline::{Pool, Ticket, Window};
+use packfs_blocks::stages::Stage;
 use packfs_blocks::{Buffer, Buffers, Digest, Output, Progress};
 
 use super::pack::{Packed, Packing, Worker};
@@ -76,7 +77,7 @@ pub(crate) struct Rules {
 pub(crate) struct Data<'p, 'env> {
     pool: &'p Pool<'env, Worker>,
     output: &'p Output,
-    progress: &'p Progress,
+    progress: &'env Progress,
     /// Byte of the output file at which the image begins.
     base: u64,
     rules: Rules,
@@ -134,7 +135,7 @@ impl<'p, 'env> Data<'p, 'env> {
     pub(crate) fn new(
         pool: &'p Pool<'env, Worker>,
         output: &'p Output,
-        progress: &'p Progress,
+        progress: &'env Progress,
         rules: Rules,
         packing: &Packing,
         (base, pos): (u64, u64),
@@ -299,7 +300,9 @@ impl<'p, 'env> Data<'p, 'env> {
         Progress::add(&self.progress.packed, bytes.len() as u64);
         // The block and what it is packed into.
         let held = bytes.len() * 2;
-        let ticket = self.pool.submit(move |worker: &mut Worker| worker.pack(bytes).map(Work::Packed));
+        let stages = &self.progress.stages;
+        let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(bytes).map(Work::Packed));
+        let ticket = self.pool.submit(pack);
         self.push(ticket, held)
     }
 
@@ -368,12 +371,16 @@ impl<'p, 'env> Data<'p, 'env> {
     fn push(&mut self, ticket: Ticket<Result<Work>>, held: usize) -> Result<()> {
         self.window.push(ticket, held);
         while self.window.is_full() {
-            self.window.pop().map_or(Ok(()), |work| self.write(work))?;
+            self.oldest().map_or(Ok(()), |work| self.write(work))?;
         }
         while let Some(work) = self.window.pop_ready() {
             self.write(work)?;
         }
         Ok(())
+    }
+
+    fn oldest(&mut self) -> Option<Result<Work>> {
+        self.progress.stages.time(Stage::Wait, || self.window.pop())
     }
 
     fn write(&mut self, work: Result<Work>) -> Result<()> {
@@ -390,7 +397,8 @@ impl<'p, 'env> Data<'p, 'env> {
             }
         };
         let at = self.base + self.pos;
-        self.output.write_all_at(&bytes, at).map_err(Error::io("cannot write", self.output.target()))?;
+        let written = self.progress.stages.time(Stage::Write, || self.output.write_all_at(&bytes, at));
+        written.map_err(Error::io("cannot write", self.output.target()))?;
         self.places.push(Place { start: self.pos, word });
         self.pos += bytes.len() as u64;
         self.counts.blocks += 1;
@@ -402,7 +410,7 @@ impl<'p, 'env> Data<'p, 'env> {
     /// Writes all that is still under way.
     pub(crate) fn finish(mut self) -> Result<DataDone> {
         self.send_fragment()?;
-        while let Some(work) = self.window.pop() {
+        while let Some(work) = self.oldest() {
             self.write(work)?;
         }
         let Data { pos, files, places, fragments, failed, counts, .. } = self;

@@ -14,6 +14,7 @@ use std::io::Read;
 use std::path::Path;
 
 use packfs_blocks::progress::Phase;
+use packfs_blocks::stages::{Stage, Stages};
 use packfs_blocks::{Buffers, Output, Progress, pipeline};
 use packfs_codec::{Choice, Codec};
 use serde::Serialize;
@@ -173,26 +174,28 @@ pub fn build(
             let rules =
                 Rules { block_len, fragments: options.fragments, dedup: options.dedup, on_error: options.on_error };
             let mut store = DataStore {
-                feed: Feed::new(pool, block_len, packing.buffers.clone(), options.sparse, read_ahead),
+                feed: Feed::new(pool, block_len, packing.buffers.clone(), options.sparse, read_ahead, &progress.stages),
                 data: Data::new(pool, &output, progress, rules, &packing, (options.offset, start), in_flight),
+                stages: &progress.stages,
             };
             progress.enter(Phase::Scan);
-            let Plan { mut tree, order } = fill(&mut store)?;
+            let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut store))?;
             progress.enter(Phase::Data);
-            let mut data = store.all(&mut tree, &order, progress)?;
+            let mut data = progress.stages.time(Stage::Data, || store.all(&mut tree, &order, progress))?;
             let left_out = plan::leave_out(&mut tree, &data.failed);
             unused::clear(&tree, &mut data, &output, options.offset)?;
             progress.enter(Phase::Metadata);
             let layout = Layout::of(&tree);
             let metadata =
                 Metadata { pool, options, output: &output, progress, tree: &tree, data: &data, layout: &layout };
-            let tables = metadata.write(data.pos)?;
+            let tables = progress.stages.time(Stage::Metadata, || metadata.write(data.pos))?;
             write_head(&output, options, compressor.as_deref(), &tree, &layout, &data, &tables)?;
             Ok::<_, Error>(summary(&tree, &layout, &data, &tables, left_out))
         },
     )?;
     progress.enter(Phase::Flush);
-    pad(&output, options, &summary).and_then(|()| output.commit()).map_err(Error::io("cannot finish", target))?;
+    let flushed = progress.stages.time(Stage::Flush, || pad(&output, options, &summary).and_then(|()| output.commit()));
+    flushed.map_err(Error::io("cannot finish", target))?;
     progress.enter(Phase::Done);
     Ok(summary)
 }
@@ -201,13 +204,16 @@ pub fn build(
 struct DataStore<'p, 'env> {
     feed: Feed<'p, 'env, Worker>,
     data: Data<'p, 'env>,
+    stages: &'env Stages,
 }
 
 impl Store for DataStore<'_, '_> {
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
         let file = self.data.add_file(size)?;
         if size > 0 {
-            self.feed.stream(file, from, size, data, &mut |fed| self.data.take(fed))?;
+            let DataStore { feed, data: taker, stages } = self;
+            let put = || feed.stream(file, from, size, data, &mut |fed| taker.take(fed));
+            stages.time(Stage::Put, put)?;
         }
         Ok(file)
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use packfs_blocks::stages::Stage;
 use packfs_blocks::{Buffer, Digest, Progress};
 
 use super::reuse::RECENT;
@@ -159,8 +160,10 @@ impl Data<'_, '_> {
         let bytes = Arc::new(bytes);
         let Some(average) = self.rules.chunk else { return self.submit_planned(&bytes, pieces) };
         let (shared, ranges) = (Arc::clone(&bytes), pieces.iter().map(|piece| piece.range.clone()).collect::<Vec<_>>());
+        let stages = &self.progress.stages;
         let ticket = self.pool.submit(move |_: &mut Worker| {
-            ranges.into_iter().map(|range| chunk::chunks(&shared[range], average)).collect()
+            let chunks = || ranges.into_iter().map(|range| chunk::chunks(&shared[range], average)).collect();
+            stages.time(Stage::Hash, chunks)
         });
         self.chunking.push_back((bytes, pieces, ticket));
         if self.chunking.len() > CHUNKING { self.plan().map(|_| ()) } else { Ok(()) }
@@ -176,7 +179,9 @@ impl Data<'_, '_> {
         // The pieces and what they are packed into.
         let held = pieces.iter().map(|piece| piece.range.len()).sum::<usize>() * 2;
         let bytes = Arc::clone(bytes);
-        let ticket = self.pool.submit(move |worker: &mut Worker| worker.pack(&bytes, pieces).map(Work::Packed));
+        let stages = &self.progress.stages;
+        let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(&bytes, pieces));
+        let ticket = self.pool.submit(move |worker: &mut Worker| pack(worker).map(Work::Packed));
         self.push(ticket, held)
     }
 }

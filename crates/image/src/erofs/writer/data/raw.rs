@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use packfs_blocks::stages::Stage;
 use packfs_blocks::{Buffer, Digest};
 
 use super::{Data, Place, Work};
@@ -31,7 +32,7 @@ impl Data<'_, '_> {
             return Ok(());
         }
         let mut region = self.regions.take(len);
-        let (output, at) = (self.output, self.base + self.pos);
+        let (output, stages, at) = (self.output, &self.progress.stages, self.base + self.pos);
         self.pos += len as u64;
         let ticket = self.pool.submit(move |_| {
             let mut done = 0;
@@ -41,7 +42,8 @@ impl Data<'_, '_> {
                 region[to..done].copy_from_slice(&bytes[range]);
             }
             region[done..].fill(0);
-            output.write_all_at(&region, at).map_err(Error::io("cannot write", output.target()))?;
+            let written = stages.time(Stage::WriteApart, || output.write_all_at(&region, at));
+            written.map_err(Error::io("cannot write", output.target()))?;
             Ok(Work::Written(region.len() as u64))
         });
         self.push(ticket, 2 * len)
@@ -111,11 +113,11 @@ impl Data<'_, '_> {
         }
         bytes.truncate(len);
         let padding = len.next_multiple_of(self.rules.block()) - len;
-        let (output, at) = (self.output, self.base + self.pos);
+        let (output, stages, at) = (self.output, &self.progress.stages, self.base + self.pos);
         self.pos += (len + padding) as u64;
         let ticket = self.pool.submit(move |_| {
             let failed = || Error::io("cannot write", output.target());
-            output.write_all_at(&bytes, at).map_err(failed())?;
+            stages.time(Stage::WriteApart, || output.write_all_at(&bytes, at)).map_err(failed())?;
             if padding > 0 {
                 output.write_all_at(&vec![0; padding], at + bytes.len() as u64).map_err(failed())?;
             }

@@ -3,6 +3,8 @@
 //! A chunk that was seen before is a hint at a cluster that may decode to what is here. It is read back,
 //! decoded and compared, so that a stretch is found to the byte, and what is used again is proven.
 
+use packfs_blocks::stages::Stage;
+
 use super::{Data, Done};
 use crate::erofs::writer::chunk::Chunk;
 use crate::erofs::writer::index::Cluster;
@@ -21,7 +23,8 @@ impl Data<'_, '_> {
     pub(super) fn plan(&mut self) -> Result<bool> {
         let Some((bytes, pieces, ticket)) = self.chunking.pop_front() else { return Ok(false) };
         let mut job = Vec::with_capacity(pieces.len());
-        for (mut piece, chunks) in pieces.into_iter().zip(ticket.wait()) {
+        let chunks = self.progress.stages.time(Stage::Wait, || ticket.wait());
+        for (mut piece, chunks) in pieces.into_iter().zip(chunks) {
             if chunks.iter().any(|chunk| self.chunks.find(chunk).is_some_and(|(other, _)| other >= self.planned)) {
                 // Of the same job: what comes before goes ahead.
                 self.submit_planned(&bytes, std::mem::take(&mut job))?;

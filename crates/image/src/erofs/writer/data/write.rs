@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use packfs_blocks::Progress;
 use packfs_blocks::pipeline::Ticket;
+use packfs_blocks::stages::Stage;
 
 use super::{Data, Done, LATE, PieceEnd, SHARED_PART, Work};
 use crate::erofs::writer::index::{Cluster, Part};
@@ -31,7 +32,7 @@ impl Data<'_, '_> {
 
     /// Takes the oldest job's result and, when their time has come, those of ends.
     pub(super) fn next(&mut self) -> Result<bool> {
-        let Some(work) = self.window.pop() else { return Ok(false) };
+        let Some(work) = self.progress.stages.time(Stage::Wait, || self.window.pop()) else { return Ok(false) };
         self.taken += 1;
         match work? {
             Work::Packed(packed) => self.write(packed)?,
@@ -45,7 +46,7 @@ impl Data<'_, '_> {
 
     pub(super) fn next_late(&mut self) -> Result<bool> {
         let Some((_, ticket)) = self.late.pop_front() else { return Ok(false) };
-        let packed = ticket.wait()?;
+        let packed = self.progress.stages.time(Stage::Wait, || ticket.wait())?;
         self.write(packed)?;
         Ok(true)
     }
@@ -88,7 +89,8 @@ impl Data<'_, '_> {
 
     pub(super) fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         let at = self.base + self.pos;
-        self.output.write_all_at(bytes, at).map_err(Error::io("cannot write", self.output.target()))?;
+        let written = self.progress.stages.time(Stage::Write, || self.output.write_all_at(bytes, at));
+        written.map_err(Error::io("cannot write", self.output.target()))?;
         Progress::add(&self.progress.written, bytes.len() as u64);
         self.pos += bytes.len() as u64;
         Ok(())
@@ -168,7 +170,9 @@ impl Data<'_, '_> {
             self.ends.pieces.push(seq);
             let pieces = vec![Piece { seq, range: 0..bytes.len(), ending, whole: false, reuse: Vec::new() }];
             let bytes = Arc::new(bytes);
-            let ticket = self.pool.submit(move |worker: &mut Worker| worker.pack(&bytes, pieces));
+            let stages = &self.progress.stages;
+            let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(&bytes, pieces));
+            let ticket = self.pool.submit(pack);
             self.late.push_back((self.taken + LATE, ticket));
         }
         Ok(())

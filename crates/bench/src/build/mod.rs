@@ -1,4 +1,13 @@
 //! Building images: a source, a program, a format, a codec, and so many threads.
+//!
+//! A [`Matrix`] makes cells for [`Tool`]s, which a [`Builder`] runs; a [`Model`] says what more threads would do.
+
+mod builder;
+mod matrix;
+mod model;
+mod scratch;
+mod source;
+mod tool;
 
 use std::fmt;
 
@@ -6,6 +15,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::subject::subject;
 use crate::trial::Trial;
+
+pub use builder::Builder;
+pub use matrix::{Features, Format, Matrix};
+pub use model::{Limit, Model};
+pub use scratch::Scratch;
+pub use source::Source;
+pub use tool::{Input, Kind, PEERS, Tool};
 
 /// What tells one build from others.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

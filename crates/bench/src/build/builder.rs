@@ -1,0 +1,107 @@
+//! Runs the programs: an image is made, its size taken, and removed again.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::tool::{Input, Kind, Tool};
+use super::{Cell, Source};
+use crate::executor::Executor;
+use crate::program::{self, Ran};
+use crate::trial::Trial;
+use crate::{Error, Result};
+
+/// Bytes to warm up with, and to tell from how long a build will take.
+const SAMPLE: u64 = 4 << 20;
+
+/// Packs a source, in a directory for images that is somebody else's to remove.
+#[derive(Debug)]
+pub struct Builder {
+    tools: Vec<Tool>,
+    source: Input,
+    sample: Input,
+    image: PathBuf,
+    /// Bytes of the source as a tar archive.
+    pub tar_bytes: u64,
+}
+
+/// What packfs says of a build.
+#[derive(Deserialize)]
+struct Built {
+    peak_memory: u64,
+    stages: BTreeMap<String, f64>,
+}
+
+impl Builder {
+    /// Gets ready: a part of the source to warm up with, and archives for who needs them. `tools` begin with packfs.
+    pub fn new(tools: Vec<Tool>, source: &Source, scratch: &Path) -> Result<Self> {
+        let sample = source.sample(&scratch.join("sample"), SAMPLE)?;
+        let packfs = tools.iter().find(|tool| tool.kind == Kind::Packfs).map(|tool| tool.path.clone());
+        let packfs = packfs.ok_or_else(|| Error::Usage("packfs itself is not among the programs".into()))?;
+        let keeps = tools.iter().any(|tool| tool.kind == Kind::Tar2sqfs);
+        let (tar, tar_bytes) = archive(&packfs, source, &scratch.join("source.tar"), keeps)?;
+        let (sample_tar, _) = archive(&packfs, &sample, &scratch.join("sample.tar"), keeps)?;
+        let input = |source: &Source, tar| Input { directory: source.path.clone(), tar, bytes: source.bytes };
+        let (source, sample) = (input(source, tar), input(&sample, sample_tar));
+        Ok(Builder { tools, source, sample, image: scratch.join("image"), tar_bytes })
+    }
+
+    fn pack(&self, cell: &Cell, input: &Input) -> Result<Trial> {
+        let key = &cell.key;
+        let tool = self.tools.iter().find(|tool| tool.kind.name() == key.tool);
+        let tool = tool.ok_or_else(|| Error::Usage(format!("{} is not among the programs", key.tool)))?;
+        let (mut command, reads) = tool.command(key, input, &self.image)?;
+        let reads = match reads {
+            Some(path) => Stdio::from(File::open(path).map_err(Error::io(path))?),
+            None => Stdio::null(),
+        };
+        let ran = program::run_on(&mut command, reads, tool.kind == Kind::Packfs);
+        let made = fs::metadata(&self.image).map(|image| image.len());
+        let _ = fs::remove_file(&self.image);
+        let (Ran { time, peak_memory, output }, made) = (ran?, made.map_err(Error::io(&self.image))?);
+        let mut trial = Trial { time, bytes: input.bytes, made, peak_memory, stages: BTreeMap::new() };
+        if tool.kind == Kind::Packfs {
+            let not_understood = |error: serde_json::Error| Error::Program {
+                program: tool.path.display().to_string(),
+                why: format!("what it says of the build is not understood: {error}"),
+            };
+            let built: Built = serde_json::from_slice(&output).map_err(not_understood)?;
+            (trial.peak_memory, trial.stages) = (Some(built.peak_memory), built.stages);
+        }
+        Ok(trial)
+    }
+}
+
+/// Makes a tar archive by packing without compression and taking that apart; gives it, if it is to be kept, and its
+/// length.
+fn archive(packfs: &Path, source: &Source, tar: &Path, keep: bool) -> Result<(Option<PathBuf>, u64)> {
+    let image = tar.with_extension("sqfs");
+    let mut build = Command::new(packfs);
+    build.arg("build").arg(&source.path).arg("-o").arg(&image).args(["--quiet", "--codec", "none"]);
+    program::run(&mut build, false)?;
+    program::run(Command::new(packfs).arg("tar").arg(&image).arg("-o").arg(tar).arg("--quiet"), false)?;
+    fs::remove_file(&image).map_err(Error::io(&image))?;
+    let bytes = fs::metadata(tar).map_err(Error::io(tar))?.len();
+    if keep {
+        return Ok((Some(tar.to_owned()), bytes));
+    }
+    fs::remove_file(tar).map_err(Error::io(tar))?;
+    Ok((None, bytes))
+}
+
+impl Executor<Cell> for Builder {
+    fn run(&mut self, cell: &Cell, _least: Duration) -> Result<Trial> {
+        self.pack(cell, &self.source)
+    }
+
+    /// Packs a part of the source: the whole was read when archives were made of it.
+    fn warm_up(&mut self, cell: &Cell) -> Result<Duration> {
+        let part = self.pack(cell, &self.sample)?;
+        let times = self.source.bytes as f64 / self.sample.bytes.max(1) as f64;
+        Ok(Duration::try_from_secs_f64(part.time.seconds() * times).unwrap_or(Duration::MAX))
+    }
+}

@@ -1,0 +1,290 @@
+//! Which builds there are to measure: every combination of format, codec, block size, features, threads and program
+//! that makes sense.
+
+use std::fmt;
+use std::str::FromStr;
+
+use packfs_codec::{Choice, Codec};
+
+use super::{Cell, Key, Kind, Tool};
+use crate::report::size;
+use crate::{Error, Result};
+
+/// An image format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// SquashFS.
+    Squashfs,
+    /// EROFS.
+    Erofs,
+}
+
+impl Format {
+    /// Its name in options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Squashfs => "squashfs",
+            Format::Erofs => "erofs",
+        }
+    }
+
+    /// Whether images of it can have a codec.
+    fn has(self, choice: &Choice) -> bool {
+        let codec = choice.codec();
+        let id = match self {
+            Format::Squashfs => codec.squashfs_id().is_some(),
+            Format::Erofs => codec.erofs_id().is_some(),
+        };
+        id || codec == Codec::None
+    }
+
+    /// What is measured unless told otherwise: the codecs of the comparisons that the tables come from.
+    fn defaults(self) -> &'static str {
+        match self {
+            Format::Squashfs => "gzip,xz,lzma,lzo,lz4,zstd,none",
+            Format::Erofs => "lz4,lz4hc:12,deflate,zstd,lzma,none",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let known = [Format::Squashfs, Format::Erofs].into_iter().find(|format| format.name() == text);
+        known.ok_or_else(|| Error::Usage(format!("there is no format `{text}`; accepted: squashfs, erofs")))
+    }
+}
+
+/// What is on besides compressing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Features {
+    /// Small files and ends of files are packed together.
+    pub fragments: bool,
+    /// Equal data is stored once.
+    pub dedupe: bool,
+    /// What was compressed is not decompressed and compared.
+    pub unverified: bool,
+}
+
+impl Features {
+    /// What packfs does unless told otherwise.
+    pub const ALL: Features = Features { fragments: true, dedupe: true, unverified: false };
+
+    fn words(self) -> Vec<&'static str> {
+        let all = [(self.fragments, "fragments"), (self.dedupe, "dedupe"), (self.unverified, "unverified")];
+        all.into_iter().filter(|(on, _)| *on).map(|(_, word)| word).collect()
+    }
+}
+
+impl fmt::Display for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words().join(","))
+    }
+}
+
+impl FromStr for Features {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut features = Features::default();
+        for word in text.split('+').filter(|_| text != "plain") {
+            match word {
+                "fragments" => features.fragments = true,
+                "dedupe" => features.dedupe = true,
+                "unverified" => features.unverified = true,
+                _ => {
+                    let accepted = "plain, or fragments, dedupe and unverified joined by +";
+                    return Err(Error::Usage(format!("there is no feature `{word}`; accepted: {accepted}")));
+                }
+            }
+        }
+        Ok(features)
+    }
+}
+
+/// What to combine.
+#[derive(Debug, Clone)]
+pub struct Matrix {
+    /// What is packed: its name, and its digest.
+    pub source: (String, String),
+    /// Formats.
+    pub formats: Vec<Format>,
+    /// Codecs; without, those of each format.
+    pub codecs: Option<Vec<Choice>>,
+    /// Block sizes.
+    pub blocks: Vec<usize>,
+    /// Numbers of threads; 0 is all on one.
+    pub jobs: Vec<usize>,
+    /// What is on besides.
+    pub features: Vec<Features>,
+}
+
+impl Matrix {
+    /// All cells for these programs, and in words what is left out because a program cannot do it.
+    pub fn cells(&self, tools: &[Tool]) -> Result<(Vec<Cell>, Vec<String>)> {
+        for (what, none) in [
+            ("format", self.formats.is_empty()),
+            ("block size", self.blocks.is_empty()),
+            ("number of threads", self.jobs.is_empty()),
+            ("choice of features", self.features.is_empty()),
+        ] {
+            if none {
+                return Err(Error::Usage(format!("no {what} is given: there is nothing to measure")));
+            }
+        }
+        self.check()?;
+        let (mut cells, mut left_out): (Vec<Cell>, Vec<String>) = (Vec::new(), Vec::new());
+        for tool in tools {
+            for key in self.keys(tool)? {
+                match tool.kind.refuses(&key) {
+                    None if cells.iter().all(|cell| cell.key != key) => cells.push(Cell { key }),
+                    Some(why) if !left_out.contains(&why) => left_out.push(why),
+                    _ => {}
+                }
+            }
+        }
+        Ok((cells, left_out))
+    }
+
+    fn keys(&self, tool: &Tool) -> Result<Vec<Key>> {
+        let mut keys = Vec::new();
+        for &format in self.formats.iter().filter(|format| tool.kind.makes(**format)) {
+            for choice in self.choices(format)?.iter().filter(|choice| format.has(choice)) {
+                for (&block, &features) in
+                    self.blocks.iter().flat_map(|block| self.features.iter().map(move |f| (block, f)))
+                {
+                    keys.extend(self.jobs.iter().map(|&threads| Key {
+                        source: self.source.0.clone(),
+                        digest: self.source.1.clone(),
+                        tool: tool.kind.name().into(),
+                        format: format.name().into(),
+                        codec: choice.to_string(),
+                        block,
+                        features: possible(features, format, choice, tool.kind).to_string(),
+                        threads,
+                    }));
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    fn choices(&self, format: Format) -> Result<Vec<Choice>> {
+        match &self.codecs {
+            Some(choices) => Ok(choices.clone()),
+            None => format.defaults().split(',').map(|text| Ok(text.parse()?)).collect(),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        for choice in self.codecs.iter().flatten() {
+            if !self.formats.iter().any(|format| format.has(choice)) {
+                let formats: Vec<&str> = self.formats.iter().map(|format| format.name()).collect();
+                return Err(Error::Usage(format!("{} has no {choice}", formats.join(" or "))));
+            }
+        }
+        for &block in &self.blocks {
+            if !block.is_power_of_two() || !(4096..=1 << 20).contains(&block) {
+                let text = "blocks of images are powers of two from 4K to 1M";
+                return Err(Error::Usage(format!("{}: {text}", size(block))));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Features without those that mean nothing where nothing is compressed: EROFS has fragments of compressed files only.
+fn possible(features: Features, format: Format, choice: &Choice, kind: Kind) -> Features {
+    let none = choice.codec() == Codec::None;
+    let raw = none && format == Format::Erofs;
+    Features {
+        fragments: features.fragments && !raw,
+        // What mkfs.erofs calls so is about compressed files, too.
+        dedupe: features.dedupe && !(raw && kind == Kind::MkfsErofs),
+        unverified: features.unverified && !none,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matrix() -> Matrix {
+        Matrix {
+            source: ("root".into(), "0011".into()),
+            formats: vec![Format::Squashfs, Format::Erofs],
+            codecs: Some(vec!["lz4".parse().unwrap(), "xz".parse().unwrap(), "none".parse().unwrap()]),
+            blocks: vec![131_072],
+            jobs: vec![0, 2],
+            features: vec![Features::ALL, Features::default()],
+        }
+    }
+
+    fn tools(kinds: &[Kind]) -> Vec<Tool> {
+        kinds.iter().map(|kind| Tool { kind: *kind, path: kind.name().into(), version: String::new() }).collect()
+    }
+
+    #[test]
+    fn every_combination_that_makes_sense_is_a_cell_once() {
+        let (cells, left_out) = matrix().cells(&tools(&[Kind::Packfs])).unwrap();
+        // SquashFS: three codecs; EROFS: lz4 with features and without, and what is not compressed with dedupe and
+        // without; each on 0 and 2 threads.
+        assert_eq!((cells.len(), left_out.len()), (3 * 2 * 2 + 2 * 2 + 2 * 2, 0));
+        let mut keys: Vec<Key> = cells.iter().map(|cell| cell.key.clone()).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), cells.len());
+        let raw = keys.iter().filter(|key| (key.format.as_str(), key.codec.as_str()) == ("erofs", "none"));
+        assert_eq!(raw.map(|key| key.features.as_str()).collect::<Vec<_>>(), ["", "", "dedupe", "dedupe"]);
+        assert_eq!(keys[0].to_string(), "packfs packing root as erofs, lz4, blocks of 128K, serial");
+    }
+
+    #[test]
+    fn what_peers_cannot_do_is_left_out_with_a_word() {
+        let (cells, left_out) = matrix().cells(&tools(&[Kind::Mksquashfs, Kind::Tar2sqfs, Kind::MkfsErofs])).unwrap();
+        let of = |tool: &str| cells.iter().filter(|cell| cell.key.tool == tool).count();
+        assert_eq!((of("mksquashfs"), of("tar2sqfs"), of("mkfs.erofs")), (3 * 2, 2, 2 + 1));
+        assert!(cells.iter().all(|cell| cell.key.threads == 2));
+        insta::assert_snapshot!(left_out.join("\n"), @r"
+        mksquashfs cannot work on one thread alone
+        tar2sqfs cannot work on one thread alone
+        tar2sqfs always uses fragments and shares what is equal
+        tar2sqfs always compresses
+        mkfs.erofs cannot work on one thread alone
+        ");
+    }
+
+    #[test]
+    fn defaults_are_codecs_that_the_formats_have() {
+        let matrix = Matrix { codecs: None, jobs: vec![1], features: vec![Features::ALL], ..matrix() };
+        let (cells, _) = matrix.cells(&tools(&[Kind::Packfs])).unwrap();
+        let codecs: Vec<&str> = cells.iter().map(|cell| cell.key.codec.as_str()).collect();
+        let squashfs = ["gzip:6", "xz:6", "lzma:6", "lzo:8", "lz4", "zstd:15", "none"];
+        assert_eq!(codecs, [&squashfs[..], &["lz4", "lz4hc:12", "deflate:9", "zstd:15", "lzma:6", "none"]].concat());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let wrong = [
+            (
+                Matrix { formats: vec![Format::Erofs], codecs: Some(vec!["xz".parse().unwrap()]), ..matrix() },
+                "erofs has no xz",
+            ),
+            (Matrix { blocks: vec![5000], ..matrix() }, "powers of two"),
+            (Matrix { blocks: vec![2 << 20], ..matrix() }, "2M: blocks"),
+            (Matrix { jobs: vec![], ..matrix() }, "no number of threads"),
+        ];
+        for (matrix, why) in wrong {
+            let error = matrix.cells(&tools(&[Kind::Packfs])).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        for (text, shown) in [("plain", ""), ("dedupe", "dedupe"), ("dedupe+fragments", "fragments,dedupe")] {
+            assert_eq!(text.parse::<Features>().unwrap().to_string(), shown);
+        }
+        for text in ["", "plain+dedupe", "dedup"] {
+            assert!(text.parse::<Features>().unwrap_err().to_string().contains("accepted: plain"), "{text}");
+        }
+        assert!("ext4".parse::<Format>().unwrap_err().to_string().contains("squashfs, erofs"));
+    }
+}

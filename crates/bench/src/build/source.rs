@@ -1,0 +1,184 @@
+//! What is packed: a directory, what is known of it, and a small part of it to warm up with.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use packfs_blocks::Digest;
+
+use crate::memory::{Memory, Shares};
+use crate::rng::Rng;
+use crate::{Error, Result};
+
+/// A directory to pack.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is called in tables.
+    pub name: String,
+    /// A digest of what is known of its entries without reading them: names, sizes, times.
+    pub digest: String,
+    /// Bytes of all files, each hard-linked one once.
+    pub bytes: u64,
+    /// Its files.
+    files: Vec<(PathBuf, u64)>,
+}
+
+impl Source {
+    /// A directory as it is now.
+    pub fn of(path: &Path) -> Result<Self> {
+        if !fs::metadata(path).map_err(Error::io(path))?.is_dir() {
+            return Err(Error::Usage(format!("{}: not a directory; accepted: a directory to pack", path.display())));
+        }
+        let path = path.canonicalize().map_err(Error::io(path))?;
+        let mut listing = Listing::default();
+        listing.add(&path)?;
+        let bytes = listing.files.iter().map(|(_, len)| len).sum();
+        if bytes == 0 {
+            return Err(Error::Usage(format!("{}: there is no data in it", path.display())));
+        }
+        let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string());
+        let digest = Digest::of(&listing.known).as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Source { name, digest, bytes, files: listing.files, path })
+    }
+
+    /// Makes a directory of files that hold what a machine's memory might: the same for the same seed.
+    pub fn made(path: &Path, len: u64, seed: u64) -> Result<()> {
+        fs::create_dir_all(path).map_err(Error::io(path))?;
+        let (mut memory, mut rng) = (Memory::new(seed, Shares::default()), Rng::of(seed, 1));
+        let (mut left, mut number) = (len, 0);
+        while left > 0 {
+            // As in most trees, there are about as many files of 1 to 2 KiB as of 512 to 1024.
+            let least = 256 << rng.below(13);
+            let size = ((least + rng.below(least)) as u64).min(left);
+            left -= size;
+            let target = path.join(format!("{number:05}"));
+            number += 1;
+            copy(&mut memory, size, &target)?;
+            // Times of its own would make it another source each time.
+            let file = File::options().append(true).open(&target).map_err(Error::io(&target))?;
+            file.set_modified(std::time::UNIX_EPOCH).map_err(Error::io(&target))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a directory of about every n-th file, at most `most` bytes of them.
+    pub fn sample(&self, path: &Path, most: u64) -> Result<Source> {
+        fs::create_dir_all(path).map_err(Error::io(path))?;
+        let step = usize::try_from(self.bytes.div_ceil(most.max(1))).unwrap_or(usize::MAX).max(1);
+        let (every, mut left) = (self.files.iter().step_by(step), most);
+        // Where the few files that these are hold nothing, the largest holds something.
+        let largest = self.files.iter().max_by_key(|(_, len)| len);
+        for (number, (file, len)) in every.chain(largest).enumerate() {
+            let len = left.min(*len);
+            if len > 0 {
+                let target = path.join(number.to_string());
+                copy(&mut File::open(file).map_err(Error::io(file))?, len, &target)?;
+                left -= len;
+            }
+        }
+        Source::of(path)
+    }
+}
+
+fn copy(from: &mut impl io::Read, len: u64, target: &Path) -> Result<()> {
+    let mut file = File::create(target).map_err(Error::io(target))?;
+    io::copy(&mut from.take(len), &mut file).map(|_| ()).map_err(Error::io(target))
+}
+
+#[derive(Default)]
+struct Listing {
+    files: Vec<(PathBuf, u64)>,
+    known: Vec<u8>,
+    linked: BTreeSet<(u64, u64)>,
+}
+
+impl Listing {
+    /// Everything below a directory, in the order of names.
+    fn add(&mut self, dir: &Path) -> Result<()> {
+        let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
+        let mut paths: Vec<PathBuf> = entries.map_err(Error::io(dir))?.iter().map(fs::DirEntry::path).collect();
+        paths.sort();
+        for path in paths {
+            let metadata = path.symlink_metadata().map_err(Error::io(&path))?;
+            self.note(&path, &metadata);
+            if metadata.is_dir() {
+                self.add(&path)?;
+            } else if metadata.is_file() && self.is_new(&metadata) {
+                self.files.push((path, metadata.len()));
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, path: &Path, metadata: &Metadata) {
+        let len = if metadata.is_file() { metadata.len() } else { 0 };
+        self.known.extend_from_slice(path.file_name().unwrap_or_default().as_encoded_bytes());
+        self.known.extend_from_slice(&metadata.mode().to_le_bytes());
+        self.known.extend_from_slice(&len.to_le_bytes());
+        self.known.extend_from_slice(&metadata.mtime().to_le_bytes());
+    }
+
+    fn is_new(&mut self, metadata: &Metadata) -> bool {
+        metadata.nlink() == 1 || self.linked.insert((metadata.dev(), metadata.ino()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_known_by_what_is_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tree");
+        fs::create_dir_all(path.join("sub")).unwrap();
+        assert!(Source::of(&path).unwrap_err().to_string().contains("no data"));
+        fs::write(path.join("sub/a"), "12345").unwrap();
+        fs::hard_link(path.join("sub/a"), path.join("b")).unwrap();
+        std::os::unix::fs::symlink("nowhere", path.join("link")).unwrap();
+        let source = Source::of(&path).unwrap();
+        assert_eq!((source.name.as_str(), source.bytes), ("tree", 5));
+        assert_eq!(Source::of(&path).unwrap().digest, source.digest);
+        fs::write(path.join("c"), "1").unwrap();
+        assert_ne!(Source::of(&path).unwrap().digest, source.digest);
+        assert!(Source::of(&path.join("c")).unwrap_err().to_string().contains("not a directory"));
+        assert!(Source::of(&path.join("missing")).is_err());
+    }
+
+    #[test]
+    fn what_is_made_is_the_same_for_the_same_seed() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = |name: &str, seed| {
+            let path = dir.path().join(name).join("made");
+            Source::made(&path, 3_000_000, seed).unwrap();
+            Source::of(&path).unwrap()
+        };
+        let (a, b, c) = (made("a", 1), made("b", 1), made("c", 2));
+        assert_eq!((a.bytes, &a.name, &a.digest), (3_000_000, &b.name, &b.digest));
+        assert_ne!(a.digest, c.digest);
+        assert!(a.files.len() > 3, "{:?}", a.files);
+    }
+
+    #[test]
+    fn samples_are_small_and_never_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tree");
+        fs::create_dir(&path).unwrap();
+        for n in 0..100 {
+            fs::write(path.join(format!("{n:03}")), vec![1; 1000]).unwrap();
+        }
+        let sample = Source::of(&path).unwrap().sample(&dir.path().join("sample"), 10_000).unwrap();
+        assert!((9000..=10_000).contains(&sample.bytes), "{}", sample.bytes);
+        let whole = Source::of(&path).unwrap().sample(&dir.path().join("whole"), 1 << 20).unwrap();
+        assert!(whole.bytes >= 100_000, "{}", whole.bytes);
+        // One large file that is not among those taken.
+        fs::write(path.join("large"), vec![1; 1 << 20]).unwrap();
+        (0..100).for_each(|n| fs::write(path.join(format!("{n:03}")), "").unwrap());
+        let sample = Source::of(&path).unwrap().sample(&dir.path().join("one"), 5000).unwrap();
+        assert_eq!(sample.bytes, 5000);
+    }
+}

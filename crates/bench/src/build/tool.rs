@@ -1,0 +1,330 @@
+//! The programs that pack: how each is told to do the same work.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use packfs_codec::{Choice, Codec, Settings};
+
+use super::{Features, Format, Key};
+use crate::program;
+use crate::{Error, Result};
+
+/// A program that packs.
+#[derive(Debug, Clone)]
+pub struct Tool {
+    /// Which.
+    pub kind: Kind,
+    /// The program.
+    pub path: PathBuf,
+    /// What it says of its version.
+    pub version: String,
+}
+
+/// Which program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// This one.
+    Packfs,
+    /// squashfs-tools.
+    Mksquashfs,
+    /// squashfs-tools-ng, from a tar archive.
+    Tar2sqfs,
+    /// erofs-utils.
+    MkfsErofs,
+}
+
+/// What is compared with packfs.
+pub const PEERS: [Kind; 3] = [Kind::Mksquashfs, Kind::Tar2sqfs, Kind::MkfsErofs];
+
+impl Kind {
+    /// Its name in tables; of peers also that of the program.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Packfs => "packfs",
+            Kind::Mksquashfs => "mksquashfs",
+            Kind::Tar2sqfs => "tar2sqfs",
+            Kind::MkfsErofs => "mkfs.erofs",
+        }
+    }
+
+    /// Whether it makes images of a format.
+    pub fn makes(self, format: Format) -> bool {
+        match self {
+            Kind::Packfs => true,
+            Kind::Mksquashfs | Kind::Tar2sqfs => format == Format::Squashfs,
+            Kind::MkfsErofs => format == Format::Erofs,
+        }
+    }
+
+    /// Why it cannot do what a cell asks for. What only some versions cannot do is not known beforehand.
+    pub(super) fn refuses(self, key: &Key) -> Option<String> {
+        let codec = key.codec.split(':').next().unwrap_or_default();
+        let partly = self == Kind::Tar2sqfs && key.features != Features::ALL.to_string();
+        let why = match self {
+            Kind::Packfs => return None,
+            _ if key.threads == 0 => "cannot work on one thread alone",
+            _ if key.features.contains("unverified") => "does not verify what it packs: `unverified` is packfs's only",
+            _ if partly => "always uses fragments and shares what is equal",
+            Kind::Tar2sqfs if codec == "none" => "always compresses",
+            _ => return None,
+        };
+        Some(format!("{} {why}", self.name()))
+    }
+
+    /// The option that makes it tell its version.
+    fn version_option(self) -> &'static str {
+        if self == Kind::Mksquashfs { "-version" } else { "--version" }
+    }
+}
+
+/// What a program is given to pack.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// A directory.
+    pub directory: PathBuf,
+    /// A tar archive of it, for who reads nothing else.
+    pub tar: Option<PathBuf>,
+    /// Bytes of its files.
+    pub bytes: u64,
+}
+
+impl Tool {
+    /// The peers in a folder or on `PATH`, and the names of those that are not there.
+    pub fn peers(folder: Option<&Path>) -> (Vec<Tool>, Vec<&'static str>) {
+        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        for kind in PEERS {
+            match program::find(kind.name(), folder) {
+                Some(path) => {
+                    let version = program::version(&path, kind.version_option());
+                    found.push(Tool { kind, path, version: version.unwrap_or_else(|| "of no known version".into()) });
+                }
+                None => missing.push(kind.name()),
+            }
+        }
+        (found, missing)
+    }
+
+    /// The command for a cell. The second value is what it reads on its standard input, if anything.
+    pub(super) fn command<'i>(&self, key: &Key, input: &'i Input, image: &Path) -> Result<(Command, Option<&'i Path>)> {
+        let choice: Choice = key.codec.parse()?;
+        let mut command = Command::new(&self.path);
+        let source = input.directory.as_path();
+        match self.kind {
+            Kind::Packfs => {
+                let path = |path: &Path| path.as_os_str().to_owned();
+                command.arg("build").args([path(source), "-o".into(), path(image)]).args(packfs(key, &choice));
+            }
+            Kind::Mksquashfs => {
+                command.args([source, image]).args(mksquashfs(key, &choice)?);
+            }
+            Kind::Tar2sqfs => {
+                let tar = input.tar.as_deref();
+                let tar = tar.ok_or_else(|| Error::Usage("tar2sqfs needs a tar archive, and there is none".into()))?;
+                command.args(tar2sqfs(key, &choice)?).arg(image);
+                return Ok((command, Some(tar)));
+            }
+            Kind::MkfsErofs => {
+                command.args(mkfs_erofs(key, &choice)?).args([OsStr::new(image), source.as_os_str()]);
+            }
+        }
+        Ok((command, None))
+    }
+}
+
+fn has(key: &Key, feature: &str) -> bool {
+    key.features.split(',').any(|one| one == feature)
+}
+
+fn packfs(key: &Key, choice: &Choice) -> Vec<String> {
+    let mut args = vec!["--quiet".to_owned(), "--json".into()];
+    for (option, value) in [("--format", &key.format), ("--codec", &key.codec)] {
+        args.extend([option.to_owned(), value.clone()]);
+    }
+    args.extend(["--block-size".into(), key.block.to_string(), "--jobs".into(), key.threads.to_string()]);
+    let (fragments, dedupe) = (has(key, "fragments"), has(key, "dedupe"));
+    if !dedupe {
+        args.push("--no-dedup".into());
+    }
+    if has(key, "unverified") {
+        args.push("--no-verify".into());
+    }
+    if key.format == Format::Squashfs.name() {
+        args.extend(["--fragments".into(), if fragments { "tails" } else { "none" }.into()]);
+    } else if choice.codec() != Codec::None {
+        let word = |on: bool, name: &str| format!("{}{name}", if on { "" } else { "^" });
+        args.extend(["--features".into(), format!("{},{}", word(fragments, "fragments"), word(dedupe, "dedupe"))]);
+        // The oldest Linux that has the codec, if the default is older.
+        let kernel = match choice.codec() {
+            Codec::Deflate => Some("6.6"),
+            Codec::Zstd => Some("6.10"),
+            _ => None,
+        };
+        args.extend(kernel.into_iter().flat_map(|kernel| ["--target-kernel".to_owned(), kernel.into()]));
+    }
+    args
+}
+
+fn mksquashfs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
+    let mut args: Vec<String> = ["-noappend", "-no-progress", "-quiet"].map(str::to_owned).into();
+    args.extend(["-b".into(), key.block.to_string(), "-processors".into(), key.threads.to_string()]);
+    args.push(if has(key, "fragments") { "-always-use-fragments" } else { "-no-fragments" }.into());
+    if !has(key, "dedupe") {
+        args.push("-no-duplicates".into());
+    }
+    let option = |name: &str, value: String| [format!("-X{name}"), value];
+    let comp = |name: &str| ["-comp".to_owned(), name.to_owned()];
+    match choice.settings() {
+        Settings::None => args.push("-no-compression".into()),
+        Settings::Gzip { level, window: 15, strategies: 1 } => {
+            args.extend(comp("gzip"));
+            args.extend(option("compression-level", level.to_string()));
+        }
+        Settings::Zstd { level } => {
+            args.extend(comp("zstd"));
+            args.extend(option("compression-level", level.to_string()));
+        }
+        Settings::Lzo { algorithm, level } => {
+            args.extend(comp("lzo"));
+            args.extend(option("algorithm", lzo(*algorithm).into()));
+            if *level > 0 {
+                args.extend(option("compression-level", level.to_string()));
+            }
+        }
+        Settings::Lz4 { acceleration: 1 } => args.extend(comp("lz4")),
+        Settings::Lz4hc { .. } => args.extend(comp("lz4").into_iter().chain(["-Xhc".into()])),
+        // It has no levels for these: the defaults of the libraries, as packfs's are.
+        Settings::Xz { level: 6, extreme: false, dict: None, filters: 0, .. } => args.extend(comp("xz")),
+        Settings::Lzma { level: 6, extreme: false, dict: None, .. } => args.extend(comp("lzma")),
+        _ => return Err(unknown("mksquashfs", key)),
+    }
+    Ok(args)
+}
+
+fn tar2sqfs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
+    let (name, extra) = match choice.settings() {
+        Settings::Gzip { level, window: 15, strategies: 1 } => ("gzip", format!("level={level}")),
+        Settings::Zstd { level } => ("zstd", format!("level={level}")),
+        Settings::Lzo { algorithm, level: 0 } => ("lzo", format!("algorithm={}", lzo(*algorithm))),
+        Settings::Lzo { level, .. } => ("lzo", format!("algorithm=lzo1x_999,level={level}")),
+        Settings::Lz4 { acceleration: 1 } => ("lz4", String::new()),
+        Settings::Lz4hc { .. } => ("lz4", "hc".into()),
+        Settings::Xz { level, extreme: false, dict: None, filters: 0, lc, lp, pb, .. } => {
+            ("xz", format!("level={level},lc={lc},lp={lp},pb={pb}"))
+        }
+        Settings::Lzma { level, extreme: false, dict: None, lc, lp, pb } => {
+            ("lzma", format!("level={level},lc={lc},lp={lp},pb={pb}"))
+        }
+        _ => return Err(unknown("tar2sqfs", key)),
+    };
+    let mut args: Vec<String> = ["-q", "-f", "-c", name].map(str::to_owned).into();
+    args.extend(["-b".into(), key.block.to_string(), "-j".into(), key.threads.to_string()]);
+    if !extra.is_empty() {
+        args.extend(["-X".into(), extra]);
+    }
+    Ok(args)
+}
+
+fn mkfs_erofs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
+    let mut args = vec!["--quiet".to_owned(), format!("--workers={}", key.threads)];
+    let codec = match choice.settings() {
+        Settings::None => return Ok(args),
+        Settings::Lz4 { acceleration: 1 } => "lz4".into(),
+        Settings::Lz4hc { level } => format!("lz4hc,level={level}"),
+        Settings::Deflate { level } if *level < 10 => format!("deflate,level={level}"),
+        Settings::Deflate { level } => format!("libdeflate,level={level}"),
+        Settings::Zstd { level } => format!("zstd,level={level}"),
+        Settings::Lzma { level, extreme: false, dict: None, .. } => format!("lzma,level={level}"),
+        _ => return Err(unknown("mkfs.erofs", key)),
+    };
+    args.extend([format!("-z{codec}"), format!("-C{}", key.block)]);
+    if !key.features.is_empty() {
+        args.push(format!("-E{}", key.features));
+    }
+    Ok(args)
+}
+
+fn lzo(algorithm: u8) -> &'static str {
+    ["lzo1x_1", "lzo1x_1_11", "lzo1x_1_12", "lzo1x_1_15", "lzo1x_999"].get(usize::from(algorithm)).unwrap_or(&"")
+}
+
+fn unknown(tool: &str, key: &Key) -> Error {
+    Error::Usage(format!("{tool} has nothing like {}", key.codec))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(kind: Kind, format: Format, codec: &str, features: &str) -> String {
+        let tool = Tool { kind, path: kind.name().into(), version: String::new() };
+        let choice: Choice = codec.parse().unwrap();
+        let key = Key {
+            source: "root".into(),
+            digest: "0011".into(),
+            tool: kind.name().into(),
+            format: format.name().into(),
+            codec: choice.to_string(),
+            block: 131_072,
+            features: features.into(),
+            threads: 2,
+        };
+        let input = Input { directory: "root".into(), tar: Some("root.tar".into()), bytes: 1 };
+        match tool.command(&key, &input, Path::new("image")) {
+            Ok((command, reads)) => {
+                let words = std::iter::once(command.get_program()).chain(command.get_args());
+                let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+                words.join(" ") + reads.map_or("", |_| " < root.tar")
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn programs_are_told_to_do_the_same() {
+        use Format::{Erofs, Squashfs};
+        let both = "fragments,dedupe";
+        let cases = [
+            shown(Kind::Packfs, Squashfs, "zstd", both),
+            shown(Kind::Packfs, Squashfs, "none", "unverified"),
+            shown(Kind::Packfs, Erofs, "zstd:3", "fragments"),
+            shown(Kind::Packfs, Erofs, "none", ""),
+            shown(Kind::Mksquashfs, Squashfs, "zstd", both),
+            shown(Kind::Mksquashfs, Squashfs, "lzo", ""),
+            shown(Kind::Mksquashfs, Squashfs, "xz", "dedupe"),
+            shown(Kind::Mksquashfs, Squashfs, "xz:9", both),
+            shown(Kind::Tar2sqfs, Squashfs, "gzip:9", both),
+            shown(Kind::Tar2sqfs, Squashfs, "lz4hc", both),
+            shown(Kind::Tar2sqfs, Squashfs, "lzma", both),
+            shown(Kind::MkfsErofs, Erofs, "lz4hc:12", both),
+            shown(Kind::MkfsErofs, Erofs, "deflate:12", "dedupe"),
+            shown(Kind::MkfsErofs, Erofs, "none", ""),
+        ];
+        insta::assert_snapshot!(cases.join("\n"), @r"
+        packfs build root -o image --quiet --json --format squashfs --codec zstd:15 --block-size 131072 --jobs 2 --fragments tails
+        packfs build root -o image --quiet --json --format squashfs --codec none --block-size 131072 --jobs 2 --no-dedup --no-verify --fragments none
+        packfs build root -o image --quiet --json --format erofs --codec zstd:3 --block-size 131072 --jobs 2 --no-dedup --features fragments,^dedupe --target-kernel 6.10
+        packfs build root -o image --quiet --json --format erofs --codec none --block-size 131072 --jobs 2 --no-dedup
+        mksquashfs root image -noappend -no-progress -quiet -b 131072 -processors 2 -always-use-fragments -comp zstd -Xcompression-level 15
+        mksquashfs root image -noappend -no-progress -quiet -b 131072 -processors 2 -no-fragments -no-duplicates -comp lzo -Xalgorithm lzo1x_999 -Xcompression-level 8
+        mksquashfs root image -noappend -no-progress -quiet -b 131072 -processors 2 -no-fragments -comp xz
+        mksquashfs has nothing like xz:9
+        tar2sqfs -q -f -c gzip -b 131072 -j 2 -X level=9 image < root.tar
+        tar2sqfs -q -f -c lz4 -b 131072 -j 2 -X hc image < root.tar
+        tar2sqfs -q -f -c lzma -b 131072 -j 2 -X level=6,lc=3,lp=0,pb=1 image < root.tar
+        mkfs.erofs --quiet --workers=2 -zlz4hc,level=12 -C131072 -Efragments,dedupe image root
+        mkfs.erofs --quiet --workers=2 -zlibdeflate,level=12 -C131072 -Ededupe image root
+        mkfs.erofs --quiet --workers=2 image root
+        ");
+    }
+
+    #[test]
+    fn peers_that_are_not_there_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("tar2sqfs");
+        std::os::unix::fs::symlink("/bin/true", &program).unwrap();
+        let (found, missing) = Tool::peers(Some(dir.path()));
+        assert!(found.iter().any(|tool| tool.kind == Kind::Tar2sqfs && tool.path == program));
+        assert_eq!(found.len() + missing.len(), PEERS.len());
+    }
+}

@@ -1,0 +1,142 @@
+//! The charts of builds. What a model says is drawn as a guide, apart from what was measured.
+
+use super::super::model::{Chart, Kind, Series, X, size};
+use super::super::shape::{axis, distinct, guide, name, series};
+use super::lines::{Base, FAR, Row, fastest, features, label, lines, model};
+use super::tables::{group_id, set_id};
+use crate::build::Model;
+use crate::results::Results;
+
+/// Charts of one choice of blocks and features.
+pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    if group.iter().any(|row| row.key.threads > 1) {
+        charts.extend([times(results, group), speedups(results, group), efficiencies(results, group)]);
+    }
+    charts.push(throughput(group));
+    charts.retain(|chart| chart.series.iter().any(|series| !series.guide && !series.y.is_empty()));
+    charts
+}
+
+fn number(threads: usize) -> X {
+    X::Number(threads as f64)
+}
+
+/// Numbers of threads that a model is drawn at.
+fn steps() -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|threads| *threads <= FAR)
+}
+
+/// A line for each program and codec, and one for the model of each, where there is one.
+fn with_models(
+    results: &Results,
+    group: &[&Row],
+    measured: impl Fn(&[&Row], &Row) -> Option<f64>,
+    modelled: impl Fn(&Model, usize) -> f64,
+) -> Vec<Series> {
+    let mut all = Vec::new();
+    for line in lines(group) {
+        let label = label(&line[0].key);
+        let points = line.iter().filter(|row| row.key.threads > 0);
+        all.push(series(&label, points.filter_map(|row| Some((number(row.key.threads), measured(&line, row)?)))));
+        if let Some((model, _)) = model(results, &line) {
+            all.push(guide(&format!("{label}, model"), steps().map(|n| (number(n), modelled(&model, n)))));
+        }
+    }
+    all
+}
+
+fn chart(id: String, title: &str, y: (&str, bool), series: Vec<Series>) -> Chart {
+    Chart { id, title: title.into(), x: axis("threads", true), y: axis(y.0, y.1), kind: Kind::Lines, series }
+}
+
+/// S0a, S1a: time by threads.
+fn times(results: &Results, group: &[&Row]) -> Chart {
+    let series = with_models(results, group, |_, row| Some(row.time.median), Model::seconds);
+    chart(format!("builds-{}-time", group_id(group)), "Time by threads", ("seconds", true), series)
+}
+
+/// S0b: speed-up, relative to one thread.
+fn speedups(results: &Results, group: &[&Row]) -> Chart {
+    let modelled = |model: &Model, threads: usize| model.seconds(1) / model.seconds(threads);
+    let mut series = with_models(results, group, |line, row| Base::One.speedup(line, row), modelled);
+    series.push(guide("ideal", steps().map(|threads| (number(threads), threads as f64))));
+    chart(format!("builds-{}-speedup", group_id(group)), "Speed-up by threads", ("times one thread", true), series)
+}
+
+/// S0c: efficiency, relative to one thread.
+fn efficiencies(results: &Results, group: &[&Row]) -> Chart {
+    let modelled = |model: &Model, threads: usize| model.seconds(1) / model.seconds(threads) / threads as f64;
+    let mut series = with_models(results, group, |line, row| Base::One.efficiency(line, row), modelled);
+    series.push(guide("ideal", steps().map(|threads| (number(threads), 1.0))));
+    let y = ("speed-up for each thread", false);
+    chart(format!("builds-{}-efficiency", group_id(group)), "Efficiency by threads", y, series)
+}
+
+/// S0d: the most throughput.
+fn throughput(group: &[&Row]) -> Chart {
+    let tools = distinct(group.iter().map(|row| row.key.tool.as_str()));
+    let bars = |tool: &str| {
+        let rows: Vec<&Row> = group.iter().copied().filter(|row| row.key.tool == tool).collect();
+        let bars: Vec<(X, f64)> = lines(&rows)
+            .iter()
+            .filter_map(|line| fastest(line).and_then(|row| Some((name(&row.key.codec), row.speed()?))))
+            .collect();
+        series(tool, bars)
+    };
+    Chart {
+        id: format!("builds-{}-throughput-chart", group_id(group)),
+        title: "Most throughput".into(),
+        x: axis("codec", false),
+        y: axis("MB/s", true),
+        kind: Kind::Bars,
+        series: tools.into_iter().map(bars).collect(),
+    }
+}
+
+/// Charts of one source and format.
+pub(super) fn of_set(set: &[&Row]) -> Vec<Chart> {
+    std::iter::once(sizes(set)).chain(sizes_by_block(set)).collect()
+}
+
+/// S0f, S1b: sizes, at the largest block.
+fn sizes(set: &[&Row]) -> Chart {
+    let block = set.iter().map(|row| row.key.block).max().unwrap_or(0);
+    let rows: Vec<&Row> = set.iter().copied().filter(|row| row.key.block == block).collect();
+    let kind = |row: &Row| format!("{}, {}", row.key.tool, features(&row.key));
+    let bars = |one: String| {
+        let rows: Vec<&Row> = rows.iter().copied().filter(|row| kind(row) == one).collect();
+        let bars = lines(&rows).into_iter().map(|line| (name(&line[0].key.codec), line[0].made as f64 / 1e6));
+        series(&one, bars.collect::<Vec<_>>())
+    };
+    Chart {
+        id: format!("builds-{}-size", set_id(set)),
+        title: format!("Size in blocks of {}", size(block)),
+        x: axis("codec", false),
+        y: axis("MB", false),
+        kind: Kind::Bars,
+        series: distinct(rows.iter().map(|row| kind(row))).into_iter().map(bars).collect(),
+    }
+}
+
+/// S4a, S4h: size by block or cluster size.
+fn sizes_by_block(set: &[&Row]) -> Option<Chart> {
+    let mut blocks = distinct(set.iter().map(|row| row.key.block));
+    blocks.sort_unstable();
+    let kind = |row: &Row| format!("{}, {}", label(&row.key), features(&row.key));
+    let of = |one: String| {
+        let at = |block: usize| {
+            let row = set.iter().find(|row| row.key.block == block && kind(row) == one)?;
+            Some((X::Name(size(block)), row.made as f64 / 1e6))
+        };
+        series(&one, blocks.iter().filter_map(|block| at(*block)).collect::<Vec<_>>())
+    };
+    (blocks.len() > 1).then(|| Chart {
+        id: format!("builds-{}-size-by-block", set_id(set)),
+        title: "Size by block size".into(),
+        x: axis("block", false),
+        y: axis("MB", false),
+        kind: Kind::Lines,
+        series: distinct(set.iter().map(|row| kind(row))).into_iter().map(of).collect(),
+    })
+}

@@ -1,0 +1,141 @@
+//! The sentences about builds. Every number in them comes from the data at hand.
+
+use super::super::model::{size, three};
+use super::lines::{Base, FAR, Row, error, fastest, features, is_own, label, lines, model, tar_bytes};
+use super::tables::same_work;
+use crate::build::Model;
+use crate::results::Results;
+use crate::stats::geometric_mean;
+
+fn format(key: &crate::build::Key) -> &str {
+    match key.format.as_str() {
+        "squashfs" => "SquashFS",
+        "erofs" => "EROFS",
+        other => other,
+    }
+}
+
+pub(super) fn set_title(set: &[&Row]) -> String {
+    let key = &set[0].key;
+    format!("{} as {}", key.source, format(key))
+}
+
+pub(super) fn group_title(group: &[&Row]) -> String {
+    let key = &group[0].key;
+    let features = if key.features.is_empty() { "nothing besides".into() } else { key.features.replace(',', " and ") };
+    format!("{} as {} in blocks of {}, {features}", key.source, format(key), size(key.block))
+}
+
+/// What the source is, and how peers do.
+pub(super) fn of_set(results: &Results, set: &[&Row]) -> Vec<String> {
+    let Some(smallest) = set.iter().min_by_key(|row| row.made) else { return Vec::new() };
+    let mb = |bytes: u64| three(bytes as f64 / 1e6);
+    let tar =
+        tar_bytes(results, smallest).map_or(String::new(), |bytes| format!(", {} MB as a tar archive", mb(bytes)));
+    let mut sentences = vec![format!(
+        "{} is {} MB of files{tar}. The smallest image is that of {} in blocks of {} with {}: {} MB, {} % of the files.",
+        smallest.key.source,
+        mb(smallest.bytes),
+        label(&smallest.key),
+        size(smallest.key.block),
+        features(&smallest.key),
+        mb(smallest.made),
+        three(100.0 * smallest.made as f64 / smallest.bytes as f64),
+    )];
+    sentences.extend(peers(set));
+    sentences
+}
+
+/// How each peer compares over all work that both did.
+fn peers(set: &[&Row]) -> Vec<String> {
+    let tools = super::super::shape::distinct(set.iter().map(|row| row.key.tool.as_str()));
+    let of = |tool: &str| {
+        let pairs = set.iter().filter(|row| !is_own(&row.key) && row.key.tool == tool);
+        let pairs: Vec<(&Row, &Row)> = pairs.filter_map(|peer| Some((*peer, same_work(set, peer)?))).collect();
+        let mean = |value: fn(&Row) -> f64| {
+            let factors: Vec<f64> = pairs.iter().map(|(peer, own)| value(peer) / value(own)).collect();
+            geometric_mean(&factors).map(three)
+        };
+        let (time, size) = mean(|row| row.time.median).zip(mean(|row| row.made as f64))?;
+        let count = pairs.len();
+        Some(format!(
+            "{tool} takes {time} times as long as packfs for the same work, and its images are {size} times as large \
+             (geometric means of {count} pairs). packfs decompresses and compares what it packs, but where it says \
+             unverified; {tool} does not."
+        ))
+    };
+    tools.into_iter().filter_map(of).collect()
+}
+
+/// What stands out of one choice of blocks and features.
+pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<String> {
+    let lines = lines(group);
+    let mut sentences: Vec<String> = fastest_and_scaling(&lines).into_iter().collect();
+    let models: Vec<String> = lines.iter().filter_map(|line| modelled(results, line)).collect();
+    if !models.is_empty() {
+        sentences.push(
+            "The model is T(n) = s + max(c, w / n), of the stages that were measured: s before and after file data goes \
+             through, c what one thread does with it meanwhile, w what is shared. It takes memory and devices to keep \
+             up. What follows from it is computed, not measured."
+                .into(),
+        );
+    }
+    sentences.extend(models);
+    sentences
+}
+
+fn fastest_and_scaling(lines: &[Vec<&Row>]) -> Option<String> {
+    let best = lines.iter().filter_map(|line| fastest(line)).min_by(|a, b| a.time.median.total_cmp(&b.time.median))?;
+    let speed = best.speed().map_or(String::new(), |speed| format!(", {} MB/s", three(speed)));
+    let scaled = lines.iter().filter_map(|line| {
+        let most = line.last().filter(|row| row.key.threads > 1)?;
+        Some((most, Base::One.speedup(line, most)?, Base::One.efficiency(line, most)?))
+    });
+    let scaling = scaled.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(String::new(), |(row, factor, efficiency)| {
+        format!(
+            "; {} gains most from threads: {} of them are {} times as fast as one, an efficiency of {}",
+            label(&row.key),
+            row.key.threads,
+            three(factor),
+            three(efficiency)
+        )
+    });
+    let how = match best.key.threads {
+        0 => "serially".into(),
+        1 => "on 1 thread".into(),
+        n => format!("on {n} threads"),
+    };
+    Some(format!("The fastest is {} {how}, {} s{speed}{scaling}.", label(&best.key), three(best.time.median)))
+}
+
+/// What the model says of many threads.
+fn modelled(results: &Results, line: &[&Row]) -> Option<String> {
+    let (model, threads) = model(results, line)?;
+    let far = model.seconds(FAR);
+    let enough = model.enough().map_or(String::new(), |enough| {
+        let conducting = three(model.conducting());
+        format!(" From {} threads on, more change nothing: {conducting} s of work remain for one.", three(enough))
+    });
+    let (read, written) = rates(&model, line[0], far);
+    Some(format!(
+        "{}: s = {} s, c = {} s, w = {} s, measured on {threads}; off by {} % at most from what was measured. {FAR} \
+         threads would take {} s and be {} times as fast as one; the limit is {}.{enough} A device that reads less than \
+         {} or writes less than {} MB/s would be the limit before.",
+        label(&line[0].key),
+        three(model.serial),
+        three(model.conducting()),
+        three(model.work()),
+        three(100.0 * error(&model, line)),
+        three(far),
+        three(model.seconds(1) / far),
+        model.limit(FAR).words(),
+        three(read),
+        three(written),
+    ))
+}
+
+/// MB a second that are read and written if the build takes so long.
+fn rates(model: &Model, row: &Row, seconds: f64) -> (f64, f64) {
+    let flowing = (seconds - model.serial).max(f64::MIN_POSITIVE);
+    (row.bytes as f64 / 1e6 / flowing, row.made as f64 / 1e6 / flowing)
+}

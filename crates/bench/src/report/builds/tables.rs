@@ -1,0 +1,223 @@
+//! The tables of builds.
+
+use super::super::model::{Column, Table, Value, size};
+use super::super::shape::{distinct, slug, table};
+use super::lines::{
+    Base, FAR, Row, at, error, fastest, features, is_own, label, lines, model, tar_bytes, uncompressed,
+};
+use crate::metrics::speedup;
+use crate::results::Results;
+
+/// What tables and charts of a set or a group are named by.
+pub(super) fn set_id(set: &[&Row]) -> String {
+    let key = &set[0].key;
+    slug(&format!("{}-{}-{}", key.source, key.digest.get(..4).unwrap_or_default(), key.format))
+}
+
+pub(super) fn group_id(group: &[&Row]) -> String {
+    let key = &group[0].key;
+    slug(&format!("{}-{}-{}", set_id(group), size(key.block), features(key)))
+}
+
+/// Tables of one choice of blocks and features.
+pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Table> {
+    let all = [Some(times(group)), Some(scaling(group)), Some(throughput(results, group)), stages(results, group)];
+    all.into_iter().flatten().collect()
+}
+
+/// S0a, S1a: seconds by threads, a column for each codec.
+fn times(group: &[&Row]) -> Table {
+    let lines = lines(group);
+    let mut threads = distinct(group.iter().map(|row| row.key.threads));
+    threads.sort_unstable();
+    let row = |threads: usize| {
+        let first = if threads == 0 { Value::from("serial") } else { Value::Text(threads.to_string()) };
+        let cells = lines.iter().map(|line| at(line, threads).map(|row| row.time.median).into());
+        std::iter::once(first).chain(cells).collect()
+    };
+    let columns = lines.iter().map(|line| Column::of(&format!("{} s", label(&line[0].key))));
+    Table {
+        id: format!("builds-{}-times", group_id(group)),
+        title: "Seconds by threads".into(),
+        columns: std::iter::once(Column::of("threads")).chain(columns).collect(),
+        rows: threads.into_iter().map(row).collect(),
+    }
+}
+
+/// S0b, S0c: speed-up and efficiency.
+fn scaling(group: &[&Row]) -> Table {
+    let mut rows = Vec::new();
+    for line in lines(group) {
+        for row in &line {
+            let (one, serial) = (Base::One, Base::Serial);
+            rows.push(vec![
+                row.key.tool.as_str().into(),
+                row.key.codec.as_str().into(),
+                Value::Whole(row.key.threads as u64),
+                Value::Number(row.time.median),
+                Value::Number(100.0 * row.time.spread()),
+                Value::Number(row.cpu),
+                row.speed().into(),
+                one.speedup(&line, row).into(),
+                serial.speedup(&line, row).into(),
+                one.efficiency(&line, row).into(),
+                serial.efficiency(&line, row).into(),
+                row.peak_memory.map(|bytes| bytes as f64 / f64::from(1 << 20)).into(),
+                Value::Whole(row.time.count as u64),
+            ]);
+        }
+    }
+    let columns = [
+        Column::of("program"),
+        Column::of("codec"),
+        Column::of("threads"),
+        Column::of("s"),
+        Column::of("spread %"),
+        Column::wide("CPU s"),
+        Column::of("MB/s"),
+        Column::of("T(1)/T(n)"),
+        Column::of("T(serial)/T(n)"),
+        Column::of("efficiency"),
+        Column::of("to serial"),
+        Column::of("MiB at most"),
+        Column::wide("runs"),
+    ];
+    let title = "Speed-up and efficiency, relative to one thread and to the serial run; 0 threads is serial";
+    table(&format!("builds-{}-scaling", group_id(group)), title, columns, rows)
+}
+
+/// S0d: the most throughput.
+fn throughput(results: &Results, group: &[&Row]) -> Table {
+    let row = |line: &Vec<&Row>| {
+        let best = fastest(line)?;
+        let tar = tar_bytes(results, best).map(|bytes| bytes as f64 / 1e6 / best.time.median);
+        let key = &best.key;
+        let threads = Value::Whole(key.threads as u64);
+        Some(vec![key.tool.as_str().into(), key.codec.as_str().into(), threads, best.speed().into(), tar.into()])
+    };
+    let columns = ["program", "codec", "threads", "files MB/s", "tar MB/s"];
+    let rows = lines(group).iter().filter_map(row).collect();
+    table(&format!("builds-{}-throughput", group_id(group)), "Most throughput: bytes for the least time", columns, rows)
+}
+
+/// Where the time of packfs goes, and what the model makes of it.
+fn stages(results: &Results, group: &[&Row]) -> Option<Table> {
+    let row = |line: &Vec<&Row>| {
+        let (model, threads) = model(results, line)?;
+        let mut row: Vec<Value> = vec![line[0].key.codec.as_str().into(), Value::Whole(threads as u64)];
+        let parts = [model.serial, model.order, model.write, model.read, model.compute];
+        row.extend(parts.map(Value::Number));
+        row.extend([Value::Number(100.0 * error(&model, line)), model.enough().into()]);
+        let far = model.seconds(FAR);
+        row.extend([Value::Number(far), speedup(model.seconds(1), far).into(), model.limit(FAR).words().into()]);
+        Some(row)
+    };
+    let rows: Vec<Vec<Value>> = lines(group).iter().filter_map(row).collect();
+    let columns = [
+        Column::of("codec"),
+        Column::of("fitted at"),
+        Column::of("serial s"),
+        Column::of("order s"),
+        Column::of("write s"),
+        Column::of("read s"),
+        Column::of("compress s"),
+        Column::of("off by %"),
+        Column::of("enough threads"),
+        Column::of("s at 64"),
+        Column::of("speed-up at 64"),
+        Column::wide("limit at 64"),
+    ];
+    let title = "Stages of packfs, all threads together, and the model at 64 threads";
+    (!rows.is_empty()).then(|| table(&format!("builds-{}-model", group_id(group)), title, columns, rows))
+}
+
+/// Tables of one source and format.
+pub(super) fn of_set(results: &Results, set: &[&Row]) -> Vec<Table> {
+    [Some(sizes(results, set)), gains(set), peers(set)].into_iter().flatten().collect()
+}
+
+/// S0f, S1b, S4a, S4h: sizes of images.
+fn sizes(results: &Results, set: &[&Row]) -> Table {
+    let ratio = |made: u64, of: Option<u64>| Value::from(of.and_then(|of| speedup(made as f64, of as f64)));
+    let row = |line: &Vec<&Row>| {
+        let row = line[0];
+        vec![
+            row.key.tool.as_str().into(),
+            row.key.codec.as_str().into(),
+            Value::Text(size(row.key.block)),
+            features(&row.key).into(),
+            Value::Whole(row.made),
+            row.ratio().into(),
+            ratio(row.made, uncompressed(set, row).map(|row| row.made)),
+            ratio(row.made, tar_bytes(results, row)),
+        ]
+    };
+    let mut lines = lines(set);
+    lines.sort_by_key(|line| line[0].made);
+    let columns = ["program", "codec", "block", "features", "bytes", "to files", "to uncompressed", "to tar"];
+    table(&format!("builds-{}-sizes", set_id(set)), "Sizes of images", columns, lines.iter().map(row).collect())
+}
+
+/// What features gain and cost: each line against the plain one, on the most threads that both have.
+fn gains(set: &[&Row]) -> Option<Table> {
+    let all = lines(set);
+    let mut rows = Vec::new();
+    for line in &all {
+        let key = &line[0].key;
+        let plain = all.iter().find(|other| {
+            let other = &other[0].key;
+            (&other.tool, &other.codec, other.block, other.features.as_str()) == (&key.tool, &key.codec, key.block, "")
+        });
+        let Some(plain) = plain.filter(|_| !key.features.is_empty()) else { continue };
+        let threads = line.iter().rev().map(|row| row.key.threads).find(|threads| at(plain, *threads).is_some());
+        let Some((row, base)) = threads.and_then(|n| at(line, n).zip(at(plain, n))) else { continue };
+        let efficiency = |line: &[&Row], row: &Row| Value::from(Base::One.efficiency(line, row));
+        rows.push(vec![
+            key.tool.as_str().into(),
+            key.codec.as_str().into(),
+            Value::Text(size(key.block)),
+            features(key).into(),
+            Value::Whole(row.key.threads as u64),
+            speedup(row.made as f64, base.made as f64).into(),
+            speedup(row.time.median, base.time.median).into(),
+            efficiency(line, row),
+            efficiency(plain, base),
+        ]);
+    }
+    let columns =
+        ["program", "codec", "block", "features", "threads", "size x", "time x", "efficiency", "efficiency plain"];
+    let title = "Features against plain images: size and time as factors";
+    (!rows.is_empty()).then(|| table(&format!("builds-{}-features", set_id(set)), title, columns, rows))
+}
+
+/// packfs and what another program does with the same work.
+fn peers(set: &[&Row]) -> Option<Table> {
+    let mut rows = Vec::new();
+    for peer in set.iter().filter(|row| !is_own(&row.key)) {
+        let Some(own) = same_work(set, peer) else { continue };
+        rows.push(vec![
+            peer.key.tool.as_str().into(),
+            peer.key.codec.as_str().into(),
+            Value::Text(size(peer.key.block)),
+            features(&peer.key).into(),
+            Value::Whole(peer.key.threads as u64),
+            Value::Number(peer.time.median),
+            Value::Number(own.time.median),
+            speedup(peer.time.median, own.time.median).into(),
+            speedup(peer.made as f64, own.made as f64).into(),
+            peer.peak_memory.zip(own.peak_memory).and_then(|(peer, own)| speedup(peer as f64, own as f64)).into(),
+        ]);
+    }
+    let columns = ["program", "codec", "block", "features", "threads", "s", "packfs s", "time x", "size x", "memory x"];
+    let title = "Other programs at the same work; x is how many times what packfs takes";
+    (!rows.is_empty()).then(|| table(&format!("builds-{}-peers", set_id(set)), title, columns, rows))
+}
+
+/// packfs's row for the work that a peer did.
+pub(super) fn same_work<'r>(set: &[&'r Row], peer: &Row) -> Option<&'r Row> {
+    let work = |row: &Row| {
+        let key = &row.key;
+        (key.codec.clone(), key.block, key.features.clone(), key.threads)
+    };
+    set.iter().copied().find(|row| is_own(&row.key) && work(row) == work(peer))
+}

@@ -1,0 +1,123 @@
+//! From a mock of the programs through rounds and records to finished sentences, tables and charts.
+
+use std::time::Duration;
+
+use super::super::{Report, markdown};
+use super::*;
+use crate::Result;
+use crate::build::{Cell, Features, Format, Kind, Matrix, Tool};
+use crate::executor::{Executor, Timing};
+use crate::record::{Contents, Line, Machine, Session};
+use crate::run::{self, Plan};
+use crate::trial::Trial;
+
+/// Takes times that follow from the cell: w is shared, c is hidden by it, s is not. No peer has LZ4.
+struct Mock;
+
+/// Milliseconds of s, c and w, and bytes of the image.
+fn work(codec: &str) -> (u64, u64, u64, u64) {
+    match codec {
+        "lz4" => (500, 1000, 3000, 55_000_000),
+        "none" => (500, 1500, 1000, 98_000_000),
+        _ => (500, 1000, 40_000, 40_000_000),
+    }
+}
+
+impl Executor<Cell> for Mock {
+    fn run(&mut self, cell: &Cell, _: Duration) -> Result<Trial> {
+        let key = &cell.key;
+        let own = key.tool == "packfs";
+        if key.codec == "lz4" && !own {
+            return Err(crate::Error::Program { program: key.tool.clone(), why: "exit status 1: no lz4".into() });
+        }
+        let (serial, conducting, shared, made) = work(&key.codec);
+        let plain = u64::from(key.features.is_empty());
+        let flowing = match key.threads {
+            0 => conducting + shared,
+            n => conducting.max(shared / n as u64),
+        };
+        let wall = (serial + flowing) * if own { 1 } else { 2 } + 100 * plain;
+        let wait = if key.threads == 0 { 0 } else { flowing - conducting };
+        let seconds = |ms: u64| ms as f64 / 1e3;
+        let stages = [
+            ("read", shared / 10),
+            ("hash", shared / 10),
+            ("compress", shared - 2 * (shared / 10)),
+            ("order", conducting / 2),
+            ("write", conducting - conducting / 2),
+            ("stream", 0),
+            ("wait", wait),
+        ];
+        let stages = stages.map(|(name, ms)| (name.to_owned(), seconds(ms)));
+        Ok(Trial {
+            time: Timing { wall: wall * 1_000_000, cpu: (serial + conducting + shared) * 1_000_000, passes: 1 },
+            bytes: 100_000_000,
+            made: made + 5_000_000 * plain + if own { 0 } else { 1_000_000 },
+            peak_memory: own.then_some(64 << 20),
+            stages: if own { stages.into() } else { [].into() },
+        })
+    }
+}
+
+fn sample() -> Results {
+    let matrix = Matrix {
+        source: ("root".into(), "00112233".into()),
+        formats: vec![Format::Squashfs],
+        codecs: Some(["lz4", "zstd:15", "none"].map(|text| text.parse().unwrap()).into()),
+        blocks: vec![131_072],
+        jobs: vec![0, 1, 2],
+        features: vec![Features::ALL, Features::default()],
+    };
+    let tool = |kind: Kind| Tool { kind, path: kind.name().into(), version: String::new() };
+    let (mut cells, _) = matrix.cells(&[tool(Kind::Packfs), tool(Kind::Tar2sqfs)]).unwrap();
+    let smaller = Matrix { blocks: vec![4096], jobs: vec![2], features: vec![Features::ALL], ..matrix };
+    cells.extend(smaller.cells(&[tool(Kind::Packfs)]).unwrap().0);
+    let session = "one".to_owned();
+    let mut lines = vec![Line::Session(Session {
+        session: session.clone(),
+        time: 1_795_305_600,
+        program: "0.1.0".into(),
+        machine: Machine { cpu: "A processor".into(), processors: 2, ..Machine::default() },
+        settings: [("tar".to_owned(), "110000000".to_owned())].into(),
+        runs: 3,
+        ..Session::default()
+    })];
+    let (done, stop, least) = Default::default();
+    let plan = Plan { cells, runs: 3, seed: 1, least, session, done, stop };
+    let mut record = |line: &Line| {
+        lines.push(line.clone());
+        Ok(())
+    };
+    // LZ4 by the peer, on one thread and on two.
+    assert_eq!(run::run(&plan, &mut Mock, &mut record, &mut |_| {}).unwrap(), 2);
+    Results::of(&[Contents { lines, ..Contents::default() }])
+}
+
+#[test]
+fn builds_in_markdown() {
+    insta::assert_snapshot!(markdown(&Report::of(&sample())));
+}
+
+#[test]
+fn charts_tell_what_was_measured_from_what_was_not() {
+    let report = Report::of(&sample());
+    let charts: Vec<_> = report.sections.iter().flat_map(|section| &section.charts).collect();
+    let chart = |id: &str| *charts.iter().find(|chart| chart.id == id).unwrap();
+    let speedup = chart("builds-root-0011-squashfs-128k-fragments-dedupe-speedup");
+    for series in &speedup.series {
+        let guide = series.name.ends_with(", model") || series.name == "ideal";
+        assert_eq!((series.guide, series.x.len()), (guide, if guide { 7 } else { 2 }), "{}", series.name);
+    }
+    let all: Vec<String> = charts
+        .iter()
+        .flat_map(|chart| {
+            let line = |name: &str, y: &[f64], guide: bool| {
+                format!("  {name}{}: {y:.3?}", if guide { " (guide)" } else { "" })
+            };
+            let head = format!("{}: {} [{}] by {}", chart.id, chart.title, chart.y.title, chart.x.title);
+            std::iter::once(head)
+                .chain(chart.series.iter().map(move |series| line(&series.name, &series.y, series.guide)))
+        })
+        .collect();
+    insta::assert_snapshot!(all.join("\n"));
+}

@@ -1,0 +1,144 @@
+//! `packfs bench build`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use packfs_bench::build::{Builder, Key, Kind, Matrix, Scratch, Source, Tool};
+use packfs_bench::record::Session;
+use packfs_bench::report::{Report, text};
+use packfs_bench::results::{Results, TrialRow};
+use serde::Serialize;
+
+use crate::args::BenchBuild;
+use crate::output::failure::Outcome;
+use crate::output::{json, say};
+use crate::resources;
+
+use super::session::{self, usage};
+
+/// Bytes of files made when there is nothing to pack.
+const MADE: u64 = 64 << 20;
+
+pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
+    // From here on there is something to remove.
+    let stop = session::stop()?;
+    let scratch = Scratch::new(args.scratch.as_deref(), args.source.as_deref()).map_err(usage)?;
+    let source = source(args, scratch.path())?;
+    let tools = tools(args)?;
+    let matrix = Matrix {
+        source: (source.name.clone(), source.digest.clone()),
+        formats: args.formats.clone(),
+        codecs: args.codecs.clone().map(|choices| choices.0),
+        blocks: args.blocks.0.clone(),
+        jobs: jobs(args),
+        features: args.features.clone(),
+    };
+    let (cells, left_out) = matrix.cells(&tools).map_err(usage)?;
+    if !args.measuring.talk.quiet {
+        left_out.iter().for_each(|why| say(format_args!("packfs: left out: {why}")));
+    }
+    let libraries = tools.iter().map(|tool| (tool.kind.name().to_owned(), tool.version.clone())).collect();
+    let mut builder = Builder::new(tools, &source, scratch.path()).map_err(usage)?;
+    if stop.load(Relaxed) {
+        return Err(packfs_bench::Error::Interrupted.into());
+    }
+    let settings = BTreeMap::from([
+        ("files".to_owned(), source.bytes.to_string()),
+        ("tar".to_owned(), builder.tar_bytes.to_string()),
+        ("images".to_owned(), format!("in {}", scratch.parent().display())),
+    ]);
+    let about = Session { libraries, settings, ..Session::default() };
+    let keys: Vec<Key> = cells.iter().map(|cell| cell.key.clone()).collect();
+    let measured = session::measure(cells, &mut builder, about, Duration::ZERO, &args.measuring)?;
+    let mut results = measured.results()?;
+    results.builds.retain(|row| keys.contains(&row.key));
+    // What else a resumed session measured is for its report.
+    (results.codecs, results.reads, results.splits) = Default::default();
+    let (session, failed) = (measured.session, measured.failed);
+    show(args, &session, &results)?;
+    Ok(if failed > 0 { Outcome::Findings } else { Outcome::Done })
+}
+
+fn source(args: &BenchBuild, scratch: &Path) -> Result<Source> {
+    let path = match &args.source {
+        Some(path) => path.clone(),
+        None => {
+            let made = scratch.join("made");
+            Source::made(&made, MADE, args.measuring.seed)?;
+            made
+        }
+    };
+    Source::of(&path).map_err(usage)
+}
+
+/// packfs and, if they are asked for, its peers.
+fn tools(args: &BenchBuild) -> Result<Vec<Tool>> {
+    let path = std::env::current_exe().context("cannot find the program that this is")?;
+    let mut tools = vec![Tool { kind: Kind::Packfs, path, version: env!("CARGO_PKG_VERSION").into() }];
+    if let Some(folder) = &args.peers {
+        let (found, missing) = Tool::peers(folder.as_deref());
+        for name in missing {
+            let at = folder.as_ref().map_or(String::new(), |folder| format!("in {} or ", folder.display()));
+            say(format_args!("packfs: left out: {name} is not {at}on PATH"));
+        }
+        tools.extend(found);
+    }
+    Ok(tools)
+}
+
+fn jobs(args: &BenchBuild) -> Vec<usize> {
+    let asked = args.jobs.clone();
+    if asked.is_empty() { (0..=resources::cores()).collect() } else { asked }
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct Document<'a> {
+    session: &'a Session,
+    results: Vec<Entry<'a>>,
+}
+
+/// One cell. Times in seconds, medians.
+#[derive(Serialize)]
+struct Entry<'a> {
+    #[serde(flatten)]
+    key: &'a Key,
+    file_bytes: u64,
+    image_bytes: u64,
+    seconds: f64,
+    spread: f64,
+    cpu_seconds: f64,
+    speed: Option<f64>,
+    ratio: Option<f64>,
+    peak_memory: Option<u64>,
+    stages: &'a BTreeMap<String, f64>,
+    runs: usize,
+}
+
+fn entry(row: &TrialRow<Key>) -> Entry<'_> {
+    Entry {
+        key: &row.key,
+        file_bytes: row.bytes,
+        image_bytes: row.made,
+        seconds: row.time.median,
+        spread: row.time.spread(),
+        cpu_seconds: row.cpu,
+        speed: row.speed(),
+        ratio: row.ratio(),
+        peak_memory: row.peak_memory,
+        stages: &row.stages,
+        runs: row.time.count,
+    }
+}
+
+fn show(args: &BenchBuild, session: &Session, results: &Results) -> Result<()> {
+    if args.measuring.json {
+        return json::print("bench", &Document { session, results: results.builds.iter().map(entry).collect() });
+    }
+    super::super::print(&text(&Report::of(results)))?;
+    session::say_where(&args.measuring);
+    Ok(())
+}
