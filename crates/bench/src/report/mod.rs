@@ -10,6 +10,7 @@ mod model;
 mod published;
 mod sessions;
 mod shape;
+mod splits;
 mod text;
 
 pub use csv::csv;
@@ -26,6 +27,7 @@ impl Report {
     pub fn of(results: &Results) -> Self {
         let mut sections = vec![sessions::overview(results)];
         sections.extend(codecs::sections(results));
+        sections.extend(splits::sections(results));
         sections.extend(published::section(results));
         sections.extend(sessions::failures(results));
         Report { sections }

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-pub(crate) use bench::{Bench, BenchCommand, Codecs, Measuring, Memory, Report};
-pub(crate) use build::{Build, BuildPlan, Format, Target};
+pub(crate) use bench::{Bench, BenchCommand, BenchSplit, Codecs, Measuring, Memory, Report};
+pub(crate) use build::{Build, BuildPlan, Format, Target, fastest};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
 pub(crate) use join::{As, Join};

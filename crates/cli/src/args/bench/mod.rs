@@ -4,6 +4,7 @@ mod codecs;
 mod measuring;
 mod memory;
 mod report;
+mod split;
 
 use clap::{Args, Subcommand};
 
@@ -11,6 +12,7 @@ pub(crate) use codecs::Codecs;
 pub(crate) use measuring::Measuring;
 pub(crate) use memory::Memory;
 pub(crate) use report::Report;
+pub(crate) use split::Split as BenchSplit;
 
 /// Measure codecs on your own data, and show what came of it.
 #[derive(Debug, Args)]
@@ -18,6 +20,7 @@ pub(crate) use report::Report;
 #[command(after_help = "\
 Examples:
   packfs bench codecs --data /usr/share
+  packfs bench split --disks 100 --outputs 1,2,4
   packfs bench report packfs-bench.jsonl -o report.html
   packfs bench memory 256M -o memory.bin")]
 pub(crate) struct Bench {
@@ -29,6 +32,7 @@ pub(crate) struct Bench {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     Codecs(Codecs),
+    Split(BenchSplit),
     Report(Report),
     Memory(Memory),
 }

@@ -4,6 +4,7 @@ mod codecs;
 mod memory;
 mod report;
 mod session;
+mod split;
 
 use std::io;
 use std::path::Path;
@@ -17,6 +18,7 @@ use crate::output::failure::Outcome;
 pub(super) fn run(args: &Bench) -> Result<Outcome> {
     match &args.command {
         BenchCommand::Codecs(args) => codecs::run(args),
+        BenchCommand::Split(args) => split::run(args),
         BenchCommand::Report(args) => report::run(args),
         BenchCommand::Memory(args) => memory::run(args),
     }
