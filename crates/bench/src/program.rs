@@ -27,11 +27,16 @@ pub struct Ran {
 
 /// Runs a program to its end, which must be a good one. Its standard output is kept, or thrown away unread.
 pub fn run(command: &mut Command, keep_output: bool) -> Result<Ran> {
-    run_on(command, Stdio::null(), keep_output)
+    run_where(command, Stdio::null(), keep_output, |status| status.success())
 }
 
-/// The same, with something to read on its standard input.
-pub fn run_on(command: &mut Command, input: Stdio, keep_output: bool) -> Result<Ran> {
+/// The same with something to read on its standard input, and where another end may be good, too.
+pub fn run_where(
+    command: &mut Command,
+    input: Stdio,
+    keep_output: bool,
+    good: impl Fn(ExitStatus) -> bool,
+) -> Result<Ran> {
     let name = command.get_program().to_owned();
     let failed = |why: String| Error::Program { program: Path::new(&name).display().to_string(), why };
     let mut errors = tempfile::tempfile().map_err(Error::io(std::env::temp_dir()))?;
@@ -46,7 +51,7 @@ pub fn run_on(command: &mut Command, input: Stdio, keep_output: bool) -> Result<
     }
     let ended = child.wait4().map_err(|error| failed(error.to_string()))?;
     let wall = begun.elapsed();
-    if !ended.status.success() {
+    if !good(ended.status) {
         let mut text = String::new();
         let _ = errors.seek(SeekFrom::Start(0)).and_then(|_| errors.read_to_string(&mut text));
         return Err(failed(format!("{}{}", how(ended.status), last_line(&text))));
@@ -136,6 +141,13 @@ mod tests {
         }
         let error = run(&mut Command::new("/no/such/program"), false).unwrap_err().to_string();
         assert!(error.starts_with("/no/such/program: No such file"), "{error}");
+    }
+
+    #[test]
+    fn an_end_may_be_good_that_is_not_success() {
+        let one = |status: ExitStatus| status.code() == Some(1);
+        assert_eq!(run_where(&mut shell("echo so; exit 1"), Stdio::null(), true, one).unwrap().output, b"so\n");
+        assert!(run_where(&mut shell(":"), Stdio::null(), true, one).is_err());
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Builder {
             Some(path) => Stdio::from(File::open(path).map_err(Error::io(path))?),
             None => Stdio::null(),
         };
-        let ran = program::run_on(&mut command, reads, tool.kind == Kind::Packfs);
+        let ran = program::run_where(&mut command, reads, tool.kind == Kind::Packfs, |status| status.success());
         let made = fs::metadata(&self.image).map(|image| image.len());
         let _ = fs::remove_file(&self.image);
         let (Ran { time, peak_memory, output }, made) = (ran?, made.map_err(Error::io(&self.image))?);

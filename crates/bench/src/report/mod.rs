@@ -12,6 +12,7 @@ mod published;
 mod reads;
 mod sessions;
 mod shape;
+mod splits;
 mod text;
 mod tune;
 
@@ -31,6 +32,7 @@ impl Report {
         sections.extend(codecs::sections(results));
         sections.extend(reads::sections(results));
         sections.extend(builds::sections(results));
+        sections.extend(splits::sections(results));
         sections.extend(published::section(results));
         sections.extend(sessions::failures(results));
         Report { sections }

@@ -7,6 +7,7 @@ mod memory;
 mod quick;
 mod read;
 mod report;
+mod split;
 
 use clap::{Args, Subcommand};
 
@@ -17,6 +18,7 @@ pub(crate) use memory::Memory;
 pub(crate) use quick::Quick;
 pub(crate) use read::Read;
 pub(crate) use report::Report;
+pub(crate) use split::Split as BenchSplit;
 
 /// Measure codecs and images on your own data, and show what came of it.
 #[derive(Debug, Args)]
@@ -27,6 +29,7 @@ Examples:
   packfs bench codecs --data /usr/share
   packfs bench read --matrix /usr/share
   packfs bench build /usr/share --peers
+  packfs bench split --disks 100 --outputs 1,2,4
   packfs bench report packfs-bench.jsonl -o report.html
   packfs bench memory 256M -o memory.bin")]
 pub(crate) struct Bench {
@@ -43,6 +46,7 @@ pub(crate) enum BenchCommand {
     Codecs(Codecs),
     Read(Read),
     Build(BenchBuild),
+    Split(BenchSplit),
     Report(Report),
     Memory(Memory),
 }

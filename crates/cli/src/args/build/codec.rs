@@ -51,7 +51,8 @@ impl CodecParser {
     pub(in crate::args) const FASTEST: CodecParser = CodecParser { complete: fastest };
 }
 
-fn fastest(text: &str) -> String {
+/// A codec as `packfs split` takes it, with the options that it does not name.
+pub(crate) fn fastest(text: &str) -> String {
     match text {
         "raw" => "none",
         "lzo" => "lzo:algorithm=lzo1x_1",

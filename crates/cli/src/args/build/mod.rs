@@ -13,6 +13,7 @@ use packfs_codec::Choice;
 use packfs_image::source::Exclude;
 use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, Transform};
 
+pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
 use self::erofs::ErofsArgs;
 use self::squashfs::SquashfsArgs;

@@ -7,6 +7,7 @@ mod quick;
 mod read;
 mod report;
 pub(super) mod session;
+mod split;
 
 use std::io;
 use std::path::Path;
@@ -22,6 +23,7 @@ pub(super) fn run(args: &Bench) -> Result<Outcome> {
         (Some(BenchCommand::Codecs(args)), _) => codecs::run(args),
         (Some(BenchCommand::Build(args)), _) => build::run(args),
         (Some(BenchCommand::Read(args)), _) => read::run(args),
+        (Some(BenchCommand::Split(args)), _) => split::run(args),
         (Some(BenchCommand::Report(args)), _) => report::run(args),
         (Some(BenchCommand::Memory(args)), _) => memory::run(args),
         (None, Some(dir)) => quick::run(&args.quick, dir),

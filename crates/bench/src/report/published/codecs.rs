@@ -1,11 +1,8 @@
-//! What others published, beside what was measured here: other hardware, other data and other versions, so the
-//! comparison is one of orders of magnitude, and of who is ahead of whom.
-//!
-//! The figures are those of "Synthetic test of filesystem compression, part 2" (August 2011): sectors of 4 KB, one
-//! thread, four computers.
+//! "Synthetic test of filesystem compression, part 2" (August 2011): sectors of 4 KB, one thread, four computers.
 
-use super::model::{Section, Value, three};
-use super::shape::table;
+use super::super::model::{Value, three};
+use super::super::shape::table;
+use super::Part;
 use crate::corpus::INCOMPRESSIBLE;
 use crate::results::{Results, Row};
 
@@ -79,8 +76,8 @@ fn six_and_nine(results: &Results, factor: fn(&Row, &Row) -> Option<f64>) -> Vec
     factors.map(|factor| 100.0 * (factor - 1.0)).collect()
 }
 
-/// The published figures, if anything here can be compared with them.
-pub(super) fn section(results: &Results) -> Option<Section> {
+/// The figures, beside codecs on blocks.
+pub(super) fn part(results: &Results) -> Option<Part> {
     let mut rows = Vec::new();
     for figure in FIGURES {
         let values = || (figure.measured)(results).into_iter();
@@ -90,11 +87,11 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         let measured = Value::Text(format!("{range} {}", figure.unit));
         rows.push(vec![figure.what.into(), figure.published.into(), figure.on.into(), measured]);
     }
-    (!rows.is_empty()).then(|| Section {
-        title: "Published figures beside these".into(),
+    (!rows.is_empty()).then(|| Part {
         sentences: vec![
             "Published in \"Synthetic test of filesystem compression, part 2\" (2011), on other hardware, other data \
-             and other versions: sectors of 4K, blocks of 8K and 128K, one thread."
+             and other versions: sectors of 4K, blocks of 8K and 128K, one thread. Its author called the figures \
+             outdated four weeks later, and its LZ4 was decoded by the slower of two functions."
                 .into(),
         ],
         charts: Vec::new(),

@@ -1,0 +1,220 @@
+//! "Benchmark of I/O multiplexing with LZO/snappy compression" (2012), the mail that nsplit came with: time to split
+//! 10 GiB that do not compress over 1 to 8 disks, on three kernels (S2a to S2c).
+
+use super::super::model::{Chart, Column, Kind, Table, Value, X, three};
+use super::super::shape::{axis, distinct, guide, series};
+use super::{Part, codec_name};
+use crate::metrics::speedup;
+use crate::results::{Results, TrialRow};
+use crate::split::{Key, Work};
+
+/// Bytes that it splits.
+const BYTES: f64 = 10.0 * 1024.0 * 1024.0 * 1024.0;
+const CODECS: [&str; 3] = ["raw", "lzo", "snappy"];
+const KERNELS: [&str; 3] = ["3.4", "RHEL 6.2", "RHEL 5.8"];
+
+/// Seconds for each kernel, by outputs from 1 on, and codec; one run each.
+const SECONDS: [[[f64; 3]; 8]; 3] = [
+    [
+        [89.617, 161.979, 69.592],
+        [68.519, 86.555, 86.902],
+        [48.653, 60.462, 35.172],
+        [28.039, 47.248, 28.430],
+        [23.491, 37.181, 23.435],
+        [18.202, 28.428, 18.580],
+        [15.897, 29.873, 16.678],
+        [13.659, 23.180, 13.922],
+    ],
+    [
+        [53.119, 156.603, 93.061],
+        [91.578, 88.808, 49.492],
+        [31.675, 57.540, 33.795],
+        [37.714, 45.035, 32.871],
+        [20.363, 34.988, 21.894],
+        [22.602, 31.216, 19.195],
+        [18.837, 25.204, 15.906],
+        [13.715, 22.228, 13.884],
+    ],
+    [
+        [55.144, 80.771, 64.140],
+        [52.157, 68.336, 61.089],
+        [50.172, 41.329, 47.859],
+        [35.409, 28.764, 43.286],
+        [22.974, 20.501, 20.197],
+        [17.430, 18.072, 19.524],
+        [14.222, 14.936, 15.603],
+        [13.071, 14.755, 13.313],
+    ],
+];
+/// What its text says of speed-ups, for each codec.
+const SAYS: [&str; 3] = ["4 to 5", "5 to 6", "6 to 8"];
+
+type Row = TrialRow<Key>;
+
+/// The codec as the mail calls it.
+fn called(codec: &str) -> &str {
+    match codec_name(codec) {
+        "none" => "raw",
+        name => name,
+    }
+}
+
+fn column(codec: &str) -> Option<usize> {
+    CODECS.iter().position(|name| *name == called(codec))
+}
+
+fn seconds(kernel: usize, outputs: usize, codec: usize) -> Option<f64> {
+    Some(SECONDS[kernel].get(outputs.checked_sub(1)?)?[codec])
+}
+
+fn factor(kernel: usize, outputs: usize, codec: usize) -> Option<f64> {
+    speedup(seconds(kernel, 1, codec)?, seconds(kernel, outputs, codec)?)
+}
+
+/// The figures, beside dumps split over as many disks.
+pub(super) fn part(results: &Results) -> Option<Part> {
+    let of_document = |row: &&Row| {
+        let key = &row.key;
+        key.work == Work::Split.name() && key.outputs <= SECONDS[0].len() && column(&key.codec).is_some() && equal(row)
+    };
+    let rows: Vec<&Row> = results.splits.iter().filter(of_document).collect();
+    (!rows.is_empty()).then(|| Part {
+        sentences: vec![setup(), errors()],
+        charts: charts(results, &rows),
+        tables: vec![times(results, &rows)],
+    })
+}
+
+/// Whether its disks are alike, as far as is known.
+fn equal(row: &Row) -> bool {
+    row.key.disks.parse::<crate::split::Profile>().is_ok_and(|profile| profile.outputs().is_none())
+}
+
+fn one<'r>(results: &'r Results, row: &Row) -> Option<&'r Row> {
+    let key = Key { outputs: 1, ..row.key.clone() };
+    results.splits.iter().find(|other| other.key == key)
+}
+
+fn setup() -> String {
+    "Published in \"Benchmark of I/O multiplexing with LZO/snappy compression\" (2012), with nsplit, on two Xeon E7-8870 \
+     of 10 cores, four disks and four volumes of a storage network: 10 GiB that do not compress, in blocks of 4 KiB, \
+     one run each, without waiting for the disks."
+        .into()
+}
+
+/// What its text says, and what follows from its own tables.
+fn errors() -> String {
+    let most = SECONDS[0].len();
+    let range = |codec: usize| {
+        let factors = || (0..KERNELS.len()).filter_map(|kernel| factor(kernel, most, codec));
+        let (least, most) = (factors().fold(f64::INFINITY, f64::min), factors().fold(0.0, f64::max));
+        format!("{} {} to {} ({})", CODECS[codec], three(least), three(most), SAYS[codec])
+    };
+    let cells = SECONDS.iter().flatten().flatten().copied();
+    let best = 1e12 / BYTES * cells.fold(f64::INFINITY, f64::min) / 60.0;
+    let rows = SECONDS.iter().flat_map(|kernel| kernel.windows(2));
+    let slower: usize =
+        rows.map(|pair| (0..CODECS.len()).filter(|codec| pair[1][*codec] > pair[0][*codec]).count()).sum();
+    format!(
+        "Its tables give speed-ups over {most} outputs of {}, where its text says what is in brackets. In {} places of \
+         its tables one output more took longer. Its 25 min 36 s for 1 TB are 15 s for 10 GB, multiplied; 10^12 bytes at \
+         the speed of its best cell take {} min.",
+        [range(0), range(1), range(2)].join(", "),
+        slower,
+        three(best)
+    )
+}
+
+fn times(results: &Results, rows: &[&Row]) -> Table {
+    let row = |row: &&Row| {
+        let (key, codec) = (&row.key, column(&row.key.codec));
+        let of = |value: fn(usize, usize, usize) -> Option<f64>| {
+            (0..KERNELS.len()).map(move |kernel| codec.and_then(|codec| value(kernel, key.outputs, codec)))
+        };
+        let speeds = of(seconds).map(|seconds| seconds.map(|seconds| BYTES / 1e6 / seconds).into());
+        let measured = one(results, row).and_then(|one| speedup(one.time.median, row.time.median));
+        let start = [
+            key.data.as_str().into(),
+            key.disks.as_str().into(),
+            key.tool.as_str().into(),
+            key.codec.as_str().into(),
+            Value::Whole(key.outputs as u64),
+            row.speed().into(),
+            measured.into(),
+        ];
+        start.into_iter().chain(of(seconds).map(Value::from)).chain(speeds).chain(of(factor).map(Value::from)).collect()
+    };
+    let start = ["data", "disks", "program", "codec", "outputs", "here MB/s", "here x"].map(Column::of);
+    let wide = KERNELS.map(|kernel| Column::wide(&format!("{kernel} s")));
+    let speeds = KERNELS.map(|kernel| Column::of(&format!("{kernel} MB/s")));
+    let factors = KERNELS.map(|kernel| Column::of(&format!("{kernel} x")));
+    Table {
+        id: "published-splits".into(),
+        title: "Splitting, here and as published for nsplit on three kernels in 2012 on other hardware".into(),
+        columns: start.into_iter().chain(wide).chain(speeds).chain(factors).collect(),
+        rows: rows.iter().map(row).collect(),
+    }
+}
+
+/// Speed-up by outputs, for each codec of the mail that was measured here over several.
+fn charts(results: &Results, rows: &[&Row]) -> Vec<Chart> {
+    let number = |outputs: usize| X::Number(outputs as f64);
+    let chart = |(at, codec): (usize, &&str)| {
+        let of: Vec<&&Row> = rows.iter().filter(|row| called(&row.key.codec) == *codec).collect();
+        let kinds = distinct(of.iter().map(|row| Key { outputs: 1, ..row.key.clone() }));
+        let line = |kind: &Key| {
+            let same = of.iter().filter(|row| Key { outputs: 1, ..row.key.clone() } == *kind);
+            let points = same.filter_map(|row| {
+                Some((number(row.key.outputs), speedup(one(results, row)?.time.median, row.time.median)?))
+            });
+            let points: Vec<_> = points.collect();
+            (points.len() > 1).then(|| series(&format!("{} of {}, {}", kind.tool, kind.data, kind.disks), points))
+        };
+        let mut all: Vec<_> = kinds.iter().filter_map(line).collect();
+        if all.is_empty() {
+            return None;
+        }
+        for (kernel, name) in KERNELS.iter().enumerate() {
+            let outputs = 1..=SECONDS[kernel].len();
+            let points = outputs.filter_map(|outputs| Some((number(outputs), factor(kernel, outputs, at)?)));
+            all.push(guide(&format!("nsplit on {name}, published 2012"), points));
+        }
+        Some(Chart {
+            id: format!("published-splits-{codec}"),
+            title: format!("Speed-up of splitting with {codec}, here and as published on other hardware"),
+            x: axis("outputs", false),
+            y: axis("times one output", false),
+            kind: Kind::Lines,
+            series: all,
+        })
+    };
+    CODECS.iter().enumerate().filter_map(chart).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The figures that follow from the mail's tables, computed elsewhere.
+    #[test]
+    fn speedups_are_those_of_its_tables() {
+        let want = [[6.56, 6.99, 5.00], [3.87, 7.05, 6.70], [4.22, 5.47, 4.82]];
+        for (kernel, factors) in want.iter().enumerate() {
+            for (codec, want) in factors.iter().enumerate() {
+                assert!(
+                    (factor(kernel, 8, codec).unwrap() - want).abs() < 0.005,
+                    "{} {}",
+                    KERNELS[kernel],
+                    CODECS[codec]
+                );
+            }
+        }
+        assert_eq!((seconds(0, 0, 0), seconds(0, 9, 0)), (None, None));
+        let told = errors();
+        assert!(
+            told.contains("raw 3.87 to 6.56 (4 to 5), lzo 5.47 to 7.05 (5 to 6), snappy 4.82 to 6.70 (6 to 8)"),
+            "{told}"
+        );
+        assert!(told.contains("In 5 places"), "{told}");
+    }
+}

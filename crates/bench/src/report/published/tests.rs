@@ -1,0 +1,128 @@
+//! Published figures beside rows that a mock measured.
+
+use std::collections::BTreeMap;
+
+use super::super::{Report, markdown};
+use crate::executor::Timing;
+use crate::record::{Contents, Line, Measured, Session};
+use crate::results::Results;
+use crate::trial::Trial;
+use crate::{build, read, split};
+
+fn trial(ms: u64, bytes: u64, made: u64) -> Trial {
+    let time = Timing { wall: ms * 1_000_000, cpu: ms * 1_000_000, passes: 1 };
+    Trial { time, bytes, made, peak_memory: None, stages: BTreeMap::new() }
+}
+
+fn built(tool: &str, format: &str, codec: &str, block: usize, threads: usize, made: (u64, u64)) -> Line {
+    let key = build::Key {
+        source: "root".into(),
+        digest: "00".into(),
+        tool: tool.into(),
+        format: format.into(),
+        codec: codec.into(),
+        block,
+        features: String::new(),
+        threads,
+    };
+    let (ms, made) = made;
+    Line::Build(Measured { session: "one".into(), key, sample: trial(ms, 100_000_000, made) })
+}
+
+fn was_read(tool: &str, format: &str, codec: &str, block: usize, reader: &str, work: (&str, u64)) -> Line {
+    let key = read::Key {
+        source: "root".into(),
+        digest: "00".into(),
+        tool: tool.into(),
+        format: format.into(),
+        codec: codec.into(),
+        block,
+        features: String::new(),
+        reader: reader.into(),
+        work: work.0.into(),
+    };
+    Line::Read(Measured { session: "one".into(), key, sample: trial(work.1, 100_000_000, 0) })
+}
+
+fn was_split(tool: &str, codec: &str, disks: &str, outputs: usize, ms: u64) -> Line {
+    let key = split::Key {
+        data: "noise".into(),
+        digest: "00".into(),
+        tool: tool.into(),
+        codec: codec.into(),
+        disks: disks.into(),
+        outputs,
+        work: "split".into(),
+    };
+    Line::Split(Measured { session: "one".into(), key, sample: trial(ms, 100_000_000, 100_000_000) })
+}
+
+fn lines() -> Vec<Line> {
+    let mut lines = vec![Line::Session(Session { session: "one".into(), ..Session::default() })];
+    for (threads, ms) in [(0, 2100), (1, 2000), (2, 1100), (64, 90)] {
+        lines.push(built("packfs", "squashfs", "gzip:9", 131_072, threads, (ms, 35_000_000)));
+    }
+    lines.extend([
+        built("tar2sqfs", "squashfs", "zstd:15", 131_072, 1, (3000, 33_000_000)),
+        built("packfs", "squashfs", "none", 131_072, 1, (100, 94_000_000)),
+        // Not what the documents had.
+        built("packfs", "squashfs", "gzip:9", 4096, 1, (2000, 40_000_000)),
+        built("packfs", "erofs", "zstd:15", 131_072, 1, (3000, 33_000_000)),
+        built("packfs", "erofs", "lz4hc:12", 16_384, 1, (900, 52_000_000)),
+        built("packfs", "erofs", "lz4hc:12", 4096, 1, (800, 58_000_000)),
+        built("packfs", "erofs", "none", 4096, 1, (80, 100_100_000)),
+        built("mksquashfs", "squashfs", "lz4hc:12", 4096, 1, (800, 59_000_000)),
+        was_read("packfs", "squashfs", "gzip:9", 131_072, "sqfs2tar", ("tar", 500)),
+        was_read("packfs", "squashfs", "none", 131_072, "sqfs2tar", ("tar", 50)),
+        was_read("mkfs.erofs", "erofs", "lz4hc:12", 4096, "kernel", ("full random data", 100)),
+        was_read("mksquashfs", "squashfs", "lz4hc:12", 4096, "kernel", ("full random data", 1500)),
+        was_read("packfs", "erofs", "lz4hc:12", 131_072, "fio", ("random 4K", 400)),
+        was_read("packfs", "erofs", "lz4hc:12", 8192, "kernel", ("full random data", 100)),
+    ]);
+    for (outputs, ms) in [(1, 2000), (2, 1010), (8, 260)] {
+        lines.push(was_split("packfs", "raw", "50", outputs, ms));
+        lines.push(was_split("nsplit", "lzo", "directories", outputs, ms));
+    }
+    lines.push(was_split("packfs", "zstd:1", "50", 1, 2000));
+    lines.push(was_split("packfs", "raw", "50,200", 2, 500));
+    lines
+}
+
+fn section(lines: Vec<Line>) -> Option<super::Section> {
+    super::section(&Results::of(&[Contents { lines, ..Contents::default() }]))
+}
+
+#[test]
+fn published_figures_in_markdown() {
+    insta::assert_snapshot!(markdown(&Report { sections: section(lines()).into_iter().collect() }));
+}
+
+#[test]
+fn published_figures_as_charts() {
+    let charts = section(lines()).unwrap().charts;
+    for chart in &charts {
+        assert!(chart.series.iter().all(|series| series.x.len() == series.y.len()), "{}", chart.id);
+        assert!(chart.series.iter().all(|series| series.y.iter().all(|y| y.is_finite())), "{}", chart.id);
+    }
+    insta::assert_snapshot!(
+        charts.iter().map(|chart| serde_json::to_string(chart).unwrap() + "\n").collect::<String>()
+    );
+}
+
+/// Documents of which nothing can be compared are not told of.
+#[test]
+fn only_what_can_be_compared_is_shown() {
+    assert!(section(Vec::new()).is_none());
+    let of = |line: Line| {
+        let section = section(vec![line]);
+        section.map_or(Vec::new(), |section| section.tables.into_iter().map(|table| table.id).collect())
+    };
+    assert_eq!(of(was_split("packfs", "zstd:1", "50", 1, 100)), [""; 0]);
+    assert_eq!(of(was_split("packfs", "raw", "50", 1, 100)), ["published-splits"]);
+    assert_eq!(of(was_split("packfs", "raw", "50", 9, 100)), [""; 0]);
+    let packing = ["published-packing", "published-packing-sizes"];
+    assert_eq!(of(built("packfs", "squashfs", "xz", 131_072, 17, (100, 100))), packing);
+    assert_eq!(of(built("packfs", "erofs", "lz4hc", 65_536, 1, (100, 100))), ["published-image-sizes"]);
+    assert_eq!(of(was_read("packfs", "squashfs", "lz4", 131_072, "packfs", ("tar", 10))), ["published-unpacking"]);
+    assert_eq!(of(was_read("packfs", "erofs", "none", 0, "kernel", ("sequential metadata", 1))), ["published-reads"]);
+}

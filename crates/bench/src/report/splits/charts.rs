@@ -1,0 +1,102 @@
+//! The charts of splits.
+
+use super::super::model::{Chart, Kind, Series, X};
+use super::super::shape::{axis, distinct, guide, name, series, slug};
+use super::{Group, Row, sound, way_of};
+use crate::metrics::speedup;
+use crate::split::{Profile, Work, ranges, shared};
+
+/// Time and speed-up by outputs, with what would be ideal.
+pub(super) fn of_group(group: &Group<'_>) -> Vec<Chart> {
+    let outputs = group.outputs();
+    if outputs.len() < 2 {
+        return Vec::new();
+    }
+    let mut charts = vec![Chart {
+        id: format!("split-time-{}", group.id()),
+        title: format!("{}: time by outputs", group.title()),
+        x: axis("outputs", false),
+        y: axis("s", true),
+        kind: Kind::Lines,
+        series: lines(group, |row| Some(row.time.median)),
+    }];
+    let mut speedups = lines(group, |row| speedup(group.one(row)?.time.median, row.time.median));
+    if !speedups.is_empty() {
+        speedups.push(guide("ideal", outputs.iter().map(|outputs| (number(*outputs), *outputs as f64))));
+        charts.push(Chart {
+            id: format!("split-speedup-{}", group.id()),
+            title: format!("{}: speed-up by outputs", group.title()),
+            x: axis("outputs", false),
+            y: axis("times one output", false),
+            kind: Kind::Lines,
+            series: speedups,
+        });
+    }
+    charts
+}
+
+fn number(outputs: usize) -> X {
+    X::Number(outputs as f64)
+}
+
+/// A line for each way to split that has points.
+fn lines(group: &Group<'_>, value: impl Fn(&Row) -> Option<f64>) -> Vec<Series> {
+    let line = |way: String| {
+        let rows = group.rows.iter().filter(|row| way_of(row) == way);
+        let points: Vec<_> = rows.filter_map(|row| Some((number(row.key.outputs), value(row)?))).collect();
+        (!points.is_empty()).then(|| series(&way, points))
+    };
+    distinct(group.rows.iter().map(|row| way_of(row))).into_iter().filter_map(line).collect()
+}
+
+/// For each set of data and disks: measured, and what was computed for two ways to share the work out.
+pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<Chart> {
+    let kinds = distinct(rows.iter().map(|(_, row)| (&row.key.data, &row.key.digest, &row.key.disks)));
+    let chart = |(data, digest, disks): (&String, &String, &String)| {
+        let of = |value: fn(&Profile, &Row) -> Option<f64>| {
+            let all = rows
+                .iter()
+                .filter(move |(_, row)| (&row.key.data, &row.key.digest, &row.key.disks) == (data, digest, disks));
+            all.filter_map(move |(profile, row)| Some((name(&way_of(row)), value(profile, row)?)))
+        };
+        let short: String = digest.chars().take(4).collect();
+        let mut all = vec![
+            series("measured", of(|_, row| Some(row.time.median))),
+            guide("equal ranges, computed", of(|profile, row| Some(ranges(&sound(row, profile)?, row.made)))),
+            guide("all disks busy, computed", of(|profile, row| Some(shared(&sound(row, profile)?, row.made)))),
+        ];
+        all.retain(|series| !series.y.is_empty());
+        Chart {
+            id: slug(&format!("split-uneven-{data}-{short}-{disks}")),
+            title: format!("Splitting {data} over disks of {disks} MB/s"),
+            x: axis("codec", false),
+            y: axis("s", false),
+            kind: Kind::Bars,
+            series: all,
+        }
+    };
+    kinds.into_iter().map(chart).collect()
+}
+
+/// Speed of joining and checking, for each set of data.
+pub(super) fn restored(rows: &[&Row]) -> Vec<Chart> {
+    let chart = |(data, digest): (&String, &String)| {
+        let bars = |work: Work| {
+            let all = rows.iter().filter(|row| (&row.key.data, &row.key.digest) == (data, digest));
+            let all = all.filter(|row| row.key.work == work.name());
+            let bars =
+                all.filter_map(|row| Some((name(&format!("{} {}", row.key.codec, row.key.outputs)), row.speed()?)));
+            series(work.name(), bars.collect::<Vec<_>>())
+        };
+        let short: String = digest.chars().take(4).collect();
+        Chart {
+            id: slug(&format!("split-restored-{data}-{short}")),
+            title: format!("Restoring {data}: speed by codec and parts"),
+            x: axis("codec, parts", false),
+            y: axis("MB/s", true),
+            kind: Kind::Bars,
+            series: [Work::Join, Work::Check].map(bars).into_iter().filter(|bars| !bars.y.is_empty()).collect(),
+        }
+    };
+    distinct(rows.iter().map(|row| (&row.key.data, &row.key.digest))).into_iter().map(chart).collect()
+}

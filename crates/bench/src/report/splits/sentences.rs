@@ -1,0 +1,143 @@
+//! The sentences about splits. Every number in them comes from the data at hand.
+
+use super::super::model::three;
+use super::super::shape::distinct;
+use super::{Group, Row, sound, terabyte, use_of_disks, way_of};
+use crate::metrics::speedup;
+use crate::split::{Profile, Work, ranges};
+use crate::stats::WIDE;
+
+/// What the columns mean.
+pub(super) fn method() -> String {
+    "Seconds from the program's start until the last disk has all that it was given. A simulated disk is a pipe whose \
+     reader takes so many millions of bytes a second, behind a cache of 1 MiB. Speed-up is the time over one output \
+     for the time over n; efficiency is that for each output. Of the disks is what was stored in a second, for what \
+     all disks together take in a second: where it is near 100 %, the disks are what limits. 1 TB is 10^12 bytes of \
+     the same kind, at the same speed."
+        .into()
+}
+
+/// What stands out in a group.
+pub(super) fn of_group(group: &Group<'_>) -> Vec<String> {
+    let most = group.outputs().last().copied().unwrap_or(1);
+    let at_most: Vec<&Row> = group.rows.iter().copied().filter(|row| row.key.outputs == most).collect();
+    let mut sentences: Vec<String> = fastest(group, &at_most, most).into_iter().collect();
+    sentences.extend(scaling(group, &at_most, most));
+    sentences.extend(peers(group, &at_most));
+    sentences.extend(backwards(group));
+    sentences
+}
+
+fn fastest(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
+    let row = rows.iter().min_by(|a, b| a.time.median.total_cmp(&b.time.median))?;
+    let used = use_of_disks(row, &group.profile).map_or(String::new(), |share| {
+        format!(", and gives the disks {} % of what they can take", three(100.0 * share))
+    });
+    Some(format!(
+        "Over {outputs} {} {} is the fastest: {} s, {} MB/s{used}; 1 TB would take {} min.",
+        if outputs == 1 { "output" } else { "outputs" },
+        way_of(row),
+        three(row.time.median),
+        three(row.speed()?),
+        three(terabyte(row)?)
+    ))
+}
+
+fn scaling(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
+    let factor = |row: &&Row| {
+        let factor = speedup(group.one(row)?.time.median, row.time.median)?;
+        Some(format!("{} ({})", three(factor), way_of(row)))
+    };
+    let factors: Vec<String> = rows.iter().filter_map(factor).collect();
+    let some = outputs > 1 && !factors.is_empty();
+    some.then(|| format!("{outputs} outputs are so many times as fast as one: {}.", factors.join(", ")))
+}
+
+/// How the peers' times compare with those of packfs with the same codec.
+fn peers(group: &Group<'_>, rows: &[&Row]) -> Option<String> {
+    let factor = |row: &&Row| {
+        let own = group.at(&row.key.codec, row.key.outputs).filter(|_| row.key.tool != "packfs")?;
+        Some(format!("{} {}", way_of(row), three(row.time.median / own.time.median)))
+    };
+    let factors: Vec<String> = rows.iter().filter_map(factor).collect();
+    (!factors.is_empty()).then(|| format!("Time for that of packfs with the same codec: {}.", factors.join(", ")))
+}
+
+/// Where one more output took longer.
+fn backwards(group: &Group<'_>) -> Option<String> {
+    let slower = |pair: &[&Row]| {
+        let [before, row] = pair else { return None };
+        let later = way_of(before) == way_of(row) && row.time.median > (1.0 + WIDE) * before.time.median;
+        later.then(|| {
+            let (a, b) = (three(before.time.median), three(row.time.median));
+            format!("{} over {} ({b} s; over {} {a} s)", way_of(row), row.key.outputs, before.key.outputs)
+        })
+    };
+    let slower: Vec<String> = group.rows.windows(2).filter_map(slower).collect();
+    (!slower.is_empty()).then(|| format!("More outputs took longer: {}.", slower.join(", ")))
+}
+
+/// What disks that differ cost.
+pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<String> {
+    let mut sentences = vec![
+        "Equal ranges is computed: each disk gets a range of the data of the same length, as nsplit and makedumpfile \
+         do it, and the slowest ends last. All disks is computed, too: every disk works until the end."
+            .to_owned(),
+    ];
+    let kinds = distinct(rows.iter().map(|(_, row)| (&row.key.data, &row.key.disks)));
+    for (data, disks) in kinds {
+        let of = rows.iter().filter(|(_, row)| (&row.key.data, &row.key.disks) == (data, disks));
+        let best = of.filter(|(_, row)| row.key.tool == "packfs").filter_map(|(profile, row)| {
+            let gain = ranges(&sound(row, profile)?, row.made) / row.time.median;
+            Some((gain, 100.0 * use_of_disks(row, profile)?, row))
+        });
+        sentences.extend(best.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(gain, used, row)| {
+            format!(
+                "{data} over disks of {disks} MB/s with {}: {} s, {} times as fast as equal ranges would be, and {} % of \
+                 what the disks can take.",
+                row.key.codec,
+                three(row.time.median),
+                three(gain),
+                three(used)
+            )
+        }));
+    }
+    let failing: Vec<String> = rows
+        .iter()
+        .filter(|(profile, _)| profile.fails())
+        .map(|(_, row)| {
+            format!("{} of {} over {} ({} s)", way_of(row), row.key.data, row.key.disks, three(row.time.median))
+        })
+        .collect();
+    if !failing.is_empty() {
+        sentences.push(format!("Complete although a disk failed on the way: {}.", failing.join(", ")));
+    }
+    sentences
+}
+
+/// How fast dumps come back.
+pub(super) fn restored(rows: &[&Row]) -> Vec<String> {
+    let mut sentences = vec![
+        "From files, of which packfs leaves nothing in the page cache when it has written them; what was joined was \
+         compared with the source."
+            .to_owned(),
+    ];
+    for work in [Work::Join, Work::Check] {
+        let speeds = rows.iter().filter(|row| row.key.work == work.name()).filter_map(|row| Some((row.speed()?, row)));
+        let mut speeds: Vec<_> = speeds.collect();
+        speeds.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if let [(slow, slowest), .., (fast, fastest)] = speeds[..] {
+            sentences.push(format!(
+                "The fastest {} is that of {} with {}, {} MB/s; the slowest that of {} with {}, {} MB/s.",
+                work.name(),
+                fastest.key.data,
+                fastest.key.codec,
+                three(fast),
+                slowest.key.data,
+                slowest.key.codec,
+                three(slow)
+            ));
+        }
+    }
+    sentences
+}

@@ -1,0 +1,151 @@
+//! Disks to split over: directories, or simulated ones by their speeds, and what could be had of them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Error, Result};
+
+/// A simulated disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Disk {
+    /// MB a second.
+    pub speed: u32,
+    /// MB after which it fails, if it does.
+    pub fails_after: Option<u32>,
+}
+
+/// What the outputs are on. As text: `directories`; a speed (`50`), which all disks have; or the speeds of as many
+/// disks (`50,50,200`), of which some may fail after so many MB (`50,50@20`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Profile {
+    /// Directories; how fast they are is not known.
+    Directories,
+    /// As many disks as there are outputs, all of this speed.
+    Equal(u32),
+    /// These.
+    Disks(Vec<Disk>),
+}
+
+const DIRECTORIES: &str = "directories";
+
+impl Profile {
+    /// The disks of so many outputs; none where their speeds are not known.
+    pub fn disks(&self, outputs: usize) -> Option<Vec<Disk>> {
+        match self {
+            Profile::Directories => None,
+            Profile::Equal(speed) => Some(vec![Disk { speed: *speed, fails_after: None }; outputs]),
+            Profile::Disks(disks) => Some(disks.clone()),
+        }
+    }
+
+    /// How many outputs it has, if that is not for others to say.
+    pub fn outputs(&self) -> Option<usize> {
+        match self {
+            Profile::Disks(disks) => Some(disks.len()),
+            _ => None,
+        }
+    }
+
+    /// Whether a disk of it fails.
+    pub fn fails(&self) -> bool {
+        matches!(self, Profile::Disks(disks) if disks.iter().any(|disk| disk.fails_after.is_some()))
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Profile::Directories => f.write_str(DIRECTORIES),
+            Profile::Equal(speed) => speed.fmt(f),
+            Profile::Disks(disks) => {
+                for (at, disk) in disks.iter().enumerate() {
+                    write!(f, "{}{}", if at > 0 { "," } else { "" }, disk.speed)?;
+                    if let Some(after) = disk.fails_after {
+                        write!(f, "@{after}")?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl FromStr for Profile {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == DIRECTORIES {
+            return Ok(Profile::Directories);
+        }
+        let disks = text.split(',').map(disk).collect::<Option<Vec<Disk>>>().ok_or_else(|| {
+            Error::Usage(format!(
+                "{text}: no speeds of disks; accepted: MB a second as in 50 (all disks), 50,50,200 (these), or 50,50@20 \
+                 (the second fails after 20 MB)"
+            ))
+        })?;
+        Ok(match disks[..] {
+            [Disk { speed, fails_after: None }] => Profile::Equal(speed),
+            _ => Profile::Disks(disks),
+        })
+    }
+}
+
+fn disk(text: &str) -> Option<Disk> {
+    let number = |text: &str| text.parse().ok().filter(|number| *number > 0);
+    match text.split_once('@') {
+        None => Some(Disk { speed: number(text)?, fails_after: None }),
+        Some((speed, after)) => Some(Disk { speed: number(speed)?, fails_after: Some(number(after)?) }),
+    }
+}
+
+/// Bytes a second of all disks at once.
+pub(crate) fn sum(disks: &[Disk]) -> f64 {
+    disks.iter().map(|disk| f64::from(disk.speed) * 1e6).sum()
+}
+
+/// Seconds that so many stored bytes take where every disk works until the end.
+pub(crate) fn shared(disks: &[Disk], stored: u64) -> f64 {
+    stored as f64 / sum(disks)
+}
+
+/// Seconds that they take in ranges of equal length, one for each disk, of which the slowest ends last. They are taken
+/// to compress alike.
+pub(crate) fn ranges(disks: &[Disk], stored: u64) -> f64 {
+    let slowest = disks.iter().map(|disk| disk.speed).min().unwrap_or(0);
+    stored as f64 / disks.len() as f64 / (f64::from(slowest) * 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_are_read_and_written() {
+        for (text, outputs, fails) in [
+            ("directories", None, false),
+            ("50", None, false),
+            ("50,50,200", Some(3), false),
+            ("50,50@20", Some(2), true),
+            ("50@20", Some(1), true),
+        ] {
+            let profile: Profile = text.parse().unwrap();
+            assert_eq!(profile.to_string(), text);
+            assert_eq!((profile.outputs(), profile.fails()), (outputs, fails), "{text}");
+        }
+        for text in ["", "0", "fast", "50,", "50@", "50@0", "-5", "1.5"] {
+            let error = text.parse::<Profile>().unwrap_err().to_string();
+            assert!(error.contains("50,50,200"), "{text}: {error}");
+        }
+        assert_eq!("50".parse::<Profile>().unwrap().disks(3).unwrap().len(), 3);
+        assert_eq!(Profile::Directories.disks(3), None);
+    }
+
+    /// Speeds 1, 1, 1 and 4 of the data's size: 0.25 in ranges, 1/7 shared.
+    #[test]
+    fn times_are_those_computed_by_hand() {
+        let disks = "100,100,100,400".parse::<Profile>().unwrap().disks(4).unwrap();
+        assert_eq!(sum(&disks), 700e6);
+        assert_eq!(ranges(&disks, 100_000_000), 0.25);
+        assert!((shared(&disks, 100_000_000) - 1.0 / 7.0).abs() < 1e-12);
+    }
+}

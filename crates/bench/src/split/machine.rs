@@ -1,0 +1,275 @@
+//! The executor that measures: runs the program, with a reader behind every simulated disk, or with parts in
+//! directories, and removes whatever was made for it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use super::sink::Sink;
+use super::source::digest;
+use super::{Cell, Disk, Program, Work};
+use crate::executor::{Executor, Timing};
+use crate::program::{self, Ran};
+use crate::trial::Trial;
+use crate::{Error, Result};
+
+/// Measures on this machine.
+#[derive(Debug)]
+pub struct Machine {
+    /// For pipes, and for dumps that were joined.
+    scratch: PathBuf,
+    /// For parts that are files.
+    directories: Vec<PathBuf>,
+}
+
+impl Machine {
+    /// Works in a directory, and puts parts that are files into some others in turn, or else there too.
+    pub fn new(scratch: &Path, directories: &[PathBuf]) -> Self {
+        let directories = if directories.is_empty() { vec![scratch.to_owned()] } else { directories.to_vec() };
+        Machine { scratch: scratch.to_owned(), directories }
+    }
+
+    fn split(&self, cell: &Cell) -> Result<Trial> {
+        match cell.profile.disks(cell.outputs) {
+            Some(disks) => self.split_to_disks(cell, &disks),
+            None => self.split_to_files(cell, &Parts::new(&self.directories, cell.outputs)?),
+        }
+    }
+
+    fn split_to_disks(&self, cell: &Cell, disks: &[Disk]) -> Result<Trial> {
+        let dir = folder(&self.scratch)?;
+        let start = |(at, disk): (usize, &Disk)| {
+            let path = dir.path().join(format!("disk{}", at + 1));
+            Sink::start(&path, *disk).map_err(Error::io(&path))
+        };
+        let sinks = disks.iter().enumerate().map(start).collect::<Result<Vec<Sink>>>()?;
+        let paths: Vec<&Path> = sinks.iter().map(Sink::path).collect();
+        let mut command = cell.tool.split(&cell.codec, &cell.source.path, &paths);
+        let begun = Instant::now();
+        let done = run(cell, &mut command)?;
+        // A disk has its cache to empty.
+        let finish = |sink: Sink| sink.finish().map_err(Error::io(dir.path()));
+        let taken = sinks.into_iter().map(finish).collect::<Result<Vec<u64>>>()?;
+        done.trial(cell, begun.elapsed(), taken.iter().sum())
+    }
+
+    fn split_to_files(&self, cell: &Cell, parts: &Parts) -> Result<Trial> {
+        let mut command = cell.tool.split(&cell.codec, &cell.source.path, &parts.paths);
+        let begun = Instant::now();
+        let done = run(cell, &mut command)?;
+        let mut made = 0;
+        for path in &parts.paths {
+            // packfs has done that already; of others it is no less a part of the work.
+            let file = File::open(path).map_err(Error::io(path))?;
+            file.sync_all().map_err(Error::io(path))?;
+            made += file.metadata().map_err(Error::io(path))?.len();
+        }
+        done.trial(cell, begun.elapsed(), made)
+    }
+
+    /// Times what is done with parts, which are made anew: packfs does not leave them in the page cache.
+    fn restore(&self, cell: &Cell) -> Result<Trial> {
+        let parts = Parts::new(&self.directories, cell.outputs)?;
+        self.split_to_files(cell, &parts)?;
+        let dir = folder(&self.scratch)?;
+        let joined = dir.path().join("joined");
+        let mut command = Command::new(&cell.tool.path);
+        match cell.work {
+            Work::Join => command.args(["join", "--quiet"]).args(&parts.paths).arg("-o").arg(&joined),
+            _ => command.args(["check", "--quiet"]).args(&parts.paths),
+        };
+        let ran = program::run(&mut command, false)?;
+        if cell.work == Work::Join && digest(&joined)? != cell.source.digest {
+            return Err(Error::Damage(cell.key().to_string()));
+        }
+        Ok(trial(cell, &ran, ran.time, 0))
+    }
+}
+
+impl Executor<Cell> for Machine {
+    fn run(&mut self, cell: &Cell, _: Duration) -> Result<Trial> {
+        match cell.work {
+            Work::Split => self.split(cell),
+            Work::Join | Work::Check => self.restore(cell),
+        }
+    }
+}
+
+/// Names of parts in some directories, each in a folder of its own that is removed with all that is in it.
+struct Parts {
+    paths: Vec<PathBuf>,
+    _folders: Vec<TempDir>,
+}
+
+impl Parts {
+    fn new(directories: &[PathBuf], count: usize) -> Result<Self> {
+        let folders = directories.iter().take(count).map(|dir| folder(dir)).collect::<Result<Vec<TempDir>>>()?;
+        let path = |(at, folder): (usize, &TempDir)| folder.path().join(format!("part{}", at + 1));
+        let paths = folders.iter().cycle().take(count).enumerate().map(path).collect();
+        Ok(Parts { paths, _folders: folders })
+    }
+}
+
+fn folder(parent: &Path) -> Result<TempDir> {
+    tempfile::Builder::new().prefix(".packfs-bench-").tempdir_in(parent).map_err(Error::io(parent))
+}
+
+/// A program that has split, and what packfs said of it.
+struct Done {
+    ran: Ran,
+    stages: BTreeMap<String, f64>,
+}
+
+impl Done {
+    fn trial(self, cell: &Cell, wall: Duration, made: u64) -> Result<Trial> {
+        let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
+        let time = Timing { wall, ..self.ran.time };
+        Ok(Trial { stages: self.stages, ..trial(cell, &self.ran, time, made) })
+    }
+}
+
+fn trial(cell: &Cell, ran: &Ran, time: Timing, made: u64) -> Trial {
+    let stages = BTreeMap::new();
+    Trial { time, bytes: cell.source.bytes, made, peak_memory: ran.peak_memory, stages }
+}
+
+/// What `packfs split --json` says, as far as it is of use here.
+#[derive(Deserialize)]
+struct Summary {
+    complete: bool,
+    times: BTreeMap<String, f64>,
+}
+
+/// Runs the program that splits. Where a disk fails because it is to fail, packfs may say so, if only the dump is
+/// complete.
+fn run(cell: &Cell, command: &mut Command) -> Result<Done> {
+    if cell.tool.program != Program::Packfs {
+        return Ok(Done { ran: program::run(command, false)?, stages: BTreeMap::new() });
+    }
+    let may_tell = cell.profile.fails();
+    let good = |status: ExitStatus| status.success() || may_tell && status.code() == Some(1);
+    let ran = program::run_where(command, Stdio::null(), true, good)?;
+    let failed = |why: String| Error::Program { program: cell.tool.path.display().to_string(), why };
+    let summary: Summary = serde_json::from_slice(&ran.output)
+        .map_err(|error| failed(format!("what it printed is not understood: {error}")))?;
+    if !summary.complete {
+        return Err(failed("the dump is not complete".into()));
+    }
+    Ok(Done { ran, stages: summary.times })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::split::{Profile, Source, Tool};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
+
+    /// A cell whose program, for which nsplit's name stands, is a script.
+    fn cell(dir: &Path, script: &str, profile: &str, outputs: usize) -> Cell {
+        let path = dir.join("script");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let source = match dir.join("source") {
+            there if there.exists() => Source::open(&there),
+            new => Source::incompressible(new, 3_000_000, 1),
+        };
+        let profile: Profile = profile.parse().unwrap();
+        Cell {
+            source: Arc::new(source.unwrap()),
+            tool: Tool { program: Program::Nsplit, path },
+            codec: "raw".into(),
+            profile,
+            outputs,
+            work: Work::Split,
+        }
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    /// Copies its input to each output, to one after the other.
+    const COPY: &str = "from=$1; shift; for to; do cat $from > $to || exit 3; done";
+
+    #[test]
+    fn what_is_written_to_disks_and_files_is_counted_and_goes_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let (scratch, a, b) = (dir.path().join("scratch"), dir.path().join("a"), dir.path().join("b"));
+        [&scratch, &a, &b].iter().for_each(|dir| fs::create_dir(dir).unwrap());
+        let mut machine = Machine::new(&scratch, &[a.clone(), b.clone()]);
+        for (profile, outputs) in [("1000", 2), ("1000,2000,3000", 3), ("directories", 1), ("directories", 3)] {
+            let sample = machine.run(&cell(dir.path(), COPY, profile, outputs), Duration::ZERO).unwrap();
+            assert_eq!((sample.bytes, sample.made), (3_000_000, 3_000_000 * outputs as u64), "{profile}");
+            assert!(sample.time.wall > 0 && sample.stages.is_empty(), "{sample:?}");
+        }
+        assert!([&scratch, &a, &b].iter().all(|dir| names(dir).is_empty()));
+    }
+
+    /// Parts lie in the directories in turn.
+    #[test]
+    fn parts_are_shared_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        [&a, &b].iter().for_each(|dir| fs::create_dir(dir).unwrap());
+        let parts = Parts::new(&[a.clone(), b.clone()], 3).unwrap();
+        let in_a: Vec<bool> = parts.paths.iter().map(|path| path.starts_with(&a)).collect();
+        assert_eq!(in_a, [true, false, true]);
+        // Of one output only one directory gets a folder.
+        let one = Parts::new(&[a.clone(), b.clone()], 1).unwrap();
+        assert_eq!((names(&a).len(), names(&b).len(), one.paths.len()), (2, 1, 1));
+        drop((parts, one));
+        assert!(names(&a).is_empty() && names(&b).is_empty());
+    }
+
+    #[test]
+    fn what_fails_is_told_and_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let scratch = dir.path().join("scratch");
+        fs::create_dir(&scratch).unwrap();
+        let mut machine = Machine::new(&scratch, &[]);
+        for (script, profile, why) in [
+            ("echo no luck >&2; exit 3", "1000", "exit status 3: no luck"),
+            ("kill -9 $$", "1000", "signal 9"),
+            // Written in part, and not to all disks, of which the first one is far too slow to be waited for.
+            ("head -c 900000 $1 > $2; exit 4", "1,1000", "exit status 4"),
+            (COPY, "1000,1000@1", "exit status 3"),
+            ("exit 0", "directories", "No such file"),
+        ] {
+            let outputs = profile.split(',').count();
+            let error = machine.run(&cell(dir.path(), script, profile, outputs), Duration::ZERO).unwrap_err();
+            assert!(error.to_string().contains(why), "{script}: {error}");
+            assert!(names(&scratch).is_empty(), "{script}");
+        }
+        let gone = Machine::new(&dir.path().join("gone"), &[]).run(&cell(dir.path(), COPY, "9", 1), Duration::ZERO);
+        assert!(gone.unwrap_err().to_string().contains("gone"));
+    }
+
+    /// packfs is believed only in what it says.
+    #[test]
+    fn a_dump_that_is_not_complete_was_not_split() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = |script: &str, profile: &str| {
+            let mut cell = cell(dir.path(), script, profile, 1);
+            cell.tool.program = Program::Packfs;
+            Machine::new(dir.path(), &[]).run(&cell, Duration::ZERO).map_err(|error| error.to_string())
+        };
+        let done = r#"echo '{"complete":true,"times":{"read":0.5},"more":1}'"#;
+        assert_eq!(run(done, "50").unwrap().stages["read"], 0.5);
+        // Where a disk is to fail, packfs says that it did.
+        assert!(run(&format!("{done}; exit 1"), "50@20").is_ok());
+        assert!(run(&format!("{done}; exit 1"), "50").unwrap_err().contains("exit status 1"));
+        let part = r#"echo '{"complete":false,"times":{}}'"#;
+        assert!(run(part, "50@20").unwrap_err().contains("not complete"));
+        assert!(run("echo none", "50").unwrap_err().contains("not understood"));
+    }
+}

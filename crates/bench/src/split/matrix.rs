@@ -1,0 +1,101 @@
+//! Which cells there are to measure: every source over every number of outputs by every codec and program, and then
+//! what it takes to put a dump together again.
+
+use std::sync::Arc;
+
+use super::{Cell, Profile, Program, Source, Tool, Work};
+
+/// What to combine.
+#[derive(Debug, Clone)]
+pub struct Matrix {
+    /// What is split.
+    pub sources: Vec<Arc<Source>>,
+    /// Who splits it; restoring is for packfs alone.
+    pub tools: Vec<Tool>,
+    /// Codecs as a user writes them.
+    pub codecs: Vec<String>,
+    /// What is split over.
+    pub profiles: Vec<Profile>,
+    /// Numbers of outputs, where the profile does not say.
+    pub outputs: Vec<usize>,
+}
+
+impl Matrix {
+    /// All cells that can be.
+    pub fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for source in &self.sources {
+            for profile in &self.profiles {
+                let outputs = profile.outputs().map_or_else(|| self.outputs.clone(), |outputs| vec![outputs]);
+                for outputs in outputs {
+                    cells.extend(self.split(source, profile, outputs));
+                }
+            }
+            cells.extend(self.restore(source));
+        }
+        cells
+    }
+
+    fn split(&self, source: &Arc<Source>, profile: &Profile, outputs: usize) -> Vec<Cell> {
+        let pairs = self.tools.iter().flat_map(|tool| self.codecs.iter().map(move |codec| (tool, codec)));
+        let able = pairs.filter(|(tool, codec)| tool.can(codec, source, profile, outputs));
+        able.map(|(tool, codec)| cell(source, tool, codec, profile, outputs, Work::Split)).collect()
+    }
+
+    /// From files, as pipes cannot be read twice: of as many parts as there are at most.
+    fn restore(&self, source: &Arc<Source>) -> Vec<Cell> {
+        let fixed = self.profiles.iter().filter_map(Profile::outputs);
+        let any = self.outputs.iter().copied().filter(|_| self.profiles.iter().any(|one| one.outputs().is_none()));
+        let Some(outputs) = fixed.chain(any).max() else { return Vec::new() };
+        let Some(packfs) = self.tools.iter().find(|tool| tool.program == Program::Packfs) else { return Vec::new() };
+        let works = |codec: &String| {
+            [Work::Join, Work::Check].map(|work| cell(source, packfs, codec, &Profile::Directories, outputs, work))
+        };
+        self.codecs.iter().flat_map(works).collect()
+    }
+}
+
+fn cell(source: &Arc<Source>, tool: &Tool, codec: &str, profile: &Profile, outputs: usize, work: Work) -> Cell {
+    let (source, tool, codec, profile) = (Arc::clone(source), tool.clone(), codec.to_owned(), profile.clone());
+    Cell { source, tool, codec, profile, outputs, work }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_that_can_be_is_a_cell() {
+        let tool = |program| Tool { program, path: "tool".into() };
+        let source = Source { name: "d".into(), path: "d".into(), bytes: 1, digest: "00".into(), is_core: false };
+        let matrix = Matrix {
+            sources: vec![Arc::new(source)],
+            tools: vec![tool(Program::Packfs), tool(Program::Nsplit)],
+            codecs: vec!["raw".into(), "lz4".into()],
+            profiles: vec!["50".parse().unwrap(), "50,200".parse().unwrap()],
+            outputs: vec![1, 4],
+        };
+        let shown: Vec<String> = matrix.cells().iter().map(|cell| cell.key().to_string()).collect();
+        assert_eq!(
+            shown,
+            [
+                "packfs split of d, raw, 1 output of 50 MB/s",
+                "packfs split of d, lz4, 1 output of 50 MB/s",
+                "nsplit split of d, raw, 1 output of 50 MB/s",
+                "packfs split of d, raw, 4 outputs of 50 MB/s",
+                "packfs split of d, lz4, 4 outputs of 50 MB/s",
+                "nsplit split of d, raw, 4 outputs of 50 MB/s",
+                "packfs split of d, raw, 2 outputs of 50,200 MB/s",
+                "packfs split of d, lz4, 2 outputs of 50,200 MB/s",
+                "nsplit split of d, raw, 2 outputs of 50,200 MB/s",
+                "packfs join of d, raw, 4 outputs",
+                "packfs check of d, raw, 4 outputs",
+                "packfs join of d, lz4, 4 outputs",
+                "packfs check of d, lz4, 4 outputs",
+            ]
+        );
+        // Without a profile of any number of outputs, that of the largest profile is what is joined.
+        let uneven = Matrix { profiles: vec!["50,200".parse().unwrap()], outputs: vec![8], ..matrix };
+        assert!(uneven.cells().iter().all(|cell| cell.outputs == 2));
+    }
+}

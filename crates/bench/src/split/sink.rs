@@ -1,0 +1,178 @@
+//! A disk of a set speed: a FIFO whose reader takes so many bytes a second and throws them away.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat, open};
+use rustix::io::{Errno, ioctl_fionread};
+use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
+
+use super::Disk;
+
+/// Bytes that wait for the disk at most: its cache. What an ordinary user may have.
+const CACHE: usize = 1 << 20;
+/// Bytes taken at once.
+const PIECE: usize = 256 << 10;
+const MB: u64 = 1_000_000;
+
+/// When a disk of constant speed is done with what it takes. Times are counted from any one moment.
+#[derive(Debug)]
+struct Pace {
+    /// Bytes a second.
+    speed: f64,
+    /// When it has done all it took; nothing before it took anything.
+    free: Option<Duration>,
+}
+
+impl Pace {
+    fn new(disk: Disk) -> Self {
+        Pace { speed: f64::from(disk.speed) * 1e6, free: None }
+    }
+
+    /// Takes bytes `now`, and says when they are done. A disk that had to wait for them cannot make up for that; one
+    /// that had more to do, and was only asked late, can.
+    fn take(&mut self, bytes: usize, now: Duration, waited: bool) -> Duration {
+        let begun = match self.free {
+            Some(free) if !waited => free,
+            Some(free) => free.max(now),
+            None => now,
+        };
+        let done = begun + Duration::from_secs_f64(bytes as f64 / self.speed);
+        self.free = Some(done);
+        done
+    }
+}
+
+/// A simulated disk at work.
+#[derive(Debug)]
+pub(super) struct Sink {
+    path: PathBuf,
+    /// Keeps the FIFO from ending before, and the reader from waiting after, the program that writes to it.
+    keeper: Option<OwnedFd>,
+    hurry: Arc<AtomicBool>,
+    reader: Option<JoinHandle<io::Result<u64>>>,
+}
+
+impl Sink {
+    /// Makes the FIFO and begins to read.
+    pub(super) fn start(path: &Path, disk: Disk) -> io::Result<Self> {
+        mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
+        // Opening without waiting for the other side works for the reader first only.
+        let pipe = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+        let keeper = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        fcntl_setfl(&pipe, OFlags::empty())?;
+        // Where so much is not allowed, the disk's cache is smaller.
+        let _ = fcntl_setpipe_size(&pipe, CACHE);
+        let hurry = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&hurry);
+        let reader = std::thread::Builder::new().spawn(move || drain(&pipe, disk, &told))?;
+        Ok(Sink { path: path.into(), keeper: Some(keeper), hurry, reader: Some(reader) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits until the disk has done what it was given, and says how many bytes that were. Whoever writes to it must
+    /// have ended.
+    pub(super) fn finish(mut self) -> io::Result<u64> {
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<u64> {
+        self.keeper = None;
+        let Some(reader) = self.reader.take() else { return Ok(0) };
+        reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// What was given up is not waited for longer than its end takes without a pace.
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.hurry.store(true, Relaxed);
+        let _ = self.end();
+    }
+}
+
+/// Takes all there is, at the disk's pace unless told to hurry.
+fn drain(pipe: &OwnedFd, disk: Disk, hurry: &AtomicBool) -> io::Result<u64> {
+    let null = File::options().write(true).open("/dev/null")?;
+    let most = disk.fails_after.map_or(u64::MAX, |after| u64::from(after) * MB);
+    let (start, mut pace, mut taken) = (Instant::now(), Pace::new(disk), 0);
+    while taken < most {
+        let waited = ioctl_fionread(pipe)? == 0;
+        let len = usize::try_from(most - taken).map_or(PIECE, |left| left.min(PIECE));
+        // Nothing is copied: the processors are for what is measured.
+        let got = match splice(pipe, None, &null, None, len, SpliceFlags::MOVE) {
+            Err(Errno::INTR) => continue,
+            got => got?,
+        };
+        if got == 0 {
+            break;
+        }
+        taken += got as u64;
+        let done = pace.take(got, start.elapsed(), waited);
+        if !hurry.load(Relaxed) {
+            std::thread::sleep(done.saturating_sub(start.elapsed()));
+        }
+    }
+    Ok(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const FAST: Disk = Disk { speed: 10_000, fails_after: None };
+
+    #[test]
+    fn a_disk_keeps_its_speed_and_loses_what_it_waits() {
+        let ms = Duration::from_millis;
+        let mut pace = Pace::new(Disk { speed: 100, fails_after: None });
+        // A MB in 10 ms. The first waits for the writer; nothing is lost by that.
+        assert_eq!(pace.take(1_000_000, ms(500), true), ms(510));
+        // More was there, but the thread was woken late: the disk went on by itself meanwhile.
+        assert_eq!(pace.take(1_000_000, ms(513), false), ms(520));
+        assert_eq!(pace.take(500_000, ms(524), false), ms(525));
+        // Nothing was there until 600 ms: that time is gone.
+        assert_eq!(pace.take(1_000_000, ms(600), true), ms(610));
+        // It came while the disk was still at work.
+        assert_eq!(pace.take(1_000_000, ms(605), true), ms(620));
+    }
+
+    #[test]
+    fn all_that_was_written_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let sink = Sink::start(&dir.path().join("disk"), FAST).unwrap();
+        let mut file = File::options().write(true).open(sink.path()).unwrap();
+        file.write_all(&vec![7; 3_000_001]).unwrap();
+        drop(file);
+        assert_eq!(sink.finish().unwrap(), 3_000_001);
+    }
+
+    #[test]
+    fn a_disk_that_fails_says_so_to_its_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let sink = Sink::start(&dir.path().join("disk"), Disk { fails_after: Some(2), ..FAST }).unwrap();
+        let mut file = File::options().write(true).open(sink.path()).unwrap();
+        let error = file.write_all(&vec![7; 20_000_000]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(sink.finish().unwrap(), 2_000_000);
+    }
+
+    /// Were it not so, these would wait for ever.
+    #[test]
+    fn nobody_waits_for_a_writer_that_never_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = |name| Sink::start(&dir.path().join(name), FAST).unwrap();
+        assert_eq!(start("finished").finish().unwrap(), 0);
+        drop(start("dropped"));
+    }
+}

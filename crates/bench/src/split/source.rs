@@ -1,0 +1,138 @@
+//! What is split: a file of the user's, or one made for it.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use packfs_blocks::Digest;
+
+use crate::corpus::INCOMPRESSIBLE;
+use crate::memory::{Memory, Shares};
+use crate::{Error, Result};
+
+/// Bytes that are hashed at once.
+const PIECE: usize = 1 << 20;
+
+/// One file to split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// What it is called in tables.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+    /// By which results of the same data are known, and what was joined is compared.
+    pub digest: String,
+    /// Whether it is an ELF core, which is all that makedumpfile splits.
+    pub is_core: bool,
+}
+
+impl Source {
+    /// A file that is there.
+    pub fn open(path: &Path) -> Result<Self> {
+        let metadata = fs::metadata(path).map_err(Error::io(path))?;
+        if !metadata.is_file() {
+            let path = path.display();
+            return Err(Error::Usage(format!("{path}: not a regular file: it has to be read again and again")));
+        }
+        let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string());
+        // Whatever it is called, no program takes it for an option.
+        Self::of(std::path::absolute(path).map_err(Error::io(path))?, name)
+    }
+
+    /// Memory-like data, in a new file.
+    pub fn memory(path: PathBuf, bytes: u64, seed: u64, shares: Shares) -> Result<Self> {
+        make(&path, bytes, seed, shares).map_err(Error::io(&path))?;
+        let name = if shares == Shares::default() { "memory".into() } else { format!("memory ({shares})") };
+        Self::of(path, name)
+    }
+
+    /// Data that does not compress, in a new file.
+    pub fn incompressible(path: PathBuf, bytes: u64, seed: u64) -> Result<Self> {
+        make(&path, bytes, seed, "random=1".parse()?).map_err(Error::io(&path))?;
+        Self::of(path, INCOMPRESSIBLE.into())
+    }
+
+    fn of(path: PathBuf, name: String) -> Result<Self> {
+        let digest = digest(&path)?;
+        let bytes = fs::metadata(&path).map_err(Error::io(&path))?.len();
+        if bytes == 0 {
+            return Err(Error::Usage(format!("{}: there is no data in it", path.display())));
+        }
+        let is_core = is_core(&path).map_err(Error::io(&path))?;
+        Ok(Source { name, path, bytes, digest, is_core })
+    }
+}
+
+fn make(path: &Path, bytes: u64, seed: u64, shares: Shares) -> io::Result<()> {
+    let mut file = BufWriter::with_capacity(PIECE, File::create_new(path)?);
+    io::copy(&mut Memory::new(seed, shares).take(bytes), &mut file)?;
+    file.flush()
+}
+
+/// A digest of a file's bytes, in hexadecimal digits.
+pub(super) fn digest(path: &Path) -> Result<String> {
+    let mut file = File::open(path).map_err(Error::io(path))?;
+    let (mut digests, mut piece) = (Vec::new(), Vec::with_capacity(PIECE));
+    loop {
+        piece.clear();
+        (&mut file).take(PIECE as u64).read_to_end(&mut piece).map_err(Error::io(path))?;
+        if piece.is_empty() {
+            break;
+        }
+        digests.push(Digest::of(&piece));
+    }
+    Ok(Digest::of_all(&digests).as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Of the first bytes of an ELF file: the class and the order of bytes are those of this machine's cores, the type is
+/// that of a core.
+fn is_core(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    File::open(path)?.take(18).read_to_end(&mut head)?;
+    Ok(head.starts_with(b"\x7fELF") && head.get(16..18) == Some(&4u16.to_le_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_known_by_what_is_in_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let memory = Source::memory(at("a"), 2_500_000, 1, Shares::default()).unwrap();
+        assert_eq!((memory.name.as_str(), memory.bytes, memory.is_core), ("memory", 2_500_000, false));
+        assert_eq!(fs::read(at("a")).unwrap(), Memory::bytes(1, Shares::default(), 2_500_000));
+        fs::copy(at("a"), at("core")).unwrap();
+        let copy = Source::open(&at("core")).unwrap();
+        assert_eq!((copy.name.as_str(), &copy.digest), ("core", &memory.digest));
+        let noise = Source::incompressible(at("b"), 2_500_000, 1).unwrap();
+        assert_ne!(noise.digest, memory.digest);
+        let text = Source::memory(at("c"), 5000, 1, "text=1".parse().unwrap()).unwrap();
+        assert_eq!((text.name.as_str(), text.bytes), ("memory (text=1)", 5000));
+    }
+
+    #[test]
+    fn cores_are_told_from_other_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let mut head = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x04\0".to_vec();
+        fs::write(&path, &head).unwrap();
+        assert!(Source::open(&path).unwrap().is_core);
+        head[16] = 2;
+        fs::write(&path, &head).unwrap();
+        assert!(!Source::open(&path).unwrap().is_core);
+    }
+
+    #[test]
+    fn what_cannot_be_split_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("empty"), "").unwrap();
+        for (name, why) in [("empty", "no data"), (".", "not a regular file"), ("missing", "No such file")] {
+            let error = Source::open(&dir.path().join(name)).unwrap_err().to_string();
+            assert!(error.contains(why), "{name}: {error}");
+        }
+    }
+}

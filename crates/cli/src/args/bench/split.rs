@@ -1,0 +1,135 @@
+//! `packfs bench split` as typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use packfs_bench::memory::Shares;
+use packfs_bench::split::Profile;
+
+use super::super::{build, value};
+use super::measuring::Measuring;
+
+/// Measure how a dump is split over several disks at once, and how it comes back.
+///
+/// Prints the seconds for each number of outputs and each codec, the speed-up, how well the disks are used, what disks
+/// of different speeds cost, and how fast the parts are joined and checked. Disks are simulated, as pipes that take so
+/// many millions of bytes a second, or directories on disks that there are. Whatever is written is removed again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs bench split
+  packfs bench split --disks 200 --disks 100,100,400 --disks 200,200@50 --outputs 1,2,4,8 --codecs raw,lz4,zstd:3
+  packfs bench split --data /var/crash/core --dirs /mnt/a /mnt/b /mnt/c --makedumpfile makedumpfile")]
+pub(crate) struct Split {
+    /// Files to split, each a set of data of its own [default: data like a machine's memory, and data that does not
+    /// compress]
+    #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
+    pub(crate) data: Vec<PathBuf>,
+
+    /// Bytes of each set of data that is made
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = value::size, conflicts_with = "data")]
+    pub(crate) size: u64,
+
+    /// How many pages of each kind there are in data like memory, relative to one another
+    #[arg(long, value_name = "KIND=SHARE,...", default_value_t, conflicts_with = "data")]
+    pub(crate) shares: Shares,
+
+    /// Codecs as --codec of `packfs split` takes them, with colons between options
+    #[arg(long, value_name = "LIST", default_value = "raw,lzo,snappy,lz4,zstd:1", value_parser = codecs)]
+    pub(crate) codecs: Codecs,
+
+    /// Numbers of outputs: a list, or a range such as 1..8 [default: 1..8, or one to as many as there are directories]
+    #[arg(long, value_name = "LIST", value_parser = outputs)]
+    pub(crate) outputs: Option<Outputs>,
+
+    /// Simulated disks (repeat for more): MB a second of each as in 50, or of these as in 50,50,200; 50@20 fails after
+    /// 20 MB [default: 50, and then 50,50,50,200]
+    #[arg(long, value_name = "SPEEDS")]
+    pub(crate) disks: Vec<Profile>,
+
+    /// Directories to put parts into, each on a disk of its own, instead of simulated disks
+    #[arg(long, value_name = "DIR", num_args = 1.., value_hint = ValueHint::DirPath, conflicts_with = "disks")]
+    pub(crate) dirs: Vec<PathBuf>,
+
+    /// Directory for data that is made, for pipes, and for dumps that were joined [default: that for temporary files]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) scratch: Option<PathBuf>,
+
+    /// Measure nsplit, too: a program, by its path or on PATH (raw, lzo, snappy)
+    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
+    pub(crate) nsplit: Option<PathBuf>,
+
+    /// Measure `makedumpfile --split`, too, where the data is an ELF core and with --dirs (raw, gzip, lzo, snappy, zstd)
+    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
+    pub(crate) makedumpfile: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) measuring: Measuring,
+}
+
+/// Several codecs, as they were written.
+#[derive(Debug, Clone)]
+pub(crate) struct Codecs(pub(crate) Vec<String>);
+
+fn codecs(text: &str) -> Result<Codecs, String> {
+    let mut codecs: Vec<String> = Vec::new();
+    for codec in text.split(',') {
+        build::fastest(codec).parse::<packfs_codec::Choice>().map_err(|error| error.to_string())?;
+        if !codecs.iter().any(|other| other == codec) {
+            codecs.push(codec.to_owned());
+        }
+    }
+    Ok(Codecs(codecs))
+}
+
+/// Several numbers of outputs, from the smallest on.
+#[derive(Debug, Clone)]
+pub(crate) struct Outputs(pub(crate) Vec<usize>);
+
+/// More simulated disks than this are more than one machine has.
+const MOST: usize = 64;
+
+fn outputs(text: &str) -> Result<Outputs, String> {
+    let number = |text: &str| match text.parse() {
+        Ok(number) if (1..=MOST).contains(&number) => Ok(number),
+        _ => Err(format!("accepted: numbers from 1 to {MOST}, as in 1,2,4, and ranges, as in 1..8")),
+    };
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        match part.split_once("..") {
+            None => all.push(number(part)?),
+            Some((first, last)) => {
+                let (first, last) = (number(first)?, number(last)?);
+                if first > last {
+                    return Err(format!("{part}: a range begins with the smaller number"));
+                }
+                all.extend(first..=last);
+            }
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(Outputs(all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_outputs_are_read() {
+        let read = |text| outputs(text).map(|outputs| outputs.0);
+        assert_eq!(read("1..3,8,2"), Ok(vec![1, 2, 3, 8]));
+        for text in ["", "0", "65", "3..1", "1..", "x"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn codecs_stay_as_they_were_written() {
+        assert_eq!(codecs("raw,lzo,raw,zstd:3").unwrap().0, ["raw", "lzo", "zstd:3"]);
+        for text in ["", "raw,", "bzip2", "zstd:99"] {
+            assert!(codecs(text).is_err(), "{text}");
+        }
+    }
+}

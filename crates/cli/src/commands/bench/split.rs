@@ -1,0 +1,176 @@
+//! `packfs bench split`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use packfs_bench::program;
+use packfs_bench::record::Session;
+use packfs_bench::report::{Report, text};
+use packfs_bench::results::{Results, TrialRow};
+use packfs_bench::split::{Key, Machine, Matrix, Profile, Program, Source, Tool};
+use packfs_bench::subject::Subject;
+use serde::Serialize;
+use tempfile::TempDir;
+
+use crate::args::BenchSplit;
+use crate::output::failure::{Outcome, Usage};
+use crate::output::json;
+
+use super::session::{self, usage};
+
+/// How many outputs the mail had at most.
+const OUTPUTS: usize = 8;
+/// Disks unless something else is said: those of the mail were alike; these are not.
+const DISKS: [&str; 2] = ["50", "50,50,50,200"];
+
+pub(super) fn run(args: &BenchSplit) -> Result<Outcome> {
+    let scratch = scratch(args)?;
+    let tools = tools(args)?;
+    let profiles = profiles(args)?;
+    let matrix = Matrix {
+        sources: sources(args, scratch.path())?,
+        codecs: args.codecs.0.clone(),
+        outputs: outputs(args),
+        profiles,
+        tools,
+    };
+    let cells = matrix.cells();
+    let keys: Vec<Key> = cells.iter().map(Subject::key).collect();
+    let about = Session { libraries: libraries(&matrix), settings: settings(args), ..Session::default() };
+    let mut machine = Machine::new(scratch.path(), &args.dirs);
+    let measured = session::measure(cells, &mut machine, about, Duration::ZERO, &args.measuring)?;
+    let mut results = measured.results()?;
+    results.splits.retain(|row| keys.contains(&row.key));
+    show(args, &measured.session, &results)?;
+    Ok(if measured.failed > 0 { Outcome::Findings } else { Outcome::Done })
+}
+
+/// A directory that goes away with all that is in it.
+fn scratch(args: &BenchSplit) -> Result<TempDir> {
+    let parent = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    let dir = tempfile::Builder::new().prefix("packfs-bench-").tempdir_in(&parent);
+    dir.with_context(|| format!("{}: cannot work there; --scratch names another directory", parent.display()))
+}
+
+fn sources(args: &BenchSplit, scratch: &Path) -> Result<Vec<Arc<Source>>> {
+    let seed = args.measuring.seed;
+    let sources = if args.data.is_empty() {
+        if args.size == 0 {
+            return Err(Usage("--size 0 is no data to split; accepted: 1 or more".into()).into());
+        }
+        vec![
+            Source::memory(scratch.join("memory"), args.size, seed, args.shares).map_err(usage)?,
+            Source::incompressible(scratch.join("incompressible"), args.size, seed).map_err(usage)?,
+        ]
+    } else {
+        args.data.iter().map(|path| Source::open(path).map_err(usage)).collect::<Result<_>>()?
+    };
+    Ok(sources.into_iter().map(Arc::new).collect())
+}
+
+fn profiles(args: &BenchSplit) -> Result<Vec<Profile>> {
+    if !args.dirs.is_empty() {
+        return Ok(vec![Profile::Directories]);
+    }
+    if !args.disks.is_empty() {
+        return Ok(args.disks.clone());
+    }
+    DISKS.iter().map(|disks| disks.parse().map_err(usage)).collect()
+}
+
+fn outputs(args: &BenchSplit) -> Vec<usize> {
+    let most = if args.dirs.is_empty() { OUTPUTS } else { args.dirs.len() };
+    args.outputs.as_ref().map_or_else(|| (1..=most).collect(), |outputs| outputs.0.clone())
+}
+
+/// This program, and the peers asked for.
+fn tools(args: &BenchSplit) -> Result<Vec<Tool>> {
+    let path = std::env::current_exe().context("cannot find this program, which is to be measured")?;
+    let mut tools = vec![Tool { program: Program::Packfs, path }];
+    let peers = [(Program::Nsplit, &args.nsplit), (Program::Makedumpfile, &args.makedumpfile)];
+    for (program, path) in peers.into_iter().filter_map(|(program, path)| Some((program, path.as_ref()?))) {
+        tools.push(Tool { program, path: found(path)? });
+    }
+    Ok(tools)
+}
+
+/// A program by its path, or a name on `PATH`.
+fn found(path: &Path) -> Result<PathBuf> {
+    let text = path.display();
+    let (folder, name) = (path.parent().filter(|parent| *parent != Path::new("")), path.file_name());
+    let there = name.and_then(|name| name.to_str()).and_then(|name| program::find(name, folder));
+    // Where a folder was named, one of the same name elsewhere is not what was asked for.
+    let there = there.filter(|there| folder.is_none() || there == path);
+    there.ok_or_else(|| Usage(format!("{text}: no such program that can be run")).into())
+}
+
+/// Library of each codec, version of each program.
+fn libraries(matrix: &Matrix) -> BTreeMap<String, String> {
+    let codec = |codec: &String| {
+        let choice = crate::args::fastest(codec).parse::<packfs_codec::Choice>().ok()?;
+        Some((codec.clone(), choice.codec().library()))
+    };
+    let version = |tool: &Tool| (tool.name().to_owned(), tool.version().unwrap_or_else(|| "not told".into()));
+    matrix.codecs.iter().filter_map(codec).chain(matrix.tools.iter().map(version)).collect()
+}
+
+/// What the results depend on besides.
+fn settings(args: &BenchSplit) -> BTreeMap<String, String> {
+    let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    let mut settings = BTreeMap::from([("scratch directory".to_owned(), scratch.display().to_string())]);
+    if !args.dirs.is_empty() {
+        let dirs: Vec<String> = args.dirs.iter().map(|dir| dir.display().to_string()).collect();
+        settings.insert("directories".into(), dirs.join(", "));
+    }
+    settings
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct Document<'a> {
+    session: &'a Session,
+    results: Vec<Entry<'a>>,
+}
+
+/// One cell: its key, and what came of it.
+#[derive(Serialize)]
+struct Entry<'a> {
+    #[serde(flatten)]
+    key: &'a Key,
+    bytes: u64,
+    made: u64,
+    seconds: f64,
+    spread: f64,
+    speed: Option<f64>,
+    cpu_seconds: f64,
+    peak_memory: Option<u64>,
+    stages: &'a BTreeMap<String, f64>,
+    runs: usize,
+}
+
+fn entry(row: &TrialRow<Key>) -> Entry<'_> {
+    Entry {
+        key: &row.key,
+        bytes: row.bytes,
+        made: row.made,
+        seconds: row.time.median,
+        spread: row.time.spread(),
+        speed: row.speed(),
+        cpu_seconds: row.cpu,
+        peak_memory: row.peak_memory,
+        stages: &row.stages,
+        runs: row.time.count,
+    }
+}
+
+fn show(args: &BenchSplit, session: &Session, results: &Results) -> Result<()> {
+    if args.measuring.json {
+        return json::print("bench", &Document { session, results: results.splits.iter().map(entry).collect() });
+    }
+    super::super::print(&text(&Report::of(results)))?;
+    session::say_where(&args.measuring);
+    Ok(())
+}
