@@ -102,9 +102,9 @@ fn images_are_made_read_and_removed() {
     common::sample(dir.path());
     let scratch = dir.path().join("scratch");
     std::fs::create_dir(&scratch).unwrap();
-    let args = ["bench", "read", "--matrix", "root", "--scratch", "scratch", "--blocks", "4K,16K", "--runs", "1"];
-    let output = run_in(dir.path(), &[&args[..], &["--codecs", "lz4hc:12,gzip:1,none", "--json"]].concat());
-    // An old mkfs.erofs does not make fragments, which is told and no more.
+    let args = ["bench", "read", "--matrix", "root", "--scratch", "scratch", "--blocks", "16K", "--runs", "1"];
+    let output = run_in(dir.path(), &[&args[..], &["--codecs", "gzip:1,none", "--json"]].concat());
+    // An old fsck.erofs does not read what packfs makes, which is told and no more.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
     let json = json(std::str::from_utf8(&output.stdout).unwrap());
     let tools = distinct(&json, "tool");
@@ -112,10 +112,10 @@ fn images_are_made_read_and_removed() {
         tools.starts_with(&["mksquashfs".into(), "packfs".into()]) || tools.contains(&"mkfs.erofs".into()),
         "{tools:?}"
     );
-    assert_eq!(distinct(&json, "codec"), ["gzip:1", "lz4hc:12", "none"]);
+    assert_eq!(distinct(&json, "codec"), ["gzip:1", "none"]);
     assert_eq!(
         (distinct(&json, "block"), distinct(&json, "source")),
-        (vec!["0".into(), "16384".into(), "4096".into()], vec!["root".into()])
+        (vec!["0".into(), "16384".into()], vec!["root".into()])
     );
     assert_eq!(distinct(&json, "digest").len(), 1);
     let gzip = json["results"].as_array().unwrap().iter().filter(|row| row["codec"] == "gzip:1");
