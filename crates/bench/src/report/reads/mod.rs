@@ -2,7 +2,6 @@
 //! (S0e).
 
 mod charts;
-mod published;
 mod sentences;
 mod tables;
 #[cfg(test)]
@@ -49,7 +48,6 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
             tables: tables::of_group(&group),
         });
     }
-    sections.extend(published::section(results));
     sections
 }
 
