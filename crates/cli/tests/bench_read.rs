@@ -102,7 +102,8 @@ fn images_are_made_read_and_removed() {
     common::sample(dir.path());
     let scratch = dir.path().join("scratch");
     std::fs::create_dir(&scratch).unwrap();
-    let args = ["bench", "read", "--matrix", "root", "--scratch", "scratch", "--blocks", "16K", "--runs", "1"];
+    let args =
+        ["bench", "read", "--matrix", "root", "--scratch", "scratch", "--blocks", "16K", "--runs", "1", "--peers"];
     let output = run_in(dir.path(), &[&args[..], &["--codecs", "gzip:1,none", "--json"]].concat());
     // An old fsck.erofs does not read what packfs makes, which is told and no more.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
@@ -128,7 +129,7 @@ fn images_are_made_read_and_removed() {
 fn without_root_programs_read_and_a_word_is_said() {
     let dir = tempfile::tempdir().unwrap();
     images(dir.path());
-    let mut command = packfs(["bench", "read", "a.sqfs", "--runs", "1", "--no-peers"]);
+    let mut command = packfs(["bench", "read", "a.sqfs", "--runs", "1"]);
     command.current_dir(dir.path());
     if geteuid().is_root() {
         // Somebody else, who may write here and nowhere else.
@@ -159,7 +160,7 @@ fn what_cannot_be_read_is_told() {
         (&["--matrix", "text"], 2, "put the file into one"),
         (&["--matrix", "root", "--blocks", "2K"], 2, "powers of two from 4K to 1M"),
         (&["--matrix", "root", "--codecs", "bzip2"], 2, "unknown codec `bzip2`"),
-        (&["--matrix", "root", "--codecs", "snappy", "--no-peers"], 2, "nothing that could be read"),
+        (&["--matrix", "root", "--codecs", "snappy"], 2, "nothing that could be read"),
         (&["--matrix", "root", "--scratch", "missing"], 1, "missing: No such file"),
     ] {
         let error = fail(dir.path(), status, &[&["bench", "read"], args].concat());
@@ -210,7 +211,7 @@ fn an_interrupted_run_leaves_nothing_mounted() {
         let dir = tempfile::tempdir().unwrap();
         images(dir.path());
         let results = dir.path().join("packfs-bench.jsonl");
-        let mut command = packfs(["bench", "read", "a.sqfs", "--runs", "100000", "--no-peers", "--scratch", "."]);
+        let mut command = packfs(["bench", "read", "a.sqfs", "--runs", "100000", "--scratch", "."]);
         let child = command.current_dir(dir.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         while std::fs::read_to_string(&results).map_or(0, |text| text.lines().count()) < 5 {
             std::thread::sleep(Duration::from_millis(5));

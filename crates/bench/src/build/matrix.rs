@@ -7,52 +7,15 @@ use std::str::FromStr;
 use packfs_codec::{Choice, Codec};
 
 use super::{Cell, Key, Kind, Tool};
+use crate::format::Format;
 use crate::report::size;
 use crate::{Error, Result};
 
-/// An image format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// SquashFS.
-    Squashfs,
-    /// EROFS.
-    Erofs,
-}
-
-impl Format {
-    /// Its name in options.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Squashfs => "squashfs",
-            Format::Erofs => "erofs",
-        }
-    }
-
-    /// Whether images of it can have a codec.
-    fn has(self, choice: &Choice) -> bool {
-        let codec = choice.codec();
-        let id = match self {
-            Format::Squashfs => codec.squashfs_id().is_some(),
-            Format::Erofs => codec.erofs_id().is_some(),
-        };
-        id || codec == Codec::None
-    }
-
-    /// What is measured unless told otherwise: the codecs of the comparisons that the tables come from.
-    fn defaults(self) -> &'static str {
-        match self {
-            Format::Squashfs => "gzip,xz,lzma,lzo,lz4,zstd,none",
-            Format::Erofs => "lz4,lz4hc:12,deflate,zstd,lzma,none",
-        }
-    }
-}
-
-impl FromStr for Format {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let known = [Format::Squashfs, Format::Erofs].into_iter().find(|format| format.name() == text);
-        known.ok_or_else(|| Error::Usage(format!("there is no format `{text}`; accepted: squashfs, erofs")))
+/// Codecs that are measured unless told otherwise: those of the comparisons that the tables come from.
+fn defaults(format: Format) -> &'static str {
+    match format {
+        Format::Squashfs => "gzip,xz,lzma,lzo,lz4,zstd,none",
+        Format::Erofs => "lz4,lz4hc:12,deflate,zstd,lzma,none",
     }
 }
 
@@ -173,7 +136,7 @@ impl Matrix {
     fn choices(&self, format: Format) -> Result<Vec<Choice>> {
         match &self.codecs {
             Some(choices) => Ok(choices.clone()),
-            None => format.defaults().split(',').map(|text| Ok(text.parse()?)).collect(),
+            None => defaults(format).split(',').map(|text| Ok(text.parse()?)).collect(),
         }
     }
 

@@ -5,7 +5,6 @@
 mod builder;
 mod matrix;
 mod model;
-mod scratch;
 mod source;
 mod tool;
 
@@ -17,9 +16,8 @@ use crate::subject::subject;
 use crate::trial::Trial;
 
 pub use builder::Builder;
-pub use matrix::{Features, Format, Matrix};
+pub use matrix::{Features, Matrix};
 pub use model::{Limit, Model};
-pub use scratch::Scratch;
 pub use source::Source;
 pub use tool::{Input, Kind, PEERS, Tool};
 

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use packfs_codec::{Choice, Codec, Settings};
 
-use super::{Features, Format, Key};
+use super::{Features, Key};
+use crate::format::Format;
 use crate::program;
 use crate::{Error, Result};
 
@@ -58,7 +59,7 @@ impl Kind {
     }
 
     /// Why it cannot do what a cell asks for. What only some versions cannot do is not known beforehand.
-    pub(super) fn refuses(self, key: &Key) -> Option<String> {
+    pub fn refuses(self, key: &Key) -> Option<String> {
         let codec = key.codec.split(':').next().unwrap_or_default();
         let partly = self == Kind::Tar2sqfs && key.features != Features::ALL.to_string();
         let why = match self {
@@ -106,7 +107,7 @@ impl Tool {
     }
 
     /// The command for a cell. The second value is what it reads on its standard input, if anything.
-    pub(super) fn command<'i>(&self, key: &Key, input: &'i Input, image: &Path) -> Result<(Command, Option<&'i Path>)> {
+    pub fn command<'i>(&self, key: &Key, input: &'i Input, image: &Path) -> Result<(Command, Option<&'i Path>)> {
         let choice: Choice = key.codec.parse()?;
         let mut command = Command::new(&self.path);
         let source = input.directory.as_path();

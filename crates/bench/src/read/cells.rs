@@ -5,40 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use packfs_blocks::Digest;
-use packfs_codec::table::Info;
 
 use super::programs::Program;
 use super::{FIO, KERNEL, Key, fio};
-
-/// A file system that an image may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Format {
-    /// SquashFS.
-    Squashfs,
-    /// EROFS.
-    Erofs,
-}
-
-impl Format {
-    /// Both.
-    pub const ALL: [Format; 2] = [Format::Squashfs, Format::Erofs];
-
-    /// Its name, which is the kernel's too.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Squashfs => "squashfs",
-            Format::Erofs => "erofs",
-        }
-    }
-
-    /// Whether it has a codec.
-    pub fn has(self, codec: &Info) -> bool {
-        match self {
-            Format::Squashfs => codec.squashfs_id.is_some(),
-            Format::Erofs => codec.erofs_id.is_some(),
-        }
-    }
-}
+use crate::format::Format;
 
 /// A regular file in an image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

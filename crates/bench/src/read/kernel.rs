@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use super::cells::Format;
+use crate::format::Format;
 use crate::program;
 
 /// The configuration that a kernel was built with.

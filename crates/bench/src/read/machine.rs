@@ -4,13 +4,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::cells::{Cell, Format, Image, Order, Pattern, Work};
+use super::cells::{Cell, Image, Order, Pattern, Work};
 use super::mount::Mount;
 use super::protocol::{Reader, chosen};
-use super::{Program, Scratch, fio};
+use super::{Program, fio};
 use crate::executor::{Executor, Timing};
+use crate::format::Format;
 use crate::program;
 use crate::real::{nanos, processor_time};
+use crate::scratch::Scratch;
 use crate::trial::Trial;
 use crate::{Error, Result};
 
@@ -82,7 +84,7 @@ impl Machine {
     fn extract(&self, image: &Image, program: &Program) -> Result<Outcome> {
         let bytes = image.tree.bytes();
         let place = if has_room(Path::new(MEMORY), 2 * bytes) { Path::new(MEMORY) } else { &self.scratch };
-        let dir = Scratch::new(place)?;
+        let dir = Scratch::new(Some(place), None)?;
         let ran = program::run(&mut program.extract(&image.path, &dir.path().join("root")), false)?;
         Ok((ran.time, bytes, ran.peak_memory))
     }

@@ -4,18 +4,16 @@
 //! random, their data or their metadata only; and with fio one large file. All of it with caches dropped, on a mount
 //! made for it. Programs read whole images, which lie in the page cache.
 //!
-//! The path: a [`Maker`] makes images of a source, or there are some; [`Image`] says what is in one; [`cells`] are its
+//! The path: [`build::Tool`](crate::build::Tool)s make images of a source, or there are some; [`Image`] says what is in one; [`cells`] are its
 //! readings, and [`Machine`] does them.
 
 mod cells;
 mod fio;
 mod kernel;
 mod machine;
-mod makers;
 mod mount;
 mod programs;
 mod protocol;
-mod scratch;
 
 use std::fmt;
 
@@ -24,14 +22,12 @@ use serde::{Deserialize, Serialize};
 use crate::subject::subject;
 use crate::trial::Trial;
 
-pub use cells::{Cell, File, Format, Image, Order, Pattern, Readers, Tree, Work, cells};
+pub use cells::{Cell, File, Image, Order, Pattern, Readers, Tree, Work, cells};
 pub use kernel::Config;
 pub use machine::{Machine, try_mount};
-pub use makers::Maker;
 pub use mount::Mount;
 pub use programs::Program;
 pub use protocol::SMALL;
-pub use scratch::Scratch;
 
 /// The reader of what goes through the file system of the kernel.
 pub const KERNEL: &str = "kernel";

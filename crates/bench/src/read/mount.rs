@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::cells::Format;
+use crate::format::Format;
 use crate::{Error, Result};
 
 /// What the child runs; its arguments are the file system, the image and where to mount it.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::cells::Format;
+use crate::format::Format;
 use crate::program;
 
 /// A program that reads images.

@@ -96,8 +96,9 @@ fn open(dir: BorrowedFd<'_>, path: impl rustix::path::Arg, more: OFlags) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::Format;
+    use crate::read::File;
     use crate::read::cells::tests::image;
-    use crate::read::{File, Format};
     use rustix::fs::CWD;
 
     #[test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::executor::{Executor, Timing};
-use crate::read::{Cell, File, Format, Image as Made, Order, Pattern, Program, Readers, Tree, Work, cells};
+use crate::format::Format;
+use crate::read::{Cell, File, Image as Made, Order, Pattern, Program, Readers, Tree, Work, cells};
 use crate::record::{Contents, Line, Machine, Session};
 use crate::report::{Chart, Report, csv, html, markdown, text};
 use crate::run::{self, Plan};

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use packfs_bench::build::{Features, Format};
-use packfs_bench::codecs::Method;
-use packfs_codec::Choice;
+use packfs_bench::build::Features;
+use packfs_bench::format::Format;
 
 use super::super::value;
-use super::measuring::{Measuring, Sizes, blocks};
+use super::measuring::{Choices, Measuring, Sizes, blocks, choices};
 
 /// Measure building images of a directory: every codec, on one thread and on more, beside other programs.
 ///
@@ -56,17 +55,4 @@ pub(crate) struct Build {
 
     #[command(flatten)]
     pub(crate) measuring: Measuring,
-}
-
-/// Several codecs, as one value of the command line.
-#[derive(Debug, Clone)]
-pub(crate) struct Choices(pub(crate) Vec<Choice>);
-
-fn choices(text: &str) -> Result<Choices, String> {
-    let choice = |method| match method {
-        Method::Choice(choice) => Ok(choice),
-        other => Err(format!("no image has {other}")),
-    };
-    let methods = Method::list(text).map_err(|error| error.to_string())?;
-    methods.into_iter().map(choice).collect::<Result<_, _>>().map(Choices)
 }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use packfs_bench::codecs::Method;
+use packfs_codec::Choice;
 
 use super::super::{Talk, value};
 
@@ -31,6 +33,19 @@ pub(crate) struct Measuring {
 
     #[command(flatten)]
     pub(crate) talk: Talk,
+}
+
+/// Several codecs that images may have, as one value of the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct Choices(pub(crate) Vec<Choice>);
+
+pub(super) fn choices(text: &str) -> Result<Choices, String> {
+    let choice = |method| match method {
+        Method::Choice(choice) => Ok(choice),
+        other => Err(format!("no image has {other}")),
+    };
+    let methods = Method::list(text).map_err(|error| error.to_string())?;
+    methods.into_iter().map(choice).collect::<Result<_, _>>().map(Choices)
 }
 
 /// Several sizes, as one value of the command line.

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use packfs_codec::Choice;
 
-use super::measuring::{Measuring, Sizes, block, blocks};
+use super::measuring::{Choices, Measuring, Sizes, block, blocks, choices};
 
 /// Measure how fast images are read, by the kernel and by programs.
 ///
@@ -38,13 +37,10 @@ pub(crate) struct Read {
         requires = "matrix")]
     pub(crate) blocks: Sizes,
 
-    /// Look for other programs in DIR before PATH
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) peers: Option<PathBuf>,
-
-    /// Leave out other programs that make or read images
-    #[arg(long, conflicts_with = "peers")]
-    pub(crate) no_peers: bool,
+    /// Let other programs make and read images too, those in DIR before those on PATH: mksquashfs, mkfs.erofs,
+    /// unsquashfs, sqfs2tar, fsck.erofs
+    #[arg(long, value_name = "DIR", num_args = 0..=1, value_hint = ValueHint::DirPath)]
+    pub(crate) peers: Option<Option<PathBuf>>,
 
     /// Where images are made, and extracted if they do not fit into memory [default: the directory for temporary files]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -52,16 +48,6 @@ pub(crate) struct Read {
 
     #[command(flatten)]
     pub(crate) measuring: Measuring,
-}
-
-/// Several codecs, as one value of the command line.
-#[derive(Debug, Clone)]
-pub(crate) struct Choices(pub(crate) Vec<Choice>);
-
-/// A comma separates codecs, so that colons separate their options.
-fn choices(text: &str) -> Result<Choices, String> {
-    let all = text.split(',').map(|one| one.parse().map_err(|error: packfs_codec::Error| error.to_string()));
-    all.collect::<Result<Vec<Choice>, String>>().map(Choices)
 }
 
 /// Both formats have blocks of these sizes.

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use packfs_bench::build::{Builder, Key, Kind, Matrix, Scratch, Source, Tool};
+use anyhow::Result;
+use packfs_bench::build::{Builder, Key, Matrix, Source};
 use packfs_bench::record::Session;
 use packfs_bench::report::{Report, text};
 use packfs_bench::results::{Results, TrialRow};
+use packfs_bench::scratch::Scratch;
 use serde::Serialize;
 
 use crate::args::BenchBuild;
@@ -17,6 +18,7 @@ use crate::output::failure::Outcome;
 use crate::output::{json, say};
 use crate::resources;
 
+use super::peers;
 use super::session::{self, usage};
 
 /// Bytes of files made when there is nothing to pack.
@@ -27,7 +29,7 @@ pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
     let stop = session::stop()?;
     let scratch = Scratch::new(args.scratch.as_deref(), args.source.as_deref()).map_err(usage)?;
     let source = source(args, scratch.path())?;
-    let tools = tools(args)?;
+    let tools = peers::tools(args.peers.as_ref())?;
     let matrix = Matrix {
         source: (source.name.clone(), source.digest.clone()),
         formats: args.formats.clone(),
@@ -72,21 +74,6 @@ fn source(args: &BenchBuild, scratch: &Path) -> Result<Source> {
         }
     };
     Source::of(&path).map_err(usage)
-}
-
-/// packfs and, if they are asked for, its peers.
-fn tools(args: &BenchBuild) -> Result<Vec<Tool>> {
-    let path = std::env::current_exe().context("cannot find the program that this is")?;
-    let mut tools = vec![Tool { kind: Kind::Packfs, path, version: env!("CARGO_PKG_VERSION").into() }];
-    if let Some(folder) = &args.peers {
-        let (found, missing) = Tool::peers(folder.as_deref());
-        for name in missing {
-            let at = folder.as_ref().map_or(String::new(), |folder| format!("in {} or ", folder.display()));
-            say(format_args!("packfs: left out: {name} is not {at}on PATH"));
-        }
-        tools.extend(found);
-    }
-    Ok(tools)
 }
 
 fn jobs(args: &BenchBuild) -> Vec<usize> {

@@ -3,6 +3,7 @@
 mod build;
 mod codecs;
 mod memory;
+mod peers;
 mod quick;
 mod read;
 mod report;

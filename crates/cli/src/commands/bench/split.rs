@@ -19,6 +19,7 @@ use crate::args::BenchSplit;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::json;
 
+use super::peers;
 use super::session::{self, usage};
 
 /// How many outputs the mail had at most.
@@ -88,7 +89,7 @@ fn outputs(args: &BenchSplit) -> Vec<usize> {
 
 /// This program, and the peers asked for.
 fn tools(args: &BenchSplit) -> Result<Vec<Tool>> {
-    let path = std::env::current_exe().context("cannot find this program, which is to be measured")?;
+    let path = peers::own()?;
     let mut tools = vec![Tool { program: Program::Packfs, path }];
     let peers = [(Program::Nsplit, &args.nsplit), (Program::Makedumpfile, &args.makedumpfile)];
     for (program, path) in peers.into_iter().filter_map(|(program, path)| Some((program, path.as_ref()?))) {

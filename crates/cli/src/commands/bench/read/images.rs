@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use packfs_bench::read::{File, Format, Image, NONE, Tree};
+use packfs_bench::format::Format;
+use packfs_bench::read::{File, Image, NONE, Tree};
 use packfs_codec::Codec;
 use packfs_image::AnyImage;
 use packfs_image::erofs::{self, Compression};

@@ -4,55 +4,53 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
+use packfs_bench::build::{self, Input, Kind, Tool};
+use packfs_bench::format::Format;
 use packfs_bench::program;
-use packfs_bench::read::{Image, Maker, NONE};
+use packfs_bench::read::{Image, NONE};
 use packfs_bench::record::Session;
-use packfs_codec::{Choice, Codec};
+use packfs_codec::Codec;
 
-use super::{go_on, images};
+use super::{go_on, images, peers};
 use crate::args::Read;
 use crate::output::failure::Usage;
 use crate::output::say;
+use crate::resources;
 
-/// One image to be made.
-struct Plan<'p> {
-    maker: &'p Maker,
-    choice: &'p Choice,
-    /// 0 where nothing is compressed.
-    block: usize,
-}
+/// The block of images that are not compressed, which matters to SquashFS only.
+const PLAIN_BLOCK: usize = 128 << 10;
 
 /// Every image that some program makes of the source with each codec and block. What cannot be made is named; gives
 /// how many those are, too.
 pub(super) fn make(
     args: &Read,
     source: &Path,
-    own: &Path,
     scratch: &Path,
     stop: &AtomicBool,
     about: &mut Session,
 ) -> Result<(Vec<Image>, usize)> {
     let name = name(source)?;
-    let makers = makers(args, own, about);
-    let plans = plans(args, &makers);
+    let mut tools = peers::tools(args.peers.as_ref())?;
+    // It reads archives only, and packs as packfs does.
+    tools.retain(|tool| tool.kind != Kind::Tar2sqfs);
+    about.libraries.extend(tools.iter().map(|tool| (tool.kind.name().to_owned(), tool.version.clone())));
+    let input = Input { directory: source.to_owned(), tar: None, bytes: 0 };
+    let plans = plans(args, &tools, &name);
     if !args.measuring.talk.quiet {
         say(format_args!("packfs: making {} images of {name} in {}", plans.len(), scratch.display()));
     }
     let (mut made, mut left_out) = (Vec::new(), 0);
-    for (number, plan) in plans.iter().enumerate() {
+    for (number, (tool, key)) in plans.iter().enumerate() {
         go_on(stop)?;
-        let path = scratch.join(format!("{number}-{}.img", plan.maker.name()));
-        match one(plan, source, &path) {
-            Ok(None) => {}
-            Ok(Some(image)) => made.push(Image { source: name.clone(), ..image }),
+        let path = scratch.join(format!("{number}-{}.img", key.tool));
+        match one(tool, key, &input, &path) {
+            Ok(image) => made.push(image),
             // An interrupted program has failed for no other reason.
             Err(error) => {
                 go_on(stop)?;
                 left_out += 1;
                 let _ = std::fs::remove_file(&path);
-                let (maker, choice) = (plan.maker, plan.choice);
-                let what = format!("{} by {} with {choice}, {}", maker.format().name(), maker.name(), plan.block);
-                say(format_args!("packfs: the image {what} is left out: {error:#}"));
+                say(format_args!("packfs: {key} is left out: {error:#}"));
             }
         }
     }
@@ -69,40 +67,45 @@ fn name(source: &Path) -> Result<String> {
     Ok(whole.file_name().map_or_else(|| "/".into(), |name| name.display().to_string()))
 }
 
-/// Who makes images here; says who is missing.
-fn makers(args: &Read, own: &Path, about: &mut Session) -> Vec<Maker> {
-    let mut makers = Maker::packfs(own);
-    if !args.no_peers {
-        let (peers, missing) = Maker::peers(args.peers.as_deref());
-        makers.extend(peers);
-        if !missing.is_empty() && !args.measuring.talk.quiet {
-            say(format_args!("packfs: not installed, and left out: {}", missing.join(", ")));
-        }
-    }
-    let versions = makers.iter().map(|maker| (maker.name().to_owned(), maker.version().unwrap_or_default()));
-    about.libraries.extend(versions);
-    makers
-}
-
-/// Every combination; blocks do not matter where nothing is compressed.
-fn plans<'p>(args: &'p Read, makers: &'p [Maker]) -> Vec<Plan<'p>> {
+/// Every combination that a format has; blocks do not matter where nothing is compressed.
+fn plans<'t>(args: &Read, tools: &'t [Tool], source: &str) -> Vec<(&'t Tool, build::Key)> {
     let mut plans = Vec::new();
     for choice in &args.codecs.0 {
-        let blocks = if choice.codec() == Codec::None { &[0] } else { &args.blocks.0[..] };
+        let plain = choice.codec() == Codec::None;
+        let blocks = if plain { &[PLAIN_BLOCK][..] } else { &args.blocks.0 };
         for &block in blocks {
-            plans.extend(makers.iter().map(|maker| Plan { maker, choice, block }));
+            for (tool, format) in tools.iter().flat_map(|tool| Format::ALL.map(|format| (tool, format))) {
+                if !tool.kind.makes(format) || !format.has(choice) {
+                    continue;
+                }
+                // Sharing takes mkfs.erofs's threads away, and readers do not see it.
+                let features = match format {
+                    Format::Squashfs => "fragments,dedupe",
+                    Format::Erofs if plain => "",
+                    Format::Erofs => "fragments",
+                };
+                let key = build::Key {
+                    source: source.to_owned(),
+                    digest: String::new(),
+                    tool: tool.kind.name().into(),
+                    format: format.name().into(),
+                    codec: choice.to_string(),
+                    block,
+                    features: features.into(),
+                    threads: resources::cores(),
+                };
+                plans.push((tool, key));
+            }
         }
     }
     plans
 }
 
-/// Makes an image; nothing where its format does not have the codec.
-fn one(plan: &Plan<'_>, source: &Path, path: &Path) -> Result<Option<Image>> {
-    let Plan { maker, choice, block } = plan;
-    let Some(command) = maker.command(source, path, choice, *block) else { return Ok(None) };
-    program::run(&mut command?, false)?;
+fn one(tool: &Tool, key: &build::Key, input: &Input, path: &Path) -> Result<Image> {
+    let (mut command, _) = tool.command(key, input, path)?;
+    program::run(&mut command, false)?;
     let image = images::describe(path)?;
-    let codec = if *block == 0 { NONE.to_owned() } else { choice.to_string() };
-    let (tool, features) = (maker.name().to_owned(), maker.features(choice).to_owned());
-    Ok(Some(Image { tool, codec, block: *block, features, ..image }))
+    let block = if key.codec == NONE { 0 } else { key.block };
+    let build::Key { source, tool, codec, features, .. } = key.clone();
+    Ok(Image { source, tool, codec, block, features, ..image })
 }

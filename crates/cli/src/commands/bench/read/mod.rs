@@ -4,34 +4,35 @@ mod images;
 mod makers;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use packfs_bench::program;
-use packfs_bench::read::{self, Cell, Config, FIO, Image, Key, Machine, Program, Readers, SMALL, Scratch, try_mount};
+use packfs_bench::read::{self, Cell, Config, FIO, Image, Key, Machine, Program, Readers, SMALL, try_mount};
 use packfs_bench::record::Session;
 use packfs_bench::report::{Report, text};
 use packfs_bench::results::{Results, TrialRow};
+use packfs_bench::scratch::Scratch;
 use serde::Serialize;
 
 use crate::args::Read;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::{json, say, units};
 
-use super::session;
+use super::{peers, session};
 
 pub(super) fn run(args: &Read) -> Result<Outcome> {
     let stop = session::stop()?;
     let parent = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     // Removed on every way out of here.
-    let scratch = Scratch::new(&parent)?;
-    let own = std::env::current_exe().context("cannot find the program itself")?;
+    let scratch = Scratch::new(Some(&parent), args.matrix.as_deref()).map_err(session::usage)?;
+    let own = peers::own()?;
     let mut about = Session::default();
     let (mut images, mut left_out) = match &args.matrix {
-        Some(source) => makers::make(args, source, &own, scratch.path(), &stop, &mut about)?,
+        Some(source) => makers::make(args, source, scratch.path(), &stop, &mut about)?,
         None => images::named(&args.images)?,
     };
     left_out += mounts(&mut images, &mut about, &stop)?;
@@ -92,19 +93,18 @@ fn is_forbidden(why: &str) -> bool {
 
 /// Who can read the images; says who is missing, and takes note of versions and of what is chosen to be read.
 fn readers(args: &Read, own: &Path, images: &[Arc<Image>], about: &mut Session) -> Readers {
-    let (mut programs, missing) = match args.no_peers {
-        true => (Vec::new(), Vec::new()),
-        false => Program::peers(args.peers.as_deref()),
+    let folder = args.peers.as_ref().and_then(Option::as_ref);
+    let (mut programs, missing) = match args.peers {
+        Some(_) => Program::peers(folder.map(PathBuf::as_path)),
+        None => (Vec::new(), Vec::new()),
     };
     programs.insert(0, Program::packfs(own.to_owned()));
     programs.retain(|program| images.iter().any(|image| program.reads(image.format)));
     let mounted = images.iter().any(|image| image.mounts);
-    let fio = program::find(FIO, args.peers.as_deref()).filter(|_| mounted);
+    let fio = program::find(FIO, folder.map(PathBuf::as_path)).filter(|_| mounted);
     let missing_fio = (mounted && fio.is_none()).then_some(FIO);
     let missing: Vec<&str> = missing.into_iter().chain(missing_fio).collect();
-    if !missing.is_empty() && !args.measuring.talk.quiet {
-        say(format_args!("packfs: not installed, and left out: {}", missing.join(", ")));
-    }
+    peers::say_missing(folder, &missing);
     let versions = programs.iter().map(|program| (program.name(), program.version()));
     let versions = versions.chain(fio.as_deref().map(|fio| (FIO, program::version(fio, "--version"))));
     about.libraries.extend(versions.map(|(name, version)| (name.to_owned(), version.unwrap_or_default())));

@@ -1,0 +1,32 @@
+//! Programs that are measured beside packfs, where they are asked for.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use packfs_bench::build::{Kind, Tool};
+
+use crate::output::say;
+
+/// This program.
+pub(super) fn own() -> Result<PathBuf> {
+    std::env::current_exe().context("cannot find the program that this is")
+}
+
+/// What packs: packfs and, if they are asked for, its peers, in a folder or on `PATH`.
+pub(super) fn tools(peers: Option<&Option<PathBuf>>) -> Result<Vec<Tool>> {
+    let mut tools = vec![Tool { kind: Kind::Packfs, path: own()?, version: env!("CARGO_PKG_VERSION").into() }];
+    if let Some(folder) = peers {
+        let (found, missing) = Tool::peers(folder.as_deref());
+        say_missing(folder.as_ref(), &missing);
+        tools.extend(found);
+    }
+    Ok(tools)
+}
+
+/// Names programs that are not there.
+pub(super) fn say_missing(folder: Option<&PathBuf>, missing: &[&str]) {
+    let at = folder.map_or(String::new(), |folder| format!("in {} or ", folder.display()));
+    for name in missing {
+        say(format_args!("packfs: left out: {name} is not {at}on PATH"));
+    }
+}
