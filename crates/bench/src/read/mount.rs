@@ -15,11 +15,12 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use crate::format::Format;
 use crate::{Error, Result};
 
-/// What the child runs; its arguments are the file system, the image and where to mount it.
+/// What the child runs; its arguments are the file system, the image and where to mount it. Programs that lie there are
+/// hidden then, so waiting is the shell's own work; without umount(8) the mount ends with the child.
 const SCRIPT: &str = r#"
 mount -t "$1" -o ro,nodev,nosuid,noexec,loop -- "$2" "$3" || exit 1
 echo mounted
-cat >/dev/null
+read -r _
 umount "$3"
 "#;
 

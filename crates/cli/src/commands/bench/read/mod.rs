@@ -165,7 +165,7 @@ fn entry(row: &TrialRow<Key>) -> Entry<'_> {
 
 fn show(args: &Read, session: &Session, results: &Results) -> Result<()> {
     if args.measuring.json {
-        return json::print("bench-read", &Document { session, results: results.reads.iter().map(entry).collect() });
+        return json::print("bench", &Document { session, results: results.reads.iter().map(entry).collect() });
     }
     super::super::print(&text(&Report::of(results)))?;
     session::say_where(&args.measuring);
