@@ -44,6 +44,12 @@ pub struct Timing {
 }
 
 impl Timing {
+    /// Of one pass.
+    pub fn of(wall: Duration, cpu: Duration) -> Self {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Timing { wall: nanos(wall), cpu: nanos(cpu), passes: 1 }
+    }
+
     /// Seconds by the clock.
     pub fn seconds(&self) -> f64 {
         self.wall as f64 / 1e9

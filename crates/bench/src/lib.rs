@@ -16,6 +16,7 @@
 //! ```
 
 pub mod build;
+mod clock;
 mod clusters;
 pub mod codecs;
 pub mod corpus;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use packfs_codec::{Decoder, Encoder};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 
+use crate::clock::thread_time;
 use crate::clusters::{self, Piece};
 use crate::codecs::Method;
 use crate::executor::{Executor, Sample, Timing};
@@ -170,7 +170,7 @@ impl Machine {
             let (took, spent) = self.pass(workers, blocks, &step)?;
             (wall, cpu, passes) = (wall + took, cpu + spent, passes + 1);
         }
-        Ok(Timing { wall: nanos(wall / passes), cpu: nanos(cpu / passes), passes })
+        Ok(Timing { passes, ..Timing::of(wall / passes, cpu / passes) })
     }
 
     /// One pass: wall time from the first start to the last end, and time on processors.
@@ -186,7 +186,7 @@ impl Machine {
         let work = |number: usize, worker: &mut Worker| -> Result<(Instant, Instant, Duration)> {
             self.pin(number, threads);
             barrier.wait();
-            let (start, cpu) = (Instant::now(), processor_time());
+            let (start, cpu) = (Instant::now(), thread_time());
             loop {
                 // A thread that panicked has poisoned nothing that matters: the batch it had is gone.
                 let batch = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
@@ -195,7 +195,7 @@ impl Machine {
                     step(worker, block)?;
                 }
             }
-            Ok((start, Instant::now(), processor_time().saturating_sub(cpu)))
+            Ok((start, Instant::now(), thread_time().saturating_sub(cpu)))
         };
         if let [worker] = workers {
             // A new thread would begin with cold caches.
@@ -267,15 +267,6 @@ fn batches<'b, 'd>(blocks: &'b mut [Block<'d>], threads: usize) -> Vec<&'b mut [
     let mut batches: Vec<_> = blocks.chunks_mut(many).collect();
     batches.reverse();
     batches
-}
-
-/// What the calling thread has spent on a processor.
-pub(crate) fn processor_time() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
-}
-
-pub(crate) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use super::cells::{Cell, Image, Order, Pattern, Work};
 use super::mount::Mount;
 use super::protocol::{Reader, chosen};
 use super::{Program, fio};
+use crate::clock::thread_time;
 use crate::executor::{Executor, Timing};
 use crate::format::Format;
 use crate::program;
-use crate::real::{nanos, processor_time};
 use crate::scratch::Scratch;
 use crate::trial::Trial;
 use crate::{Error, Result};
@@ -59,14 +59,14 @@ fn on_mount(image: &Image, data: bool, order: Order, seed: u64) -> Result<Outcom
     let mount = Mount::new(&image.path, image.format)?;
     let root = mount.root()?;
     drop_caches()?;
-    let (begun, cpu) = (Instant::now(), processor_time());
+    let (begun, cpu) = (Instant::now(), thread_time());
     let done = match order {
         Order::Sequential => reader.walk(root),
         Order::Small | Order::Full => reader.files(root, &paths),
     };
-    let (wall, cpu) = (begun.elapsed(), processor_time().saturating_sub(cpu));
+    let (wall, cpu) = (begun.elapsed(), thread_time().saturating_sub(cpu));
     let bytes = done.map_err(Error::io(&image.path))?;
-    Ok((Timing { wall: nanos(wall), cpu: nanos(cpu), passes: 1 }, bytes, None))
+    Ok((Timing::of(wall, cpu), bytes, None))
 }
 
 impl Machine {

@@ -8,13 +8,13 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use tempfile::TempDir;
 
 use super::sink::Sink;
 use super::source::digest;
 use super::{Cell, Disk, Program, Work};
 use crate::executor::{Executor, Timing};
 use crate::program::{self, Ran};
+use crate::scratch::Scratch;
 use crate::trial::Trial;
 use crate::{Error, Result};
 
@@ -42,7 +42,7 @@ impl Machine {
     }
 
     fn split_to_disks(&self, cell: &Cell, disks: &[Disk]) -> Result<Trial> {
-        let dir = folder(&self.scratch)?;
+        let dir = Scratch::new(Some(&self.scratch), None)?;
         let start = |(at, disk): (usize, &Disk)| {
             let path = dir.path().join(format!("disk{}", at + 1));
             Sink::start(&path, *disk).map_err(Error::io(&path))
@@ -76,7 +76,7 @@ impl Machine {
     fn restore(&self, cell: &Cell) -> Result<Trial> {
         let parts = Parts::new(&self.directories, cell.outputs)?;
         self.split_to_files(cell, &parts)?;
-        let dir = folder(&self.scratch)?;
+        let dir = Scratch::new(Some(&self.scratch), None)?;
         let joined = dir.path().join("joined");
         let mut command = Command::new(&cell.tool.path);
         match cell.work {
@@ -103,20 +103,17 @@ impl Executor<Cell> for Machine {
 /// Names of parts in some directories, each in a folder of its own that is removed with all that is in it.
 struct Parts {
     paths: Vec<PathBuf>,
-    _folders: Vec<TempDir>,
+    _folders: Vec<Scratch>,
 }
 
 impl Parts {
     fn new(directories: &[PathBuf], count: usize) -> Result<Self> {
-        let folders = directories.iter().take(count).map(|dir| folder(dir)).collect::<Result<Vec<TempDir>>>()?;
-        let path = |(at, folder): (usize, &TempDir)| folder.path().join(format!("part{}", at + 1));
+        let folder = |dir: &PathBuf| Scratch::new(Some(dir), None);
+        let folders = directories.iter().take(count).map(folder).collect::<Result<Vec<Scratch>>>()?;
+        let path = |(at, folder): (usize, &Scratch)| folder.path().join(format!("part{}", at + 1));
         let paths = folders.iter().cycle().take(count).enumerate().map(path).collect();
         Ok(Parts { paths, _folders: folders })
     }
-}
-
-fn folder(parent: &Path) -> Result<TempDir> {
-    tempfile::Builder::new().prefix(".packfs-bench-").tempdir_in(parent).map_err(Error::io(parent))
 }
 
 /// A program that has split, and what packfs said of it.
@@ -127,8 +124,7 @@ struct Done {
 
 impl Done {
     fn trial(self, cell: &Cell, wall: Duration, made: u64) -> Result<Trial> {
-        let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
-        let time = Timing { wall, ..self.ran.time };
+        let time = Timing { cpu: self.ran.time.cpu, ..Timing::of(wall, Duration::ZERO) };
         Ok(Trial { stages: self.stages, ..trial(cell, &self.ran, time, made) })
     }
 }

@@ -11,10 +11,10 @@ use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::{AnyImage, Image, OpenOptions, Tree, erofs, squashfs};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::sample::Unit;
 use super::{Builder, Built, Candidate, Options, Part, Reading, sample};
+use crate::clock::{process_time, thread_time};
 use crate::executor::Timing;
 use crate::rng::Rng;
 use crate::{Error, Result};
@@ -72,7 +72,7 @@ impl<'s> Machine<'s> {
 
     fn write(&mut self, candidate: &Candidate, tree: Tree, target: &Path) -> Result<Built> {
         let progress = Progress::default();
-        let (begun, cpu) = (Instant::now(), processor_time());
+        let (begun, cpu) = (Instant::now(), process_time());
         let plan = packfs_image::Plan { tree, order: Vec::new() };
         let (mut built, left_out) = match &candidate.options {
             Options::Squashfs(options) => {
@@ -84,8 +84,8 @@ impl<'s> Machine<'s> {
                 (of_erofs(&summary), summary.left_out)
             }
         };
-        let (wall, cpu) = (begun.elapsed(), processor_time().saturating_sub(cpu));
-        built.time = Timing { wall: nanos(wall), cpu: nanos(cpu), passes: 1 };
+        let (wall, cpu) = (begun.elapsed(), process_time().saturating_sub(cpu));
+        built.time = Timing::of(wall, cpu);
         self.left_out.extend(left_out);
         Ok(built)
     }
@@ -206,18 +206,4 @@ fn files(image: &dyn Image) -> Result<Vec<(Nid, u64)>> {
         }
     }
     Ok(files)
-}
-
-/// What all threads have spent on processors.
-fn processor_time() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
-}
-
-/// What this thread has.
-fn thread_time() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

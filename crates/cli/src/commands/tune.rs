@@ -134,8 +134,8 @@ fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) ->
     source.scan(&mut tree, &mut spool)?;
     left_out.extend(source.left_out().iter().map(ToString::to_string));
     spool.serve(&mut tree);
-    let wall = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    Ok((tree, Timing { wall, cpu: wall, passes: 1 }))
+    let took = begun.elapsed();
+    Ok((tree, Timing::of(took, took)))
 }
 
 /// The words of the command that builds what was predicted.

@@ -1,0 +1,19 @@
+//! Clocks of time spent on processors.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// By the calling thread.
+pub(crate) fn thread_time() -> Duration {
+    read(ClockId::ThreadCPUTime)
+}
+
+/// By all threads of this process.
+pub(crate) fn process_time() -> Duration {
+    read(ClockId::ProcessCPUTime)
+}
+
+fn read(clock: ClockId) -> Duration {
+    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
+}
