@@ -1,13 +1,17 @@
-//! Runs a program and takes its time and memory: packfs itself and its peers are measured alike.
+//! Runs a program and takes its time and memory: packfs itself and its peers are measured alike. [`end_all`] ends what
+//! runs.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use wait4::Wait4;
 
 use crate::executor::Timing;
@@ -44,7 +48,7 @@ pub fn run_where(
     let stdout = if keep_output { Stdio::piped() } else { Stdio::null() };
     command.stdin(input).stdout(stdout).stderr(stderr);
     let begun = Instant::now();
-    let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+    let (mut child, _running) = start(command, failed)?;
     let mut output = Vec::new();
     if let Some(mut pipe) = child.stdout.take() {
         pipe.read_to_end(&mut output).map_err(|error| failed(error.to_string()))?;
@@ -57,9 +61,51 @@ pub fn run_where(
         return Err(failed(format!("{}{}", how(ended.status), last_line(&text))));
     }
     let usage = ended.rusage;
-    let time = Timing { wall: nanos(wall), cpu: nanos(usage.utime + usage.stime), passes: 1 };
+    let time = Timing::of(wall, usage.utime + usage.stime);
     let own = own_peak();
     Ok(Ran { time, peak_memory: Some(usage.maxrss).filter(|peak| *peak > own), output })
+}
+
+/// Programs that run, by handles that name no other process once they have ended.
+struct Programs {
+    running: Vec<(u32, OwnedFd)>,
+    ending: bool,
+}
+
+static PROGRAMS: Mutex<Programs> = Mutex::new(Programs { running: Vec::new(), ending: false });
+
+/// Asks the programs that run to end, and starts no others: for when this process is to end. From any thread.
+pub fn end_all() {
+    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    programs.ending = true;
+    for (_, handle) in &programs.running {
+        // It may have ended by itself.
+        let _ = pidfd_send_signal(handle, Signal::TERM);
+    }
+}
+
+fn start(command: &mut Command, failed: impl Fn(String) -> Error) -> Result<(Child, Running)> {
+    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    if programs.ending {
+        return Err(Error::Interrupted);
+    }
+    let child = command.spawn().map_err(|error| failed(error.to_string()))?;
+    // Before Linux 5.3 there are no handles; the program is waited for then.
+    if let Ok(handle) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+        programs.running.push((child.id(), handle));
+    }
+    let running = Running(child.id());
+    Ok((child, running))
+}
+
+/// A program that [`end_all`] knows of, until this is dropped.
+struct Running(u32);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+        programs.running.retain(|(id, _)| *id != self.0);
+    }
 }
 
 /// A program of this name in a folder, or else on `PATH`.
@@ -98,10 +144,6 @@ fn last_line(text: &str) -> String {
 fn own_peak() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     crate::system::field(&text, "VmHWM").and_then(|value| crate::system::kib(&value)).unwrap_or(0)
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -138,6 +138,18 @@ impl Line {
             Line::Failure(failure) => &failure.session,
         }
     }
+
+    /// The cell it is about, if it is about one.
+    pub fn key(&self) -> Option<AnyKey> {
+        Some(match self {
+            Line::Session(_) => return None,
+            Line::Codec(measured) => AnyKey::Codec(measured.key.clone()),
+            Line::Build(measured) => AnyKey::Build(measured.key.clone()),
+            Line::Read(measured) => AnyKey::Read(measured.key.clone()),
+            Line::Split(measured) => AnyKey::Split(measured.key.clone()),
+            Line::Failure(failure) => failure.key.clone(),
+        })
+    }
 }
 
 #[derive(Serialize, Deserialize)]

@@ -144,3 +144,18 @@ fn an_interrupted_run_says_so_and_goes_on_later() {
     assert!(said.contains("what was measured is in packfs-bench.jsonl: interrupted"), "{said}");
     assert!(std::fs::read_to_string(&path).unwrap().ends_with("}\n"));
 }
+
+/// A session that is gone on with for other cells shows those, and its report has all.
+#[test]
+fn a_run_shows_what_it_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let codecs = |codec: &str| {
+        let args = ["bench", "codecs", "-q", "--runs", "1", "--sample", "100K", "--least", "1", "--blocks", "8K"];
+        succeed(dir.path(), &[&args[..], &["--resume", "--codecs", codec]].concat())
+    };
+    assert!(codecs("lz4,zstd:1").contains("zstd:1"));
+    assert!(!codecs("lz4").contains("zstd:1"));
+    succeed(dir.path(), &["bench", "report", "packfs-bench.jsonl", "--md", "report.md"]);
+    let report = std::fs::read_to_string(dir.path().join("report.md")).unwrap();
+    assert_eq!(report.matches("\n| zstd:1 |").count(), 1, "{report}");
+}

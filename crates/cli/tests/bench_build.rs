@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{FORMATS, fail, have, packfs, run_in, sample, skip, stderr, succeed};
 use rustix::process::{Pid, Signal};
@@ -93,14 +93,19 @@ fn builds_are_json_where_a_program_asks() {
     assert!(json["session"]["settings"]["tar"].as_str().unwrap().parse::<u64>().unwrap() > 800_000);
 }
 
+/// A script in the place of mksquashfs.
+fn peer(dir: &Path, script: &str) {
+    std::fs::create_dir(dir.join("peers")).unwrap();
+    let path = dir.join("peers/mksquashfs");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 #[test]
 fn peers_that_fail_or_are_missing_are_told_and_the_rest_is_measured() {
     let dir = tree();
     let dir = dir.path();
-    std::fs::create_dir(dir.join("peers")).unwrap();
-    let broken = dir.join("peers/mksquashfs");
-    std::fs::write(&broken, "#!/bin/sh\necho it is broken >&2\nexit 3\n").unwrap();
-    std::fs::set_permissions(&broken, std::fs::Permissions::from_mode(0o755)).unwrap();
+    peer(dir, "echo it is broken >&2\nexit 3");
     let args = [&SMALL[..], &["--peers=peers", "--features", "plain"]].concat();
     let output = packfs(args).current_dir(dir).env("PATH", dir.join("scratch")).output().unwrap();
     let said = stderr(&output);
@@ -197,4 +202,25 @@ fn an_interrupted_run_leaves_no_images() {
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert!(is_empty(&dir.path().join("scratch")));
     assert!(std::fs::read_to_string(&path).unwrap().ends_with("}\n"));
+}
+
+/// Whoever asks packfs to end does not wait for the program that it measures.
+#[test]
+fn a_signal_ends_the_program_that_is_measured() {
+    let dir = tree();
+    let dir = dir.path();
+    // Its version is asked for, too.
+    peer(dir, "case $1 in -*) exit;; esac\ntouch scratch/begun\nexec sleep 1000");
+    let args = [&SMALL[..], &["--peers=peers", "--features", "plain", "-q"]].concat();
+    let child = packfs(args).current_dir(dir).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while !dir.join("scratch/begun").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let asked = Instant::now();
+    rustix::process::kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(asked.elapsed() < Duration::from_secs(500));
+    std::fs::remove_file(dir.join("scratch/begun")).unwrap();
+    assert!(is_empty(&dir.join("scratch")));
 }

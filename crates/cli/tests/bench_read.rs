@@ -227,8 +227,8 @@ fn an_interrupted_run_leaves_nothing_mounted() {
         } else {
             assert_eq!((output.status.code(), scratch), (Some(130), 0), "{}", stderr(&output));
         }
-        // The child that holds the mount ends by itself, soon.
-        for _ in 0..2000 {
+        // The child that holds the mount ends by itself, when what reads there has ended.
+        for _ in 0..12_000 {
             if loops(dir.path()).is_empty() {
                 break;
             }

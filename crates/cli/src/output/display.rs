@@ -30,7 +30,7 @@ impl Steps {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1")]
     pub(crate) fn show(&self, done: f64, next: impl Display) {
         let Some(bar) = &self.0 else { return };
-        bar.set_position((done * 1000.0) as u64);
+        bar.set_position((done * PARTS as f64) as u64);
         bar.set_message(next.to_string());
     }
 

@@ -2,20 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::Result;
 use packfs_bench::build::{Builder, Key, Matrix, Source};
 use packfs_bench::record::Session;
-use packfs_bench::report::{Report, text};
-use packfs_bench::results::{Results, TrialRow};
-use packfs_bench::scratch::Scratch;
+use packfs_bench::results::TrialRow;
 use serde::Serialize;
 
 use crate::args::BenchBuild;
 use crate::output::failure::Outcome;
-use crate::output::{json, say};
+use crate::output::say;
 use crate::resources;
 
 use super::peers;
@@ -27,7 +24,7 @@ const MADE: u64 = 64 << 20;
 pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
     // From here on there is something to remove.
     let stop = session::stop()?;
-    let scratch = Scratch::new(args.scratch.as_deref(), args.source.as_deref()).map_err(usage)?;
+    let scratch = session::scratch(args.scratch.as_deref(), args.source.as_deref())?;
     let source = source(args, scratch.path())?;
     let tools = peers::tools(args.peers.as_ref())?;
     let matrix = Matrix {
@@ -44,24 +41,15 @@ pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
     }
     let libraries = tools.iter().map(|tool| (tool.kind.name().to_owned(), tool.version.clone())).collect();
     let mut builder = Builder::new(tools, &source, scratch.path()).map_err(usage)?;
-    if stop.load(Relaxed) {
-        return Err(packfs_bench::Error::Interrupted.into());
-    }
+    session::go_on(&stop)?;
     let settings = BTreeMap::from([
         ("files".to_owned(), source.bytes.to_string()),
         ("tar".to_owned(), builder.tar_bytes.to_string()),
         ("images".to_owned(), format!("in {}", scratch.parent().display())),
     ]);
     let about = Session { libraries, settings, ..Session::default() };
-    let keys: Vec<Key> = cells.iter().map(|cell| cell.key.clone()).collect();
     let measured = session::measure(cells, &mut builder, about, Duration::ZERO, &args.measuring)?;
-    let mut results = measured.results()?;
-    results.builds.retain(|row| keys.contains(&row.key));
-    // What else a resumed session measured is for its report.
-    (results.codecs, results.reads, results.splits) = Default::default();
-    let (session, failed) = (measured.session, measured.failed);
-    show(args, &session, &results)?;
-    Ok(if failed > 0 { Outcome::Findings } else { Outcome::Done })
+    measured.show(|results| &results.builds, entry, &args.measuring)
 }
 
 fn source(args: &BenchBuild, scratch: &Path) -> Result<Source> {
@@ -81,14 +69,7 @@ fn jobs(args: &BenchBuild) -> Vec<usize> {
     if asked.is_empty() { (0..=resources::cores()).collect() } else { asked }
 }
 
-/// See `docs/guide/json.md`.
-#[derive(Serialize)]
-struct Document<'a> {
-    session: &'a Session,
-    results: Vec<Entry<'a>>,
-}
-
-/// One cell. Times in seconds, medians.
+/// One cell, see `docs/guide/json.md`. Times in seconds, medians.
 #[derive(Serialize)]
 struct Entry<'a> {
     #[serde(flatten)]
@@ -119,13 +100,4 @@ fn entry(row: &TrialRow<Key>) -> Entry<'_> {
         stages: &row.stages,
         runs: row.time.count,
     }
-}
-
-fn show(args: &BenchBuild, session: &Session, results: &Results) -> Result<()> {
-    if args.measuring.json {
-        return json::print("bench", &Document { session, results: results.builds.iter().map(entry).collect() });
-    }
-    super::super::print(&text(&Report::of(results)))?;
-    session::say_where(&args.measuring);
-    Ok(())
 }

@@ -6,17 +6,16 @@ use std::time::Duration;
 use anyhow::Result;
 use packfs_bench::codecs::Method;
 use packfs_bench::corpus::{self, Data};
-use packfs_bench::matrix::{Cell, Key, Matrix};
+use packfs_bench::matrix::{Key, Matrix};
 use packfs_bench::memory::Shares;
 use packfs_bench::real;
 use packfs_bench::record::Session;
-use packfs_bench::report::{Report, text};
-use packfs_bench::results::{Results, Row};
+use packfs_bench::results::Row;
 use serde::Serialize;
 
 use crate::args::Codecs;
 use crate::output::failure::Outcome;
-use crate::output::{json, say};
+use crate::output::say;
 
 use super::session::{self, usage};
 
@@ -31,16 +30,11 @@ pub(super) fn run(args: &Codecs) -> Result<Outcome> {
         methods,
     };
     let cells = matrix.cells().map_err(usage)?;
-    let keys: Vec<Key> = cells.iter().map(Cell::key).collect();
     let libraries = matrix.methods.iter().map(|method| (method.to_string(), method.library())).collect();
     let about = Session { libraries, ..Session::default() };
     let least = Duration::from_millis(args.least);
     let measured = session::measure(cells, &mut real::Machine::new(), about, least, &args.measuring)?;
-    let mut results = measured.results()?;
-    results.codecs.retain(|row| keys.contains(&row.key));
-    let (session, failed) = (measured.session, measured.failed);
-    show(args, &session, &results)?;
-    Ok(if failed > 0 { Outcome::Findings } else { Outcome::Done })
+    measured.show(|results| &results.codecs, entry, &args.measuring)
 }
 
 fn data(args: &Codecs) -> Result<Vec<Arc<Data>>> {
@@ -60,14 +54,7 @@ fn data(args: &Codecs) -> Result<Vec<Arc<Data>>> {
     Ok(corpus::distinct(sets))
 }
 
-/// See `docs/guide/json.md`.
-#[derive(Serialize)]
-struct Document<'a> {
-    session: &'a Session,
-    results: Vec<Entry<'a>>,
-}
-
-/// One cell: its key, its sizes, and its metrics in MB (millions of bytes) a second.
+/// One cell, see `docs/guide/json.md`: its key, its sizes, and its metrics in MB (millions of bytes) a second.
 #[derive(Serialize)]
 struct Entry<'a> {
     #[serde(flatten)]
@@ -96,13 +83,4 @@ fn entry(row: &Row) -> Entry<'_> {
         decode_spread: row.decode.map(|decode| decode.spread()),
         runs: row.encode.count,
     }
-}
-
-fn show(args: &Codecs, session: &Session, results: &Results) -> Result<()> {
-    if args.measuring.json {
-        return json::print("bench", &Document { session, results: results.codecs.iter().map(entry).collect() });
-    }
-    super::super::print(&text(&Report::of(results)))?;
-    session::say_where(&args.measuring);
-    Ok(())
 }

@@ -70,7 +70,7 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
     let candidates = ways.into_iter().map(|way| way.candidate).collect();
     let effort = Effort { sample, seed: 1, quiet: args.quiet };
     let tried = tune::measure(dir, candidates, &effort, None)?;
-    let report = Report::of_quick(&measured.results()?, &tried.predictions);
+    let report = Report::of_quick(&measured.results, &tried.predictions);
     super::fill(page, &html(&report))?;
     super::super::print(&text(&report.brief()))?;
     if !args.quiet {

@@ -1,42 +1,68 @@
 //! What all kinds of measurements have in common: a session in a file of results, a display, and Ctrl-C.
 
-use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::io::{IsTerminal, stderr};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use packfs_bench::executor::Executor;
-use packfs_bench::record::{Contents, Line, Log, Machine, Session};
+use packfs_bench::program;
+use packfs_bench::record::{AnyKey, Contents, Line, Log, Machine, Session};
+use packfs_bench::report::{Report, text};
 use packfs_bench::results::Results;
 use packfs_bench::run::{self, Event, Plan};
+use packfs_bench::scratch::Scratch;
 use packfs_bench::subject::Subject;
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
 
 use crate::args::Measuring;
-use crate::output::failure::Usage;
-use crate::output::{say, units};
+use crate::output::display::Steps;
+use crate::output::failure::{Outcome, Usage};
+use crate::output::{json, say, units};
 
 /// What came of it.
 pub(super) struct Measured {
     pub(super) session: Session,
+    /// Of the cells asked for, of earlier runs of the session too.
+    pub(super) results: Results,
     /// Cells that failed.
     pub(super) failed: usize,
-    output: PathBuf,
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct Document<'a, E> {
+    session: &'a Session,
+    results: Vec<E>,
 }
 
 impl Measured {
-    /// The results of the session, of earlier runs of it too.
-    pub(super) fn results(&self) -> Result<Results> {
-        let mut contents = Contents::read(&self.output)?;
-        // What others measured in this file is for its report.
-        contents.lines.retain(|line| line.session() == self.session.session);
-        Ok(Results::of(&[contents]))
+    /// Shows the results, as text or as JSON with an entry for each row.
+    pub(super) fn show<'r, R, E: Serialize>(
+        &'r self,
+        rows: fn(&'r Results) -> &'r [R],
+        entry: fn(&'r R) -> E,
+        how: &Measuring,
+    ) -> Result<Outcome> {
+        if how.json {
+            let results = rows(&self.results).iter().map(entry).collect();
+            json::print("bench", &Document { session: &self.session, results })?;
+        } else {
+            super::super::print(&text(&Report::of(&self.results)))?;
+            if !how.talk.quiet {
+                let file = how.output.display();
+                let page = format_args!("packfs bench report {file} -o report.html makes a page");
+                say(format_args!("packfs: the samples are in {file}; {page}"));
+            }
+        }
+        Ok(if self.failed > 0 { Outcome::Findings } else { Outcome::Done })
     }
 }
 
@@ -67,31 +93,60 @@ pub(super) fn measure<S: Subject>(
     };
     let (name, stop) = (session.session.clone(), stop()?);
     let plan = Plan { cells, runs: how.runs, seed: how.seed, least, session: name, done, stop };
-    let mut display = Bar::new(how.talk.quiet);
+    let display = Display::new(how.talk.quiet);
     let mut record = |line: &Line| log.append(line);
     let failed = run::run(&plan, executor, &mut record, &mut |event| display.show(&event));
-    display.finish();
+    display.steps.finish();
     let failed = failed.with_context(|| format!("what was measured is in {}", output.display()))?;
-    Ok(Measured { session, failed, output: output.clone() })
+    let mut contents = Contents::read(output)?;
+    // What others measured in this file, or the same session of other cells, is for its report.
+    let keys: BTreeSet<AnyKey> = plan.cells.iter().map(|cell| S::any(cell.key())).collect();
+    let asked = |line: &Line| line.key().is_none_or(|key| keys.contains(&key));
+    contents.lines.retain(|line| line.session() == session.session && asked(line));
+    Ok(Measured { results: Results::of(&[contents]), session, failed })
 }
 
-/// Set by Ctrl-C and the like: the measurement being made is given up, and whatever was made for it removed. A second
-/// time ends the program at once.
+/// Set by Ctrl-C and the like: the measurement being made is given up, the program that is measured ended, and whatever
+/// was made for it removed. A second time ends this program at once. From the first call on, so make it before there is
+/// anything to remove.
 pub(in crate::commands) fn stop() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .context("cannot watch for signals")?;
+    static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    if let Some(stop) = STOP.get() {
+        return Ok(Arc::clone(stop));
     }
+    let stop = Arc::clone(STOP.get_or_init(Arc::default));
+    watch(&stop).context("cannot watch for signals")?;
     Ok(stop)
 }
 
-/// Says where the samples are, and what can be made of them.
-pub(super) fn say_where(how: &Measuring) {
-    if !how.talk.quiet {
-        let file = how.output.display();
-        say(format_args!("packfs: the samples are in {file}; packfs bench report {file} -o report.html makes a page"));
+fn watch(stop: &Arc<AtomicBool>) -> io::Result<()> {
+    const ENDS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+    for signal in ENDS {
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(stop))?;
+        flag::register(signal, Arc::clone(stop))?;
+    }
+    // A terminal's Ctrl-C reaches the program that is measured, too; a signal to this process alone does not.
+    let mut signals = Signals::new(ENDS)?;
+    thread::Builder::new().name("signals".into()).spawn(move || signals.forever().for_each(|_| program::end_all()))?;
+    Ok(())
+}
+
+/// Ends preparations where it is set.
+pub(super) fn go_on(stop: &AtomicBool) -> Result<()> {
+    if stop.load(Relaxed) { Err(packfs_bench::Error::Interrupted.into()) } else { Ok(()) }
+}
+
+/// A directory to work in, below the one asked for or where [`Scratch`] puts it, and not in what is packed.
+pub(super) fn scratch(parent: Option<&Path>, packed: Option<&Path>) -> Result<Scratch> {
+    let made = Scratch::new(parent, packed).map_err(usage);
+    match parent {
+        Some(parent) => made.map_err(|error| match error.is::<Usage>() {
+            true => error,
+            false => {
+                error.context(format!("{}: cannot work there; --scratch names another directory", parent.display()))
+            }
+        }),
+        None => made,
     }
 }
 
@@ -132,53 +187,29 @@ fn resumed<S: Subject>(
     Some((session.clone(), contents.done::<S>(&session.session)))
 }
 
-/// Live progress: a bar on a terminal, elsewhere a word beforehand about how long it will take.
-struct Bar {
-    bar: Option<ProgressBar>,
+/// Live progress on a terminal, elsewhere a word beforehand about how long it will take.
+struct Display {
+    steps: Steps,
     quiet: bool,
     begun: Instant,
 }
 
-impl Bar {
+impl Display {
     fn new(quiet: bool) -> Self {
-        let live = stderr().is_terminal() && !quiet;
-        let bar = live.then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("measuring [{bar:12}] {pos} of {len}, {wide_msg}");
-            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
-        });
-        Bar { bar, quiet, begun: Instant::now() }
+        Display { steps: Steps::new("measuring", quiet), quiet, begun: Instant::now() }
     }
 
-    fn show<S: Subject>(&mut self, event: &Event<'_, S>) {
+    fn show<S: Subject>(&self, event: &Event<'_, S>) {
         match event {
-            Event::Step { number, of, cell } => {
-                let Some(bar) = &self.bar else { return };
-                bar.set_length(*of as u64);
-                bar.set_position(*number as u64);
-                bar.set_message(cell.key().to_string());
-            }
+            Event::Step { number, of, cell } => self.steps.show(*number as f64 / *of as f64, cell.key()),
             Event::Left(left) if !left.is_zero() && !self.quiet => {
                 let warm_up = units::span(self.begun.elapsed());
-                self.say(format_args!("packfs: warmed up in {warm_up}; about {} to go", units::span(*left)));
+                self.steps.say(format_args!("packfs: warmed up in {warm_up}; about {} to go", units::span(*left)));
             }
             Event::Left(_) => {}
             Event::Failed(failure) => {
-                self.say(format_args!("packfs: {} is left out: {}", failure.key, failure.why));
+                self.steps.say(format_args!("packfs: {} is left out: {}", failure.key, failure.why));
             }
-        }
-    }
-
-    fn say(&self, line: impl Display) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| say(line)),
-            None => say(line),
-        }
-    }
-
-    fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
         }
     }
 }

@@ -5,19 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use packfs_bench::program;
 use packfs_bench::record::Session;
-use packfs_bench::report::{Report, text};
-use packfs_bench::results::{Results, TrialRow};
+use packfs_bench::results::TrialRow;
 use packfs_bench::split::{Key, Machine, Matrix, Profile, Program, Source, Tool};
-use packfs_bench::subject::Subject;
 use serde::Serialize;
-use tempfile::TempDir;
 
 use crate::args::BenchSplit;
 use crate::output::failure::{Outcome, Usage};
-use crate::output::json;
 
 use super::peers;
 use super::session::{self, usage};
@@ -28,7 +24,10 @@ const OUTPUTS: usize = 8;
 const DISKS: [&str; 2] = ["50", "50,50,50,200"];
 
 pub(super) fn run(args: &BenchSplit) -> Result<Outcome> {
-    let scratch = scratch(args)?;
+    // From here on there is something to remove.
+    let stop = session::stop()?;
+    let parent = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    let scratch = session::scratch(Some(&parent), None)?;
     let tools = tools(args)?;
     let profiles = profiles(args)?;
     let matrix = Matrix {
@@ -38,22 +37,12 @@ pub(super) fn run(args: &BenchSplit) -> Result<Outcome> {
         profiles,
         tools,
     };
+    session::go_on(&stop)?;
     let cells = matrix.cells();
-    let keys: Vec<Key> = cells.iter().map(Subject::key).collect();
-    let about = Session { libraries: libraries(&matrix), settings: settings(args), ..Session::default() };
+    let about = Session { libraries: libraries(&matrix), settings: settings(args, &parent), ..Session::default() };
     let mut machine = Machine::new(scratch.path(), &args.dirs);
     let measured = session::measure(cells, &mut machine, about, Duration::ZERO, &args.measuring)?;
-    let mut results = measured.results()?;
-    results.splits.retain(|row| keys.contains(&row.key));
-    show(args, &measured.session, &results)?;
-    Ok(if measured.failed > 0 { Outcome::Findings } else { Outcome::Done })
-}
-
-/// A directory that goes away with all that is in it.
-fn scratch(args: &BenchSplit) -> Result<TempDir> {
-    let parent = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    let dir = tempfile::Builder::new().prefix("packfs-bench-").tempdir_in(&parent);
-    dir.with_context(|| format!("{}: cannot work there; --scratch names another directory", parent.display()))
+    measured.show(|results| &results.splits, entry, &args.measuring)
 }
 
 fn sources(args: &BenchSplit, scratch: &Path) -> Result<Vec<Arc<Source>>> {
@@ -119,8 +108,7 @@ fn libraries(matrix: &Matrix) -> BTreeMap<String, String> {
 }
 
 /// What the results depend on besides.
-fn settings(args: &BenchSplit) -> BTreeMap<String, String> {
-    let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
+fn settings(args: &BenchSplit, scratch: &Path) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::from([("scratch directory".to_owned(), scratch.display().to_string())]);
     if !args.dirs.is_empty() {
         let dirs: Vec<String> = args.dirs.iter().map(|dir| dir.display().to_string()).collect();
@@ -129,14 +117,7 @@ fn settings(args: &BenchSplit) -> BTreeMap<String, String> {
     settings
 }
 
-/// See `docs/guide/json.md`.
-#[derive(Serialize)]
-struct Document<'a> {
-    session: &'a Session,
-    results: Vec<Entry<'a>>,
-}
-
-/// One cell: its key, and what came of it.
+/// One cell, see `docs/guide/json.md`: its key, and what came of it.
 #[derive(Serialize)]
 struct Entry<'a> {
     #[serde(flatten)]
@@ -165,13 +146,4 @@ fn entry(row: &TrialRow<Key>) -> Entry<'_> {
         stages: &row.stages,
         runs: row.time.count,
     }
-}
-
-fn show(args: &BenchSplit, session: &Session, results: &Results) -> Result<()> {
-    if args.measuring.json {
-        return json::print("bench", &Document { session, results: results.splits.iter().map(entry).collect() });
-    }
-    super::super::print(&text(&Report::of(results)))?;
-    session::say_where(&args.measuring);
-    Ok(())
 }

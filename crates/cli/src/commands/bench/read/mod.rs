@@ -6,29 +6,28 @@ mod makers;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
 use packfs_bench::program;
-use packfs_bench::read::{self, Cell, Config, FIO, Image, Key, Machine, Program, Readers, SMALL, try_mount};
+use packfs_bench::read::{self, Config, FIO, Image, Key, Machine, Program, Readers, SMALL, try_mount};
 use packfs_bench::record::Session;
-use packfs_bench::report::{Report, text};
-use packfs_bench::results::{Results, TrialRow};
-use packfs_bench::scratch::Scratch;
+use packfs_bench::results::TrialRow;
 use serde::Serialize;
 
 use crate::args::Read;
 use crate::output::failure::{Outcome, Usage};
-use crate::output::{json, say, units};
+use crate::output::{say, units};
 
+use super::session::go_on;
 use super::{peers, session};
 
 pub(super) fn run(args: &Read) -> Result<Outcome> {
     let stop = session::stop()?;
     let parent = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     // Removed on every way out of here.
-    let scratch = Scratch::new(Some(&parent), args.matrix.as_deref()).map_err(session::usage)?;
+    let scratch = session::scratch(Some(&parent), args.matrix.as_deref())?;
     let own = peers::own()?;
     let mut about = Session::default();
     let (mut images, mut left_out) = match &args.matrix {
@@ -42,18 +41,10 @@ pub(super) fn run(args: &Read) -> Result<Outcome> {
     if cells.is_empty() {
         return Err(Usage("there is nothing that could be read: no image was made, or nothing reads one".into()).into());
     }
-    let keys: Vec<Key> = cells.iter().map(Cell::key).collect();
     let mut machine = Machine { seed: args.measuring.seed, fio: readers.fio, scratch: scratch.path().to_owned() };
     let measured = session::measure(cells, &mut machine, about, Duration::ZERO, &args.measuring)?;
-    let mut results = measured.results()?;
-    results.reads.retain(|row| keys.contains(&row.key));
-    show(args, &measured.session, &results)?;
-    Ok(if measured.failed + left_out > 0 { Outcome::Findings } else { Outcome::Done })
-}
-
-/// Ends the preparations where Ctrl-C was pressed.
-fn go_on(stop: &AtomicBool) -> Result<()> {
-    if stop.load(Relaxed) { Err(packfs_bench::Error::Interrupted.into()) } else { Ok(()) }
+    let outcome = measured.show(|results| &results.reads, entry, &args.measuring)?;
+    Ok(if left_out > 0 { Outcome::Findings } else { outcome })
 }
 
 /// Tries which images can be mounted, and says why others cannot. Gives how many were left out although this user may
@@ -127,14 +118,7 @@ fn chosen(images: &[Arc<Image>], fio: bool) -> BTreeMap<String, String> {
     settings
 }
 
-/// See `docs/guide/json.md`.
-#[derive(Serialize)]
-struct Document<'a> {
-    session: &'a Session,
-    results: Vec<Entry<'a>>,
-}
-
-/// One cell: its key, its times in seconds, and bytes.
+/// One cell, see `docs/guide/json.md`: its key, its times in seconds, and bytes.
 #[derive(Serialize)]
 struct Entry<'a> {
     #[serde(flatten)]
@@ -161,13 +145,4 @@ fn entry(row: &TrialRow<Key>) -> Entry<'_> {
         peak_memory: row.peak_memory,
         runs: row.time.count,
     }
-}
-
-fn show(args: &Read, session: &Session, results: &Results) -> Result<()> {
-    if args.measuring.json {
-        return json::print("bench", &Document { session, results: results.reads.iter().map(entry).collect() });
-    }
-    super::super::print(&text(&Report::of(results)))?;
-    session::say_where(&args.measuring);
-    Ok(())
 }
