@@ -54,10 +54,9 @@ fn by_codec(codec: &Choice) -> f64 {
 /// twice as much where blocks are large, as few of them tell little.
 pub(super) fn share(candidate: &Candidate) -> u64 {
     let quickness = match by_codec(candidate.codec()) {
-        ..6.0 => 1,
-        6.0..15.0 => 2,
-        15.0..60.0 => 4,
-        _ => 8,
+        ..15.0 => 1,
+        15.0..60.0 => 2,
+        _ => 4,
     };
     if candidate.settings.block >= LARGE { 2 * quickness } else { quickness }
 }

@@ -107,7 +107,7 @@ impl Builder for Machine<'_> {
 /// Long enough for blocks and clusters to be cut as they are in a whole file.
 fn unit(candidate: &Candidate) -> u64 {
     match &candidate.options {
-        Options::Squashfs(options) => u64::from(options.block_size).max(256 << 10),
+        Options::Squashfs(options) => u64::from(options.block_size).max(128 << 10),
         // What does not fill a cluster joins others in the packed inode, and is compressed with them.
         Options::Erofs(_) => 512 << 10,
     }

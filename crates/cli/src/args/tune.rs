@@ -61,9 +61,9 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "VERSION")]
     pub(crate) target_kernel: Option<Kernel>,
 
-    /// Try the slowest codecs on about SIZE of the source; quicker ones are tried on up to 8 times as much in the
+    /// Try the slowest codecs on about SIZE of the source; quicker ones are tried on up to 4 times as much in the
     /// same time, and large blocks on twice as much. What is no larger is tried whole, and nothing has to be predicted
-    #[arg(long, value_name = "SIZE", default_value = "6M", value_parser = sample)]
+    #[arg(long, value_name = "SIZE", default_value = "12M", value_parser = sample)]
     pub(crate) sample: u64,
 
     /// Other samples
