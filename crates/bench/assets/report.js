@@ -13,9 +13,11 @@ const named = chart => typeof chart.series[0]?.x[0] === "string";
 function traces(chart) {
   const across = chart.x.title + ": %{x" + (named(chart) ? "}" : ":.4~g}");
   const hover = across + "<br>" + chart.y.title + ": %{y:.4~g}<extra>%{fullData.name}</extra>";
+  const look = name => chart.series.findIndex(series => !series.guide && series.name === name);
   return chart.series.map((series, at) => {
-    // A codec keeps its look from series to series; a guide is a dashed line in the text's colour.
-    const color = series.guide ? style("--faint") : palette[at % palette.length];
+    // A model is a dashed line in the colour of what was measured, any other guide one in the text's colour.
+    const modelled = series.guide ? look(series.name.replace(/, model$/, "")) : at;
+    const color = modelled < 0 ? style("--faint") : palette[modelled % palette.length];
     const trace = { name: series.name, x: series.x, y: series.y };
     if (chart.kind === "bars") {
       return { ...trace, type: "bar", marker: { color }, hovertemplate: hover };

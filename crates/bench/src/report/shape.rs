@@ -1,6 +1,7 @@
 //! Pieces that tables and charts of all kinds are made of.
 
 use super::model::{Axis, Column, Series, Table, Value, X};
+use crate::results::TrialRow;
 
 pub(super) fn table<const N: usize>(
     id: &str,
@@ -11,10 +12,41 @@ pub(super) fn table<const N: usize>(
     Table { id: id.into(), title: title.into(), columns: columns.map(Into::into).into(), rows }
 }
 
+/// A table of what was timed as a whole. At the end of each row stands what it cost, and how sure that is.
+pub(super) fn timed<'r, const N: usize, K: 'r>(
+    id: &str,
+    title: &str,
+    columns: [Column; N],
+    rows: impl IntoIterator<Item = ([Value; N], &'r TrialRow<K>)>,
+) -> Table {
+    let costs = [Column::wide("CPU s"), Column::of("peak MiB"), Column::of("spread %"), Column::wide("runs")];
+    let row = |(values, row): ([Value; N], &TrialRow<K>)| {
+        let costs = [
+            Value::Number(row.cpu),
+            row.peak_memory.map_or(Value::None, |bytes| Value::Whole(bytes >> 20)),
+            Value::Number(100.0 * row.time.spread()),
+            Value::Whole(row.time.count as u64),
+        ];
+        values.into_iter().chain(costs).collect()
+    };
+    let columns = columns.into_iter().chain(costs).collect();
+    Table { id: id.into(), title: title.into(), columns, rows: rows.into_iter().map(row).collect() }
+}
+
 /// Letters, digits and dashes of some text.
 pub(super) fn slug(text: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     text.chars().map(plain).collect()
+}
+
+/// A codec, and whose it is unless it is packfs's.
+pub(super) fn by(tool: &str, codec: &str) -> String {
+    if tool == "packfs" { codec.to_owned() } else { format!("{tool} {codec}") }
+}
+
+/// What is enough of a digest to tell data of one name apart.
+pub(super) fn short(digest: &str) -> &str {
+    digest.get(..4).unwrap_or(digest)
 }
 
 pub(super) fn axis(title: &str, log: bool) -> Axis {

@@ -1,7 +1,7 @@
 //! How builds are put side by side: sets of one source and format, groups of one choice of blocks and features in
 //! them, and in these a line for each program and codec, along the number of threads.
 
-use super::super::shape::distinct;
+use super::super::shape::{by, distinct};
 use crate::build::{Key, Kind, Model};
 use crate::metrics::{efficiency, speedup};
 use crate::results::{Results, TrialRow};
@@ -32,12 +32,9 @@ fn split<'r, T: PartialEq>(rows: &[&'r Row], by: impl Fn(&'r Key) -> T) -> Vec<V
     kinds.into_iter().map(of).collect()
 }
 
-/// Codec, and whose it is unless it is packfs's.
+/// Who packs by what.
 pub(super) fn label(key: &Key) -> String {
-    match is_own(key) {
-        true => key.codec.clone(),
-        false => format!("{} {}", key.tool, key.codec),
-    }
+    by(&key.tool, &key.codec)
 }
 
 pub(super) fn is_own(key: &Key) -> bool {

@@ -1,7 +1,7 @@
 //! The tables of builds.
 
 use super::super::model::{Column, Table, Value, size};
-use super::super::shape::{distinct, slug, table};
+use super::super::shape::{distinct, short, slug, table, timed};
 use super::lines::{
     Base, FAR, Row, at, error, fastest, features, is_own, label, lines, model, tar_bytes, uncompressed,
 };
@@ -11,7 +11,7 @@ use crate::results::Results;
 /// What tables and charts of a set or a group are named by.
 pub(super) fn set_id(set: &[&Row]) -> String {
     let key = &set[0].key;
-    slug(&format!("{}-{}-{}", key.source, key.digest.get(..4).unwrap_or_default(), key.format))
+    slug(&format!("{}-{}-{}", key.source, short(&key.digest), key.format))
 }
 
 pub(super) fn group_id(group: &[&Row]) -> String {
@@ -46,44 +46,29 @@ fn times(group: &[&Row]) -> Table {
 
 /// S0b, S0c: speed-up and efficiency.
 fn scaling(group: &[&Row]) -> Table {
-    let mut rows = Vec::new();
-    for line in lines(group) {
-        for row in &line {
+    let lines = lines(group);
+    let rows = lines.iter().flat_map(|line| {
+        line.iter().map(move |row| {
             let (one, serial) = (Base::One, Base::Serial);
-            rows.push(vec![
+            let values = [
                 row.key.tool.as_str().into(),
                 row.key.codec.as_str().into(),
                 Value::Whole(row.key.threads as u64),
                 Value::Number(row.time.median),
-                Value::Number(100.0 * row.time.spread()),
-                Value::Number(row.cpu),
                 row.speed().into(),
-                one.speedup(&line, row).into(),
-                serial.speedup(&line, row).into(),
-                one.efficiency(&line, row).into(),
-                serial.efficiency(&line, row).into(),
-                row.peak_memory.map(|bytes| bytes as f64 / f64::from(1 << 20)).into(),
-                Value::Whole(row.time.count as u64),
-            ]);
-        }
-    }
-    let columns = [
-        Column::of("program"),
-        Column::of("codec"),
-        Column::of("threads"),
-        Column::of("s"),
-        Column::of("spread %"),
-        Column::wide("CPU s"),
-        Column::of("MB/s"),
-        Column::of("T(1)/T(n)"),
-        Column::of("T(serial)/T(n)"),
-        Column::of("efficiency"),
-        Column::of("to serial"),
-        Column::of("MiB at most"),
-        Column::wide("runs"),
-    ];
+                one.speedup(line, row).into(),
+                serial.speedup(line, row).into(),
+                one.efficiency(line, row).into(),
+                serial.efficiency(line, row).into(),
+            ];
+            (values, *row)
+        })
+    });
+    let columns =
+        ["program", "codec", "threads", "s", "MB/s", "T(1)/T(n)", "T(serial)/T(n)", "efficiency", "to serial"]
+            .map(Column::of);
     let title = "Speed-up and efficiency, relative to one thread and to the serial run; 0 threads is serial";
-    table(&format!("builds-{}-scaling", group_id(group)), title, columns, rows)
+    timed(&format!("builds-{}-scaling", group_id(group)), title, columns, rows)
 }
 
 /// S0d: the most throughput.

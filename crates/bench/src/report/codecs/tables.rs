@@ -1,7 +1,7 @@
 //! The tables of codecs.
 
 use super::super::model::{Column, Table, Value, size};
-use super::super::shape::{slug, table};
+use super::super::shape::{short, slug, table};
 use super::sentences::heading;
 use crate::metrics::{efficiency, front, speedup};
 use crate::results::{Results, Row};
@@ -10,7 +10,7 @@ use crate::stats::{arithmetic_mean, geometric_mean};
 /// What a group's tables and charts are told apart by.
 pub(super) fn group_id(row: &Row) -> String {
     let key = &row.key;
-    let digest: String = key.digest.chars().take(4).collect();
+    let digest = short(&key.digest);
     let (data, policy, sector, block) = (&key.data, &key.policy, key.sector, size(key.block));
     slug(&format!("{data}-{digest}-{policy}-{sector}-{block}-{}t", key.threads))
 }

@@ -10,7 +10,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use super::model::{Section, size};
-use super::shape::{distinct, slug};
+use super::shape::{distinct, short, slug};
 use crate::read::{FIO, KERNEL, Key, NONE};
 use crate::results::{Results, TrialRow};
 
@@ -90,8 +90,7 @@ fn group<'r>(digest: &str, rows: &[&'r Row]) -> Group<'r> {
         images.entry(place).or_default().push(row);
     }
     let images = images.into_values().map(|rows| Image { key: &rows[0].key, rows }).collect();
-    let digest: String = digest.chars().take(4).collect();
-    Group { id: slug(&format!("read-{source}-{digest}")), title, images }
+    Group { id: slug(&format!("read-{source}-{}", short(digest))), title, images }
 }
 
 impl<'r> Image<'r> {

@@ -1,7 +1,7 @@
 //! The tables of reading images.
 
 use super::super::model::{Column, Table, Value, size};
-use super::super::shape::table;
+use super::super::shape::{table, timed};
 use super::{Group, Image, PATTERNS, WORKS};
 use crate::read::{FIO, KERNEL};
 
@@ -12,15 +12,15 @@ pub(super) fn of_group(group: &Group<'_>) -> Vec<Table> {
 }
 
 /// What images are told apart by.
-fn what() -> Vec<Column> {
-    ["image", "format", "codec", "block"].map(Column::of).into_iter().chain([Column::wide("features")]).collect()
+fn what() -> [Column; 5] {
+    let features = Column::wide("features");
+    [Column::of("image"), Column::of("format"), Column::of("codec"), Column::of("block"), features]
 }
 
-fn is(image: &Image<'_>) -> Vec<Value> {
+fn is(image: &Image<'_>) -> [Value; 5] {
     let key = image.key;
     let block = if key.block == 0 { Value::None } else { Value::Text(size(key.block)) };
-    let texts = [image.maker(), &key.format, &key.codec].map(Value::from);
-    texts.into_iter().chain([block, key.features.as_str().into()]).collect()
+    [image.maker().into(), key.format.as_str().into(), key.codec.as_str().into(), block, key.features.as_str().into()]
 }
 
 fn made(group: &Group<'_>, id: &str, title: &str, more: Vec<Column>, rows: Vec<Vec<Value>>) -> Table {
@@ -37,7 +37,7 @@ fn sizes(group: &Group<'_>) -> Table {
         let share = image.bytes().map(|bytes| 100.0 * image.len() as f64 / bytes as f64);
         let plain = group.uncompressed(image).map(Image::len).filter(|len| *len > 0);
         let ratio = plain.map(|plain| image.len() as f64 / plain as f64);
-        [is(image), vec![Value::Whole(image.len()), share.into(), ratio.into()]].concat()
+        is(image).into_iter().chain([Value::Whole(image.len()), share.into(), ratio.into()]).collect()
     };
     let columns = ["bytes", "% of the files", "x uncompressed"].map(Column::of).into();
     made(group, "sizes", "Sizes of images", columns, group.images.iter().map(row).collect())
@@ -87,36 +87,19 @@ fn fio(group: &Group<'_>) -> Table {
 
 /// S0e.
 fn programs(group: &Group<'_>) -> Table {
-    let mut rows = Vec::new();
-    for image in &group.images {
-        for row in image.programs() {
+    let rows = group.images.iter().flat_map(|image| {
+        image.programs().map(move |row| {
             let plain = group.uncompressed(image).and_then(|plain| plain.row(&row.key.reader, &row.key.work));
             let relative = row.speed().zip(plain.and_then(|plain| plain.speed())).map(|(speed, plain)| speed / plain);
-            let memory = row.peak_memory.map_or(Value::None, |bytes| Value::Number(bytes as f64 / 1e6));
-            let values = vec![
-                row.key.reader.as_str().into(),
-                row.key.work.as_str().into(),
-                Value::Number(row.time.median),
-                row.speed().into(),
-                relative.into(),
-                Value::Number(row.cpu),
-                memory,
-                Value::Number(100.0 * row.time.spread()),
-                Value::Whole(row.time.count as u64),
-            ];
-            rows.push([is(image), values].concat());
-        }
-    }
-    let columns = vec![
-        Column::of("reader"),
-        Column::of("work"),
-        Column::of("s"),
-        Column::of("MB/s"),
-        Column::of("x uncompressed"),
-        Column::wide("CPU s"),
-        Column::wide("memory MB"),
-        Column::wide("spread %"),
-        Column::wide("runs"),
-    ];
-    made(group, "programs", "Whole images read by programs", columns, rows)
+            let [maker, format, codec, block, features] = is(image);
+            let (reader, work) = (row.key.reader.as_str().into(), row.key.work.as_str().into());
+            let seconds = Value::Number(row.time.median);
+            let speeds = (row.speed().into(), relative.into());
+            ([maker, format, codec, block, features, reader, work, seconds, speeds.0, speeds.1], row)
+        })
+    });
+    let [maker, format, codec, block, features] = what();
+    let [reader, work, seconds, speed, relative] = ["reader", "work", "s", "MB/s", "x uncompressed"].map(Column::of);
+    let columns = [maker, format, codec, block, features, reader, work, seconds, speed, relative];
+    timed(&format!("{}-programs", group.id), &format!("Whole images read by programs: {}", group.title), columns, rows)
 }

@@ -1,7 +1,7 @@
 //! The charts of splits.
 
 use super::super::model::{Chart, Kind, Series, X};
-use super::super::shape::{axis, distinct, guide, name, series, slug};
+use super::super::shape::{axis, distinct, guide, name, series, short, slug};
 use super::{Group, Row, sound, way_of};
 use crate::metrics::speedup;
 use crate::split::{Profile, Work, ranges, shared};
@@ -59,7 +59,6 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<Chart> {
                 .filter(move |(_, row)| (&row.key.data, &row.key.digest, &row.key.disks) == (data, digest, disks));
             all.filter_map(move |(profile, row)| Some((name(&way_of(row)), value(profile, row)?)))
         };
-        let short: String = digest.chars().take(4).collect();
         let mut all = vec![
             series("measured", of(|_, row| Some(row.time.median))),
             guide("equal ranges, computed", of(|profile, row| Some(ranges(&sound(row, profile)?, row.made)))),
@@ -67,7 +66,7 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<Chart> {
         ];
         all.retain(|series| !series.y.is_empty());
         Chart {
-            id: slug(&format!("split-uneven-{data}-{short}-{disks}")),
+            id: slug(&format!("split-uneven-{data}-{}-{disks}", short(digest))),
             title: format!("Splitting {data} over disks of {disks} MB/s"),
             x: axis("codec", false),
             y: axis("s", false),
@@ -88,9 +87,8 @@ pub(super) fn restored(rows: &[&Row]) -> Vec<Chart> {
                 all.filter_map(|row| Some((name(&format!("{} {}", row.key.codec, row.key.outputs)), row.speed()?)));
             series(work.name(), bars.collect::<Vec<_>>())
         };
-        let short: String = digest.chars().take(4).collect();
         Chart {
-            id: slug(&format!("split-restored-{data}-{short}")),
+            id: slug(&format!("split-restored-{data}-{}", short(digest))),
             title: format!("Restoring {data}: speed by codec and parts"),
             x: axis("codec, parts", false),
             y: axis("MB/s", true),

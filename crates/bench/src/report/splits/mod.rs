@@ -6,7 +6,7 @@ mod sentences;
 mod tables;
 
 use super::model::Section;
-use super::shape::slug;
+use super::shape::{by, short, slug};
 use crate::results::{Results, TrialRow};
 use crate::split::{Disk, Key, Profile, Work, shared, sum};
 
@@ -67,8 +67,8 @@ impl<'r> Group<'r> {
     }
 
     fn id(&self) -> String {
-        let digest: String = self.key().digest.chars().take(4).collect();
-        slug(&format!("{}-{digest}-{}", self.key().data, self.key().disks))
+        let key = self.key();
+        slug(&format!("{}-{}-{}", key.data, short(&key.digest), key.disks))
     }
 
     /// Numbers of outputs, from the smallest on.
@@ -89,12 +89,9 @@ impl<'r> Group<'r> {
     }
 }
 
-/// Who splits by what: packfs goes without saying.
+/// Who splits by what.
 fn way_of(row: &Row) -> String {
-    match row.key.tool.as_str() {
-        "packfs" => row.key.codec.clone(),
-        tool => format!("{tool} {}", row.key.codec),
-    }
+    by(&row.key.tool, &row.key.codec)
 }
 
 /// Bytes stored in a second for what the disks could take, where that is known and none of them fails.

@@ -1,7 +1,7 @@
 //! The tables of splits.
 
 use super::super::model::{Column, Table, Value};
-use super::super::shape::{distinct, table};
+use super::super::shape::{distinct, timed};
 use super::{Group, Row, sound, terabyte, use_of_disks, way_of};
 use crate::metrics::{efficiency, speedup};
 use crate::split::{Profile, ranges, shared};
@@ -26,11 +26,11 @@ fn times(group: &Group<'_>) -> Table {
     }
 }
 
-fn details(group: &Group<'_>) -> Table {
-    let row = |row: &&Row| {
+fn details<'r>(group: &Group<'r>) -> Table {
+    let row = |row: &'r Row| {
         let one = group.one(row).map(|one| one.time.median);
         let stage = |name: &str| row.stages.get(name).map(|seconds| 100.0 * seconds / row.time.median);
-        vec![
+        let values = [
             Value::Text(way_of(row)),
             Value::Whole(row.key.outputs as u64),
             Value::Number(row.time.median),
@@ -40,13 +40,10 @@ fn details(group: &Group<'_>) -> Table {
             use_of_disks(row, &group.profile).map(|share| 100.0 * share).into(),
             terabyte(row).into(),
             row.ratio().map(|ratio| 100.0 * ratio).into(),
-            Value::Number(row.cpu),
-            row.peak_memory.map_or(Value::None, |bytes| Value::Whole(bytes >> 20)),
             stage("wait_for_parts").into(),
             stage("wait_for_chunks").into(),
-            Value::Number(100.0 * row.time.spread()),
-            Value::Whole(row.time.count as u64),
-        ]
+        ];
+        (values, row)
     };
     let columns = [
         Column::of("codec"),
@@ -58,23 +55,19 @@ fn details(group: &Group<'_>) -> Table {
         Column::of("of the disks %"),
         Column::of("1 TB min"),
         Column::of("size %"),
-        Column::wide("CPU s"),
-        Column::wide("peak MiB"),
         Column::wide("waited for disks %"),
         Column::wide("waited for data %"),
-        Column::of("spread %"),
-        Column::wide("runs"),
     ];
     let title = format!("{}: speed", group.title());
-    table(&format!("split-{}-speed", group.id()), &title, columns, group.rows.iter().map(row).collect())
+    timed(&format!("split-{}-speed", group.id()), &title, columns, group.rows.iter().copied().map(row))
 }
 
 /// Disks of different speeds, beside what ranges of equal length would give, and all disks at work until the end (S2d).
-pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Table {
-    let row = |(profile, row): &(Profile, &Row)| {
+pub(super) fn uneven<'r>(rows: &[(Profile, &'r Row)]) -> Table {
+    let row = |(profile, row): &(Profile, &'r Row)| {
         let disks = sound(row, profile);
         let ranges = disks.as_ref().map(|disks| ranges(disks, row.made));
-        vec![
+        let values = [
             row.key.data.as_str().into(),
             row.key.disks.as_str().into(),
             Value::Text(way_of(row)),
@@ -86,9 +79,8 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Table {
             use_of_disks(row, profile).map(|share| 100.0 * share).into(),
             terabyte(row).into(),
             row.ratio().map(|ratio| 100.0 * ratio).into(),
-            Value::Number(100.0 * row.time.spread()),
-            Value::Whole(row.time.count as u64),
-        ]
+        ];
+        (values, *row)
     };
     let columns = [
         Column::of("data"),
@@ -102,28 +94,23 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Table {
         Column::of("of the disks %"),
         Column::wide("1 TB min"),
         Column::wide("size %"),
-        Column::of("spread %"),
-        Column::wide("runs"),
     ];
     let title = "Splitting over disks that differ; speed@MB is a disk that fails after so many";
-    table("split-uneven", title, columns, rows.iter().map(row).collect())
+    timed("split-uneven", title, columns, rows.iter().map(row))
 }
 
 /// Joining and checking (S2d).
-pub(super) fn restored(rows: &[&Row]) -> Table {
-    let row = |row: &&Row| {
-        vec![
+pub(super) fn restored<'r>(rows: &[&'r Row]) -> Table {
+    let row = |row: &&'r Row| {
+        let values = [
             row.key.data.as_str().into(),
             row.key.work.as_str().into(),
             row.key.codec.as_str().into(),
             Value::Whole(row.key.outputs as u64),
             Value::Number(row.time.median),
             row.speed().into(),
-            Value::Number(row.cpu),
-            row.peak_memory.map_or(Value::None, |bytes| Value::Whole(bytes >> 20)),
-            Value::Number(100.0 * row.time.spread()),
-            Value::Whole(row.time.count as u64),
-        ]
+        ];
+        (values, *row)
     };
     let columns = [
         Column::of("data"),
@@ -132,10 +119,6 @@ pub(super) fn restored(rows: &[&Row]) -> Table {
         Column::of("parts"),
         Column::of("s"),
         Column::of("MB/s"),
-        Column::of("CPU s"),
-        Column::wide("peak MiB"),
-        Column::of("spread %"),
-        Column::wide("runs"),
     ];
-    table("split-restored", "Joining and checking dumps", columns, rows.iter().map(row).collect())
+    timed("split-restored", "Joining and checking dumps", columns, rows.iter().map(row))
 }
