@@ -40,7 +40,7 @@ pub struct Data {
 impl Data {
     fn new(name: String, files: Vec<Vec<u8>>, total: u64) -> Self {
         let digests: Vec<Digest> = files.iter().map(|file| Digest::of(file)).collect();
-        let digest = Digest::of_all(&digests).as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = Digest::of_all(&digests).short();
         Data { name, files, total, digest, left_out: Vec::new() }
     }
 

@@ -115,13 +115,33 @@ pub fn find(name: &str, folder: Option<&Path>) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|program| is_program(program))
 }
 
-/// What a program says of its version: the first line that it prints when given `option`, whatever its status.
-pub fn version(program: &Path, option: impl AsRef<OsStr>) -> Option<String> {
-    let done = Command::new(program).arg(option).stdin(Stdio::null()).output().ok()?;
-    let text = if done.stdout.is_empty() { done.stderr } else { done.stdout };
-    let text = String::from_utf8_lossy(&text);
-    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+/// Programs of these names in a folder or else on `PATH`, and the names of those that are not there.
+pub fn find_all<K: Copy>(
+    kinds: impl IntoIterator<Item = K>,
+    name: fn(K) -> &'static str,
+    folder: Option<&Path>,
+) -> (Vec<(K, PathBuf)>, Vec<&'static str>) {
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for kind in kinds {
+        match find(name(kind), folder) {
+            Some(path) => found.push((kind, path)),
+            None => missing.push(name(kind)),
+        }
+    }
+    (found, missing)
 }
+
+/// What a program says of its version: the first line that it prints when given `option`, whatever its status.
+pub fn version(program: &Path, option: impl AsRef<OsStr>) -> String {
+    let done = Command::new(program).arg(option).stdin(Stdio::null()).output();
+    let text = done.map_or_else(|_| Vec::new(), |done| if done.stdout.is_empty() { done.stderr } else { done.stdout });
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    line.unwrap_or(NO_VERSION).to_owned()
+}
+
+/// Of programs that do not tell.
+pub(crate) const NO_VERSION: &str = "not told";
 
 fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
@@ -203,6 +223,9 @@ mod tests {
         assert_eq!(find("mksquashfs", Some(dir.path())), Some(dir.path().join("mksquashfs")));
         assert_eq!(find("no-such-program-anywhere", None), None);
         let text = version(Path::new("/bin/sh"), "-c 'echo'");
-        assert!(text.is_some_and(|text| text.contains("llegal option") || text.contains("echo")));
+        assert!(text.contains("llegal option") || text.contains("echo"), "{text}");
+        assert_eq!(version(Path::new("/bin/true"), ""), NO_VERSION);
+        let names = ["no-such-program-anywhere", "sh"];
+        assert_eq!(find_all(names, |name| name, None), (vec![("sh", on_path)], vec![names[0]]));
     }
 }

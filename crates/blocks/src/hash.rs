@@ -23,6 +23,11 @@ impl Digest {
         Digest(*hasher.finalize().as_bytes())
     }
 
+    /// Its first 16 hexadecimal digits: enough to tell sources apart.
+    pub fn short(&self) -> String {
+        self.0[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// The 32 bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -57,6 +62,7 @@ mod tests {
     #[test]
     fn digest_is_blake3() {
         let hex: String = Digest::of(b"abc").as_bytes().iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(Digest::of(b"abc").short(), hex[..16]);
         assert_eq!(hex, "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85");
     }
 }

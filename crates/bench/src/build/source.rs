@@ -41,7 +41,7 @@ impl Source {
             return Err(Error::Usage(format!("{}: there is no data in it", path.display())));
         }
         let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string());
-        let digest = Digest::of(&listing.known).as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = Digest::of(&listing.known).short();
         Ok(Source { name, digest, bytes, files: listing.files, path })
     }
 

@@ -93,17 +93,12 @@ pub struct Input {
 impl Tool {
     /// The peers in a folder or on `PATH`, and the names of those that are not there.
     pub fn peers(folder: Option<&Path>) -> (Vec<Tool>, Vec<&'static str>) {
-        let (mut found, mut missing) = (Vec::new(), Vec::new());
-        for kind in PEERS {
-            match program::find(kind.name(), folder) {
-                Some(path) => {
-                    let version = program::version(&path, kind.version_option());
-                    found.push(Tool { kind, path, version: version.unwrap_or_else(|| "of no known version".into()) });
-                }
-                None => missing.push(kind.name()),
-            }
-        }
-        (found, missing)
+        let (found, missing) = program::find_all(PEERS, Kind::name, folder);
+        let tool = |(kind, path): (Kind, PathBuf)| {
+            let version = program::version(&path, kind.version_option());
+            Tool { kind, path, version }
+        };
+        (found.into_iter().map(tool).collect(), missing)
     }
 
     /// The command for a cell. The second value is what it reads on its standard input, if anything.

@@ -39,8 +39,7 @@ impl Tree {
             Digest::of(&[&file.len.to_le_bytes(), path].concat())
         });
         let digest = Digest::of_all(&digests.collect::<Vec<_>>());
-        let digest = digest.as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        Tree { files, digest }
+        Tree { files, digest: digest.short() }
     }
 
     /// Its regular files, by their paths.

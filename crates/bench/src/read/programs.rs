@@ -51,14 +51,8 @@ impl Program {
 
     /// Other programs that are in a folder or on `PATH`, and the names of those that are not.
     pub fn peers(folder: Option<&Path>) -> (Vec<Self>, Vec<&'static str>) {
-        let (mut found, mut missing) = (Vec::new(), Vec::new());
-        for kind in Kind::PEERS {
-            match program::find(kind.name(), folder) {
-                Some(path) => found.push(Program { kind, path }),
-                None => missing.push(kind.name()),
-            }
-        }
-        (found, missing)
+        let (found, missing) = program::find_all(Kind::PEERS, Kind::name, folder);
+        (found.into_iter().map(|(kind, path)| Program { kind, path }).collect(), missing)
     }
 
     /// Its name.
@@ -67,7 +61,7 @@ impl Program {
     }
 
     /// What it says of its version.
-    pub fn version(&self) -> Option<String> {
+    pub fn version(&self) -> String {
         program::version(&self.path, self.kind.version_option())
     }
 

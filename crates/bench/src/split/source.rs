@@ -83,7 +83,7 @@ pub(super) fn digest(path: &Path) -> Result<String> {
         }
         digests.push(Digest::of(&piece));
     }
-    Ok(Digest::of_all(&digests).as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(Digest::of_all(&digests).short())
 }
 
 /// Of the first bytes of an ELF file: the class and the order of bytes are those of this machine's cores, the type is

@@ -37,10 +37,10 @@ impl Tool {
     }
 
     /// What it says of its version.
-    pub fn version(&self) -> Option<String> {
+    pub fn version(&self) -> String {
         match self.program {
             Program::Packfs => program::version(&self.path, "--version"),
-            Program::Nsplit => None,
+            Program::Nsplit => program::NO_VERSION.into(),
             Program::Makedumpfile => program::version(&self.path, "-v"),
         }
     }

@@ -26,6 +26,7 @@ const DISKS: [&str; 2] = ["50", "50,50,50,200"];
 pub(super) fn run(args: &BenchSplit) -> Result<Outcome> {
     // From here on there is something to remove.
     let stop = session::stop()?;
+    session::reach(&args.measuring)?;
     let parent = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let scratch = session::scratch(Some(&parent), None)?;
     let tools = tools(args)?;
@@ -103,7 +104,7 @@ fn libraries(matrix: &Matrix) -> BTreeMap<String, String> {
         let choice = crate::args::fastest(codec).parse::<packfs_codec::Choice>().ok()?;
         Some((codec.clone(), choice.codec().library()))
     };
-    let version = |tool: &Tool| (tool.name().to_owned(), tool.version().unwrap_or_else(|| "not told".into()));
+    let version = |tool: &Tool| (tool.name().to_owned(), tool.version());
     matrix.codecs.iter().filter_map(codec).chain(matrix.tools.iter().map(version)).collect()
 }
 
