@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
 use packfs_image::image::{FileType, Nid};
+use packfs_image::sink::Walk;
 use packfs_image::{AnyImage, Image, OpenOptions, Tree, erofs, squashfs};
 
 use super::sample::Unit;
@@ -195,14 +196,10 @@ fn random(image: &dyn Image, files: &[(Nid, u64)], seed: u64) -> Result<f64> {
 
 /// All regular files with their sizes.
 fn files(image: &dyn Image) -> Result<Vec<(Nid, u64)>> {
-    let (mut files, mut dirs) = (Vec::new(), vec![image.root()]);
-    while let Some(dir) = dirs.pop() {
-        for entry in image.read_dir(dir)? {
-            match image.stat(entry.nid)?.kind {
-                FileType::Dir => dirs.push(entry.nid),
-                FileType::File { size } => files.push((entry.nid, size)),
-                _ => {}
-            }
+    let (mut files, mut walk) = (Vec::new(), Walk::new(image, &[])?);
+    while let Some(visit) = walk.step()? {
+        if let FileType::File { size } = visit.stat.kind {
+            files.push((visit.nid, size));
         }
     }
     Ok(files)
