@@ -162,6 +162,12 @@ fn what_cannot_be_read_is_told() {
         (&["--matrix", "root", "--codecs", "bzip2"], 2, "unknown codec `bzip2`"),
         (&["--matrix", "root", "--codecs", "snappy"], 2, "nothing that could be read"),
         (&["--matrix", "root", "--scratch", "missing"], 1, "missing: No such file"),
+        (&["--matrix", "root", "--runs", "0"], 2, "1 or more"),
+        (
+            &["--matrix", "root", "-o", "missing/results"],
+            1,
+            "missing/results: cannot write there; -o names another file",
+        ),
     ] {
         let error = fail(dir.path(), status, &[&["bench", "read"], args].concat());
         assert!(error.contains(why), "{args:?}: {error}");

@@ -12,7 +12,7 @@ use super::super::{Talk, value};
 #[derive(Debug, Args)]
 pub(crate) struct Measuring {
     /// Measurements of each cell
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = runs)]
     pub(crate) runs: u32,
 
     /// Other orders, and other generated data
@@ -33,6 +33,10 @@ pub(crate) struct Measuring {
 
     #[command(flatten)]
     pub(crate) talk: Talk,
+}
+
+fn runs(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|runs| *runs > 0).ok_or_else(|| "expected a number of measurements, 1 or more".into())
 }
 
 /// Several codecs that images may have, as one value of the command line.

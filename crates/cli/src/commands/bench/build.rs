@@ -24,6 +24,7 @@ const MADE: u64 = 64 << 20;
 pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
     // From here on there is something to remove.
     let stop = session::stop()?;
+    session::reach(&args.measuring)?;
     let scratch = session::scratch(args.scratch.as_deref(), args.source.as_deref())?;
     let source = source(args, scratch.path())?;
     let tools = peers::tools(args.peers.as_ref())?;

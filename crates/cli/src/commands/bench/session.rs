@@ -1,6 +1,7 @@
 //! What all kinds of measurements have in common: a session in a file of results, a display, and Ctrl-C.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,6 +18,7 @@ use packfs_bench::results::Results;
 use packfs_bench::run::{self, Event, Plan};
 use packfs_bench::scratch::Scratch;
 use packfs_bench::subject::Subject;
+use rustix::fs::{Access, access};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -76,9 +78,6 @@ pub(super) fn measure<S: Subject>(
     how: &Measuring,
 ) -> Result<Measured> {
     let output = &how.output;
-    if how.runs == 0 {
-        return Err(Usage("--runs 0 measures nothing; accepted: 1 or more".into()).into());
-    }
     let session = begun(about, how)?;
     let (mut log, contents) = Log::open(output)?;
     if contents.torn {
@@ -129,6 +128,17 @@ fn watch(stop: &Arc<AtomicBool>) -> io::Result<()> {
     let mut signals = Signals::new(ENDS)?;
     thread::Builder::new().name("signals".into()).spawn(move || signals.forever().for_each(|_| program::end_all()))?;
     Ok(())
+}
+
+/// An error if samples could not be written where they are to go: before preparations that take long.
+pub(super) fn reach(how: &Measuring) -> Result<()> {
+    let output = &how.output;
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let reached = match OpenOptions::new().append(true).open(output) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => access(folder, Access::WRITE_OK).map_err(Into::into),
+        opened => opened.map(drop),
+    };
+    reached.with_context(|| format!("{}: cannot write there; -o names another file", output.display()))
 }
 
 /// Ends preparations where it is set.

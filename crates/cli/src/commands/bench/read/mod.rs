@@ -25,6 +25,7 @@ use super::{peers, session};
 
 pub(super) fn run(args: &Read) -> Result<Outcome> {
     let stop = session::stop()?;
+    session::reach(&args.measuring)?;
     let parent = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     // Removed on every way out of here.
     let scratch = session::scratch(Some(&parent), args.matrix.as_deref())?;
@@ -98,7 +99,7 @@ fn readers(args: &Read, own: &Path, images: &[Arc<Image>], about: &mut Session) 
     peers::say_missing(folder, &missing);
     let versions = programs.iter().map(|program| (program.name(), program.version()));
     let versions = versions.chain(fio.as_deref().map(|fio| (FIO, program::version(fio, "--version"))));
-    about.libraries.extend(versions.map(|(name, version)| (name.to_owned(), version.unwrap_or_default())));
+    about.libraries.extend(versions.map(|(name, version)| (name.to_owned(), version)));
     about.settings.extend(chosen(images, fio.is_some()));
     Readers { fio, programs }
 }
