@@ -139,7 +139,9 @@ fn packfs(key: &Key, choice: &Choice) -> Vec<String> {
     }
     args.extend(["--block-size".into(), key.block.to_string(), "--jobs".into(), key.threads.to_string()]);
     let (fragments, dedupe) = (has(key, "fragments"), has(key, "dedupe"));
-    if !dedupe {
+    // mkfs.erofs, too, finds equal files where they are fragments, without its dedupe.
+    let shares = dedupe || fragments && key.format == Format::Erofs.name();
+    if !shares {
         args.push("--no-dedup".into());
     }
     if has(key, "unverified") {
@@ -299,7 +301,7 @@ mod tests {
         insta::assert_snapshot!(cases.join("\n"), @r"
         packfs build root -o image --quiet --json --format squashfs --codec zstd:15 --block-size 131072 --jobs 2 --fragments tails
         packfs build root -o image --quiet --json --format squashfs --codec none --block-size 131072 --jobs 2 --no-dedup --no-verify --fragments none
-        packfs build root -o image --quiet --json --format erofs --codec zstd:3 --block-size 131072 --jobs 2 --no-dedup --features fragments,^dedupe --target-kernel 6.10
+        packfs build root -o image --quiet --json --format erofs --codec zstd:3 --block-size 131072 --jobs 2 --features fragments,^dedupe --target-kernel 6.10
         packfs build root -o image --quiet --json --format erofs --codec none --block-size 131072 --jobs 2 --no-dedup
         mksquashfs root image -noappend -no-progress -quiet -b 131072 -processors 2 -always-use-fragments -comp zstd -Xcompression-level 15
         mksquashfs root image -noappend -no-progress -quiet -b 131072 -processors 2 -no-fragments -no-duplicates -comp lzo -Xalgorithm lzo1x_999 -Xcompression-level 8
