@@ -297,12 +297,16 @@ struct Cutter<'env> {
 
 impl Cutter<'_> {
     fn whole(&self, from: &dyn Contents, key: u64, size: u64) -> Result<Vec<Cut>> {
-        let mut open = from.open(key)?;
+        let (mut open, segments) = self.stages.time(Stage::Read, || {
+            let mut open = from.open(key)?;
+            let segments = self.segments(&mut *open, size)?;
+            Ok::<_, Error>((open, segments))
+        })?;
         let mut cuts = Vec::new();
-        for segment in self.segments(&mut *open, size)? {
+        for segment in segments {
             self.read(&mut *open, segment, &mut cuts)?;
         }
-        open.finish()?;
+        self.stages.time(Stage::Read, || open.finish())?;
         Ok(cuts)
     }
 

@@ -1,15 +1,18 @@
 //! What the measured stages of a build say about more threads than the machine has.
 //!
-//! With `n` workers beside the thread that conducts, a build takes `T(n) = s + max(c, w / n)`:
+//! With `n` workers beside the thread that conducts, on `p` processors, a build takes
+//! `T(n) = s + max(c, o, w / n, (c + w) / p)`:
 //!
 //! - `s`, the serial part: what happens before and after file data goes through, as listing the source, metadata and
 //!   flushing;
 //! - `c`, conducting: what one thread does with file data while the others work, as ordering and writing it;
-//! - `w`, the work that is shared: reading, hashing and compressing, all threads together.
+//! - `w`, the work that is shared: reading, hashing, compressing, and writing what needs no order, all threads together;
+//! - `o`, all writing: one file is written by one thread at a time, whoever that is.
 //!
 //! It is Amdahl's law (1967), `T(n) = serial + parallel / n`, for a pipeline, in which conducting goes on beside the
 //! work and is hidden by it until `n` exceeds `w / c`. What threads cost one another is in `w` as far as it was
-//! measured, and memory and devices are taken to keep up.
+//! measured, and memory and devices are taken to keep up. For more threads than there are processors, it is taken that
+//! there are as many.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +23,16 @@ pub struct Model {
     pub serial: f64,
     /// Ordering and reading streams while others work.
     pub order: f64,
-    /// Writing. One file is written by one thread at a time, whoever that is.
+    /// Writing, on the conductor.
     pub write: f64,
+    /// Writing, on workers.
+    pub write_apart: f64,
     /// Reading files.
     pub read: f64,
     /// Hashing and compressing.
     pub compute: f64,
+    /// Processors that there are.
+    pub processors: usize,
 }
 
 /// What keeps a build from being faster.
@@ -35,7 +42,7 @@ pub enum Limit {
     Serial,
     /// The conductor's ordering.
     Order,
-    /// The conductor's writing.
+    /// Writing the image.
     Write,
     /// The workers' reading.
     Read,
@@ -44,17 +51,21 @@ pub enum Limit {
 }
 
 impl Model {
-    /// Of the stages of one build with workers, as `packfs build --json` tells them, that took so many seconds.
-    pub fn of(stages: &BTreeMap<String, f64>, seconds: f64) -> Option<Self> {
+    /// Of the stages of one build with workers, as `packfs build --json` tells them, that took so many seconds on a
+    /// machine of so many processors.
+    pub fn of(stages: &BTreeMap<String, f64>, seconds: f64, processors: usize) -> Option<Self> {
         let stage = |name: &str| stages.get(name).copied();
-        let (order, write) = (stage("order")? + stage("stream")?, stage("write")?);
+        let write_apart = stage("write_apart").unwrap_or(0.0);
+        let (order, write) = (stage("order")? + stage("stream")?, stage("write")? - write_apart);
         let flowing = order + write + stage("wait")?;
         Some(Model {
             serial: (seconds - flowing).max(0.0),
             order,
             write,
+            write_apart,
             read: stage("read")?,
             compute: stage("hash")? + stage("compress")?,
+            processors,
         })
     }
 
@@ -65,21 +76,34 @@ impl Model {
 
     /// w.
     pub fn work(&self) -> f64 {
-        self.read + self.compute
+        self.read + self.compute + self.write_apart
+    }
+
+    /// What only one thread at a time can do: c or o.
+    pub fn alone(&self) -> f64 {
+        self.conducting().max(self.writing())
+    }
+
+    /// o.
+    pub fn writing(&self) -> f64 {
+        self.write + self.write_apart
     }
 
     /// Seconds with so many workers; 0 is one thread that does everything.
     pub fn seconds(&self, threads: usize) -> f64 {
         let flowing = match threads {
             0 => self.conducting() + self.work(),
-            n => self.conducting().max(self.work() / n as f64),
+            n => {
+                let shared = (self.conducting() + self.work()) / self.processors.max(n) as f64;
+                self.alone().max(self.work() / n as f64).max(shared)
+            }
         };
         self.serial + flowing
     }
 
     /// Workers from which on more of them change nothing.
     pub fn enough(&self) -> Option<f64> {
-        (self.conducting() > 0.0).then(|| (self.work() / self.conducting()).max(1.0))
+        (self.alone() > 0.0).then(|| (self.work() / self.alone()).max(1.0))
     }
 
     /// What takes most of the time with so many workers.
@@ -88,8 +112,8 @@ impl Model {
         let larger = |a: f64, b: f64, then: Limit, other: Limit| if a >= b { then } else { other };
         if self.serial >= flowing {
             Limit::Serial
-        } else if flowing <= self.conducting() {
-            larger(self.write, self.order, Limit::Write, Limit::Order)
+        } else if flowing <= self.alone() {
+            larger(self.writing(), self.order, Limit::Write, Limit::Order)
         } else {
             larger(self.compute, self.read, Limit::Compute, Limit::Read)
         }
@@ -102,7 +126,7 @@ impl Limit {
         match self {
             Limit::Serial => "the serial part, before and after file data goes through",
             Limit::Order => "the ordering that one thread does",
-            Limit::Write => "the writing that one thread does",
+            Limit::Write => "writing one file, which one thread does at a time",
             Limit::Read => "reading files",
             Limit::Compute => "compressing and hashing still",
         }
@@ -113,7 +137,7 @@ impl Limit {
 mod tests {
     use super::*;
 
-    fn stages(all: [(&str, f64); 8]) -> BTreeMap<String, f64> {
+    fn stages(all: [(&str, f64); 9]) -> BTreeMap<String, f64> {
         all.map(|(name, seconds)| (name.to_owned(), seconds)).into()
     }
 
@@ -129,20 +153,41 @@ mod tests {
             ("order", 0.5),
             ("wait", 6.0),
             ("write", 1.5),
+            ("write_apart", 0.0),
         ]);
-        let model = Model::of(&measured, 9.0).unwrap();
-        assert_eq!(model, Model { serial: 1.0, order: 0.5, write: 1.5, read: 1.0, compute: 15.0 });
+        let model = Model::of(&measured, 9.0, 3).unwrap();
+        assert_eq!(model, Model { serial: 1.0, write: 1.5, processors: 3, ..LONG });
         assert_eq!((model.conducting(), model.work(), model.enough()), (2.0, 16.0, Some(8.0)));
-        let cases = [(0, 19.0), (1, 17.0), (2, 9.0), (4, 5.0), (8, 3.0), (64, 3.0)];
+        // On three processors two workers have one each.
+        let cases = [(0, 19.0), (1, 17.0), (2, 9.0), (4, 5.5), (8, 3.25), (64, 3.0)];
         for (threads, seconds) in cases {
             assert!((model.seconds(threads) - seconds).abs() < 1e-12, "{threads}");
         }
         assert_eq!((model.limit(4), model.limit(64)), (Limit::Compute, Limit::Write));
+        // On two processors the conductor takes time from the workers.
+        assert!((Model { processors: 2, ..model }.seconds(2) - 10.0).abs() < 1e-12);
+    }
+
+    const LONG: Model =
+        Model { serial: 1.0, order: 0.5, write: 0.25, write_apart: 0.0, read: 1.0, compute: 15.0, processors: 64 };
+
+    #[test]
+    fn what_workers_write_is_work_but_not_at_once() {
+        let model = Model { serial: 0.0, order: 0.25, write: 0.0, write_apart: 2.0, ..LONG };
+        assert_eq!((model.conducting(), model.writing(), model.work()), (0.25, 2.0, 18.0));
+        assert_eq!((model.enough(), model.limit(64)), (Some(9.0), Limit::Write));
+        for (threads, seconds) in [(0, 18.25), (1, 18.0), (6, 3.0), (64, 2.0)] {
+            assert!((model.seconds(threads) - seconds).abs() < 1e-12, "{threads}");
+        }
+        let measured = [("order", 0.25), ("stream", 0.0), ("write", 2.0), ("write_apart", 2.0), ("wait", 17.75)];
+        let measured = measured.into_iter().chain([("read", 1.0), ("hash", 5.0), ("compress", 10.0)]);
+        let measured = measured.map(|(name, seconds)| (name.to_owned(), seconds)).collect();
+        assert_eq!(Model::of(&measured, 18.0, 64), Some(model));
     }
 
     #[test]
     fn the_limit_is_the_largest_part() {
-        let model = Model { serial: 1.0, order: 0.5, write: 0.25, read: 3.0, compute: 29.0 };
+        let model = Model { read: 3.0, compute: 29.0, ..LONG };
         let cases = [
             (model, 2, Limit::Compute),
             (model, 64, Limit::Serial),
@@ -156,8 +201,8 @@ mod tests {
 
     #[test]
     fn without_stages_or_conducting_there_is_little_to_say() {
-        assert_eq!(Model::of(&BTreeMap::new(), 1.0), None);
-        let free = Model { serial: 0.0, order: 0.0, write: 0.0, read: 0.0, compute: 1.0 };
+        assert_eq!(Model::of(&BTreeMap::new(), 1.0, 1), None);
+        let free = Model { order: 0.0, write: 0.0, ..LONG };
         assert_eq!(free.enough(), None);
     }
 }

@@ -85,13 +85,13 @@ pub(super) fn fastest<'r>(line: &[&'r Row]) -> Option<&'r Row> {
 /// The model of a line, and the threads that it was fitted at: the most there are processors for, as what threads cost
 /// one another is in it.
 pub(super) fn model(results: &Results, line: &[&Row]) -> Option<(Model, usize)> {
-    let fits = |row: &&&Row| {
+    let processors = |row: &Row| {
         let session = results.sessions.iter().find(|session| session.session == row.session);
-        let processors = session.map_or(1, |session| session.machine.processors);
-        (1..=processors).contains(&row.key.threads)
+        session.map_or(1, |session| session.machine.processors)
     };
+    let fits = |row: &&&Row| (1..=processors(row)).contains(&row.key.threads);
     let row = line.iter().filter(fits).max_by_key(|row| row.key.threads)?;
-    Some((Model::of(&row.stages, row.time.median)?, row.key.threads))
+    Some((Model::of(&row.stages, row.time.median, processors(row))?, row.key.threads))
 }
 
 /// By how much the model misses what was measured at worst: a share of it.

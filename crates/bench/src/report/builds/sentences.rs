@@ -74,9 +74,10 @@ pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<String> {
     let models: Vec<String> = lines.iter().filter_map(|line| modelled(results, line)).collect();
     if !models.is_empty() {
         sentences.push(
-            "The model is T(n) = s + max(c, w / n), of the stages that were measured: s before and after file data goes \
-             through, c what one thread does with it meanwhile, w what is shared. It takes memory and devices to keep \
-             up. What follows from it is computed, not measured."
+            "The model is T(n) = s + max(c, o, w / n, (c + w) / p), of the stages that were measured on p processors: s \
+             before and after file data goes through, c what one thread does with it meanwhile, w what is shared, o all \
+             writing. It takes memory and devices to keep up, and as many processors as threads. What follows from it is \
+             computed, not measured."
                 .into(),
         );
     }
@@ -113,8 +114,8 @@ fn modelled(results: &Results, line: &[&Row]) -> Option<String> {
     let (model, threads) = model(results, line)?;
     let far = model.seconds(FAR);
     let enough = model.enough().map_or(String::new(), |enough| {
-        let conducting = three(model.conducting());
-        format!(" From {} threads on, more change nothing: {conducting} s of work remain for one.", three(enough))
+        let alone = three(model.alone());
+        format!(" From {} threads on, more change nothing: {alone} s of work remain for one.", enough.ceil())
     });
     let (read, written) = rates(&model, line[0], far);
     Some(format!(

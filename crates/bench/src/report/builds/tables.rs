@@ -90,7 +90,7 @@ fn stages(results: &Results, group: &[&Row]) -> Option<Table> {
     let row = |line: &Vec<&Row>| {
         let (model, threads) = model(results, line)?;
         let mut row: Vec<Value> = vec![line[0].key.codec.as_str().into(), Value::Whole(threads as u64)];
-        let parts = [model.serial, model.order, model.write, model.read, model.compute];
+        let parts = [model.serial, model.order, model.writing(), model.read, model.compute];
         row.extend(parts.map(Value::Number));
         row.extend([Value::Number(100.0 * error(&model, line)), model.enough().into()]);
         let far = model.seconds(FAR);

@@ -97,6 +97,7 @@ struct StageTimes {
     order: f64,
     wait: f64,
     write: f64,
+    write_apart: f64,
     metadata: f64,
     flush: f64,
 }
@@ -119,6 +120,7 @@ impl StageTimes {
             order: (conducting - stream - wait - write - apart).max(0.0),
             wait,
             write: write + write_apart,
+            write_apart,
             metadata: seconds(Stage::Metadata),
             flush: seconds(Stage::Flush),
         }
