@@ -14,9 +14,9 @@ fn a_newcomer_gets_findings_a_page_and_the_samples() {
     assert!(said.contains("less than two minutes in all"), "{said}");
     assert!(said.contains("packfs-bench.html has charts"), "{said}");
     assert!(shown.contains("The smallest result is that of") && shown.contains("worth considering"), "{shown}");
-    assert!(shown.contains("squashfs") && shown.contains("erofs"), "{shown}");
     let page = std::fs::read_to_string(dir.path().join("packfs-bench.html")).unwrap();
-    assert!(page.contains("id=\"tune-time\"") && page.contains("xz:6"));
+    // What is worth considering depends on the machine; the page has all that was tried.
+    assert!(["id=\"tune-time\"", "xz:6", "squashfs", "erofs"].iter().all(|word| page.contains(word)));
     let samples = std::fs::read_to_string(dir.path().join("packfs-bench.jsonl")).unwrap();
     // A session, and three runs of six codecs on two sizes of blocks.
     assert_eq!(samples.lines().count(), 1 + 3 * 6 * 2);
