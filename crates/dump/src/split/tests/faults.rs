@@ -63,14 +63,24 @@ fn with_no_part_left_it_ends_with_an_error_that_names_them() {
 #[test]
 fn a_reader_that_goes_away_loses_nothing_that_can_be_read_again() {
     let (dir, input, bytes) = setup(3000);
-    let (fifo, kept) = (dir.path().join("fifo"), dir.path().join("kept"));
+    let [fifo, later, kept, rest] = ["fifo", "later", "kept", "rest"].map(|name| dir.path().join(name));
     mkfifo(&fifo);
-    let reader = drink(fifo.clone(), kept.clone(), 900_001, 1 << 30);
-    let parts = [dir.path().join("part"), fifo];
+    mkfifo(&later);
+    let parts = [later.clone(), fifo.clone()];
+    let leaves = drink(fifo, kept.clone(), 900_001, 1 << 30);
+    // The other part takes nothing before, or it could have all there is while the reader waits for its turn to run.
+    let stays = {
+        let rest = rest.clone();
+        std::thread::spawn(move || {
+            let mut from = File::open(later).unwrap();
+            leaves.join().unwrap();
+            std::io::copy(&mut from, &mut File::create(rest).unwrap()).unwrap();
+        })
+    };
     let report = run(&input, &parts, &options("none")).unwrap();
-    reader.join().unwrap();
+    stays.join().unwrap();
     assert!(report.complete && report.parts[1].error.is_some(), "{report:?}");
-    assert!(restore(&[parts[0].clone(), kept], report.bytes).unwrap() == bytes);
+    assert!(restore(&[rest, kept], report.bytes).unwrap() == bytes);
 }
 
 #[test]
