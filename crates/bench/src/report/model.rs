@@ -176,7 +176,7 @@ impl Value {
 /// A number with three figures: `0.0123`, `12.3`, `12300`.
 pub(super) fn three(number: f64) -> String {
     let decimals = |number: f64| match number.abs() {
-        size if size >= 100.0 || size == 0.0 => 0,
+        size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
         size if size >= 1.0 => 2,
         size if size >= 0.1 => 3,
@@ -185,8 +185,9 @@ pub(super) fn three(number: f64) -> String {
     let shown = format!("{number:.*}", decimals(number));
     // Rounding may carry into another figure: 9.996 is 10.0, not 10.00.
     match shown.parse::<f64>() {
-        Ok(rounded) if rounded != 0.0 => format!("{rounded:.*}", decimals(rounded)),
-        _ => shown,
+        Ok(0.0) => "0".into(),
+        Ok(rounded) => format!("{rounded:.*}", decimals(rounded)),
+        Err(_) => shown,
     }
 }
 
@@ -216,6 +217,7 @@ mod tests {
             (99.96, "100"),
             (1234.6, "1235"),
             (-3.5, "-3.50"),
+            (-1e-15, "0"),
         ];
         for (number, text) in cases {
             assert_eq!(three(number), text, "{number}");
