@@ -46,4 +46,4 @@ if [[ $(id -u) == 0 ]]; then
 fi
 [[ -n ${PACKFS_REQUIRE_ORACLES-} ]] || unset PACKFS_REQUIRE_ORACLES
 
-cargo test --workspace --locked "$@"
+cargo test --workspace --locked --no-fail-fast "$@"
