@@ -1,6 +1,6 @@
 #!/bin/bash
 # The full run of docs/benchmarking.md: scripts/bench-full.sh DATA PEERS RESULTS
-# Measures codecs, builds, reading and splitting with `packfs bench`, as root, in about 70 minutes on two processors.
+# Measures codecs, builds, reading and splitting with `packfs bench`, as root, in about 50 minutes on two processors.
 # DATA is what bench-data.py made, and in it silesia9, nine files of the Silesia corpus; PEERS is the bin folder of
 # build-peers.sh. Results go to RESULTS, one file for each kind; what was stopped goes on when it is called again.
 set -euo pipefail
