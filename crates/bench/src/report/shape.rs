@@ -1,6 +1,7 @@
 //! Pieces that tables and charts of all kinds are made of.
 
 use super::model::{Axis, Column, Series, Table, Value, X};
+use crate::build::Kind;
 use crate::results::TrialRow;
 
 pub(super) fn table<const N: usize>(
@@ -40,8 +41,8 @@ pub(super) fn slug(text: &str) -> String {
 }
 
 /// A codec, and whose it is unless it is packfs's.
-pub(super) fn by(tool: &str, codec: &str) -> String {
-    if tool == "packfs" { codec.to_owned() } else { format!("{tool} {codec}") }
+pub(super) fn whose(tool: &str, codec: &str) -> String {
+    if tool == Kind::Packfs.name() { codec.to_owned() } else { format!("{tool} {codec}") }
 }
 
 /// What is enough of a digest to tell data of one name apart.

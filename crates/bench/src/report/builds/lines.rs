@@ -1,7 +1,7 @@
 //! How builds are put side by side: sets of one source and format, groups of one choice of blocks and features in
 //! them, and in these a line for each program and codec, along the number of threads.
 
-use super::super::shape::{by, distinct};
+use super::super::shape::{distinct, whose};
 use crate::build::{Key, Kind, Model};
 use crate::metrics::{efficiency, speedup};
 use crate::results::{Results, TrialRow};
@@ -34,7 +34,7 @@ fn split<'r, T: PartialEq>(rows: &[&'r Row], by: impl Fn(&'r Key) -> T) -> Vec<V
 
 /// Who packs by what.
 pub(super) fn label(key: &Key) -> String {
-    by(&key.tool, &key.codec)
+    whose(&key.tool, &key.codec)
 }
 
 pub(super) fn is_own(key: &Key) -> bool {

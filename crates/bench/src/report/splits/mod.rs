@@ -6,7 +6,7 @@ mod sentences;
 mod tables;
 
 use super::model::Section;
-use super::shape::{by, short, slug};
+use super::shape::{short, slug, whose};
 use crate::results::{Results, TrialRow};
 use crate::split::{Disk, Key, Profile, Work, shared, sum};
 
@@ -91,7 +91,7 @@ impl<'r> Group<'r> {
 
 /// Who splits by what.
 fn way_of(row: &Row) -> String {
-    by(&row.key.tool, &row.key.codec)
+    whose(&row.key.tool, &row.key.codec)
 }
 
 /// Bytes stored in a second for what the disks could take, where that is known and none of them fails.
