@@ -78,7 +78,8 @@ fn words(settings: &Settings) -> String {
 
 fn limits(tuning: &Tuning) -> String {
     let limits = &tuning.limits;
-    let size = limits.size.map(|most| format!("at most {} MB", three(most as f64 / 1e6)));
+    // To the byte: a limit of a few is nothing in MB.
+    let size = limits.size.map(|most| format!("at most {most} B"));
     let time = limits.seconds.map(|most| format!("at most {} s", three(most)));
     let read = limits.read.map(|least| format!("at least {} MB/s", three(least)));
     [size, time, read].into_iter().flatten().collect::<Vec<_>>().join(", ")
