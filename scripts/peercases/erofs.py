@@ -37,6 +37,8 @@ def cases(data, tmp):
         out[f"erofs-lz4hc-{size}k"] = pair(f"the same, lz4hc 12, {size}K clusters", f"-c lz4hc:12 -b {size}K",
                                            f"-zlz4hc,level=12 -C{size << 10} -Efragments",
                                            more=[("mksquashfs -Xhc", squashfs)])
+    out["erofs-default"] = pair("Debian root to EROFS, packfs's defaults", "",
+                                "-zlz4hc -C65536 -Efragments,dedupe")
     out["erofs-lz4"] = pair("Debian root to EROFS, lz4, 4K clusters, no fragments",
                             "-c lz4 -b 4K --fragments none", "-zlz4")
     out["erofs-none"] = pair("Debian root to EROFS, uncompressed", "-c none", "")

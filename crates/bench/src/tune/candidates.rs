@@ -6,11 +6,11 @@ use super::{Candidate, Options};
 
 /// Codecs to try for SquashFS: from the quickest to the densest.
 pub const SQUASHFS: &[&str] =
-    &["lz4", "lz4hc:12", "gzip:6", "zstd:1", "zstd:3", "zstd:9", "zstd:15", "zstd:19", "xz:6"];
+    &["lz4", "lz4hc:9", "lz4hc:12", "gzip:6", "zstd:1", "zstd:3", "zstd:9", "zstd:15", "zstd:19", "xz:6"];
 /// Blocks to try for SquashFS.
 pub const SQUASHFS_BLOCKS: &[&str] = &["32K", "128K", "1M"];
 /// Codecs to try for EROFS. Which of them can be had is for the kernel to say that is to read the image.
-pub const EROFS: &[&str] = &["lz4", "lz4hc:12", "zstd:3", "zstd:9", "zstd:15", "zstd:19", "lzma:6"];
+pub const EROFS: &[&str] = &["lz4", "lz4hc:9", "lz4hc:12", "zstd:3", "zstd:9", "zstd:15", "zstd:19", "lzma:6"];
 /// Clusters to try for EROFS.
 pub const EROFS_CLUSTERS: &[&str] = &["16K", "64K", "256K"];
 

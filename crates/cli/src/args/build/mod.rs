@@ -48,7 +48,7 @@ pub(crate) struct Build {
     format: Option<Format>,
 
     /// Codec with its level and options, as in zstd:19 or lzma:6; `help` lists all
-    /// [default: zstd for SquashFS, lz4hc for EROFS]
+    /// [default: zstd for SquashFS, lz4hc:9 for EROFS]
     #[arg(short, long, value_name = "NAME[:LEVEL][:KEY=VALUE,...]")]
     codec: Option<CodecArg>,
 

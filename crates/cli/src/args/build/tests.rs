@@ -37,7 +37,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(options.fragments, squashfs::Fragments::Tails);
     assert!(options.verify && options.dedup && options.sparse && options.export && !options.force);
     let options = erofs(&["x.erofs"]);
-    assert_eq!((options.codec.to_string().as_str(), options.cluster_size), ("lz4hc:12", 64 << 10));
+    assert_eq!((options.codec.to_string().as_str(), options.cluster_size), ("lz4hc:9", 64 << 10));
     assert_eq!((options.features, options.block_size), (Features::FRAGMENTS | Features::DEDUPE, 4096));
     assert_eq!((options.target_kernel, options.uuid), (Kernel::DEFAULT, None));
     assert!(options.verify && options.dedup && options.sparse && !options.force);
