@@ -56,7 +56,8 @@ pub(super) fn copy(
             (tail, rest) = (after, after);
         }
         if buf.len() < len {
-            buf.resize(len, 0);
+            // Nothing in it is wanted: a new one costs less than moving its pages.
+            *buf = vec![0; len.next_power_of_two().max(CHUNK)];
         }
         let buf = buf.get_mut(..len).unwrap_or_default();
         let got = image.read_at(nid, buf, first.offset)?;
