@@ -136,7 +136,7 @@ fn a_disk_that_fails_late_has_its_share_done_again() {
     let bytes = memory(24 << 20, 3);
     std::fs::write(dir.path().join("core"), &bytes).unwrap();
     // The device says it is larger than what is behind it, and finds out when its cache is written.
-    let Some(small) = Tmpfs::mount(test, &dir.path().join("small"), "4m") else { return };
+    let Some(small) = Tmpfs::mount(test, &dir.path().join("small"), "1m") else { return };
     File::create(small.0.join("disk")).unwrap().set_len(64 << 20).unwrap();
     let losetup = Command::new("losetup").args(["--show", "-f"]).arg(small.0.join("disk")).output().unwrap();
     if !losetup.status.success() {
