@@ -10,9 +10,9 @@
 //! - `o`, all writing: one file is written by one thread at a time, whoever that is.
 //!
 //! It is Amdahl's law (1967), `T(n) = serial + parallel / n`, for a pipeline, in which conducting goes on beside the
-//! work and is hidden by it until `n` exceeds `w / c`. What threads cost one another is in `w` as far as it was
-//! measured, and memory and devices are taken to keep up. For more threads than there are processors, it is taken that
-//! there are as many.
+//! work and is hidden by it until `n` exceeds `w / c`, or by one more where the conductor has no processor to itself.
+//! What threads cost one another is in `w` as far as it was measured, and memory and devices are taken to keep up. For
+//! more threads than there are processors, it is taken that there are as many.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +103,10 @@ impl Model {
 
     /// Workers from which on more of them change nothing.
     pub fn enough(&self) -> Option<f64> {
-        (self.alone() > 0.0).then(|| (self.work() / self.alone()).max(1.0))
+        let all = self.conducting() + self.work();
+        // As long as it has a processor to itself, the conductor takes nothing from the workers.
+        let shared = if all <= self.alone() * self.processors as f64 { self.work() } else { all };
+        (self.alone() > 0.0).then(|| (shared / self.alone()).max(1.0))
     }
 
     /// What takes most of the time with so many workers.
@@ -157,13 +160,16 @@ mod tests {
         ]);
         let model = Model::of(&measured, 9.0, 3).unwrap();
         assert_eq!(model, Model { serial: 1.0, write: 1.5, processors: 3, ..LONG });
-        assert_eq!((model.conducting(), model.work(), model.enough()), (2.0, 16.0, Some(8.0)));
+        assert_eq!((model.conducting(), model.work(), model.enough()), (2.0, 16.0, Some(9.0)));
         // On three processors two workers have one each.
-        let cases = [(0, 19.0), (1, 17.0), (2, 9.0), (4, 5.5), (8, 3.25), (64, 3.0)];
+        let cases = [(0, 19.0), (1, 17.0), (2, 9.0), (4, 5.5), (8, 3.25), (9, 3.0), (64, 3.0)];
         for (threads, seconds) in cases {
             assert!((model.seconds(threads) - seconds).abs() < 1e-12, "{threads}");
         }
         assert_eq!((model.limit(4), model.limit(64)), (Limit::Compute, Limit::Write));
+        // With a processor to itself the conductor is hidden by one worker less.
+        let apart = Model { processors: 9, ..model };
+        assert_eq!((apart.enough(), apart.seconds(8), apart.seconds(7) > 3.0), (Some(8.0), 3.0, true));
         // On two processors the conductor takes time from the workers.
         assert!((Model { processors: 2, ..model }.seconds(2) - 10.0).abs() < 1e-12);
     }
