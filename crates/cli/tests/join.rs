@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{fail, packfs, run_in, skip, stderr, succeed};
+use common::{fail, packfs, run_in, shorter, skip, stderr, succeed};
 
 /// A dump of noise, text and zeros, of an odd length.
 fn dump(len: usize) -> Vec<u8> {
@@ -92,9 +92,7 @@ fn parts_may_be_missing_as_parity_has_it() {
 fn a_part_without_parity_is_missed() {
     let dir = tempfile::tempdir().unwrap();
     split(dir.path(), 2, &[]);
-    // Whichever part was free took a segment: one of them may have none.
-    let len = |name: &&str| fs::metadata(dir.path().join(name)).unwrap().len();
-    let rest = ["p0", "p1"].into_iter().min_by_key(len).unwrap();
+    let rest = shorter(dir.path(), ["p0", "p1"]);
     let error = fail(dir.path(), 1, &["join", rest, "-o", "none"]);
     assert!(error.contains("are lost") && error.contains("--partial"), "{error}");
     assert!(!dir.path().join("none").exists());

@@ -34,6 +34,13 @@ pub(crate) fn fail(dir: &Path, status: i32, args: &[&str]) -> String {
     stderr(&output)
 }
 
+/// The shorter of two parts of a dump: alone it lacks something. Whichever was free took a segment, so one may have none.
+pub(crate) fn shorter<'p>(dir: &Path, parts: [&'p str; 2]) -> &'p str {
+    let [one, other] = parts;
+    let len = |part| std::fs::metadata(dir.join(part)).expect("a part").len();
+    if len(one) <= len(other) { one } else { other }
+}
+
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
