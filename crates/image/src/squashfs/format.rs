@@ -1,6 +1,7 @@
 //! On-disk structures of SquashFS 4.0: little-endian, packed. Only layout; no logic.
 //!
-//! Source: the kernel's `Documentation/filesystems/squashfs.rst` and docs/formats/squashfs.md.
+//! Source: the kernel's `Documentation/filesystems/squashfs.rst` and docs/formats/squashfs.md. Fields have the
+//! kernel's names (`fs/squashfs/squashfs_fs.h`).
 
 use zerocopy::little_endian::{I16, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -69,7 +70,7 @@ pub mod flags {
 #[repr(C)]
 pub struct Superblock {
     /// [`MAGIC`].
-    pub magic: U32,
+    pub s_magic: U32,
     /// Number of inodes.
     pub inodes: U32,
     /// Seconds since 1970 at which the image was made.
@@ -80,37 +81,37 @@ pub struct Superblock {
     /// Number of fragment blocks.
     pub fragments: U32,
     /// Compressor id.
-    pub compressor: U16,
+    pub compression: U16,
     /// log2 of `block_size`.
     pub block_log: U16,
     /// See [`flags`].
     pub flags: U16,
     /// Number of entries in the id table.
-    pub ids: U16,
+    pub no_ids: U16,
     /// 4.
-    pub major: U16,
+    pub s_major: U16,
     /// 0.
-    pub minor: U16,
+    pub s_minor: U16,
 
     /// Reference of the root directory's inode.
-    pub root: U64,
+    pub root_inode: U64,
     /// Length of the image without padding.
     pub bytes_used: U64,
 
     /// Start of the id table's index.
-    pub id_table: U64,
+    pub id_table_start: U64,
     /// Start of the xattr table's header, or [`NO_TABLE`].
-    pub xattr_table: U64,
+    pub xattr_id_table_start: U64,
 
     /// Start of the inode table.
-    pub inode_table: U64,
+    pub inode_table_start: U64,
     /// Start of the directory table.
-    pub directory_table: U64,
+    pub directory_table_start: U64,
 
     /// Start of the fragment table's index.
-    pub fragment_table: U64,
+    pub fragment_table_start: U64,
     /// Start of the export table's index, or [`NO_TABLE`].
-    pub export_table: U64,
+    pub lookup_table_start: U64,
 }
 
 /// Inode types. Directory entries carry the basic one (1 to 7) whatever the inode itself is.
@@ -138,17 +139,17 @@ pub mod inode_type {
 #[repr(C)]
 pub struct InodeHeader {
     /// See [`inode_type`].
-    pub kind: U16,
+    pub inode_type: U16,
     /// Permission bits only.
     pub mode: U16,
     /// Index into the id table.
     pub uid: U16,
     /// Index into the id table.
-    pub gid: U16,
+    pub guid: U16,
     /// Seconds since 1970, unsigned.
     pub mtime: U32,
     /// 1 to the number of inodes.
-    pub number: U32,
+    pub inode_number: U32,
 }
 
 /// Body of type 1.
@@ -156,47 +157,47 @@ pub struct InodeHeader {
 #[repr(C)]
 pub struct Dir {
     /// Metadata block of the listing, relative to the directory table.
-    pub start: U32,
+    pub start_block: U32,
     /// Link count.
     pub nlink: U32,
     /// Listing length + 3.
-    pub size: U16,
+    pub file_size: U16,
     /// Offset of the listing in its metadata block.
     pub offset: U16,
     /// Inode number of the parent.
-    pub parent: U32,
+    pub parent_inode: U32,
 }
 
-/// Body of type 8; `index_count` [`DirIndex`] follow.
+/// Body of type 8; `i_count` [`DirIndex`] follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct ExtDir {
     /// Link count.
     pub nlink: U32,
     /// Listing length + 3.
-    pub size: U32,
+    pub file_size: U32,
     /// Metadata block of the listing, relative to the directory table.
-    pub start: U32,
+    pub start_block: U32,
     /// Inode number of the parent.
-    pub parent: U32,
+    pub parent_inode: U32,
     /// Number of index entries.
-    pub index_count: U16,
+    pub i_count: U16,
     /// Offset of the listing in its metadata block.
     pub offset: U16,
     /// Xattr index or [`NO_XATTR`].
     pub xattr: U32,
 }
 
-/// One entry of a directory index; `name_len + 1` bytes of name follow.
+/// One entry of a directory index; `size + 1` bytes of name follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct DirIndex {
     /// Offset of a directory header within the listing.
-    pub offset: U32,
+    pub index: U32,
     /// Metadata block of that header, relative to the directory table.
-    pub start: U32,
+    pub start_block: U32,
     /// Length of the name that follows, minus 1.
-    pub name_len: U32,
+    pub size: U32,
 }
 
 /// Body of type 2; one u32 size word for each full block follows, and one for the tail if it has no fragment.
@@ -204,13 +205,13 @@ pub struct DirIndex {
 #[repr(C)]
 pub struct File {
     /// Byte of the first data block in the image.
-    pub start: U32,
+    pub start_block: U32,
     /// Fragment index or [`NO_FRAGMENT`].
     pub fragment: U32,
     /// Offset of the tail in the decoded fragment.
-    pub fragment_offset: U32,
+    pub offset: U32,
     /// File length.
-    pub size: U32,
+    pub file_size: U32,
 }
 
 /// Body of type 9; size words follow as for [`File`].
@@ -218,9 +219,9 @@ pub struct File {
 #[repr(C)]
 pub struct ExtFile {
     /// Byte of the first data block in the image.
-    pub start: U64,
+    pub start_block: U64,
     /// File length.
-    pub size: U64,
+    pub file_size: U64,
     /// Bytes of holes, for `st_blocks`.
     pub sparse: U64,
     /// Link count.
@@ -228,7 +229,7 @@ pub struct ExtFile {
     /// Fragment index or [`NO_FRAGMENT`].
     pub fragment: U32,
     /// Offset of the tail in the decoded fragment.
-    pub fragment_offset: U32,
+    pub offset: U32,
     /// Xattr index or [`NO_XATTR`].
     pub xattr: U32,
 }
@@ -240,7 +241,7 @@ pub struct Symlink {
     /// Link count.
     pub nlink: U32,
     /// Length of the target.
-    pub size: U32,
+    pub symlink_size: U32,
 }
 
 /// Body of types 4, 5 (a u32 xattr index follows for 11, 12).
@@ -268,23 +269,23 @@ pub struct DirHeader {
     /// Number of entries that follow, minus 1.
     pub count: U32,
     /// Metadata block of their inodes, relative to the inode table.
-    pub start: U32,
+    pub start_block: U32,
     /// Inode number their differences count from.
-    pub number: U32,
+    pub inode_number: U32,
 }
 
-/// A directory entry; `name_len + 1` bytes of name follow.
+/// A directory entry; `size + 1` bytes of name follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct DirEntry {
     /// Offset of the inode in its metadata block.
     pub offset: U16,
     /// Inode number minus the header's.
-    pub number: I16,
+    pub inode_number: I16,
     /// Basic inode type.
-    pub kind: U16,
+    pub r#type: U16,
     /// Length of the name that follows, minus 1.
-    pub name_len: U16,
+    pub size: U16,
 }
 
 /// A fragment block.
@@ -292,7 +293,7 @@ pub struct DirEntry {
 #[repr(C)]
 pub struct Fragment {
     /// Byte of the block in the image.
-    pub start: U64,
+    pub start_block: U64,
     /// Size word, as for data blocks.
     pub size: U32,
     /// 0.
@@ -304,9 +305,9 @@ pub struct Fragment {
 #[repr(C)]
 pub struct XattrTable {
     /// Byte of the first metadata block of names and values.
-    pub kv_start: U64,
+    pub xattr_table_start: U64,
     /// Number of sets.
-    pub ids: U32,
+    pub xattr_ids: U32,
     /// 0.
     pub unused: U32,
 }
@@ -315,30 +316,30 @@ pub struct XattrTable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct XattrSetEntry {
-    /// Reference of the first pair, relative to `kv_start`.
-    pub reference: U64,
+    /// Reference of the first pair, relative to `xattr_table_start`.
+    pub xattr: U64,
     /// Number of pairs.
     pub count: U32,
     /// Bytes of the set.
     pub size: U32,
 }
 
-/// One name; `name_len` bytes follow, then an [`XattrValue`].
+/// One name; `size` bytes follow, then an [`XattrValue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct XattrKey {
     /// See [`xattr_type`].
-    pub kind: U16,
+    pub r#type: U16,
     /// Length of the name without its prefix.
-    pub name_len: U16,
+    pub size: U16,
 }
 
-/// One value; `value_len` bytes follow (for out-of-line values 8: a u64 reference).
+/// One value; `vsize` bytes follow (for out-of-line values 8: a u64 reference).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct XattrValue {
     /// Length of what follows.
-    pub value_len: U32,
+    pub vsize: U32,
 }
 
 /// Prefixes of xattr names.

@@ -99,7 +99,7 @@ impl Reader {
     /// Fragment block number `n`.
     pub(super) fn fragment(&self, n: u32) -> Result<Stored> {
         let raw: format::Fragment = self.fragments.get(&self.metadata, n.into())?;
-        let start = raw.start.get();
+        let start = raw.start_block.get();
         let stored = file::stored("fragment block", start, raw.size.get(), self.superblock.block_size)?;
         let end = start.saturating_add(stored.len as u64);
         if end > self.superblock.bytes_used {

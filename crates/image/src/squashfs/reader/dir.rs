@@ -95,7 +95,7 @@ impl<'m> Listing<'m> {
         }
         let at = self.cursor.position();
         let raw: format::DirEntry = self.record()?;
-        let len = usize::from(raw.name_len.get()) + 1;
+        let len = usize::from(raw.size.get()) + 1;
         if len > NAME_MAX {
             return Err(self.cursor.error(format!("entry at offset {}: name of {len} bytes", at.offset)));
         }
@@ -104,9 +104,9 @@ impl<'m> Listing<'m> {
         self.read += len as u64;
         self.check_name(&name[..len], at)?;
         self.run -= 1;
-        let number = self.number.wrapping_add_signed(raw.number.get().into());
+        let number = self.number.wrapping_add_signed(raw.inode_number.get().into());
         let nid = Nid(self.inodes | u64::from(raw.offset.get()));
-        Ok(Some((DirEntry { nid, number, kind: raw.kind.get() }, &self.name)))
+        Ok(Some((DirEntry { nid, number, kind: raw.r#type.get() }, &self.name)))
     }
 
     fn next_header(&mut self) -> Result<()> {
@@ -123,8 +123,8 @@ impl<'m> Listing<'m> {
         }
         self.header = Some(Header { offset, block: at.block });
         self.run = count + 1;
-        self.inodes = u64::from(raw.start.get()) << 16;
-        self.number = raw.number.get();
+        self.inodes = u64::from(raw.start_block.get()) << 16;
+        self.number = raw.inode_number.get();
         Ok(())
     }
 
@@ -175,7 +175,7 @@ fn find_run(dir: &Dir, mut index: Cursor<'_>, name: &[u8]) -> Result<(u32, u32)>
         if &first[..] > name {
             break;
         }
-        best = (at.offset.get(), at.start.get());
+        best = (at.index.get(), at.start_block.get());
     }
     Ok(best)
 }
@@ -184,7 +184,7 @@ fn find_run(dir: &Dir, mut index: Cursor<'_>, name: &[u8]) -> Result<(u32, u32)>
 pub(super) fn index_entry(cursor: &mut Cursor<'_>) -> Result<(format::DirIndex, Box<[u8]>)> {
     let at = cursor.position();
     let raw: format::DirIndex = cursor.get()?;
-    let len = usize::try_from(raw.name_len.get()).unwrap_or(usize::MAX).saturating_add(1);
+    let len = usize::try_from(raw.size.get()).unwrap_or(usize::MAX).saturating_add(1);
     if len > NAME_MAX {
         return Err(cursor.error(format!("directory index at offset {}: name of {len} bytes", at.offset)));
     }

@@ -141,7 +141,7 @@ impl Dump<'_> {
                 self.line(2, format!("listing at {start}:{offset}, size {size}, parent {parent}, index {index_count}"));
                 for _ in 0..*index_count {
                     let (mark, name) = dir::index_entry(cursor)?;
-                    let (offset, start) = (mark.offset, mark.start);
+                    let (offset, start) = (mark.index, mark.start_block);
                     self.line(3, format!("from {offset} in block {start}: `{}`", name.escape_ascii()));
                 }
             }
@@ -196,7 +196,7 @@ impl Dump<'_> {
         self.area(table.area())?;
         for n in 0..table.len() {
             let entry: format::Fragment = table.get(&self.reader.metadata, n)?;
-            self.line(1, format!("fragment {n}: at {}, {}", entry.start, stored(entry.size.get())));
+            self.line(1, format!("fragment {n}: at {}, {}", entry.start_block, stored(entry.size.get())));
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl Dump<'_> {
         self.area(xattrs.pairs)?;
         for n in 0..xattrs.sets.len() {
             let set: format::XattrSetEntry = xattrs.sets.get(&self.reader.metadata, n)?;
-            self.line(1, format!("set {n}: at {:#x}, {} pairs, {} bytes", set.reference, set.count, set.size));
+            self.line(1, format!("set {n}: at {:#x}, {} pairs, {} bytes", set.xattr, set.count, set.size));
             let mut lines = Vec::new();
             xattrs.each(&self.reader.metadata, u32::try_from(n).unwrap_or(u32::MAX), &mut |_, pair| {
                 let value = match pair.value {

@@ -92,15 +92,15 @@ impl Inode {
     pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Inode> {
         let at = cursor.position();
         let header: format::InodeHeader = cursor.get()?;
-        let kind = header.kind.get();
+        let kind = header.inode_type.get();
         let (nlink, xattr, body) = parse_body(cursor, kind, at)?;
         Ok(Inode {
             kind,
             mode: header.mode.get(),
             uid: header.uid.get(),
-            gid: header.gid.get(),
+            gid: header.guid.get(),
             mtime: header.mtime.get(),
-            number: header.number.get(),
+            number: header.inode_number.get(),
             nlink,
             xattr: (xattr != NO_XATTR).then_some(xattr),
             body,
@@ -161,7 +161,7 @@ fn parse_body(cursor: &mut Cursor<'_>, kind: u16, at: Position) -> Result<(u32, 
         (inode_type::FILE, true) => parse_ext_file(&cursor.get()?),
         (inode_type::SYMLINK, _) => {
             let raw: format::Symlink = cursor.get()?;
-            let target = read_target(cursor, raw.size.get(), at)?;
+            let target = read_target(cursor, raw.symlink_size.get(), at)?;
             (raw.nlink.get(), xattr_index(cursor, extended)?, Body::Symlink(target))
         }
         (basic @ (inode_type::BLOCK | inode_type::CHAR), _) => {
@@ -181,10 +181,10 @@ fn parse_body(cursor: &mut Cursor<'_>, kind: u16, at: Position) -> Result<(u32, 
 
 fn parse_dir(raw: &format::Dir) -> (u32, u32, Body) {
     let dir = Dir {
-        start: raw.start.get(),
+        start: raw.start_block.get(),
         offset: raw.offset.get(),
-        size: raw.size.get().into(),
-        parent: raw.parent.get(),
+        size: raw.file_size.get().into(),
+        parent: raw.parent_inode.get(),
         index_count: 0,
     };
     (raw.nlink.get(), NO_XATTR, Body::Dir(dir))
@@ -192,31 +192,31 @@ fn parse_dir(raw: &format::Dir) -> (u32, u32, Body) {
 
 fn parse_ext_dir(raw: &format::ExtDir) -> (u32, u32, Body) {
     let dir = Dir {
-        start: raw.start.get(),
+        start: raw.start_block.get(),
         offset: raw.offset.get(),
-        size: raw.size.get(),
-        parent: raw.parent.get(),
-        index_count: raw.index_count.get(),
+        size: raw.file_size.get(),
+        parent: raw.parent_inode.get(),
+        index_count: raw.i_count.get(),
     };
     (raw.nlink.get(), raw.xattr.get(), Body::Dir(dir))
 }
 
 fn parse_file(raw: &format::File) -> (u32, u32, Body) {
     let file = File {
-        start: raw.start.get().into(),
-        size: raw.size.get().into(),
+        start: raw.start_block.get().into(),
+        size: raw.file_size.get().into(),
         sparse: 0,
-        tail: tail(raw.fragment.get(), raw.fragment_offset.get()),
+        tail: tail(raw.fragment.get(), raw.offset.get()),
     };
     (1, NO_XATTR, Body::File(file))
 }
 
 fn parse_ext_file(raw: &format::ExtFile) -> (u32, u32, Body) {
     let file = File {
-        start: raw.start.get(),
-        size: raw.size.get(),
+        start: raw.start_block.get(),
+        size: raw.file_size.get(),
         sparse: raw.sparse.get(),
-        tail: tail(raw.fragment.get(), raw.fragment_offset.get()),
+        tail: tail(raw.fragment.get(), raw.offset.get()),
     };
     (raw.nlink.get(), raw.xattr.get(), Body::File(file))
 }

@@ -121,7 +121,7 @@ fn wrong(why: impl Into<String>) -> Error {
 
 fn check_magic(raw: &format::Superblock, head: &[u8]) -> Result<()> {
     let unsupported = |why: String| Err(Error::Unsupported(why));
-    match raw.magic.get() {
+    match raw.s_magic.get() {
         format::MAGIC => {}
         format::MAGIC_SWAPPED => {
             return unsupported("a big-endian SquashFS image (before version 4.0); rebuild it as version 4.0".into());
@@ -139,7 +139,7 @@ fn check_magic(raw: &format::Superblock, head: &[u8]) -> Result<()> {
             }));
         }
     }
-    let version = (raw.major.get(), raw.minor.get());
+    let version = (raw.s_major.get(), raw.s_minor.get());
     if version != format::VERSION {
         let (major, minor) = version;
         return unsupported(format!("SquashFS version {major}.{minor}; only version 4.0 is read"));
@@ -163,13 +163,13 @@ fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
             "the image is truncated: it should have {bytes_used} bytes but has only {len}, {missing} are missing"
         )));
     }
-    for (value, name) in [(u64::from(raw.inodes.get()), "inodes"), (u64::from(raw.ids.get()), "ids")] {
+    for (value, name) in [(u64::from(raw.inodes.get()), "inodes"), (u64::from(raw.no_ids.get()), "ids")] {
         if value == 0 {
             return Err(wrong(format!("the number of {name} is 0")));
         }
     }
-    if raw.root.get() & 0xffff >= METADATA_LEN as u64 || raw.root.get() >> 48 != 0 {
-        return Err(wrong(format!("{:#x} is not an inode reference (root directory)", raw.root.get())));
+    if raw.root_inode.get() & 0xffff >= METADATA_LEN as u64 || raw.root_inode.get() >> 48 != 0 {
+        return Err(wrong(format!("{:#x} is not an inode reference (root directory)", raw.root_inode.get())));
     }
     let table = |pointer: u64| (pointer != NO_TABLE).then_some(pointer);
     let checked = Superblock {
@@ -177,17 +177,17 @@ fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
         mkfs_time: raw.mkfs_time.get(),
         block_size,
         fragments: raw.fragments.get(),
-        codec: codec(raw.compressor.get())?,
+        codec: codec(raw.compression.get())?,
         flags: raw.flags.get(),
-        ids: raw.ids.get(),
-        root: Nid(raw.root.get()),
+        ids: raw.no_ids.get(),
+        root: Nid(raw.root_inode.get()),
         bytes_used,
-        inode_table: raw.inode_table.get(),
-        directory_table: raw.directory_table.get(),
-        fragment_table: raw.fragment_table.get(),
-        export_table: table(raw.export_table.get()),
-        id_table: raw.id_table.get(),
-        xattr_table: table(raw.xattr_table.get()),
+        inode_table: raw.inode_table_start.get(),
+        directory_table: raw.directory_table_start.get(),
+        fragment_table: raw.fragment_table_start.get(),
+        export_table: table(raw.lookup_table_start.get()),
+        id_table: raw.id_table_start.get(),
+        xattr_table: table(raw.xattr_id_table_start.get()),
         data_start: LEN,
         options: None,
     };

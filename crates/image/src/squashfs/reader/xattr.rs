@@ -58,7 +58,7 @@ impl XattrTable {
     pub(super) fn open(disk: &Disk, start: u64, first: u64, end: u64) -> Result<XattrTable> {
         let mut header = format::XattrTable::new_zeroed();
         disk.read(STRUCTURE, start, header.as_mut_bytes())?;
-        let count = header.ids.get();
+        let count = header.xattr_ids.get();
         if count == 0 {
             return Err(Error::corrupt(STRUCTURE, start, "a table without a single set"));
         }
@@ -72,7 +72,7 @@ impl XattrTable {
             blocks: (first, start),
         };
         let sets = Table::open(disk, place)?;
-        let (kv_start, sets_start) = (header.kv_start.get(), sets.area().start);
+        let (kv_start, sets_start) = (header.xattr_table_start.get(), sets.area().start);
         if kv_start >= sets_start || kv_start < first {
             let why = format!("names and values at byte {kv_start} do not lie before the sets at byte {sets_start}");
             return Err(Error::corrupt(STRUCTURE, start, why));
@@ -114,7 +114,7 @@ impl XattrTable {
         visit: &mut dyn FnMut(Position, Pair) -> Result<()>,
     ) -> Result<u64> {
         let entry: format::XattrSetEntry = self.sets.get(metadata, n.into())?;
-        let mut cursor = metadata.cursor(self.pairs, self.position(entry.reference.get()))?;
+        let mut cursor = metadata.cursor(self.pairs, self.position(entry.xattr.get()))?;
         let (mut names, mut len) = (0, 0);
         for _ in 0..entry.count.get() {
             let at = cursor.position();
@@ -158,29 +158,29 @@ impl Pair {
 fn read_pair(cursor: &mut Cursor<'_>) -> Result<Pair> {
     let at = cursor.position();
     let key: format::XattrKey = cursor.get()?;
-    let len = usize::from(key.name_len.get());
+    let len = usize::from(key.size.get());
     if len == 0 || len > NAME_MAX {
         return Err(cursor.error(format!("attribute at offset {}: name of {len} bytes", at.offset)));
     }
     let mut name = vec![0; len];
     cursor.read(&mut name)?;
-    let value = if key.kind.get() & xattr_type::OUT_OF_LINE == 0 {
+    let value = if key.r#type.get() & xattr_type::OUT_OF_LINE == 0 {
         Value::Here(read_value(cursor)?)
     } else {
         let stored: format::XattrValue = cursor.get()?;
-        if stored.value_len.get() != REFERENCE_LEN {
-            let len = stored.value_len.get();
+        if stored.vsize.get() != REFERENCE_LEN {
+            let len = stored.vsize.get();
             return Err(cursor.error(format!("attribute at offset {}: a reference of {len} bytes", at.offset)));
         }
         Value::Elsewhere(cursor.get::<U64>()?.get())
     };
-    Ok(Pair { kind: key.kind.get(), name: name.into(), value })
+    Ok(Pair { kind: key.r#type.get(), name: name.into(), value })
 }
 
 fn read_value(cursor: &mut Cursor<'_>) -> Result<Box<[u8]>> {
     let at = cursor.position();
     let stored: format::XattrValue = cursor.get()?;
-    let len = usize::try_from(stored.value_len.get()).unwrap_or(usize::MAX);
+    let len = usize::try_from(stored.vsize.get()).unwrap_or(usize::MAX);
     if len > VALUE_MAX {
         return Err(cursor.error(format!("attribute value at offset {}: {len} bytes, more than 65536", at.offset)));
     }

@@ -38,16 +38,16 @@ pub(crate) fn write(table: &mut Table<'_, '_>, entries: &[Entry<'_>]) -> Result<
         bytes.clear();
         let header = DirHeader {
             count: u32::try_from(run.len() - 1).expect("at most 256").into(),
-            start: first.start.into(),
-            number: first.number.into(),
+            start_block: first.start.into(),
+            inode_number: first.number.into(),
         };
         bytes.extend_from_slice(header.as_bytes());
         for entry in run {
             let head = DirEntry {
                 offset: entry.offset.into(),
-                number: delta(first, entry).expect("checked by run_len").into(),
-                kind: entry.kind.into(),
-                name_len: u16::try_from(entry.name.len() - 1).expect("a name is 1 to 255 bytes").into(),
+                inode_number: delta(first, entry).expect("checked by run_len").into(),
+                r#type: entry.kind.into(),
+                size: u16::try_from(entry.name.len() - 1).expect("a name is 1 to 255 bytes").into(),
             };
             bytes.extend_from_slice(head.as_bytes());
             bytes.extend_from_slice(entry.name);

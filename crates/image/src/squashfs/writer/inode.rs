@@ -46,12 +46,12 @@ pub(crate) struct IndexEntry {
 impl Common {
     fn header(&self, kind: u16, out: &mut Vec<u8>) {
         let header = format::InodeHeader {
-            kind: kind.into(),
+            inode_type: kind.into(),
             mode: self.mode.into(),
             uid: self.uid.into(),
-            gid: self.gid.into(),
+            guid: self.gid.into(),
             mtime: self.mtime.into(),
-            number: self.number.into(),
+            inode_number: self.number.into(),
         };
         out.extend_from_slice(header.as_bytes());
     }
@@ -83,11 +83,11 @@ pub(crate) fn dir(common: &Common, nlink: u32, listing: &Listing, out: &mut Vec<
     let size = u32::try_from(size).map_err(|_| "a directory listing of more than 4 GiB")?;
     if !extended {
         let body = format::Dir {
-            start: listing.start.into(),
+            start_block: listing.start.into(),
             nlink: nlink.into(),
-            size: u16::try_from(size).expect("checked above").into(),
+            file_size: u16::try_from(size).expect("checked above").into(),
             offset: listing.offset.into(),
-            parent: listing.parent.into(),
+            parent_inode: listing.parent.into(),
         };
         out.extend_from_slice(body.as_bytes());
         return Ok(());
@@ -96,17 +96,17 @@ pub(crate) fn dir(common: &Common, nlink: u32, listing: &Listing, out: &mut Vec<
     let index = &listing.index[..listing.index.len().min(usize::from(u16::MAX))];
     let body = format::ExtDir {
         nlink: nlink.into(),
-        size: size.into(),
-        start: listing.start.into(),
-        parent: listing.parent.into(),
-        index_count: u16::try_from(index.len()).expect("cut above").into(),
+        file_size: size.into(),
+        start_block: listing.start.into(),
+        parent_inode: listing.parent.into(),
+        i_count: u16::try_from(index.len()).expect("cut above").into(),
         offset: listing.offset.into(),
         xattr: common.xattr.into(),
     };
     out.extend_from_slice(body.as_bytes());
     for entry in index {
-        let name_len = u32::try_from(entry.name.len() - 1).expect("a name is 1 to 255 bytes").into();
-        let head = format::DirIndex { offset: entry.offset.into(), start: entry.start.into(), name_len };
+        let size = u32::try_from(entry.name.len() - 1).expect("a name is 1 to 255 bytes").into();
+        let head = format::DirIndex { index: entry.offset.into(), start_block: entry.start.into(), size };
         out.extend_from_slice(head.as_bytes());
         out.extend_from_slice(&entry.name);
     }
@@ -117,28 +117,28 @@ pub(crate) fn dir(common: &Common, nlink: u32, listing: &Listing, out: &mut Vec<
 pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut Vec<u8>) {
     let run = &places[stored.run()];
     let start = run.first().map_or(0, |place| place.start);
-    let (fragment, fragment_offset) = stored.tail.map_or((NO_FRAGMENT, 0), |tail| (tail.fragment, tail.offset));
+    let (fragment, offset) = stored.tail.map_or((NO_FRAGMENT, 0), |tail| (tail.fragment, tail.offset));
     let needed = common.links > 1 || stored.sparse > 0;
     match (u32::try_from(stored.size), u32::try_from(start), common.extended(inode_type::FILE, needed)) {
         (Ok(size), Ok(start), (kind, false)) => {
             common.header(kind, out);
             let body = format::File {
-                start: start.into(),
+                start_block: start.into(),
                 fragment: fragment.into(),
-                fragment_offset: fragment_offset.into(),
-                size: size.into(),
+                offset: offset.into(),
+                file_size: size.into(),
             };
             out.extend_from_slice(body.as_bytes());
         }
         _ => {
             common.header(inode_type::FILE + inode_type::EXTENDED, out);
             let body = format::ExtFile {
-                start: start.into(),
-                size: stored.size.into(),
+                start_block: start.into(),
+                file_size: stored.size.into(),
                 sparse: stored.sparse.into(),
                 nlink: common.links.into(),
                 fragment: fragment.into(),
-                fragment_offset: fragment_offset.into(),
+                offset: offset.into(),
                 xattr: common.xattr.into(),
             };
             out.extend_from_slice(body.as_bytes());
@@ -165,8 +165,8 @@ pub(crate) fn other(common: &Common, inode: &Inode, out: &mut Vec<u8>) -> Limit 
                 let max = format::SYMLINK_MAX;
                 return Err(format!("a symlink target of {} bytes; the kernel reads 1 to {max}", target.len()));
             }
-            let size = u32::try_from(target.len()).expect("checked above").into();
-            out.extend_from_slice(format::Symlink { nlink, size }.as_bytes());
+            let symlink_size = u32::try_from(target.len()).expect("checked above").into();
+            out.extend_from_slice(format::Symlink { nlink, symlink_size }.as_bytes());
             out.extend_from_slice(target);
         }
         Kind::Block(device) | Kind::Char(device) => {

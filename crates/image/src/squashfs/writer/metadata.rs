@@ -202,7 +202,7 @@ impl<'p> Metadata<'p, '_> {
     fn fragments(&self) -> Vec<Fragment> {
         let entry = |seq: &Seq| {
             let place = self.data.places[*seq as usize];
-            Fragment { start: place.start.into(), size: place.word.into(), unused: 0.into() }
+            Fragment { start_block: place.start.into(), size: place.word.into(), unused: 0.into() }
         };
         self.data.fragments.iter().map(entry).collect()
     }
@@ -212,7 +212,7 @@ impl<'p> Metadata<'p, '_> {
         let (packed, starts) = self.packed(xattrs.sets.as_bytes())?;
         let first = self.put(pos, &packed)?;
         let ids = u32::try_from(xattrs.sets.len()).expect("checked when they were written");
-        let head = XattrTable { kv_start: kv_start.into(), ids: ids.into(), unused: 0.into() };
+        let head = XattrTable { xattr_table_start: kv_start.into(), xattr_ids: ids.into(), unused: 0.into() };
         let at = self.put(pos, head.as_bytes())?;
         self.put(pos, &addresses(first, &starts))?;
         Ok(at)

@@ -65,7 +65,7 @@ pub(crate) fn write(
     let mut entries = Vec::with_capacity(sets.len());
     for (at, count, size) in sets {
         let reference = writer.table.reference(at)?.into();
-        entries.push(XattrSetEntry { reference, count: count.into(), size: size.into() });
+        entries.push(XattrSetEntry { xattr: reference, count: count.into(), size: size.into() });
     }
     let (pairs, _) = writer.table.finish()?;
     Ok(XattrTable { pairs, sets: entries, index })
@@ -99,12 +99,12 @@ impl<'t> Writer<'_, '_, 't> {
             })?;
             let elsewhere = self.values.get(&**value).copied();
             let kind = if elsewhere.is_some() { kind | xattr_type::OUT_OF_LINE } else { kind };
-            self.table.push(XattrKey { kind: kind.into(), name_len: name_len.into() }.as_bytes())?;
+            self.table.push(XattrKey { r#type: kind.into(), size: name_len.into() }.as_bytes())?;
             self.table.push(rest)?;
             match elsewhere {
                 Some(at) => {
                     let reference = self.table.reference(at)?;
-                    self.table.push(XattrValue { value_len: 8.into() }.as_bytes())?;
+                    self.table.push(XattrValue { vsize: 8.into() }.as_bytes())?;
                     self.table.push(&reference.to_le_bytes())?;
                 }
                 None => self.value(value, limit)?,
@@ -121,8 +121,8 @@ impl<'t> Writer<'_, '_, 't> {
         if value.len() > 65_536 {
             return Err(limit(format!("an attribute value of {} bytes; the limit is 65,536", value.len())));
         }
-        let value_len = u32::try_from(value.len()).expect("at most 65,536").into();
-        self.table.push(XattrValue { value_len }.as_bytes())?;
+        let vsize = u32::try_from(value.len()).expect("at most 65,536").into();
+        self.table.push(XattrValue { vsize }.as_bytes())?;
         self.table.push(value)
     }
 }

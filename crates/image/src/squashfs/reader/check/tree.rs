@@ -83,8 +83,8 @@ impl Walk<'_, '_> {
                 entries += 1;
                 dirs += u32::from(is_dir);
                 let Some(header) = listing.new_header() else { continue };
-                if let Some((mark, first)) = index.next_if(|(mark, _)| u64::from(mark.offset.get()) <= header.offset) {
-                    let here = Header { offset: mark.offset.get().into(), block: self.block(mark.start.get()) };
+                if let Some((mark, first)) = index.next_if(|(mark, _)| u64::from(mark.index.get()) <= header.offset) {
+                    let here = Header { offset: mark.index.get().into(), block: self.block(mark.start_block.get()) };
                     if here != header || first != name {
                         wrong(format!("its index does not lead to entry `{}`", name.escape_ascii()));
                     }
