@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::Warning;
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -64,6 +66,9 @@ pub enum Error {
         /// What changed.
         why: String,
     },
+    /// What is a warning otherwise, where warnings are refused.
+    #[error("{0}; nothing was made, because warnings are to be errors")]
+    Refused(Box<Warning>),
     /// A path, option or text given by the user is wrong.
     #[error("{0}")]
     Usage(String),

@@ -44,9 +44,11 @@ pub mod squashfs;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tree;
+mod warning;
 
 pub use error::{Error, OnError, Result};
 pub use image::Image;
 pub use open::{AnyImage, OpenOptions};
 pub use plan::Plan;
 pub use tree::Tree;
+pub use warning::{Counted, Warning, WarningKind, Warnings};

@@ -28,6 +28,10 @@ pub(crate) struct Check {
     #[arg(long, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) against: Vec<PathBuf>,
 
+    /// Fail at the first warning about a SOURCE, such as a tar archive without its end
+    #[arg(long, requires = "against")]
+    pub(crate) strict: bool,
+
     #[command(flatten)]
     pub(crate) effort: Effort,
 
@@ -53,6 +57,10 @@ pub(crate) struct Diff {
     /// Image, directory or tar archive to compare with
     #[arg(value_name = "B", value_hint = ValueHint::AnyPath)]
     pub(crate) b: PathBuf,
+
+    /// Fail at the first warning about a source, such as a tar archive without its end
+    #[arg(long)]
+    pub(crate) strict: bool,
 
     #[command(flatten)]
     pub(crate) effort: Effort,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_image::Image;
 use packfs_image::diff::diff;
 use packfs_image::tree::TreeImage;
+use packfs_image::{Image, Warnings};
 use serde::Serialize;
 
 use super::{open, parts, sources};
@@ -14,7 +14,7 @@ use crate::args::Check;
 use crate::output::failure::Outcome;
 use crate::output::findings::Findings;
 use crate::output::meter::Meter;
-use crate::output::{json, say, units};
+use crate::output::{json, say, units, warnings};
 
 pub(super) fn run(args: &Check) -> Result<Outcome> {
     if let Some(paths) = parts::named(&args.image, &args.parts.rest)? {
@@ -26,10 +26,13 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
     let meter = Meter::start(args.talk.quiet);
     let checked = check(image, args, meter.progress());
     let spent = meter.finish();
-    let findings = checked.with_context(|| format!("checking {name}"))?;
+    let (findings, warnings) = checked.with_context(|| format!("checking {name}"))?;
+    if !args.talk.quiet {
+        warnings::print(&warnings);
+    }
     let sound = findings.count == 0;
     if args.json {
-        json::print("check", &Report { image: name, sound, findings: &findings })?;
+        json::print("check", &Report { image: name, sound, findings: &findings, warnings: &warnings })?;
     } else {
         findings.print(String::clone)?;
         if !args.talk.quiet {
@@ -45,18 +48,19 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
     Ok(if sound { Outcome::Done } else { Outcome::Findings })
 }
 
-/// Verifies the image, then compares it with its sources if there are any.
-fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<Findings<String>> {
+/// Verifies the image, then compares it with its sources if there are any. Warnings are about these.
+fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<(Findings<String>, Warnings)> {
     let threads = args.effort.threads();
-    let mut findings = Findings::new();
+    let (mut findings, mut warnings) = (Findings::new(), Warnings::default());
     image.check(threads, progress, &mut |finding| findings.add(finding))?;
     if !args.against.is_empty() {
-        let tree = sources::tree(&args.against, threads, progress)?;
+        let tree = sources::tree(&args.against, args.strict, threads, progress)?;
         diff(image, &TreeImage::new(&tree), threads, progress, &mut |difference| {
             findings.add(difference.describe(("the image", "the source")).to_string());
         })?;
+        warnings = tree.warnings;
     }
-    Ok(findings)
+    Ok((findings, warnings))
 }
 
 /// See `docs/guide/json.md`.
@@ -65,4 +69,5 @@ struct Report<'a> {
     image: String,
     sound: bool,
     findings: &'a Findings<String>,
+    warnings: &'a Warnings,
 }

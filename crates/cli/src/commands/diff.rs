@@ -7,39 +7,49 @@ use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::diff::{Difference, diff};
 use packfs_image::tree::TreeImage;
-use packfs_image::{AnyImage, Image, Tree};
+use packfs_image::{AnyImage, Image, Tree, Warnings};
 use serde::Serialize;
 
 use super::{open, sources};
 use crate::args::Diff;
 use crate::output::failure::Outcome;
 use crate::output::findings::Findings;
-use crate::output::json;
 use crate::output::meter::Meter;
+use crate::output::{json, warnings};
 
 pub(super) fn run(args: &Diff) -> Result<Outcome> {
     let meter = Meter::start(args.talk.quiet);
     let compared = compare(args, meter.progress());
     meter.finish();
-    let differences = compared?;
+    let Compared { differences, warnings } = compared?;
+    if !args.talk.quiet {
+        warnings.iter().for_each(warnings::print);
+    }
     let same = differences.count == 0;
     let (a, b) = (open::name(&args.a), open::name(&args.b));
     if args.json {
-        json::print("diff", &Report { a, b, same, differences: &differences })?;
+        let [of_a, of_b] = &warnings;
+        json::print("diff", &Report { a, b, same, differences: &differences, warnings: Sides { a: of_a, b: of_b } })?;
     } else {
         differences.print(|difference| difference.describe((&a, &b)).to_string())?;
     }
     Ok(if same { Outcome::Done } else { Outcome::Findings })
 }
 
-fn compare(args: &Diff, progress: &Arc<Progress>) -> Result<Findings<Difference>> {
+/// The differences, and the warnings about either side.
+struct Compared {
+    differences: Findings<Difference>,
+    warnings: [Warnings; 2],
+}
+
+fn compare(args: &Diff, progress: &Arc<Progress>) -> Result<Compared> {
     let threads = args.effort.threads();
     let read = |path: &Path| Side::read(path, args, progress).with_context(|| format!("reading {}", path.display()));
     let (first, second) = (read(&args.a)?, read(&args.b)?);
     let mut differences = Findings::new();
     let mut found = |difference| differences.add(difference);
     first.look(|first| second.look(|second| diff(first, second, threads, progress, &mut found)))?;
-    Ok(differences)
+    Ok(Compared { differences, warnings: [first.warnings(), second.warnings()] })
 }
 
 /// One of the two things compared. An image is looked at as it is, since it knows how exact its times are.
@@ -53,7 +63,14 @@ impl Side {
         if sources::is_image(path) {
             return Ok(Side::Image(open::path(path, args.effort.memory() / 2)?));
         }
-        Ok(Side::Tree(sources::tree(&[path], args.effort.threads(), progress)?))
+        Ok(Side::Tree(sources::tree(&[path], args.strict, args.effort.threads(), progress)?))
+    }
+
+    fn warnings(self) -> Warnings {
+        match self {
+            Side::Image(_) => Warnings::default(),
+            Side::Tree(tree) => tree.warnings,
+        }
     }
 
     fn look<R>(&self, with: impl FnOnce(&dyn Image) -> R) -> R {
@@ -71,4 +88,11 @@ struct Report<'a> {
     b: String,
     same: bool,
     differences: &'a Findings<Difference>,
+    warnings: Sides<'a>,
+}
+
+#[derive(Serialize)]
+struct Sides<'a> {
+    a: &'a Warnings,
+    b: &'a Warnings,
 }

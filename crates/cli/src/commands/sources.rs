@@ -8,14 +8,20 @@ use std::sync::Arc;
 
 use packfs_blocks::Progress;
 use packfs_image::source::{self, Spool, dir, open};
-use packfs_image::{Result, Tree};
+use packfs_image::{Result, Tree, Warnings};
 
 /// Reads sources, merged in order, so that their contents can be read again. Archives that come through
-/// a pipe or a decompressor are kept in an unlinked temporary file.
-pub(super) fn tree<P: AsRef<Path>>(paths: &[P], threads: usize, progress: &Arc<Progress>) -> Result<Tree> {
+/// a pipe or a decompressor are kept in an unlinked temporary file. If `strict`, the first warning is an error.
+pub(super) fn tree<P: AsRef<Path>>(
+    paths: &[P],
+    strict: bool,
+    threads: usize,
+    progress: &Arc<Progress>,
+) -> Result<Tree> {
     let scan = dir::Options { threads, progress: Some(Arc::clone(progress)), ..dir::Options::default() };
     let options = open::Options { scan, ..open::Options::default() };
     let mut tree = Tree::default();
+    tree.warnings = Warnings::new(strict);
     let mut spool = Spool::new(&temporary_directory())?;
     for path in paths {
         source::open(path.as_ref().as_os_str(), &options)?.scan(&mut tree, &mut spool)?;

@@ -23,7 +23,7 @@ use crate::args::{Tune, Way, Ways};
 use crate::output::display::Steps;
 use crate::output::failure::Outcome;
 use crate::output::meter::Meter;
-use crate::output::{json, say, units};
+use crate::output::{json, say, units, warnings};
 use crate::resources;
 
 pub(super) fn run(args: &Tune) -> Result<Outcome> {
@@ -96,6 +96,9 @@ pub(super) fn measure(
         say(format_args!(
             "packfs: trying {ways} ways to build {bytes} in {inodes} entries, on parts of them; about {about}"
         ));
+    }
+    if !effort.quiet {
+        warnings::print(&tree.warnings);
     }
     let predictions = attempt(&tree, &plan, effort, stop, &mut left_out)?;
     for why in &left_out {

@@ -6,6 +6,7 @@ pub(crate) mod findings;
 pub(crate) mod json;
 pub(crate) mod meter;
 pub(crate) mod units;
+pub(crate) mod warnings;
 
 use std::fmt::Display;
 use std::fs::File;

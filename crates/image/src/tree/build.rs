@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::os::unix::ffi::OsStrExt;
 
 use super::{Ino, Inode, Kind, ROOT, Time, Tree, XattrId, Xattrs, check_name, components};
-use crate::{Error, Result};
+use crate::{Error, Result, Warnings};
 
 /// The attributes of an inode apart from what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Default for Tree {
 impl Tree {
     /// A tree that holds only a root directory.
     pub fn new(root: Meta) -> Self {
-        let mut tree = Tree { inodes: Vec::new(), xattrs: Xattrs::default() };
+        let mut tree = Tree { inodes: Vec::new(), xattrs: Xattrs::default(), warnings: Warnings::default() };
         tree.push(root, Kind::Dir(BTreeMap::new())).expect("the first inode has a number");
         tree
     }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::source::Contents;
-use crate::{Error, Result};
+use crate::{Error, Result, Warnings};
 
 mod build;
 mod time;
@@ -116,6 +116,8 @@ pub struct Tree {
     inodes: Vec<Inode>,
     /// All sets of extended attributes, each once.
     pub xattrs: Xattrs,
+    /// Warnings about the sources and entries; see there how to refuse them.
+    pub warnings: Warnings,
 }
 
 impl Tree {

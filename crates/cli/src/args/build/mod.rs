@@ -123,6 +123,10 @@ pub(crate) struct Build {
     #[arg(long, value_enum, default_value_t = OnError::Stop)]
     on_error: OnError,
 
+    /// Fail at the first warning, such as a tar archive without its end
+    #[arg(long)]
+    strict: bool,
+
     /// Replace IMAGE if it exists
     #[arg(short, long)]
     force: bool,
@@ -234,6 +238,7 @@ pub(crate) struct BuildPlan {
     pub(crate) image_time: Option<u32>,
     pub(crate) threads: usize,
     pub(crate) on_error: packfs_image::OnError,
+    pub(crate) strict: bool,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
 }
@@ -296,6 +301,7 @@ impl Build {
             output: self.output,
             one_file_system: self.one_file_system,
             sort: self.sort,
+            strict: self.strict,
             json: self.json,
             quiet: self.talk.quiet,
         })

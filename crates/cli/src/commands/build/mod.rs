@@ -10,14 +10,14 @@ use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::source::{self, DataOrder, SortFile, Store, data_order, dir};
 use packfs_image::tree::TimeChange;
-use packfs_image::{Error, Plan, Tree, erofs, squashfs};
+use packfs_image::{Error, Plan, Tree, Warnings, erofs, squashfs};
 
 use self::report::{Report, Summary};
 use super::sources;
 use crate::args::{Build, BuildPlan, Format, Target};
 use crate::output::failure::Outcome;
 use crate::output::meter::Meter;
-use crate::output::{json, say};
+use crate::output::{json, say, warnings};
 
 pub(super) fn run(args: Build) -> Result<Outcome> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
@@ -37,6 +37,9 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
     }
     if notes.cut_times && !plan.quiet {
         say(format_args!("packfs: times lose their fractions of seconds: SquashFS has whole seconds"));
+    }
+    if !plan.quiet {
+        warnings::print(summary.warnings());
     }
     for (_, why) in summary.left_out().iter() {
         say(format_args!("packfs: left out: {why}"));
@@ -82,6 +85,7 @@ fn fill<'p>(
     let sort = plan.sort.as_deref().map(SortFile::read).transpose()?;
     let options = source::open::Options { scan: scan_options(plan, progress), time: plan.entry_time() };
     let mut tree = Tree::default();
+    tree.warnings = Warnings::new(plan.strict);
     for argument in &plan.sources {
         notes.reading = Some(argument);
         let mut source = source::open(argument.as_os_str(), &options)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use packfs_blocks::stages::{Stage, Stages};
 use packfs_image::name::encode;
-use packfs_image::{erofs, squashfs};
+use packfs_image::{Warnings, erofs, squashfs};
 use serde::Serialize;
 
 use crate::args::BuildPlan;
@@ -39,6 +39,14 @@ impl Summary {
         match self {
             Summary::Squashfs(summary) => &mut summary.left_out,
             Summary::Erofs(summary) => &mut summary.left_out,
+        }
+    }
+
+    /// Warnings about sources and entries.
+    pub(super) fn warnings(&self) -> &Warnings {
+        match self {
+            Summary::Squashfs(summary) => &summary.warnings,
+            Summary::Erofs(summary) => &summary.warnings,
         }
     }
 

@@ -36,7 +36,7 @@ use super::kernel::{Feature, Kernel};
 use crate::feed::{self, Feed};
 use crate::source::{Contents, Store};
 use crate::tree::{Ino, Tree};
-use crate::{Error, OnError, Plan, Result, plan};
+use crate::{Error, OnError, Plan, Result, Warnings, plan};
 
 /// Pieces, and chunks, of files that are not compressed.
 const RAW_PIECE: usize = 128 << 10;
@@ -178,6 +178,8 @@ pub struct Summary {
     pub data: Counts,
     /// Files left out because they could not be read, and why.
     pub left_out: Vec<(String, String)>,
+    /// Warnings about sources and entries.
+    pub warnings: Warnings,
 }
 
 /// Builds an image at `target` from what `fill` says; sources that can be read only once hand their data
@@ -220,7 +222,7 @@ pub fn build(
             progress.enter(Phase::Metadata);
             let write = || metadata::write(out, options, &tree, &data, progress);
             let written = progress.stages.time(Stage::Metadata, write)?;
-            Ok::<_, Error>(summary(options, &data, &written, left_out))
+            Ok::<_, Error>(summary(options, &data, &written, left_out, tree.warnings))
         },
     )?;
     progress.enter(Phase::Flush);
@@ -381,7 +383,13 @@ fn budgets(options: &Options, piece: usize) -> (usize, usize) {
     ((memory / 8).clamp(least, least.max(32 << 20)), (memory / 4).clamp(2 * least, (2 * least).max(256 << 20)))
 }
 
-fn summary(options: &Options, data: &DataDone, written: &Written, left_out: Vec<(String, String)>) -> Summary {
+fn summary(
+    options: &Options,
+    data: &DataDone,
+    written: &Written,
+    left_out: Vec<(String, String)>,
+    warnings: Warnings,
+) -> Summary {
     let image_bytes = written.blocks * u64::from(options.block_size);
     Summary {
         image_bytes,
@@ -395,5 +403,6 @@ fn summary(options: &Options, data: &DataDone, written: &Written, left_out: Vec<
         uuid: superblock::show_uuid(&written.uuid),
         data: data.counts,
         left_out,
+        warnings,
     }
 }

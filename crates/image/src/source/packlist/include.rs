@@ -87,7 +87,9 @@ impl Include {
         // What is excluded is said in terms of the image, not of this directory.
         let mut dir = Dir::new(from, Options { one_file_system, exclude: Exclude::default(), ..options.clone() });
         let mut found = Tree::default();
+        found.warnings = std::mem::take(&mut place.tree.warnings);
         dir.scan_into(&mut found, ROOT)?;
+        place.tree.warnings = std::mem::take(&mut found.warnings);
         let patterns = Patterns { names: Exclude::new(&self.names)?, paths: Exclude::new(&self.paths)? };
         let (at, mut path) = (place.at, place.path.to_vec());
         let exclude = &options.exclude;

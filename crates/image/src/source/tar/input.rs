@@ -1,5 +1,7 @@
 //! `Input`: an archive read forwards, from a file that can be hopped through or from a stream.
 
+use std::path::Path;
+
 use super::format::BLOCK;
 use super::sparse::Region;
 use crate::source::Store;
@@ -19,6 +21,9 @@ pub(super) trait Input {
 
     /// Keeps a file whose data begins here: remembers where it is, or hands it to `store`.
     fn keep(&mut self, file: Stored, store: &mut dyn Store) -> Result<Data>;
+
+    /// What the archive is called in messages.
+    fn name(&self) -> &Path;
 
     /// Everything was read.
     fn finish(self)

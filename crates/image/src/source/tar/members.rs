@@ -8,7 +8,7 @@ use super::input::{Input, Stored, truncated};
 use super::pax::Pax;
 use super::sparse;
 use crate::tree::{Device, Time, XattrSet};
-use crate::{Error, Result};
+use crate::{Error, Result, WarningKind};
 
 /// The most bytes that the extended headers of one member, or one global header, may have.
 const MAX_EXTENDED: u64 = 8 << 20;
@@ -50,6 +50,10 @@ pub(super) struct Members<I> {
     next: u64,
     /// Zero blocks seen since the last header: they end an archive.
     zeros: u64,
+    /// Whether there was a member.
+    begun: bool,
+    /// Warnings about the archive as a whole, each at a byte.
+    pub(super) noted: Vec<(WarningKind, u64)>,
 }
 
 /// What came before a member's own header.
@@ -65,7 +69,7 @@ struct Extended {
 impl<I: Input> Members<I> {
     pub(super) fn new(input: I) -> Self {
         let at = input.offset();
-        Members { input, globals: Pax::default(), last: at, next: at, zeros: 0 }
+        Members { input, globals: Pax::default(), last: at, next: at, zeros: 0, begun: false, noted: Vec::new() }
     }
 
     /// The next member; `None` at the end of the archive.
@@ -108,9 +112,10 @@ impl<I: Input> Members<I> {
             match got {
                 BLOCK if blank => self.zeros += 1,
                 _ if blank && self.zeros > 0 => return Ok(None),
+                0 if !self.begun => return Err(Error::corrupt("tar archive", at, "it ends before its first member")),
                 0 => {
-                    let why = "the archive ends without the zero blocks that should end it: it is truncated";
-                    return Err(Error::corrupt("tar archive", at, why));
+                    self.noted.push((WarningKind::ArchiveNotEnded, at));
+                    return Ok(None);
                 }
                 BLOCK => {
                     let header = header::check(&block, at).map_err(|error| match self.zeros {
@@ -155,6 +160,7 @@ impl<I: Input> Members<I> {
 
     /// Puts a member together.
     fn member(&mut self, header: &Header, at: u64, extended: Extended) -> Result<Member> {
+        self.begun = true;
         let mut pax = Pax::after(&self.globals);
         for (records, at) in &extended.pax {
             pax.add(records, *at)?;

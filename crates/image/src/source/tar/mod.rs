@@ -26,7 +26,7 @@ use super::decompress::{self, Compression};
 use super::readahead::ReadAhead;
 use super::{Exclude, Source, Store};
 use crate::tree::{Data, Tree};
-use crate::{Error, Result};
+use crate::{Error, Result, Warning};
 
 pub(super) mod base64;
 mod contents;
@@ -113,6 +113,9 @@ impl<I: Input> Source for TarSource<I> {
                 _ => Data::Empty,
             };
             place(tree, &path, member, data, &self.options)?;
+        }
+        for (kind, at) in members.noted {
+            tree.warnings.add(Warning::new(kind, members.input.name()).with_detail(format!("at byte {at}")))?;
         }
         members.input.finish();
         Ok(())

@@ -1,6 +1,7 @@
 //! An uncompressed archive in a file: headers are read, data is hopped over and stays where it is.
 
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::contents::{Archive, Located, TarContents};
@@ -76,6 +77,10 @@ impl Input for Seekable {
         let key = self.files.len() as u64;
         self.files.push(Located::new(file, self.at));
         Ok(Data::Source { from: self.contents.clone(), key })
+    }
+
+    fn name(&self) -> &Path {
+        &self.archive.path
     }
 
     fn finish(self) {

@@ -1,7 +1,7 @@
 //! An archive that can be read only once, forwards: a pipe, or a compressed file.
 
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::input::{Input, Stored, truncated};
 use crate::source::Store;
@@ -73,6 +73,10 @@ impl Input for Stream {
             Some(error) => Err(error),
             None => Ok(Data::Stored(number?)),
         }
+    }
+
+    fn name(&self) -> &Path {
+        &self.path
     }
 
     fn finish(self) {}

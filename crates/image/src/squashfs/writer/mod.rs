@@ -29,7 +29,7 @@ use super::format::{self, Superblock, flags};
 use crate::feed::Feed;
 use crate::source::Store;
 use crate::tree::{Ino, Kind, Tree};
-use crate::{Error, OnError, Plan, Result, plan};
+use crate::{Error, OnError, Plan, Result, Warnings, plan};
 
 /// Turns an inode and a reason into an error that names the inode's path.
 type Blame<'a> = dyn Fn(Ino, String) -> Error + 'a;
@@ -147,6 +147,8 @@ pub struct Summary {
     pub data: Counts,
     /// Files left out because they could not be read, and why.
     pub left_out: Vec<(String, String)>,
+    /// Warnings about sources and entries.
+    pub warnings: Warnings,
 }
 
 /// Builds an image at `target` from what `fill` says; sources that can be read only once hand their data
@@ -190,7 +192,8 @@ pub fn build(
                 Metadata { pool, options, output: &output, progress, tree: &tree, data: &data, layout: &layout };
             let tables = progress.stages.time(Stage::Metadata, || metadata.write(data.pos))?;
             write_head(&output, options, compressor.as_deref(), &tree, &layout, &data, &tables)?;
-            Ok::<_, Error>(summary(&tree, &layout, &data, &tables, left_out))
+            let warnings = tree.warnings.clone();
+            Ok::<_, Error>(summary(&tree, &layout, &data, &tables, left_out, warnings))
         },
     )?;
     progress.enter(Phase::Flush);
@@ -297,7 +300,14 @@ fn superblock_flags(options: &Options, has_compressor_block: bool, tables: &Tabl
         | of(has_compressor_block, flags::COMPRESSOR_OPTIONS)
 }
 
-fn summary(tree: &Tree, layout: &Layout, data: &DataDone, tables: &Tables, left_out: Vec<(String, String)>) -> Summary {
+fn summary(
+    tree: &Tree,
+    layout: &Layout,
+    data: &DataDone,
+    tables: &Tables,
+    left_out: Vec<(String, String)>,
+    warnings: Warnings,
+) -> Summary {
     let (mut files, mut file_bytes) = (0, 0);
     for ino in &layout.plain {
         if let Kind::File { size, .. } = tree.inode(*ino).kind {
@@ -319,6 +329,7 @@ fn summary(tree: &Tree, layout: &Layout, data: &DataDone, tables: &Tables, left_
         ids: tables.ids,
         data: data.counts,
         left_out,
+        warnings,
     }
 }
 

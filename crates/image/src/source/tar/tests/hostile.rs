@@ -1,6 +1,7 @@
 //! Archives that are broken, cut or made to hurt: one clear error each, and never a panic.
 
 use super::*;
+use crate::WarningKind;
 use crate::source::tar::format::flag;
 
 fn refused(bytes: &[u8], want: &str) {
@@ -87,7 +88,7 @@ fn every_refusal_says_what_and_where() {
 
 #[test]
 fn what_is_no_archive_is_refused() {
-    refused(b"", "tar archive at byte 0: the archive ends without");
+    refused(b"", "tar archive at byte 0: it ends before its first member");
     refused(&[0; 100], "tar header at byte 0: the archive ends after 100 of 512");
     refused(b"some text, and nothing else", "tar header at byte 0: the archive ends after 27 of 512");
     refused(&b"no tar here.".repeat(100), "tar header at byte 0: its checksum does not match");
@@ -146,14 +147,22 @@ fn small() -> Vec<u8> {
 }
 
 #[test]
-fn a_cut_archive_is_an_error_wherever_it_is_cut() {
+fn a_cut_archive_is_an_error_and_between_members_a_warning() {
     let whole = small();
     read(&whole).unwrap();
     let end = whole.len() - 2 * BLOCK;
+    let mut boundaries = Vec::new();
     for cut in (0..=end).step_by(BLOCK).chain((1..end).step_by(101)) {
-        let error = read(&whole[..cut]).unwrap_err();
-        assert!(matches!(error, Error::Corrupt { .. }), "cut at {cut}: {error}");
+        match read(&whole[..cut]) {
+            Ok(tree) => {
+                assert_eq!(tree.warnings.count(WarningKind::ArchiveNotEnded), 1, "cut at {cut}");
+                boundaries.push((cut / BLOCK, tree.len()));
+            }
+            Err(error) => assert!(matches!(error, Error::Corrupt { .. }), "cut at {cut}: {error}"),
+        }
     }
+    // In blocks: behind each of the members, never behind what only announces one.
+    assert_eq!(boundaries, [(3, 2), (8, 3), (12, 4), (18, 5), (19, 5), (20, 6)]);
     for cut in end + BLOCK..=whole.len() {
         read(&whole[..cut]).unwrap();
     }

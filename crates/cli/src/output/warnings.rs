@@ -1,0 +1,19 @@
+//! Warnings on standard error: a line a kind, with its count and an example.
+
+use packfs_image::Warnings;
+
+use super::{say, units};
+
+/// Prints what a library warned of.
+pub(crate) fn print(warnings: &Warnings) {
+    for (kind, counted) in warnings.kinds() {
+        let example = counted.first.first().map(packfs_image::Warning::place).unwrap_or_default();
+        match counted.count {
+            1 => say(format_args!("packfs: warning: {example}: {kind}")),
+            count => {
+                let more = units::count(count - 1);
+                say(format_args!("packfs: warning: {example} and {more} more: {kind}"));
+            }
+        }
+    }
+}

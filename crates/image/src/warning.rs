@@ -1,0 +1,189 @@
+//! Warnings: what a source or a writer has to tell although it goes on.
+//!
+//! They are collected in [`Tree::warnings`](crate::Tree::warnings) while sources fill the tree and a writer looks at
+//! it, and end up in the writer's summary. Counts are exact; of the paths only the first of each kind are kept.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Serialize, Serializer};
+
+use crate::{Error, Result};
+
+/// Number of warnings of one kind that are kept with their paths.
+const KEPT: usize = 1000;
+
+/// Reason for a warning; its text says what happened and, where something can be done, what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum WarningKind {
+    /// A tar archive stops after a whole member, without the zero blocks that end an archive.
+    ArchiveNotEnded,
+}
+
+impl fmt::Display for WarningKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WarningKind::ArchiveNotEnded => {
+                "the archive stops after a whole member, without the zero blocks that end one: \
+                 it is complete only if its writer leaves them out"
+            }
+        })
+    }
+}
+
+/// One thing to tell about one entry or source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Warning {
+    /// Reason for the warning.
+    #[serde(skip)]
+    pub kind: WarningKind,
+    /// Path of the entry in the image, or of the source if it is about all of it.
+    #[serde(serialize_with = "path_as_text")]
+    pub path: PathBuf,
+    /// Particulars of this case: a name, a position. May be empty.
+    pub detail: String,
+}
+
+impl Warning {
+    /// A warning without particulars.
+    pub fn new(kind: WarningKind, path: impl Into<PathBuf>) -> Self {
+        Warning { kind, path: path.into(), detail: String::new() }
+    }
+
+    /// Adds the particulars of this case.
+    #[must_use]
+    pub fn with_detail(self, detail: impl Into<String>) -> Self {
+        Warning { detail: detail.into(), ..self }
+    }
+
+    /// Path and particulars, without the reason: how an example of a kind is shown.
+    pub fn place(&self) -> String {
+        match &*self.detail {
+            "" => self.path.display().to_string(),
+            detail => format!("{} ({detail})", self.path.display()),
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place(), self.kind)
+    }
+}
+
+/// Warnings collected, by kind.
+#[derive(Debug, Clone, Default)]
+pub struct Warnings {
+    strict: bool,
+    kinds: BTreeMap<WarningKind, Counted>,
+}
+
+/// The warnings of one kind.
+#[derive(Debug, Clone, Default)]
+pub struct Counted {
+    /// Number of all of them.
+    pub count: u64,
+    /// The first of them, in the order in which they came.
+    pub first: Vec<Warning>,
+}
+
+impl Warnings {
+    /// An empty collection; if `strict`, the first warning is an error.
+    pub fn new(strict: bool) -> Self {
+        Warnings { strict, kinds: BTreeMap::new() }
+    }
+
+    /// Adds a warning. Returns it as [`Error::Refused`] if the collection is strict.
+    pub fn add(&mut self, warning: Warning) -> Result<()> {
+        if self.strict {
+            return Err(Error::Refused(Box::new(warning)));
+        }
+        let counted = self.kinds.entry(warning.kind).or_default();
+        counted.count += 1;
+        if counted.first.len() < KEPT {
+            counted.first.push(warning);
+        }
+        Ok(())
+    }
+
+    /// True if there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// Each kind that occurred, with its warnings.
+    pub fn kinds(&self) -> impl Iterator<Item = (WarningKind, &Counted)> {
+        self.kinds.iter().map(|(kind, counted)| (*kind, counted))
+    }
+
+    /// Number of warnings of a kind.
+    pub fn count(&self, kind: WarningKind) -> u64 {
+        self.kinds.get(&kind).map_or(0, |counted| counted.count)
+    }
+}
+
+/// An array with one object a kind: `kind`, `text`, `count` and `shown`, the first warnings.
+impl Serialize for Warnings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct OfKind<'w> {
+            kind: WarningKind,
+            text: String,
+            count: u64,
+            shown: &'w [Warning],
+        }
+        serializer.collect_seq(self.kinds().map(|(kind, counted)| OfKind {
+            kind,
+            text: kind.to_string(),
+            count: counted.count,
+            shown: &counted.first,
+        }))
+    }
+}
+
+fn path_as_text<S: Serializer>(path: &std::path::Path, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    use std::os::unix::ffi::OsStrExt;
+    serializer.serialize_str(&crate::name::encode(path.as_os_str().as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warning(n: usize) -> Warning {
+        Warning::new(WarningKind::ArchiveNotEnded, format!("{n}.tar"))
+    }
+
+    #[test]
+    fn all_are_counted_and_the_first_kept() {
+        let mut warnings = Warnings::default();
+        assert!(warnings.is_empty());
+        for n in 0..=KEPT {
+            warnings.add(warning(n)).unwrap();
+        }
+        let (kind, counted) = warnings.kinds().next().unwrap();
+        assert_eq!((kind, warnings.count(kind)), (WarningKind::ArchiveNotEnded, KEPT as u64 + 1));
+        assert_eq!((counted.first.len(), &counted.first[KEPT - 1]), (KEPT, &warning(KEPT - 1)));
+    }
+
+    #[test]
+    fn the_first_is_an_error_where_they_are_refused() {
+        let error = Warnings::new(true).add(warning(1).with_detail("at byte 512")).unwrap_err();
+        assert!(matches!(&error, Error::Refused(warning) if warning.path == std::path::Path::new("1.tar")));
+        assert!(error.to_string().starts_with("1.tar (at byte 512): the archive stops after"), "{error}");
+    }
+
+    #[test]
+    fn as_json_every_kind_has_its_count_and_examples() {
+        let mut warnings = Warnings::default();
+        warnings.add(warning(1).with_detail("here")).unwrap();
+        warnings.add(warning(2)).unwrap();
+        let json = serde_json::to_value(&warnings).unwrap();
+        assert_eq!((&json[0]["kind"], &json[0]["count"]), (&"archive-not-ended".into(), &2.into()));
+        assert_eq!(json[0]["shown"][0], serde_json::json!({"path": "1.tar", "detail": "here"}));
+    }
+}
