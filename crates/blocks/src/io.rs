@@ -1,7 +1,15 @@
-//! Positional reads and sealed output files.
+//! Input and output: positional reads, positional writes, and files that appear whole or not at all.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod faults;
+mod file_system;
 mod output;
 mod read_at;
+mod storage;
+mod temporary;
 
+pub use file_system::{FileSystem, System};
 pub use output::Output;
 pub use read_at::{FileAt, ReadAt};
+pub use storage::{Device, Memory, Storage};
+pub use temporary::temporary;

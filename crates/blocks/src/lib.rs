@@ -4,7 +4,7 @@
 //! - [`pipeline`]: the worker pool; results come back in the order the work was handed in.
 //! - [`hash`], [`dedup`], [`probe`]: what a block is, whether it was seen before, whether it can shrink.
 //! - [`buffer`]: page-aligned buffers that are reused; [`cache`]: decoded blocks, each decoded once.
-//! - [`io`]: positional reads ([`ReadAt`]) and sealed output files ([`Output`]).
+//! - [`io`]: positional reads ([`ReadAt`]) and writes ([`Storage`]), and outputs that appear whole ([`Output`]).
 //! - [`progress`]: counters that a user interface may watch; [`stages`]: where the time goes.
 //!
 //! ```
@@ -28,5 +28,5 @@ pub mod stages;
 
 pub use buffer::{Buffer, Buffers};
 pub use hash::Digest;
-pub use io::{Output, ReadAt};
+pub use io::{Output, ReadAt, Storage};
 pub use progress::Progress;

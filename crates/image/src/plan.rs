@@ -70,12 +70,12 @@ pub(crate) fn leave_out(tree: &mut Tree, failed: &[(u32, Error)]) -> Vec<(String
     left_out
 }
 
-/// Why an output could not be begun.
-pub(crate) fn create_error(target: &Path, e: std::io::Error) -> Error {
-    if e.kind() == std::io::ErrorKind::AlreadyExists {
-        return Error::Usage(format!("{} exists; --force replaces it", target.display()));
+/// Why an output could not be begun or finished. A target may also appear in between.
+pub(crate) fn output_error(what: &'static str, target: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    move |e| match e.kind() {
+        std::io::ErrorKind::AlreadyExists => Error::Usage(format!("{} exists; --force replaces it", target.display())),
+        _ => Error::io(what, target)(e),
     }
-    Error::io("cannot create", target)(e)
 }
 
 /// The newest time in the tree in whole seconds, if 32 bits hold it: images get theirs from the input, never

@@ -1,51 +1,68 @@
 //! `Output`: a file that appears whole under its name, or not at all.
 
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::fs::{Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
+use rustix::fs::OFlags;
 
-/// An output file being written. Until [`commit`](Output::commit) the target is untouched; dropped
+use super::file_system::{FileSystem, System};
+use super::storage::{Device, Storage};
+use super::temporary::{TemporaryName, directory, temporary};
+
+/// Bytes copied at once.
+const COPY_LEN: usize = 1 << 20;
+
+/// An output being written. Until [`commit`](Output::commit) the target is untouched; dropped
 /// without it, or killed at any moment, nothing is left behind.
 ///
-/// The bytes go to a file without a name (`O_TMPFILE`) in the target's directory, which is linked in and
-/// renamed over the target at the end. Where the file system has no such files, a hidden
-/// `.NAME.packfs-PID` beside the target takes its place, removed on drop. A block device is written in place.
+/// The bytes go to a file without a name (`O_TMPFILE`) in the target's directory, which gets its name at the end.
+/// Where the file system has no such files, a hidden `.NAME.packfs-` with random digits beside the target takes its
+/// place. It is removed on drop; after a kill, the next output for the same target removes it. A block device is
+/// written in place, and so is a [`Storage`] of the caller's.
 #[derive(Debug)]
 pub struct Output {
-    file: File,
+    storage: Box<dyn Storage>,
     target: PathBuf,
-    kind: Kind,
+    naming: Option<Naming>,
+    own_files: Vec<(u64, u64)>,
 }
 
+/// How an output gets its name.
 #[derive(Debug)]
-enum Kind {
-    Unnamed,
-    Named(PathBuf),
-    Device,
-    Sealed,
+struct Naming {
+    files: Arc<dyn FileSystem>,
+    temporary: Option<TemporaryName>,
+    replace: bool,
 }
 
 impl Output {
-    /// Begins an output at `target` with permissions `mode` (less the umask). An existing target is an
-    /// error of kind [`io::ErrorKind::AlreadyExists`] unless `replace`.
+    /// Begins an output at `target` with permissions `mode` (less the umask).
+    ///
+    /// An existing target is an error of kind [`io::ErrorKind::AlreadyExists`] unless `replace`: here if it exists
+    /// already, in [`commit`](Output::commit) if it appears in the meantime.
     pub fn create(target: &Path, mode: u32, replace: bool) -> io::Result<Self> {
+        Output::create_on(Arc::new(System), target, mode, replace)
+    }
+
+    /// The same on a file system of the caller's, such as one that fails.
+    pub fn create_on(files: Arc<dyn FileSystem>, target: &Path, mode: u32, replace: bool) -> io::Result<Self> {
         let found = std::fs::metadata(target);
+        // A dangling symbolic link exists, too.
+        if !replace && (found.is_ok() || target.is_symlink()) {
+            return Err(match &found {
+                Ok(found) if found.is_dir() => io::ErrorKind::IsADirectory.into(),
+                _ => io::ErrorKind::AlreadyExists.into(),
+            });
+        }
         if let Ok(found) = &found {
             if found.is_dir() {
                 return Err(io::ErrorKind::IsADirectory.into());
             }
-            if !replace {
-                return Err(io::ErrorKind::AlreadyExists.into());
-            }
             if found.file_type().is_block_device() {
-                // O_EXCL on a block device means: fail if it is mounted.
-                let options = rustix::fs::OFlags::EXCL.bits().cast_signed();
-                let file = OpenOptions::new().read(true).write(true).custom_flags(options).open(target)?;
-                return Ok(Output { file, target: target.into(), kind: Kind::Device });
+                return Output::on_device(&*files, target);
             }
             if !found.is_file() {
                 return Err(io::Error::other("neither a regular file nor a block device"));
@@ -53,128 +70,115 @@ impl Output {
         }
         // Renaming over a symlink would replace the link: write where it points.
         let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
-        let unnamed = rustix::fs::open(
-            directory(&target),
-            OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC,
-            Mode::from_raw_mode(mode),
-        );
-        match unnamed {
-            Ok(fd) => Ok(Output { file: fd.into(), target, kind: Kind::Unnamed }),
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
-                let temp = temporary_name(&target);
-                let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&temp)?;
-                Ok(Output { file, target, kind: Kind::Named(temp) })
+        let (storage, temporary) = match files.create_unnamed(directory(&target), mode) {
+            Ok(storage) => (storage, None),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                let (storage, name) = TemporaryName::create(&files, &target, mode)?;
+                (storage, Some(name))
             }
-            Err(errno) => Err(errno.into()),
-        }
+            Err(error) => return Err(error),
+        };
+        let new = storage.file().and_then(|file| file.metadata().ok());
+        let own_files = [new, found.ok()].iter().flatten().map(identity).collect();
+        Ok(Output { storage, target, naming: Some(Naming { files, temporary, replace }), own_files })
     }
 
-    /// Where the file will be.
+    fn on_device(files: &dyn FileSystem, target: &Path) -> io::Result<Self> {
+        // O_EXCL on a block device means: fail if it is mounted.
+        let options = OFlags::EXCL.bits().cast_signed();
+        let file = OpenOptions::new().read(true).write(true).custom_flags(options).open(target)?;
+        let storage = files.adopt(Box::new(Device(file)));
+        Ok(Output { storage, target: target.into(), naming: None, own_files: Vec::new() })
+    }
+
+    /// An output that is written in place: in memory, or to a writer of the caller's. `name` is for messages.
+    pub fn over(storage: impl Storage + 'static, name: impl Into<PathBuf>) -> Self {
+        Output { storage: Box::new(storage), target: name.into(), naming: None, own_files: Vec::new() }
+    }
+
+    /// The path of the file to be; its name in messages.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
+    /// Device and inode numbers of the file being written and of the one it replaces: neither is input.
+    pub fn own_files(&self) -> &[(u64, u64)] {
+        &self.own_files
+    }
+
     /// Writes all of `bytes` at `offset`.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
+        self.storage.write_all_at(bytes, offset)
     }
 
     /// Reads back what was written.
     pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buf, offset)
+        self.storage.read_exact_at(buf, offset)
     }
 
-    /// The length written so far.
+    /// Sets the length; does nothing on a block device.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
-        match self.kind {
-            Kind::Device => Ok(()),
-            _ => self.file.set_len(len),
-        }
+        self.storage.set_len(len)
     }
 
     /// The length of a block device, which cannot be set; `None` for a file.
     pub fn device_len(&self) -> io::Result<Option<u64>> {
-        match self.kind {
-            Kind::Device => Ok(Some(io::Seek::seek(&mut &self.file, io::SeekFrom::End(0))?)),
-            _ => Ok(None),
-        }
+        self.storage.is_fixed().then(|| self.storage.len()).transpose()
     }
 
     /// The `len` bytes at `offset` are zeros, and nothing was written there: in a file they stay a hole, a device,
     /// which has old bytes there, is told, or written to if it cannot be told.
     pub fn leave_zeros_at(&self, offset: u64, len: u64) -> io::Result<()> {
-        if !matches!(self.kind, Kind::Device) || len == 0 {
-            return Ok(());
+        self.storage.zero_at(offset, len)
+    }
+
+    /// A [temporary file](temporary) beside the target, or in the directory for temporary files.
+    pub fn temporary(&self) -> io::Result<Box<dyn Storage>> {
+        let elsewhere = |files: &dyn FileSystem| temporary(files, &std::env::temp_dir());
+        match &self.naming {
+            Some(naming) => temporary(&*naming.files, directory(&self.target)).or_else(|_| elsewhere(&*naming.files)),
+            None => elsewhere(&System),
         }
-        let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
-        if rustix::fs::fallocate(&self.file, flags, offset, len).is_ok() {
-            return Ok(());
+    }
+
+    /// Copies all that was written to `writer`, for those that cannot go back.
+    pub fn copy_to(&self, writer: &mut dyn Write) -> io::Result<()> {
+        let len = self.storage.len()?;
+        let mut piece = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(COPY_LEN)];
+        let mut at = 0;
+        while at < len {
+            let piece_len = usize::try_from(len - at).unwrap_or(usize::MAX).min(piece.len());
+            self.storage.read_exact_at(&mut piece[..piece_len], at)?;
+            writer.write_all(&piece[..piece_len])?;
+            at += piece_len as u64;
         }
-        let zeros = [0; 1 << 16];
-        let end = offset.saturating_add(len);
-        for at in (offset..end).step_by(zeros.len()) {
-            let piece = usize::try_from(end - at).unwrap_or(usize::MAX).min(zeros.len());
-            self.file.write_all_at(&zeros[..piece], at)?;
-        }
-        Ok(())
+        writer.flush()
     }
 
     /// Flushes to disk and puts the file under its name, then flushes the directory.
-    pub fn commit(mut self) -> io::Result<()> {
-        self.file.sync_all()?;
-        let temp = match &self.kind {
-            Kind::Device | Kind::Sealed => return Ok(()),
-            Kind::Named(temp) => temp.clone(),
-            Kind::Unnamed => {
-                let temp = temporary_name(&self.target);
-                self.link(&temp)?;
-                temp
-            }
-        };
-        self.kind = Kind::Named(temp.clone());
-        std::fs::rename(&temp, &self.target)?;
-        self.kind = Kind::Sealed;
-        File::open(directory(&self.target))?.sync_all()
-    }
-
-    fn link(&self, name: &Path) -> io::Result<()> {
-        let by_fd = rustix::fs::linkat(self.file.as_fd(), c"", CWD, name, AtFlags::EMPTY_PATH);
-        // Without CAP_DAC_READ_SEARCH the descriptor has to be named through /proc.
-        by_fd.or_else(|_| {
-            use std::os::fd::AsRawFd;
-            let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-            rustix::fs::linkat(CWD, path, CWD, name, AtFlags::SYMLINK_FOLLOW)
-        })?;
-        Ok(())
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if let Kind::Named(temp) = &self.kind {
-            // Nobody is left to tell if this fails.
-            let _ = std::fs::remove_file(temp);
+    pub fn commit(self) -> io::Result<()> {
+        let Output { storage, target, naming, .. } = self;
+        storage.sync_all()?;
+        let Some(Naming { files, temporary, replace }) = naming else { return Ok(()) };
+        match temporary {
+            // Only a rename replaces.
+            None if replace => TemporaryName::link(&files, &*storage, &target)?.rename(&target, true)?,
+            None => files.link(&*storage, &target)?,
+            Some(name) => name.rename(&target, replace)?,
         }
+        files.sync_dir(directory(&target))
     }
 }
 
-fn directory(target: &Path) -> &Path {
-    match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
-fn temporary_name(target: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(target.file_name().unwrap_or_default());
-    name.push(format!(".packfs-{}", std::process::id()));
-    target.with_file_name(name)
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::Memory;
+    use crate::io::faults::{Fault, Faults};
 
     fn names(dir: &Path) -> Vec<String> {
         let mut names: Vec<_> =
@@ -223,6 +227,104 @@ mod tests {
         output.commit().unwrap();
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(std::fs::read(&real).unwrap(), b"new");
+    }
+
+    /// File systems with and without `O_TMPFILE`.
+    fn both() -> [Arc<dyn FileSystem>; 2] {
+        [Arc::new(System), Arc::new(Faults::new().without_unnamed())]
+    }
+
+    #[test]
+    fn a_target_that_appears_meanwhile_is_not_replaced_unasked() {
+        for files in both() {
+            let dir = tempfile::tempdir().unwrap();
+            let target = dir.path().join("image");
+            let begin = |replace| Output::create_on(Arc::clone(&files), &target, 0o644, replace).unwrap();
+            let output = begin(false);
+            output.write_all_at(b"new", 0).unwrap();
+            std::fs::write(&target, b"of somebody else").unwrap();
+            assert_eq!(output.commit().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(std::fs::read(&target).unwrap(), b"of somebody else");
+            let output = begin(true);
+            output.write_all_at(b"new", 0).unwrap();
+            output.commit().unwrap();
+            assert_eq!((names(dir.path()), std::fs::read(&target).unwrap()), (vec!["image".into()], b"new".to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_dangling_link_exists() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        assert_eq!(Output::create(&link, 0o644, false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn an_output_knows_its_own_files() {
+        for files in both() {
+            let dir = tempfile::tempdir().unwrap();
+            let target = dir.path().join("image");
+            std::fs::write(&target, b"old").unwrap();
+            let old = identity(&std::fs::metadata(&target).unwrap());
+            let output = Output::create_on(files, &target, 0o644, true).unwrap();
+            let own = output.own_files().to_vec();
+            output.commit().unwrap();
+            assert_eq!(own, [identity(&std::fs::metadata(&target).unwrap()), old]);
+        }
+    }
+
+    #[test]
+    fn whatever_fails_the_target_is_whole_or_as_it_was() {
+        for unnamed in [true, false] {
+            for old in [None, Some(b"the old contents")] {
+                for fault in Fault::ALL {
+                    (0..).take_while(|number| fails_safely(*number, fault, unnamed, old)).for_each(drop);
+                }
+            }
+        }
+    }
+
+    /// Writes an output on which operation `number` fails. Returns false if there were fewer operations.
+    fn fails_safely(number: u64, fault: Fault, unnamed: bool, old: Option<&[u8; 16]>) -> bool {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("image");
+        if let Some(old) = old {
+            std::fs::write(&target, old).unwrap();
+        }
+        let faults = Faults::failing(number, fault);
+        let faults = if unnamed { faults } else { faults.without_unnamed() };
+        let write = || {
+            let output = Output::create_on(Arc::new(faults.clone()), &target, 0o644, old.is_some())?;
+            output.write_all_at(b"the new ", 0)?;
+            output.write_all_at(b"contents", 8)?;
+            output.commit()
+        };
+        let done = write();
+        let what = format!("{fault:?} in operation {number} ({:?})", faults.failed());
+        assert_eq!(done.is_err(), faults.failed().is_some(), "{what}");
+        let found = std::fs::read(&target).ok();
+        // Only when the name is there already can flushing the directory fail.
+        let whole = done.is_ok() || faults.failed() == Some("flush the directory");
+        let expected = if whole { Some(&b"the new contents"[..]) } else { old.map(|old| &old[..]) };
+        assert_eq!(found.as_deref(), expected, "{what}");
+        assert_eq!(names(dir.path()).len(), usize::from(expected.is_some()), "{what}");
+        faults.failed().is_some()
+    }
+
+    #[test]
+    fn memory_and_writers_take_what_a_file_takes() {
+        let memory = Arc::new(Memory::default());
+        let output = Output::over(Arc::clone(&memory), "memory");
+        output.write_all_at(b"behind a gap", 3).unwrap();
+        output.leave_zeros_at(15, 3).unwrap();
+        assert_eq!((output.device_len().unwrap(), output.own_files()), (None, &[][..]));
+        output.temporary().unwrap().write_all_at(b"kept", 0).unwrap();
+        let mut copy = Vec::new();
+        output.copy_to(&mut copy).unwrap();
+        output.commit().unwrap();
+        assert_eq!(copy, b"\0\0\0behind a gap\0\0\0");
+        assert_eq!(Arc::into_inner(memory).unwrap().into_inner().unwrap().into_inner(), copy);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::{kdump as crash, parts};
 use crate::args::{As, Join};
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::{Meter, Spent};
-use crate::output::{self, json, say, units};
+use crate::output::{self, json, say, target, units};
 
 /// A dump may hold what was in memory: only its owner may read it.
 const MODE: u32 = 0o600;
@@ -85,11 +85,7 @@ impl Target {
                 return Ok(Target::Stream(args.output.clone()));
             }
         }
-        let file = Output::create(&args.output, MODE, args.force).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => anyhow::anyhow!("{display} exists; --force replaces it"),
-            _ => anyhow::Error::new(error).context(format!("{display}: cannot create")),
-        })?;
-        Ok(Target::File(file))
+        Ok(Target::File(target::create(&args.output, MODE, args.force)?))
     }
 }
 
@@ -128,8 +124,7 @@ fn all(set: &Set) -> Report {
 
 pub(super) fn commit(file: Output, progress: &Progress) -> Result<()> {
     progress.enter(Phase::Flush);
-    let name = file.target().display().to_string();
-    file.commit().with_context(|| format!("{name}: cannot finish"))
+    target::commit(file)
 }
 
 fn explain(error: anyhow::Error, args: &Join) -> anyhow::Error {

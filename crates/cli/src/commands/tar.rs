@@ -13,7 +13,7 @@ use crate::args::Tar;
 use crate::output;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
-use crate::output::{say, units};
+use crate::output::{say, target, units};
 
 /// Bytes of the archive on their way: enough for any number of workers that one pipe or disk keeps up with.
 const IN_FLIGHT: u64 = 16 << 20;
@@ -54,23 +54,20 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
 fn write(
     image: &dyn Image,
     args: &Tar,
-    target: Option<&Path>,
+    path: Option<&Path>,
     options: &Options,
     progress: &Progress,
 ) -> Result<Summary> {
-    let Some(target) = target else {
+    let Some(path) = path else {
         let mut out = output::stdout()?;
         let summary = write_tar(image, &mut out, options, progress)?;
         out.flush()?;
         return Ok(summary);
     };
-    let file = Output::create(target, 0o666, args.force).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => anyhow::anyhow!("{} exists; --force replaces it", target.display()),
-        _ => anyhow::Error::new(error).context(format!("{}: cannot create", target.display())),
-    })?;
+    let file = target::create(path, 0o666, args.force)?;
     let mut out = Sequential { file: &file, position: 0 };
     let summary = write_tar(image, &mut out, options, progress)?;
-    file.commit().with_context(|| format!("{}: cannot finish", target.display()))?;
+    target::commit(file)?;
     Ok(summary)
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod failure;
 pub(crate) mod findings;
 pub(crate) mod json;
 pub(crate) mod meter;
+pub(crate) mod target;
 pub(crate) mod units;
 pub(crate) mod warnings;
 

@@ -9,6 +9,7 @@ use packfs_bench::memory::Memory as Pages;
 use crate::args::Memory;
 use crate::output;
 use crate::output::failure::{Outcome, Usage};
+use crate::output::target;
 
 /// Bytes made and written at once.
 const PIECE: usize = 1 << 20;
@@ -28,7 +29,7 @@ pub(super) fn run(args: &Memory) -> Result<Outcome> {
         Some(path) => {
             let file = super::create(path, args.force)?;
             make(args, |piece, at| file.write_all_at(piece, at)).with_context(|| path.display().to_string())?;
-            file.commit().with_context(|| format!("{}: cannot finish", path.display()))?;
+            target::commit(file)?;
         }
     }
     Ok(Outcome::Done)

@@ -10,7 +10,6 @@ mod report;
 pub(super) mod session;
 mod split;
 
-use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -18,6 +17,7 @@ use packfs_blocks::Output;
 
 use crate::args::{Bench, BenchCommand};
 use crate::output::failure::{Outcome, Usage};
+use crate::output::target;
 
 pub(super) fn run(args: &Bench) -> Result<Outcome> {
     match (&args.command, &args.quick.dir) {
@@ -35,15 +35,12 @@ pub(super) fn run(args: &Bench) -> Result<Outcome> {
 
 /// A file to write, which appears when it is whole.
 pub(super) fn create(path: &Path, force: bool) -> Result<Output> {
-    Output::create(path, 0o666, force).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => anyhow::anyhow!("{} exists; --force replaces it", path.display()),
-        _ => anyhow::Error::new(error).context(format!("{}: cannot create", path.display())),
-    })
+    target::create(path, 0o666, force)
 }
 
 /// Writes all of it.
 pub(super) fn fill(file: Output, text: &str) -> Result<()> {
     let path = file.target().display().to_string();
-    file.write_all_at(text.as_bytes(), 0).with_context(|| path.clone())?;
-    file.commit().with_context(|| format!("{path}: cannot finish"))
+    file.write_all_at(text.as_bytes(), 0).context(path)?;
+    target::commit(file)
 }

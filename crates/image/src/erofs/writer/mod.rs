@@ -193,7 +193,7 @@ pub fn build(
     let packing = packing(options)?;
     let rules = rules(options, &packing);
     let start = Head::new(options)?.blocks() * u64::from(options.block_size);
-    let output = Output::create(target, 0o666, options.force).map_err(|e| plan::create_error(target, e))?;
+    let output = Output::create(target, 0o666, options.force).map_err(plan::output_error("cannot create", target))?;
     let out = &output;
     let summary = pipeline::scope(
         options.threads,
@@ -226,7 +226,7 @@ pub fn build(
         },
     )?;
     progress.enter(Phase::Flush);
-    progress.stages.time(Stage::Flush, || output.commit()).map_err(Error::io("cannot finish", target))?;
+    progress.stages.time(Stage::Flush, || output.commit()).map_err(plan::output_error("cannot finish", target))?;
     progress.enter(Phase::Done);
     Ok(summary)
 }

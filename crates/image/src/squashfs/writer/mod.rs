@@ -162,7 +162,7 @@ pub fn build(
     let block_len = checked_block_len(options)?;
     compressor::id(options.codec.codec())?;
     let compressor = compressor::emit(options.codec.settings(), options.block_size)?;
-    let output = Output::create(target, 0o666, options.force).map_err(|e| plan::create_error(target, e))?;
+    let output = Output::create(target, 0o666, options.force).map_err(plan::output_error("cannot create", target))?;
     let packing =
         Packing { choice: options.codec.clone(), block_len, verify: options.verify, buffers: Buffers::new(block_len) };
     // Fails here, before any work, if the codec cannot be had.
@@ -198,7 +198,7 @@ pub fn build(
     )?;
     progress.enter(Phase::Flush);
     let flushed = progress.stages.time(Stage::Flush, || pad(&output, options, &summary).and_then(|()| output.commit()));
-    flushed.map_err(Error::io("cannot finish", target))?;
+    flushed.map_err(plan::output_error("cannot finish", target))?;
     progress.enter(Phase::Done);
     Ok(summary)
 }

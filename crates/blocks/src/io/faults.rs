@@ -1,0 +1,212 @@
+//! A file system for tests that counts its operations and lets them fail: with a full disk, an I/O error, a write
+//! that is torn, or a delay.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::file_system::{FileSystem, System};
+use super::storage::Storage;
+
+/// How an operation fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The disk is full: this and all later writes fail with `ENOSPC`.
+    Full,
+    /// This operation fails with `EIO`.
+    Io,
+    /// Half of the bytes are written before `EIO`; operations that are no writes just fail.
+    Torn,
+}
+
+impl Fault {
+    /// All kinds.
+    pub const ALL: [Fault; 3] = [Fault::Full, Fault::Io, Fault::Torn];
+
+    fn error(self) -> io::Error {
+        io::Error::from_raw_os_error(if self == Fault::Full { libc::ENOSPC } else { libc::EIO })
+    }
+}
+
+/// A file system on which one operation fails. Clones share the count.
+#[derive(Debug, Clone, Default)]
+pub struct Faults(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Operations so far.
+    count: AtomicU64,
+    /// The number of the one that fails, and how.
+    fail: Option<(u64, Fault)>,
+    no_unnamed: bool,
+    delay: Option<Duration>,
+    /// Name of the operation that failed first.
+    failed: Mutex<Option<&'static str>>,
+}
+
+impl Faults {
+    /// One that only counts.
+    pub fn new() -> Self {
+        Faults::default()
+    }
+
+    /// One whose operation `number`, counted from 0, fails.
+    pub fn failing(number: u64, fault: Fault) -> Self {
+        Faults(Arc::new(State { fail: Some((number, fault)), ..State::default() }))
+    }
+
+    /// The same without `O_TMPFILE`. Before the first operation only.
+    #[must_use]
+    pub fn without_unnamed(self) -> Self {
+        self.with(|state| state.no_unnamed = true)
+    }
+
+    /// The same with writes that wait; by how long varies, so that they end in another order than they began.
+    /// Before the first operation only.
+    #[must_use]
+    pub fn slow(self, delay: Duration) -> Self {
+        self.with(|state| state.delay = Some(delay))
+    }
+
+    /// Operations so far.
+    pub fn operations(&self) -> u64 {
+        self.0.count.load(Relaxed)
+    }
+
+    /// Name of the operation that failed, if it was reached.
+    pub fn failed(&self) -> Option<&'static str> {
+        *self.0.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut State)) -> Self {
+        if let Some(state) = Arc::get_mut(&mut self.0) {
+            change(state);
+        }
+        self
+    }
+
+    /// Counts an operation; says how it fails.
+    fn next(&self, name: &'static str, is_write: bool) -> Result<(), Fault> {
+        let number = self.0.count.fetch_add(1, Relaxed);
+        if let Some(delay) = self.0.delay.filter(|_| is_write) {
+            // Any sequence will do that jumps.
+            std::thread::sleep(delay * u32::try_from(number * 7 % 5).unwrap_or(0));
+        }
+        match self.0.fail {
+            Some((at, fault)) if number == at || (number > at && is_write && fault == Fault::Full) => {
+                self.0.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(name);
+                Err(fault)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check(&self, name: &'static str) -> io::Result<()> {
+        self.next(name, false).map_err(Fault::error)
+    }
+}
+
+impl FileSystem for Faults {
+    fn create_unnamed(&self, dir: &Path, mode: u32) -> io::Result<Box<dyn Storage>> {
+        if self.0.no_unnamed {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.check("create a file without a name")?;
+        let inner = System.create_unnamed(dir, mode)?;
+        Ok(Box::new(Faulty { inner, faults: self.clone() }))
+    }
+
+    fn create_new(&self, path: &Path, mode: u32) -> io::Result<Box<dyn Storage>> {
+        self.check("create a file")?;
+        let inner = System.create_new(path, mode)?;
+        Ok(Box::new(Faulty { inner, faults: self.clone() }))
+    }
+
+    fn adopt(&self, inner: Box<dyn Storage>) -> Box<dyn Storage> {
+        Box::new(Faulty { inner, faults: self.clone() })
+    }
+
+    fn link(&self, file: &dyn Storage, path: &Path) -> io::Result<()> {
+        self.check("link")?;
+        System.link(file, path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check("rename")?;
+        System.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check("rename without replacing")?;
+        System.rename_new(from, to)
+    }
+
+    /// Never fails: after a fault, what is left is to be removed.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        System.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.check("flush the directory")?;
+        System.sync_dir(dir)
+    }
+}
+
+/// A file on a file system with faults.
+#[derive(Debug)]
+struct Faulty {
+    inner: Box<dyn Storage>,
+    faults: Faults,
+}
+
+impl Storage for Faulty {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        match self.faults.next("write", true) {
+            Ok(()) => self.inner.write_all_at(bytes, offset),
+            Err(fault) => {
+                let torn = &bytes[..if fault == Fault::Torn { bytes.len() / 2 } else { 0 }];
+                self.inner.write_all_at(torn, offset)?;
+                Err(fault.error())
+            }
+        }
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.inner.read_exact_at(buf, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.faults.check("set the length")?;
+        self.inner.set_len(len)
+    }
+
+    fn is_fixed(&self) -> bool {
+        self.inner.is_fixed()
+    }
+
+    fn zero_at(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.faults.next("zero", true).map_err(Fault::error)?;
+        self.inner.zero_at(offset, len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.faults.check("flush")?;
+        self.inner.sync_data()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.faults.check("flush")?;
+        self.inner.sync_all()
+    }
+
+    fn file(&self) -> Option<&File> {
+        self.inner.file()
+    }
+}

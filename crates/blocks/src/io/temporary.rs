@@ -1,0 +1,168 @@
+//! Temporary files: without a name where the file system allows it, otherwise under a name that no other run has.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::file_system::{FileSystem, remove_litter};
+use super::storage::Storage;
+
+/// Names tried before giving up; of 2^64 random ones the first is free.
+const TRIES: usize = 16;
+
+/// Hexadecimal digits of a temporary name.
+const DIGITS: usize = 16;
+
+/// Creates a file in `dir` for what has to be kept for a while. It has no name, and is gone when it is dropped.
+pub fn temporary(files: &dyn FileSystem, dir: &Path) -> io::Result<Box<dyn Storage>> {
+    match files.create_unnamed(dir, 0o600) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            let (storage, path) = create(files, &dir.join("data"), 0o600)?;
+            files.remove(&path)?;
+            Ok(storage)
+        }
+        created => created,
+    }
+}
+
+/// A temporary name in use. Removed on drop, unless the file was renamed.
+#[derive(Debug)]
+pub(super) struct TemporaryName {
+    files: Arc<dyn FileSystem>,
+    path: Option<PathBuf>,
+}
+
+impl TemporaryName {
+    /// Creates a file beside `target` under a temporary name.
+    pub(super) fn create(
+        files: &Arc<dyn FileSystem>,
+        target: &Path,
+        mode: u32,
+    ) -> io::Result<(Box<dyn Storage>, TemporaryName)> {
+        let (storage, path) = create(&**files, target, mode)?;
+        Ok((storage, TemporaryName { files: Arc::clone(files), path: Some(path) }))
+    }
+
+    /// Gives a file without a name a temporary one beside `target`.
+    pub(super) fn link(files: &Arc<dyn FileSystem>, file: &dyn Storage, target: &Path) -> io::Result<TemporaryName> {
+        let ((), path) = with_new_name(target, |path| files.link(file, path))?;
+        Ok(TemporaryName { files: Arc::clone(files), path: Some(path) })
+    }
+
+    /// Renames the file to `target`.
+    pub(super) fn rename(mut self, target: &Path, replace: bool) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        if replace { self.files.rename(path, target) } else { self.files.rename_new(path, target) }?;
+        self.path = None;
+        Ok(())
+    }
+}
+
+impl Drop for TemporaryName {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Nobody is left to tell if this fails.
+            let _ = self.files.remove(path);
+        }
+    }
+}
+
+fn create(files: &dyn FileSystem, target: &Path, mode: u32) -> io::Result<(Box<dyn Storage>, PathBuf)> {
+    with_new_name(target, |path| files.create_new(path, mode))
+}
+
+/// Makes something under a new temporary name for `target`, after removing what dead runs left under such names.
+fn with_new_name<T>(target: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(T, PathBuf)> {
+    remove_litter(directory(target), |name| is_temporary(name, target));
+    let mut tries = 0;
+    loop {
+        let path = temporary_name(target)?;
+        tries += 1;
+        match make(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => {}
+            made => return Ok((made?, path)),
+        }
+    }
+}
+
+/// The directory that `target` is in.
+pub(super) fn directory(target: &Path) -> &Path {
+    match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// `.NAME.packfs-` and random digits; long names are cut, as those of files have at most 255 bytes.
+fn temporary_name(target: &Path) -> io::Result<PathBuf> {
+    let mut random = [0; DIGITS / 2];
+    rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty())?;
+    let mut name = prefix(target);
+    name.push(format!("{:016x}", u64::from_ne_bytes(random)));
+    Ok(target.with_file_name(name))
+}
+
+fn prefix(target: &Path) -> OsString {
+    let name = target.file_name().unwrap_or_default().as_bytes();
+    let mut prefix = OsString::from(".");
+    prefix.push(OsStr::from_bytes(&name[..name.len().min(200)]));
+    prefix.push(".packfs-");
+    prefix
+}
+
+/// True if `name` is a temporary name for `target`.
+fn is_temporary(name: &OsStr, target: &Path) -> bool {
+    let digits = name.as_bytes().strip_prefix(prefix(target).as_bytes());
+    digits.is_some_and(|digits| digits.len() == DIGITS && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::System;
+    use crate::io::faults::Faults;
+
+    fn names(dir: &Path) -> usize {
+        std::fs::read_dir(dir).unwrap().count()
+    }
+
+    #[test]
+    fn a_temporary_file_has_no_name() {
+        let dir = tempfile::tempdir().unwrap();
+        for files in [&System as &dyn FileSystem, &Faults::new().without_unnamed()] {
+            let kept = temporary(files, dir.path()).unwrap();
+            kept.write_all_at(b"kept", 3).unwrap();
+            assert_eq!((kept.len().unwrap(), names(dir.path())), (7, 0));
+        }
+    }
+
+    #[test]
+    fn litter_of_dead_runs_goes_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let files: Arc<dyn FileSystem> = Arc::new(Faults::new().without_unnamed());
+        let stay = [".image.packfs-1234", ".other.packfs-0123456789abcdef", ".image.packfs-0123456789abcdeg", "image"];
+        stay.iter().for_each(|name| std::fs::write(at(name), "x").unwrap());
+        std::fs::create_dir(at(".image.packfs-00000000000000d1")).unwrap();
+        std::os::unix::fs::symlink("image", at(".image.packfs-00000000000000d2")).unwrap();
+        // Of a run that is still there, in this process or another.
+        let (_storage, live) = TemporaryName::create(&files, &at("image"), 0o600).unwrap();
+        std::fs::write(at(".image.packfs-0123456789abcdef"), "of a dead run").unwrap();
+        let (_, other) = TemporaryName::create(&files, &at("image"), 0o600).unwrap();
+        assert!(!at(".image.packfs-0123456789abcdef").exists());
+        assert!(live.path.as_ref().unwrap().exists());
+        assert_eq!(names(dir.path()), stay.len() + 2 + 2);
+        drop((live, other));
+        assert_eq!(names(dir.path()), stay.len() + 2);
+    }
+
+    #[test]
+    fn the_longest_names_have_temporary_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = temporary_name(&dir.path().join("n".repeat(255))).unwrap();
+        std::fs::write(&name, "").unwrap();
+        assert!(is_temporary(name.file_name().unwrap(), &dir.path().join("n".repeat(255))));
+    }
+}

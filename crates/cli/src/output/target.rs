@@ -1,0 +1,25 @@
+//! Files that commands write: one wording for all that stands in their way.
+
+use std::io;
+use std::path::Path;
+
+use packfs_blocks::Output;
+
+/// Begins an output at `path`, which appears when it is whole.
+pub(crate) fn create(path: &Path, mode: u32, force: bool) -> anyhow::Result<Output> {
+    Output::create(path, mode, force).map_err(|error| failed(path, "cannot create", error))
+}
+
+/// Puts an output under its name.
+pub(crate) fn commit(output: Output) -> anyhow::Result<()> {
+    let path = output.target().to_owned();
+    output.commit().map_err(|error| failed(&path, "cannot finish", error))
+}
+
+/// A target may exist from the start, or appear while it is written.
+fn failed(path: &Path, what: &'static str, error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => anyhow::anyhow!("{} exists; --force replaces it", path.display()),
+        _ => anyhow::Error::new(error).context(format!("{}: {what}", path.display())),
+    }
+}
