@@ -27,6 +27,9 @@ pub const NAME_MAX: usize = 255;
 pub const SYMLINK_MAX: usize = 4095;
 /// Most bytes of a physical cluster.
 pub const CLUSTER_MAX: u64 = 1 << 20;
+/// Most blocks of a physical cluster of an image that Linux mounts, if the algorithm is LZ4: a mebibyte in pages of
+/// 4 KiB, however long a block is.
+pub const LZ4_BLOCKS_MAX: u32 = 256;
 /// Most bytes that one extent of a compressed file decodes to.
 pub const EXTENT_MAX: u64 = 12 << 20;
 /// Bit of a nid: the inode lies in the metabox.

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::format::{Compat, Incompat, algorithm};
-use super::writer::{Features, Options};
+use super::format::{Compat, Incompat, LZ4_BLOCKS_MAX, algorithm};
+use super::writer::{Features, Options, longest_cluster};
 use crate::{Error, Result};
 
 /// Bits of the smallest block that every kernel reads. Those with larger pages read it from 6.4 on only.
@@ -217,6 +217,19 @@ impl Options {
         }
         let each: Vec<_> = features.iter().map(|f| format!("{} ({} does)", self.in_words(*f), f.since())).collect();
         Err(Error::Usage(format!("Linux {target} does not read {}", each.join(", "))))
+    }
+
+    /// Refuses clusters for which Linux would not mount the image.
+    pub fn check_clusters(&self) -> Result<()> {
+        let blocks = longest_cluster(self) / self.block_size.max(1);
+        if self.codec.codec().erofs_id() == Some(algorithm::LZ4) && blocks > LZ4_BLOCKS_MAX {
+            let (block, most) = (self.block_size, LZ4_BLOCKS_MAX * self.block_size);
+            let limit = format!("Linux reads LZ4 in clusters of up to {LZ4_BLOCKS_MAX} blocks");
+            return Err(Error::Usage(format!(
+                "clusters of {blocks} blocks: {limit}, which are {most} bytes in blocks of {block}"
+            )));
+        }
+        Ok(())
     }
 
     /// A feature as whoever asked for it would call it.

@@ -97,6 +97,7 @@ impl ErofsArgs {
             let who = if self.target_kernel.is_some() { "" } else { ", which is the default," };
             Usage(format!("--target-kernel {target}{who} rules this out: {error}; give --target-kernel {needed}"))
         })?;
+        options.check_clusters().map_err(|error| Usage(format!("--block-size: {error}")))?;
         Ok(options)
     }
 }

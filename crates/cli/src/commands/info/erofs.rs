@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use packfs_image::erofs::format::Compat;
+use packfs_image::erofs::format::{Compat, LZ4_BLOCKS_MAX};
 use packfs_image::erofs::{Compression, Feature, Kernel, Superblock};
 use packfs_image::name::encode;
 use packfs_image::tree::Time;
@@ -23,6 +23,9 @@ pub(super) struct About {
     uuid: String,
     label: String,
     needs_linux: String,
+    /// Blocks of its clusters, if these are more than any Linux mounts.
+    #[serde(skip)]
+    no_linux: Option<u32>,
     features: Vec<&'static str>,
     flags: Vec<&'static str>,
     layout: Layout,
@@ -74,6 +77,7 @@ impl About {
             uuid: uuid(superblock.uuid),
             label: encode(&superblock.label).into_owned(),
             needs_linux: Kernel::needed(&used).to_string(),
+            no_linux: superblock.lz4_blocks().filter(|blocks| *blocks > LZ4_BLOCKS_MAX),
             features: used.iter().map(|feature| name(*feature, superblock)).collect(),
             flags: flags(superblock.compat),
             layout: Layout {
@@ -91,7 +95,12 @@ impl About {
         let created = units::utc(Time { secs: self.created, nanos: 0 });
         let size = self.blocks.saturating_mul(self.block_size.into());
         writeln!(out, "format       {}", self.format)?;
-        writeln!(out, "needs        Linux {}", self.needs_linux)?;
+        match self.no_linux {
+            Some(blocks) => {
+                writeln!(out, "needs        not for Linux: LZ4 clusters of {blocks} blocks, it reads {LZ4_BLOCKS_MAX}")?
+            }
+            None => writeln!(out, "needs        Linux {}", self.needs_linux)?,
+        }
         writeln!(out, "codec        {}", or_none(self.algorithms.iter().map(Algorithm::describe)))?;
         writeln!(out, "block size   {}", units::bytes(self.block_size.into()))?;
         writeln!(out, "size         {} ({} blocks)", units::bytes(size), units::count(self.blocks))?;

@@ -10,6 +10,7 @@ use super::Reader;
 use super::map::{Stored, Where};
 use super::metadata::{Place, Space};
 use crate::erofs::format::{EXTENT_MAX, Incompat, algorithm};
+use crate::erofs::page_end;
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "cluster";
@@ -91,6 +92,29 @@ impl Reader {
             stock.push(tools);
         }
         result
+    }
+
+    /// Whether Linux cannot read a cluster to its end because of where that is: see [`page_end`].
+    pub(super) fn is_stranded(&self, cluster: Cluster) -> Result<bool> {
+        let Cluster { stored, space, algorithm, partial, len } = cluster;
+        let (Where::Image(start) | Where::Device(_, start)) = stored.place else { return Ok(false) };
+        let stranded = page_end::stranded(algorithm, start, stored.len);
+        if stranded == 0 || partial {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; usize::try_from(stored.len).unwrap_or(0)];
+        self.read_stored(STRUCTURE, space, stored.place, &mut bytes)?;
+        // All that the extent has comes without what lies on the last page.
+        bytes.truncate(usize::try_from(stored.len - stranded).unwrap_or(0));
+        let start = Stored { len: stored.len - stranded, ..stored };
+        let mut tools = Tools::default();
+        let decoded = self.decode_one(
+            &mut tools.decoders,
+            &Cluster { stored: start, partial: true, ..cluster },
+            &bytes,
+            &mut vec![0; len],
+        );
+        Ok(decoded.is_ok())
     }
 
     fn decode_with(&self, tools: &mut Tools, clusters: &[Cluster], mut out: &mut [u8]) -> Result<()> {

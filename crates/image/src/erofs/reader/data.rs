@@ -172,6 +172,17 @@ impl<'r> File<'r> {
         Some(Cluster { stored, space: self.source.space, algorithm, partial, len })
     }
 
+    /// Refuses an extent that can be decoded, but not by Linux.
+    pub(super) fn check_end(&self, extent: &MappedExtent) -> Result<()> {
+        let Some(cluster) = self.cluster(extent) else { return Ok(()) };
+        if !self.source.reader.is_stranded(cluster)? {
+            return Ok(());
+        }
+        let Stored { place, len } = cluster.stored;
+        let why = format!("Linux cannot read it: the end of its {len} bytes lies alone on a page");
+        Err(Error::corrupt("cluster", place.byte(), why))
+    }
+
     /// Fills `out` from byte `skip` of an extent, which it does not exceed.
     pub(super) fn read_extent(&self, extent: &MappedExtent, skip: u64, out: &mut [u8]) -> Result<()> {
         let Source { reader, space } = self.source;

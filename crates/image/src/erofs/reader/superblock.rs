@@ -96,6 +96,14 @@ impl Superblock {
         Ok(checked)
     }
 
+    /// Blocks of the largest physical cluster, if the image says that it has LZ4 clusters.
+    pub fn lz4_blocks(&self) -> Option<u32> {
+        self.compression.iter().find_map(|one| match one {
+            Compression::Lz4 { max_cluster_blocks, .. } => Some((*max_cluster_blocks).into()),
+            _ => None,
+        })
+    }
+
     /// log2 of the block size.
     pub(super) fn block_bits(&self) -> u8 {
         // A power of two of at most 2^16.

@@ -37,7 +37,7 @@ fn limits_of_entries_are_named() {
 #[test]
 fn limits_of_options_are_named() {
     type Change = fn(&mut Options);
-    let cases: [(Change, &str); 12] = [
+    let cases: [(Change, &str); 13] = [
         (|o| o.block_size = 0, "powers of two from 512 to 4K"),
         (|o| o.block_size = 256, "powers of two from 512 to 4K"),
         (|o| o.block_size = 1000, "powers of two from 512 to 4K"),
@@ -49,6 +49,7 @@ fn limits_of_options_are_named() {
         (|o| o.label = "a\0b".into(), "NUL"),
         (|o| o.features = Features::UNALIGNED, "need the feature 48bit"),
         (|o| o.codec = "xz".parse().unwrap(), "xz"),
+        (|o| (o.block_size, o.cluster_size) = (512, 257 * 512), "up to 256 blocks, which are 131072 bytes"),
         (|o| o.target_kernel = "5.3".parse().unwrap(), "5.4 is the first"),
     ];
     for (change, want) in cases {

@@ -5,6 +5,7 @@ mod limits;
 pub(super) mod matrix;
 mod metadata;
 mod mount;
+mod page_ends;
 mod peers;
 mod round_trip;
 

@@ -29,6 +29,7 @@ use self::data::{Data, DataDone, Rules};
 use self::index::Form;
 use self::keep::Keep;
 use self::metadata::Written;
+pub(super) use self::pack::longest_cluster;
 use self::pack::{Ending, Packing, Worker};
 use self::superblock::Head;
 use super::format;
@@ -312,6 +313,7 @@ fn packing(options: &Options) -> Result<Packing> {
         return Err(Error::Usage("unaligned clusters need the feature 48bit".into()));
     }
     options.check_target()?;
+    options.check_clusters()?;
     let window = options.codec.cluster_window(cluster_size);
     if options.codec.codec() != Codec::None {
         // Fails here, before any work, if the codec cannot be had.

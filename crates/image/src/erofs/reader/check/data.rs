@@ -153,7 +153,7 @@ fn read(file: &File<'_>, piece: &Piece, buf: &mut Vec<u8>) -> Result<()> {
         file.read_extent(&extent, skip, &mut buf[..n])?;
         skip += step;
     }
-    Ok(())
+    file.check_end(&extent)
 }
 
 /// Stands for the device of data behind inodes, which they do not share.

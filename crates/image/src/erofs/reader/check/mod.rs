@@ -9,7 +9,7 @@ use packfs_blocks::Progress;
 use packfs_blocks::progress::Phase;
 
 use super::Reader;
-use crate::erofs::format::{Compat, SUPERBLOCK_OFFSET};
+use crate::erofs::format::{Compat, LZ4_BLOCKS_MAX, SUPERBLOCK_OFFSET};
 use crate::{Error, Result};
 
 /// Findings after which the rest is not listed: a damaged image may have millions.
@@ -36,6 +36,9 @@ fn check_superblock(reader: &Reader, report: &mut Report<'_>) {
         wrong(format!(
             "the image is truncated: it should have {expected} bytes but has only {len}, {missing} are missing"
         ));
+    }
+    if let Some(blocks) = superblock.lz4_blocks().filter(|blocks| *blocks > LZ4_BLOCKS_MAX) {
+        wrong(format!("LZ4 clusters of {blocks} blocks: Linux mounts images with up to {LZ4_BLOCKS_MAX}"));
     }
     let unknown = superblock.compat.bits() & !Compat::KNOWN.bits();
     if unknown != 0 {

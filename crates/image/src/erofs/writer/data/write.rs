@@ -7,6 +7,7 @@ use packfs_blocks::pipeline::Ticket;
 use packfs_blocks::stages::Stage;
 
 use super::{Data, Done, LATE, PieceEnd, SHARED_PART, Work};
+use crate::erofs::page_end;
 use crate::erofs::writer::index::{Cluster, Part};
 use crate::erofs::writer::keep::Kept;
 use crate::erofs::writer::pack::{Cut, Ending, Packed, Piece, Rest, Worker};
@@ -76,7 +77,13 @@ impl Data<'_, '_> {
                     }
                     None => {
                         let start = self.pos + (at - written) as u64;
-                        self.cluster(cut, start)?;
+                        let moved = self.moved(cut, start);
+                        if moved > 0 {
+                            self.write_bytes(&bytes[written..at])?;
+                            self.write_bytes(&[0; 2][..moved])?;
+                            written = at;
+                        }
+                        self.cluster(cut, start + moved as u64)?;
                     }
                 }
                 at = end;
@@ -94,6 +101,11 @@ impl Data<'_, '_> {
         Progress::add(&self.progress.written, bytes.len() as u64);
         self.pos += bytes.len() as u64;
         Ok(())
+    }
+
+    /// By how many bytes a cluster has to lie behind `start` for Linux to read it.
+    fn moved(&self, cut: &Cut, start: u64) -> usize {
+        if cut.raw { 0 } else { page_end::moved(self.rules.form.algorithm, start, cut.physical.into()) }
     }
 
     /// Notes a cluster that lies at `start`.
