@@ -1,7 +1,7 @@
 //! Measures codecs, images and dumps on the user's own data.
 //!
-//! The path: what is to be measured is a row of cells, each a [`subject`]; [`run`] gives them to an [`executor`] in an
-//! order of its own each round; every sample becomes a line of a [`record`]; [`results`] takes the medians, and
+//! The path: what is to be measured is a row of cells; [`run`] gives them to an [`executor`] in an order of its own
+//! each round; every sample becomes a line of a [`record`]; [`results`] takes the medians, and
 //! [`report`] makes tables and charts of them. Codecs are measured block by block as a file system would store them:
 //! [`corpus`] (what is compressed) and [`codecs`] (by what) make a [`matrix`]. The other kinds do a whole work and time
 //! it: [`build`], [`read`], [`split`].
@@ -23,6 +23,7 @@ pub mod corpus;
 mod error;
 pub mod executor;
 pub mod format;
+pub mod keys;
 pub mod matrix;
 pub mod memory;
 pub mod metrics;
@@ -35,12 +36,12 @@ pub mod report;
 pub mod results;
 mod rng;
 pub mod run;
+pub mod sample;
 pub mod scratch;
 pub mod split;
 pub mod stats;
-pub mod subject;
 mod system;
-pub mod trial;
 pub mod tune;
+mod units;
 
 pub use error::{Error, Result};

@@ -1,17 +1,14 @@
 //! Which cells there are to measure: every combination of data, codec, block size and number of threads.
 
-use std::fmt;
 use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
 
 use crate::codecs::Method;
 use crate::corpus::{Data, INCOMPRESSIBLE};
-use crate::executor::Sample;
+use crate::executor::Subject;
 use crate::policy::Policy;
-use crate::report::size;
-use crate::subject::subject;
 use crate::{Error, Result};
+
+pub use crate::keys::codec::Key;
 
 /// What to combine.
 #[derive(Debug, Clone)]
@@ -47,36 +44,10 @@ pub struct Cell {
     pub threads: usize,
 }
 
-/// What tells a cell from others, in words that outlive this program.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Key {
-    /// Name of the data.
-    pub data: String,
-    /// Digest of what was measured of it.
-    pub digest: String,
-    /// The codec as a user writes it.
-    pub codec: String,
-    /// Bytes of a block.
-    pub block: usize,
-    /// Bytes of a sector.
-    pub sector: usize,
-    /// How blocks were stored.
-    pub policy: String,
-    /// Threads at work at once.
-    pub threads: usize,
-}
+impl Subject for Cell {
+    type Key = Key;
 
-subject!(Cell, Codec, Key, Sample, |sample| sample.encode.seconds());
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {} in blocks of {}", self.codec, self.data, size(self.block))
-    }
-}
-
-impl Cell {
-    /// Its key.
-    pub fn key(&self) -> Key {
+    fn key(&self) -> Key {
         Key {
             data: self.data.name.clone(),
             digest: self.data.digest.clone(),

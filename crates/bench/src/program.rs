@@ -14,7 +14,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use wait4::Wait4;
 
-use crate::executor::Timing;
+use crate::sample::Timing;
 use crate::{Error, Result};
 
 /// What a program did and took.

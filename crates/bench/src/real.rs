@@ -12,10 +12,11 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::clock::thread_time;
 use crate::clusters::{self, Piece};
 use crate::codecs::Method;
-use crate::executor::{Executor, Sample, Timing};
+use crate::executor::Executor;
 use crate::matrix::Cell;
 use crate::metrics::Sizes;
 use crate::policy::{Policy, Stored};
+use crate::sample::{CodecSample, Timing};
 use crate::{Error, Result};
 
 /// Bytes of blocks that a thread takes at once: so many that taking them costs nothing, and of little data less, so
@@ -140,19 +141,19 @@ fn came_back(block: &Block<'_>) -> bool {
 }
 
 impl Executor<Cell> for Machine {
-    fn run(&mut self, cell: &Cell, least: Duration) -> Result<Sample> {
+    fn run(&mut self, cell: &Cell, least: Duration) -> Result<CodecSample> {
         let mut blocks = cut(cell);
         let mut workers = (0..cell.threads).map(|_| Worker::new(cell)).collect::<Result<Vec<Worker>>>()?;
         let encode = self.passes(&mut workers, &mut blocks, least, |worker, block| worker.encode(cell, block))?;
         let sizes = settle(cell, &mut blocks);
         if sizes.kept == 0 {
-            return Ok(Sample { sizes, encode, decode: None });
+            return Ok(CodecSample { sizes, encode, decode: None });
         }
         let decode = self.passes(&mut workers, &mut blocks, least, |worker, block| worker.decode(block))?;
         if !blocks.iter().all(came_back) {
             return Err(Error::Damage(cell.method.to_string()));
         }
-        Ok(Sample { sizes, encode, decode: Some(decode) })
+        Ok(CodecSample { sizes, encode, decode: Some(decode) })
     }
 }
 

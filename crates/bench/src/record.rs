@@ -4,17 +4,18 @@
 //! A line that was torn off at the end of a file is ignored, and removed before anything is appended.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{Debug, Display};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::executor::Sample;
-use crate::subject::Subject;
-use crate::trial::Trial;
-use crate::{Error, Result, build, matrix, read, split};
+use crate::keys::{build, codec, read, split};
+use crate::sample::{CodecSample, Trial};
+use crate::{Error, Result};
+
+pub use crate::keys::AnyKey;
 
 /// Version of the lines. Raised when a field changes its meaning or goes away.
 pub const VERSION: u32 = 1;
@@ -27,7 +28,7 @@ pub enum Line {
     /// The lines of this session's number belong to it.
     Session(Session),
     /// A codec on some blocks.
-    Codec(Measured<matrix::Key, Sample>),
+    Codec(Measured<codec::Key, CodecSample>),
     /// An image built.
     Build(Measured<build::Key, Trial>),
     /// An image read.
@@ -88,32 +89,6 @@ pub struct Measured<K, S> {
     pub sample: S,
 }
 
-/// A cell of any kind.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(tag = "of", rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum AnyKey {
-    /// A codec on some blocks.
-    Codec(matrix::Key),
-    /// An image to be built.
-    Build(build::Key),
-    /// An image to be read.
-    Read(read::Key),
-    /// A dump to be split or joined.
-    Split(split::Key),
-}
-
-impl fmt::Display for AnyKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AnyKey::Codec(key) => key.fmt(f),
-            AnyKey::Build(key) => key.fmt(f),
-            AnyKey::Read(key) => key.fmt(f),
-            AnyKey::Split(key) => key.fmt(f),
-        }
-    }
-}
-
 /// One cell that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
@@ -151,6 +126,62 @@ impl Line {
         })
     }
 }
+
+/// A key whose measurements are lines of a record, so that rounds, records and statistics are written once for all
+/// kinds.
+pub trait Recorded: Clone + Ord + Debug + Display {
+    /// One measurement of a cell of this kind.
+    type Sample: Clone + Debug;
+
+    /// Wraps the key of this kind into one of any kind.
+    fn any(self) -> AnyKey;
+
+    /// Wraps a measurement into a line.
+    fn line(measured: Measured<Self, Self::Sample>) -> Line;
+
+    /// Returns the measurement in a line of this kind.
+    fn measured(line: &Line) -> Option<&Measured<Self, Self::Sample>>;
+
+    /// Returns the seconds of a measurement, by which sessions are compared.
+    fn seconds(sample: &Self::Sample) -> f64;
+}
+
+/// A measurement of a cell with this key.
+pub type Sample<K> = <K as Recorded>::Sample;
+
+/// Implements [`Recorded`] for a key whose measurements are lines of this variant.
+macro_rules! recorded {
+    ($variant:ident, $key:ty, $sample:ty, $seconds:expr) => {
+        impl Recorded for $key {
+            type Sample = $sample;
+
+            fn any(self) -> AnyKey {
+                AnyKey::$variant(self)
+            }
+
+            fn line(measured: Measured<$key, $sample>) -> Line {
+                Line::$variant(measured)
+            }
+
+            fn measured(line: &Line) -> Option<&Measured<$key, $sample>> {
+                match line {
+                    Line::$variant(measured) => Some(measured),
+                    _ => None,
+                }
+            }
+
+            fn seconds(sample: &$sample) -> f64 {
+                let seconds: fn(&$sample) -> f64 = $seconds;
+                seconds(sample)
+            }
+        }
+    };
+}
+
+recorded!(Codec, codec::Key, CodecSample, |sample| sample.encode.seconds());
+recorded!(Build, build::Key, Trial, |trial| trial.time.seconds());
+recorded!(Read, read::Key, Trial, |trial| trial.time.seconds());
+recorded!(Split, split::Key, Trial, |trial| trial.time.seconds());
 
 #[derive(Serialize, Deserialize)]
 struct Versioned<T> {
@@ -205,9 +236,9 @@ impl Contents {
     }
 
     /// How many measurements of each cell of one kind a session has made.
-    pub fn done<S: Subject>(&self, session: &str) -> BTreeMap<S::Key, u32> {
+    pub fn done<K: Recorded>(&self, session: &str) -> BTreeMap<K, u32> {
         let mut done = BTreeMap::new();
-        for measured in self.lines.iter().filter_map(S::measured).filter(|measured| measured.session == session) {
+        for measured in self.lines.iter().filter_map(K::measured).filter(|measured| measured.session == session) {
             *done.entry(measured.key.clone()).or_insert(0) += 1;
         }
         done
@@ -253,9 +284,9 @@ impl Log {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::executor::Timing;
-    use crate::matrix::{Cell, Key};
+    use crate::keys::codec::Key;
     use crate::metrics::Sizes;
+    use crate::sample::Timing;
 
     pub(crate) fn measured(session: &str, codec: &str) -> Line {
         let key = Key {
@@ -269,7 +300,11 @@ pub(crate) mod tests {
         };
         let sizes = Sizes { raw: 1000, stored: 400, decoded: 900, blocks: 4, kept: 3 };
         let encode = Timing { wall: 2000, cpu: 1900, passes: 3 };
-        Line::Codec(Measured { session: session.into(), key, sample: Sample { sizes, encode, decode: Some(encode) } })
+        Line::Codec(Measured {
+            session: session.into(),
+            key,
+            sample: CodecSample { sizes, encode, decode: Some(encode) },
+        })
     }
 
     #[test]
@@ -290,7 +325,7 @@ pub(crate) mod tests {
         let read = Contents::read(&path).unwrap();
         assert!(read.torn);
         assert_eq!(read.lines, [session, measured("s", "lz4"), measured("t", "lz4")]);
-        assert_eq!(read.done::<Cell>("s").into_values().collect::<Vec<_>>(), [1]);
+        assert_eq!(read.done::<Key>("s").into_values().collect::<Vec<_>>(), [1]);
         // Appending mends the file.
         let (mut log, contents) = Log::open(&path).unwrap();
         assert_eq!(contents.lines.len(), 3);

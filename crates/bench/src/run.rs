@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::executor::Executor;
-use crate::record::{Failure, Line, Measured};
+use crate::executor::{Executor, Subject};
+use crate::record::{Failure, Line, Measured, Recorded};
 use crate::rng::Rng;
-use crate::subject::Subject;
 use crate::{Error, Result};
 
 /// How to run.
@@ -88,10 +87,10 @@ pub fn run<S: Subject>(
             match outcome {
                 Ok(Outcome::Warm(one)) => took += one.max(2 * plan.least) * *runs,
                 Ok(Outcome::Measured(sample)) => {
-                    record(&S::line(Measured { session: plan.session.clone(), key: cell.key(), sample }))?
+                    record(&Recorded::line(Measured { session: plan.session.clone(), key: cell.key(), sample }))?
                 }
                 Err(error) => {
-                    let (session, key) = (plan.session.clone(), S::any(cell.key()));
+                    let (session, key) = (plan.session.clone(), cell.key().any());
                     let failure = Failure { session, key, why: error.to_string() };
                     watch(Event::Failed(&failure));
                     broken.push(cell.key());
@@ -117,11 +116,11 @@ mod tests {
     use super::*;
     use crate::codecs::Method;
     use crate::corpus::Data;
-    use crate::executor::{Sample, Timing};
     use crate::matrix::{Cell, Matrix};
     use crate::memory::Shares;
     use crate::metrics::Sizes;
     use crate::policy::Policy;
+    use crate::sample::{CodecSample, Timing};
 
     /// Knows every sample beforehand, and fails on one codec.
     struct Mock {
@@ -130,13 +129,13 @@ mod tests {
     }
 
     impl Executor<Cell> for Mock {
-        fn run(&mut self, cell: &Cell, _: Duration) -> Result<Sample> {
+        fn run(&mut self, cell: &Cell, _: Duration) -> Result<CodecSample> {
             self.order.push(cell.method.to_string());
             if cell.method.to_string() == self.fails {
                 return Err(Error::Usage("out of order".into()));
             }
             let encode = Timing { wall: 1, cpu: 1, passes: 1 };
-            Ok(Sample { sizes: Sizes::default(), encode, decode: None })
+            Ok(CodecSample { sizes: Sizes::default(), encode, decode: None })
         }
     }
 

@@ -12,7 +12,7 @@ use super::tool::{Input, Kind, Tool};
 use super::{Cell, Source};
 use crate::executor::Executor;
 use crate::program::{self, Ran};
-use crate::trial::Trial;
+use crate::sample::Trial;
 use crate::{Error, Result};
 
 /// Bytes to warm up with, and to tell from how long a build will take.

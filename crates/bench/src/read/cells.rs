@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use packfs_blocks::Digest;
 
+use super::fio::{self, Pattern};
 use super::programs::Program;
-use super::{FIO, KERNEL, Key, fio};
+use crate::executor::Subject;
 use crate::format::Format;
+use crate::keys::read::{FIO, KERNEL, Key};
 
 /// A regular file in an image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,22 +112,6 @@ impl Order {
     pub const ALL: [Order; 3] = [Order::Sequential, Order::Small, Order::Full];
 }
 
-/// How fio reads a file, 4 KiB at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pattern {
-    /// From its beginning to its end.
-    Sequential,
-    /// Every piece once, at random.
-    Random,
-    /// A twentieth of the pieces, at random.
-    Twentieth,
-}
-
-impl Pattern {
-    /// All of them.
-    pub const ALL: [Pattern; 3] = [Pattern::Sequential, Pattern::Random, Pattern::Twentieth];
-}
-
 /// One way to read an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
@@ -195,9 +181,10 @@ pub struct Cell {
     pub work: Work,
 }
 
-impl Cell {
-    /// Its key.
-    pub fn key(&self) -> Key {
+impl Subject for Cell {
+    type Key = Key;
+
+    fn key(&self) -> Key {
         let Image { format, source, tool, codec, block, features, tree, .. } = &*self.image;
         let reader = match &self.work {
             Work::Data(_) | Work::Metadata(_) => KERNEL,

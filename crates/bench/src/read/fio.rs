@@ -7,14 +7,29 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::cells::Pattern;
-use crate::executor::Timing;
+use crate::sample::Timing;
 use crate::{Error, Result};
 
 /// Bytes read at once.
 const PIECE: u64 = 4 << 10;
 /// Smaller files are read in no time.
 pub(super) const LEAST: u64 = 20 * PIECE;
+
+/// How fio reads a file, 4 KiB at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pattern {
+    /// From its beginning to its end.
+    Sequential,
+    /// Every piece once, at random.
+    Random,
+    /// A twentieth of the pieces, at random.
+    Twentieth,
+}
+
+impl Pattern {
+    /// All of them.
+    pub const ALL: [Pattern; 3] = [Pattern::Sequential, Pattern::Random, Pattern::Twentieth];
+}
 
 /// Reads a file of so many bytes.
 pub(super) fn command(fio: &Path, file: &Path, len: u64, pattern: Pattern) -> Command {

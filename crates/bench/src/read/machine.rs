@@ -4,16 +4,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::cells::{Cell, Image, Order, Pattern, Work};
+use super::Program;
+use super::cells::{Cell, Image, Order, Work};
+use super::fio::{self, Pattern};
 use super::mount::Mount;
 use super::protocol::{Reader, chosen};
-use super::{Program, fio};
 use crate::clock::thread_time;
-use crate::executor::{Executor, Timing};
+use crate::executor::Executor;
 use crate::format::Format;
 use crate::program;
+use crate::sample::Timing;
+use crate::sample::Trial;
 use crate::scratch::Scratch;
-use crate::trial::Trial;
 use crate::{Error, Result};
 
 /// What the kernel keeps is dropped by writing here.

@@ -19,7 +19,6 @@ mod tune;
 pub use csv::csv;
 pub use html::html;
 pub use markdown::markdown;
-pub(crate) use model::size;
 pub use model::{Axis, Chart, Column, Kind, Report, Section, Series, Table, Value, X};
 pub use text::text;
 

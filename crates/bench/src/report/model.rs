@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::units::three;
+
 /// What results have to say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
@@ -170,58 +172,5 @@ impl Value {
             Value::Whole(number) => number.to_string(),
             Value::None => String::new(),
         }
-    }
-}
-
-/// A number with three figures: `0.0123`, `12.3`, `12300`.
-pub(super) fn three(number: f64) -> String {
-    let decimals = |number: f64| match number.abs() {
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 1.0 => 2,
-        size if size >= 0.1 => 3,
-        _ => 4,
-    };
-    let shown = format!("{number:.*}", decimals(number));
-    // Rounding may carry into another figure: 9.996 is 10.0, not 10.00.
-    match shown.parse::<f64>() {
-        Ok(0.0) => "0".into(),
-        Ok(rounded) => format!("{rounded:.*}", decimals(rounded)),
-        Err(_) => shown,
-    }
-}
-
-/// A block size as users write it: `128K`.
-pub(crate) fn size(bytes: usize) -> String {
-    match bytes {
-        _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
-        _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),
-        _ => bytes.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_three_figures() {
-        let cases = [
-            (0.0, "0"),
-            (0.012_34, "0.0123"),
-            (0.5, "0.500"),
-            (0.999_61, "1.00"),
-            (1.234, "1.23"),
-            (9.996, "10.0"),
-            (12.34, "12.3"),
-            (99.96, "100"),
-            (1234.6, "1235"),
-            (-3.5, "-3.50"),
-            (-1e-15, "0"),
-        ];
-        for (number, text) in cases {
-            assert_eq!(three(number), text, "{number}");
-        }
-        assert_eq!([size(512), size(8192), size(131_072), size(1 << 20)], ["512", "8K", "128K", "1M"]);
     }
 }

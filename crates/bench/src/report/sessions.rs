@@ -1,9 +1,10 @@
 //! What is said of all kinds of measurements alike: who measured, how well, and what could not be measured.
 
-use super::model::{Section, Table, Value, three};
+use super::model::{Section, Table, Value};
 use super::shape::table;
 use crate::record::{Failure, Session};
 use crate::results::{Results, Spread};
+use crate::units::three;
 
 /// Machines and settings.
 fn sessions(results: &Results) -> Table {

@@ -1,12 +1,13 @@
 //! What tuning has to say: the choice with its command, the front it was made from, and everything that was tried.
 
-use super::model::{Chart, Column, Kind, Report, Section, Value, X, size, three};
+use super::model::{Chart, Column, Kind, Report, Section, Value, X};
 use super::shape::{axis, distinct, guide, series, table};
 use crate::metrics;
 use crate::results::Results;
 use crate::tune::choose::{Goal, front};
 use crate::tune::predict::Prediction;
 use crate::tune::{Settings, Tuning};
+use crate::units::{size, three};
 
 impl Report {
     /// What tuning has to say.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::Results;
 use crate::codecs::BASELINE;
 use crate::corpus::INCOMPRESSIBLE;
-use crate::executor::Sample;
-use crate::matrix::Key;
+use crate::keys::codec::Key;
 use crate::metrics::Sizes;
+use crate::sample::CodecSample;
 use crate::stats::Summary;
 
 /// One cell, as the last session that measured it has it.
@@ -30,7 +30,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub(super) fn of(key: Key, session: &str, samples: &[&Sample]) -> Option<Self> {
+    pub(super) fn of(key: Key, session: &str, samples: &[&CodecSample]) -> Option<Self> {
         let last = samples.last()?;
         let encode: Vec<f64> = samples.iter().map(|one| one.encode.seconds()).collect();
         let cpu: Vec<f64> = samples.iter().map(|one| one.encode.cpu_seconds()).collect();

@@ -5,10 +5,9 @@ mod trials;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::record::{AnyKey, Contents, Failure, Line, Session};
+use crate::keys::{build, codec, read, split};
+use crate::record::{AnyKey, Contents, Failure, Line, Recorded, Session};
 use crate::stats::Summary;
-use crate::subject::Subject;
-use crate::{build, matrix, read, split};
 
 pub use codecs::Row;
 pub use trials::TrialRow;
@@ -55,10 +54,10 @@ impl Results {
         let lines: Vec<&Line> = files.iter().flat_map(|file| &file.lines).collect();
         let mut results = Results::default();
         let mut seen = Seen::default();
-        results.codecs = results.rows::<matrix::Cell, _>(&lines, &mut seen, Row::of);
-        results.builds = results.rows::<build::Cell, _>(&lines, &mut seen, TrialRow::of);
-        results.reads = results.rows::<read::Cell, _>(&lines, &mut seen, TrialRow::of);
-        results.splits = results.rows::<split::Cell, _>(&lines, &mut seen, TrialRow::of);
+        results.codecs = results.rows::<codec::Key, _>(&lines, &mut seen, Row::of);
+        results.builds = results.rows::<build::Key, _>(&lines, &mut seen, TrialRow::of);
+        results.reads = results.rows::<read::Key, _>(&lines, &mut seen, TrialRow::of);
+        results.splits = results.rows::<split::Key, _>(&lines, &mut seen, TrialRow::of);
         for line in lines {
             match line {
                 Line::Session(session) if seen.sessions.contains(session.session.as_str()) => {
@@ -81,18 +80,18 @@ impl Results {
     }
 
     /// Rows of one kind, each of the last session that has samples of it.
-    fn rows<'l, S: Subject, R>(
+    fn rows<'l, K, R>(
         &mut self,
         lines: &[&'l Line],
         seen: &mut Seen<'l>,
-        row: impl Fn(S::Key, &str, &[&S::Sample]) -> Option<R>,
+        row: impl Fn(K, &str, &[&K::Sample]) -> Option<R>,
     ) -> Vec<R>
     where
-        S::Key: 'l,
-        S::Sample: 'l,
+        K: Recorded + 'l,
+        K::Sample: 'l,
     {
-        let mut cells: BTreeMap<&S::Key, Sessions<'l, S::Sample>> = BTreeMap::new();
-        for measured in lines.iter().copied().filter_map(S::measured) {
+        let mut cells: BTreeMap<&K, Sessions<'l, K::Sample>> = BTreeMap::new();
+        for measured in lines.iter().copied().filter_map(K::measured) {
             let sessions = cells.entry(&measured.key).or_default();
             match sessions.iter_mut().find(|(session, _)| *session == measured.session) {
                 Some((_, samples)) => samples.push(&measured.sample),
@@ -102,20 +101,20 @@ impl Results {
         let mut rows = Vec::new();
         for (key, sessions) in cells {
             if let [.., (_, before), (_, last)] = &sessions[..] {
-                self.compare::<S>(key, before, last);
+                self.compare(key, before, last);
             }
             let Some((session, samples)) = sessions.last() else { continue };
             seen.sessions.insert(session);
-            seen.keys.insert(S::any(key.clone()));
+            seen.keys.insert(key.clone().any());
             rows.extend(row(key.clone(), session, samples));
         }
         rows
     }
 
     /// Takes note of what two sessions say of one cell.
-    fn compare<S: Subject>(&mut self, key: &S::Key, before: &[&S::Sample], last: &[&S::Sample]) {
-        let median = |samples: &[&S::Sample]| {
-            let seconds: Vec<f64> = samples.iter().map(|sample| S::seconds(sample)).collect();
+    fn compare<K: Recorded>(&mut self, key: &K, before: &[&K::Sample], last: &[&K::Sample]) {
+        let median = |samples: &[&K::Sample]| {
+            let seconds: Vec<f64> = samples.iter().map(|sample| K::seconds(sample)).collect();
             Summary::of(&seconds).map(|summary| summary.median)
         };
         let Some((before, last)) = median(before).zip(median(last)) else { return };
@@ -160,10 +159,10 @@ struct Seen<'l> {
 pub(crate) mod tests {
     use super::*;
     use crate::corpus::INCOMPRESSIBLE;
-    use crate::executor::{Sample, Timing};
-    use crate::matrix::Key;
+    use crate::keys::codec::Key;
     use crate::metrics::Sizes;
     use crate::record::{AnyKey, Machine, Measured};
+    use crate::sample::{CodecSample, Timing};
 
     /// A line of a codec that takes so many milliseconds for 100 MB.
     fn line(
@@ -188,7 +187,7 @@ pub(crate) mod tests {
                 policy: "sector".into(),
                 threads,
             },
-            sample: Sample {
+            sample: CodecSample {
                 sizes: Sizes { raw: 100_000_000, stored, decoded: kept, blocks: 763, kept: kept / 131_072 },
                 encode: timing(encode),
                 decode: decode.map(timing),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::sample::Trial;
 use crate::stats::Summary;
-use crate::trial::Trial;
 
 /// One cell, as the last session that measured it has it.
 #[derive(Debug, Clone)]
@@ -60,7 +60,7 @@ impl<K> TrialRow<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::executor::Timing;
+    use crate::sample::Timing;
 
     #[test]
     fn rows_have_medians_of_their_trials() {

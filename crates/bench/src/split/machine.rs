@@ -12,10 +12,11 @@ use serde::Deserialize;
 use super::sink::Sink;
 use super::source::digest;
 use super::{Cell, Disk, Program, Work};
-use crate::executor::{Executor, Timing};
+use crate::executor::{Executor, Subject};
 use crate::program::{self, Ran};
+use crate::sample::Timing;
+use crate::sample::Trial;
 use crate::scratch::Scratch;
-use crate::trial::Trial;
 use crate::{Error, Result};
 
 /// Measures on this machine.

@@ -63,6 +63,7 @@ fn cell(source: &Arc<Source>, tool: &Tool, codec: &str, profile: &Profile, outpu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::executor::Subject;
 
     #[test]
     fn every_combination_that_can_be_is_a_cell() {

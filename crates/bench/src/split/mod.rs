@@ -8,72 +8,17 @@ mod sink;
 mod source;
 mod tool;
 
-use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use crate::executor::Subject;
 
-use crate::subject::subject;
-use crate::trial::Trial;
-
+pub use crate::keys::split::{Key, Work};
 pub use disks::{Disk, Profile};
 pub(crate) use disks::{ranges, shared, sum};
 pub use machine::Machine;
 pub use matrix::Matrix;
 pub use source::Source;
 pub use tool::{Program, Tool};
-
-/// What is timed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
-    /// Splitting, until every disk has what it was given.
-    Split,
-    /// Putting the dump together again.
-    Join,
-    /// Verifying the parts.
-    Check,
-}
-
-impl Work {
-    /// As in [`Key::work`].
-    pub const fn name(self) -> &'static str {
-        match self {
-            Work::Split => "split",
-            Work::Join => "join",
-            Work::Check => "check",
-        }
-    }
-}
-
-/// What tells one such run from others.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Key {
-    /// Name of the data.
-    pub data: String,
-    /// Digest of the data.
-    pub digest: String,
-    /// `packfs`, or a peer by its name.
-    pub tool: String,
-    /// The codec as a user writes it.
-    pub codec: String,
-    /// What the outputs are: `directories`, or speeds of simulated disks in MB/s. See [`Profile`].
-    pub disks: String,
-    /// How many outputs.
-    pub outputs: usize,
-    /// `split`, `join` or `check`.
-    pub work: String,
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Key { data, tool, codec, disks, outputs, work, .. } = self;
-        let outputs = if *outputs == 1 { "1 output".into() } else { format!("{outputs} outputs") };
-        match disks.as_str() {
-            "directories" => write!(f, "{tool} {work} of {data}, {codec}, {outputs}"),
-            speeds => write!(f, "{tool} {work} of {data}, {codec}, {outputs} of {speeds} MB/s"),
-        }
-    }
-}
 
 /// One thing to measure.
 #[derive(Debug, Clone)]
@@ -92,7 +37,9 @@ pub struct Cell {
     pub work: Work,
 }
 
-impl Cell {
+impl Subject for Cell {
+    type Key = Key;
+
     fn key(&self) -> Key {
         Key {
             data: self.source.name.clone(),
@@ -105,5 +52,3 @@ impl Cell {
         }
     }
 }
-
-subject!(Cell, Split, Key, Trial, |trial| trial.time.seconds());

@@ -2,7 +2,7 @@
 
 use packfs_codec::{Choice, Settings};
 
-use super::{Candidate, Options};
+use super::candidate::{Candidate, Options};
 
 /// Codecs to try for SquashFS: from the quickest to the densest.
 pub const SQUASHFS: &[&str] =

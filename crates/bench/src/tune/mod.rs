@@ -6,178 +6,30 @@
 //! times what one is for the other on the sample. Blocks that shrink well with one codec do so with all, so that this
 //! ratio is known from far less data than the size itself.
 //!
-//! [`sample`] takes the parts, [`real`] builds and reads them, [`predict`] computes, [`choose`] picks.
+//! [`Plan`] says what to build, [`sample`] takes the parts, [`real`] builds and reads them, [`predict`] computes, [`choose`] picks.
 
+mod candidate;
 pub mod candidates;
 pub mod choose;
+mod plan;
 pub mod predict;
 pub mod real;
 pub mod sample;
 
 use std::ffi::OsString;
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-use packfs_codec::{Choice, Codec};
-use packfs_image::erofs::Kernel;
-use packfs_image::{erofs, squashfs};
-use serde::Serialize;
 
 use self::choose::{Goal, Limits};
+use self::plan::{REFERENCE_MAX, Step};
 use self::predict::{Prediction, Reference};
-use crate::executor::Timing;
 use crate::{Error, Result};
 
-/// What a user chooses between.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
-pub struct Settings {
-    /// `squashfs` or `erofs`.
-    pub format: String,
-    /// The codec as a user writes it.
-    pub codec: String,
-    /// Bytes of a block or of the largest cluster.
-    pub block: u32,
-}
-
-impl fmt::Display for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { format, codec, block } = self;
-        write!(f, "{format} {codec} {}", crate::report::size(*block as usize))
-    }
-}
-
-/// How a writer is to build.
-#[derive(Debug, Clone)]
-pub enum Options {
-    /// SquashFS.
-    Squashfs(squashfs::Options),
-    /// EROFS.
-    Erofs(erofs::Options),
-}
-
-/// One way to build.
-#[derive(Debug, Clone)]
-pub struct Candidate {
-    /// What tells it from others.
-    pub settings: Settings,
-    /// What the writer is asked for.
-    pub options: Options,
-}
-
-impl Candidate {
-    /// A way to build; its settings are read off its options.
-    pub fn new(options: Options) -> Self {
-        let (format, codec, block) = match &options {
-            Options::Squashfs(options) => ("squashfs", &options.codec, options.block_size),
-            Options::Erofs(options) => ("erofs", &options.codec, options.cluster_size),
-        };
-        let settings = Settings { format: format.into(), codec: codec.to_string(), block };
-        Candidate { settings, options }
-    }
-
-    /// Codec, level and options.
-    pub fn codec(&self) -> &Choice {
-        match &self.options {
-            Options::Squashfs(options) => &options.codec,
-            Options::Erofs(options) => &options.codec,
-        }
-    }
-
-    /// Compression threads.
-    pub fn threads(&self) -> usize {
-        match &self.options {
-            Options::Squashfs(options) => options.threads,
-            Options::Erofs(options) => options.threads,
-        }
-    }
-
-    /// The same with a quick codec: equal in all that is not the codec's doing.
-    fn reference(&self) -> Self {
-        let mut options = self.options.clone();
-        // Alike in whether there is an entropy coder: that is what sizes differ by most.
-        let plain =
-            matches!(self.codec().codec(), Codec::None | Codec::Lz4 | Codec::Lz4hc | Codec::Lzo | Codec::Snappy);
-        let quick = if plain { Choice::new(Codec::Lz4) } else { "zstd:1".parse().unwrap_or(Choice::new(Codec::Zstd)) };
-        match &mut options {
-            Options::Squashfs(options) => options.codec = quick,
-            Options::Erofs(options) => {
-                options.codec = quick;
-                // It is not to be mounted.
-                options.target_kernel = options.target_kernel.max(WITH_ZSTD);
-            }
-        }
-        Candidate::new(options)
-    }
-
-    /// Candidates of the same group share a reference.
-    fn group(&self) -> (Settings, u32) {
-        let features = match &self.options {
-            Options::Squashfs(_) => 0,
-            Options::Erofs(options) => options.features.bits(),
-        };
-        (self.reference().settings, features)
-    }
-}
-
-/// How much of the source is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
-    /// About so many bytes of file data.
-    Sample(u64),
-    /// Everything.
-    Whole,
-}
-
-/// What building came to.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Built {
-    /// Bytes of the files in it.
-    pub bytes: u64,
-    /// Inodes in it.
-    pub inodes: u64,
-    /// Bytes of file data in the image.
-    pub data: u64,
-    /// Bytes of everything else in the image.
-    pub metadata: u64,
-    /// File bytes that went to the codec.
-    pub packed: u64,
-    /// Time taken.
-    pub time: Timing,
-    /// What reading the image came to, where that was asked for.
-    pub read: Option<Reading>,
-}
-
-/// What reading an image came to.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reading {
-    /// MB a second when one thread reads all files one after the other.
-    pub speed: f64,
-    /// Seconds for 4 KiB somewhere when nothing is cached.
-    pub random: f64,
-}
+pub use candidate::{Candidate, Options, Settings};
+pub use plan::{Built, Part, Plan, Reading};
 
 /// Builds and reads images: the real writers, or in tests a mock.
 pub trait Builder {
     /// Builds an image of a part of the source, and where that is asked for reads it.
     fn build(&mut self, candidate: &Candidate, part: Part, read: bool) -> Result<Built>;
-}
-
-/// What to try.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// The candidates.
-    pub candidates: Vec<Candidate>,
-    /// Bytes that the slowest codecs are tried on; quicker ones are tried on more.
-    pub sample: u64,
-    /// Bytes of file data in the source that are not in holes.
-    pub bytes: u64,
-    /// Inodes in the source.
-    pub inodes: u64,
-    /// Time it took to list the source.
-    pub scan: Timing,
-    /// Set when it is to stop.
-    pub stop: Arc<AtomicBool>,
 }
 
 /// What happens, for a display.
@@ -225,74 +77,6 @@ impl Tuning {
             choose::Choice::Nearest(at) => Some((self.predictions.get(at)?, false)),
             choose::Choice::Nothing => None,
         }
-    }
-}
-
-/// One build to be made.
-#[derive(Debug)]
-struct Step<'p> {
-    candidate: &'p Candidate,
-    reference: Candidate,
-    part: Part,
-}
-
-/// Any Linux that reads what the reference codecs make.
-const WITH_ZSTD: Kernel = Kernel { major: 6, minor: 10 };
-/// Of larger sources the reference builds this much.
-const REFERENCE_MAX: u64 = 256 << 20;
-
-impl Plan {
-    /// The part of the source that a candidate is tried on.
-    fn part(&self, candidate: &Candidate) -> Part {
-        // The reference is built of the whole anyway.
-        if candidate.settings == candidate.reference().settings {
-            return self.at_most(REFERENCE_MAX);
-        }
-        self.at_most(self.sample.saturating_mul(candidates::share(candidate)))
-    }
-
-    fn at_most(&self, bytes: u64) -> Part {
-        if bytes >= self.bytes { Part::Whole } else { Part::Sample(bytes) }
-    }
-
-    /// Seconds that it will take, about: by speeds that codecs commonly have.
-    pub fn forecast(&self) -> f64 {
-        self.steps().iter().map(|step| self.seconds(step.candidate, step.part)).sum::<f64>()
-            + self.references().iter().map(|(reference, part)| self.seconds(reference, *part)).sum::<f64>()
-    }
-
-    fn seconds(&self, candidate: &Candidate, part: Part) -> f64 {
-        let bytes = match part {
-            Part::Sample(bytes) => bytes,
-            Part::Whole => self.bytes,
-        };
-        let speed = candidates::speed(candidate) * candidate.threads().max(1) as f64;
-        // Listing, opening and flushing take their time however little there is.
-        0.02 + bytes as f64 / 1e6 / speed
-    }
-
-    fn steps(&self) -> Vec<Step<'_>> {
-        let step =
-            |candidate| Step { candidate, reference: Candidate::reference(candidate), part: self.part(candidate) };
-        self.candidates.iter().map(step).collect()
-    }
-
-    /// Builds of references that predictions rest on, each once.
-    fn references(&self) -> Vec<(Candidate, Part)> {
-        let mut all: Vec<(Candidate, Part)> = Vec::new();
-        for step in self.steps().into_iter().filter(|step| step.part != Part::Whole) {
-            for part in [self.at_most(REFERENCE_MAX), step.part] {
-                let known = |(other, at): &(Candidate, Part)| *at == part && other.group() == step.candidate.group();
-                if !all.iter().any(known) {
-                    all.push((step.reference.clone(), part));
-                }
-            }
-        }
-        all
-    }
-
-    fn stopped(&self) -> Result<()> {
-        if self.stop.load(Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 }
 

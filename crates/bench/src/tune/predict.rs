@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Built, Candidate, Plan, Settings};
+use super::candidate::{Candidate, Settings};
+use super::plan::{Built, Plan, Reading};
 
 /// What an image is expected to be like.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -66,7 +67,7 @@ pub(super) fn predict(plan: &Plan, candidate: &Candidate, built: &Built, referen
             (data, metadata, cpu_then, (wall + more / threads).max(cpu_then / threads))
         }
     };
-    let read = built.read.unwrap_or(super::Reading { speed: 0.0, random: 0.0 });
+    let read = built.read.unwrap_or(Reading { speed: 0.0, random: 0.0 });
     Prediction {
         settings: candidate.settings.clone(),
         size: whole_bytes(data + metadata).next_multiple_of(PAGE),
@@ -93,8 +94,8 @@ fn whole_bytes(bytes: f64) -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::executor::Timing;
-    use crate::tune::{Options, Reading};
+    use crate::sample::Timing;
+    use crate::tune::Options;
     use packfs_image::squashfs;
 
     /// A prediction that nobody made.

@@ -16,8 +16,8 @@ use packfs_image::{AnyImage, Image, OpenOptions, Tree, erofs, squashfs};
 use super::sample::Unit;
 use super::{Builder, Built, Candidate, Options, Part, Reading, sample};
 use crate::clock::{process_time, thread_time};
-use crate::executor::Timing;
 use crate::rng::Rng;
+use crate::sample::Timing;
 use crate::{Error, Result};
 
 /// Decoded blocks that are worth keeping when an image is read in order.

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use packfs_image::Tree;
 use packfs_image::source::{Dir, Source, Spool, dir};
+use packfs_image::{erofs, squashfs};
 
 use super::choose::choose;
 use super::real::Machine;
@@ -12,6 +15,7 @@ use super::*;
 use crate::memory::{Memory, Shares};
 use crate::report::{Report, text};
 use crate::rng::Rng;
+use crate::sample::Timing;
 
 fn squashfs_of(codec: &str, block_size: u32) -> Candidate {
     let codec = codec.parse().unwrap();

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use packfs_bench::executor::Timing;
 use packfs_bench::report::{Report, html, text};
+use packfs_bench::sample::Timing;
 use packfs_bench::tune::choose::{Choice, choose, front};
 use packfs_bench::tune::predict::Prediction;
 use packfs_bench::tune::real::Machine;

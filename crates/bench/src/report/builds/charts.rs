@@ -1,11 +1,12 @@
 //! The charts of builds. What a model says is drawn as a guide, apart from what was measured.
 
-use super::super::model::{Chart, Kind, Series, X, size};
+use super::super::model::{Chart, Kind, Series, X};
 use super::super::shape::{axis, distinct, guide, name, series};
 use super::lines::{Base, FAR, Row, fastest, features, label, lines, model};
 use super::tables::{group_id, set_id};
 use crate::build::Model;
 use crate::results::Results;
+use crate::units::size;
 
 /// Charts of one choice of blocks and features.
 pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {

@@ -1,11 +1,11 @@
 //! The sentences about builds. Every number in them comes from the data at hand.
 
-use super::super::model::{size, three};
 use super::lines::{Base, FAR, Row, error, fastest, features, is_own, label, lines, model, tar_bytes};
 use super::tables::same_work;
 use crate::build::Model;
 use crate::results::Results;
 use crate::stats::geometric_mean;
+use crate::units::{size, three};
 
 fn format(key: &crate::build::Key) -> &str {
     match key.format.as_str() {

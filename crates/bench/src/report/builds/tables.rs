@@ -1,12 +1,13 @@
 //! The tables of builds.
 
-use super::super::model::{Column, Table, Value, size};
+use super::super::model::{Column, Table, Value};
 use super::super::shape::{distinct, short, slug, table, timed};
 use super::lines::{
     Base, FAR, Row, at, error, fastest, features, is_own, label, lines, model, tar_bytes, uncompressed,
 };
 use crate::metrics::speedup;
 use crate::results::Results;
+use crate::units::size;
 
 /// What tables and charts of a set or a group are named by.
 pub(super) fn set_id(set: &[&Row]) -> String {

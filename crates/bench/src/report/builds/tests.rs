@@ -6,11 +6,12 @@ use super::super::{Report, markdown};
 use super::*;
 use crate::Result;
 use crate::build::{Cell, Features, Kind, Matrix, Tool};
-use crate::executor::{Executor, Timing};
+use crate::executor::Executor;
 use crate::format::Format;
 use crate::record::{Contents, Line, Machine, Session};
 use crate::run::{self, Plan};
-use crate::trial::Trial;
+use crate::sample::Timing;
+use crate::sample::Trial;
 
 /// Takes times that follow from the cell: w is shared, c is hidden by it as far as there are processors, s is not. No
 /// peer has LZ4.

@@ -1,12 +1,13 @@
 //! The charts of codecs.
 
-use super::super::model::{Chart, Kind, Series, X, size};
+use super::super::model::{Chart, Kind, Series, X};
 use super::super::shape::{axis, distinct, guide, name, series, slug};
 use super::tables::{Relative, factors, fronts, group_id};
 use crate::corpus::INCOMPRESSIBLE;
 use crate::metrics::{efficiency, hull, speedup};
 use crate::results::{Results, Row};
 use crate::stats::geometric_mean;
+use crate::units::size;
 
 /// Charts of one data set at one block size. Those of more threads than one would look the same: there are charts
 /// of what threads change.

@@ -1,7 +1,7 @@
 //! The sentences about codecs. Every number in them comes from the data at hand.
 
-use super::super::model::{size, three};
 use crate::results::{Results, Row};
+use crate::units::{size, three};
 
 /// What the columns mean.
 pub(super) fn method() -> String {

@@ -1,11 +1,12 @@
 //! The tables of codecs.
 
-use super::super::model::{Column, Table, Value, size};
+use super::super::model::{Column, Table, Value};
 use super::super::shape::{short, slug, table};
 use super::sentences::heading;
 use crate::metrics::{efficiency, front, speedup};
 use crate::results::{Results, Row};
 use crate::stats::{arithmetic_mean, geometric_mean};
+use crate::units::size;
 
 /// What a group's tables and charts are told apart by.
 pub(super) fn group_id(row: &Row) -> String {

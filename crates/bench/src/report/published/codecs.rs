@@ -1,62 +1,34 @@
 //! "Synthetic test of filesystem compression, part 2" (August 2011): sectors of 4 KB, one thread, four computers.
 
-use super::super::model::{Value, three};
+use super::super::model::Value;
 use super::super::shape::table;
-use super::Part;
+use super::figures::claims;
+use super::part::Part;
 use crate::corpus::INCOMPRESSIBLE;
 use crate::results::{Results, Row};
+use crate::units::three;
 
 const BLOCK: usize = 128 << 10;
 const TITLE: &str = "Published in 2011 on other hardware, and measured here";
 
-struct Figure {
-    what: &'static str,
-    published: &'static str,
-    on: &'static str,
-    measured: fn(&Results) -> Vec<f64>,
-    unit: &'static str,
-}
+const DOCUMENT: &str = "synthetic test 2011";
 
-const FIGURES: [Figure; 5] = [
-    Figure {
-        what: "the fastest to compress: LZO1X-1 in blocks of 128K",
-        published: "367 MB/s",
-        on: "Phenom II X4 955, 3.2 GHz",
-        measured: |results| speeds(results, "lzo:algorithm=lzo1x_1"),
-        unit: "MB/s",
-    },
-    Figure {
-        what: "the slowest to compress: LZO1X-999 in blocks of 128K",
-        published: "1.1 MB/s",
-        on: "Atom Z530, 1.6 GHz",
-        measured: |results| speeds(results, "lzo:9"),
-        unit: "MB/s",
-    },
-    Figure {
-        what: "zlib -6 faster than -9",
-        published: "30 to 110 %",
-        on: "all four",
-        measured: |results| six_and_nine(results, |six, nine| Some(six.encode_speed()? / nine.encode_speed()?)),
-        unit: "%",
-    },
-    Figure {
-        what: "zlib -6 larger than -9",
-        published: "practically nothing",
-        on: "all four",
-        measured: |results| six_and_nine(results, |six, nine| Some(six.sizes.stored as f64 / nine.sizes.stored as f64)),
-        unit: "%",
-    },
-    Figure {
-        what: "Snappy on data that does not compress",
-        published: "1800 MB/s",
-        on: "Phenom II X4 955, 3.2 GHz",
-        measured: |results| {
+/// What a claim of the document comes to here, and its unit.
+fn measured(results: &Results, of: &str) -> (Vec<f64>, &'static str) {
+    match of {
+        "fastest" => (speeds(results, "lzo:algorithm=lzo1x_1"), "MB/s"),
+        "slowest" => (speeds(results, "lzo:9"), "MB/s"),
+        "six faster" => (six_and_nine(results, |six, nine| Some(six.encode_speed()? / nine.encode_speed()?)), "%"),
+        "six larger" => {
+            (six_and_nine(results, |six, nine| Some(six.sizes.stored as f64 / nine.sizes.stored as f64)), "%")
+        }
+        "incompressible" => {
             let rows = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE && row.key.codec == "snappy");
-            rows.filter_map(Row::encode_speed).collect()
-        },
-        unit: "MB/s",
-    },
-];
+            (rows.filter_map(Row::encode_speed).collect(), "MB/s")
+        }
+        _ => (Vec::new(), ""),
+    }
+}
 
 /// Rows of one codec on one thread under the rule that the document had.
 fn comparable<'r>(results: &'r Results, codec: &str) -> Vec<&'r Row> {
@@ -79,13 +51,14 @@ fn six_and_nine(results: &Results, factor: fn(&Row, &Row) -> Option<f64>) -> Vec
 /// The figures, beside codecs on blocks.
 pub(super) fn part(results: &Results) -> Option<Part> {
     let mut rows = Vec::new();
-    for figure in FIGURES {
-        let values = || (figure.measured)(results).into_iter();
+    for claim in claims(DOCUMENT) {
+        let (values, unit) = measured(results, claim.of);
+        let values = || values.iter().copied();
         let (Some(least), Some(most)) = (values().reduce(f64::min), values().reduce(f64::max)) else { continue };
         let (least, most) = (three(least), three(most));
         let range = if least == most { least } else { format!("{least} to {most}") };
-        let measured = Value::Text(format!("{range} {}", figure.unit));
-        rows.push(vec![figure.what.into(), figure.published.into(), figure.on.into(), measured]);
+        let here = Value::Text(format!("{range} {unit}"));
+        rows.push(vec![claim.what.into(), Value::Text(claim.says()), claim.on.into(), here]);
     }
     (!rows.is_empty()).then(|| Part {
         sentences: vec![

@@ -1,53 +1,25 @@
 //! "Benchmark of I/O multiplexing with LZO/snappy compression" (2012), the mail that nsplit came with: time to split
 //! 10 GiB that do not compress over 1 to 8 disks, on three kernels (S2a to S2c).
 
-use super::super::model::{Chart, Column, Kind, Table, Value, X, three};
+use super::super::model::{Chart, Column, Kind, Table, Value, X};
 use super::super::shape::{axis, distinct, guide, series};
-use super::{Part, codec_name};
+use super::figures::{Figure, Unit, claims, of_document, value};
+use super::part::{Part, codec_name};
 use crate::metrics::speedup;
 use crate::results::{Results, TrialRow};
 use crate::split::{Key, Work};
+use crate::units::three;
 
-/// Bytes that it splits.
-const BYTES: f64 = 10.0 * 1024.0 * 1024.0 * 1024.0;
+const DOCUMENT: &str = "nsplit 2012";
 const CODECS: [&str; 3] = ["raw", "lzo", "snappy"];
 const KERNELS: [&str; 3] = ["3.4", "RHEL 6.2", "RHEL 5.8"];
+/// The most outputs it has.
+const OUTPUTS: usize = 8;
 
-/// Seconds for each kernel, by outputs from 1 on, and codec; one run each.
-const SECONDS: [[[f64; 3]; 8]; 3] = [
-    [
-        [89.617, 161.979, 69.592],
-        [68.519, 86.555, 86.902],
-        [48.653, 60.462, 35.172],
-        [28.039, 47.248, 28.430],
-        [23.491, 37.181, 23.435],
-        [18.202, 28.428, 18.580],
-        [15.897, 29.873, 16.678],
-        [13.659, 23.180, 13.922],
-    ],
-    [
-        [53.119, 156.603, 93.061],
-        [91.578, 88.808, 49.492],
-        [31.675, 57.540, 33.795],
-        [37.714, 45.035, 32.871],
-        [20.363, 34.988, 21.894],
-        [22.602, 31.216, 19.195],
-        [18.837, 25.204, 15.906],
-        [13.715, 22.228, 13.884],
-    ],
-    [
-        [55.144, 80.771, 64.140],
-        [52.157, 68.336, 61.089],
-        [50.172, 41.329, 47.859],
-        [35.409, 28.764, 43.286],
-        [22.974, 20.501, 20.197],
-        [17.430, 18.072, 19.524],
-        [14.222, 14.936, 15.603],
-        [13.071, 14.755, 13.313],
-    ],
-];
-/// What its text says of speed-ups, for each codec.
-const SAYS: [&str; 3] = ["4 to 5", "5 to 6", "6 to 8"];
+/// Bytes that it splits.
+fn bytes() -> f64 {
+    value(DOCUMENT, "source", "dump", "", 0).unwrap_or_default()
+}
 
 type Row = TrialRow<Key>;
 
@@ -63,8 +35,9 @@ fn column(codec: &str) -> Option<usize> {
     CODECS.iter().position(|name| *name == called(codec))
 }
 
+/// Seconds for each kernel, number of outputs and codec; one run each.
 fn seconds(kernel: usize, outputs: usize, codec: usize) -> Option<f64> {
-    Some(SECONDS[kernel].get(outputs.checked_sub(1)?)?[codec])
+    value(DOCUMENT, "split", CODECS[codec], KERNELS[kernel], outputs)
 }
 
 fn factor(kernel: usize, outputs: usize, codec: usize) -> Option<f64> {
@@ -75,7 +48,7 @@ fn factor(kernel: usize, outputs: usize, codec: usize) -> Option<f64> {
 pub(super) fn part(results: &Results) -> Option<Part> {
     let of_document = |row: &&Row| {
         let key = &row.key;
-        key.work == Work::Split.name() && key.outputs <= SECONDS[0].len() && column(&key.codec).is_some() && equal(row)
+        key.work == Work::Split.name() && key.outputs <= OUTPUTS && column(&key.codec).is_some() && equal(row)
     };
     let rows: Vec<&Row> = results.splits.iter().filter(of_document).collect();
     (!rows.is_empty()).then(|| Part {
@@ -102,19 +75,23 @@ fn setup() -> String {
         .into()
 }
 
+/// The speed-up that its text has for a codec.
+fn says(codec: &str) -> String {
+    claims(DOCUMENT).find(|claim| claim.of == codec).map_or(String::new(), |claim| claim.says())
+}
+
 /// What its text says, and what follows from its own tables.
 fn errors() -> String {
-    let most = SECONDS[0].len();
+    let most = OUTPUTS;
     let range = |codec: usize| {
         let factors = || (0..KERNELS.len()).filter_map(|kernel| factor(kernel, most, codec));
         let (least, most) = (factors().fold(f64::INFINITY, f64::min), factors().fold(0.0, f64::max));
-        format!("{} {} to {} ({})", CODECS[codec], three(least), three(most), SAYS[codec])
+        format!("{} {} to {} ({})", CODECS[codec], three(least), three(most), says(CODECS[codec]))
     };
-    let cells = SECONDS.iter().flatten().flatten().copied();
-    let best = 1e12 / BYTES * cells.fold(f64::INFINITY, f64::min) / 60.0;
-    let rows = SECONDS.iter().flat_map(|kernel| kernel.windows(2));
-    let slower: usize =
-        rows.map(|pair| (0..CODECS.len()).filter(|codec| pair[1][*codec] > pair[0][*codec]).count()).sum();
+    let cells = || of_document(DOCUMENT).filter(|one| one.unit == Unit::Seconds);
+    let best = 1e12 / bytes() * cells().map(|one| one.value).fold(f64::INFINITY, f64::min) / 60.0;
+    let before = |one: &Figure| value(DOCUMENT, one.work, one.of, one.on, one.at.checked_sub(1)?);
+    let slower = cells().filter(|one| before(one).is_some_and(|before| one.value > before)).count();
     format!(
         "Its tables give speed-ups over {most} outputs of {}, where its text says what is in brackets. In {} places of \
          its tables one output more took longer. Its 25 min 36 s for 1 TB are 15 s for 10 GB, multiplied; 10^12 bytes at \
@@ -131,7 +108,7 @@ fn times(results: &Results, rows: &[&Row]) -> Table {
         let of = |value: fn(usize, usize, usize) -> Option<f64>| {
             (0..KERNELS.len()).map(move |kernel| codec.and_then(|codec| value(kernel, key.outputs, codec)))
         };
-        let speeds = of(seconds).map(|seconds| seconds.map(|seconds| BYTES / 1e6 / seconds).into());
+        let speeds = of(seconds).map(|seconds| seconds.map(|seconds| bytes() / 1e6 / seconds).into());
         let measured = one(results, row).and_then(|one| speedup(one.time.median, row.time.median));
         let start = [
             key.data.as_str().into(),
@@ -175,7 +152,7 @@ fn charts(results: &Results, rows: &[&Row]) -> Vec<Chart> {
             return None;
         }
         for (kernel, name) in KERNELS.iter().enumerate() {
-            let outputs = 1..=SECONDS[kernel].len();
+            let outputs = 1..=OUTPUTS;
             let points = outputs.filter_map(|outputs| Some((number(outputs), factor(kernel, outputs, at)?)));
             all.push(guide(&format!("nsplit on {name}, published 2012"), points));
         }

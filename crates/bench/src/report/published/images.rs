@@ -1,104 +1,56 @@
 //! The EROFS project's PERFORMANCE.md (2023): sizes of images (S4a, S4h), reading files through the kernel (S4b to
 //! S4g), and one large file with fio (S4i to S4k), by cluster size, of EROFS and of SquashFS.
 
-use super::super::model::{Chart, Column, Kind, Series, Table, Value, X, size, three};
+use super::super::model::{Chart, Column, Kind, Series, Table, Value, X};
 use super::super::shape::{axis, distinct, guide, name, series, table};
-use super::{Part, codec_name};
+use super::figures::{Figure, Unit, of_document, value};
+use super::part::{Part, codec_name};
 use crate::results::{Results, TrialRow};
+use crate::units::{size, three};
 use crate::{build, read};
+
+const DOCUMENT: &str = "erofs-utils 2023";
+/// The data sets of its images: the file system of Debian's docker image, and silesia.tar.
+const ROOT: &str = "Debian";
+const SILESIA: &str = "silesia.tar";
 
 /// Bytes of a cluster; 0 is uncompressed. Everything else is LZ4HC, level 12.
 type Cluster = usize;
-/// A cluster, and what belongs to it: of EROFS, of SquashFS.
-type Pair = (Cluster, f64, f64);
 
-/// Bytes of images of the file system of Debian's docker image.
-const ROOT: [Pair; 5] = [
-    (0, 124_669_952.0, 124_522_496.0),
-    (4096, 73_121_792.0, 73_601_024.0),
-    (16_384, 65_478_656.0, 67_162_112.0),
-    (65_536, 59_834_368.0, 61_456_384.0),
-    (131_072, 58_515_456.0, 59_150_336.0),
-];
-
-/// Bytes of images of silesia.tar, which is 203 MiB long.
-const SILESIA: [Pair; 4] = [
-    (4096, 104_972_288.0, 114_339_840.0),
-    (16_384, 89_571_328.0, 98_033_664.0),
-    (65_536, 80_519_168.0, 85_143_552.0),
-    (131_072, 78_888_960.0, 81_211_392.0),
-];
-/// Bytes of silesia.tar, roughly.
-const SILESIA_TAR: f64 = 203.0 * 1024.0 * 1024.0;
-
-/// What was read, and how that is measured.
+/// One of its readings.
+#[derive(Clone, Copy, PartialEq)]
 struct Reading {
     /// As in keys of readings.
     work: &'static str,
+    on: &'static str,
     unit: Unit,
-    pairs: &'static [Pair],
 }
 
-/// What a value is in.
-#[derive(Clone, Copy, PartialEq)]
-enum Unit {
-    Seconds,
-    /// MiB a second.
-    Speed,
+/// What it measured of reading, in its order.
+fn readings() -> Vec<Reading> {
+    let reads = of_document(DOCUMENT).filter(|one| one.unit != Unit::Bytes);
+    distinct(reads.map(|one| Reading { work: one.work, on: one.on, unit: one.unit }))
 }
 
-const READINGS: [Reading; 9] = [
-    Reading {
-        work: "sequential data",
-        unit: Unit::Seconds,
-        pairs: &[(0, 1.111, 1.034), (4096, 0.8481, 10.257), (131_072, 0.7242, 0.9413)],
-    },
-    Reading {
-        work: "sequential metadata",
-        unit: Unit::Seconds,
-        pairs: &[(0, 0.4196, 0.1292), (4096, 0.0755, 0.1425), (131_072, 0.0658, 0.1254)],
-    },
-    Reading {
-        work: "small random data",
-        unit: Unit::Seconds,
-        pairs: &[(0, 0.2378, 1.083), (4096, 0.2496, 1.386), (131_072, 0.1896, 1.067)],
-    },
-    Reading {
-        work: "small random metadata",
-        unit: Unit::Seconds,
-        pairs: &[(0, 0.1978, 0.7413), (4096, 0.0631, 0.8170), (131_072, 0.0607, 0.8010)],
-    },
-    Reading {
-        work: "full random data",
-        unit: Unit::Seconds,
-        pairs: &[(0, 1.493, 12.543), (4096, 1.223, 20.668), (131_072, 0.5982, 11.753)],
-    },
-    Reading {
-        work: "full random metadata",
-        unit: Unit::Seconds,
-        pairs: &[(0, 0.1258, 7.961), (4096, 0.6612, 8.905), (131_072, 0.1196, 9.212)],
-    },
-    Reading {
-        work: "sequential 4K",
-        unit: Unit::Speed,
-        pairs: &[(4096, 569.0, 12.5), (16_384, 600.0, 55.2), (65_536, 624.0, 157.0), (131_072, 535.0, 236.0)],
-    },
-    Reading {
-        work: "random 4K",
-        unit: Unit::Speed,
-        pairs: &[(4096, 33.7, 6817.0 / 1024.0), (16_384, 96.4, 49.5), (65_536, 198.0, 150.0), (131_072, 242.0, 232.0)],
-    },
-    Reading {
-        work: "random 4K of 5 %",
-        unit: Unit::Speed,
-        pairs: &[(4096, 13.0, 4376.0 / 1024.0), (16_384, 14.7, 11.7), (65_536, 16.9, 13.8), (131_072, 19.2, 15.1)],
-    },
-];
+/// Bytes of an image of a data set.
+fn image(on: &str, format: &str, cluster: Cluster) -> Option<f64> {
+    value(DOCUMENT, "size", format, on, cluster)
+}
 
-/// What the page has of a format at a cluster size.
-fn figure(pairs: &[Pair], format: &str, cluster: Cluster) -> Option<f64> {
-    let (_, erofs, squashfs) = pairs.iter().find(|pair| pair.0 == cluster)?;
-    Some(if format == "erofs" { *erofs } else { *squashfs })
+/// Bytes of silesia.tar, roughly.
+fn silesia() -> Option<f64> {
+    value(DOCUMENT, "source", "tar", SILESIA, 0)
+}
+
+impl Reading {
+    fn figure(&self, format: &str, cluster: Cluster) -> Option<f64> {
+        value(DOCUMENT, self.work, format, self.on, cluster)
+    }
+
+    /// How many times as fast EROFS is with clusters of this size.
+    fn factor(&self, cluster: Cluster) -> Option<f64> {
+        Some(gain(self.unit, self.figure("erofs", cluster)?, self.figure("squashfs", cluster)?))
+    }
 }
 
 /// The cluster size that a row stands for on the page, if it has one.
@@ -138,10 +90,13 @@ fn setup() -> String {
 
 /// By what EROFS was ahead, and where it was not.
 fn findings() -> String {
-    let cells = READINGS.iter().flat_map(|reading| reading.pairs.iter().map(move |pair| (reading, pair)));
-    let factors =
-        cells.map(|(reading, (cluster, erofs, squashfs))| (gain(reading.unit, *erofs, *squashfs), reading, *cluster));
-    let mut factors: Vec<_> = factors.collect();
+    let readings = readings();
+    let erofs = of_document(DOCUMENT).filter(|one| one.of == "erofs");
+    let factor = |one: &Figure| {
+        let reading = readings.iter().find(|reading| reading.work == one.work)?;
+        Some((reading.factor(one.at)?, reading, one.at))
+    };
+    let mut factors: Vec<_> = erofs.filter_map(factor).collect();
     factors.sort_by(|a, b| a.0.total_cmp(&b.0));
     let tell = |(factor, reading, cluster): &(f64, &Reading, Cluster)| {
         format!("{} ({}), {} times as fast", reading.work, shown(*cluster), three(*factor))
@@ -166,7 +121,7 @@ fn builds(results: &Results) -> Vec<&Build> {
     let mut builds: Vec<&Build> = Vec::new();
     for row in &results.builds {
         let on_page =
-            cluster(&row.key.codec, row.key.block).is_some_and(|one| figure(&ROOT, &row.key.format, one).is_some());
+            cluster(&row.key.codec, row.key.block).is_some_and(|one| image(ROOT, &row.key.format, one).is_some());
         let same = |other: &&Build| {
             let threads = |row: &Build| build::Key { threads: 0, ..row.key.clone() };
             threads(other) == threads(row)
@@ -179,19 +134,19 @@ fn builds(results: &Results) -> Vec<&Build> {
 }
 
 /// A published size in percent of what is not compressed.
-fn percent(pairs: &[Pair], plain: Option<f64>, format: &str, cluster: Cluster) -> Option<f64> {
-    Some(100.0 * figure(pairs, format, cluster)? / plain?)
+fn percent(on: &str, plain: Option<f64>, format: &str, cluster: Cluster) -> Option<f64> {
+    Some(100.0 * image(on, format, cluster)? / plain?)
 }
 
 fn of_root(format: &str, cluster: Cluster) -> Option<f64> {
-    percent(&ROOT, figure(&ROOT, format, 0), format, cluster)
+    percent(ROOT, image(ROOT, format, 0), format, cluster)
 }
 
 fn sizes(builds: &[&Build]) -> Table {
     let row = |row: &&Build| {
         let key = &row.key;
         let cluster = cluster(&key.codec, key.block).unwrap_or(0);
-        let whole = |pairs: &[Pair]| figure(pairs, &key.format, cluster).into();
+        let bytes = |on: &str| Value::from(image(on, &key.format, cluster));
         vec![
             key.source.as_str().into(),
             key.format.as_str().into(),
@@ -201,10 +156,10 @@ fn sizes(builds: &[&Build]) -> Table {
             Value::Text(shown(cluster)),
             Value::Whole(row.made),
             row.ratio().map(|ratio| 100.0 * ratio).into(),
-            whole(&ROOT),
+            bytes(ROOT),
             of_root(&key.format, cluster).into(),
-            whole(&SILESIA),
-            percent(&SILESIA, Some(SILESIA_TAR), &key.format, cluster).into(),
+            bytes(SILESIA),
+            percent(SILESIA, silesia(), &key.format, cluster).into(),
         ]
     };
     let columns = [
@@ -241,7 +196,8 @@ fn sizes_chart(builds: &[&Build]) -> Chart {
         series(&format!("{format} by {tool} of {source}{features}"), named)
     };
     let published = |format: &str| -> Series {
-        let clusters = ROOT.iter().map(|pair| pair.0).filter(|cluster| *cluster > 0);
+        let sizes = of_document(DOCUMENT).filter(|one| (one.work, one.of, one.on) == ("size", format, ROOT));
+        let clusters = sizes.map(|one| one.at).filter(|cluster| *cluster > 0);
         let points: Vec<(X, f64)> =
             clusters.filter_map(|cluster| Some((name(&size(cluster)), of_root(format, cluster)?))).collect();
         guide(&format!("{format} of Debian, published 2023"), points)
@@ -262,7 +218,7 @@ fn sizes_chart(builds: &[&Build]) -> Chart {
 /// Readings that the page has.
 fn reads(results: &Results) -> Option<Table> {
     let mut rows = Vec::new();
-    for reading in &READINGS {
+    for reading in &readings() {
         let of = results.reads.iter().filter(|row| row.key.work == reading.work);
         rows.extend(of.filter_map(|row| reading_row(results, reading, row)));
     }
@@ -285,11 +241,10 @@ fn reads(results: &Results) -> Option<Table> {
 fn reading_row(results: &Results, reading: &Reading, row: &Read) -> Option<Vec<Value>> {
     let key = &row.key;
     let cluster = cluster(&key.codec, key.block)?;
-    let published = figure(reading.pairs, &key.format, cluster)?;
-    let factor = figure(reading.pairs, "erofs", cluster).zip(figure(reading.pairs, "squashfs", cluster));
+    let published = reading.figure(&key.format, cluster)?;
     let value = |row: &Read| match reading.unit {
         Unit::Seconds => Some(row.time.median),
-        Unit::Speed => row.speed().map(|speed| speed * 1e6 / 1_048_576.0),
+        _ => row.speed().map(|speed| speed * 1e6 / 1_048_576.0),
     };
     // Who is ahead is said once, with EROFS.
     let erofs = key.format == "erofs";
@@ -305,7 +260,7 @@ fn reading_row(results: &Results, reading: &Reading, row: &Read) -> Option<Vec<V
         value(row).into(),
         measured.into(),
         Value::Number(published),
-        factor.filter(|_| erofs).map(|(erofs, squashfs)| gain(reading.unit, erofs, squashfs)).into(),
+        reading.factor(cluster).filter(|_| erofs).into(),
     ])
 }
 
@@ -328,8 +283,8 @@ mod tests {
         assert_eq!(cluster("lz4hc:12", 4096), Some(4096));
         assert_eq!((cluster("none", 0), cluster("none", 131_072)), (Some(0), Some(0)));
         assert_eq!((cluster("zstd", 4096), cluster("lz4", 4096), cluster("lz4hc", 0)), (None, None, None));
-        assert_eq!(figure(&ROOT, "squashfs", 16_384), Some(67_162_112.0));
-        assert_eq!((figure(&ROOT, "erofs", 8192), figure(&SILESIA, "erofs", 0)), (None, None));
+        assert_eq!(image(ROOT, "squashfs", 16_384), Some(67_162_112.0));
+        assert_eq!((image(ROOT, "erofs", 8192), image(SILESIA, "erofs", 0)), (None, None));
         assert!((of_root("erofs", 4096).unwrap() - 58.65).abs() < 0.005);
         // Twelve times as fast, both ways to say it.
         assert_eq!((gain(Unit::Seconds, 1.0, 12.0), gain(Unit::Speed, 12.0, 1.0)), (12.0, 12.0));

@@ -1,22 +1,18 @@
 //! What others published, beside what was measured here: other hardware, other data and other versions, so the
 //! comparison is one of orders of magnitude, and of who is ahead of whom. A document a file; of each the figures that
-//! something measured here can be compared with, and what is wrong with what it says of its own figures.
+//! something measured here can be compared with, and what is wrong with what it says of its own figures. The figures
+//! themselves are data, in `figures.tsv`.
 
 mod codecs;
 mod dumps;
+mod figures;
 mod images;
 mod packing;
+mod part;
 
-use super::model::{Chart, Section, Table};
+use self::part::Part;
+use super::model::Section;
 use crate::results::Results;
-
-/// What is said of one document.
-#[derive(Default)]
-struct Part {
-    sentences: Vec<String>,
-    charts: Vec<Chart>,
-    tables: Vec<Table>,
-}
 
 /// The published figures, if anything here can be compared with them.
 pub(super) fn section(results: &Results) -> Option<Section> {
@@ -30,15 +26,6 @@ pub(super) fn section(results: &Results) -> Option<Section> {
     let Part { sentences, charts, tables } = all;
     let title = "Published figures beside these".into();
     (!tables.is_empty()).then_some(Section { title, sentences, charts, tables })
-}
-
-/// The name of a codec without its level and options. `raw` and `none` are one.
-fn codec_name(codec: &str) -> &str {
-    match codec.split(':').next() {
-        Some("raw") => "none",
-        Some(name) => name,
-        None => codec,
-    }
 }
 
 #[cfg(test)]

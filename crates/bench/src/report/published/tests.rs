@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::super::{Report, markdown};
-use crate::executor::Timing;
 use crate::record::{Contents, Line, Measured, Session};
 use crate::results::Results;
-use crate::trial::Trial;
+use crate::sample::Timing;
+use crate::sample::Trial;
 use crate::{build, read, split};
 
 fn trial(ms: u64, bytes: u64, made: u64) -> Trial {

@@ -1,8 +1,9 @@
 //! The charts of reading images.
 
-use super::super::model::{Chart, Kind, Series, X, size};
+use super::super::model::{Chart, Kind, Series, X};
 use super::super::shape::{axis, distinct, guide, name, series, slug};
-use super::{Group, Image, PATTERNS, WORKS};
+use super::group::{Group, Image, PATTERNS, WORKS};
+use crate::units::size;
 
 /// Size, every work of the kernel and of fio by the size of blocks; and what programs do.
 pub(super) fn of_group(group: &Group<'_>) -> Vec<Chart> {

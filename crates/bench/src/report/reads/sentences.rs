@@ -1,9 +1,9 @@
 //! The sentences about reading images. Every number in them comes from the data at hand.
 
-use super::super::model::{size, three};
 use super::super::shape::distinct;
-use super::{Group, Image, PATTERNS, Row, WORKS};
+use super::group::{Group, Image, PATTERNS, Row, WORKS};
 use crate::results::Results;
+use crate::units::{size, three};
 
 /// What was done, and with what kernel.
 pub(super) fn method(results: &Results) -> Vec<String> {

@@ -1,9 +1,10 @@
 //! The tables of reading images.
 
-use super::super::model::{Column, Table, Value, size};
+use super::super::model::{Column, Table, Value};
 use super::super::shape::{table, timed};
-use super::{Group, Image, PATTERNS, WORKS};
+use super::group::{Group, Image, PATTERNS, WORKS};
 use crate::read::{FIO, KERNEL};
+use crate::units::size;
 
 /// Those that there is something for.
 pub(super) fn of_group(group: &Group<'_>) -> Vec<Table> {

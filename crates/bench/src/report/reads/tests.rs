@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::executor::{Executor, Timing};
+use crate::executor::Executor;
 use crate::format::Format;
 use crate::read::{Cell, File, Image as Made, Order, Pattern, Program, Readers, Tree, Work, cells};
 use crate::record::{Contents, Line, Machine, Session};
 use crate::report::{Chart, Report, csv, html, markdown, text};
 use crate::run::{self, Plan};
-use crate::trial::Trial;
+use crate::sample::Timing;
+use crate::sample::Trial;
 use crate::{Error, Result};
 
 /// Larger blocks take less time, EROFS takes half of SquashFS's, and every run a little more than the one before.

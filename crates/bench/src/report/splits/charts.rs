@@ -2,7 +2,7 @@
 
 use super::super::model::{Chart, Kind, Series, X};
 use super::super::shape::{axis, distinct, guide, name, series, short, slug};
-use super::{Group, Row, sound, way_of};
+use super::group::{Group, Row, sound, way_of};
 use crate::metrics::speedup;
 use crate::split::{Profile, Work, ranges, shared};
 

@@ -2,15 +2,13 @@
 //! codecs, one for each kind of disks), what follows from them, uneven and failing disks (S2d), and restoring.
 
 mod charts;
+mod group;
 mod sentences;
 mod tables;
 
+use self::group::{groups, restored, uneven};
 use super::model::Section;
-use super::shape::{short, slug, whose};
-use crate::results::{Results, TrialRow};
-use crate::split::{Disk, Key, Profile, Work, shared, sum};
-
-type Row = TrialRow<Key>;
+use crate::results::Results;
 
 /// A section for each set of data and kind of disks, one for disks that differ, and one for restoring.
 pub(super) fn sections(results: &Results) -> Vec<Section> {
@@ -44,116 +42,6 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
         });
     }
     sections
-}
-
-/// One set of data over disks of one kind, by numbers of outputs.
-struct Group<'r> {
-    profile: Profile,
-    /// In the order of programs and codecs, and then of outputs.
-    rows: Vec<&'r Row>,
-}
-
-impl<'r> Group<'r> {
-    fn key(&self) -> &'r Key {
-        &self.rows[0].key
-    }
-
-    fn title(&self) -> String {
-        let data = &self.key().data;
-        match self.profile {
-            Profile::Equal(speed) => format!("Splitting {data} over simulated disks of {speed} MB/s"),
-            _ => format!("Splitting {data} over directories"),
-        }
-    }
-
-    fn id(&self) -> String {
-        let key = self.key();
-        slug(&format!("{}-{}-{}", key.data, short(&key.digest), key.disks))
-    }
-
-    /// Numbers of outputs, from the smallest on.
-    fn outputs(&self) -> Vec<usize> {
-        let mut outputs: Vec<usize> = self.rows.iter().map(|row| row.key.outputs).collect();
-        outputs.sort_unstable();
-        outputs.dedup();
-        outputs
-    }
-
-    fn at(&self, way: &str, outputs: usize) -> Option<&'r Row> {
-        self.rows.iter().copied().find(|row| row.key.outputs == outputs && way_of(row) == way)
-    }
-
-    /// The row that differs from this one in having one output only.
-    fn one(&self, row: &Row) -> Option<&'r Row> {
-        self.at(&way_of(row), 1)
-    }
-}
-
-/// Who splits by what.
-fn way_of(row: &Row) -> String {
-    whose(&row.key.tool, &row.key.codec)
-}
-
-/// Bytes stored in a second for what the disks could take, where that is known and none of them fails.
-fn use_of_disks(row: &Row, profile: &Profile) -> Option<f64> {
-    let disks = sound(row, profile)?;
-    (row.time.median > 0.0).then(|| shared(&disks, row.made) / row.time.median)
-}
-
-/// Simulated disks none of which fails.
-fn sound(row: &Row, profile: &Profile) -> Option<Vec<Disk>> {
-    let disks = profile.disks(row.key.outputs).filter(|_| !profile.fails())?;
-    (sum(&disks) > 0.0).then_some(disks)
-}
-
-/// Minutes for 1 TB of the same kind: 10^12 bytes.
-fn terabyte(row: &Row) -> Option<f64> {
-    row.speed().map(|speed| 1e6 / speed / 60.0)
-}
-
-fn splits(results: &Results) -> impl Iterator<Item = (Profile, &Row)> {
-    let rows = results.splits.iter().filter(|row| row.key.work == Work::Split.name());
-    rows.filter_map(|row| Some((row.key.disks.parse().ok()?, row)))
-}
-
-fn groups(results: &Results) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    for (profile, row) in splits(results).filter(|(profile, _)| profile.outputs().is_none()) {
-        let same = |group: &&mut Group<'_>| {
-            let (a, b) = (group.key(), &row.key);
-            (&a.data, &a.digest, &a.disks) == (&b.data, &b.digest, &b.disks)
-        };
-        match groups.iter_mut().find(same) {
-            Some(group) => group.rows.push(row),
-            None => groups.push(Group { profile, rows: vec![row] }),
-        }
-    }
-    for group in &mut groups {
-        group.rows.sort_by_key(|row| (order(row), row.key.outputs));
-    }
-    groups
-}
-
-/// packfs first, and codecs in the order of the mail and then of their names.
-fn order(row: &Row) -> (bool, &str, usize, &str) {
-    let mail = ["raw", "lzo", "snappy"].iter().position(|codec| *codec == row.key.codec);
-    (row.key.tool != "packfs", &row.key.tool, mail.unwrap_or(usize::MAX), &row.key.codec)
-}
-
-/// Rows of profiles that name their disks.
-fn uneven(results: &Results) -> Vec<(Profile, &Row)> {
-    let mut rows: Vec<_> = splits(results).filter(|(profile, _)| profile.outputs().is_some()).collect();
-    rows.sort_by_key(|(_, row)| (&row.key.data, &row.key.digest, &row.key.disks, order(row)));
-    rows
-}
-
-/// Rows of work with parts that are there.
-fn restored(results: &Results) -> Vec<&Row> {
-    let mut rows: Vec<_> = results.splits.iter().filter(|row| row.key.work != Work::Split.name()).collect();
-    rows.sort_by_key(|row| {
-        (&row.key.data, &row.key.digest, std::cmp::Reverse(&row.key.work), order(row), row.key.outputs)
-    });
-    rows
 }
 
 #[cfg(test)]

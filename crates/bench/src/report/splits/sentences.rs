@@ -1,11 +1,11 @@
 //! The sentences about splits. Every number in them comes from the data at hand.
 
-use super::super::model::three;
 use super::super::shape::distinct;
-use super::{Group, Row, sound, terabyte, use_of_disks, way_of};
+use super::group::{Group, Row, sound, terabyte, use_of_disks, way_of};
 use crate::metrics::speedup;
 use crate::split::{Profile, Work, ranges};
 use crate::stats::WIDE;
+use crate::units::three;
 
 /// What the columns mean.
 pub(super) fn method() -> String {

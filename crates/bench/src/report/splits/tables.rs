@@ -2,7 +2,7 @@
 
 use super::super::model::{Column, Table, Value};
 use super::super::shape::{distinct, timed};
-use super::{Group, Row, sound, terabyte, use_of_disks, way_of};
+use super::group::{Group, Row, sound, terabyte, use_of_disks, way_of};
 use crate::metrics::{efficiency, speedup};
 use crate::split::{Profile, ranges, shared};
 

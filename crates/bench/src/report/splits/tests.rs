@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{Report, csv, markdown};
-use crate::executor::{Executor, Timing};
+use crate::executor::Executor;
 use crate::record::{Contents, Line, Session};
 use crate::results::Results;
 use crate::run::{Plan, run};
+use crate::sample::Timing;
+use crate::sample::Trial;
 use crate::split::{Cell, Matrix, Profile, Program, Source, Tool, Work, shared};
-use crate::trial::Trial;
 use crate::{Error, Result};
 
 /// Takes as long as the disks do, and 100 ms to start; LZO is limited by the processor, and a peer by the slowest

@@ -10,14 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use packfs_bench::executor::Executor;
+use packfs_bench::executor::{Executor, Subject};
 use packfs_bench::program;
-use packfs_bench::record::{AnyKey, Contents, Line, Log, Machine, Session};
+use packfs_bench::record::{AnyKey, Contents, Line, Log, Machine, Recorded, Session};
 use packfs_bench::report::{Report, text};
 use packfs_bench::results::Results;
 use packfs_bench::run::{self, Event, Plan};
 use packfs_bench::scratch::Scratch;
-use packfs_bench::subject::Subject;
 use rustix::fs::{Access, access};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -99,7 +98,7 @@ pub(super) fn measure<S: Subject>(
     let failed = failed.with_context(|| format!("what was measured is in {}", output.display()))?;
     let mut contents = Contents::read(output)?;
     // What others measured in this file, or the same session of other cells, is for its report.
-    let keys: BTreeSet<AnyKey> = plan.cells.iter().map(|cell| S::any(cell.key())).collect();
+    let keys: BTreeSet<AnyKey> = plan.cells.iter().map(|cell| cell.key().any()).collect();
     let asked = |line: &Line| line.key().is_none_or(|key| keys.contains(&key));
     contents.lines.retain(|line| line.session() == session.session && asked(line));
     Ok(Measured { results: Results::of(&[contents]), session, failed })
@@ -194,7 +193,7 @@ fn resumed<S: Subject>(
     };
     let sessions: Vec<&Session> = contents.sessions().filter(|_| how.resume).collect();
     let session = sessions.into_iter().rfind(alike)?;
-    Some((session.clone(), contents.done::<S>(&session.session)))
+    Some((session.clone(), contents.done::<S::Key>(&session.session)))
 }
 
 /// Live progress on a terminal, elsewhere a word beforehand about how long it will take.

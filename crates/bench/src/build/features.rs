@@ -1,0 +1,53 @@
+//! Features of images besides compression, as they are written in options and keys.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Error, Result};
+
+/// What is on besides compressing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Features {
+    /// Small files and ends of files are packed together.
+    pub fragments: bool,
+    /// Equal data is stored once.
+    pub dedupe: bool,
+    /// What was compressed is not decompressed and compared.
+    pub unverified: bool,
+}
+
+impl Features {
+    /// What packfs does unless told otherwise.
+    pub const ALL: Features = Features { fragments: true, dedupe: true, unverified: false };
+
+    fn words(self) -> Vec<&'static str> {
+        let all = [(self.fragments, "fragments"), (self.dedupe, "dedupe"), (self.unverified, "unverified")];
+        all.into_iter().filter(|(on, _)| *on).map(|(_, word)| word).collect()
+    }
+}
+
+impl fmt::Display for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words().join(","))
+    }
+}
+
+impl FromStr for Features {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut features = Features::default();
+        for word in text.split('+').filter(|_| text != "plain") {
+            match word {
+                "fragments" => features.fragments = true,
+                "dedupe" => features.dedupe = true,
+                "unverified" => features.unverified = true,
+                _ => {
+                    let accepted = "plain, or fragments, dedupe and unverified joined by +";
+                    return Err(Error::Usage(format!("there is no feature `{word}`; accepted: {accepted}")));
+                }
+            }
+        }
+        Ok(features)
+    }
+}

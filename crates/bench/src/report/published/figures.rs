@@ -1,0 +1,136 @@
+//! Figures that others published: data files beside the code (`figures.tsv` and `claims.tsv`), read once.
+
+use std::sync::LazyLock;
+
+/// One figure of a table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Figure {
+    /// The document: its name and year.
+    pub(super) document: &'static str,
+    /// The work that was measured, or `size` or `source`.
+    pub(super) work: &'static str,
+    /// The codec or format.
+    pub(super) of: &'static str,
+    /// The data or kernel, where a document has several.
+    pub(super) on: &'static str,
+    /// Jobs, outputs or bytes of a cluster.
+    pub(super) at: usize,
+    /// The value in its unit.
+    pub(super) value: f64,
+    pub(super) unit: Unit,
+}
+
+/// Unit of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    Seconds,
+    Bytes,
+    /// MiB a second.
+    Speed,
+}
+
+/// A statement of a document's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) document: &'static str,
+    /// A name for it.
+    pub(super) of: &'static str,
+    pub(super) what: &'static str,
+    says: &'static str,
+    unit: &'static str,
+    /// The hardware.
+    pub(super) on: &'static str,
+}
+
+const FIGURES: &str = include_str!("figures.tsv");
+const CLAIMS: &str = include_str!("claims.tsv");
+
+static ALL: LazyLock<Vec<Figure>> = LazyLock::new(|| lines(FIGURES).filter_map(Figure::parse).collect());
+
+/// All figures of a document, in the order of the file.
+pub(super) fn of_document(document: &str) -> impl Iterator<Item = &'static Figure> {
+    ALL.iter().filter(move |figure| figure.document == document)
+}
+
+/// One value of a document.
+pub(super) fn value(document: &str, work: &str, of: &str, on: &str, at: usize) -> Option<f64> {
+    let found = of_document(document).find(|one| (one.work, one.of, one.on, one.at) == (work, of, on, at));
+    found.map(|figure| figure.value)
+}
+
+/// All claims of a document, in the order of the file.
+pub(super) fn claims(document: &str) -> impl Iterator<Item = Claim> {
+    lines(CLAIMS).filter_map(Claim::parse).filter(move |claim| claim.document == document)
+}
+
+fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.lines().filter(|line| !line.starts_with('#'))
+}
+
+fn fields<const N: usize>(line: &'static str) -> Option<[&'static str; N]> {
+    line.split('\t').collect::<Vec<_>>().try_into().ok()
+}
+
+impl Figure {
+    fn parse(line: &'static str) -> Option<Self> {
+        let [document, work, of, on, at, value, unit] = fields(line)?;
+        let (value, unit) = match (value.parse::<f64>().ok()?, unit) {
+            (value, "s") => (value, Unit::Seconds),
+            (value, "B") => (value, Unit::Bytes),
+            (value, "MiB/s") => (value, Unit::Speed),
+            (value, "KiB/s") => (value / 1024.0, Unit::Speed),
+            _ => return None,
+        };
+        Some(Figure { document, work, of, on, at: at.parse().ok()?, value, unit })
+    }
+}
+
+impl Claim {
+    fn parse(line: &'static str) -> Option<Self> {
+        let [document, of, what, says, unit, on] = fields(line)?;
+        Some(Claim { document, of, what, says, unit, on })
+    }
+
+    /// The statement with its unit, unless it is in words.
+    pub(super) fn says(&self) -> String {
+        match self.says.ends_with(|c: char| c.is_ascii_digit()) && self.unit != "x" {
+            true => format!("{} {}", self.says, self.unit),
+            false => self.says.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Every line of both files is understood, says something of its own, and the sums are those of the documents'
+    /// tables, so that no digit changes unnoticed.
+    #[test]
+    fn the_files_are_whole() {
+        assert_eq!(ALL.len(), lines(FIGURES).count());
+        let keys: BTreeSet<_> = ALL.iter().map(|one| (one.document, one.work, one.of, one.on, one.at)).collect();
+        assert_eq!(keys.len(), ALL.len());
+        assert!(ALL.iter().all(|one| one.value.is_finite() && one.value > 0.0));
+        let sums = [
+            ("squashfs-tools-ng 2020", Unit::Seconds, 102, 19_646.264),
+            ("squashfs-tools-ng 2020", Unit::Bytes, 7, 22_088_816_128.0),
+            ("squashfs-tools-ng 2021", Unit::Seconds, 126, 20_300.99),
+            ("squashfs-tools-ng 2021", Unit::Bytes, 8, 28_631_266_816.0),
+            ("nsplit 2012", Unit::Seconds, 72, 2938.071),
+            ("nsplit 2012", Unit::Bytes, 1, 10_737_418_240.0),
+            ("erofs-utils 2023", Unit::Seconds, 36, 98.0303),
+            ("erofs-utils 2023", Unit::Bytes, 19, 1_713_053_696.0),
+            ("erofs-utils 2023", Unit::Speed, 24, 3894.7 + 11_193.0 / 1024.0),
+        ];
+        for (document, unit, count, sum) in sums {
+            let of: Vec<f64> = of_document(document).filter(|one| one.unit == unit).map(|one| one.value).collect();
+            assert_eq!(of.len(), count, "{document} {unit:?}");
+            assert!((of.iter().sum::<f64>() - sum).abs() < 1e-3, "{document} {unit:?}");
+        }
+        assert_eq!(sums.iter().map(|(_, _, count, _)| count).sum::<usize>(), ALL.len(), "every figure is in a sum");
+        assert_eq!(lines(CLAIMS).filter_map(Claim::parse).count(), lines(CLAIMS).count());
+        assert_eq!(claims("synthetic test 2011").next().unwrap().says(), "367 MB/s");
+    }
+}

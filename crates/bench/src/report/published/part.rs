@@ -1,0 +1,20 @@
+//! The parts of the section, one for each document.
+
+use super::super::model::{Chart, Table};
+
+/// What is said of one document.
+#[derive(Default)]
+pub(super) struct Part {
+    pub(super) sentences: Vec<String>,
+    pub(super) charts: Vec<Chart>,
+    pub(super) tables: Vec<Table>,
+}
+
+/// Returns the name of a codec without its level and options. `raw` and `none` are one.
+pub(super) fn codec_name(codec: &str) -> &str {
+    match codec.split(':').next() {
+        Some("raw") => "none",
+        Some(name) => name,
+        None => codec,
+    }
+}
