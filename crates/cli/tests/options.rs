@@ -289,7 +289,29 @@ fn damage_is_found_and_is_status_1() {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}{}", stderr(&output));
     assert!(text.contains("byte"), "{text}");
-    assert!(stderr(&output).contains("findings"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("1 finding"), "{}", stderr(&output));
+    let output = run_in(dir.path(), &["check", "image", "--against", "root", "-q"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("fragment block") && text.contains("from being compared"), "{text}");
+}
+
+#[test]
+fn notes_are_told_and_do_not_fail() {
+    let dir = workplace();
+    succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
+    let info: Value = serde_json::from_str(&succeed(dir.path(), &["info", "image", "--json"])).unwrap();
+    let image = std::fs::OpenOptions::new().write(true).open(dir.path().join("image")).unwrap();
+    image.set_len(info["bytes_used"].as_u64().unwrap()).unwrap();
+    let output = run_in(dir.path(), &["check", "image"]);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.starts_with("note: superblock at byte 0: a loop device cuts off"), "{text}");
+    assert!(stderr(&output).contains("sound; 1 note"), "{}", stderr(&output));
+    let report = succeed(dir.path(), &["check", "image", "-q", "--json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let counts = (&report["findings"]["count"], &report["notes"]["count"]);
+    assert_eq!((&report["sound"], counts), (&true.into(), (&0.into(), &1.into())), "{report}");
 }
 
 #[test]

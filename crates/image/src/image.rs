@@ -3,6 +3,7 @@
 use packfs_blocks::progress::Progress;
 
 use crate::Result;
+use crate::finding::Finding;
 use crate::tree::{Device, Time, XattrSet};
 
 /// An inode's address in its image, as the format counts them (SquashFS: the inode reference).
@@ -113,6 +114,10 @@ pub trait Image: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Verifies everything in the image, calling `finding` for each thing wrong, on `threads` threads.
-    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(String)) -> Result<()>;
+    /// Verifies everything in the image on `threads` threads (0: on the calling one) and calls `finding` for each
+    /// thing that is wrong or unusual. Without a finding of [`Severity::Damage`](crate::Severity) it is sound.
+    ///
+    /// # Errors
+    /// What is not about the image: its file cannot be read, a codec is not there. Damage is no error.
+    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()>;
 }

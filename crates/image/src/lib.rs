@@ -34,6 +34,7 @@ pub mod diff;
 pub mod erofs;
 mod error;
 mod feed;
+mod finding;
 pub mod image;
 pub mod name;
 mod open;
@@ -47,6 +48,7 @@ pub mod tree;
 mod warning;
 
 pub use error::{Error, OnError, Result};
+pub use finding::{Finding, Severity};
 pub use image::Image;
 pub use open::{AnyImage, OpenOptions};
 pub use plan::Plan;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::diff::diff;
 use packfs_image::tree::TreeImage;
-use packfs_image::{Image, Warnings};
+use packfs_image::{Image, Severity, Warnings};
 use serde::Serialize;
 
 use super::{open, parts, sources};
@@ -26,21 +26,25 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
     let meter = Meter::start(args.talk.quiet);
     let checked = check(image, args, meter.progress());
     let spent = meter.finish();
-    let (findings, warnings) = checked.with_context(|| format!("checking {name}"))?;
+    let Checked { findings, notes, warnings } = checked.with_context(|| format!("checking {name}"))?;
     if !args.talk.quiet {
         warnings::print(&warnings);
     }
     let sound = findings.count == 0;
     if args.json {
-        json::print("check", &Report { image: name, sound, findings: &findings, warnings: &warnings })?;
+        json::print("check", &Report { image: name, sound, findings: &findings, notes: &notes, warnings: &warnings })?;
     } else {
         findings.print(String::clone)?;
+        notes.print(|note| format!("note: {note}"))?;
         if !args.talk.quiet {
-            let verdict = match (sound, args.against.is_empty()) {
+            let mut verdict = match (sound, args.against.is_empty()) {
                 (true, true) => "sound".into(),
                 (true, false) => "sound, and the same as its source".into(),
-                (false, _) => format!("{} findings", units::count(findings.count)),
+                (false, _) => counted(findings.count, "finding"),
             };
+            if notes.count > 0 {
+                verdict = format!("{verdict}; {}", counted(notes.count, "note"));
+            }
             let inodes = units::count(image.inode_count());
             say(format_args!("{name}: {verdict} ({inodes} inodes in {})", units::span(spent.time)));
         }
@@ -48,19 +52,43 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
     Ok(if sound { Outcome::Done } else { Outcome::Findings })
 }
 
-/// Verifies the image, then compares it with its sources if there are any. Warnings are about these.
-fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<(Findings<String>, Warnings)> {
+/// What a check found: what is wrong, and what is only unusual.
+struct Checked {
+    findings: Findings<String>,
+    notes: Findings<String>,
+    /// About what it was compared with.
+    warnings: Warnings,
+}
+
+/// Verifies the image, then compares it with its sources if there are any.
+fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<Checked> {
     let threads = args.effort.threads();
-    let (mut findings, mut warnings) = (Findings::new(), Warnings::default());
-    image.check(threads, progress, &mut |finding| findings.add(finding))?;
+    let (mut findings, mut notes, mut warnings) = (Findings::new(), Findings::new(), Warnings::default());
+    image.check(threads, progress, &mut |finding| match finding.severity {
+        Severity::Note => notes.add(finding.to_string()),
+        _ => findings.add(finding.to_string()),
+    })?;
     if !args.against.is_empty() {
         let tree = sources::tree(&args.against, args.strict, threads, progress)?;
-        diff(image, &TreeImage::new(&tree), threads, progress, &mut |difference| {
+        let compared = diff(image, &TreeImage::new(&tree), threads, progress, &mut |difference| {
             findings.add(difference.describe(("the image", "the source")).to_string());
-        })?;
+        });
+        match compared {
+            // Found already: what it keeps from being compared is no news.
+            Err(packfs_image::Error::Corrupt { .. }) if findings.count > 0 => {
+                findings.add("the damage keeps the rest from being compared with the source".into());
+            }
+            other => drop(other?),
+        }
         warnings = tree.warnings;
     }
-    Ok((findings, warnings))
+    Ok(Checked { findings, notes, warnings })
+}
+
+/// A count with its noun.
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", units::count(count))
 }
 
 /// See `docs/guide/json.md`.
@@ -69,5 +97,6 @@ struct Report<'a> {
     image: String,
     sound: bool,
     findings: &'a Findings<String>,
+    notes: &'a Findings<String>,
     warnings: &'a Warnings,
 }

@@ -1,6 +1,7 @@
 //! An image put together by hand, for tests: it may say what no reader should let through.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use packfs_blocks::Progress;
 
@@ -12,6 +13,8 @@ use crate::{Error, Result};
 #[derive(Debug, Default)]
 pub(crate) struct Fake {
     pub(crate) inodes: BTreeMap<u64, Inode>,
+    /// Directories that were listed.
+    pub(crate) listed: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -70,7 +73,12 @@ impl Image for Fake {
     }
 
     fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>> {
+        self.listed.fetch_add(1, Ordering::Relaxed);
         Ok(self.get(nid)?.entries.clone())
+    }
+
+    fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
+        Ok(self.get(dir)?.entries.iter().find(|entry| *entry.name == *name).map(|entry| entry.nid))
     }
 
     fn xattrs(&self, _: Nid) -> Result<XattrSet> {
@@ -96,7 +104,7 @@ impl Image for Fake {
         self.inodes.len() as u64
     }
 
-    fn check(&self, _: usize, _: &Progress, _: &mut dyn FnMut(String)) -> Result<()> {
+    fn check(&self, _: usize, _: &Progress, _: &mut dyn FnMut(crate::Finding)) -> Result<()> {
         Ok(())
     }
 }

@@ -168,6 +168,17 @@ impl<'i> Walk<'i> {
         Ok(Some(Visit { path: &self.path, name, depth, nid, stat, selected: true }))
     }
 
+    /// The entries of a directory with these names: its index finds them without reading all others.
+    fn find(&self, dir: Nid, names: Vec<Box<[u8]>>) -> Result<Vec<Entry>> {
+        let mut entries = Vec::with_capacity(names.len());
+        for name in names {
+            if let Some(nid) = self.image.lookup(dir, &name)? {
+                entries.push(Entry { name, nid });
+            }
+        }
+        Ok(entries)
+    }
+
     fn enter(&mut self, nid: Nid, selected: bool, waiting: Option<(Nid, Stat)>) -> Result<()> {
         let damaged = |why: &str| Error::Damaged { path: display(&self.path), why: why.into() };
         if self.levels.len() > MAX_DEPTH {
@@ -176,8 +187,11 @@ impl<'i> Walk<'i> {
         if !self.entered.insert(nid) {
             return Err(damaged("a directory that is also found elsewhere: the tree has a loop or a knot"));
         }
-        let entries = self.image.read_dir(nid)?.into_iter();
-        self.levels.push(Level { entries, path_len: self.path.len(), selected, waiting });
+        let entries = match self.paths.names_below(&self.path).filter(|_| !selected) {
+            Some(names) => self.find(nid, names)?,
+            None => self.image.read_dir(nid)?,
+        };
+        self.levels.push(Level { entries: entries.into_iter(), path_len: self.path.len(), selected, waiting });
         Ok(())
     }
 }
@@ -218,6 +232,21 @@ impl Paths {
         exact.sort();
         let globs = globs.build().map_err(|e| Error::Usage(e.to_string()))?;
         Ok(Paths { everything: paths.is_empty(), exact, globs, patterns, scratch: Vec::new() })
+    }
+
+    /// The names in `dir` on the way to something selected, in order; `None` where every name may be one.
+    fn names_below(&self, dir: &[u8]) -> Option<Vec<Box<[u8]>>> {
+        if self.everything || !self.patterns.is_empty() {
+            return None;
+        }
+        let below = |exact: &Vec<u8>| match dir {
+            b"" => components(exact).next().map(Box::from),
+            _ => components(exact.strip_prefix(dir)?.strip_prefix(b"/")?).next().map(Box::from),
+        };
+        let mut names: Vec<Box<[u8]>> = self.exact.iter().filter_map(below).collect();
+        names.sort();
+        names.dedup();
+        Some(names)
     }
 
     fn selects(&mut self, path: &[u8]) -> bool {
@@ -297,6 +326,17 @@ mod tests {
         ];
         for (paths, expected) in cases {
             assert_eq!(visited(&image(), paths).unwrap(), expected, "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn only_directories_below_what_is_selected_are_listed() {
+        let cases: [(&[&str], u64); 5] =
+            [(&["d/deep/x"], 0), (&["a/x", "a.b"], 0), (&["a"], 1), (&["d"], 2), (&["*/x"], 4)];
+        for (paths, listed) in cases {
+            let image = image();
+            visited(&image, paths).unwrap();
+            assert_eq!(image.listed.into_inner(), listed, "{paths:?}");
         }
     }
 

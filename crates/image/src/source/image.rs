@@ -224,7 +224,7 @@ mod tests {
         fn inode_count(&self) -> u64 {
             1
         }
-        fn check(&self, _: usize, _: &packfs_blocks::Progress, _: &mut dyn FnMut(String)) -> Result<()> {
+        fn check(&self, _: usize, _: &packfs_blocks::Progress, _: &mut dyn FnMut(crate::Finding)) -> Result<()> {
             Ok(())
         }
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use packfs_blocks::Progress;
 
 use super::{Snapshot, Spec, differences, snapshot, snapshot_image, whole_seconds};
-use crate::Image;
+use crate::{Image, Severity};
 
 /// Runs a shell command line, which has to succeed.
 ///
@@ -89,13 +89,16 @@ impl Source {
     }
 }
 
-/// What a check says of an image.
+/// What a check says of an image, each note marked as such.
 ///
 /// # Panics
 /// If it cannot be done.
 pub fn findings(image: &dyn Image, threads: usize) -> Vec<String> {
     let mut findings = Vec::new();
-    let checked = image.check(threads, &packfs_blocks::Progress::default(), &mut |finding| findings.push(finding));
+    let checked = image.check(threads, &Progress::default(), &mut |finding| {
+        let mark = if finding.severity == Severity::Note { "note: " } else { "" };
+        findings.push(format!("{mark}{finding}"));
+    });
     checked.expect("only damage is found");
     findings
 }

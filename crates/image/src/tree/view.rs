@@ -64,6 +64,13 @@ impl Image for TreeImage<'_> {
         Ok(entries.iter().map(|(name, ino)| Entry { name: name.clone(), nid: Nid(ino.0.into()) }).collect())
     }
 
+    fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
+        match &self.inode(dir)?.kind {
+            Kind::Dir(entries) => Ok(entries.get(name).map(|ino| Nid(ino.0.into()))),
+            _ => Err(Error::Usage(format!("inode {} is not a directory", dir.0))),
+        }
+    }
+
     fn xattrs(&self, nid: Nid) -> Result<XattrSet> {
         Ok(self.0.xattrs.get(self.inode(nid)?.xattrs).clone())
     }
@@ -99,7 +106,7 @@ impl Image for TreeImage<'_> {
     }
 
     /// A tree in memory is right by construction.
-    fn check(&self, _: usize, _: &Progress, _: &mut dyn FnMut(String)) -> Result<()> {
+    fn check(&self, _: usize, _: &Progress, _: &mut dyn FnMut(crate::Finding)) -> Result<()> {
         Ok(())
     }
 }

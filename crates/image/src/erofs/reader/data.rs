@@ -9,7 +9,7 @@ use super::clusters::Cluster;
 use super::inode::Inode;
 use super::map::{Announced, Bytes, Data, Facts, Map, MappedExtent, Stored, Where};
 use super::metadata::{Place, Space};
-use crate::erofs::format::CLUSTER_MAX;
+use crate::erofs::format::{CLUSTER_MAX, Incompat};
 use crate::image::Extent;
 use crate::{Error, Result};
 
@@ -118,6 +118,11 @@ impl<'r> File<'r> {
         let superblock = &self.source.reader.superblock;
         let algorithms = superblock.compression.iter().fold(0, |bits, one| bits | 1 << one.number());
         self.map.check(&self.source, Announced { incompat: superblock.incompat, algorithms }, wrong)
+    }
+
+    /// Features that the map makes use of, in words.
+    pub(super) fn needs(&self) -> Vec<(Incompat, &'static str)> {
+        self.map.needs()
     }
 
     /// Calls `visit` for each extent, in order.

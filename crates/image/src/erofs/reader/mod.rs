@@ -30,6 +30,7 @@ use self::inode::{Inode, Kind};
 use self::metadata::Metadata;
 use self::xattr::Prefix;
 use crate::Result;
+use crate::finding::Finding;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::XattrSet;
 
@@ -197,7 +198,7 @@ impl Image for Reader {
         true
     }
 
-    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(String)) -> Result<()> {
+    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()> {
         check::run(self, threads, progress, finding)
     }
 }

@@ -30,6 +30,7 @@ use self::metadata::{Area, Metadata};
 use self::table::{Place, Table};
 use self::xattr::XattrTable;
 use super::format;
+use crate::finding::Finding;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Result};
@@ -192,7 +193,7 @@ impl Image for Reader {
         self.superblock.inodes.into()
     }
 
-    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(String)) -> Result<()> {
+    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()> {
         check::run(self, threads, progress, finding)
     }
 }

@@ -4,14 +4,14 @@
 use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{self, Window};
 
-use super::Report;
 use super::inodes::{Found, Inodes};
-use crate::erofs::format::SUPERBLOCK_OFFSET;
+use crate::erofs::format::{Incompat, SUPERBLOCK_OFFSET};
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::data::File;
 use crate::erofs::reader::inode::{Inode, Kind};
 use crate::erofs::reader::map::{Data, MappedExtent, Stored, Where};
 use crate::erofs::reader::metadata::Space;
+use crate::finding::{Report, Severity};
 use crate::{Error, Result};
 
 /// Bytes that one job takes on.
@@ -189,7 +189,14 @@ impl Plan {
             return Ok(());
         }
         let file = File::open(reader, inode)?;
-        file.check_map(&mut |wrong| report.text(wrong.to_string()))?;
+        let mut passed = Ok(());
+        file.check_map(&mut |wrong| {
+            if passed.is_ok() {
+                passed = report.error(wrong);
+            }
+        })?;
+        passed?;
+        check_announced(reader, inode, &file, report);
         file.each(&mut |extent| {
             let Some(left) = self.left.checked_sub(1) else {
                 return Err(inode.error("with it, the files have more extents than the image has room for"));
@@ -198,8 +205,13 @@ impl Plan {
             match extent.data {
                 Data::Hole => {}
                 // Its bytes are read with the packed inode.
-                Data::Fragment(offset) => {
+                Data::Fragment(offset) if reader.packed.is_some() => {
                     file.packed_inode(offset, extent.len)?;
+                }
+                Data::Fragment(_) => {
+                    let text = "parts of files lie in the packed inode, which the image does not have";
+                    let who = || format!("inode {}", inode.nid.0);
+                    report.shared(Severity::Damage, "superblock", SUPERBLOCK_OFFSET, text, who);
                 }
                 Data::Plain { stored, .. } => {
                     file.check_last_byte(stored)?;
@@ -227,6 +239,19 @@ impl Plan {
             let end = start.saturating_add(stored.len);
             self.areas.push(Area { device, start, end, plain, structure: "cluster" });
         }
+    }
+}
+
+/// Every feature that a file makes use of should be announced by the superblock. The kernel looks for the bit of
+/// large clusters only; the others tell kernels that do not know a feature to refuse the image.
+fn check_announced(reader: &Reader, inode: &Inode, file: &File<'_>, report: &mut Report<'_>) {
+    for (bit, what) in file.needs() {
+        if reader.superblock.incompat.contains(bit) {
+            continue;
+        }
+        let severity = if bit == Incompat::BIG_CLUSTERS { Severity::Damage } else { Severity::Note };
+        let text = format!("its features do not announce {what}");
+        report.shared(severity, "superblock", SUPERBLOCK_OFFSET, text, || format!("inode {}", inode.nid.0));
     }
 }
 

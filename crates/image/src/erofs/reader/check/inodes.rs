@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Report;
 use crate::Result;
 use crate::erofs::format::{Incompat, Layout};
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
 use crate::erofs::reader::xattr;
+use crate::finding::Report;
 use crate::image::Nid;
 
 /// Longest symlink target that the kernel reads.

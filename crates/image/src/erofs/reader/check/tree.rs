@@ -2,13 +2,13 @@
 
 use packfs_blocks::Progress;
 
-use super::Report;
 use super::inodes::Inodes;
 use crate::Result;
 use crate::erofs::format::SUPERBLOCK_OFFSET;
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::dir::{DirEntry, Listing};
 use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
+use crate::finding::Report;
 use crate::image::Nid;
 
 /// Directories share no bytes, but they may be compressed. More lie in blocks that are those of others too.
@@ -117,7 +117,9 @@ impl Walk<'_> {
     fn check_links(&self, named: usize, report: &mut Report<'_>) {
         let (said, all) = (self.reader.superblock.inodes, self.inodes.found.len() as u64);
         // Some writers count the packed inode and the metabox, some do not.
-        if !(named as u64..=all).contains(&said) {
+        if said == 0 {
+            report.note("superblock", SUPERBLOCK_OFFSET, "its count of inodes is 0: the writer did not count them");
+        } else if !(named as u64..=all).contains(&said) {
             report.add("superblock", SUPERBLOCK_OFFSET, format!("{said} inodes announced, {all} found"));
         }
         for found in self.inodes.found.iter().take(named).filter(|found| found.inode.kind != Kind::Dir) {

@@ -32,11 +32,6 @@ impl Map {
     ) -> Result<()> {
         let at = self.place;
         let mut say = |why: String| wrong(source.error("map header", at, why));
-        for (bit, what) in self.needs() {
-            if !announced.incompat.contains(bit) {
-                say(format!("{what}, which the superblock does not announce"));
-            }
-        }
         match &self.form {
             Form::Clusters(header, clusters) => {
                 self.check_header(header, &mut say);
@@ -55,17 +50,17 @@ impl Map {
         Ok(())
     }
 
-    /// Features that the map makes use of.
-    fn needs(&self) -> Vec<(Incompat, &'static str)> {
+    /// Features that the map makes use of, in words.
+    pub(in crate::erofs::reader) fn needs(&self) -> Vec<(Incompat, &'static str)> {
         let mut needs = Vec::new();
         let header = match &self.form {
             Form::Plain { .. } => None,
             Form::Chunks(_) => {
-                needs.push((Incompat::CHUNKED_FILES, "a file in chunks"));
+                needs.push((Incompat::CHUNKED_FILES, "files in chunks"));
                 None
             }
             Form::Fragment(_) => {
-                needs.push((Incompat::FRAGMENTS_OR_DEDUPE, "a file in the packed inode"));
+                needs.push((Incompat::FRAGMENTS_OR_DEDUPE, "files in the packed inode"));
                 None
             }
             Form::Clusters(header, _) => Some(header),
@@ -75,13 +70,13 @@ impl Map {
             }
         };
         let Some(header) = header else { return needs };
-        needs.push((Incompat::ZERO_PADDING, "a compressed file"));
+        needs.push((Incompat::ZERO_PADDING, "compressed bytes at the ends of clusters"));
         let encoded = matches!(self.form, Form::Encoded(..));
         let clusters = [
             (Advise::BIG_CLUSTER_1 | Advise::BIG_CLUSTER_2, Incompat::BIG_CLUSTERS, "clusters of several blocks"),
-            (Advise::INLINE_CLUSTER, Incompat::TAIL_PACKING, "an inline cluster"),
+            (Advise::INLINE_CLUSTER, Incompat::TAIL_PACKING, "clusters behind inodes"),
         ];
-        let all = [(Advise::FRAGMENT, Incompat::FRAGMENTS_OR_DEDUPE, "an end in the packed inode")];
+        let all = [(Advise::FRAGMENT, Incompat::FRAGMENTS_OR_DEDUPE, "ends of files in the packed inode")];
         let clusters = clusters.into_iter().filter(|_| !encoded);
         for (advise, bit, what) in clusters.chain(all) {
             if header.advise.intersects(advise) {

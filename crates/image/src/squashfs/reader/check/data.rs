@@ -4,9 +4,9 @@
 use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{self, Window};
 
-use super::Report;
 use super::inodes::Inodes;
 use crate::Result;
+use crate::finding::Report;
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::disk::Stored;
 use crate::squashfs::reader::file;

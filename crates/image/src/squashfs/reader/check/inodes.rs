@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet, hash_map};
 
 use packfs_blocks::Progress;
 
-use super::Report;
 use crate::Result;
+use crate::finding::{Report, Severity};
 use crate::image::Nid;
 use crate::squashfs::format::{SYMLINK_MAX, inode_type};
 use crate::squashfs::reader::Reader;
@@ -146,19 +146,23 @@ impl Scan<'_> {
         let (reader, at) = (self.reader, cursor.position());
         let map = FileMap::map(cursor, reader.inodes, reader.superblock.block_size, file)?;
         report.take(map.check_end(&reader.superblock, inode.number))?;
-        let mut wrong = |why: String| report.add(STRUCTURE, at.block, format!("inode {}: {why}", inode.number));
         if file.sparse > file.size {
-            wrong(format!("{} bytes of holes in a file of {} bytes", file.sparse, file.size));
+            let why =
+                format!("inode {}: {} bytes of holes in a file of {} bytes", inode.number, file.sparse, file.size);
+            report.add(STRUCTURE, at.block, why);
         }
         if let Some(tail) = map.tail() {
             let (fragments, used) = (reader.superblock.fragments, u64::from(tail.tail.offset) + tail.len as u64);
             if tail.tail.fragment >= fragments {
-                wrong(format!("fragment {} of only {fragments}", tail.tail.fragment));
+                let text = format!("fragment {} of only {fragments}", tail.tail.fragment);
+                let who = || format!("inode {}", inode.number);
+                report.shared(Severity::Damage, "fragment table", reader.fragments.area().start, text, who);
             } else {
                 let most = self.inodes.fragments.entry(tail.tail.fragment).or_default();
                 *most = used.max(*most);
             }
         }
+        let mut wrong = |why: String| report.add(STRUCTURE, at.block, format!("inode {}: {why}", inode.number));
         let mut blocks = map.blocks(&reader.metadata, 0)?;
         while let Some(block) = blocks.next()? {
             if block.is_hole() {

@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use packfs_codec::Codec;
 use zerocopy::little_endian::U64;
 
-use super::Report;
 use super::inodes::Inodes;
 use crate::Result;
+use crate::finding::Report;
 use crate::squashfs::format::{METADATA_LEN, flags};
 use crate::squashfs::reader::metadata::{Area, HEADER_LEN};
 use crate::squashfs::reader::table::Table;
@@ -17,8 +17,8 @@ use crate::squashfs::reader::{Reader, metadata};
 
 /// A loop device gives the kernel whole units of this many bytes only.
 const PADDING: u64 = 1024;
-/// All bits of the superblock's flags that mean or meant something.
-const FLAGS_KNOWN: u16 = 0x0fff;
+/// All bits of the superblock's flags that writers set.
+const FLAGS_KNOWN: u16 = 0x0ffb;
 
 /// Checks the superblock and all tables but the export table.
 pub(super) fn check(reader: &Reader, report: &mut Report<'_>) -> Result<()> {
@@ -43,13 +43,12 @@ pub(super) fn check(reader: &Reader, report: &mut Report<'_>) -> Result<()> {
 
 fn check_superblock(reader: &Reader, report: &mut Report<'_>) {
     let (superblock, file_len) = (&reader.superblock, reader.metadata.blocks.disk.len());
-    let mut wrong = |why: String| report.add("superblock", 0, why);
-    if superblock.bytes_used.next_multiple_of(PADDING) > file_len {
-        wrong(format!(
-            "the file ends at byte {file_len}, so the kernel cannot mount it from a loop device: pad it to {}",
-            superblock.bytes_used.next_multiple_of(PADDING)
-        ));
+    let padded_len = superblock.bytes_used.next_multiple_of(PADDING);
+    if padded_len > file_len {
+        let why = format!("a loop device cuts off the end of a file of {file_len} bytes: pad it to {padded_len}");
+        report.note("superblock", 0, why);
     }
+    let mut wrong = |why: String| report.add("superblock", 0, why);
     if superblock.codec == Codec::Lzma {
         wrong("the kernel does not read the legacy lzma codec".into());
     }
@@ -109,7 +108,7 @@ pub(super) fn blocks(reader: &Reader, area: Area, report: &mut Report<'_>) -> Re
 /// Where the metadata blocks of an area begin, as far as they are readable.
 pub(super) fn starts(reader: &Reader, area: Area) -> Result<Vec<u64>> {
     // Findings were reported when the area was checked.
-    blocks(reader, area, &mut Report { finding: &mut |_| {}, count: 0 })
+    blocks(reader, area, &mut Report::new(&mut |_| {}))
 }
 
 /// Every inode number must lead to its inode.

@@ -2,7 +2,8 @@
 //! listings fill the directory table.
 
 use super::inodes::Inodes;
-use super::{Report, tables};
+use super::tables;
+use crate::finding::Report;
 use crate::squashfs::format::{DIR_SIZE_EXTRA, METADATA_LEN};
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::dir::{self, DirEntry, Header, Listing};

@@ -1,0 +1,219 @@
+//! Findings of a check: the type that both formats report, and the collector that bounds how many there are.
+//!
+//! A check of a reader adds what it finds to a [`Report`]; who called [`Image::check`](crate::Image::check) gets
+//! each [`Finding`] as it comes. Nothing is printed here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::{Error, Result};
+
+/// Findings of one severity after which the rest is not listed: a damaged image may have millions.
+const LISTED_MAX: usize = 1000;
+/// Structure of a finding about the image as a whole.
+const IMAGE: &str = "image";
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Severity {
+    /// Unusual, but readers get the same tree from the image: it is sound.
+    Note,
+    /// Damage: a reader fails, or readers do not agree.
+    Damage,
+}
+
+/// Something that a check found in an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Name of the structure, as the format's documentation calls it.
+    pub structure: &'static str,
+    /// Byte of the image at which the structure begins; `None` where it is about the whole image.
+    pub offset: Option<u64>,
+    /// What is unusual or wrong.
+    pub text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.offset {
+            Some(offset) => write!(f, "{} at byte {offset}: {}", self.structure, self.text),
+            None => write!(f, "{}: {}", self.structure, self.text),
+        }
+    }
+}
+
+/// Collector of findings.
+pub(crate) struct Report<'f> {
+    finding: &'f mut dyn FnMut(Finding),
+    notes: usize,
+    damage: usize,
+    shared: BTreeMap<Key, Shared>,
+}
+
+/// What findings that are told as one have in common.
+type Key = (Severity, &'static str, u64, String);
+
+/// How many share a finding.
+struct Shared {
+    first: String,
+    others: u64,
+}
+
+impl<'f> Report<'f> {
+    /// A collector that calls `finding` for each.
+    pub(crate) fn new(finding: &'f mut dyn FnMut(Finding)) -> Self {
+        Report { finding, notes: 0, damage: 0, shared: BTreeMap::new() }
+    }
+
+    /// Reports damage of a structure.
+    pub(crate) fn add(&mut self, structure: &'static str, offset: u64, text: impl Into<String>) {
+        self.tell(Finding { severity: Severity::Damage, structure, offset: Some(offset), text: text.into() });
+    }
+
+    /// Reports what is unusual about a structure.
+    pub(crate) fn note(&mut self, structure: &'static str, offset: u64, text: impl Into<String>) {
+        self.tell(Finding { severity: Severity::Note, structure, offset: Some(offset), text: text.into() });
+    }
+
+    /// Takes down what several have in common, such as a fragment that is not there: [`Report::finish`] tells it
+    /// once, with the first of them and the count of the others.
+    pub(crate) fn shared(
+        &mut self,
+        severity: Severity,
+        structure: &'static str,
+        offset: u64,
+        text: impl Into<String>,
+        who: impl FnOnce() -> String,
+    ) {
+        let key = (severity, structure, offset, text.into());
+        if let Some(shared) = self.shared.get_mut(&key) {
+            shared.others += 1;
+        } else if self.shared.len() <= LISTED_MAX {
+            // More than are listed need not be kept.
+            self.shared.insert(key, Shared { first: who(), others: 0 });
+        }
+    }
+
+    /// Reports damage that made a reader stop; other errors are not about the image and go on.
+    pub(crate) fn error(&mut self, error: Error) -> Result<()> {
+        match error {
+            Error::Corrupt { structure, offset, why } => self.add(structure, offset, why),
+            Error::Unsupported(_) => {
+                let text = error.to_string();
+                self.tell(Finding { severity: Severity::Damage, structure: IMAGE, offset: None, text });
+            }
+            other => return Err(other),
+        }
+        Ok(())
+    }
+
+    /// The value of a step, or `None` when damage stopped it.
+    pub(crate) fn take<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => self.error(error).map(|()| None),
+        }
+    }
+
+    /// Whether no more damage would be listed.
+    pub(crate) fn is_full(&self) -> bool {
+        self.damage > LISTED_MAX
+    }
+
+    /// Tells what several have in common.
+    pub(crate) fn finish(mut self) {
+        for ((severity, structure, offset, text), Shared { first, others }) in std::mem::take(&mut self.shared) {
+            let text = match others {
+                0 => format!("{text} ({first})"),
+                1 => format!("{text} ({first} and 1 other)"),
+                _ => format!("{text} ({first} and {others} others)"),
+            };
+            self.tell(Finding { severity, structure, offset: Some(offset), text });
+        }
+    }
+
+    fn tell(&mut self, finding: Finding) {
+        let severity = finding.severity;
+        let (count, what) = match severity {
+            Severity::Note => (&mut self.notes, "notes"),
+            Severity::Damage => (&mut self.damage, "findings"),
+        };
+        *count += 1;
+        if *count <= LISTED_MAX {
+            (self.finding)(finding);
+        } else if *count == LISTED_MAX + 1 {
+            let text = format!("more than {LISTED_MAX} {what}; the rest is not listed");
+            (self.finding)(Finding { severity, structure: IMAGE, offset: None, text });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(work: impl FnOnce(&mut Report<'_>)) -> Vec<(Severity, String)> {
+        let mut told = Vec::new();
+        let mut take = |finding: Finding| told.push((finding.severity, finding.to_string()));
+        let mut report = Report::new(&mut take);
+        work(&mut report);
+        report.finish();
+        told
+    }
+
+    #[test]
+    fn what_several_share_is_told_once() {
+        let told = told(|report| {
+            for n in [3, 5, 8] {
+                let who = || format!("inode {n}");
+                report.shared(Severity::Damage, "inode table", 7, "fragment 9 of only 1", who);
+                if n < 8 {
+                    report.shared(Severity::Note, "superblock", 1024, "no bit for chunks", who);
+                }
+            }
+            report.shared(Severity::Damage, "inode table", 9, "fragment 9 of only 1", || "inode 9".into());
+            report.add("id table", 5, "it has the id 0 twice");
+        });
+        let expected = [
+            (Severity::Damage, "id table at byte 5: it has the id 0 twice"),
+            (Severity::Note, "superblock at byte 1024: no bit for chunks (inode 3 and 1 other)"),
+            (Severity::Damage, "inode table at byte 7: fragment 9 of only 1 (inode 3 and 2 others)"),
+            (Severity::Damage, "inode table at byte 9: fragment 9 of only 1 (inode 9)"),
+        ];
+        assert_eq!(told, expected.map(|(severity, text)| (severity, text.to_owned())));
+    }
+
+    #[test]
+    fn notes_do_not_crowd_out_damage() {
+        let told = told(|report| {
+            for n in 0..5000 {
+                report.note("inode", n, "odd");
+            }
+            assert!(!report.is_full());
+            for n in 0..5000 {
+                report.add("inode", n, "wrong");
+            }
+            assert!(report.is_full());
+        });
+        assert_eq!(told.len(), 2 * (LISTED_MAX + 1));
+        assert_eq!(told[LISTED_MAX].1, "image: more than 1000 notes; the rest is not listed");
+        assert_eq!(told.last().unwrap().1, "image: more than 1000 findings; the rest is not listed");
+    }
+
+    #[test]
+    fn only_damage_is_a_finding() {
+        let lacking = || Error::Unsupported("EROFS algorithm 9".into());
+        let told = told(|report| {
+            assert!(report.take(Err::<(), _>(Error::corrupt("inode", 4, "no type"))).unwrap().is_none());
+            report.error(lacking()).unwrap();
+            assert_eq!(report.take(Ok(3)).unwrap(), Some(3));
+            assert!(report.error(Error::Usage("no".into())).is_err());
+        });
+        let texts: Vec<_> = told.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(texts, ["inode at byte 4: no type", "image: not supported: EROFS algorithm 9"]);
+    }
+}
