@@ -58,6 +58,17 @@ pub(crate) enum Cut {
     Block(Buffer, Digest),
 }
 
+impl Cut {
+    /// The cut as it is behind a hole, which goes on over a short end of zeros: those who see the holes of a file
+    /// cannot tell it from them, so those who do not must not make something else of it.
+    pub(crate) fn behind_hole(self) -> Cut {
+        match self {
+            Cut::Block(bytes, _) if bytes.len() < HOLE_MIN && is_zero(&bytes) => Cut::Hole(bytes.len() as u64),
+            other => other,
+        }
+    }
+}
+
 /// What takes the blocks.
 pub(crate) type Take<'a> = dyn FnMut(Fed) -> Result<()> + 'a;
 

@@ -88,6 +88,48 @@ fn a_sparse_file_among_others() {
     }
 }
 
+/// What one source tells as holes another one has as zeros.
+#[test]
+fn sparse_files_from_directories_and_archives() {
+    let file = |pieces: Vec<Piece>| Node::file(pieces);
+    let noise = |seed, len| Piece::Noise { seed, len };
+    let spec = Spec::of([
+        (b"short-end".to_vec(), file(vec![noise(1, 300_000), Piece::Hole((4 << 20) + 100)])),
+        (b"long-end".to_vec(), file(vec![noise(2, 5 << 20), Piece::Hole((4 << 20) + 5000)])),
+        (b"zeros-end".to_vec(), file(vec![noise(3, 4 << 20), Piece::Zeros(100)])),
+        (b"all".to_vec(), file(vec![Piece::Hole((6 << 20) + 1)])),
+        (b"middle".to_vec(), file(vec![noise(4, 9), Piece::Hole(9 << 20), noise(5, 70_000), Piece::Hole(3 << 20)])),
+    ]);
+    let source = testing::Source::new(&spec);
+    let archive = source.tree().with_extension("tar");
+    let from_tar = |stream: bool| {
+        move |archive: &Path| -> Result<Box<dyn Source>> {
+            match stream {
+                true => tar::from_stream(Box::new(File::open(archive).unwrap()), archive, tar::Options::default()),
+                false => tar::open(Some(archive), tar::Options::default()),
+            }
+        }
+    };
+    for options in cases().into_iter().filter(|options| !options.features.contains(Features::ALL_FRAGMENTS)) {
+        let build = |mut source: Box<dyn Source>| {
+            image(&options, |store| {
+                let mut tree = Tree::default();
+                source.scan(&mut tree, store)?;
+                Ok(Plan { tree, order: Vec::new() })
+            })
+        };
+        let want = build(Box::new(Dir::new(source.tree(), dir::Options::default())));
+        for sparse in ["", "-S"] {
+            let tree = source.tree();
+            sh(&format!("tar {sparse} -C {} --format=pax --sort=name -cf {} .", tree.display(), archive.display()));
+            for stream in [false, true] {
+                let got = build(from_tar(stream)(&archive).unwrap());
+                assert!(got == want, "{}: tar {sparse}, as a stream: {stream}", say(&options));
+            }
+        }
+    }
+}
+
 #[test]
 fn streams() {
     let source = testing::Source::new(&spec());

@@ -109,6 +109,60 @@ fn files_of_many_pieces() {
     agree("files_of_many_pieces", &matrix::large(), cases);
 }
 
+/// Files with holes in every form: fragments have none, classic indexes have none, chunks and encoded extents do.
+#[test]
+fn holes_in_every_form() {
+    let mib = 1u64 << 20;
+    let text = |seed, len| Piece::Text { seed, len };
+    let mut many: Vec<_> = (0..8).flat_map(|n| [matrix::mixed(n, mib), vec![Piece::Hole(8 * mib)]].concat()).collect();
+    // fsck.erofs leaves holes out at the end of a file.
+    many.push(text(5, 9));
+    let few = vec![text(1, 9), Piece::Hole(70 * mib), text(2, 99), Piece::Hole(mib + 7), text(5, 4096)];
+    let spec = Spec::of([
+        (b"almost-all".to_vec(), Node::file(vec![Piece::Hole(64 * mib), text(1, 1)])),
+        (b"few".to_vec(), Node::file(few)),
+        (b"many".to_vec(), Node::file(many)),
+        (b"shorter".to_vec(), Node::file(vec![Piece::Hole(9 * mib), Piece::Noise { seed: 1, len: 5000 }])),
+        (b"small".to_vec(), Node::file(vec![text(7, 700)])),
+        (b"zeros".to_vec(), Node::file(vec![text(3, mib), Piece::Zeros(5 * mib), text(4, 3 * mib)])),
+    ]);
+    let all = Features::ALL_FRAGMENTS;
+    let cases = [
+        ("lz4", all, 64),
+        ("zstd:1", all, 4),
+        ("zstd:1", all | Features::DEDUPE, 128),
+        ("lz4", all | Features::BITS_48, 64),
+        ("zstd:1", all | Features::BITS_48 | Features::UNALIGNED, 64),
+        ("lz4", Features::FRAGMENTS, 64),
+        ("zstd:1", Features::DEDUPE, 64),
+        ("deflate:1", Features::ZTAILPACKING, 16),
+        ("lz4", Features::BITS_48 | Features::FRAGMENTS, 4),
+    ];
+    let cases =
+        cases.map(|(codec, features, kib)| Options { features, cluster_size: kib << 10, ..options(codec, 4096) });
+    agree("holes_in_every_form", &spec, cases);
+}
+
+/// A file of 64 MiB and more is compressed around its holes unless its index would take more room than that saves.
+#[test]
+fn large_sparse_files_are_compressed() {
+    let mib = 1u64 << 20;
+    let scattered = (0..8)
+        .flat_map(|n| [Piece::Text { seed: n, len: mib }, Piece::Noise { seed: n, len: 9 }, Piece::Hole(31 * mib)]);
+    let spec = Spec::of([(b"file".to_vec(), Node::file(scattered.collect()))]);
+    for (codec, features, most) in [
+        // An entry of 8 bytes for each block of 256 MiB.
+        ("lz4", Features::empty(), 700 << 10),
+        ("zstd:1", Features::FRAGMENTS, 700 << 10),
+        ("zstd:1", Features::ALL_FRAGMENTS, 700 << 10),
+        ("zstd:1", Features::BITS_48, 200 << 10),
+    ] {
+        let options = Options { features, cluster_size: 64 << 10, ..options(codec, 4096) };
+        let bytes = built(&spec, &options).summary.image_bytes;
+        assert!(bytes < most, "{codec}, {features:?}: {bytes} bytes");
+    }
+}
+
 #[test]
 fn images_for_old_kernels() {
     let cases = [

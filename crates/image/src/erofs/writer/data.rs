@@ -23,12 +23,14 @@ use crate::feed::{self, Cut, Fed};
 use crate::{Error, OnError, Result};
 
 mod done;
+mod open;
 mod pieces;
 mod raw;
 mod reuse;
 mod write;
 
 pub(crate) use self::done::{Body, DataDone, Stored};
+use self::open::{File, Open, Part as FilePart, SoFar, Way, What};
 
 /// Jobs after which a piece of file ends is written: enough for it to be ready, few enough not to pile up.
 const LATE: u64 = 8;
@@ -55,6 +57,8 @@ pub(crate) struct Rules {
     pub(crate) chunks: bool,
     /// Uncompressed files may be in chunks, so that their pieces may lie anywhere.
     pub(crate) scattered: bool,
+    /// Holes stay holes.
+    pub(crate) sparse: bool,
     /// Ends of uncompressed files lie behind their inodes.
     pub(crate) inline_tails: bool,
     pub(crate) dedup: bool,
@@ -67,19 +71,6 @@ impl Rules {
     fn block(&self) -> usize {
         1 << self.form.block_bits
     }
-}
-
-/// Where a part of a file is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// The piece with this number.
-    Piece(u32),
-    /// So many bytes from this offset of the stream of small files on.
-    Small { offset: u64, len: u64 },
-    /// So many bytes of zeros.
-    Hole(u64),
-    /// Uncompressed, from this byte on.
-    Raw(u64),
 }
 
 /// What a piece became.
@@ -104,16 +95,6 @@ enum PieceEnd {
     },
     /// Blocks in a row, and what follows them behind the inode.
     Plain(Kept),
-}
-
-/// A file as far as it is known before all is down.
-#[derive(Debug, Clone, Default)]
-struct File {
-    size: u64,
-    places: Box<[Place]>,
-    tail: Kept,
-    /// So much of it is holes that it is not compressed.
-    sparse: bool,
 }
 
 /// Takes pieces from a [`Feed`](crate::feed::Feed) and puts them down.
@@ -151,19 +132,20 @@ pub(crate) struct Data<'p, 'env> {
     keep: Keep,
     /// Whole files that came in one go.
     known: HashMap<Digest, u32>,
-    /// Pieces by content and whether the file goes on behind them.
-    pieces: HashMap<(Digest, bool), Place>,
-    zeros: HashMap<(u64, bool), Place>,
+    /// Numbers of pieces by content and whether the file goes on behind them.
+    pieces: HashMap<(Digest, bool), u32>,
+    /// Pieces of zeros by length and whether the file goes on behind them.
+    zeros: HashMap<(u64, bool), u32>,
     small: Stream,
     ends: Stream,
     known_ends: HashMap<Digest, u64>,
     /// Clusters by what they are in the image.
     known_clusters: HashMap<Short, u32>,
+    /// Where pieces that are not compressed lie.
+    raw_pieces: HashMap<Digest, u64>,
+    /// The same of files' last pieces of which a part follows the inode.
     raw_ends: HashMap<Digest, (u64, Kept)>,
-    open: Vec<Place>,
-    open_tail: Kept,
-    /// Bytes of the open file that have come.
-    at: u64,
+    open: Option<Open>,
     files: Vec<File>,
     failed: Vec<(u32, Error)>,
     content: blake3::Hasher,
@@ -223,10 +205,9 @@ impl<'p, 'env> Data<'p, 'env> {
             zeros: HashMap::new(),
             known_ends: HashMap::new(),
             known_clusters: HashMap::new(),
+            raw_pieces: HashMap::new(),
             raw_ends: HashMap::new(),
-            open: Vec::new(),
-            open_tail: Kept::NONE,
-            at: 0,
+            open: None,
             files: Vec::new(),
             failed: Vec::new(),
             content: blake3::Hasher::new(),
@@ -234,10 +215,10 @@ impl<'p, 'env> Data<'p, 'env> {
         }
     }
 
-    /// A number for one more file; `sparse` if almost all of it is holes.
-    pub(crate) fn add_file(&mut self, size: u64, sparse: bool) -> Result<u32> {
+    /// A number for one more file of `size` bytes, of which `data_len` are not in holes.
+    pub(crate) fn add_file(&mut self, size: u64, data_len: &dyn Fn() -> u64) -> Result<u32> {
         let file = u32::try_from(self.files.len()).map_err(|_| Error::Usage("more than 2^32 files".into()))?;
-        self.files.push(File { size, sparse, ..File::default() });
+        self.files.push(File { size, what: What::Missing(Way::of(&self.rules, size, data_len)) });
         Ok(file)
     }
 
@@ -258,7 +239,7 @@ impl<'p, 'env> Data<'p, 'env> {
     fn fail(&mut self, file: u32, error: Error) -> Result<()> {
         // Pieces of a file that failed go on coming in; it is reported once. What was written of it stays
         // behind unreferenced.
-        (self.open, self.open_tail, self.at) = (Vec::new(), Kept::NONE, 0);
+        self.open = None;
         if self.rules.on_error == OnError::Stop {
             return Err(error);
         }
@@ -307,49 +288,60 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 
     fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
-        let len = match &cut {
-            Cut::Hole(len) => *len,
-            Cut::Block(bytes, digest) => {
-                self.content.update(digest.as_bytes());
-                bytes.len() as u64
-            }
-        };
-        self.at += len;
-        let File { size, sparse, .. } = self.files[file as usize];
-        let last = self.at == size;
-        match cut {
-            Cut::Hole(_) if self.rules.all_fragments => self.zeros_small(len),
-            Cut::Hole(_) => {
-                self.counts.hole_bytes += len;
-                self.save(len);
-                self.open.push(Place::Hole(len));
-                Ok(())
-            }
-            Cut::Block(bytes, digest) if self.rules.raw || sparse => self.raw_block(bytes, digest, last, sparse),
-            Cut::Block(bytes, _) if self.rules.all_fragments => {
-                let place = self.put_small(&bytes)?;
-                self.join_small(place);
-                Ok(())
-            }
-            Cut::Block(bytes, digest) => {
-                let place = self.block(bytes, digest, last)?;
-                self.open.push(place);
-                Ok(())
-            }
-        }
-    }
-
-    fn end(&mut self, file: u32) -> Result<()> {
-        let (open, tail) = (std::mem::take(&mut self.open), std::mem::take(&mut self.open_tail));
-        self.at = 0;
         if self.failed.last().is_some_and(|(failed, _)| *failed == file) {
             return Ok(());
         }
-        let all_holes = open.iter().all(|place| matches!(place, Place::Hole(_)));
-        let says_holes = self.rules.raw || self.rules.form.encoded || self.files[file as usize].sparse || all_holes;
-        let places = if says_holes { open } else { self.fill_holes(open)? };
-        let file = &mut self.files[file as usize];
-        (file.places, file.tail) = (places.into(), tail);
+        let File { size, ref what } = self.files[file as usize];
+        let mut open = match (self.open.take(), what) {
+            (Some(open), _) => open,
+            (None, What::Missing(way)) => Open { file, at: 0, so_far: SoFar::new(*way, self.small.len()) },
+            (None, _) => return Ok(()),
+        };
+        debug_assert_eq!(open.file, file, "files come one after the other");
+        let cut = if open.so_far.ends_with_hole() { cut.behind_hole() } else { cut };
+        match cut {
+            Cut::Hole(len) => self.hole(&mut open, len)?,
+            Cut::Block(bytes, digest) => {
+                self.content.update(digest.as_bytes());
+                open.at += bytes.len() as u64;
+                let last = open.at == size;
+                match &mut open.so_far {
+                    SoFar::Raw(raw) => self.raw_block(raw, bytes, digest, last)?,
+                    SoFar::Compressed(parts) => parts.push(FilePart::Piece(self.block(bytes, digest, last)?)),
+                    SoFar::Fragment { len, .. } => {
+                        *len += bytes.len() as u64;
+                        self.put_small(&bytes)?;
+                    }
+                }
+            }
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    fn hole(&mut self, open: &mut Open, hole: u64) -> Result<()> {
+        open.at += hole;
+        if let SoFar::Fragment { len, .. } = &mut open.so_far {
+            *len += hole;
+            return self.put_zeros(hole);
+        }
+        self.counts.hole_bytes += hole;
+        self.save(hole);
+        open.so_far.push_hole(hole);
+        Ok(())
+    }
+
+    fn end(&mut self, file: u32) -> Result<()> {
+        let Some(Open { so_far, .. }) = self.open.take() else { return Ok(()) };
+        let what = match so_far {
+            SoFar::Raw(raw) if !raw.has_data() => What::Hole,
+            SoFar::Raw(raw) => What::Raw { stretches: raw.stretches.into(), tail: raw.tail },
+            SoFar::Compressed(parts) if matches!(parts[..], [FilePart::Hole(_)]) => What::Hole,
+            SoFar::Compressed(parts) if self.rules.form.encoded => What::Compressed(parts.into()),
+            SoFar::Compressed(parts) => What::Compressed(self.fill_holes(parts)?.into()),
+            SoFar::Fragment { offset, len } => What::Fragment { offset, len },
+        };
+        self.files[file as usize].what = what;
         Ok(())
     }
 }

@@ -41,8 +41,6 @@ use crate::{Error, OnError, Plan, Result, Warnings, plan};
 
 /// Pieces, and chunks, of files that are not compressed.
 const RAW_PIECE: usize = 128 << 10;
-/// Smaller files are compressed however many holes they have.
-const SPARSE_MIN: u64 = 64 << 20;
 
 bitflags::bitflags! {
     /// What an image may make use of.
@@ -209,7 +207,6 @@ pub fn build(
                 feed: Feed::new(pool, rules.piece, pieces.clone(), keeps_holes(options), read_ahead, &progress.stages),
                 data: Data::new(pool, out, progress, rules, pieces, start, in_flight, keep, decoder),
                 stages: &progress.stages,
-                chunks_for_holes: chunks_for_holes(options, rules),
             };
             progress.enter(Phase::Scan);
             let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut store))?;
@@ -237,16 +234,13 @@ struct DataStore<'p, 'env> {
     feed: Feed<'p, 'env, Worker>,
     data: Data<'p, 'env>,
     stages: &'env Stages,
-    /// Large files that are almost nothing but holes are not compressed.
-    chunks_for_holes: bool,
 }
 
 impl Store for DataStore<'_, '_> {
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
-        let sparse = self.chunks_for_holes && is_sparse(size, data.iter().map(|(_, len)| len).sum());
-        let file = self.data.add_file(size, sparse)?;
+        let file = self.data.add_file(size, &|| data.iter().map(|(_, len)| len).sum())?;
         if size > 0 {
-            let DataStore { feed, data: taker, stages, .. } = self;
+            let DataStore { feed, data: taker, stages } = self;
             let put = || feed.stream(file, from, size, data, &mut |fed| taker.take(fed));
             stages.time(Stage::Put, put)?;
         }
@@ -258,19 +252,13 @@ impl DataStore<'_, '_> {
     /// Puts down the data of all files that sources left for later, first in the order given.
     fn all(mut self, tree: &mut Tree, order: &[Ino], progress: &Progress) -> Result<DataDone> {
         plan::put_files(tree, order, progress, |from, key, size| {
-            let sparse = self.chunks_for_holes && size >= SPARSE_MIN && is_sparse(size, data_len(&**from, key));
-            let file = self.data.add_file(size, sparse)?;
+            let file = self.data.add_file(size, &|| data_len(&**from, key))?;
             self.feed.file(file, from, key, size, &mut |fed| self.data.take(fed))?;
             Ok(file)
         })?;
         self.feed.finish(&mut |fed| self.data.take(fed))?;
         self.data.finish()
     }
-}
-
-/// Whether a file is large and almost nothing but holes: its index would be most of what it takes.
-fn is_sparse(size: u64, data: u64) -> bool {
-    size >= SPARSE_MIN && data <= size / 16
 }
 
 /// Bytes of a file that are not in holes; what cannot be told counts as data, and is told when it is read.
@@ -293,10 +281,6 @@ fn data_len(from: &dyn Contents, key: u64) -> u64 {
 fn keeps_holes(options: &Options) -> bool {
     let has_form = options.features.contains(Features::BITS_48) || options.target_kernel >= Feature::Chunks.since();
     options.sparse && has_form
-}
-
-fn chunks_for_holes(options: &Options, rules: Rules) -> bool {
-    options.sparse && !rules.raw && !rules.form.encoded && options.target_kernel >= Feature::Chunks.since()
 }
 
 /// Checks the options that concern file data and says how workers pack it.
@@ -370,6 +354,7 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
         raw,
         chunks: asked(Features::CHUNKS),
         scattered: options.target_kernel >= Feature::Chunks.since(),
+        sparse: keeps_holes(options),
         inline_tails: !asked(Features::NO_INLINE),
         dedup: options.dedup,
         chunk: (options.dedup && asked(Features::DEDUPE) && !raw).then(|| chunk_len(packing.cluster)),

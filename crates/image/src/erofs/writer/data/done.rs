@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Data, Done, File, PieceEnd, Place, Rules};
+use super::open::{Part as FilePart, Stretch};
+use super::{Data, Done, File, PieceEnd, Rules, What};
 use crate::erofs::writer::Counts;
 use crate::erofs::writer::index::{Cluster, End, Index, Part};
 use crate::erofs::writer::keep::{Keep, Kept};
@@ -63,12 +64,20 @@ impl Data<'_, '_> {
         while self.next_late()? {}
         let ends = self.small.len();
         let mut bodies = Bodies { rules: self.rules, done: &self.done, clusters: self.clusters, ends };
-        let streams: Vec<_> = self.small.pieces.iter().chain(&self.ends.pieces).map(|seq| Place::Piece(*seq)).collect();
-        let packed = File { size: ends + self.ends.len(), places: streams.into(), ..File::default() };
+        let streams = self.small.pieces.iter().chain(&self.ends.pieces).map(|seq| FilePart::Piece(*seq));
+        let packed = File { size: ends + self.ends.len(), what: What::Compressed(streams.collect()) };
         let parts: Vec<_> = self.files.iter().chain([&packed]).map(|file| bodies.parts(file)).collect();
         let clusters = Arc::new(std::mem::take(&mut bodies.clusters));
-        let stored =
-            |(file, parts): (File, Found)| Stored { size: file.size, body: parts.body(&file, self.rules, &clusters) };
+        let stored = |(file, found): (File, Found)| {
+            let body = match found {
+                Found::Body(body) => body,
+                Found::Clusters(parts, end) => {
+                    let (form, clusters, size) = (self.rules.form, Arc::clone(&clusters), file.size);
+                    Body::Compressed(Index { form, clusters, parts, end, size })
+                }
+            };
+            Stored { size: file.size, body }
+        };
         let count = self.files.len();
         let mut files: Vec<_> = self.files.into_iter().chain([packed]).zip(parts).map(stored).collect();
         let packed = files.pop().filter(|packed| packed.size > 0);
@@ -98,61 +107,48 @@ struct Bodies<'d> {
 
 /// Where a file is.
 enum Found {
-    Nowhere,
-    Blocks,
-    /// In blocks after all.
-    Plain(Body),
+    Body(Body),
     Clusters(Box<[Part]>, Option<End>),
 }
 
 impl Bodies<'_> {
     fn parts(&mut self, file: &File) -> Found {
-        if file.places.iter().all(|place| matches!(place, Place::Hole(_))) && file.tail == Kept::NONE {
-            return Found::Nowhere;
+        let parts = match &file.what {
+            What::Missing(_) | What::Hole => return Found::Body(Body::Plain { start: None, tail: Kept::NONE }),
+            What::Raw { stretches, tail } => return Found::Body(blocks(stretches, *tail, self.rules)),
+            What::Fragment { offset, len } => {
+                return Found::Clusters(Box::new([]), Some(End::Fragment { offset: *offset, len: *len }));
+            }
+            What::Compressed(parts) => parts,
+        };
+        if let Some(body) = self.plain(parts) {
+            return Found::Body(body);
         }
-        if self.rules.raw || file.sparse {
-            return Found::Blocks;
-        }
-        if let Some(body) = self.plain(file) {
-            return Found::Plain(body);
-        }
-        let (mut parts, mut end) = (Vec::<Part>::new(), None);
-        for place in &file.places {
-            let part = match *place {
-                Place::Piece(seq) => {
+        let (mut found, mut end) = (Vec::<Part>::new(), None);
+        for part in parts {
+            let part = match *part {
+                FilePart::Piece(seq) => {
                     let done = self.done[seq as usize].expect("every piece is down");
                     end = self.end(done.end);
                     done.part
                 }
-                Place::Small { offset, len } => {
-                    end = Some(End::Fragment { offset, len });
-                    continue;
-                }
-                Place::Hole(len) => self.hole(len),
-                Place::Raw(_) => unreachable!("only uncompressed files have such"),
+                FilePart::Hole(len) => self.hole(len),
             };
-            match parts.last_mut() {
+            match found.last_mut() {
                 Some(last) if last.first + last.count == part.first => last.count += part.count,
-                _ if part.count > 0 => parts.push(part),
+                _ if part.count > 0 => found.push(part),
                 _ => {}
             }
         }
-        Found::Clusters(parts.into(), end)
+        Found::Clusters(found.into(), end)
     }
 
     /// The body of a file that was not compressed after all.
-    fn plain(&self, file: &File) -> Option<Body> {
-        match *file.places {
-            [] => Some(Body::Plain { start: None, tail: file.tail }),
-            [Place::Piece(seq)] => match self.done[seq as usize] {
-                Some(Done { part, end: PieceEnd::Plain(tail) }) => {
-                    let first = self.clusters[part.first as usize..].first().filter(|_| part.count > 0);
-                    Some(Body::Plain { start: first.map(|first| first.start >> self.rules.form.block_bits), tail })
-                }
-                _ => None,
-            },
-            _ => None,
-        }
+    fn plain(&self, parts: &[FilePart]) -> Option<Body> {
+        let [FilePart::Piece(seq)] = parts else { return None };
+        let Some(Done { part, end: PieceEnd::Plain(tail) }) = self.done[*seq as usize] else { return None };
+        let first = self.clusters[part.first as usize..].first().filter(|_| part.count > 0);
+        Some(Body::Plain { start: first.map(|first| first.start >> self.rules.form.block_bits), tail })
     }
 
     fn end(&self, end: PieceEnd) -> Option<End> {
@@ -177,38 +173,20 @@ impl Bodies<'_> {
     }
 }
 
-impl Found {
-    fn body(self, file: &File, rules: Rules, clusters: &Arc<Vec<Cluster>>) -> Body {
-        match self {
-            Found::Nowhere => Body::Plain { start: None, tail: Kept::NONE },
-            Found::Blocks => blocks(file, rules),
-            Found::Plain(body) => body,
-            Found::Clusters(parts, end) => Body::Compressed(Index {
-                form: rules.form,
-                clusters: Arc::clone(clusters),
-                parts,
-                end,
-                size: file.size,
-            }),
-        }
-    }
-}
-
 /// One row if it is one, else chunks.
-fn blocks(file: &File, rules: Rules) -> Body {
+fn blocks(stretches: &[Stretch], tail: Kept, rules: Rules) -> Body {
     let (bits, piece) = (rules.form.block_bits, rules.piece as u64);
-    let mut chunks = Vec::with_capacity(file.places.len());
-    for place in &file.places {
-        match *place {
-            Place::Raw(start) => chunks.push(Some(start >> bits)),
-            Place::Hole(len) => chunks.extend((0..len.div_ceil(piece)).map(|_| None)),
-            Place::Piece(_) | Place::Small { .. } => unreachable!("only compressed files have such"),
+    let mut chunks = Vec::with_capacity(stretches.len());
+    for stretch in stretches {
+        match *stretch {
+            Stretch::At(start) => chunks.push(Some(start >> bits)),
+            Stretch::Hole(len) => chunks.extend((0..len.div_ceil(piece)).map(|_| None)),
         }
     }
     let in_row = |first: u64| (0..).zip(&chunks).all(|(n, chunk)| *chunk == Some(first + n * (piece >> bits)));
     match chunks.first() {
-        None => Body::Plain { start: None, tail: file.tail },
-        Some(Some(first)) if !rules.chunks && in_row(*first) => Body::Plain { start: Some(*first), tail: file.tail },
+        None => Body::Plain { start: None, tail },
+        Some(Some(first)) if !rules.chunks && in_row(*first) => Body::Plain { start: Some(*first), tail },
         _ => {
             let bits = u8::try_from((piece >> bits).ilog2()).expect("a few bits");
             Body::Chunks { bits, blocks: chunks.into() }

@@ -7,7 +7,7 @@ use packfs_blocks::stages::Stage;
 use packfs_blocks::{Buffer, Digest, Progress};
 
 use super::reuse::RECENT;
-use super::{CHUNKING, Data, Place, Work};
+use super::{CHUNKING, Data, FilePart, What, Work};
 use crate::erofs::writer::chunk;
 use crate::erofs::writer::layout::tail_max;
 use crate::erofs::writer::pack::{Ending, Piece, Worker};
@@ -19,12 +19,11 @@ impl Data<'_, '_> {
         for (file, range) in fresh {
             let len = range.len();
             let fragment = self.rules.ending == Ending::Fragment && len <= self.rules.fragment_max;
-            let place = if fragment || self.rules.all_fragments {
-                self.put_small(&bytes[range])?
+            let what = if fragment || self.rules.all_fragments {
+                What::Fragment { offset: self.put_small(&bytes[range])?, len: len as u64 }
             } else if self.is_tail(len) {
                 self.packs(len);
-                self.files[file as usize].tail = self.keep(&bytes[range])?;
-                continue;
+                What::Raw { stretches: Box::new([]), tail: self.keep(&bytes[range])? }
             } else {
                 let seq = self.piece()?;
                 pieces.push(Piece {
@@ -35,9 +34,9 @@ impl Data<'_, '_> {
                     reuse: Vec::new(),
                 });
                 self.packs(len);
-                Place::Piece(seq)
+                What::Compressed(Box::new([FilePart::Piece(seq)]))
             };
-            self.files[file as usize].places = Box::new([place]);
+            self.files[file as usize].what = what;
         }
         if pieces.is_empty() { Ok(()) } else { self.submit(bytes, pieces) }
     }
@@ -47,24 +46,30 @@ impl Data<'_, '_> {
         self.rules.inline_tails && self.rules.ending == Ending::Cluster && len <= tail_max(self.rules.block())
     }
 
-    pub(super) fn block(&mut self, bytes: Buffer, digest: Digest, last: bool) -> Result<Place> {
+    /// The number of the next piece of a larger file.
+    pub(super) fn block(&mut self, bytes: Buffer, digest: Digest, last: bool) -> Result<u32> {
         let len = bytes.len();
         // A piece from the middle of a file may end another, but not the other way round.
         let found = self.pieces.get(&(digest, false)).or_else(|| self.pieces.get(&(digest, true)).filter(|_| last));
-        if let Some(place) = found.copied().filter(|_| self.rules.dedup) {
+        if let Some(seq) = found.copied().filter(|_| self.rules.dedup) {
             self.counts.duplicate_bytes += len as u64;
             self.save(len as u64);
-            return Ok(place);
+            return Ok(seq);
         }
-        let place = Place::Piece(self.piece()?);
-        self.pieces.insert((digest, last), place);
+        let seq = self.piece()?;
+        self.pieces.insert((digest, last), seq);
         self.packs(len);
-        self.submit_whole(place, bytes, if last { self.rules.ending } else { Ending::More })?;
-        Ok(place)
+        let ending = match last {
+            false => Ending::More,
+            // The packed inode holds whole files only.
+            true if self.rules.all_fragments => Ending::Cluster,
+            true => self.rules.ending,
+        };
+        self.submit_whole(seq, bytes, ending)?;
+        Ok(seq)
     }
 
-    pub(super) fn submit_whole(&mut self, place: Place, bytes: Buffer, ending: Ending) -> Result<()> {
-        let Place::Piece(seq) = place else { return Ok(()) };
+    pub(super) fn submit_whole(&mut self, seq: u32, bytes: Buffer, ending: Ending) -> Result<()> {
         let range = 0..bytes.len();
         self.submit(bytes, vec![Piece { seq, range, ending, whole: false, reuse: Vec::new() }])
     }
@@ -82,78 +87,70 @@ impl Data<'_, '_> {
         u32::try_from(self.done.len() - 1).map_err(|_| Error::Usage("more than 2^32 pieces of files".into()))
     }
 
-    /// Appends to the stream of small files.
-    pub(super) fn put_small(&mut self, bytes: &[u8]) -> Result<Place> {
+    /// Appends to the stream of small files; returns at which offset.
+    pub(super) fn put_small(&mut self, bytes: &[u8]) -> Result<u64> {
         self.packs(bytes.len());
         self.counts.fragment_bytes += bytes.len() as u64;
-        let (place, mut left) = (Place::Small { offset: self.small.len(), len: bytes.len() as u64 }, bytes);
+        let (offset, mut left) = (self.small.len(), bytes);
         while !left.is_empty() {
             left = self.small.put(left);
             if self.small.is_full() {
                 self.send_small(Ending::More)?;
             }
         }
-        Ok(place)
+        Ok(offset)
     }
 
     pub(super) fn send_small(&mut self, ending: Ending) -> Result<()> {
         if let Some(bytes) = self.small.take() {
             let seq = self.piece()?;
             self.small.pieces.push(seq);
-            self.submit_whole(Place::Piece(seq), bytes, ending)?;
+            self.submit_whole(seq, bytes, ending)?;
         }
         Ok(())
     }
 
-    pub(super) fn zeros_small(&mut self, mut len: u64) -> Result<()> {
+    /// Appends zeros to the stream of small files.
+    pub(super) fn put_zeros(&mut self, mut len: u64) -> Result<()> {
         let zeros = vec![0; self.rules.piece];
         while len > 0 {
             let part = usize::try_from(len).unwrap_or(usize::MAX).min(zeros.len());
-            let place = self.put_small(&zeros[..part])?;
-            self.join_small(place);
+            self.put_small(&zeros[..part])?;
             len -= part as u64;
         }
         Ok(())
     }
 
-    /// The open file lies whole in the stream of small files, one part behind the other.
-    pub(super) fn join_small(&mut self, place: Place) {
-        match (self.open.last_mut(), place) {
-            (Some(Place::Small { len, .. }), Place::Small { len: more, .. }) => *len += more,
-            _ => self.open.push(place),
-        }
-    }
-
     /// Puts pieces of zeros, each length once, in place of holes: this form of index has none.
-    pub(super) fn fill_holes(&mut self, open: Vec<Place>) -> Result<Vec<Place>> {
-        let mut places = Vec::with_capacity(open.len());
-        let count = open.len();
-        for (n, place) in open.into_iter().enumerate() {
-            let Place::Hole(mut len) = place else {
-                places.push(place);
+    pub(super) fn fill_holes(&mut self, parts: Vec<FilePart>) -> Result<Vec<FilePart>> {
+        let mut filled = Vec::with_capacity(parts.len());
+        let count = parts.len();
+        for (n, part) in parts.into_iter().enumerate() {
+            let FilePart::Hole(mut left) = part else {
+                filled.push(part);
                 continue;
             };
-            while len > 0 {
-                let part = len.min(self.rules.piece as u64);
-                len -= part;
-                let last = len == 0 && n + 1 == count;
-                let place = match self.zeros.get(&(part, last)) {
-                    Some(place) => *place,
-                    None => self.zero_piece(part, last)?,
+            while left > 0 {
+                let len = left.min(self.rules.piece as u64);
+                left -= len;
+                let last = left == 0 && n + 1 == count;
+                let seq = match self.zeros.get(&(len, last)) {
+                    Some(seq) => *seq,
+                    None => self.zero_piece(len, last)?,
                 };
-                places.push(place);
+                filled.push(FilePart::Piece(seq));
             }
         }
-        Ok(places)
+        Ok(filled)
     }
 
-    pub(super) fn zero_piece(&mut self, len: u64, last: bool) -> Result<Place> {
+    fn zero_piece(&mut self, len: u64, last: bool) -> Result<u32> {
         let mut bytes = self.buffers.take(usize::try_from(len).expect("a piece at most"));
         bytes.fill(0);
-        let place = Place::Piece(self.piece()?);
-        self.zeros.insert((len, last), place);
-        self.submit_whole(place, bytes, if last { Ending::Cluster } else { Ending::More })?;
-        Ok(place)
+        let seq = self.piece()?;
+        self.zeros.insert((len, last), seq);
+        self.submit_whole(seq, bytes, if last { Ending::Cluster } else { Ending::More })?;
+        Ok(seq)
     }
 
     pub(super) fn submit(&mut self, bytes: Buffer, pieces: Vec<Piece>) -> Result<()> {

@@ -6,7 +6,8 @@ use std::ops::Range;
 use packfs_blocks::stages::Stage;
 use packfs_blocks::{Buffer, Digest};
 
-use super::{Data, Place, Work};
+use super::open::{RawFile, Stretch};
+use super::{Data, What, Work};
 use crate::erofs::writer::keep::Kept;
 use crate::erofs::writer::layout::tail_max;
 use crate::{Error, Result};
@@ -21,8 +22,8 @@ impl Data<'_, '_> {
             self.packs(range.len());
             let whole = self.blocks_of(range.len());
             let tail = self.keep(&bytes[range.start + whole..range.end])?;
-            let file = &mut self.files[*file as usize];
-            (file.places, file.tail) = (Box::new([Place::Raw(self.pos + len as u64)]), tail);
+            let stretches = Box::new([Stretch::At(self.pos + len as u64)]);
+            self.files[*file as usize].what = What::Raw { stretches, tail };
             if whole > 0 {
                 parts.push((range.start..range.start + whole, len));
                 len += whole.next_multiple_of(block);
@@ -50,54 +51,36 @@ impl Data<'_, '_> {
     }
 
     /// The next piece of a larger file.
-    pub(super) fn raw_block(&mut self, bytes: Buffer, digest: Digest, last: bool, sparse: bool) -> Result<()> {
+    pub(super) fn raw_block(&mut self, file: &mut RawFile, bytes: Buffer, digest: Digest, last: bool) -> Result<()> {
         let len = bytes.len();
-        if sparse && !self.open.iter().any(|place| matches!(place, Place::Raw(_))) {
+        if file.sparse && !file.has_data() {
             self.settle()?;
         }
-        let goes_on = self.goes_on();
-        let anywhere = self.rules.scattered || (last && self.open.is_empty());
-        if self.rules.dedup && !sparse && anywhere {
+        let anywhere = self.rules.scattered || (last && file.stretches.is_empty());
+        if self.rules.dedup && !file.sparse && anywhere {
             // A tail behind the inode needs all other blocks in one row.
-            let in_row = |start| self.open.is_empty() || goes_on == Some(start);
-            let tailed = self.raw_ends.get(&digest).filter(|(start, _)| last && in_row(*start));
-            let whole = self.pieces.get(&(digest, false)).copied();
-            if let Some((place, tail)) =
-                tailed.map(|(at, tail)| (Place::Raw(*at), *tail)).or(whole.map(|p| (p, Kept::NONE)))
-            {
+            let tailed = self.raw_ends.get(&digest).filter(|(start, _)| last && file.in_row(*start));
+            let whole = self.raw_pieces.get(&digest).map(|start| (*start, Kept::NONE));
+            if let Some((start, tail)) = tailed.copied().or(whole) {
                 self.counts.duplicate_bytes += len as u64;
                 self.save(len as u64);
-                self.open_raw(place, tail, last);
+                file.push(start, self.rules.piece);
+                file.tail = tail;
                 return Ok(());
             }
         }
         self.packs(len);
-        let in_row = last && !sparse && !self.rules.chunks && (self.open.is_empty() || goes_on == Some(self.pos));
+        let in_row = last && !file.sparse && !self.rules.chunks && file.in_row(self.pos);
         let whole = if in_row { self.blocks_of(len) } else { len };
         let tail = self.keep(&bytes[whole..])?;
-        let place = Place::Raw(self.pos);
         if tail.len() > 0 {
             self.raw_ends.insert(digest, (self.pos, tail));
-        } else if !sparse {
-            self.pieces.insert((digest, false), place);
+        } else if !file.sparse {
+            self.raw_pieces.insert(digest, self.pos);
         }
-        self.open_raw(place, tail, last);
+        file.push(self.pos, self.rules.piece);
+        file.tail = tail;
         self.write_raw(bytes, whole)
-    }
-
-    /// Where the next piece must lie for the open file to be in one row; nothing if it is not in one or just begins.
-    fn goes_on(&self) -> Option<u64> {
-        let Some(Place::Raw(start)) = self.open.first() else { return None };
-        let in_row =
-            (0u64..).zip(&self.open).all(|(n, place)| *place == Place::Raw(start + n * self.rules.piece as u64));
-        in_row.then(|| start + (self.open.len() * self.rules.piece) as u64)
-    }
-
-    fn open_raw(&mut self, place: Place, tail: Kept, last: bool) {
-        self.open.push(place);
-        if last {
-            self.open_tail = tail;
-        }
     }
 
     /// Of so many bytes, those that take blocks; the rest goes behind the inode.
