@@ -15,14 +15,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(directory), Some(image)) = (args.get(1), args.get(2)) else {
         return Err("usage: build_dir DIRECTORY IMAGE [CODEC] [THREADS]".into());
     };
-    let mut options = Options { force: true, ..Options::default() };
+    let mut options = Options::default().with(|build| build.force = true);
     if let Some(codec) = args.get(3) {
-        options.codec = codec.parse()?;
+        options.build.codec = codec.parse()?;
     }
     if let Some(threads) = args.get(4) {
-        options.threads = threads.parse()?;
+        options.build.threads = threads.parse()?;
     }
-    let threads = options.threads;
+    let threads = options.build.threads;
     let begin = Instant::now();
     let summary = build(Path::new(image), &options, &Progress::default(), |store| {
         let mut tree = Tree::default();

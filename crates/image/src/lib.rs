@@ -30,15 +30,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod build;
 pub mod diff;
 pub mod erofs;
 mod error;
-mod feed;
 mod finding;
 pub mod image;
 pub mod name;
 mod open;
-mod plan;
 pub mod sink;
 pub mod source;
 pub mod squashfs;
@@ -47,10 +46,10 @@ pub mod testing;
 pub mod tree;
 mod warning;
 
+pub use build::Plan;
 pub use error::{Error, OnError, Result};
 pub use finding::{Finding, Severity};
 pub use image::Image;
 pub use open::{AnyImage, OpenOptions};
-pub use plan::Plan;
 pub use tree::Tree;
 pub use warning::{Counted, Warning, WarningKind, Warnings};

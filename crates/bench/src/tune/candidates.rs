@@ -2,7 +2,9 @@
 
 use packfs_codec::{Choice, Settings};
 
-use super::candidate::{Candidate, Options};
+use packfs_image::build::AnyOptions;
+
+use super::candidate::Candidate;
 
 /// Codecs to try for SquashFS: from the quickest to the densest.
 pub const SQUASHFS: &[&str] =
@@ -19,7 +21,7 @@ pub(super) fn speed(candidate: &Candidate) -> f64 {
     let codec = by_codec(candidate.codec());
     // Codecs that cannot fill a cluster try several times.
     match &candidate.options {
-        Options::Erofs(options) if !options.codec.fills() => codec / 3.0,
+        AnyOptions::Erofs(options) if !options.build.codec.fills() => codec / 3.0,
         _ => codec,
     }
 }

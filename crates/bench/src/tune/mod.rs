@@ -23,7 +23,7 @@ use self::plan::{REFERENCE_MAX, Step};
 use self::predict::{Prediction, Reference};
 use crate::{Error, Result};
 
-pub use candidate::{Candidate, Options, Settings};
+pub use candidate::{Candidate, Settings};
 pub use plan::{Built, Part, Plan, Reading};
 
 /// Builds and reads images: the real writers, or in tests a mock.

@@ -95,7 +95,7 @@ fn whole_bytes(bytes: f64) -> u64 {
 pub(crate) mod tests {
     use super::*;
     use crate::sample::Timing;
-    use crate::tune::Options;
+    use packfs_image::build::AnyOptions;
     use packfs_image::squashfs;
 
     /// A prediction that nobody made.
@@ -118,7 +118,7 @@ pub(crate) mod tests {
     }
 
     fn candidate() -> Candidate {
-        Candidate::new(Options::Squashfs(squashfs::Options { threads: 2, ..Default::default() }))
+        Candidate::new(AnyOptions::Squashfs(squashfs::Options::default().with(|build| build.threads = 2)))
     }
 
     #[test]

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
+use packfs_image::build::AnyOptions;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::sink::Walk;
-use packfs_image::{AnyImage, Image, OpenOptions, Tree, erofs, squashfs};
+use packfs_image::{AnyImage, Image, OpenOptions, Tree};
 
 use super::sample::Unit;
-use super::{Builder, Built, Candidate, Options, Part, Reading, sample};
+use super::{Builder, Built, Candidate, Part, Reading, sample};
 use crate::clock::{process_time, thread_time};
 use crate::rng::Rng;
 use crate::sample::Timing;
@@ -75,19 +76,18 @@ impl<'s> Machine<'s> {
         let progress = Progress::default();
         let (begun, cpu) = (Instant::now(), process_time());
         let plan = packfs_image::Plan { tree, order: Vec::new() };
-        let (mut built, left_out) = match &candidate.options {
-            Options::Squashfs(options) => {
-                let summary = squashfs::build(target, options, &progress, |_| Ok(plan))?;
-                (of_squashfs(&summary), summary.left_out)
-            }
-            Options::Erofs(options) => {
-                let summary = erofs::build(target, options, &progress, |_| Ok(plan))?;
-                (of_erofs(&summary), summary.left_out)
-            }
-        };
+        let summary = candidate.options.build(target, &progress, |_| Ok(plan))?;
         let (wall, cpu) = (begun.elapsed(), process_time().saturating_sub(cpu));
-        built.time = Timing::of(wall, cpu);
-        self.left_out.extend(left_out);
+        let built = Built {
+            bytes: summary.file_bytes,
+            inodes: summary.inodes.into(),
+            data: summary.data_bytes,
+            metadata: summary.metadata_bytes,
+            packed: summary.packed_bytes(),
+            time: Timing::of(wall, cpu),
+            read: None,
+        };
+        self.left_out.extend(summary.left_out);
         Ok(built)
     }
 }
@@ -108,33 +108,9 @@ impl Builder for Machine<'_> {
 /// Long enough for blocks and clusters to be cut as they are in a whole file.
 fn unit(candidate: &Candidate) -> u64 {
     match &candidate.options {
-        Options::Squashfs(options) => u64::from(options.block_size).max(128 << 10),
+        AnyOptions::Squashfs(options) => u64::from(options.block_size).max(128 << 10),
         // What does not fill a cluster joins others in the packed inode, and is compressed with them.
-        Options::Erofs(_) => 512 << 10,
-    }
-}
-
-fn of_squashfs(summary: &squashfs::Summary) -> Built {
-    Built {
-        bytes: summary.file_bytes,
-        inodes: summary.inodes.into(),
-        data: summary.data_bytes,
-        metadata: summary.metadata_bytes,
-        packed: summary.data.packed_bytes,
-        time: Timing::default(),
-        read: None,
-    }
-}
-
-fn of_erofs(summary: &erofs::Summary) -> Built {
-    Built {
-        bytes: summary.file_bytes,
-        inodes: summary.inodes.into(),
-        data: summary.data_bytes,
-        metadata: summary.metadata_bytes,
-        packed: summary.data.packed_bytes,
-        time: Timing::default(),
-        read: None,
+        AnyOptions::Erofs(_) => 512 << 10,
     }
 }
 

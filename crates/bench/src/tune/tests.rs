@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use packfs_image::Tree;
+use packfs_image::build::AnyOptions;
 use packfs_image::source::{Dir, Source, Spool, dir};
-use packfs_image::{erofs, squashfs};
+use packfs_image::{Tree, erofs, squashfs};
 
 use super::choose::choose;
 use super::real::Machine;
@@ -19,12 +19,18 @@ use crate::sample::Timing;
 
 fn squashfs_of(codec: &str, block_size: u32) -> Candidate {
     let codec = codec.parse().unwrap();
-    Candidate::new(Options::Squashfs(squashfs::Options { codec, block_size, threads: 2, ..Default::default() }))
+    Candidate::new(AnyOptions::Squashfs(squashfs::Options { block_size, ..Default::default() }.with(|build| {
+        build.codec = codec;
+        build.threads = 2;
+    })))
 }
 
 fn erofs_of(codec: &str, cluster_size: u32) -> Candidate {
     let codec = codec.parse().unwrap();
-    Candidate::new(Options::Erofs(erofs::Options { codec, cluster_size, threads: 2, ..Default::default() }))
+    Candidate::new(AnyOptions::Erofs(erofs::Options { cluster_size, ..Default::default() }.with(|build| {
+        build.codec = codec;
+        build.threads = 2;
+    })))
 }
 
 fn plan(candidates: Vec<Candidate>, sample: u64, (bytes, inodes): (u64, u64)) -> Plan {

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, ValueHint};
+use packfs_bench::tune::Candidate;
 use packfs_bench::tune::candidates::{EROFS, EROFS_CLUSTERS, SQUASHFS, SQUASHFS_BLOCKS};
 use packfs_bench::tune::choose::{Goal, Limits};
-use packfs_bench::tune::{Candidate, Options};
 use packfs_image::OnError;
 use packfs_image::erofs::Kernel;
 
-use super::{Cli, Command, Format, Talk, Target, value};
+use super::{Cli, Command, Format, Talk, value};
 use crate::output::failure::Usage;
 
 /// Find the settings of `packfs build` that suit a source best.
@@ -168,17 +168,10 @@ fn candidate(command: &[OsString]) -> Result<Candidate, String> {
     let cli = Cli::try_parse_from(command).map_err(|error| first_line(error.to_string()))?;
     let Command::Build(build) = cli.command else { return Err("not a build".into()) };
     let plan = build.resolve(None).map_err(|Usage(text)| text)?;
-    Ok(Candidate::new(match plan.target {
-        // What cannot be read is left out, and told.
-        Target::Squashfs(mut options) => {
-            options.on_error = OnError::Skip;
-            Options::Squashfs(options)
-        }
-        Target::Erofs(mut options) => {
-            options.on_error = OnError::Skip;
-            Options::Erofs(options)
-        }
-    }))
+    let mut target = plan.target;
+    // What cannot be read is left out, and told.
+    target.common_mut().on_error = OnError::Skip;
+    Ok(Candidate::new(target))
 }
 
 fn given(asked: &[String], default: &[&str]) -> Vec<String> {

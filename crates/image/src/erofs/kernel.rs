@@ -177,7 +177,7 @@ impl Feature {
 
     /// What images built with these options may use.
     pub fn needed_by(options: &Options) -> Vec<Feature> {
-        let algorithm = options.codec.codec().erofs_id();
+        let algorithm = options.build.codec.codec().erofs_id();
         let asked = |features: Features| options.features.intersects(features);
         let small = options.block_size < 1 << PAGE_BITS;
         let has = |feature: &Feature| match feature {
@@ -222,7 +222,7 @@ impl Options {
     /// Refuses clusters for which Linux would not mount the image.
     pub fn check_clusters(&self) -> Result<()> {
         let blocks = longest_cluster(self) / self.block_size.max(1);
-        if self.codec.codec().erofs_id() == Some(algorithm::LZ4) && blocks > LZ4_BLOCKS_MAX {
+        if self.build.codec.codec().erofs_id() == Some(algorithm::LZ4) && blocks > LZ4_BLOCKS_MAX {
             let (block, most) = (self.block_size, LZ4_BLOCKS_MAX * self.block_size);
             let limit = format!("Linux reads LZ4 in clusters of up to {LZ4_BLOCKS_MAX} blocks");
             return Err(Error::Usage(format!(
@@ -235,7 +235,7 @@ impl Options {
     /// A feature as whoever asked for it would call it.
     fn in_words(&self, feature: Feature) -> &'static str {
         match feature {
-            Feature::BigClusters if self.codec.codec().erofs_id() == Some(algorithm::LZ4) => {
+            Feature::BigClusters if self.build.codec.codec().erofs_id() == Some(algorithm::LZ4) => {
                 "clusters larger than a block"
             }
             Feature::FragmentsOrDedupe if self.features.intersects(Features::FRAGMENTS | Features::ALL_FRAGMENTS) => {
@@ -315,9 +315,9 @@ mod tests {
         let refused = |options: &Options| options.check_target().unwrap_err().to_string();
         type Change = fn(&mut Options);
         let table: [(&str, Change, &str); 11] = [
-            ("6.9", |o| o.codec = Choice::new(Codec::Zstd), "Linux 6.9 does not read zstd (6.10 does)"),
-            ("6.5", |o| o.codec = Choice::new(Codec::Deflate), "deflate (6.6 does)"),
-            ("5.15", |o| o.codec = Choice::new(Codec::Lzma), "lzma (5.16 does)"),
+            ("6.9", |o| o.build.codec = Choice::new(Codec::Zstd), "Linux 6.9 does not read zstd (6.10 does)"),
+            ("6.5", |o| o.build.codec = Choice::new(Codec::Deflate), "deflate (6.6 does)"),
+            ("5.15", |o| o.build.codec = Choice::new(Codec::Lzma), "lzma (5.16 does)"),
             ("5.10", |o| o.features = Features::empty(), "clusters larger than a block (5.13 does)"),
             ("6.0", |_| {}, "fragments (6.1 does)"),
             ("6.0", |o| o.features = Features::DEDUPE, "dedupe (6.1 does)"),
@@ -343,7 +343,8 @@ mod tests {
         Options::default().check_target().unwrap();
         let oldest = Options { features: Features::empty(), cluster_size: 4096, ..for_kernel("5.4") };
         oldest.check_target().unwrap();
-        let plain = Options { codec: Choice::new(Codec::None), features: Features::empty(), ..for_kernel("5.4") };
+        let plain = Options { features: Features::empty(), ..for_kernel("5.4") };
+        let plain = plain.with(|build| build.codec = Choice::new(Codec::None));
         plain.check_target().unwrap();
     }
 }

@@ -9,7 +9,7 @@ mod writer;
 
 pub use kernel::{Feature, Kernel};
 pub use reader::{Compression, Device, ReadOptions, Reader, Superblock};
-pub use writer::{Counts, Features, Options, Summary, build};
+pub use writer::{Counts, Details, Features, Options, build};
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ mod reader;
 mod writer;
 
 pub use reader::{CompressorOptions, ReadOptions, Reader, Superblock};
-pub use writer::{Counts, Fragments, Options, Summary, build};
+pub use writer::{Counts, Details, Fragments, Options, build};
 
 #[cfg(test)]
 mod tests;

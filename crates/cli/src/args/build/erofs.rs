@@ -70,27 +70,18 @@ impl ErofsArgs {
     pub(super) fn resolve(self, shared: Shared) -> Result<Options, Usage> {
         let defaults = Options::default();
         let target = self.target_kernel.unwrap_or(Kernel::DEFAULT);
-        let codec = codec(&shared, defaults.codec)?;
+        let codec = codec(&shared, defaults.build.codec.clone())?;
         let block_size = block_size(self.fs_block, defaults.block_size)?;
         let features = features(&self.features, &shared, target, &codec)?;
         let options = Options {
             cluster_size: cluster_size(shared.block_size, defaults.cluster_size, block_size, target)?,
-            codec,
+            build: shared.build(defaults.build, codec),
             block_size,
             features,
             target_kernel: target,
-            dedup: shared.dedup,
-            sparse: shared.sparse,
-            verify: shared.verify,
             xattr_prefixes: self.xattr_prefix.into_iter().map(|prefix| prefix.into_bytes().into()).collect(),
             uuid: self.uuid.map(Uuid::bytes).transpose()?,
             label: self.label.unwrap_or_default(),
-            offset: shared.offset,
-            time: shared.time,
-            force: shared.force,
-            on_error: shared.on_error,
-            threads: shared.threads,
-            memory: shared.memory,
         };
         options.check_target().map_err(|error| {
             let needed = Kernel::needed(&Feature::needed_by(&options));

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use packfs_codec::Choice;
+use packfs_image::build::{self, AnyOptions};
 use packfs_image::source::Exclude;
 use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, Transform};
 
@@ -193,34 +194,20 @@ struct Shared {
     memory: u64,
 }
 
-/// The image to make, decided in every point.
-#[derive(Debug)]
-pub(crate) enum Target {
-    Squashfs(packfs_image::squashfs::Options),
-    Erofs(packfs_image::erofs::Options),
-}
-
-impl Target {
-    pub(crate) fn format(&self) -> Format {
-        match self {
-            Target::Squashfs(_) => Format::Squashfs,
-            Target::Erofs(_) => Format::Erofs,
-        }
-    }
-
-    pub(crate) fn codec(&self) -> &Choice {
-        match self {
-            Target::Squashfs(options) => &options.codec,
-            Target::Erofs(options) => &options.codec,
-        }
-    }
-
-    /// What `--block-size` came down to.
-    pub(crate) fn block_size(&self) -> u32 {
-        match self {
-            Target::Squashfs(options) => options.block_size,
-            Target::Erofs(options) => options.cluster_size,
-        }
+impl Shared {
+    /// The library's options of any format, from a format's defaults and the codec to use.
+    fn build(&self, mut options: build::Options, codec: Choice) -> build::Options {
+        options.codec = codec;
+        options.dedup = self.dedup;
+        options.sparse = self.sparse;
+        options.verify = self.verify;
+        options.offset = self.offset;
+        options.time = self.time;
+        options.force = self.force;
+        options.on_error = self.on_error;
+        options.threads = self.threads;
+        options.memory = self.memory;
+        options
     }
 }
 
@@ -229,7 +216,7 @@ impl Target {
 pub(crate) struct BuildPlan {
     pub(crate) sources: Vec<PathBuf>,
     pub(crate) output: PathBuf,
-    pub(crate) target: Target,
+    pub(crate) target: AnyOptions,
     pub(crate) exclude: Exclude,
     pub(crate) one_file_system: bool,
     pub(crate) sort: Option<PathBuf>,
@@ -294,8 +281,8 @@ impl Build {
             threads: shared.threads,
             on_error: shared.on_error,
             target: match format {
-                Format::Squashfs => Target::Squashfs(self.squashfs.resolve(shared)?),
-                Format::Erofs => Target::Erofs(self.erofs.resolve(shared)?),
+                Format::Squashfs => AnyOptions::Squashfs(self.squashfs.resolve(shared)?),
+                Format::Erofs => AnyOptions::Erofs(self.erofs.resolve(shared)?),
             },
             sources: self.sources,
             output: self.output,

@@ -30,7 +30,7 @@ impl SquashfsArgs {
     pub(super) fn resolve(self, shared: Shared) -> Result<squashfs::Options, Usage> {
         let defaults = squashfs::Options::default();
         Ok(squashfs::Options {
-            codec: codec(&shared, defaults.codec)?,
+            build: shared.build(defaults.build.clone(), codec(&shared, defaults.build.codec)?),
             block_size: block_size(shared.block_size, defaults.block_size)?,
             fragments: match shared.fragments {
                 Some(Fragments::None) => squashfs::Fragments::None,
@@ -38,17 +38,8 @@ impl SquashfsArgs {
                 Some(Fragments::Tails) => squashfs::Fragments::Tails,
                 None => defaults.fragments,
             },
-            dedup: shared.dedup,
-            sparse: shared.sparse,
-            verify: shared.verify,
             export: !self.no_export,
             plain_metadata: self.plain_metadata,
-            offset: shared.offset,
-            time: shared.time,
-            force: shared.force,
-            on_error: shared.on_error,
-            threads: shared.threads,
-            memory: shared.memory,
         })
     }
 }

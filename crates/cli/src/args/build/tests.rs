@@ -16,15 +16,15 @@ fn plan(args: &[&str]) -> Result<BuildPlan, Usage> {
 
 fn squashfs(args: &[&str]) -> squashfs::Options {
     match plan(args).unwrap().target {
-        Target::Squashfs(options) => options,
-        Target::Erofs(_) => panic!("{args:?} make an EROFS image"),
+        AnyOptions::Squashfs(options) => options,
+        AnyOptions::Erofs(_) => panic!("{args:?} make an EROFS image"),
     }
 }
 
 fn erofs(args: &[&str]) -> erofs::Options {
     match plan(args).unwrap().target {
-        Target::Erofs(options) => options,
-        Target::Squashfs(_) => panic!("{args:?} make a SquashFS image"),
+        AnyOptions::Erofs(options) => options,
+        AnyOptions::Squashfs(_) => panic!("{args:?} make a SquashFS image"),
     }
 }
 
@@ -33,25 +33,27 @@ fn defaults_are_the_documented_ones() {
     let defaults = plan(&["x.sqfs"]).unwrap();
     assert_eq!((defaults.transform.time, defaults.transform.drop_xattrs), (TimeChange::Keep, false));
     let options = squashfs(&["x.sqfs"]);
-    assert_eq!((options.codec.to_string().as_str(), options.block_size), ("zstd:15", 128 << 10));
+    assert_eq!((options.build.codec.to_string().as_str(), options.block_size), ("zstd:15", 128 << 10));
     assert_eq!(options.fragments, squashfs::Fragments::Tails);
-    assert!(options.verify && options.dedup && options.sparse && options.export && !options.force);
+    assert!(
+        options.build.verify && options.build.dedup && options.build.sparse && options.export && !options.build.force
+    );
     let options = erofs(&["x.erofs"]);
-    assert_eq!((options.codec.to_string().as_str(), options.cluster_size), ("lz4hc:9", 64 << 10));
+    assert_eq!((options.build.codec.to_string().as_str(), options.cluster_size), ("lz4hc:9", 64 << 10));
     assert_eq!((options.features, options.block_size), (Features::FRAGMENTS | Features::DEDUPE, 4096));
     assert_eq!((options.target_kernel, options.uuid), (Kernel::DEFAULT, None));
-    assert!(options.verify && options.dedup && options.sparse && !options.force);
+    assert!(options.build.verify && options.build.dedup && options.build.sparse && !options.build.force);
 }
 
 #[test]
 fn the_format_follows_the_extension_unless_it_is_given() {
     let format = |args: &[&str]| plan(args).unwrap().target.format();
     for image in ["x", "x.sqfs", "x.snap", "erofs", "x.erofs.sfs"] {
-        assert_eq!(format(&[image]), Format::Squashfs, "{image}");
+        assert_eq!(format(&[image]), "squashfs", "{image}");
     }
-    assert_eq!(format(&["x.erofs", "--format", "squashfs"]), Format::Squashfs);
+    assert_eq!(format(&["x.erofs", "--format", "squashfs"]), "squashfs");
     for image in [&["x.erofs"][..], &["x.EROFS"], &["x.sqfs", "--format", "erofs"]] {
-        assert_eq!(format(image), Format::Erofs, "{image:?}");
+        assert_eq!(format(image), "erofs", "{image:?}");
     }
 }
 
@@ -100,9 +102,9 @@ fn block_sizes_are_powers_of_two_in_range() {
 
 #[test]
 fn the_last_word_on_verification_counts() {
-    assert!(!squashfs(&["x", "--no-verify"]).verify);
-    assert!(squashfs(&["x", "--no-verify", "--verify"]).verify);
-    assert!(!squashfs(&["x", "--verify", "--no-verify"]).verify);
+    assert!(!squashfs(&["x", "--no-verify"]).build.verify);
+    assert!(squashfs(&["x", "--no-verify", "--verify"]).build.verify);
+    assert!(!squashfs(&["x", "--verify", "--no-verify"]).build.verify);
 }
 
 #[test]

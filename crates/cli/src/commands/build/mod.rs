@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
+use packfs_image::build::{AnyOptions, Summary};
 use packfs_image::source::{self, DataOrder, SortFile, Store, data_order, dir};
 use packfs_image::tree::TimeChange;
-use packfs_image::{Error, Plan, Tree, Warnings, erofs, squashfs};
+use packfs_image::{Error, Plan, Tree, Warnings};
 
-use self::report::{Report, Summary};
+use self::report::Report;
 use super::sources;
-use crate::args::{Build, BuildPlan, Format, Target};
+use crate::args::{Build, BuildPlan};
 use crate::output::failure::Outcome;
 use crate::output::meter::Meter;
 use crate::output::{json, say, warnings};
@@ -31,7 +32,7 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
         Some(source) => format!("building {} from {}", plan.output.display(), sources::name(source)),
         None => format!("building {}", plan.output.display()),
     })?;
-    summary.left_out().splice(0..0, notes.left_out);
+    summary.left_out.splice(0..0, notes.left_out);
     for line in &notes.unknown {
         say(format_args!("packfs: {line}"));
     }
@@ -39,9 +40,9 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
         say(format_args!("packfs: times lose their fractions of seconds: SquashFS has whole seconds"));
     }
     if !plan.quiet {
-        warnings::print(summary.warnings());
+        warnings::print(&summary.warnings);
     }
-    for (_, why) in summary.left_out().iter() {
+    for (_, why) in &summary.left_out {
         say(format_args!("packfs: left out: {why}"));
     }
     let report = Report::new(&plan, &summary, &spent, &progress.stages);
@@ -50,7 +51,7 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
     } else if !plan.quiet {
         say(report);
     }
-    Ok(if summary.left_out().is_empty() { Outcome::Done } else { Outcome::Findings })
+    Ok(if summary.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
 }
 
 /// What there is to tell when a build is over.
@@ -69,10 +70,7 @@ struct Notes<'p> {
 /// Makes the image.
 fn write<'p>(plan: &'p BuildPlan, progress: &Arc<Progress>, notes: &mut Notes<'p>) -> packfs_image::Result<Summary> {
     let fill = |store: &mut dyn Store| fill(plan, store, progress, notes);
-    Ok(match &plan.target {
-        Target::Squashfs(options) => Summary::Squashfs(squashfs::build(&plan.output, options, progress, fill)?),
-        Target::Erofs(options) => Summary::Erofs(erofs::build(&plan.output, options, progress, fill)?),
-    })
+    plan.target.build(&plan.output, progress, fill)
 }
 
 /// Reads the sources into a tree and gives it the attributes and the order asked for.
@@ -104,7 +102,7 @@ fn fill<'p>(
 /// Whether an image loses fractions of seconds when it becomes this one. Of other sources nobody expects
 /// that they come back the same.
 fn cuts_times(plan: &BuildPlan, tree: &Tree) -> bool {
-    plan.target.format() == Format::Squashfs
+    matches!(plan.target, AnyOptions::Squashfs(_))
         && !matches!(plan.transform.time, TimeChange::Set(_))
         && plan.sources.iter().any(|source| sources::is_image(source))
         && tree.has_fractions_of_seconds()

@@ -5,91 +5,34 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use packfs_blocks::stages::{Stage, Stages};
+use packfs_image::build::{Details, Summary};
 use packfs_image::name::encode;
-use packfs_image::{Warnings, erofs, squashfs};
+use packfs_image::{erofs, squashfs};
 use serde::Serialize;
 
 use crate::args::BuildPlan;
 use crate::output::meter::Spent;
 use crate::output::units;
 
-/// What a writer says of the image it made.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-pub(super) enum Summary {
-    Squashfs(squashfs::Summary),
-    Erofs(erofs::Summary),
-}
-
-/// What summaries of every format have.
-struct Common {
-    /// Bytes of the file the image became.
-    size: u64,
-    file_bytes: u64,
-    inodes: u32,
-    files: u32,
-    directories: u32,
-    duplicate_bytes: u64,
-    hole_bytes: u64,
-}
-
-impl Summary {
-    /// Files left out because they could not be read, and why.
-    pub(super) fn left_out(&mut self) -> &mut Vec<(String, String)> {
-        match self {
-            Summary::Squashfs(summary) => &mut summary.left_out,
-            Summary::Erofs(summary) => &mut summary.left_out,
-        }
-    }
-
-    /// Warnings about sources and entries.
-    pub(super) fn warnings(&self) -> &Warnings {
-        match self {
-            Summary::Squashfs(summary) => &summary.warnings,
-            Summary::Erofs(summary) => &summary.warnings,
-        }
-    }
-
-    fn common(&self) -> Common {
-        match self {
-            Summary::Squashfs(summary) => Common {
-                size: summary.padded_bytes,
-                file_bytes: summary.file_bytes,
-                inodes: summary.inodes,
-                files: summary.files,
-                directories: summary.directories,
-                duplicate_bytes: summary.data.duplicate_bytes,
-                hole_bytes: summary.data.hole_bytes,
-            },
-            Summary::Erofs(summary) => Common {
-                size: summary.image_bytes,
-                file_bytes: summary.file_bytes,
-                inodes: summary.inodes,
-                files: summary.files,
-                directories: summary.directories,
-                duplicate_bytes: summary.data.duplicate_bytes,
-                hole_bytes: summary.data.hole_bytes,
-            },
-        }
-    }
-}
-
 /// The lines that are not the same for all formats.
-impl fmt::Display for Summary {
+struct Lines<'a>(&'a Details);
+
+impl fmt::Display for Lines<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Summary::Squashfs(squashfs::Summary { data, fragments, .. }) => {
+        match self.0 {
+            Details::Squashfs(squashfs::Details { data, fragments, .. }) => {
                 let (blocks, raw) = (units::count(data.blocks), units::count(data.raw_blocks));
                 let fragments = units::count((*fragments).into());
-                write!(out, "blocks      {blocks} ({raw} stored raw, {fragments} of fragments)")
+                writeln!(out, "blocks      {blocks} ({raw} stored raw, {fragments} of fragments)")
             }
-            Summary::Erofs(erofs::Summary { data, kernel, uuid, .. }) => {
+            Details::Erofs(erofs::Details { data, kernel, uuid }) => {
                 let (clusters, raw) = (units::count(data.clusters), units::count(data.raw_clusters));
                 let fragments = units::bytes(data.fragment_bytes);
                 writeln!(out, "clusters    {clusters} ({raw} stored raw), {fragments} of fragments")?;
                 writeln!(out, "uuid        {uuid}")?;
-                write!(out, "needs       Linux {kernel}")
+                writeln!(out, "needs       Linux {kernel}")
             }
+            _ => Ok(()),
         }
     }
 }
@@ -153,11 +96,11 @@ pub(super) struct Report<'a> {
 
 impl<'a> Report<'a> {
     pub(super) fn new(plan: &BuildPlan, summary: &'a Summary, spent: &Spent, stages: &Stages) -> Self {
-        let Common { size, file_bytes, .. } = summary.common();
+        let (size, file_bytes) = (summary.padded_bytes(), summary.file_bytes);
         Report {
             image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
-            format: plan.target.format().name(),
-            codec: plan.target.codec().to_string(),
+            format: plan.target.format(),
+            codec: plan.target.common().codec.to_string(),
             block_size: plan.target.block_size(),
             stages: StageTimes::of(stages, plan.threads),
             seconds: spent.time.as_secs_f64(),
@@ -171,15 +114,22 @@ impl<'a> Report<'a> {
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let common = self.summary.common();
+        let summary = self.summary;
         let count = |n: u32| units::count(n.into());
-        writeln!(out, "image       {} ({}, {} {})", self.image, units::bytes(common.size), self.format, self.codec)?;
-        let files = units::bytes(common.file_bytes);
+        writeln!(
+            out,
+            "image       {} ({}, {} {})",
+            self.image,
+            units::bytes(summary.padded_bytes()),
+            self.format,
+            self.codec
+        )?;
+        let files = units::bytes(summary.file_bytes);
         writeln!(out, "packed      {files} of files, {:.2} times smaller", self.ratio)?;
-        let (inodes, files, directories) = (count(common.inodes), count(common.files), count(common.directories));
+        let (inodes, files, directories) = (count(summary.inodes), count(summary.files), count(summary.directories));
         writeln!(out, "entries     {inodes} ({files} files, {directories} directories)")?;
-        writeln!(out, "{}", self.summary)?;
-        let (twice, holes) = (units::bytes(common.duplicate_bytes), units::bytes(common.hole_bytes));
+        write!(out, "{}", Lines(&summary.details))?;
+        let (twice, holes) = (units::bytes(summary.duplicate_bytes()), units::bytes(summary.hole_bytes()));
         writeln!(out, "saved       {twice} of duplicates, {holes} of holes")?;
         let time = units::span(Duration::from_secs_f64(self.seconds));
         let (speed, memory) = (units::bytes(self.bytes_per_second), units::bytes(self.peak_memory));

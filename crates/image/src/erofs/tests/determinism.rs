@@ -45,9 +45,12 @@ fn image(options: &Options, fill: impl FnOnce(&mut dyn Store) -> Result<Plan>) -
 
 /// What `make` gives with no thread, and that any number of threads and little memory give the same.
 fn same_bytes(options: &Options, what: &str, make: &dyn Fn(&Options) -> Vec<u8>) {
-    let one = make(&Options { threads: 0, ..options.clone() });
+    let one = make(&options.clone().with(|build| build.threads = 0));
     for (threads, memory) in [(1, 1), (2, 64 << 20), (7, 1), (7, 1 << 30)] {
-        let other = make(&Options { threads, memory, ..options.clone() });
+        let other = make(&options.clone().with(|build| {
+            build.threads = threads;
+            build.memory = memory;
+        }));
         assert!(one == other, "{what}, {}: {threads} threads with {memory} bytes differ", say(options));
     }
 }

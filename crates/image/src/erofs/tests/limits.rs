@@ -48,7 +48,7 @@ fn limits_of_options_are_named() {
         (|o| o.label = "sixteen bytes ab".into(), "EROFS holds 15"),
         (|o| o.label = "a\0b".into(), "NUL"),
         (|o| o.features = Features::UNALIGNED, "need the feature 48bit"),
-        (|o| o.codec = "xz".parse().unwrap(), "xz"),
+        (|o| o.build.codec = "xz".parse().unwrap(), "xz"),
         (|o| (o.block_size, o.cluster_size) = (512, 257 * 512), "up to 256 blocks, which are 131072 bytes"),
         (|o| o.target_kernel = "5.3".parse().unwrap(), "5.4 is the first"),
     ];
@@ -91,7 +91,7 @@ fn an_existing_target_stays_without_force() {
     let error = write(spec.tree().unwrap(), &image, &options("lz4", 4096)).unwrap_err();
     assert!(error.to_string().contains("--force"), "{error}");
     assert_eq!(std::fs::read(&image).unwrap(), b"precious");
-    write(spec.tree().unwrap(), &image, &Options { force: true, ..options("lz4", 4096) }).unwrap();
+    write(spec.tree().unwrap(), &image, &options("lz4", 4096).with(|build| build.force = true)).unwrap();
     assert!(open(&image).is_ok());
 }
 
@@ -112,7 +112,10 @@ fn differences(first: &dyn Image, second: &dyn Image) -> Vec<String> {
 fn conversion_there_and_back_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    let squash = squashfs::Options { codec: "zstd:1".parse().unwrap(), force: true, ..squashfs::Options::default() };
+    let squash = squashfs::Options::default().with(|build| {
+        build.codec = "zstd:1".parse().unwrap();
+        build.force = true;
+    });
     let open_squash = |path: &Path| -> Arc<dyn Image> {
         let file = FileAt::open(path, 0).unwrap();
         Arc::new(squashfs::Reader::open(Arc::new(file), squashfs::ReadOptions::default()).unwrap())
@@ -125,7 +128,7 @@ fn conversion_there_and_back_changes_nothing() {
         let first = open_squash(&at("first"));
         for options in matrix::all(4096, 16 << 10).into_iter().step_by(3) {
             let what = matrix::say(&options);
-            let options = Options { force: true, ..options };
+            let options = options.with(|build| build.force = true);
             build(&at("second"), &options, &Progress::default(), |store| converted(first.clone(), store)).unwrap();
             let second = open(&at("second")).unwrap();
             assert_eq!(differences(&*first, &*second), Vec::<String>::new(), "{what}");

@@ -49,7 +49,8 @@ pub(in crate::erofs) fn all(block_size: u32, cluster_size: u32) -> Vec<Options> 
 
 /// What options say, for messages.
 pub(in crate::erofs) fn say(options: &Options) -> String {
-    let Options { codec, cluster_size, block_size, features, target_kernel, .. } = options;
+    let Options { build, cluster_size, block_size, features, target_kernel, .. } = options;
+    let codec = &build.codec;
     format!("{codec}, clusters of {cluster_size}, blocks of {block_size}, {features:?}, for Linux {target_kernel}")
 }
 

@@ -178,16 +178,16 @@ fn xattrs_of_all_kinds() {
     let prefixes = [&b"user.count"[..], b"security.sel", b"user.c", b"trusted.own"].map(Box::from).to_vec();
     let prefixed = Options { xattr_prefixes: prefixes, ..options("none", 4096) };
     let built = agrees(&spec, &prefixed, "prefixes");
-    assert_eq!(built.summary.kernel, "6.4");
+    assert_eq!(built.summary.erofs().unwrap().kernel, "6.4");
     let old = Options { features: Features::FRAGMENTS, target_kernel: "6.16".parse().unwrap(), ..prefixed.clone() };
-    let old = Options { codec: "lz4".parse().unwrap(), ..old };
+    let old = old.with(|build| build.codec = "lz4".parse().unwrap());
     let image = built.image.with_extension("old");
     let error = write(spec.tree().unwrap(), &image, &old).unwrap_err().to_string();
     assert!(error.contains("beside fragments need Linux 6.17"), "{error}");
     let beside = Options { target_kernel: "6.17".parse().unwrap(), ..old };
-    assert_eq!(agrees(&spec, &beside, "prefixes beside fragments").summary.kernel, "6.17");
+    assert_eq!(agrees(&spec, &beside, "prefixes beside fragments").summary.erofs().unwrap().kernel, "6.17");
     let unused = Options { xattr_prefixes: vec![b"user.other.".as_slice().into()], ..options("none", 4096) };
-    assert_eq!(agrees(&spec, &unused, "prefixes that no name has").summary.kernel, "5.4");
+    assert_eq!(agrees(&spec, &unused, "prefixes that no name has").summary.erofs().unwrap().kernel, "5.4");
 }
 
 #[test]
@@ -324,16 +324,22 @@ fn the_superblock_says_what_was_asked_for() {
     let bytes = std::fs::read(&built_as_asked.image).unwrap();
     assert_eq!(bytes.len() as u64, built_as_asked.summary.image_bytes);
     assert_eq!((&bytes[1024 + 48..][..16], &bytes[1024 + 64..][..16]), (&uuid[..], &b"fifteen letters\0"[..]));
-    assert_eq!(built_as_asked.summary.uuid, "30313233-3435-3637-3839-616263646566");
+    assert_eq!(built_as_asked.summary.erofs().unwrap().uuid, "30313233-3435-3637-3839-616263646566");
     let (one, again) = (built(&wide(3), &options("none", 4096)), built(&wide(3), &options("none", 4096)));
     assert_eq!(std::fs::read(&one.image).unwrap(), std::fs::read(&again.image).unwrap());
-    assert_ne!(one.summary.uuid, built(&wide(4), &options("none", 4096)).summary.uuid);
-    assert_eq!((&one.summary.uuid[14..15], "89ab".contains(&one.summary.uuid[19..20])), ("8", true));
+    assert_ne!(
+        one.summary.erofs().unwrap().uuid,
+        built(&wide(4), &options("none", 4096)).summary.erofs().unwrap().uuid
+    );
+    assert_eq!(
+        (&one.summary.erofs().unwrap().uuid[14..15], "89ab".contains(&one.summary.erofs().unwrap().uuid[19..20])),
+        ("8", true)
+    );
 }
 
 #[test]
 fn an_image_inside_a_file_leaves_its_start_alone() {
-    let built = built(&wide(300), &Options { offset: 12_800, ..options("none", 512) });
+    let built = built(&wide(300), &options("none", 512).with(|build| build.offset = 12_800));
     let bytes = std::fs::read(&built.image).unwrap();
     assert_eq!(bytes[..12_800], [0; 12_800]);
     let alone = super::built(&wide(300), &options("none", 512));

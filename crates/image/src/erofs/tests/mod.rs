@@ -15,20 +15,23 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
 
-use super::{Features, Options, ReadOptions, Reader, Summary, build};
+use super::{Features, Options, ReadOptions, Reader, build};
+use crate::build::Summary;
 use crate::testing::Spec;
 use crate::{Error, Image, Plan, Result, Tree};
 
 fn options(codec: &str, block_size: u32) -> Options {
     Options {
-        codec: codec.parse().expect("a codec"),
         block_size,
         cluster_size: block_size.max(4096),
         features: Features::empty(),
         target_kernel: "6.18".parse().expect("a kernel"),
-        threads: 2,
         ..Options::default()
     }
+    .with(|build| {
+        build.codec = codec.parse().expect("a codec");
+        build.threads = 2;
+    })
 }
 
 fn write(tree: Tree, image: &Path, options: &Options) -> Result<Summary> {

@@ -25,15 +25,15 @@ struct Text {
 
 fn unaligned(codec: &str) -> Options {
     let features = Features::BITS_48 | Features::UNALIGNED;
-    Options { features, cluster_size: 8192, dedup: false, ..options(codec, 4096) }
+    Options { features, cluster_size: 8192, ..options(codec, 4096) }.with(|build| build.dedup = false)
 }
 
 /// Texts behind as much noise as lets the cluster of each end so many bytes behind the start of a page, if nothing
 /// moves it.
 fn texts(options: &Options, seeds: u64, ends: std::ops::Range<u64>) -> (Spec, Vec<Text>) {
     let (mut files, mut texts, mut at) = (Vec::new(), Vec::new(), PAGE);
-    let window = options.codec.cluster_window(options.cluster_size);
-    let mut encoder = options.codec.cluster_encoder(window).unwrap();
+    let window = options.build.codec.cluster_window(options.cluster_size);
+    let mut encoder = options.build.codec.cluster_encoder(window).unwrap();
     for (seed, end) in (0..seeds).flat_map(|seed| ends.clone().map(move |end| (seed, end))) {
         let pieces = mixed(seed, TEXT_LEN);
         let mut bytes = vec![0; usize::try_from(TEXT_LEN).unwrap()];
@@ -46,7 +46,7 @@ fn texts(options: &Options, seeds: u64, ends: std::ops::Range<u64>) -> (Spec, Ve
         files.push((format!("{name}-noise").into_bytes(), Node::file(vec![Piece::Noise { seed: at, len: noise }])));
         files.push((format!("{name}-text").into_bytes(), Node::file(pieces)));
         at += noise;
-        let moved = page_end::moved(options.codec.codec().erofs_id().unwrap(), at, len) as u64;
+        let moved = page_end::moved(options.build.codec.codec().erofs_id().unwrap(), at, len) as u64;
         at += moved;
         texts.push(Text { name: format!("{name}-text"), bytes, start: at, len, moved });
         at += len;

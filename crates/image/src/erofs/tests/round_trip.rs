@@ -27,16 +27,15 @@ fn any_options() -> impl Strategy<Value = Options> {
     (kind, sizes, any::<(bool, bool, bool)>(), 0usize..3).prop_map(|(kind, sizes, (dedup, sparse, verify), threads)| {
         let (((codec, features), more), (block_log, blocks)) = (kind, sizes);
         let block_size = 1 << block_log;
-        Options {
-            features: features | more,
-            cluster_size: block_size * blocks,
-            dedup,
-            sparse,
-            verify,
-            threads,
-            memory: 1,
-            ..options(codec, block_size)
-        }
+        Options { features: features | more, cluster_size: block_size * blocks, ..options(codec, block_size) }.with(
+            |build| {
+                build.dedup = dedup;
+                build.sparse = sparse;
+                build.verify = verify;
+                build.threads = threads;
+                build.memory = 1;
+            },
+        )
     })
 }
 
@@ -91,7 +90,8 @@ fn equal_files_and_parts_are_put_down_once() {
     let (same, start) = (matrix::mixed(1, 300_000), vec![Piece::Text { seed: 2, len: 12_345 }]);
     let spec = Spec::of([file("a", same.clone()), file("b", same.clone()), file("c", [start, same].concat())]);
     let bytes = |dedup, features| {
-        let options = Options { dedup, features, cluster_size: 16 << 10, ..options("lz4", 4096) };
+        let options =
+            Options { features, cluster_size: 16 << 10, ..options("lz4", 4096) }.with(|build| build.dedup = dedup);
         check(&spec, &options).data_bytes
     };
     let (all, files, parts) =
@@ -125,7 +125,7 @@ fn an_image_inside_a_file_leaves_its_start_alone() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     let spec = matrix::edges(4096, 4096);
-    write(spec.tree().unwrap(), &image, &Options { offset: 12_345, ..options("lz4", 4096) }).unwrap();
+    write(spec.tree().unwrap(), &image, &options("lz4", 4096).with(|build| build.offset = 12_345)).unwrap();
     assert_eq!(std::fs::read(&image).unwrap()[..12_345], [0; 12_345]);
     let file = FileAt::open(&image, 12_345).unwrap();
     let reader = Reader::open(Arc::new(file), ReadOptions::default()).unwrap();

@@ -9,8 +9,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use packfs_blocks::pipeline::{Pool, Ticket, Window};
-use packfs_blocks::{Buffer, Buffers, Digest, Output, Progress};
+use packfs_blocks::pipeline::{Ticket, Window};
+use packfs_blocks::{Buffer, Buffers, Digest, Progress};
 use packfs_codec::Decoder;
 
 use super::Counts;
@@ -19,7 +19,7 @@ use super::index::{Cluster, Form, Part};
 use super::keep::{Keep, Kept};
 use super::pack::{Ending, Packed, Piece, Short, Worker};
 use super::stream::Stream;
-use crate::feed::{self, Cut, Fed};
+use crate::build::{BATCH_FILES, BATCH_LEN, Cut, Failed, Fed, Part as Read, Tools, Writer};
 use crate::{Error, OnError, Result};
 
 mod done;
@@ -97,11 +97,9 @@ enum PieceEnd {
     Plain(Kept),
 }
 
-/// Takes pieces from a [`Feed`](crate::feed::Feed) and puts them down.
+/// Takes pieces from a [`Feed`](crate::build::Feed) and puts them down.
 pub(crate) struct Data<'p, 'env> {
-    pool: &'p Pool<'env, Worker>,
-    output: &'env Output,
-    progress: &'env Progress,
+    tools: Tools<'p, 'env, Worker>,
     /// Byte of the output file at which the image begins.
     base: u64,
     rules: Rules,
@@ -147,7 +145,7 @@ pub(crate) struct Data<'p, 'env> {
     raw_ends: HashMap<Digest, (u64, Kept)>,
     open: Option<Open>,
     files: Vec<File>,
-    failed: Vec<(u32, Error)>,
+    failed: Failed,
     content: blake3::Hasher,
     counts: Counts,
 }
@@ -164,11 +162,10 @@ enum Work {
 }
 
 impl<'p, 'env> Data<'p, 'env> {
-    #[allow(clippy::too_many_arguments)]
+    /// Puts data into the image that begins at byte `base` of the output, from byte `pos` of the image on; `budget`
+    /// bounds the bytes in flight.
     pub(crate) fn new(
-        pool: &'p Pool<'env, Worker>,
-        output: &'env Output,
-        progress: &'env Progress,
+        tools: Tools<'p, 'env, Worker>,
         rules: Rules,
         buffers: Buffers,
         (base, pos): (u64, u64),
@@ -177,14 +174,12 @@ impl<'p, 'env> Data<'p, 'env> {
         decoder: Option<Box<dyn Decoder>>,
     ) -> Self {
         Data {
-            pool,
-            output,
-            progress,
+            tools,
             base,
             rules,
             small: Stream::new(buffers.clone(), rules.piece),
             ends: Stream::new(buffers.clone(), rules.piece),
-            regions: Buffers::new(feed::BATCH_LEN.max(rules.piece) + feed::BATCH_FILES * rules.block()),
+            regions: Buffers::new(BATCH_LEN.max(rules.piece) + BATCH_FILES * rules.block()),
             buffers,
             pos,
             window: Window::new(budget),
@@ -215,27 +210,6 @@ impl<'p, 'env> Data<'p, 'env> {
         }
     }
 
-    /// A number for one more file of `size` bytes, of which `data_len` are not in holes.
-    pub(crate) fn add_file(&mut self, size: u64, data_len: &dyn Fn() -> u64) -> Result<u32> {
-        let file = u32::try_from(self.files.len()).map_err(|_| Error::Usage("more than 2^32 files".into()))?;
-        self.files.push(File { size, what: What::Missing(Way::of(&self.rules, size, data_len)) });
-        Ok(file)
-    }
-
-    /// Takes what a feed hands out.
-    pub(crate) fn take(&mut self, fed: Fed) -> Result<()> {
-        match fed {
-            Fed::Small { bytes, files } => self.batch(bytes, files),
-            Fed::Blocks { file, cuts, last } => match cuts {
-                Ok(cuts) => {
-                    cuts.into_iter().try_for_each(|cut| self.cut(file, cut))?;
-                    if last { self.end(file) } else { Ok(()) }
-                }
-                Err(e) => self.fail(file, e),
-            },
-        }
-    }
-
     fn fail(&mut self, file: u32, error: Error) -> Result<()> {
         // Pieces of a file that failed go on coming in; it is reported once. What was written of it stays
         // behind unreferenced.
@@ -250,12 +224,12 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 
     fn save(&self, len: u64) {
-        Progress::add(&self.progress.done, len);
-        Progress::add(&self.progress.saved, len);
+        Progress::add(&self.tools.progress.done, len);
+        Progress::add(&self.tools.progress.saved, len);
     }
 
     /// Whole files that are shorter than a piece.
-    fn batch(&mut self, bytes: Buffer, files: Vec<(u32, Result<feed::Part>)>) -> Result<()> {
+    fn batch(&mut self, bytes: Buffer, files: Vec<(u32, Result<Read>)>) -> Result<()> {
         let (mut fresh, mut again) = (Vec::new(), Vec::new());
         for (file, read) in files {
             let (range, digest) = match read {
@@ -343,5 +317,32 @@ impl<'p, 'env> Data<'p, 'env> {
         };
         self.files[file as usize].what = what;
         Ok(())
+    }
+}
+
+impl Writer for Data<'_, '_> {
+    type Done = DataDone;
+
+    fn add_file(&mut self, size: u64, data_len: &dyn Fn() -> u64) -> Result<u32> {
+        let file = u32::try_from(self.files.len()).map_err(|_| Error::Usage("more than 2^32 files".into()))?;
+        self.files.push(File { size, what: What::Missing(Way::of(&self.rules, size, data_len)) });
+        Ok(file)
+    }
+
+    fn take(&mut self, fed: Fed) -> Result<()> {
+        match fed {
+            Fed::Small { bytes, files } => self.batch(bytes, files),
+            Fed::Blocks { file, cuts, last } => match cuts {
+                Ok(cuts) => {
+                    cuts.into_iter().try_for_each(|cut| self.cut(file, cut))?;
+                    if last { self.end(file) } else { Ok(()) }
+                }
+                Err(e) => self.fail(file, e),
+            },
+        }
+    }
+
+    fn finish(self) -> Result<(DataDone, Failed)> {
+        self.settle_all()
     }
 }

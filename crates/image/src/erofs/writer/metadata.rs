@@ -8,9 +8,11 @@ use super::dir;
 use super::epoch::Epoch;
 use super::inode::Inodes;
 use super::layout::{Dir, Layout, What};
+use super::pack::Worker;
 use super::superblock::{Facts, Head};
 use super::xattr::Xattrs;
 use super::{Features, Options};
+use crate::build::{Census, Tools};
 use crate::erofs::format::Incompat;
 use crate::erofs::kernel::Kernel;
 use crate::tree::{Ino, Kind, ROOT, Time, Tree};
@@ -26,11 +28,6 @@ pub(super) struct Written {
     pub(super) blocks: u64,
     /// Bytes of everything that is not file data: the first blocks and the zone.
     pub(super) metadata_bytes: u64,
-    pub(super) inodes: u32,
-    pub(super) files: u32,
-    pub(super) directories: u32,
-    /// Lengths of all files together, each hard-linked file once.
-    pub(super) file_bytes: u64,
     pub(super) uuid: [u8; 16],
     /// The oldest that reads the image.
     pub(super) kernel: Kernel,
@@ -38,22 +35,23 @@ pub(super) struct Written {
 
 /// Writes the zone behind the data, then the superblock.
 pub(super) fn write(
-    output: &Output,
+    tools: Tools<'_, '_, Worker>,
     options: &Options,
     tree: &Tree,
+    census: &Census,
     data: &DataDone,
-    progress: &Progress,
 ) -> Result<Written> {
+    let Tools { output, progress, .. } = tools;
     let head = Head::new(options)?;
     let zone = u32::try_from(data.end).ok().filter(|zone| *zone < u32::MAX);
     let zone = zone.ok_or_else(|| Error::Usage("more than 2^32 blocks of data: larger blocks hold more".into()))?;
     let xattrs = Xattrs::encode(options, tree)?;
     head.check(xattrs.uses_prefixes(), data.packed.is_some())?;
-    let (census, epoch) = census(options, tree)?;
+    let epoch = epoch(options, tree, census)?;
     let inodes = Inodes { options, tree, data, xattrs: &xattrs, epoch };
     let layout = Layout::of(&inodes)?;
     let start = data.end * u64::from(options.block_size);
-    let out = Stream::new(output, progress, options.offset + start);
+    let out = Stream::new(output, progress, options.build.offset + start);
     let mut writer = Writer { inodes: &inodes, layout: &layout, zone, out, serial: 0, uses: Incompat::empty() };
     writer.items()?;
     let (mut uses, digest) = (writer.uses, writer.out.finish(layout.len)?);
@@ -62,7 +60,7 @@ pub(super) fn write(
     let facts = Facts {
         inodes: census.inodes.into(),
         epoch,
-        time: options.time.map_or(census.newest, i64::from),
+        time: options.build.time.map_or(census.newest, i64::from),
         blocks: data.end + layout.len / u64::from(options.block_size),
         zone,
         root_nid: u16::try_from(layout.nid(ROOT)).expect("the root is placed first"),
@@ -73,44 +71,24 @@ pub(super) fn write(
         uses,
     };
     let (first, uuid) = head.encode(&facts, |first| uuid(&[first, digest.as_bytes(), data.content.as_bytes()]));
-    output.write_all_at(&first, options.offset).map_err(Error::io("cannot write", output.target()))?;
+    output.write_all_at(&first, options.build.offset).map_err(Error::io("cannot write", output.target()))?;
     Ok(Written {
         blocks: facts.blocks,
         metadata_bytes: first.len() as u64 + layout.len,
-        inodes: census.inodes,
-        files: census.files,
-        directories: u32::try_from(layout.dirs.len()).unwrap_or(u32::MAX),
-        file_bytes: census.file_bytes,
         uuid,
         kernel: head.kernel(&facts),
     })
 }
 
-/// What is counted of the tree.
-#[derive(Debug, Default)]
-struct Census {
-    inodes: u32,
-    files: u32,
-    file_bytes: u64,
-    newest: i64,
-}
-
-fn census(options: &Options, tree: &Tree) -> Result<(Census, Epoch)> {
-    let (mut census, mut times) = (Census { newest: i64::MIN, ..Census::default() }, Vec::new());
+/// The time that compact inodes have.
+fn epoch(options: &Options, tree: &Tree, census: &Census) -> Result<Epoch> {
+    let mut times = Vec::new();
     tree.walk(|ino, _| {
-        let inode = tree.inode(ino);
-        times.push(inode.mtime);
-        census.newest = census.newest.max(inode.mtime.secs);
-        census.inodes += 1;
-        if let Kind::File { size, .. } = inode.kind {
-            census.files += 1;
-            census.file_bytes += size;
-        }
+        times.push(tree.inode(ino).mtime);
         Ok(())
     })?;
     let otherwise = Time { secs: census.newest, nanos: 0 };
-    let epoch = Epoch::choose(times, options.features.contains(Features::BITS_48), otherwise);
-    Ok((census, epoch))
+    Ok(Epoch::choose(times, options.features.contains(Features::BITS_48), otherwise))
 }
 
 fn blocks(len: u64, block: u32) -> u32 {

@@ -206,9 +206,9 @@ pub(super) fn show_uuid(uuid: &[u8; 16]) -> String {
 /// The record of the codec that the options choose, and its algorithm's number. LZ4 has none in images for
 /// kernels without records, where all clusters are single blocks.
 fn record(options: &Options) -> Result<Option<(u8, Vec<u8>)>> {
-    let Some(id) = options.codec.codec().erofs_id() else { return Ok(None) };
+    let Some(id) = options.build.codec.codec().erofs_id() else { return Ok(None) };
     let blocks = pack::longest_cluster(options) / options.block_size;
-    let window = options.codec.cluster_window(options.cluster_size);
+    let window = options.build.codec.cluster_window(options.cluster_size);
     let record = match id {
         algorithm::LZ4 if blocks <= 1 => return Ok(None),
         algorithm::LZ4 => {
@@ -229,7 +229,7 @@ fn record(options: &Options) -> Result<Option<(u8, Vec<u8>)>> {
             let window_log = u8::try_from(window.ilog2().saturating_sub(10)).expect("at most 32");
             ZstdRecord { format: 0, window_log, reserved: [0; 4] }.as_bytes().to_vec()
         }
-        _ => return Err(Error::Unsupported(format!("{} in EROFS images", options.codec))),
+        _ => return Err(Error::Unsupported(format!("{} in EROFS images", options.build.codec))),
     };
     Ok(Some((id, record)))
 }
@@ -251,17 +251,14 @@ mod tests {
             ("zstd:3", 1 << 17, 4096, Some((3, &[0, 10]))),
         ];
         for (codec, cluster_size, block_size, want) in cases {
-            let options = Options { codec: codec.parse().unwrap(), cluster_size, block_size, ..Options::default() };
+            let options = Options { cluster_size, block_size, ..Options::default() }
+                .with(|build| build.codec = codec.parse().unwrap());
             let found = record(&options).unwrap();
             let found = found.as_ref().map(|(id, record)| (*id, &record[..want.map_or(0, |(_, bytes)| bytes.len())]));
             assert_eq!(found, want, "{codec}");
         }
-        let old = Options {
-            codec: "lz4".parse().unwrap(),
-            cluster_size: 4096,
-            target_kernel: Kernel::OLDEST,
-            ..Options::default()
-        };
+        let old = Options { cluster_size: 4096, target_kernel: Kernel::OLDEST, ..Options::default() }
+            .with(|build| build.codec = "lz4".parse().unwrap());
         assert!(record(&old).unwrap().is_none());
     }
 }

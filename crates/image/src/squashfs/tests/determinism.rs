@@ -19,7 +19,10 @@ fn any_number_of_threads_writes_the_same_image() {
     for codec in ["zstd:3", "lz4", "xz:0", "none"] {
         let image = |threads| {
             // Little memory, so that the windows fill.
-            let options = Options { threads, memory: 1, ..options(codec, 4096) };
+            let options = options(codec, 4096).with(|build| {
+                build.threads = threads;
+                build.memory = 1;
+            });
             std::fs::read(&built(&spec, &options).image).unwrap()
         };
         let one = image(0);

@@ -50,7 +50,7 @@ fn at_most_65535_owners_and_groups() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     let summary = write(spec(65_535).tree().unwrap(), &image, &options("none", 4096)).unwrap();
-    assert_eq!(summary.ids, 65_535);
+    assert_eq!(summary.squashfs().unwrap().ids, 65_535);
     let error = write(spec(65_536).tree().unwrap(), &dir.path().join("other"), &options("none", 4096)).unwrap_err();
     assert!(error.to_string().contains("more than 65535 different owners"), "{error}");
 }
@@ -64,7 +64,7 @@ fn an_existing_target_stays_without_force() {
     let error = write(spec.tree().unwrap(), &image, &options("none", 4096)).unwrap_err();
     assert!(error.to_string().contains("--force"), "{error}");
     assert_eq!(std::fs::read(&image).unwrap(), b"precious");
-    write(spec.tree().unwrap(), &image, &Options { force: true, ..options("none", 4096) }).unwrap();
+    write(spec.tree().unwrap(), &image, &options("none", 4096).with(|build| build.force = true)).unwrap();
     assert!(open(&image).is_ok());
 }
 

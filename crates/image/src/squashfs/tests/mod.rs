@@ -12,7 +12,8 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
 
-use super::{Fragments, Options, ReadOptions, Reader, Summary, build};
+use super::{Fragments, Options, ReadOptions, Reader, build};
+use crate::build::Summary;
 use crate::testing::{Snapshot, Spec, snapshot_image, whole_seconds};
 use crate::tree::Tree;
 use crate::{Error, Image, Plan, Result};
@@ -38,7 +39,10 @@ const CODECS: [&str; 16] = [
 ];
 
 fn options(codec: &str, block_size: u32) -> Options {
-    Options { codec: codec.parse().expect("a codec"), block_size, threads: 2, ..Options::default() }
+    Options { block_size, ..Options::default() }.with(|build| {
+        build.codec = codec.parse().expect("a codec");
+        build.threads = 2;
+    })
 }
 
 fn write(tree: Tree, image: &Path, options: &Options) -> Result<Summary> {

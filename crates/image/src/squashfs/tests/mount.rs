@@ -50,14 +50,11 @@ fn every_choice_of_layout() {
         let spec = spec_for(4096, &mut runner);
         for fragments in [Fragments::None, Fragments::Small, Fragments::Tails] {
             let bit = |bit: u32| n >> bit & 1 == 1;
-            let options = Options {
-                fragments,
-                dedup: bit(0),
-                sparse: bit(1),
-                export: bit(2),
-                plain_metadata: bit(3),
-                ..options("zstd:1", 4096)
-            };
+            let options = Options { fragments, export: bit(2), plain_metadata: bit(3), ..options("zstd:1", 4096) }
+                .with(|build| {
+                    build.dedup = bit(0);
+                    build.sparse = bit(1);
+                });
             mounted_equals(&spec, &options, &format!("{options:?}"));
         }
     }

@@ -9,13 +9,13 @@
 use std::ops::Range;
 
 use packfs_blocks::dedup::{Runs, Seq, Tails};
-use packfs_blocks::pipeline::{Pool, Ticket, Window};
+use packfs_blocks::pipeline::{Ticket, Window};
 use packfs_blocks::stages::Stage;
-use packfs_blocks::{Buffer, Buffers, Digest, Output, Progress};
+use packfs_blocks::{Buffer, Buffers, Digest, Progress};
 
-use super::pack::{Packed, Packing, Worker};
+use super::pack::{Packed, Worker};
 use super::{Counts, Fragments};
-use crate::feed::{Cut, Fed};
+use crate::build::{Cut, Failed, Fed, Tools, Writer};
 use crate::squashfs::format::DATA_RAW;
 use crate::{Error, OnError, Result};
 
@@ -72,12 +72,10 @@ pub(crate) struct Rules {
     pub(crate) on_error: OnError,
 }
 
-/// Takes blocks from a [`Feed`](crate::feed::Feed) and puts them down.
+/// Takes blocks from a [`Feed`](crate::build::Feed) and puts them down.
 #[derive(Debug)]
 pub(crate) struct Data<'p, 'env> {
-    pool: &'p Pool<'env, Worker>,
-    output: &'p Output,
-    progress: &'env Progress,
+    tools: Tools<'p, 'env, Worker>,
     /// Byte of the output file at which the image begins.
     base: u64,
     rules: Rules,
@@ -92,7 +90,7 @@ pub(crate) struct Data<'p, 'env> {
     fragments: Vec<Seq>,
     open: Open,
     files: Vec<Stored>,
-    failed: Vec<(u32, Error)>,
+    failed: Failed,
     counts: Counts,
 }
 
@@ -127,27 +125,24 @@ pub(crate) struct DataDone {
     pub(crate) places: Vec<Place>,
     /// The fragment blocks, by their sequence numbers.
     pub(crate) fragments: Vec<Seq>,
-    pub(crate) failed: Vec<(u32, Error)>,
     pub(crate) counts: Counts,
 }
 
 impl<'p, 'env> Data<'p, 'env> {
+    /// Puts data into the image that begins at byte `base` of the output, from byte `pos` of the image on; `budget`
+    /// bounds the bytes in flight.
     pub(crate) fn new(
-        pool: &'p Pool<'env, Worker>,
-        output: &'p Output,
-        progress: &'env Progress,
+        tools: Tools<'p, 'env, Worker>,
         rules: Rules,
-        packing: &Packing,
+        buffers: Buffers,
         (base, pos): (u64, u64),
         budget: usize,
     ) -> Self {
         Data {
-            pool,
-            output,
-            progress,
+            tools,
             base,
             rules,
-            buffers: packing.buffers.clone(),
+            buffers,
             pos,
             window: Window::new(budget),
             runs: Runs::default(),
@@ -159,35 +154,6 @@ impl<'p, 'env> Data<'p, 'env> {
             files: Vec::new(),
             failed: Vec::new(),
             counts: Counts::default(),
-        }
-    }
-
-    /// A number for one more file.
-    pub(crate) fn add_file(&mut self, size: u64) -> Result<u32> {
-        let file = u32::try_from(self.files.len()).map_err(|_| Error::Usage("more than 2^32 files".into()))?;
-        self.files.push(Stored { size, ..Stored::default() });
-        Ok(file)
-    }
-
-    /// Takes what a feed hands out.
-    pub(crate) fn take(&mut self, fed: Fed) -> Result<()> {
-        match fed {
-            Fed::Small { bytes, files } => {
-                for (file, read) in files {
-                    match read {
-                        Ok((range, digest)) => self.small(file, &bytes[range], digest)?,
-                        Err(e) => self.fail(file, e)?,
-                    }
-                }
-                Ok(())
-            }
-            Fed::Blocks { file, cuts, last } => match cuts {
-                Ok(cuts) => {
-                    cuts.into_iter().try_for_each(|cut| self.cut(file, cut))?;
-                    if last { self.end(file) } else { Ok(()) }
-                }
-                Err(e) => self.fail(file, e),
-            },
         }
     }
 
@@ -246,8 +212,8 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 
     fn save(&self, len: u64) {
-        Progress::add(&self.progress.done, len);
-        Progress::add(&self.progress.saved, len);
+        Progress::add(&self.tools.progress.done, len);
+        Progress::add(&self.tools.progress.saved, len);
     }
 
     fn block(&mut self, bytes: Buffer, digest: Digest) -> Result<()> {
@@ -296,13 +262,13 @@ impl<'p, 'env> Data<'p, 'env> {
 
     fn submit(&mut self, bytes: Buffer) -> Result<()> {
         self.counts.packed_bytes += bytes.len() as u64;
-        Progress::add(&self.progress.done, bytes.len() as u64);
-        Progress::add(&self.progress.packed, bytes.len() as u64);
+        Progress::add(&self.tools.progress.done, bytes.len() as u64);
+        Progress::add(&self.tools.progress.packed, bytes.len() as u64);
         // The block and what it is packed into.
         let held = bytes.len() * 2;
-        let stages = &self.progress.stages;
+        let stages = &self.tools.progress.stages;
         let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(bytes).map(Work::Packed));
-        let ticket = self.pool.submit(pack);
+        let ticket = self.tools.pool.submit(pack);
         self.push(ticket, held)
     }
 
@@ -380,7 +346,7 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 
     fn oldest(&mut self) -> Option<Result<Work>> {
-        self.progress.stages.time(Stage::Wait, || self.window.pop())
+        self.tools.progress.stages.time(Stage::Wait, || self.window.pop())
     }
 
     fn write(&mut self, work: Result<Work>) -> Result<()> {
@@ -389,32 +355,62 @@ impl<'p, 'env> Data<'p, 'env> {
             Work::Copy(from) => {
                 let place = self.places[from as usize];
                 let mut bytes = self.buffers.take(usize::try_from(place.len()).expect("at most a block"));
-                let target = self.output.target();
+                let target = self.tools.output.target();
                 let at = self.base + place.start;
-                self.output.read_exact_at(&mut bytes, at).map_err(Error::io("cannot read back", target))?;
+                self.tools.output.read_exact_at(&mut bytes, at).map_err(Error::io("cannot read back", target))?;
                 self.counts.copied_blocks += 1;
                 (bytes, place.word)
             }
         };
         let at = self.base + self.pos;
-        let written = self.progress.stages.time(Stage::Write, || self.output.write_all_at(&bytes, at));
-        written.map_err(Error::io("cannot write", self.output.target()))?;
+        let written = self.tools.progress.stages.time(Stage::Write, || self.tools.output.write_all_at(&bytes, at));
+        written.map_err(Error::io("cannot write", self.tools.output.target()))?;
         self.places.push(Place { start: self.pos, word });
         self.pos += bytes.len() as u64;
         self.counts.blocks += 1;
         self.counts.raw_blocks += u64::from(word & DATA_RAW != 0);
-        Progress::add(&self.progress.written, bytes.len() as u64);
+        Progress::add(&self.tools.progress.written, bytes.len() as u64);
         Ok(())
     }
+}
 
-    /// Writes all that is still under way.
-    pub(crate) fn finish(mut self) -> Result<DataDone> {
+impl Writer for Data<'_, '_> {
+    type Done = DataDone;
+
+    fn add_file(&mut self, size: u64, _: &dyn Fn() -> u64) -> Result<u32> {
+        let file = u32::try_from(self.files.len()).map_err(|_| Error::Usage("more than 2^32 files".into()))?;
+        self.files.push(Stored { size, ..Stored::default() });
+        Ok(file)
+    }
+
+    fn take(&mut self, fed: Fed) -> Result<()> {
+        match fed {
+            Fed::Small { bytes, files } => {
+                for (file, read) in files {
+                    match read {
+                        Ok((range, digest)) => self.small(file, &bytes[range], digest)?,
+                        Err(e) => self.fail(file, e)?,
+                    }
+                }
+                Ok(())
+            }
+            Fed::Blocks { file, cuts, last } => match cuts {
+                Ok(cuts) => {
+                    cuts.into_iter().try_for_each(|cut| self.cut(file, cut))?;
+                    if last { self.end(file) } else { Ok(()) }
+                }
+                Err(e) => self.fail(file, e),
+            },
+        }
+    }
+
+    fn finish(mut self) -> Result<(DataDone, Failed)> {
         self.send_fragment()?;
         while let Some(work) = self.oldest() {
             self.write(work)?;
         }
         let Data { pos, files, places, fragments, failed, counts, .. } = self;
-        Ok(DataDone { pos, files, places, fragments, failed, counts })
+        Ok((DataDone { pos, files, places, fragments, counts }, failed))
     }
 }
 

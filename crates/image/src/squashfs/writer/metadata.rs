@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
+use packfs_blocks::Progress;
 use packfs_blocks::dedup::Seq;
-use packfs_blocks::pipeline::Pool;
-use packfs_blocks::{Output, Progress};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U32, U64};
 
@@ -13,6 +12,7 @@ use super::layout::Layout;
 use super::pack::Worker;
 use super::table::{At, Table};
 use super::{Blame, Options, dir, inode, xattr};
+use crate::build::Tools;
 use crate::squashfs::format::{Fragment, IDS_MAX, NAME_MAX, NO_TABLE, NO_XATTR, XattrTable};
 use crate::tree::{Data, Ino, Kind, ROOT, Tree, XattrId};
 use crate::{Error, Result};
@@ -33,10 +33,8 @@ pub(crate) struct Tables {
 
 /// Writes metadata behind the data; see [`Tables`].
 pub(crate) struct Metadata<'p, 'env> {
-    pub(crate) pool: &'p Pool<'env, Worker>,
+    pub(crate) tools: Tools<'p, 'env, Worker>,
     pub(crate) options: &'p Options,
-    pub(crate) output: &'p Output,
-    pub(crate) progress: &'p Progress,
     pub(crate) tree: &'p Tree,
     pub(crate) data: &'p DataDone,
     pub(crate) layout: &'p Layout,
@@ -68,8 +66,10 @@ impl<'p> Metadata<'p, '_> {
     /// Writes all tables from `pos` on.
     pub(crate) fn write(&self, mut pos: u64) -> Result<Tables> {
         let xattrs = self.xattr_sets()?;
-        let (mut inodes, mut dirs) =
-            (Table::new(self.pool, self.options.plain_metadata), Table::new(self.pool, self.options.plain_metadata));
+        let (mut inodes, mut dirs) = (
+            Table::new(self.tools.pool, self.options.plain_metadata),
+            Table::new(self.tools.pool, self.options.plain_metadata),
+        );
         let mut ids = Ids::default();
         let places = self.inodes(&mut inodes, &mut dirs, &mut ids, &xattrs.index)?;
         let mut references = Vec::new();
@@ -105,7 +105,7 @@ impl<'p> Metadata<'p, '_> {
             }
         }
         let blame: &Blame<'_> = &|ino, why| self.blame(ino, why);
-        xattr::write(self.pool, self.options.plain_metadata, &self.tree.xattrs, &used, blame)
+        xattr::write(self.tools.pool, self.options.plain_metadata, &self.tree.xattrs, &used, blame)
     }
 
     /// Writes all inodes and listings; gives the inodes' places.
@@ -128,7 +128,7 @@ impl<'p> Metadata<'p, '_> {
             }
             places[ino.0 as usize] = inodes.at();
             inodes.push(&bytes)?;
-            Progress::add(&self.progress.entries, 1);
+            Progress::add(&self.tools.progress.entries, 1);
         }
         for level in &self.layout.levels {
             let listings = level
@@ -150,7 +150,7 @@ impl<'p> Metadata<'p, '_> {
                 inode::dir(&common, nlink, &listing, &mut bytes).map_err(|why| self.blame(*ino, why))?;
                 places[ino.0 as usize] = inodes.at();
                 inodes.push(&bytes)?;
-                Progress::add(&self.progress.entries, 1);
+                Progress::add(&self.tools.progress.entries, 1);
             }
         }
         Ok(places)
@@ -226,16 +226,19 @@ impl<'p> Metadata<'p, '_> {
     }
 
     fn packed(&self, bytes: &[u8]) -> Result<(Vec<u8>, Vec<u64>)> {
-        let mut table = Table::new(self.pool, self.options.plain_metadata);
+        let mut table = Table::new(self.tools.pool, self.options.plain_metadata);
         table.push(bytes)?;
         table.finish()
     }
 
     fn put(&self, pos: &mut u64, bytes: &[u8]) -> Result<u64> {
         let at = *pos;
-        let target = self.output.target();
-        self.output.write_all_at(bytes, self.options.offset + at).map_err(Error::io("cannot write", target))?;
-        Progress::add(&self.progress.written, bytes.len() as u64);
+        let target = self.tools.output.target();
+        self.tools
+            .output
+            .write_all_at(bytes, self.options.build.offset + at)
+            .map_err(Error::io("cannot write", target))?;
+        Progress::add(&self.tools.progress.written, bytes.len() as u64);
         *pos += bytes.len() as u64;
         Ok(at)
     }

@@ -5,7 +5,6 @@ use crate::testing::{one_of_each, owned};
 
 fn dump(spec: &Spec, codec: &str, features: Features) -> String {
     let options = Options {
-        codec: codec.parse().unwrap(),
         features,
         block_size: 512,
         cluster_size: 2048,
@@ -14,7 +13,8 @@ fn dump(spec: &Spec, codec: &str, features: Features) -> String {
         xattr_prefixes: vec![b"trusted.la"[..].into()],
         target_kernel: "6.18".parse().unwrap(),
         ..Options::default()
-    };
+    }
+    .with(|build| build.codec = codec.parse().unwrap());
     open(&image_of(spec, &options)).unwrap().dump().unwrap()
 }
 

@@ -26,14 +26,16 @@ fn tree() -> Spec {
 fn small(test: &str) -> Vec<(&'static str, Vec<u8>)> {
     let ours = OURS.iter().map(|(codec, features)| {
         let options = Options {
-            codec: codec.parse().unwrap(),
             features: *features,
             block_size: 512,
             cluster_size: 2048,
             target_kernel: "6.18".parse().unwrap(),
-            threads: 0,
             ..Options::default()
-        };
+        }
+        .with(|build| {
+            build.codec = codec.parse().unwrap();
+            build.threads = 0;
+        });
         (*codec, image_of(&tree(), &options))
     });
     let mut images: Vec<_> = ours.collect();

@@ -96,13 +96,9 @@ fn what_decoders_need_is_declared() {
         for codec in ["lz4", "deflate:6", "lzma:1", "zstd:1", "zstd:15"] {
             for features in [Features::empty(), Features::ALL_FRAGMENTS, Features::BITS_48 | Features::UNALIGNED] {
                 let what = format!("{codec}, {cluster_size}, {features:?}");
-                let options = Options {
-                    codec: codec.parse().unwrap(),
-                    features,
-                    cluster_size,
-                    target_kernel: "6.18".parse().unwrap(),
-                    ..Options::default()
-                };
+                let options =
+                    Options { features, cluster_size, target_kernel: "6.18".parse().unwrap(), ..Options::default() }
+                        .with(|build| build.codec = codec.parse().unwrap());
                 let reader = open(&image_of(&spec, &options)).unwrap();
                 let declared = reader.superblock().compression[0];
                 let (need, given) = (needs(&reader, declared), given(declared));

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::open::{Part as FilePart, Stretch};
 use super::{Data, Done, File, PieceEnd, Rules, What};
+use crate::Result;
+use crate::build::Failed;
 use crate::erofs::writer::Counts;
 use crate::erofs::writer::index::{Cluster, End, Index, Part};
 use crate::erofs::writer::keep::{Keep, Kept};
 use crate::erofs::writer::pack::Ending;
-use crate::{Error, Result};
 
 /// What the inode of a regular file carries to lead to its data.
 #[derive(Debug, Clone)]
@@ -40,7 +41,6 @@ pub(crate) struct DataDone {
     pub(crate) packed: Option<Stored>,
     /// What lies behind inodes.
     pub(crate) keep: Keep,
-    pub(crate) failed: Vec<(u32, Error)>,
     /// A digest of all file data in the order in which it came.
     pub(crate) content: blake3::Hash,
     /// Whether files have clusters in common but for their whole pieces.
@@ -49,8 +49,8 @@ pub(crate) struct DataDone {
 }
 
 impl Data<'_, '_> {
-    /// Writes all that is still under way.
-    pub(crate) fn finish(mut self) -> Result<DataDone> {
+    /// Writes everything that is still under way, and gives every file what its inode will carry.
+    pub(super) fn settle_all(mut self) -> Result<(DataDone, Failed)> {
         if self.rules.ending == Ending::Fragment && !self.rules.all_fragments && self.small.len() > 0 {
             // The stream of ends follows, and begins with a block.
             let padding = self.small.len().next_multiple_of(self.rules.block() as u64) - self.small.len();
@@ -82,16 +82,16 @@ impl Data<'_, '_> {
         let mut files: Vec<_> = self.files.into_iter().chain([packed]).zip(parts).map(stored).collect();
         let packed = files.pop().filter(|packed| packed.size > 0);
         debug_assert_eq!(files.len(), count);
-        Ok(DataDone {
+        let done = DataDone {
             end: self.pos.div_ceil(1 << self.rules.form.block_bits),
             files,
             packed,
             keep: self.keep,
-            failed: self.failed,
             content: self.content.finalize(),
             shares_clusters: self.counts.shared_clusters > 0,
             counts: self.counts,
-        })
+        };
+        Ok((done, self.failed))
     }
 }
 

@@ -77,8 +77,8 @@ impl Data<'_, '_> {
     /// Counts bytes that go to a codec.
     pub(super) fn packs(&mut self, len: usize) {
         self.counts.packed_bytes += len as u64;
-        Progress::add(&self.progress.done, len as u64);
-        Progress::add(&self.progress.packed, len as u64);
+        Progress::add(&self.tools.progress.done, len as u64);
+        Progress::add(&self.tools.progress.packed, len as u64);
     }
 
     /// A number for one more piece.
@@ -157,8 +157,8 @@ impl Data<'_, '_> {
         let bytes = Arc::new(bytes);
         let Some(average) = self.rules.chunk else { return self.submit_planned(&bytes, pieces) };
         let (shared, ranges) = (Arc::clone(&bytes), pieces.iter().map(|piece| piece.range.clone()).collect::<Vec<_>>());
-        let stages = &self.progress.stages;
-        let ticket = self.pool.submit(move |_: &mut Worker| {
+        let stages = &self.tools.progress.stages;
+        let ticket = self.tools.pool.submit(move |_: &mut Worker| {
             let chunks = || ranges.into_iter().map(|range| chunk::chunks(&shared[range], average)).collect();
             stages.time(Stage::Hash, chunks)
         });
@@ -176,9 +176,9 @@ impl Data<'_, '_> {
         // The pieces and what they are packed into.
         let held = pieces.iter().map(|piece| piece.range.len()).sum::<usize>() * 2;
         let bytes = Arc::clone(bytes);
-        let stages = &self.progress.stages;
+        let stages = &self.tools.progress.stages;
         let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(&bytes, pieces));
-        let ticket = self.pool.submit(move |worker: &mut Worker| pack(worker).map(Work::Packed));
+        let ticket = self.tools.pool.submit(move |worker: &mut Worker| pack(worker).map(Work::Packed));
         self.push(ticket, held)
     }
 }

@@ -33,9 +33,9 @@ impl Data<'_, '_> {
             return Ok(());
         }
         let mut region = self.regions.take(len);
-        let (output, stages, at) = (self.output, &self.progress.stages, self.base + self.pos);
+        let (output, stages, at) = (self.tools.output, &self.tools.progress.stages, self.base + self.pos);
         self.pos += len as u64;
-        let ticket = self.pool.submit(move |_| {
+        let ticket = self.tools.pool.submit(move |_| {
             let mut done = 0;
             for (range, to) in parts {
                 region[done..to].fill(0);
@@ -96,9 +96,9 @@ impl Data<'_, '_> {
         }
         bytes.truncate(len);
         let padding = len.next_multiple_of(self.rules.block()) - len;
-        let (output, stages, at) = (self.output, &self.progress.stages, self.base + self.pos);
+        let (output, stages, at) = (self.tools.output, &self.tools.progress.stages, self.base + self.pos);
         self.pos += (len + padding) as u64;
-        let ticket = self.pool.submit(move |_| {
+        let ticket = self.tools.pool.submit(move |_| {
             let failed = || Error::io("cannot write", output.target());
             stages.time(Stage::WriteApart, || output.write_all_at(&bytes, at)).map_err(failed())?;
             if padding > 0 {

@@ -23,7 +23,7 @@ impl Data<'_, '_> {
     pub(super) fn plan(&mut self) -> Result<bool> {
         let Some((bytes, pieces, ticket)) = self.chunking.pop_front() else { return Ok(false) };
         let mut job = Vec::with_capacity(pieces.len());
-        let chunks = self.progress.stages.time(Stage::Wait, || ticket.wait());
+        let chunks = self.tools.progress.stages.time(Stage::Wait, || ticket.wait());
         for (mut piece, chunks) in pieces.into_iter().zip(chunks) {
             if chunks.iter().any(|chunk| self.chunks.find(chunk).is_some_and(|(other, _)| other >= self.planned)) {
                 // Of the same job: what comes before goes ahead.
@@ -127,7 +127,10 @@ impl Data<'_, '_> {
         packed.resize(cluster.physical as usize, 0);
         raw.resize(cluster.logical as usize, 0);
         let at = self.base + cluster.start;
-        self.output.read_exact_at(&mut packed, at).map_err(Error::io("cannot read back", self.output.target()))?;
+        self.tools
+            .output
+            .read_exact_at(&mut packed, at)
+            .map_err(Error::io("cannot read back", self.tools.output.target()))?;
         match &mut self.decoder {
             Some(decoder) if !cluster.raw => {
                 let stream = packed.iter().position(|byte| *byte != 0).map_or(&[][..], |first| &packed[first..]);

@@ -33,11 +33,11 @@ impl Data<'_, '_> {
 
     /// Takes the oldest job's result and, when their time has come, those of ends.
     pub(super) fn next(&mut self) -> Result<bool> {
-        let Some(work) = self.progress.stages.time(Stage::Wait, || self.window.pop()) else { return Ok(false) };
+        let Some(work) = self.tools.progress.stages.time(Stage::Wait, || self.window.pop()) else { return Ok(false) };
         self.taken += 1;
         match work? {
             Work::Packed(packed) => self.write(packed)?,
-            Work::Written(len) => Progress::add(&self.progress.written, len),
+            Work::Written(len) => Progress::add(&self.tools.progress.written, len),
         }
         while self.late.front().is_some_and(|(due, _)| *due <= self.taken) {
             self.next_late()?;
@@ -47,7 +47,7 @@ impl Data<'_, '_> {
 
     pub(super) fn next_late(&mut self) -> Result<bool> {
         let Some((_, ticket)) = self.late.pop_front() else { return Ok(false) };
-        let packed = self.progress.stages.time(Stage::Wait, || ticket.wait())?;
+        let packed = self.tools.progress.stages.time(Stage::Wait, || ticket.wait())?;
         self.write(packed)?;
         Ok(true)
     }
@@ -96,9 +96,9 @@ impl Data<'_, '_> {
 
     pub(super) fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         let at = self.base + self.pos;
-        let written = self.progress.stages.time(Stage::Write, || self.output.write_all_at(bytes, at));
-        written.map_err(Error::io("cannot write", self.output.target()))?;
-        Progress::add(&self.progress.written, bytes.len() as u64);
+        let written = self.tools.progress.stages.time(Stage::Write, || self.tools.output.write_all_at(bytes, at));
+        written.map_err(Error::io("cannot write", self.tools.output.target()))?;
+        Progress::add(&self.tools.progress.written, bytes.len() as u64);
         self.pos += bytes.len() as u64;
         Ok(())
     }
@@ -182,9 +182,9 @@ impl Data<'_, '_> {
             self.ends.pieces.push(seq);
             let pieces = vec![Piece { seq, range: 0..bytes.len(), ending, whole: false, reuse: Vec::new() }];
             let bytes = Arc::new(bytes);
-            let stages = &self.progress.stages;
+            let stages = &self.tools.progress.stages;
             let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(&bytes, pieces));
-            let ticket = self.pool.submit(pack);
+            let ticket = self.tools.pool.submit(pack);
             self.late.push_back((self.taken + LATE, ticket));
         }
         Ok(())

@@ -36,8 +36,13 @@ fn files() -> &'static [(Reader, Nid, Vec<u8>)] {
             let entries = pieces.iter().enumerate();
             let spec = Spec::of(entries.map(|(n, pieces)| (n.to_string().into(), Node::file(pieces.clone()))));
             let codec = codec.parse().unwrap();
-            let image =
-                image_of(&spec, &Options { codec, fragments, block_size: 4096, threads: 0, ..Options::default() });
+            let image = image_of(
+                &spec,
+                &Options { fragments, block_size: 4096, ..Options::default() }.with(|build| {
+                    build.codec = codec;
+                    build.threads = 0;
+                }),
+            );
             for (n, pieces) in pieces.iter().enumerate() {
                 let reader = open(&image).unwrap();
                 let nid = find(&reader, &n.to_string());

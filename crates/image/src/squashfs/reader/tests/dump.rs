@@ -7,7 +7,10 @@ use crate::testing::{one_of_each, owned};
 
 fn dump(spec: &Spec, fragments: Fragments) -> String {
     let codec = "none".parse().unwrap();
-    let options = Options { codec, fragments, block_size: 4096, time: Some(1_700_000_000), ..Options::default() };
+    let options = Options { fragments, block_size: 4096, ..Options::default() }.with(|build| {
+        build.codec = codec;
+        build.time = Some(1_700_000_000);
+    });
     open(&image_of(spec, &options)).unwrap().dump().unwrap()
 }
 

@@ -18,14 +18,11 @@ fn small(codec: &str, plain_metadata: bool) -> Vec<u8> {
     add("link", plain(What::Symlink(b"dir/small".to_vec())));
     add("fifo", plain(What::Fifo));
     let spec = Spec { root: plain(What::Dir(root)), links: vec![(b"dir/small".to_vec(), b"again".to_vec())] };
-    let options = Options {
-        codec: codec.parse().unwrap(),
-        block_size: 4096,
-        fragments: Fragments::Tails,
-        plain_metadata,
-        threads: 0,
-        ..Options::default()
-    };
+    let options =
+        Options { block_size: 4096, fragments: Fragments::Tails, plain_metadata, ..Options::default() }.with(|build| {
+            build.codec = codec.parse().unwrap();
+            build.threads = 0;
+        });
     let mut image = image_of(&spec, &options);
     let used = open(&image).unwrap().superblock().bytes_used;
     image.truncate(used as usize);

@@ -71,7 +71,10 @@ impl Base {
         let codec = codec.parse().unwrap();
         let plain_metadata = true;
         let options =
-            Options { codec, export, fragments, plain_metadata, block_size: 4096, threads: 0, ..Options::default() };
+            Options { export, fragments, plain_metadata, block_size: 4096, ..Options::default() }.with(|build| {
+                build.codec = codec;
+                build.threads = 0;
+            });
         Base::open(image_of(&spec, &options))
     }
 

@@ -2,6 +2,8 @@
 #![allow(clippy::cast_possible_truncation, reason = "test data")]
 
 use super::*;
+use crate::Error;
+use crate::source::FileReader;
 use packfs_blocks::pipeline;
 use std::path::PathBuf;
 
@@ -52,37 +54,35 @@ fn collect(files: &[Sparse], block_len: usize, threads: usize, stream: bool) -> 
         threads,
         || (),
         |pool| {
-            let mut feed = Feed::new(pool, block_len, Buffers::new(block_len), true, 1 << 16, &stages);
-            let mut take = |fed: Fed| {
-                match fed {
-                    Fed::Small { bytes, files } => {
-                        for (file, read) in files {
-                            let (range, digest) = read?;
-                            assert_eq!(digest, Digest::of(&bytes[range.clone()]));
-                            got[file as usize].extend_from_slice(&bytes[range]);
-                            order.push(file);
-                        }
-                    }
-                    Fed::Blocks { file, cuts, last } => {
-                        for cut in cuts? {
-                            match cut {
-                                Cut::Hole(len) => {
-                                    let end = got[file as usize].len() + usize::try_from(len).unwrap();
-                                    got[file as usize].resize(end, 0);
-                                }
-                                Cut::Block(bytes, digest) => {
-                                    assert_eq!(digest, Digest::of(&bytes));
-                                    assert_eq!(got[file as usize].len() % block_len, 0, "only the last is short");
-                                    got[file as usize].extend_from_slice(&bytes);
-                                }
-                            }
-                        }
-                        if last {
-                            order.push(file);
-                        }
+            let cutting = Cutting { block_len, buffers: Buffers::new(block_len), sparse: true, budget: 1 << 16 };
+            let mut feed = Feed::new(pool, cutting, &stages);
+            let mut take = |fed: Fed| match fed {
+                Fed::Small { bytes, files } => {
+                    for (file, read) in files {
+                        let (range, digest) = read.unwrap();
+                        assert_eq!(digest, Digest::of(&bytes[range.clone()]));
+                        got[file as usize].extend_from_slice(&bytes[range]);
+                        order.push(file);
                     }
                 }
-                Ok(())
+                Fed::Blocks { file, cuts, last } => {
+                    for cut in cuts.unwrap() {
+                        match cut {
+                            Cut::Hole(len) => {
+                                let end = got[file as usize].len() + usize::try_from(len).unwrap();
+                                got[file as usize].resize(end, 0);
+                            }
+                            Cut::Block(bytes, digest) => {
+                                assert_eq!(digest, Digest::of(&bytes));
+                                assert_eq!(got[file as usize].len() % block_len, 0, "only the last is short");
+                                got[file as usize].extend_from_slice(&bytes);
+                            }
+                        }
+                    }
+                    if last {
+                        order.push(file);
+                    }
+                }
             };
             for (n, (bytes, data)) in files.iter().enumerate() {
                 let (n, size) = (u32::try_from(n).unwrap(), bytes.len() as u64);
@@ -93,12 +93,21 @@ fn collect(files: &[Sparse], block_len: usize, threads: usize, stream: bool) -> 
                         .copied()
                         .collect();
                     let ranges: Vec<_> = data.iter().map(|(a, b)| (*a, b - a)).collect();
-                    feed.stream(n, &mut &sent[..], size, &ranges, &mut take).unwrap();
+                    let mut sent = &sent[..];
+                    let mut stream = feed.stream(n, &mut sent, size, &ranges).unwrap();
+                    while let Some(fed) = stream.next().unwrap() {
+                        take(fed);
+                    }
                 } else {
-                    feed.file(n, &contents, u64::from(n), size, &mut take).unwrap();
+                    feed.file(n, &contents, u64::from(n), size);
+                    while let Some(fed) = feed.next() {
+                        take(fed);
+                    }
                 }
             }
-            feed.finish(&mut take).unwrap();
+            while let Some(fed) = feed.rest() {
+                take(fed);
+            }
         },
     );
     assert!(order.is_sorted(), "files come in order");

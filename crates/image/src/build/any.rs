@@ -1,0 +1,65 @@
+//! Options of any format: for programs that leave the format to their users.
+
+use std::path::Path;
+
+use packfs_blocks::Progress;
+
+use super::{Options, Plan, Summary};
+use crate::source::Store;
+use crate::{Result, erofs, squashfs};
+
+/// How an image of one of the formats is built.
+#[derive(Debug, Clone)]
+pub enum AnyOptions {
+    /// SquashFS.
+    Squashfs(squashfs::Options),
+    /// EROFS.
+    Erofs(erofs::Options),
+}
+
+impl AnyOptions {
+    /// Builds an image: see [`squashfs::build`] and [`erofs::build`].
+    pub fn build(
+        &self,
+        target: &Path,
+        progress: &Progress,
+        fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
+    ) -> Result<Summary> {
+        match self {
+            AnyOptions::Squashfs(options) => squashfs::build(target, options, progress, fill),
+            AnyOptions::Erofs(options) => erofs::build(target, options, progress, fill),
+        }
+    }
+
+    /// Name of the format: `squashfs` or `erofs`.
+    pub fn format(&self) -> &'static str {
+        match self {
+            AnyOptions::Squashfs(_) => "squashfs",
+            AnyOptions::Erofs(_) => "erofs",
+        }
+    }
+
+    /// Options that every format has.
+    pub fn common(&self) -> &Options {
+        match self {
+            AnyOptions::Squashfs(options) => &options.build,
+            AnyOptions::Erofs(options) => &options.build,
+        }
+    }
+
+    /// The same, to change them.
+    pub fn common_mut(&mut self) -> &mut Options {
+        match self {
+            AnyOptions::Squashfs(options) => &mut options.build,
+            AnyOptions::Erofs(options) => &mut options.build,
+        }
+    }
+
+    /// Bytes of a SquashFS block, or of the largest physical cluster of EROFS.
+    pub fn block_size(&self) -> u32 {
+        match self {
+            AnyOptions::Squashfs(options) => options.block_size,
+            AnyOptions::Erofs(options) => options.cluster_size,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Cuts files into hashed blocks: the part of the feed that runs on workers.
+
+use packfs_blocks::hash::is_zero;
+use packfs_blocks::stages::{Stage, Stages};
+use packfs_blocks::{Buffer, Buffers, Digest};
+
+use crate::source::{Contents, FileReader};
+use crate::{Error, Result};
+
+/// Bytes of a large file that one job reads.
+pub(super) const SEGMENT_LEN: u64 = 1 << 20;
+/// Shorter runs of zeros at the end of a file are data: a hole would cost more than it saves.
+const HOLE_MIN: usize = 4096;
+
+/// One block or hole of a file.
+#[derive(Debug)]
+pub(crate) enum Cut {
+    /// A run of zeros of this many bytes: whole blocks, except at the end of the file.
+    Hole(u64),
+    /// A block; only the last of a file may be short.
+    Block(Buffer, Digest),
+}
+
+impl Cut {
+    /// This cut, given that a hole comes before it: a short end of zeros continues the hole. Sources that report
+    /// holes cannot tell such an end from the hole, so those that do not must give the same.
+    pub(crate) fn behind_hole(self) -> Cut {
+        match self {
+            Cut::Block(bytes, _) if bytes.len() < HOLE_MIN && is_zero(&bytes) => Cut::Hole(bytes.len() as u64),
+            other => other,
+        }
+    }
+}
+
+/// A run of blocks of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) offset: u64,
+    pub(super) len: u64,
+    pub(super) hole: bool,
+}
+
+impl Segment {
+    pub(super) fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+}
+
+/// Reads files and cuts them into blocks; shared by the workers and the conductor.
+#[derive(Debug, Clone)]
+pub(super) struct Cutter<'env> {
+    pub(super) block_len: usize,
+    pub(super) sparse: bool,
+    pub(super) buffers: Buffers,
+    pub(super) stages: &'env Stages,
+}
+
+impl Cutter<'_> {
+    /// Reads a whole file of `size` bytes.
+    pub(super) fn whole(&self, from: &dyn Contents, key: u64, size: u64) -> Result<Vec<Cut>> {
+        let (mut open, segments) = self.stages.time(Stage::Read, || {
+            let mut open = from.open(key)?;
+            let segments = self.segments(&mut *open, size)?;
+            Ok::<_, Error>((open, segments))
+        })?;
+        let mut cuts = Vec::new();
+        for segment in segments {
+            self.read(&mut *open, segment, &mut cuts)?;
+        }
+        self.stages.time(Stage::Read, || open.finish())?;
+        Ok(cuts)
+    }
+
+    /// Reads one segment of a file.
+    pub(super) fn segment(&self, from: &dyn Contents, key: u64, segment: Segment) -> Result<Vec<Cut>> {
+        let (mut open, mut cuts) = (from.open(key)?, Vec::new());
+        self.read(&mut *open, segment, &mut cuts)?;
+        open.finish()?;
+        Ok(cuts)
+    }
+
+    fn read(&self, open: &mut (dyn FileReader + '_), segment: Segment, cuts: &mut Vec<Cut>) -> Result<()> {
+        if segment.hole {
+            cuts.push(Cut::Hole(segment.len));
+            return Ok(());
+        }
+        let mut at = segment.offset;
+        while at < segment.end() {
+            let len = usize::try_from(segment.end() - at).unwrap_or(usize::MAX).min(self.block_len);
+            let mut bytes = self.buffers.take(len);
+            self.stages.time(Stage::Read, || open.read_exact_at(&mut bytes, at))?;
+            cuts.push(self.cut(bytes));
+            at += len as u64;
+        }
+        Ok(())
+    }
+
+    /// Hashes a block, or finds that it is a hole.
+    pub(super) fn cut(&self, bytes: Buffer) -> Cut {
+        let digest = self.stages.time(Stage::Hash, || {
+            let hole = self.sparse && bytes.len() >= HOLE_MIN && is_zero(&bytes);
+            (!hole).then(|| Digest::of(&bytes))
+        });
+        match digest {
+            Some(digest) => Cut::Block(bytes, digest),
+            None => Cut::Hole(bytes.len() as u64),
+        }
+    }
+
+    /// Cuts a file at block boundaries into runs of blocks that are all hole and runs that are not, the
+    /// latter of at most about [`SEGMENT_LEN`].
+    pub(super) fn segments(&self, open: &mut (dyn FileReader + '_), size: u64) -> Result<Vec<Segment>> {
+        let block = self.block_len as u64;
+        let most = SEGMENT_LEN.max(block) / block * block;
+        let (mut segments, mut at) = (Vec::new(), 0);
+        while at < size {
+            let data = if self.sparse { open.next_data(at)? } else { Some((at, size)) };
+            // Holes that do not cover a whole block are read as the zeros they are.
+            let (start, end) = data.map_or((size, size), |(start, end)| {
+                (start.max(at) / block * block, end.div_ceil(block).saturating_mul(block).min(size))
+            });
+            if start > at {
+                segments.push(Segment { offset: at, len: start.min(size) - at, hole: true });
+                at = start.min(size);
+            }
+            while at < end {
+                let len = most.min(end - at);
+                segments.push(Segment { offset: at, len, hole: false });
+                at += len;
+            }
+        }
+        Ok(segments)
+    }
+}

@@ -1,0 +1,246 @@
+//! Building an image: what is the same for every format.
+//!
+//! A build scans its sources into a tree, reads and hashes file data on workers ([`Feed`]), lets the format's
+//! [`Writer`] put it down in order, then has the format write its metadata ([`Format::finish`]), and seals the
+//! output. A format implements [`Format`] for its options; nothing here knows which formats there are.
+
+mod any;
+mod census;
+mod cut;
+mod feed;
+mod options;
+mod plan;
+mod stream;
+mod summary;
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use packfs_blocks::pipeline::{self, Pool};
+use packfs_blocks::progress::Phase;
+use packfs_blocks::stages::{Stage, Stages};
+use packfs_blocks::{Output, Progress};
+
+pub use self::any::AnyOptions;
+pub(crate) use self::census::Census;
+pub(crate) use self::cut::Cut;
+pub(crate) use self::feed::{BATCH_FILES, BATCH_LEN, Cutting, Fed, Feed, Part};
+pub use self::options::Options;
+pub use self::plan::Plan;
+pub use self::summary::{Details, Summary};
+use crate::source::{Contents, Store};
+use crate::tree::{Data, Ino, Kind, Tree};
+use crate::{Error, Result};
+
+/// What a format brings to a build.
+pub(crate) trait Format: Sync {
+    /// The state of a worker thread: encoders, decoders, scratch buffers.
+    type Worker;
+    /// Takes file data.
+    type Writer<'p, 'env>: Writer
+    where
+        Self: 'env,
+        'env: 'p;
+
+    /// The options that every format has.
+    fn options(&self) -> &Options;
+
+    /// A new worker's state.
+    fn worker(&self) -> Self::Worker;
+
+    /// How files are cut for the writer.
+    fn cutting(&self) -> Cutting;
+
+    /// Begins to put down data.
+    fn writer<'p, 'env>(&'env self, tools: Tools<'p, 'env, Self::Worker>) -> Result<Self::Writer<'p, 'env>>
+    where
+        'env: 'p;
+
+    /// The order in which files are put down, from the one that was asked for.
+    fn order(&self, tree: &Tree, asked: Vec<Ino>) -> Result<Vec<Ino>> {
+        let _ = tree;
+        Ok(asked)
+    }
+
+    /// Writes everything but file data.
+    fn finish<'p, 'env>(
+        &'env self,
+        tools: Tools<'p, 'env, Self::Worker>,
+        tree: &Tree,
+        census: &Census,
+        data: <Self::Writer<'p, 'env> as Writer>::Done,
+    ) -> Result<Written>
+    where
+        'env: 'p;
+}
+
+/// Puts down file data: decides, block by block and in order, what is stored where.
+pub(crate) trait Writer {
+    /// Where all file data lies, for the metadata to refer to.
+    type Done;
+
+    /// A number for one more file of `size` bytes; `data_len` finds out how many of them are not in holes.
+    fn add_file(&mut self, size: u64, data_len: &dyn Fn() -> u64) -> Result<u32>;
+
+    /// Takes the next blocks, in the order in which the files were fed.
+    fn take(&mut self, fed: Fed) -> Result<()>;
+
+    /// Writes everything that is still under way.
+    fn finish(self) -> Result<(Self::Done, Failed)>;
+}
+
+/// Files that could not be read, by number, and why.
+pub(crate) type Failed = Vec<(u32, Error)>;
+
+/// What a format works with.
+pub(crate) struct Tools<'p, 'env, W> {
+    /// The worker threads.
+    pub(crate) pool: &'p Pool<'env, W>,
+    /// The image being written.
+    pub(crate) output: &'env Output,
+    /// Counters that a display may look at.
+    pub(crate) progress: &'env Progress,
+}
+
+impl<W> Clone for Tools<'_, '_, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W> Copy for Tools<'_, '_, W> {}
+
+impl<W> std::fmt::Debug for Tools<'_, '_, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tools").field("pool", self.pool).field("output", self.output).finish_non_exhaustive()
+    }
+}
+
+/// A format's part of the [`Summary`].
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// Length of the image.
+    pub(crate) image_bytes: u64,
+    /// Bytes of file data in the image.
+    pub(crate) data_bytes: u64,
+    /// What only this format has.
+    pub(crate) details: Details,
+}
+
+/// Builds an image at `target` from what `fill` says; sources that can be read only once hand their data
+/// to the store `fill` is given. The target appears whole, or not at all.
+pub(crate) fn build<F: Format>(
+    target: &Path,
+    format: &F,
+    progress: &Progress,
+    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
+) -> Result<Summary> {
+    let options = format.options();
+    let output = Output::create(target, 0o666, options.force).map_err(output_error("cannot create", target))?;
+    let out = &output;
+    let summary = pipeline::scope(
+        options.threads,
+        || format.worker(),
+        |pool| {
+            let tools = Tools { pool, output: out, progress };
+            let feed = Feed::new(pool, format.cutting(), &progress.stages);
+            let mut conductor = Conductor::<F> { feed, writer: format.writer(tools)?, stages: &progress.stages };
+            progress.enter(Phase::Scan);
+            let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut conductor))?;
+            progress.enter(Phase::Data);
+            let order = format.order(&tree, order)?;
+            let (data, failed) =
+                progress.stages.time(Stage::Data, || conductor.put_files(&mut tree, order, progress))?;
+            let left_out = plan::leave_out(&mut tree, &failed);
+            progress.enter(Phase::Metadata);
+            let census = Census::of(&tree);
+            let written = progress.stages.time(Stage::Metadata, || format.finish(tools, &tree, &census, data))?;
+            Ok::<_, Error>(Summary::new(&census, written, left_out, tree.warnings))
+        },
+    )?;
+    progress.enter(Phase::Flush);
+    progress.stages.time(Stage::Flush, || output.commit()).map_err(output_error("cannot finish", target))?;
+    progress.enter(Phase::Done);
+    Ok(summary)
+}
+
+/// Why an output could not be begun or finished. A target may also appear in between.
+fn output_error(what: &'static str, target: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    move |e| match e.kind() {
+        std::io::ErrorKind::AlreadyExists => Error::Usage(format!("{} exists; --force replaces it", target.display())),
+        _ => Error::io(what, target)(e),
+    }
+}
+
+/// Moves file data from sources to the writer: pulls blocks from the feed and hands them on.
+struct Conductor<'p, 'env, F: Format + 'env> {
+    feed: Feed<'p, 'env, F::Worker>,
+    writer: F::Writer<'p, 'env>,
+    stages: &'env Stages,
+}
+
+impl<F: Format> Store for Conductor<'_, '_, F> {
+    fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
+        let file = self.writer.add_file(size, &|| data.iter().map(|(_, len)| len).sum())?;
+        if size == 0 {
+            return Ok(file);
+        }
+        let Conductor { feed, writer, stages } = self;
+        stages.time(Stage::Put, || {
+            let mut stream = feed.stream(file, from, size, data)?;
+            while let Some(fed) = stream.next()? {
+                writer.take(fed)?;
+            }
+            Ok(file)
+        })
+    }
+}
+
+impl<'p, 'env, F: Format> Conductor<'p, 'env, F> {
+    /// Puts down the data of all files that sources left for later, those of `order` first.
+    fn put_files(
+        mut self,
+        tree: &mut Tree,
+        order: Vec<Ino>,
+        progress: &Progress,
+    ) -> Result<(<F::Writer<'p, 'env> as Writer>::Done, Failed)> {
+        let (files, len) = plan::to_read(tree, order);
+        progress.total.store(progress.done.load(Ordering::Relaxed) + len, Ordering::Relaxed);
+        for ino in files {
+            // A file that comes a second time is stored already.
+            let Kind::File { size, data } = &mut tree.inode_mut(ino).kind else { continue };
+            let Data::Source { from, key } = data else { continue };
+            if *size == 0 {
+                *data = Data::Empty;
+                continue;
+            }
+            let file = self.writer.add_file(*size, &|| data_len(&**from, *key))?;
+            self.feed.file(file, from, *key, *size);
+            *data = Data::Stored(file);
+            while let Some(fed) = self.feed.next() {
+                self.writer.take(fed)?;
+            }
+        }
+        while let Some(fed) = self.feed.rest() {
+            self.writer.take(fed)?;
+        }
+        self.writer.finish()
+    }
+}
+
+/// Bytes of a file that are not in holes. A file that cannot be read counts as all data: reading it will say why.
+fn data_len(from: &dyn Contents, key: u64) -> u64 {
+    let Ok(mut file) = from.open(key) else { return u64::MAX };
+    let (mut at, mut len) = (0, 0);
+    loop {
+        match file.next_data(at) {
+            Ok(Some((start, end))) if end > at => {
+                len += end - start;
+                at = end;
+            }
+            Ok(None) => return len,
+            _ => return u64::MAX,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Files that come through a stream: only the conductor can read them, so it cuts them itself and leaves the
+//! hashing to workers.
+
+use std::io::Read;
+
+use packfs_blocks::pipeline::Ticket;
+use packfs_blocks::stages::Stage;
+
+use super::cut::Cut;
+use super::feed::{Fed, Feed};
+use crate::{Error, Result};
+
+/// A file that is being read from a stream; see [`Feed::stream`].
+pub(crate) struct Stream<'f, 'p, 'env, S> {
+    pub(super) feed: &'f mut Feed<'p, 'env, S>,
+    pub(super) file: u32,
+    pub(super) from: Scattered<'f>,
+    pub(super) size: u64,
+}
+
+impl<S> Stream<'_, '_, '_, S> {
+    /// The next finished job once the read-ahead is full; `None` when all of the file was read.
+    pub(crate) fn next(&mut self) -> Result<Option<Fed>> {
+        loop {
+            if self.feed.is_full() {
+                return Ok(self.feed.oldest());
+            }
+            if self.from.at == self.size {
+                return Ok(None);
+            }
+            self.read_on()?;
+        }
+    }
+
+    /// Reads the next block or hole and hands it in.
+    fn read_on(&mut self) -> Result<()> {
+        let (feed, file, left) = (&mut *self.feed, self.file, self.size - self.from.at);
+        let cutter = feed.cutter.clone();
+        let block_len = cutter.block_len as u64;
+        let hole = self.from.hole_ahead(self.size) / block_len * block_len;
+        if cutter.sparse && hole > 0 {
+            self.from.at += hole;
+            feed.push(Ticket::ready(Fed::Blocks { file, cuts: Ok(vec![Cut::Hole(hole)]), last: left == hole }), 0);
+            return Ok(());
+        }
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(cutter.block_len);
+        let mut bytes = cutter.buffers.take(len);
+        cutter.stages.time(Stage::Stream, || self.from.fill(&mut bytes))?;
+        let last = left == len as u64;
+        let job = move |_: &mut S| Fed::Blocks { file, cuts: Ok(vec![cutter.cut(bytes)]), last };
+        feed.push(feed.pool.submit(job), len);
+        Ok(())
+    }
+}
+
+/// A stream that carries only a file's data ranges, read as if it carried the zeros between them.
+pub(super) struct Scattered<'a> {
+    pub(super) from: &'a mut dyn Read,
+    /// Ranges of data still to come, as (offset, length).
+    pub(super) data: &'a [(u64, u64)],
+    /// Bytes of the file read so far.
+    pub(super) at: u64,
+}
+
+impl Scattered<'_> {
+    /// The range of data at or after the current offset as (start, end), dropping those before it.
+    fn range(&mut self) -> Option<(u64, u64)> {
+        while let Some((start, len)) = self.data.first().copied() {
+            let end = start.saturating_add(len);
+            if end > self.at {
+                return Some((start, end));
+            }
+            self.data = &self.data[1..];
+        }
+        None
+    }
+
+    fn hole_ahead(&mut self, size: u64) -> u64 {
+        let at = self.at;
+        self.range().map_or(size, |(start, _)| start).saturating_sub(at)
+    }
+
+    /// Fills `buf` with the file's next bytes.
+    pub(super) fn fill(&mut self, mut buf: &mut [u8]) -> Result<()> {
+        while !buf.is_empty() {
+            let at = self.at;
+            let (start, end) = self.range().unwrap_or((u64::MAX, u64::MAX));
+            let (hole, len) = if start > at { (true, start - at) } else { (false, end - at) };
+            let len = usize::try_from(len).unwrap_or(usize::MAX).min(buf.len());
+            let (part, rest) = buf.split_at_mut(len);
+            if hole {
+                part.fill(0);
+            } else {
+                self.from.read_exact(part).map_err(Error::io("cannot read the stream", "-"))?;
+            }
+            self.at += len as u64;
+            buf = rest;
+        }
+        Ok(())
+    }
+}
