@@ -58,8 +58,8 @@ impl Choice {
         self.codec().check_erofs()?;
         match &self.settings {
             Settings::Lzma { dict: Some(Dict::Bytes(bytes)), .. } if *bytes > LZMA_WINDOWS.1 => {
-                let text = format!("lzma: dict={bytes} is larger than EROFS can tell; accepted: up to 8M");
-                Err(Error::Usage(text))
+                let why = format!("dict={bytes} is larger than EROFS can tell; accepted: up to 8M");
+                Err(Error::option("lzma", why))
             }
             #[cfg(feature = "xz")]
             Settings::Lzma { .. } => crate::xz::micro_encoder(&self.settings, window),
@@ -94,7 +94,7 @@ impl Codec {
             return Ok(());
         }
         let known: Vec<_> = CODECS.iter().filter(|info| info.erofs_id.is_some()).map(|info| info.name).collect();
-        Err(Error::Usage(format!("EROFS has no {}; accepted: {}", self.name(), known.join(", "))))
+        Err(Error::NotInFormat { format: "EROFS", codec: self.name(), accepted: known.join(", ") })
     }
 }
 

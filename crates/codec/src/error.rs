@@ -1,4 +1,4 @@
-//! What can go wrong in a codec: a wrong choice, or bytes that are not what they claim.
+//! The errors of codecs: a wrong choice, or bytes that are not what they claim.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -7,9 +7,32 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text of a codec choice is not understood; says what would be accepted.
-    #[error("{0}")]
-    Usage(String),
+    /// No codec has this name.
+    #[error("unknown codec `{name}`; accepted: {accepted}")]
+    UnknownCodec {
+        /// The name as it was given.
+        name: String,
+        /// The names there are.
+        accepted: String,
+    },
+    /// An option of a codec that it does not have, or a value that it does not take.
+    #[error("{codec}: {why}")]
+    InvalidOption {
+        /// Name of the codec.
+        codec: &'static str,
+        /// The option, its value, and what would be accepted.
+        why: String,
+    },
+    /// A format that cannot hold what this codec writes.
+    #[error("{format} has no {codec}; accepted: {accepted}")]
+    NotInFormat {
+        /// Name of the format.
+        format: &'static str,
+        /// Name of the codec.
+        codec: &'static str,
+        /// The codecs that the format has.
+        accepted: String,
+    },
     /// The compressed bytes are damaged or do not decode to the length expected.
     #[error("{codec}: damaged data: {why}")]
     Corrupt {
@@ -32,6 +55,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// [`Error::InvalidOption`] in short.
+    pub(crate) fn option(codec: &'static str, why: impl Into<String>) -> Self {
+        Error::InvalidOption { codec, why: why.into() }
+    }
+
     /// [`Error::Corrupt`] in short.
     #[allow(dead_code, reason = "unused when every codec feature is off")]
     pub(crate) fn corrupt(codec: &'static str, why: impl Into<String>) -> Self {

@@ -112,8 +112,8 @@ impl Dict {
             // Rounded up: smaller than the block would lose matches.
             None => Ok((block..=max).find(|n| Self::is_valid(*n)).unwrap_or(max)),
             Some(Dict::Bytes(n)) if n > block && n > min => {
-                let text = format!("dict={n} is larger than the block; accepted: up to {block}, or a percentage of it");
-                Err(Error::Usage(text))
+                let why = format!("dict={n} is larger than the block; accepted: up to {block}, or a percentage of it");
+                Err(Error::option("xz", why))
             }
             Some(Dict::Bytes(n)) => Ok(n),
             Some(Dict::Percent(share)) => {
@@ -292,17 +292,17 @@ impl Settings {
             Settings::Gzip { level: 10.., window, strategies }
                 if *window < 15 || *strategies != Strategies::DEFAULT =>
             {
-                let text = "gzip: levels 10 to 12 go with window=15 and strategies=default only; accepted: 1 to 9";
-                return Err(Error::Usage(text.to_owned()));
+                let why = "levels 10 to 12 go with window=15 and strategies=default only; accepted: 1 to 9";
+                return Err(Error::option("gzip", why));
             }
             Settings::Xz { lc, lp, .. } | Settings::Lzma { lc, lp, .. } if *lc + *lp > 4 => {
-                let text = format!("lc={lc} and lp={lp} add up to more than 4");
-                return Err(Error::Usage(format!("{}: {text}", self.codec().name())));
+                let why = format!("lc={lc} and lp={lp} add up to more than 4");
+                return Err(Error::option(self.codec().name(), why));
             }
             Settings::Lzo { algorithm, level } if *algorithm != LZO1X_999 => {
                 if given("level") {
                     let name = LZO_ALGORITHMS[usize::from(*algorithm)];
-                    return Err(Error::Usage(format!("lzo: {name} has no levels; accepted: only with lzo1x_999")));
+                    return Err(Error::option("lzo", format!("{name} has no levels; accepted: only with lzo1x_999")));
                 }
                 *level = 0;
             }

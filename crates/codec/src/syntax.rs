@@ -31,7 +31,7 @@ impl FromStr for Choice {
         for (position, part) in parts.enumerate() {
             let (opt, text) = split(info, part, position == 0)?;
             if given.contains(&opt.name) {
-                return Err(Error::Usage(format!("{name}: {} is given twice", opt.name)));
+                return Err(Error::option(info.name, format!("{} is given twice", opt.name)));
             }
             let value = parse_value(&opt.form, text).ok_or_else(|| bad_value(info, opt, text))?;
             settings.set(opt.name, value);
@@ -101,13 +101,13 @@ fn parse_dict(text: &str) -> Option<Dict> {
 
 fn unknown_codec(name: &str) -> Error {
     let names: Vec<_> = CODECS.iter().map(|info| info.name).collect();
-    Error::Usage(format!("unknown codec `{name}`; accepted: {}", names.join(", ")))
+    Error::UnknownCodec { name: name.to_owned(), accepted: names.join(", ") }
 }
 
 fn unknown_option(info: &Info, part: &str) -> Error {
     let options: Vec<_> = info.options.iter().map(|opt| format!("{}={}", opt.name, opt.form.accepted())).collect();
     let accepted = if options.is_empty() { "no options".to_owned() } else { options.join("; ") };
-    Error::Usage(format!("{}: unknown option `{part}`; accepted: {accepted}", info.name))
+    Error::option(info.name, format!("unknown option `{part}`; accepted: {accepted}"))
 }
 
 fn bad_value(info: &Info, opt: &Opt, text: &str) -> Error {
@@ -119,7 +119,7 @@ fn bad_value(info: &Info, opt: &Opt, text: &str) -> Error {
         Form::Dict => format!("{name} `{text}` is not 2^n or 2^n + 2^(n+1) bytes"),
         _ => format!("{name} `{text}` is not understood"),
     };
-    Error::Usage(format!("{codec}: {what}; accepted: {accepted}"))
+    Error::option(codec, format!("{what}; accepted: {accepted}"))
 }
 
 /// The canonical text: the level, and those options that differ from their defaults.
@@ -331,7 +331,7 @@ mod tests {
         #[test]
         fn any_text_is_a_choice_or_a_usage_error(text in "\\PC{0,40}") {
             let result: Result<Choice> = text.parse();
-            let understood = matches!(result, Ok(_) | Err(Error::Usage(_)));
+            let understood = matches!(result, Ok(_) | Err(Error::UnknownCodec { .. } | Error::InvalidOption { .. }));
             prop_assert!(understood);
         }
     }

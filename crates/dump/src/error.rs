@@ -1,4 +1,5 @@
-//! The errors of this crate: each says what, where and, where it can, what to do.
+//! The errors of this crate: each says what failed, on what and why. What to do about it is said in terms of this
+//! library; a program adds how its user asks for that.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,9 +67,45 @@ pub enum Error {
         /// Each part with what happened to it.
         why: String,
     },
-    /// A path, option or text given by the user is wrong.
-    #[error("{0}")]
-    Usage(String),
+    /// A part, or the target of a join, is there already and is not to be replaced.
+    #[error("{}: {}", path.display(), if *device { "it is a device, and all on it would be lost" } else { "it exists" })]
+    Exists {
+        /// The file.
+        path: PathBuf,
+        /// True if it is a device, false if it is a file.
+        device: bool,
+    },
+    /// An option has a value that cannot be, alone or beside the others.
+    #[error("{option} {value}: {why}")]
+    InvalidOption {
+        /// The option, in words.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it, and what is possible.
+        why: String,
+    },
+    /// A file that cannot be what it was given as: the input, a part, or a file of a crash dump.
+    #[error("{}: {why}", path.display())]
+    Unsuitable {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        why: String,
+    },
+    /// Parts that were begun do not go with what is asked for now.
+    #[error("cannot go on: {0}")]
+    NotResumable(String),
+    /// The target of a join cannot hold the dump.
+    #[error("{}: {len} bytes, but the dump has {needed}: it does not fit", path.display())]
+    TooSmall {
+        /// The target.
+        path: PathBuf,
+        /// Bytes that it has.
+        len: u64,
+        /// Bytes that are needed.
+        needed: u64,
+    },
     /// A valid file uses something this build does not read.
     #[error("not supported: {0}")]
     Unsupported(String),
@@ -104,6 +141,16 @@ impl Error {
     pub fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
         let path = path.as_ref().to_owned();
         move |source| Error::Io { what, path, source }
+    }
+
+    /// [`Error::InvalidOption`] in short.
+    pub(crate) fn option(option: &'static str, value: impl ToString, why: impl Into<String>) -> Error {
+        Error::InvalidOption { option, value: value.to_string(), why: why.into() }
+    }
+
+    /// [`Error::Unsuitable`] in short.
+    pub(crate) fn unsuitable(path: impl AsRef<Path>, why: impl Into<String>) -> Error {
+        Error::Unsuitable { path: path.as_ref().to_owned(), why: why.into() }
     }
 
     /// [`Error::Corrupt`] in short.

@@ -1,4 +1,5 @@
-//! The errors of this crate: each says what, where and, where it can, what to do.
+//! The errors of this crate: each says what failed, on what and why. What to do about it is said in terms of this
+//! library; a program adds how its user asks for that.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,13 +51,21 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// Something of the source does not fit in the format; names the limit.
+    /// An entry of the source does not fit in the format.
     #[error("{}: {why}", path.display())]
     Limit {
         /// The entry.
         path: PathBuf,
         /// The limit and what exceeds it.
-        why: String,
+        why: Excess,
+    },
+    /// There are more of something than the format, or this library, can number.
+    #[error("more than {max} {what}")]
+    TooMany {
+        /// What is counted, in the plural.
+        what: &'static str,
+        /// The largest number that is possible.
+        max: u64,
     },
     /// A file was not the same from one look to the next, or could not be read as announced.
     #[error("{}: {why}", path.display())]
@@ -69,12 +78,81 @@ pub enum Error {
     /// What is a warning otherwise, where warnings are refused.
     #[error("{0}; nothing was made, because warnings are to be errors")]
     Refused(Box<Warning>),
-    /// A path, option or text given by the user is wrong.
-    #[error("{0}")]
-    Usage(String),
+    /// The target, or a file that an extraction would make, is there already and is not to be replaced.
+    #[error("{} exists", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A path that the image or tree does not have.
+    #[error("{}: not found in the image", path.display())]
+    NotFound {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file of another type than what was asked of it needs.
+    #[error("{}: not a {expected}", path.display())]
+    WrongType {
+        /// The file.
+        path: PathBuf,
+        /// The type that it would need: "directory", "regular file".
+        expected: &'static str,
+    },
+    /// Symbolic links lead from one to the other without end.
+    #[error("{}: symbolic links go in circles", path.display())]
+    LinkLoop {
+        /// The path that was looked up.
+        path: PathBuf,
+    },
+    /// A name that a directory cannot hold: empty, `.`, `..`, or with `/` or NUL.
+    #[error("`{}` cannot be a file name", name.escape_ascii())]
+    BadName {
+        /// The name.
+        name: Vec<u8>,
+    },
+    /// A name that a directory of a tree has already.
+    #[error("`{}` is there twice", name.escape_ascii())]
+    Duplicate {
+        /// The name.
+        name: Vec<u8>,
+    },
+    /// A line of a pack list or sort file is wrong.
+    #[error("{}:{line}: {why}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Which line, counted from 1.
+        line: u32,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An option has a value that cannot be, alone or beside the others.
+    #[error("{option} {value}: {why}")]
+    InvalidOption {
+        /// The option, in words.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it, and what is possible.
+        why: String,
+    },
+    /// A pattern, or a path that is taken for one, is malformed.
+    #[error("the pattern `{pattern}` {why}")]
+    BadPattern {
+        /// The pattern; empty where it is all of them together.
+        pattern: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A valid image uses something this build does not read.
     #[error("not supported: {0}")]
     Unsupported(String),
+    /// A call that its contract rules out: a key, inode number or offset that was not had from here.
+    #[error("{0}")]
+    Misuse(String),
+    /// The work was stopped by whoever asked for it.
+    #[error("cancelled")]
+    Cancelled,
     /// A block did not come back from its codec as it went in; the image was not finished.
     #[error(
         "{codec}: a block did not decode to what was encoded: faulty memory, processor or library; nothing was kept"
@@ -86,6 +164,53 @@ pub enum Error {
     /// A codec failed.
     #[error(transparent)]
     Codec(#[from] packfs_codec::Error),
+}
+
+/// Limit of a format that an entry exceeds. Those that a caller can do something about have kinds of their own.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Excess {
+    /// Owners and groups are stored once each, in a table of limited size.
+    #[error("more than {max} different owners and groups")]
+    Owners {
+        /// The size of the table.
+        max: usize,
+    },
+    /// A time that the format's fields cannot hold.
+    #[error("time {secs} is outside {range}, all that {format} holds")]
+    Time {
+        /// Seconds since 1970.
+        secs: i64,
+        /// Name of the format.
+        format: &'static str,
+        /// The years it has: "1970 to 2106".
+        range: &'static str,
+    },
+    /// An extended attribute of a class that the format does not have.
+    #[error("{format} holds only {classes}, not `{}`", name.escape_ascii())]
+    XattrClass {
+        /// Name of the format.
+        format: &'static str,
+        /// The classes it has, in words.
+        classes: &'static str,
+        /// Full name of the attribute.
+        name: Vec<u8>,
+    },
+    /// Any other limit; says which, and what exceeds it.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for Excess {
+    fn from(why: String) -> Self {
+        Excess::Other(why)
+    }
+}
+
+impl From<&str> for Excess {
+    fn from(why: &str) -> Self {
+        Excess::Other(why.to_owned())
+    }
 }
 
 impl Error {
@@ -103,5 +228,36 @@ impl Error {
     /// [`Error::Corrupt`] in short.
     pub fn corrupt(structure: &'static str, offset: u64, why: impl Into<String>) -> Error {
         Error::Corrupt { structure, offset, why: why.into() }
+    }
+
+    /// [`Error::InvalidOption`] in short.
+    pub fn option(option: &'static str, value: impl ToString, why: impl Into<String>) -> Error {
+        Error::InvalidOption { option, value: value.to_string(), why: why.into() }
+    }
+
+    /// [`Error::BadPattern`] in short.
+    pub(crate) fn pattern(pattern: impl ToString, why: impl Into<String>) -> Error {
+        Error::BadPattern { pattern: pattern.to_string(), why: why.into() }
+    }
+
+    /// [`Error::Limit`] in short.
+    pub fn limit(path: impl AsRef<Path>, why: impl Into<Excess>) -> Error {
+        Error::Limit { path: path.as_ref().to_owned(), why: why.into() }
+    }
+
+    /// The file or entry that the error is about, if it is about one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Error::Io { path, .. }
+            | Error::Damaged { path, .. }
+            | Error::Limit { path, .. }
+            | Error::Changed { path, .. }
+            | Error::Exists { path }
+            | Error::NotFound { path }
+            | Error::WrongType { path, .. }
+            | Error::LinkLoop { path }
+            | Error::Syntax { path, .. } => Some(path),
+            _ => None,
+        }
     }
 }

@@ -211,7 +211,7 @@ mod tests {
             assert!(report.take(Err::<(), _>(Error::corrupt("inode", 4, "no type"))).unwrap().is_none());
             report.error(lacking()).unwrap();
             assert_eq!(report.take(Ok(3)).unwrap(), Some(3));
-            assert!(report.error(Error::Usage("no".into())).is_err());
+            assert!(report.error(Error::Misuse("no".into())).is_err());
         });
         let texts: Vec<_> = told.iter().map(|(_, text)| text.as_str()).collect();
         assert_eq!(texts, ["inode at byte 4: no type", "image: not supported: EROFS algorithm 9"]);

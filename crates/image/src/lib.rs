@@ -47,7 +47,7 @@ pub mod tree;
 mod warning;
 
 pub use build::Plan;
-pub use error::{Error, OnError, Result};
+pub use error::{Error, Excess, OnError, Result};
 pub use finding::{Finding, Severity};
 pub use image::Image;
 pub use open::{AnyImage, OpenOptions};

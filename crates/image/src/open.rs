@@ -50,7 +50,10 @@ impl AnyImage {
                 let options = squashfs::ReadOptions { cache_bytes, name };
                 Ok(AnyImage::Squashfs(Box::new(squashfs::Reader::open(bytes, options)?)))
             }
-            Kind::SquashFs => Err(Error::Usage(format!("{}: a SquashFS image has no further devices", name.display()))),
+            Kind::SquashFs => {
+                let why = format!("{}: a SquashFS image has no further devices", name.display());
+                Err(Error::option("devices", devices.len(), why))
+            }
             _ => Err(Error::corrupt("superblock", 0, "this is neither a SquashFS nor an EROFS image")),
         }
     }

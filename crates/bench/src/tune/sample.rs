@@ -299,14 +299,14 @@ struct Pieces {
 impl Pieces {
     fn piece(&self, key: u64) -> Result<&Source> {
         let piece = usize::try_from(key).ok().and_then(|key| self.pieces.get(key));
-        piece.ok_or_else(|| Error::Usage(format!("there is no piece {key}")))
+        piece.ok_or_else(|| Error::Misuse(format!("there is no piece {key}")))
     }
 }
 
 impl Contents for Pieces {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
         if self.stop.load(Relaxed) {
-            return Err(Error::Usage("interrupted".into()));
+            return Err(Error::Cancelled);
         }
         let piece = self.piece(key)?;
         Ok(Box::new(Reader { piece, file: piece.from.open(piece.key)? }))

@@ -133,7 +133,7 @@ fn explain(error: anyhow::Error, args: &Join) -> anyhow::Error {
             let how = if args.form == As::Raw { "--partial" } else { "--partial, without --as," };
             anyhow::Error::msg(format!("{error}\n{how} writes the rest to {}", args.output.display()))
         }
-        Ok(error) => parts::usage(error),
+        Ok(error) => error.into(),
         Err(error) => error,
     }
 }

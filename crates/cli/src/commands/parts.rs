@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::set::{Finding, Harm, Info, Lost, Options, PartStatus, is_part};
-use packfs_dump::{Error, Set, join};
+use packfs_dump::{Set, join};
 use packfs_image::name::encode;
 use serde::Serialize;
 
@@ -46,15 +46,7 @@ pub(super) fn of_dump(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<P
 
 /// Opens the parts of a dump.
 pub(super) fn open<P: AsRef<Path>>(paths: &[P], cache_bytes: u64) -> Result<Set> {
-    Set::open(paths, &Options { cache_bytes }).map_err(usage)
-}
-
-/// Wrong use of parts is wrong usage of the program.
-pub(super) fn usage(error: Error) -> anyhow::Error {
-    match error {
-        Error::Usage(text) => Usage(text).into(),
-        error => error.into(),
-    }
+    Ok(Set::open(paths, &Options { cache_bytes })?)
 }
 
 /// A path as JSON has it.

@@ -11,7 +11,7 @@ use packfs_image::name::encode;
 use serde::Serialize;
 
 use crate::args::Split;
-use crate::output::failure::{Outcome, Usage};
+use crate::output::failure::Outcome;
 use crate::output::meter::{Meter, Spent};
 use crate::output::{json, say, units};
 
@@ -34,10 +34,7 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
         .map_or_else(|| Input::open(&args.input), Ok)
         .and_then(|input| packfs_dump::split(input, &args.parts, &options, meter.progress()));
     let spent = meter.finish();
-    let report = match done {
-        Err(Error::Usage(text)) => return Err(Usage(text).into()),
-        done => done.with_context(|| format!("splitting {}", args.input.display()))?,
-    };
+    let report = done.with_context(|| format!("splitting {}", args.input.display()))?;
     if !args.talk.quiet {
         report.notes.iter().filter(|note| !shared.contains(note)).for_each(note);
     }

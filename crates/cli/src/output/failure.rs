@@ -21,7 +21,7 @@ pub(crate) struct Usage(pub(crate) String);
 
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n\nFor more information, try '--help'.", self.0)
+        f.write_str(&self.0)
     }
 }
 
@@ -37,18 +37,94 @@ pub(crate) fn exit(result: anyhow::Result<Outcome>, all_or_nothing: bool) -> Exi
         Ok(Outcome::Findings) => ExitCode::from(1),
         Err(error) if hung_up(&error) => ExitCode::from(u8::from(all_or_nothing)),
         Err(error) => {
-            say(format_args!("packfs: {}", whole(&error)));
-            ExitCode::from(status(&error))
+            let (status, mut text) = (status(&error), whole(&error));
+            if let Some(hint) = hint(&error) {
+                text = format!("{text}; {hint}");
+            }
+            if status == WRONG_USE {
+                text.push_str("\n\nFor more information, try '--help'.");
+            }
+            say(format_args!("packfs: {text}"));
+            ExitCode::from(status)
         }
     }
 }
 
+const FAILED: u8 = 1;
+const WRONG_USE: u8 = 2;
+/// As if the signal had ended the program.
+const INTERRUPTED: u8 = 130;
+
+/// What is wrong with the command line is wrong use, also where only a library saw it: an option, a pattern, a file
+/// named in the wrong place. What is wrong with the content of files, or stands in the way, is a failure.
 fn status(error: &anyhow::Error) -> u8 {
-    match error.downcast_ref::<packfs_bench::Error>() {
-        // As if the signal had ended the program.
-        Some(packfs_bench::Error::Interrupted) => 130,
-        _ if error.is::<Usage>() => 2,
-        _ => 1,
+    let wrong_use = match Cause::of(error) {
+        Cause::Image(error) => is_wrong_use(error),
+        Cause::Dump(error) => {
+            use packfs_dump::Error::{InvalidOption, NotResumable, TooSmall, Unsuitable};
+            matches!(error, InvalidOption { .. } | NotResumable(_) | TooSmall { .. } | Unsuitable { .. })
+        }
+        Cause::Interrupted => return INTERRUPTED,
+        Cause::Other => error.is::<Usage>(),
+    };
+    if wrong_use { WRONG_USE } else { FAILED }
+}
+
+fn is_wrong_use(error: &packfs_image::Error) -> bool {
+    use packfs_codec::Error::{InvalidOption as CodecOption, NotInFormat, UnknownCodec};
+    use packfs_image::Error::{BadPattern, Codec, InvalidOption};
+    matches!(
+        error,
+        InvalidOption { .. } | BadPattern { .. } | Codec(CodecOption { .. } | NotInFormat { .. } | UnknownCodec { .. })
+    )
+}
+
+/// How the user asks for what would help, which libraries cannot know.
+pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    match Cause::of(error) {
+        Cause::Image(error) => image_hint(error),
+        Cause::Dump(packfs_dump::Error::Exists { device: false, .. }) => {
+            Some("replace it with --force, or go on with --resume")
+        }
+        Cause::Dump(packfs_dump::Error::Exists { device: true, .. }) => Some("--force does that"),
+        _ => None,
+    }
+}
+
+fn image_hint(error: &packfs_image::Error) -> Option<&'static str> {
+    use packfs_image::{Error, Excess};
+    Some(match error {
+        Error::Exists { .. } => "--force replaces it",
+        Error::Limit { why: Excess::Owners { .. }, .. } => "--owner sets one for all",
+        Error::Limit { why: Excess::Time { .. }, .. } => "--time sets one for all",
+        Error::Limit { why: Excess::XattrClass { .. }, .. } => {
+            "--exclude-xattr PATTERN leaves such out, --no-xattrs all"
+        }
+        _ => return None,
+    })
+}
+
+/// The error of a library that lies below the contexts.
+enum Cause<'e> {
+    Image(&'e packfs_image::Error),
+    Dump(&'e packfs_dump::Error),
+    Interrupted,
+    Other,
+}
+
+impl<'e> Cause<'e> {
+    fn of(error: &'e anyhow::Error) -> Self {
+        if let Some(error) = error.downcast_ref() {
+            return Cause::Image(error);
+        }
+        if let Some(error) = error.downcast_ref() {
+            return Cause::Dump(error);
+        }
+        match error.downcast_ref() {
+            Some(packfs_bench::Error::Image(error)) => Cause::Image(error),
+            Some(packfs_bench::Error::Interrupted) => Cause::Interrupted,
+            _ => Cause::Other,
+        }
     }
 }
 
@@ -80,6 +156,31 @@ mod tests {
         let error = Err::<(), _>(inner).context("building x").unwrap_err();
         assert_eq!(whole(&error), "building x: a/b: cannot open: no such luck");
         assert_eq!(whole(&anyhow!("only this")), "only this");
+    }
+
+    #[test]
+    fn hints_name_options_and_only_wrong_use_is_2() {
+        use packfs_image::{Error, Excess};
+        let path = || std::path::PathBuf::from("a");
+        let table: Vec<(anyhow::Error, u8, &str)> = vec![
+            (Error::Exists { path: path() }.into(), 1, "--force"),
+            (Error::limit("a", Excess::Owners { max: 65536 }).into(), 1, "--owner"),
+            (Error::limit("a", "too long").into(), 1, ""),
+            (Error::option("block size", 5, "too small").into(), 2, ""),
+            (Error::from("zstd:99".parse::<packfs_codec::Choice>().unwrap_err()).into(), 2, ""),
+            (Error::NotFound { path: path() }.into(), 1, ""),
+            (packfs_dump::Error::Exists { path: path(), device: false }.into(), 1, "--resume"),
+            (packfs_dump::Error::NotResumable("other".into()).into(), 2, ""),
+            (packfs_bench::Error::Image(Error::option("label", "x", "y")).into(), 2, ""),
+            (packfs_bench::Error::Interrupted.into(), 130, ""),
+            (Usage("wrong".into()).into(), 2, ""),
+        ];
+        for (error, expected, part) in table {
+            let error = error.context("doing something");
+            assert_eq!(status(&error), expected, "{error:#}");
+            assert_eq!(hint(&error).is_some(), !part.is_empty(), "{error:#}");
+            assert!(hint(&error).unwrap_or_default().contains(part), "{error:#}");
+        }
     }
 
     #[test]

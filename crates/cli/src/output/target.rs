@@ -19,7 +19,7 @@ pub(crate) fn commit(output: Output) -> anyhow::Result<()> {
 /// A target may exist from the start, or appear while it is written.
 fn failed(path: &Path, what: &'static str, error: io::Error) -> anyhow::Error {
     match error.kind() {
-        io::ErrorKind::AlreadyExists => anyhow::anyhow!("{} exists; --force replaces it", path.display()),
+        io::ErrorKind::AlreadyExists => packfs_image::Error::Exists { path: path.to_owned() }.into(),
         _ => anyhow::Error::new(error).context(format!("{}: {what}", path.display())),
     }
 }

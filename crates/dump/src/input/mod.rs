@@ -79,10 +79,7 @@ impl Input {
         let found = file.metadata().map_err(Error::io("cannot look at", &name))?;
         let kind = found.file_type();
         if kind.is_dir() {
-            return Err(Error::Usage(format!(
-                "{}: a directory is not split; `packfs build` packs one",
-                name.display()
-            )));
+            return Err(Error::unsuitable(name, "a directory cannot be split; build an image of it"));
         }
         let identity = Some(Identity::of(&found));
         // Standard input may stand anywhere in its file: what lies before has been read by others.
@@ -165,7 +162,7 @@ mod tests {
         assert_eq!(Input::open(file.path()).unwrap().size(), Some(5));
         assert_eq!(Input::open(Path::new("/proc/self/maps")).unwrap().size(), None);
         assert_eq!(Input::open(Path::new("/dev/null")).unwrap().size(), None);
-        assert!(matches!(Input::open(Path::new("/")), Err(Error::Usage(_))));
+        assert!(matches!(Input::open(Path::new("/")), Err(Error::Unsuitable { .. })));
         assert!(matches!(Input::open(Path::new("/nowhere")), Err(Error::Io { .. })));
     }
 

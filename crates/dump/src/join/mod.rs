@@ -58,8 +58,7 @@ pub fn to_output(set: &Set, out: &Output, options: &Options, progress: &Progress
     if let Some(len) = out.device_len().map_err(writing())?
         && len < set.len()
     {
-        let (target, size) = (out.target().display(), set.len());
-        return Err(Error::Usage(format!("{target} has {len} bytes, the dump {size}: it does not fit")));
+        return Err(Error::TooSmall { path: out.target().to_owned(), len, needed: set.len() });
     }
     out.set_len(set.len()).map_err(writing())?;
     let put = |at: u64, bytes: Bytes<'_>| {

@@ -60,7 +60,7 @@ impl Pages {
         files.sort_by_key(|headers| (headers.own.start, headers.own.end));
         check(&files)?;
         let Some(first) = files.first() else {
-            return Err(Error::Usage("no files of a dump were given".to_owned()));
+            return Err(Error::option("files", 0, "a dump has at least one"));
         };
         let memory = Bitmap::read(first.file.clone(), first.bitmaps[0], first.pages);
         let memory = memory.map_err(|error| first.io(error))?;
@@ -155,7 +155,7 @@ impl Pages {
 fn check(files: &[Headers]) -> Result<()> {
     let Some(first) = files.first() else { return Ok(()) };
     if files.len() > 1 && files.iter().any(|file| file.sub.split.get() == 0) {
-        return Err(Error::Usage("several files were given, but not all of them are parts of a dump".to_owned()));
+        return Err(Error::option("files", files.len(), "not all of them are parts of a dump"));
     }
     let mut at = 0;
     for file in files {
@@ -163,13 +163,11 @@ fn check(files: &[Headers]) -> Result<()> {
             && file.main.utsname == first.main.utsname
             && (file.main.seconds, file.main.microseconds) == (first.main.seconds, first.main.microseconds);
         if !same {
-            let text = format!("{} and {} are not of the same dump", first.path.display(), file.path.display());
-            return Err(Error::Usage(text));
+            return Err(Error::unsuitable(&file.path, format!("not of the same dump as {}", first.path.display())));
         }
         gap(at, file.own.start, file.page)?;
         if file.own.start < at {
-            let text = format!("{}: has pages that another part has too; was it given twice?", file.path.display());
-            return Err(Error::Usage(text));
+            return Err(Error::unsuitable(&file.path, "it has pages that another part has too; was it given twice?"));
         }
         at = file.own.end;
     }

@@ -61,11 +61,8 @@ fn flag(codec: Codec) -> Result<u32> {
         Codec::Snappy => Ok(SNAPPY),
         Codec::Zstd => Ok(ZSTD),
         codec => {
-            let text = format!(
-                "no kdump-compressed file has pages of {}; accepted: gzip, lzo, snappy, zstd, none",
-                codec.name()
-            );
-            Err(Error::Usage(text))
+            let why = "no kdump-compressed file has such pages; accepted: gzip, lzo, snappy, zstd, none";
+            Err(Error::option("codec", codec.name(), why))
         }
     }
 }

@@ -22,8 +22,7 @@ pub(super) fn common(sources: &Sources) -> Result<Super> {
         match (superblock(path, source.as_ref())?, &first) {
             (Ok(found), None) => first = Some((path, found)),
             (Ok(found), Some((other, of))) if !found.is_of_the_set_of(of) => {
-                let (path, other) = (path.display(), other.display());
-                return Err(Error::Usage(format!("{other} and {path} are parts of different dumps")));
+                return Err(Error::unsuitable(path, format!("a part of another dump than {}", other.display())));
             }
             (Ok(_), Some(_)) => {}
             (Err(bad), _) => flaw = flaw.or(Some((path, bad))),
@@ -32,7 +31,7 @@ pub(super) fn common(sources: &Sources) -> Result<Super> {
     match (first, flaw) {
         (Some((_, superblock)), _) => Ok(superblock),
         (None, Some((path, flaw))) => Err(flaw.at(path, 0)),
-        (None, None) => Err(Error::Usage("a dump has at least one part".into())),
+        (None, None) => Err(Error::option("parts", 0, "a dump has at least one")),
     }
 }
 
@@ -54,8 +53,8 @@ pub(super) fn parts(sources: Sources, common: &Super) -> Result<Vec<Part>> {
     parts.sort_by_key(|part| part.number.unwrap_or(u16::MAX));
     for pair in parts.windows(2) {
         if let (Some(number), true) = (pair[0].number, pair[0].number == pair[1].number) {
-            let (a, b) = (pair[0].path.display(), pair[1].path.display());
-            return Err(Error::Usage(format!("{a} and {b} are both part {} of the dump", number + 1)));
+            let why = format!("part {} of the dump, and so is {}", number + 1, pair[0].path.display());
+            return Err(Error::unsuitable(&pair[1].path, why));
         }
     }
     Ok(parts)

@@ -116,7 +116,7 @@ pub fn split(input: Input, parts: &[PathBuf], options: &SplitOptions, progress: 
     let superblock = new_set(&input, parts.len(), options, &plan)?;
     let resumed = if options.resume { resume::examine(&opened, &superblock)? } else { None };
     if resumed.is_some() && input.size().is_none() {
-        return Err(Error::Usage("a stream cannot be read again: leave --resume out".to_owned()));
+        return Err(Error::NotResumable("the input is a stream, which cannot be read again".to_owned()));
     }
     let work = Work::new(&opened, superblock, resumed, &input, options, plan)?;
     if work.is_finished() {
@@ -136,7 +136,7 @@ fn new_set(input: &Input, parts: usize, options: &SplitOptions, plan: &Plan) -> 
     let mut set = [0; 16];
     let random = rustix::rand::getrandom(&mut set[..], rustix::rand::GetRandomFlags::empty());
     random.map_err(|errno| Error::io("cannot read", "/dev/urandom")(errno.into()))?;
-    let small = |n: usize| Error::Usage(format!("{n} is too much"));
+    let small = |n: usize| Error::option("memory", n, "more than a part can name");
     let superblock = Super {
         part: 0,
         parts: u16::try_from(parts).map_err(|_| small(parts))?,
@@ -150,7 +150,7 @@ fn new_set(input: &Input, parts: usize, options: &SplitOptions, plan: &Plan) -> 
         codec: options.codec.clone(),
     };
     if superblock.size == Some(UNKNOWN) || superblock.to_raw().is_none() {
-        return Err(Error::Usage(format!("{}: too many settings for a part to name", options.codec)));
+        return Err(Error::option("codec", &options.codec, "too many settings for a part to name"));
     }
     Ok(superblock)
 }

@@ -69,13 +69,13 @@ pub(super) fn open(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> 
 }
 
 fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec<Option<Metadata>>> {
-    let usage = |text: String| Err(Error::Usage(text));
+    let unsuitable = |path: &Path, why: String| Err(Error::unsuitable(path, why));
     if paths.is_empty() || paths.len() > PARTS_MAX {
-        return usage(format!("{} parts: expected 1 to {PARTS_MAX}", paths.len()));
+        return Err(Error::option("parts", paths.len(), format!("accepted: 1 to {PARTS_MAX}")));
     }
     if usize::from(options.parity) >= paths.len() {
-        let (parity, needed) = (options.parity, options.parity + 1);
-        return usage(format!("to do without {parity} parts, at least {needed} are needed, not {}", paths.len()));
+        let why = format!("needs at least {} parts, not {}", options.parity + 1, paths.len());
+        return Err(Error::option("parity", options.parity, why));
     }
     let (mut names, mut identities) = (HashMap::new(), HashMap::new());
     let mut all = Vec::new();
@@ -88,24 +88,23 @@ fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec
         // Of character devices there is but one, which takes what all write.
         let is_shared = found.as_ref().is_some_and(|found| found.file_type().is_char_device());
         if let Some(other) = names.insert(resolved(path), path).filter(|_| !is_shared) {
-            return usage(format!("{} and {} are the same part", other.display(), path.display()));
+            return unsuitable(path, format!("the same part as {}", other.display()));
         }
         if let Some(found) = &found {
             let identity = Identity::of(found);
             if found.is_dir() {
-                return usage(format!("{}: a directory cannot be a part; name a file in it", path.display()));
+                return unsuitable(path, "a directory cannot be a part; name a file in it".to_owned());
             }
             if input.identity() == Some(identity) && !is_shared {
-                return usage(format!("{} is the input itself", path.display()));
+                return unsuitable(path, "the input itself".to_owned());
             }
             let other = identities.insert(identity, path).filter(|_| !is_shared);
             if let Some(other) = other {
-                return usage(format!("{} and {} are the same file", other.display(), path.display()));
+                return unsuitable(path, format!("the same file as {}", other.display()));
             }
             let holds = found.is_file() || found.file_type().is_block_device();
             if holds && !options.force && !options.resume {
-                let why = "exists; replace it with --force, or go on with --resume";
-                return Err(Error::io(why, path)(io::ErrorKind::AlreadyExists.into()));
+                return Err(Error::Exists { path: path.clone(), device: false });
             }
         }
         all.push(found);

@@ -39,8 +39,7 @@ impl Plan {
     pub(super) fn new(options: &SplitOptions, parts: usize) -> Result<Self> {
         let chunk = u64::from(options.chunk);
         if !CHUNK.contains(&options.chunk) || !options.chunk.is_power_of_two() {
-            let text = format!("chunks of {chunk} bytes: expected a power of two from 4K to 16M");
-            return Err(Error::Usage(text));
+            return Err(Error::option("chunk size", chunk, "accepted: a power of two from 4K to 16M"));
         }
         // What is remembered of chunks that came before.
         let memory = options.memory - if options.dedup { Seen::memory(options.memory) } else { 0 };
@@ -62,13 +61,12 @@ impl Plan {
         let needed = room(per_segment);
         if needed > memory {
             let (chunk, mib) = (chunk >> 10, needed.div_ceil(1 << 20));
-            let text =
-                format!("too little memory: {parts} parts, {threads} threads and chunks of {chunk}K need {mib}M");
-            return Err(Error::Usage(text));
+            let why = format!("too little: {parts} parts, {threads} threads and chunks of {chunk}K need {mib}M");
+            return Err(Error::option("memory", options.memory, why));
         }
         let segment = per_segment + SLACK;
         if segment > u64::from(SEGMENT_MAX) {
-            return Err(Error::Usage(format!("chunks of {chunk} bytes do not fit a segment")));
+            return Err(Error::option("chunk size", chunk, "larger than a segment"));
         }
         // What is left goes to the queue and, less, to the window.
         let left = memory - needed;
@@ -91,7 +89,11 @@ impl Plan {
     pub(super) fn with_segment(self, segment: usize) -> Result<Self> {
         let per_segment = segment.saturating_sub(size_of_slack());
         if per_segment < self.chunk {
-            return Err(Error::Usage(format!("chunks of {} bytes do not fit segments of {segment}", self.chunk)));
+            return Err(Error::option(
+                "chunk size",
+                self.chunk,
+                format!("larger than the segments of {segment} bytes"),
+            ));
         }
         let data_segment = segment - (self.segment - self.data_segment);
         let queue = (self.queue * self.segment / segment).max(2);

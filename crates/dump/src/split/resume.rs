@@ -70,9 +70,8 @@ pub(super) fn examine(opened: &[Opened], wanted: &Super) -> Result<Option<Resume
 /// The superblock of a part, if it was begun.
 fn begun(part: &Opened) -> Result<Option<(Super, FileAt)>> {
     if part.sink == Sink::Pipe {
-        let text =
-            format!("{}: what went through a pipe is gone; only files and devices are resumed", part.path.display());
-        return Err(Error::Usage(text));
+        let why = "what went through a pipe is gone; only files and devices are resumed";
+        return Err(Error::unsuitable(&part.path, why));
     }
     let source = FileAt::open(&part.path, 0).map_err(Error::io("cannot open", &part.path))?;
     let mut bytes = vec![0; ALIGN];
@@ -90,11 +89,11 @@ fn begun(part: &Opened) -> Result<Option<(Super, FileAt)>> {
 /// Refuses to go on with another input or other settings.
 fn same_work(found: &Super, wanted: &Super) -> Result<()> {
     let differs = |what: &str, found: String, wanted: String| {
-        Err(Error::Usage(format!("cannot go on: the parts were begun with {what} {found}, and now it is {wanted}")))
+        Err(Error::NotResumable(format!("the parts were begun with {what} {found}, and now it is {wanted}")))
     };
     if (found.size, found.input) != (wanted.size, wanted.input) {
-        let text = "cannot go on: the input is not the one that the parts were begun with, or has changed since";
-        return Err(Error::Usage(text.to_owned()));
+        let why = "the input is not the one that the parts were begun with, or has changed since";
+        return Err(Error::NotResumable(why.to_owned()));
     }
     if found.parts != wanted.parts {
         return differs("this number of parts:", found.parts.to_string(), wanted.parts.to_string());
@@ -117,11 +116,11 @@ fn number(opened: &[Opened], found: &[Option<(Super, FileAt)>], first: &Super) -
     for (part, found) in opened.iter().zip(found) {
         let Some((superblock, _)) = found else { continue };
         if !superblock.is_of_the_set_of(first) {
-            return Err(Error::Usage(format!("{} is a part of another set", part.path.display())));
+            return Err(Error::unsuitable(&part.path, "a part of another set"));
         }
         let Some(at) = free.iter().position(|number| *number == superblock.part) else {
-            let (path, number) = (part.path.display(), superblock.part);
-            return Err(Error::Usage(format!("{path} is a copy of part {number}, which is given already")));
+            let why = format!("a copy of part {}, which is given already", superblock.part);
+            return Err(Error::unsuitable(&part.path, why));
         };
         free.remove(at);
     }

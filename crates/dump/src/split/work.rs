@@ -48,8 +48,7 @@ impl Work {
             let number = |n| Left { number: n, position: 0, index: Vec::new() };
             let left = (0..superblock.parts).map(number).collect();
             if let Some(part) = opened.iter().find(|part| part.sink == Sink::Device && !options.force) {
-                let why = "is a device, and all on it would be lost; --force does that";
-                return Err(Error::io(why, &part.path)(std::io::ErrorKind::AlreadyExists.into()));
+                return Err(Error::Exists { path: part.path.clone(), device: true });
             }
             let todo = resume::missing(&[], size);
             let (resumed_bytes, fresh_from, next_stripe) = (0, 0, 0);

@@ -118,7 +118,7 @@ fn a_core_that_cannot_be_written_is_refused() {
         write_to(&machine.core(), &mut Vec::<u8>::new(), &options(codec, 0)).unwrap_err()
     };
     let good = Machine::new(5);
-    assert!(matches!(refused(&good, "xz"), Error::Usage(_)));
+    assert!(matches!(refused(&good, "xz"), Error::InvalidOption { .. }));
     let machine = Machine { number: 2, ..good.clone() };
     assert!(matches!(refused(&machine, "none"), Error::Unsupported(_)));
     for info in ["", "PAGESIZE=0\n", "PAGESIZE=5000\n", "PAGESIZE=1073741824\n"] {

@@ -168,7 +168,7 @@ pub(crate) fn build<F: Format>(
 /// Why an output could not be begun or finished. A target may also appear in between.
 fn output_error(what: &'static str, target: &Path) -> impl FnOnce(std::io::Error) -> Error {
     move |e| match e.kind() {
-        std::io::ErrorKind::AlreadyExists => Error::Usage(format!("{} exists; --force replaces it", target.display())),
+        std::io::ErrorKind::AlreadyExists => Error::Exists { path: target.to_owned() },
         _ => Error::io(what, target)(e),
     }
 }

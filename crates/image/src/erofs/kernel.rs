@@ -202,13 +202,16 @@ impl Feature {
     }
 }
 
+/// What errors call the option.
+pub(super) const TARGET_KERNEL: &str = "target kernel Linux";
+
 impl Options {
     /// Refuses what the target kernel does not read, naming the kernel that does.
     pub fn check_target(&self) -> Result<()> {
         let target = self.target_kernel;
         if target < Kernel::OLDEST {
-            let text = format!("Linux {target} does not read EROFS as it is now: {} is the first", Kernel::OLDEST);
-            return Err(Error::Usage(text));
+            let why = format!("it does not read EROFS as it is now: {} is the first", Kernel::OLDEST);
+            return Err(Error::option(TARGET_KERNEL, target, why));
         }
         let lacking = |feature: &Feature| feature.since() > target;
         let features: Vec<_> = Feature::needed_by(self).into_iter().filter(lacking).collect();
@@ -216,7 +219,7 @@ impl Options {
             return Ok(());
         }
         let each: Vec<_> = features.iter().map(|f| format!("{} ({} does)", self.in_words(*f), f.since())).collect();
-        Err(Error::Usage(format!("Linux {target} does not read {}", each.join(", "))))
+        Err(Error::option(TARGET_KERNEL, target, format!("it does not read {}", each.join(", "))))
     }
 
     /// Refuses clusters for which Linux would not mount the image.
@@ -225,9 +228,8 @@ impl Options {
         if self.build.codec.codec().erofs_id() == Some(algorithm::LZ4) && blocks > LZ4_BLOCKS_MAX {
             let (block, most) = (self.block_size, LZ4_BLOCKS_MAX * self.block_size);
             let limit = format!("Linux reads LZ4 in clusters of up to {LZ4_BLOCKS_MAX} blocks");
-            return Err(Error::Usage(format!(
-                "clusters of {blocks} blocks: {limit}, which are {most} bytes in blocks of {block}"
-            )));
+            let why = format!("{blocks} blocks; {limit}, which are {most} bytes in blocks of {block}");
+            return Err(Error::option("cluster size", longest_cluster(self), why));
         }
         Ok(())
     }

@@ -216,21 +216,21 @@ impl Paths {
             let bytes = path.as_os_str().as_bytes();
             let clean = components(bytes).collect::<Vec<_>>().join(&b'/');
             if components(bytes).any(|name| name == b"..") {
-                return Err(Error::Usage(format!("`{}`: a path in an image cannot have `..`", path.display())));
+                return Err(Error::pattern(path.display(), "is not a path in an image: it has `..`"));
             }
             if lookup(image, bytes)?.is_some() {
                 exact.push(clean);
             } else if let Some(pattern) = std::str::from_utf8(&clean).ok().filter(|p| p.contains(['*', '?', '[', '{']))
             {
                 let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
-                globs.add(glob.map_err(|e| Error::Usage(format!("`{}`: {}", path.display(), e.kind())))?);
+                globs.add(glob.map_err(|e| Error::pattern(path.display(), format!("is malformed: {}", e.kind())))?);
                 patterns.push((path.clone(), false));
             } else {
                 return Err(missing(path));
             }
         }
         exact.sort();
-        let globs = globs.build().map_err(|e| Error::Usage(e.to_string()))?;
+        let globs = globs.build().map_err(|e| Error::pattern("", e.to_string()))?;
         Ok(Paths { everything: paths.is_empty(), exact, globs, patterns, scratch: Vec::new() })
     }
 
@@ -281,7 +281,7 @@ impl Paths {
 }
 
 fn missing(path: &std::path::Path) -> Error {
-    Error::Usage(format!("`{}`: nothing of this name in the image", path.display()))
+    Error::NotFound { path: path.to_owned() }
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ struct Set {
 }
 
 impl Exclude {
-    /// Compiles patterns; one that is malformed is [`Error::Usage`].
+    /// Compiles patterns; one that is malformed is [`Error::BadPattern`].
     pub fn new<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self> {
         let mut builders = [(); 2].map(|()| [(); 2].map(|()| GlobSetBuilder::new()));
         for pattern in patterns {
@@ -42,14 +42,14 @@ impl Exclude {
                 .backslash_escape(true)
                 .empty_alternates(true)
                 .build()
-                .map_err(|e| Error::Usage(format!("the pattern `{pattern}` is malformed: {}", e.kind())))?;
+                .map_err(|e| Error::pattern(pattern, format!("is malformed: {}", e.kind())))?;
             if stem.is_empty() {
-                return Err(Error::Usage(format!("the pattern `{pattern}` names nothing that could be left out")));
+                return Err(Error::pattern(pattern, "names nothing that could be left out"));
             }
             builders[usize::from(stem.len() < pattern.len())][usize::from(stem.contains('/'))].add(glob);
         }
         let [any, dirs] = builders.map(|[names, paths]| Some(Set { names: build(&names)?, paths: build(&paths)? }));
-        let too_large = || Error::Usage("the patterns to leave out are too large together".into());
+        let too_large = || Error::pattern("", "is too large");
         Ok(Exclude { any: any.ok_or_else(too_large)?, dirs: dirs.ok_or_else(too_large)? })
     }
 

@@ -40,9 +40,11 @@ impl SortFile {
     pub fn parse(name: &Path, text: &[u8]) -> Result<Self> {
         let mut entries = Vec::new();
         for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
-            if let Some((path, priority)) = parse(line)
-                .map_err(|why| Error::Usage(format!("{}:{number}: {why}; expected: PATH PRIORITY", name.display())))?
-            {
+            if let Some((path, priority)) = parse(line).map_err(|why| Error::Syntax {
+                path: name.to_owned(),
+                line: number,
+                why: format!("{why}; expected: PATH PRIORITY"),
+            })? {
                 entries.push((path, priority, number));
             }
         }

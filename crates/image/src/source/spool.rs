@@ -64,13 +64,13 @@ impl Spool {
 
     fn spooled(&self, key: u64) -> Result<&Spooled> {
         let file = usize::try_from(key).ok().and_then(|key| self.files.get(key));
-        file.ok_or_else(|| Error::Usage(format!("no file {key} was kept")))
+        file.ok_or_else(|| Error::Misuse(format!("no file {key} was kept")))
     }
 }
 
 impl Store for Spool {
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
-        let number = u32::try_from(self.files.len()).map_err(|_| Error::Usage("too many files".into()))?;
+        let number = u32::try_from(self.files.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
         let mut piece = vec![0; PIECE_LEN];
         let mut kept = Vec::with_capacity(data.len());
         for &(offset, len) in data {
@@ -108,7 +108,7 @@ impl FileReader for Reader<'_> {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         let end = offset.saturating_add(buf.len() as u64);
         if end > self.spooled.size {
-            return Err(Error::Usage(format!("byte {end} is beyond the end of the file")));
+            return Err(Error::Misuse(format!("byte {end} is beyond the end of the file")));
         }
         buf.fill(0);
         for &(start, len, at) in &self.spooled.data[self.first_after(offset)..] {

@@ -6,7 +6,7 @@
 use packfs_codec::{Codec, Dict, Settings, table};
 
 use super::format::METADATA_RAW;
-use crate::{Error, Result};
+use crate::Result;
 
 /// Compressor id that stands in the superblock when nothing is compressed: every kernel has gzip.
 const GZIP: u16 = 1;
@@ -22,7 +22,7 @@ pub(crate) fn id(codec: Codec) -> Result<u16> {
     usable(codec).ok_or_else(|| {
         let names = table::CODECS.iter().filter(|info| usable(info.codec).is_some()).map(|info| info.name);
         let accepted = names.collect::<Vec<_>>().join(", ");
-        Error::Usage(format!("SquashFS has no {}; accepted: {accepted}", codec.name()))
+        packfs_codec::Error::NotInFormat { format: "SquashFS", codec: codec.name(), accepted }.into()
     })
 }
 

@@ -81,7 +81,7 @@ pub struct Memory(pub Vec<Vec<Piece>>);
 impl Contents for Memory {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
         let pieces = usize::try_from(key).ok().and_then(|at| self.0.get(at));
-        let pieces = pieces.ok_or_else(|| Error::Usage(format!("there is no file {key}")))?;
+        let pieces = pieces.ok_or_else(|| Error::Misuse(format!("there is no file {key}")))?;
         Ok(Box::new(Reader(pieces)))
     }
 

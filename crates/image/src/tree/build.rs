@@ -53,8 +53,7 @@ impl Tree {
     }
 
     fn push(&mut self, meta: Meta, kind: Kind) -> Result<Ino> {
-        let ino = u32::try_from(self.inodes.len())
-            .map_err(|_| Error::Usage("more than 4,294,967,295 inodes: no image format holds so many".into()))?;
+        let ino = u32::try_from(self.inodes.len()).map_err(|_| Error::TooMany { what: "inodes", max: 1 << 32 })?;
         let Meta { mode, uid, gid, mtime, xattrs } = meta;
         self.inodes.push(Inode { kind, mode: mode & 0o7777, uid, gid, mtime, xattrs, links: 1 });
         Ok(Ino(ino))
@@ -79,7 +78,7 @@ impl Tree {
         check_name(name)?;
         if let Some(old) = self.child(dir, name)? {
             if conflict == Conflict::Refuse {
-                return Err(Error::Usage(format!("`{}` is there twice", name.escape_ascii())));
+                return Err(Error::Duplicate { name: name.to_owned() });
             }
             if matches!((&self.inode(old).kind, &kind), (Kind::Dir(_), Kind::Dir(_))) {
                 self.set_meta(old, meta);
@@ -96,13 +95,13 @@ impl Tree {
     pub fn link(&mut self, dir: Ino, name: &[u8], target: Ino, conflict: Conflict) -> Result<()> {
         check_name(name)?;
         if matches!(self.inode(target).kind, Kind::Dir(_)) {
-            return Err(Error::Usage(format!("`{}`: a directory cannot be hard-linked", name.escape_ascii())));
+            return Err(Error::limit(display(name), "a directory cannot be hard-linked"));
         }
         let old = self.child(dir, name)?;
         match old {
             Some(old) if old == target => return Ok(()),
             Some(_) if conflict == Conflict::Refuse => {
-                return Err(Error::Usage(format!("`{}` is there twice", name.escape_ascii())));
+                return Err(Error::Duplicate { name: name.to_owned() });
             }
             _ => {}
         }
@@ -157,10 +156,8 @@ impl Tree {
             dir = match self.child(dir, name)? {
                 Some(ino) if matches!(self.inode(ino).kind, Kind::Dir(_)) => ino,
                 Some(_) => {
-                    return Err(Error::Limit {
-                        path: display(path),
-                        why: format!("`{}` on the way is not a directory", name.escape_ascii()),
-                    });
+                    let why = format!("`{}` on the way is not a directory", name.escape_ascii());
+                    return Err(Error::limit(display(path), why));
                 }
                 None => self.add(dir, name, implicit, Kind::Dir(BTreeMap::new()), Conflict::Refuse)?,
             };
@@ -172,7 +169,7 @@ impl Tree {
     fn child(&self, dir: Ino, name: &[u8]) -> Result<Option<Ino>> {
         match &self.inode(dir).kind {
             Kind::Dir(entries) => Ok(entries.get(name).copied()),
-            _ => Err(Error::Usage(format!("`{}`: its parent is not a directory", name.escape_ascii()))),
+            _ => Err(Error::Misuse(format!("`{}`: its parent is not a directory", name.escape_ascii()))),
         }
     }
 

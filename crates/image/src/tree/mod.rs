@@ -205,7 +205,7 @@ impl Tree {
                 return Ok(());
             }
             found = path.to_vec();
-            Err(Error::Usage(String::new()))
+            Err(Error::Misuse(String::new()))
         });
         drop(walked);
         build::display(&found)
@@ -220,5 +220,5 @@ pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Refuses what can never be a name in a directory: empty, `.`, `..`, or with `/` or NUL.
 pub fn check_name(name: &[u8]) -> Result<()> {
     let bad = name.is_empty() || name == b"." || name == b".." || name.iter().any(|b| *b == b'/' || *b == 0);
-    if bad { Err(Error::Usage(format!("`{}` cannot be a file name", name.escape_ascii()))) } else { Ok(()) }
+    if bad { Err(Error::BadName { name: name.to_owned() }) } else { Ok(()) }
 }

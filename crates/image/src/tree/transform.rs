@@ -144,7 +144,7 @@ impl FromStr for ModeChange {
         clauses.map(ModeChange).ok_or_else(|| {
             let good =
                 "octal (0644) or symbolic (u+rwX,go-w), perhaps with D or F in front for directories or the rest";
-            Error::Usage(format!("`{text}` is no change of modes: give one that is {good}"))
+            Error::option("mode", text, format!("not a change of modes; accepted: {good}"))
         })
     }
 }

@@ -21,7 +21,7 @@ impl<'t> TreeImage<'t> {
 
     fn inode(&self, nid: Nid) -> Result<&'t Inode> {
         let ino = u32::try_from(nid.0).ok().filter(|ino| (*ino as usize) < self.0.len());
-        ino.map(|ino| self.0.inode(Ino(ino))).ok_or_else(|| Error::Usage(format!("there is no inode {}", nid.0)))
+        ino.map(|ino| self.0.inode(Ino(ino))).ok_or_else(|| Error::Misuse(format!("there is no inode {}", nid.0)))
     }
 
     /// Size of a regular file, and who opens it as what if it is not empty.
@@ -32,7 +32,7 @@ impl<'t> TreeImage<'t> {
             Kind::File { data: Data::Stored(_), .. } => {
                 Err(Error::Unsupported("reading again what came from a stream; give a file instead".into()))
             }
-            _ => Err(Error::Usage(format!("inode {} is not a regular file", nid.0))),
+            _ => Err(Error::Misuse(format!("inode {} is not a regular file", nid.0))),
         }
     }
 }
@@ -59,7 +59,7 @@ impl Image for TreeImage<'_> {
 
     fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>> {
         let Kind::Dir(entries) = &self.inode(nid)?.kind else {
-            return Err(Error::Usage(format!("inode {} is not a directory", nid.0)));
+            return Err(Error::Misuse(format!("inode {} is not a directory", nid.0)));
         };
         Ok(entries.iter().map(|(name, ino)| Entry { name: name.clone(), nid: Nid(ino.0.into()) }).collect())
     }
@@ -67,7 +67,7 @@ impl Image for TreeImage<'_> {
     fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
         match &self.inode(dir)?.kind {
             Kind::Dir(entries) => Ok(entries.get(name).map(|ino| Nid(ino.0.into()))),
-            _ => Err(Error::Usage(format!("inode {} is not a directory", dir.0))),
+            _ => Err(Error::Misuse(format!("inode {} is not a directory", dir.0))),
         }
     }
 

@@ -80,16 +80,16 @@ impl Xattrs {
 pub struct ExcludeXattrs(GlobSet);
 
 impl ExcludeXattrs {
-    /// Compiles patterns; one that is malformed is [`Error::Usage`].
+    /// Compiles patterns; one that is malformed is [`Error::BadPattern`].
     pub fn new<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self> {
         let mut set = GlobSetBuilder::new();
         for pattern in patterns {
             let pattern = pattern.as_ref();
             let glob = GlobBuilder::new(pattern).backslash_escape(true).build();
-            set.add(glob.map_err(|e| Error::Usage(format!("the pattern `{pattern}` is malformed: {}", e.kind())))?);
+            set.add(glob.map_err(|e| Error::pattern(pattern, format!("is malformed: {}", e.kind())))?);
         }
         let set = set.build();
-        set.map(ExcludeXattrs).map_err(|_| Error::Usage("the patterns to leave out are too large together".into()))
+        set.map(ExcludeXattrs).map_err(|_| Error::pattern("", "is too large"))
     }
 
     /// Whether there are no patterns.

@@ -86,7 +86,11 @@ impl ErofsArgs {
         options.check_target().map_err(|error| {
             let needed = Kernel::needed(&Feature::needed_by(&options));
             let who = if self.target_kernel.is_some() { "" } else { ", which is the default," };
-            Usage(format!("--target-kernel {target}{who} rules this out: {error}; give --target-kernel {needed}"))
+            let why = match &error {
+                packfs_image::Error::InvalidOption { why, .. } => why,
+                error => &error.to_string(),
+            };
+            Usage(format!("--target-kernel {target}{who} rules this out: {why}; give --target-kernel {needed}"))
         })?;
         options.check_clusters().map_err(|error| Usage(format!("--block-size: {error}")))?;
         Ok(options)

@@ -110,10 +110,7 @@ fn cuts_times(plan: &BuildPlan, tree: &Tree) -> bool {
 
 /// The entry an error is about.
 fn place(error: &Error) -> String {
-    match error {
-        Error::Io { path, .. } | Error::Limit { path, .. } | Error::Changed { path, .. } => path.display().to_string(),
-        _ => String::new(),
-    }
+    error.path().map_or_else(String::new, |path| path.display().to_string())
 }
 
 fn scan_options(plan: &BuildPlan, progress: &Arc<Progress>) -> dir::Options {

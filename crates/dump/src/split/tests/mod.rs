@@ -208,19 +208,23 @@ fn nothing_is_overwritten_or_taken_twice() {
     let fails = |parts: &[PathBuf], options: &SplitOptions| run(&input, parts, options).unwrap_err();
     let given = options("lz4");
     let twice = [part.clone(), dir.path().join("./part")];
-    assert!(matches!(fails(&twice, &given), Error::Usage(text) if text.contains("same part")));
+    assert!(matches!(fails(&twice, &given), Error::Unsuitable { why, .. } if why.contains("same part")));
     assert!(!part.exists());
     std::fs::write(&part, "old").unwrap();
-    assert!(matches!(fails(std::slice::from_ref(&part), &given), Error::Io { .. }));
+    assert!(matches!(fails(std::slice::from_ref(&part), &given), Error::Exists { device: false, .. }));
     let link = dir.path().join("link");
     std::fs::hard_link(&part, &link).unwrap();
     let forced = SplitOptions { force: true, ..given.clone() };
-    assert!(matches!(fails(&[part.clone(), link], &forced), Error::Usage(text) if text.contains("same file")));
-    assert!(matches!(fails(&[input.clone(), part.clone()], &forced), Error::Usage(text) if text.contains("input")));
+    assert!(
+        matches!(fails(&[part.clone(), link], &forced), Error::Unsuitable { why, .. } if why.contains("same file"))
+    );
+    assert!(
+        matches!(fails(&[input.clone(), part.clone()], &forced), Error::Unsuitable { why, .. } if why.contains("input"))
+    );
     assert_eq!(std::fs::read(&part).unwrap(), b"old");
-    assert!(matches!(fails(&[], &given), Error::Usage(_)));
+    assert!(matches!(fails(&[], &given), Error::InvalidOption { .. }));
     let protected = SplitOptions { parity: 1, ..forced.clone() };
-    assert!(matches!(fails(std::slice::from_ref(&part), &protected), Error::Usage(_)));
+    assert!(matches!(fails(std::slice::from_ref(&part), &protected), Error::InvalidOption { .. }));
     // A directory that is not there: what was created before goes away again.
     let nowhere = dir.path().join("no/part");
     let other = dir.path().join("other");

@@ -18,7 +18,7 @@ struct MemoryFile<'a>(&'a Sparse);
 impl Contents for Memory {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
         let file = usize::try_from(key).ok().and_then(|key| self.0.get(key));
-        let file = file.ok_or_else(|| Error::Usage("no such file".into()))?;
+        let file = file.ok_or_else(|| Error::Misuse("no such file".into()))?;
         Ok(Box::new(MemoryFile(file)))
     }
 

@@ -48,7 +48,7 @@ impl Disk {
         if !given.is_empty() && given.len() != count {
             let why =
                 format!("{}: {} further devices given, but the image has {count}", self.path.display(), given.len());
-            return Err(Error::Usage(why));
+            return Err(Error::option("devices", given.len(), why));
         }
         let mut given = given.into_iter();
         let bytes = |blocks: u64| blocks.saturating_mul(superblock.block_size.into());

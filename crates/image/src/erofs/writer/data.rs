@@ -324,7 +324,7 @@ impl Writer for Data<'_, '_> {
     type Done = DataDone;
 
     fn add_file(&mut self, size: u64, data_len: &dyn Fn() -> u64) -> Result<u32> {
-        let file = u32::try_from(self.files.len()).map_err(|_| Error::Usage("more than 2^32 files".into()))?;
+        let file = u32::try_from(self.files.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
         self.files.push(File { size, what: What::Missing(Way::of(&self.rules, size, data_len)) });
         Ok(file)
     }

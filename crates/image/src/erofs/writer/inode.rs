@@ -13,7 +13,7 @@ use crate::erofs::format::{
     CompactInode, ExtendedInode, INODE_SLOT, Incompat, Layout, NAME_MAX, NO_BLOCK, SYMLINK_MAX, inode_format,
 };
 use crate::tree::{Data, Device, Ino, Kind, Time, Tree};
-use crate::{Error, Result};
+use crate::{Error, Excess, Result};
 
 /// File types in an inode's mode.
 mod mode {
@@ -151,8 +151,8 @@ impl<'a> Inodes<'a> {
         Ok(payload.uses() | Incompat::FRAGMENTS_OR_DEDUPE)
     }
 
-    pub(super) fn blame(&self, ino: Ino, why: String) -> Error {
-        Error::Limit { path: self.tree.path_of(ino), why }
+    pub(super) fn blame(&self, ino: Ino, why: impl Into<Excess>) -> Error {
+        Error::limit(self.tree.path_of(ino), why)
     }
 
     fn fields(&self, ino: Ino, nlink: u32) -> Fields<'a> {

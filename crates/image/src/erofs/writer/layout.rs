@@ -249,7 +249,7 @@ impl Plan<'_, '_> {
 /// The number of an inode at `at`.
 fn nid(at: u64) -> Result<u32> {
     u32::try_from(at / INODE_SLOT)
-        .map_err(|_| Error::Usage("more than 128 GiB of inodes and directories: packfs does not number so many".into()))
+        .map_err(|_| Error::TooMany { what: "inode slots of 32 bytes, which directories take too", max: 1 << 32 })
 }
 
 #[cfg(test)]

@@ -44,7 +44,8 @@ pub(super) fn write(
     let Tools { output, progress, .. } = tools;
     let head = Head::new(options)?;
     let zone = u32::try_from(data.end).ok().filter(|zone| *zone < u32::MAX);
-    let zone = zone.ok_or_else(|| Error::Usage("more than 2^32 blocks of data: larger blocks hold more".into()))?;
+    let zone =
+        zone.ok_or_else(|| Error::TooMany { what: "blocks of data; larger blocks hold more", max: u32::MAX.into() })?;
     let xattrs = Xattrs::encode(options, tree)?;
     head.check(xattrs.uses_prefixes(), data.packed.is_some())?;
     let epoch = epoch(options, tree, census)?;

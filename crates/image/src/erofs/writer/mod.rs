@@ -248,14 +248,14 @@ fn keeps_holes(options: &Options) -> bool {
 fn packing(options: &Options) -> Result<Packing> {
     let Options { block_size, cluster_size, .. } = *options;
     if !block_size.is_power_of_two() || !(512..=4096).contains(&block_size) {
-        return Err(Error::Usage(format!("block size {block_size}: EROFS takes powers of two from 512 to 4K here")));
+        return Err(Error::option("block size", block_size, "EROFS takes powers of two from 512 to 4K here"));
     }
     if cluster_size == 0 || cluster_size % block_size != 0 || u64::from(cluster_size) > format::CLUSTER_MAX {
-        let text = format!("cluster size {cluster_size}: EROFS takes multiples of the block ({block_size}) up to 1M");
-        return Err(Error::Usage(text));
+        let why = format!("EROFS takes multiples of the block ({block_size}) up to 1M");
+        return Err(Error::option("cluster size", cluster_size, why));
     }
     if options.features.contains(Features::UNALIGNED) && !options.features.contains(Features::BITS_48) {
-        return Err(Error::Usage("unaligned clusters need the feature 48bit".into()));
+        return Err(Error::option("features", "unaligned", "unaligned clusters need the feature 48bit"));
     }
     options.check_target()?;
     options.check_clusters()?;

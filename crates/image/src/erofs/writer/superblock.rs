@@ -13,7 +13,7 @@ use crate::erofs::format::{
     self, Compat, DeflateRecord, Incompat, Lz4Record, LzmaRecord, SUPERBLOCK_OFFSET, Superblock, ZstdRecord, algorithm,
 };
 use crate::erofs::hash::crc32c;
-use crate::erofs::kernel::{Feature, Kernel};
+use crate::erofs::kernel::{Feature, Kernel, TARGET_KERNEL};
 use crate::{Error, Result};
 
 /// Farthest LZ4 match, which is what the format allows.
@@ -51,11 +51,11 @@ pub(super) struct Facts {
 impl<'a> Head<'a> {
     pub(super) fn new(options: &'a Options) -> Result<Head<'a>> {
         if options.label.len() > 15 {
-            let len = options.label.len();
-            return Err(Error::Usage(format!("label `{}` of {len} bytes; EROFS holds 15", options.label)));
+            let why = format!("it has {} bytes; EROFS holds 15", options.label.len());
+            return Err(Error::option("label", &options.label, why));
         }
         if options.label.contains('\0') {
-            return Err(Error::Usage("a label with a NUL in it".into()));
+            return Err(Error::option("label", options.label.escape_default(), "it has a NUL in it"));
         }
         Ok(Head { options, record: record(options)?, prefixes: Prefixes::of(options)? })
     }
@@ -74,10 +74,8 @@ impl<'a> Head<'a> {
     pub(super) fn check(&self, uses_prefixes: bool, has_packed: bool) -> Result<()> {
         let (target, since) = (self.options.target_kernel, Feature::PlainXattrPrefixes.since());
         if uses_prefixes && has_packed && target < since {
-            return Err(Error::Usage(format!(
-                "prefixes of xattr names beside fragments need Linux {since}, and the image is for Linux {target}: \
-                 leave out one of them, or set --target-kernel"
-            )));
+            let why = format!("prefixes of xattr names beside fragments need Linux {since}: leave out one of them");
+            return Err(Error::option(TARGET_KERNEL, target, why));
         }
         Ok(())
     }
@@ -212,8 +210,9 @@ fn record(options: &Options) -> Result<Option<(u8, Vec<u8>)>> {
     let record = match id {
         algorithm::LZ4 if blocks <= 1 => return Ok(None),
         algorithm::LZ4 => {
-            let blocks = u16::try_from(blocks)
-                .map_err(|_| Error::Usage(format!("clusters of {blocks} blocks; LZ4 in EROFS takes {}", u16::MAX)))?;
+            let blocks = u16::try_from(blocks).map_err(|_| {
+                Error::option("cluster size", blocks, format!("LZ4 in EROFS takes {} blocks", u16::MAX))
+            })?;
             let record =
                 Lz4Record { max_distance: LZ4_DISTANCE.into(), max_cluster_blocks: blocks.into(), reserved: [0; 10] };
             record.as_bytes().to_vec()

@@ -8,7 +8,7 @@ use super::Options;
 use crate::erofs::format::{XATTR_FILTER_SEED, XattrEntry, XattrHeader, xattr_prefix};
 use crate::erofs::hash::xxh32;
 use crate::tree::{Ino, Tree, XattrId, XattrSet};
-use crate::{Error, Result};
+use crate::{Error, Excess, Result};
 
 /// Attributes of so few inodes stay with them: to share one costs a look elsewhere.
 const SHARE_ABOVE: u32 = 2;
@@ -34,7 +34,7 @@ const CLASSES: [(&[u8], u8); 5] = [
 ];
 
 /// Why an attribute does not fit in the format.
-type Limit<T> = std::result::Result<T, String>;
+type Limit<T> = std::result::Result<T, Excess>;
 
 /// All attributes, as the image holds them.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl<'t> Encoder<'_, 't> {
         ids.iter().for_each(|id| body.extend_from_slice(&id.to_le_bytes()));
         body.extend_from_slice(&entries);
         if body.len() > BODY_MAX {
-            return Err(format!("attributes of {} bytes in all; the limit is {BODY_MAX}", body.len()));
+            return Err(format!("attributes of {} bytes in all; the limit is {BODY_MAX}", body.len()).into());
         }
         Ok(body.into())
     }
@@ -173,11 +173,8 @@ fn split_class(name: &[u8]) -> Limit<(u8, &[u8])> {
     let class = CLASSES.iter().find_map(|(class, number)| Some((*number, name.strip_prefix(*class)?)));
     // What is called so as a whole has nothing behind it; what is called so in part has something.
     class.filter(|(number, rest)| is_acl(*number) == rest.is_empty()).ok_or_else(|| {
-        format!(
-            "EROFS holds only user., trusted. and security. attributes and POSIX ACLs, not `{}` \
-             (--no-xattrs leaves all out)",
-            name.escape_ascii()
-        )
+        let classes = "user., trusted. and security. attributes and POSIX ACLs";
+        Excess::XattrClass { format: "EROFS", classes, name: name.to_owned() }
     })
 }
 
@@ -192,9 +189,9 @@ pub(super) struct Prefixes(Vec<(u8, Box<[u8]>)>);
 impl Prefixes {
     pub(super) fn of(options: &Options) -> Result<Prefixes> {
         if options.xattr_prefixes.len() > PREFIXES_MAX {
-            return Err(Error::Usage(format!("more than {PREFIXES_MAX} prefixes of attributes")));
+            return Err(Error::TooMany { what: "prefixes of attributes", max: PREFIXES_MAX as u64 });
         }
-        let wrong = |prefix: &[u8], why: &str| Error::Usage(format!("prefix `{}`: {why}", prefix.escape_ascii()));
+        let wrong = |prefix: &[u8], why: &str| Error::option("xattr prefix", prefix.escape_ascii(), why);
         let mut prefixes = Vec::new();
         for prefix in &options.xattr_prefixes {
             let (class, infix) = split_class(prefix).ok().filter(|(class, _)| !is_acl(*class)).ok_or_else(|| {

@@ -1,7 +1,6 @@
 //! The directory being filled: every name is made relative to an open directory, and no symbolic link
 //! below it is ever followed, whoever put it there.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -59,15 +58,9 @@ impl Place {
     /// An error on `path` below the place.
     pub(super) fn failed(&self, what: &'static str, path: &[u8]) -> impl FnOnce(Errno) -> Error {
         let path = self.shown.join(display(path));
-        move |errno| {
-            let source = match errno {
-                Errno::EXIST => {
-                    let why = "there is something of this name, which is replaced only if asked to (--force)";
-                    io::Error::new(io::ErrorKind::AlreadyExists, why)
-                }
-                errno => errno.into(),
-            };
-            Error::Io { what, path, source }
+        move |errno| match errno {
+            Errno::EXIST => Error::Exists { path },
+            errno => Error::Io { what, path, source: errno.into() },
         }
     }
 

@@ -127,7 +127,7 @@ fn paths_select_subtrees_and_what_is_on_the_way() {
     assert_eq!(snapshot_of(&archive)["large"].size, 5_000_001);
     let missing = Options { paths: paths(&["nothing"]), ..options(0) };
     let error = write_tar(&TreeImage::new(&tree), &mut Vec::new(), &missing, &Progress::default());
-    assert!(matches!(error, Err(Error::Usage(_))));
+    assert!(matches!(error, Err(Error::NotFound { .. })));
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Names {
     fn push(&mut self, name: &[u8]) -> Result<()> {
         self.bytes.extend_from_slice(name);
         let end = u32::try_from(self.bytes.len())
-            .map_err(|_| Error::Usage("the names in this source exceed 4 GiB together: pack it in parts".into()))?;
+            .map_err(|_| Error::TooMany { what: "bytes of names in one directory source", max: u32::MAX.into() })?;
         self.ends.push(end);
         Ok(())
     }
@@ -120,7 +120,7 @@ impl Records {
 /// [`Records::ROOT`] is no valid index.
 fn index(len: usize) -> Result<u32> {
     let at = u32::try_from(len).ok().filter(|at| *at != Records::ROOT);
-    at.ok_or_else(|| Error::Usage("more than 4,294,967,295 entries: no image format holds so many".into()))
+    at.ok_or_else(|| Error::TooMany { what: "entries", max: u32::MAX.into() })
 }
 
 impl Files {
@@ -144,7 +144,7 @@ impl Files {
 
 impl Contents for Files {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
-        let (path, listed) = self.find(key).ok_or_else(|| Error::Usage(format!("there is no file {key}")))?;
+        let (path, listed) = self.find(key).ok_or_else(|| Error::Misuse(format!("there is no file {key}")))?;
         let fd = self.root.open_file(&path).map_err(|errno| match errno {
             Errno::NOENT | Errno::NOTDIR => changed(&self.root.name(&path), "vanished after it was listed"),
             Errno::LOOP | Errno::NXIO => changed(&self.root.name(&path), "is not the file any more that was listed"),

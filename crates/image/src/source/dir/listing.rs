@@ -160,8 +160,9 @@ pub(super) fn xattrs(dir: BorrowedFd<'_>, name: &[u8], shown: &Path, scratch: &m
         Ok(0) | Err(Errno::OPNOTSUPP) => return Ok(XattrSet::new()),
         Ok(len) => len,
         Err(Errno::NOENT) if !Path::new("/proc/self/fd").exists() => {
-            let why = "extended attributes are read through /proc, which is not mounted: mount it, or leave them out";
-            return Err(Error::Usage(why.into()));
+            let why = "they are read through /proc, which is not mounted: mount it, or leave attributes out";
+            let source = std::io::Error::new(std::io::ErrorKind::NotFound, why);
+            return Err(Error::io("cannot list the extended attributes", shown)(source));
         }
         Err(errno) => return Err(gone_or("cannot list the extended attributes", shown, errno)),
     };

@@ -111,7 +111,7 @@ impl Dir {
     /// Adds the file at `self.path` under its name to the root.
     fn scan_file(&self, tree: &mut Tree) -> Result<()> {
         let name = self.path.file_name().map(OsStrExt::as_bytes);
-        let name = name.ok_or_else(|| Error::Usage(format!("{}: has no name", self.path.display())))?;
+        let name = name.ok_or_else(|| Error::BadName { name: self.path.as_os_str().as_bytes().to_owned() })?;
         let mut singles = Singles::new(self.options.xattrs)?;
         let (meta, size, data) = singles.find_regular(tree, &self.path)?;
         singles.finish();

@@ -116,7 +116,7 @@ impl Singles {
 }
 
 fn not_a_file(path: &Path) -> Error {
-    Error::Usage(format!("{}: not a regular file", path.display()))
+    Error::WrongType { path: path.to_owned(), expected: "regular file" }
 }
 
 /// The directory of an absolute path, and the name in it.

@@ -111,7 +111,7 @@ impl<'a> Apply<'a> {
     fn link(&mut self, links: &Links, path: &[u8], target: &[u8]) -> Result<()> {
         let end = follow(links, normal(target));
         let found = self.tree.lookup(&end);
-        let why = || Error::Usage(format!("there is no `{}` to link to", target.escape_ascii()));
+        let why = || Error::limit(display(target), "there is no such file to link to");
         self.link_to(path, found.ok_or_else(why)?)
     }
 
@@ -120,9 +120,10 @@ impl<'a> Apply<'a> {
         let path = normal(path);
         match self.described.insert(path.clone(), line) {
             None => Ok(path),
-            Some(first) => {
-                Err(Error::Usage(format!("`/{}` is described on line {first} already", path.escape_ascii())))
-            }
+            Some(first) => Err(Error::limit(
+                display(&[b"/", &path[..]].concat()),
+                format!("it is described on line {first} already"),
+            )),
         }
     }
 
@@ -132,7 +133,7 @@ impl<'a> Apply<'a> {
 
     fn existing(&self, path: &[u8]) -> Result<Ino> {
         let found = self.tree.lookup(&follow(&self.links, normal(path)));
-        found.ok_or_else(|| Error::Usage(format!("there is no `{}` to change at this point", path.escape_ascii())))
+        found.ok_or_else(|| Error::limit(display(path), "there is no such file to change at this point"))
     }
 
     /// The directory at `path`, made if it is not there.
@@ -155,7 +156,7 @@ impl<'a> Apply<'a> {
                 self.tree.set_meta(ROOT, meta);
                 Ok(Some(ROOT))
             }
-            None => Err(Error::Usage("the root can only be a directory".into())),
+            None => Err(Error::limit(display(b"/"), "the root can only be a directory")),
         }
     }
 
@@ -202,7 +203,7 @@ impl<'a> Apply<'a> {
         }
         match self.tree.parent_of(path, self.implicit())? {
             Some((dir, name)) => self.tree.link(dir, name, target, Conflict::Replace),
-            None => Err(Error::Limit { path: display(b"/"), why: "the root cannot be a link".into() }),
+            None => Err(Error::limit(display(b"/"), "the root cannot be a link")),
         }
     }
 }

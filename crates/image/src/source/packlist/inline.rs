@@ -24,7 +24,7 @@ struct Reader<'a>(&'a [u8]);
 impl FileReader for Reader<'_> {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         let range = usize::try_from(offset).ok().and_then(|from| self.0.get(from..from.checked_add(buf.len())?));
-        let bytes = range.ok_or_else(|| Error::Usage("a read beyond the end of a file".into()))?;
+        let bytes = range.ok_or_else(|| Error::Misuse("a read beyond the end of a file".into()))?;
         buf.copy_from_slice(bytes);
         Ok(())
     }

@@ -152,13 +152,21 @@ impl PackList {
     }
 
     fn at(&self, number: u32, why: impl std::fmt::Display) -> Error {
-        Error::Usage(format!("{}:{number}: {why}", self.path.display()))
+        Error::Syntax { path: self.path.clone(), line: number, why: why.to_string() }
     }
 
     /// Says which line an error comes from, if it is one that the list's author can mend.
     fn locate(&self, number: u32, error: Error) -> Error {
         match error {
-            Error::Usage(_) | Error::Limit { .. } | Error::Io { .. } => self.at(number, error),
+            Error::Limit { .. }
+            | Error::Io { .. }
+            | Error::NotFound { .. }
+            | Error::WrongType { .. }
+            | Error::BadName { .. }
+            | Error::BadPattern { .. }
+            | Error::InvalidOption { .. }
+            | Error::TooMany { .. }
+            | Error::Duplicate { .. } => self.at(number, error),
             error => error,
         }
     }

@@ -101,7 +101,7 @@ impl TarContents {
 impl Contents for TarContents {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
         let file =
-            self.file(key).ok_or_else(|| Error::Usage(format!("file {key} of an archive that has none such")))?;
+            self.file(key).ok_or_else(|| Error::Misuse(format!("file {key} of an archive that has none such")))?;
         Ok(Box::new(Open { contents: self, key, file }))
     }
 

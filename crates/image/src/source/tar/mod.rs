@@ -102,7 +102,7 @@ struct TarSource<I> {
 impl<I: Input> Source for TarSource<I> {
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         let taken = self.members.take();
-        let mut members = taken.ok_or_else(|| Error::Usage("an archive can be listed only once".into()))?;
+        let mut members = taken.ok_or_else(|| Error::Misuse("an archive can be listed only once".into()))?;
         while let Some(member) = members.next()? {
             let path = clean(&member.path, member.at)?;
             if self.options.exclude.covers(&path, matches!(member.kind, MemberKind::Dir)) {

@@ -378,7 +378,7 @@ impl Writer for Data<'_, '_> {
     type Done = DataDone;
 
     fn add_file(&mut self, size: u64, _: &dyn Fn() -> u64) -> Result<u32> {
-        let file = u32::try_from(self.files.len()).map_err(|_| Error::Usage("more than 2^32 files".into()))?;
+        let file = u32::try_from(self.files.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
         self.files.push(Stored { size, ..Stored::default() });
         Ok(file)
     }
@@ -415,5 +415,5 @@ impl Writer for Data<'_, '_> {
 }
 
 fn too_many_blocks() -> Error {
-    Error::Usage("a file of more than 2^32 blocks: use a larger --block-size".into())
+    Error::TooMany { what: "blocks in a file; larger blocks hold more", max: u32::MAX.into() }
 }

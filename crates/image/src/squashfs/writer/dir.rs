@@ -62,7 +62,7 @@ pub(crate) fn write(table: &mut Table<'_, '_>, entries: &[Entry<'_>]) -> Result<
         name: name.into(),
     });
     let len = u32::try_from(len)
-        .map_err(|_| crate::Error::Usage("a directory listing of more than 4 GiB: SquashFS cannot hold it".into()))?;
+        .map_err(|_| crate::Error::TooMany { what: "bytes in a directory listing", max: u32::MAX.into() })?;
     Ok(Listing { len, start: at.block, offset: at.offset, index: index.collect(), parent: 0 })
 }
 

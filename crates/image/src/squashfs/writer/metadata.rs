@@ -15,7 +15,7 @@ use super::{Blame, Options, dir, inode, xattr};
 use crate::build::Tools;
 use crate::squashfs::format::{Fragment, IDS_MAX, NAME_MAX, NO_TABLE, NO_XATTR, XattrTable};
 use crate::tree::{Data, Ino, Kind, ROOT, Tree, XattrId};
-use crate::{Error, Result};
+use crate::{Error, Excess, Result};
 
 /// Where the tables ended up.
 #[derive(Debug)]
@@ -48,12 +48,12 @@ struct Ids {
 }
 
 impl Ids {
-    fn number(&mut self, id: u32) -> std::result::Result<u16, String> {
+    fn number(&mut self, id: u32) -> std::result::Result<u16, Excess> {
         if let Some(number) = self.numbers.get(&id) {
             return Ok(*number);
         }
         if self.list.len() == IDS_MAX {
-            return Err(format!("more than {IDS_MAX} different owners and groups (--owner sets one for all)"));
+            return Err(Excess::Owners { max: IDS_MAX });
         }
         let number = u16::try_from(self.list.len()).expect("below the limit");
         self.list.push(id.into());
@@ -90,8 +90,8 @@ impl<'p> Metadata<'p, '_> {
         Ok(Tables { root, inode, directory, fragment, export, id, xattr, ids, end: pos })
     }
 
-    fn blame(&self, ino: Ino, why: String) -> Error {
-        Error::Limit { path: self.tree.path_of(ino), why }
+    fn blame(&self, ino: Ino, why: impl Into<Excess>) -> Error {
+        Error::limit(self.tree.path_of(ino), why)
     }
 
     fn xattr_sets(&self) -> Result<xattr::XattrTable> {
@@ -174,12 +174,8 @@ impl<'p> Metadata<'p, '_> {
     fn common(&self, ino: Ino, ids: &mut Ids, xattrs: &HashMap<XattrId, u32>) -> Result<inode::Common> {
         let inode = self.tree.inode(ino);
         let limit = |why| self.blame(ino, why);
-        let mtime = u32::try_from(inode.mtime.secs).map_err(|_| {
-            limit(format!(
-                "time {} is outside 1970 to 2106, all that SquashFS holds (--time sets one)",
-                inode.mtime.secs
-            ))
-        })?;
+        let mtime = u32::try_from(inode.mtime.secs)
+            .map_err(|_| limit(Excess::Time { secs: inode.mtime.secs, format: "SquashFS", range: "1970 to 2106" }))?;
         Ok(inode::Common {
             mode: inode.mode,
             uid: ids.number(inode.uid).map_err(limit)?,

@@ -26,10 +26,10 @@ use super::format::{self, Superblock, flags};
 use crate::build::{self, Census, Cutting, Format, Summary, Tools, Written};
 use crate::source::Store;
 use crate::tree::{Ino, Tree};
-use crate::{Error, Plan, Result};
+use crate::{Error, Excess, Plan, Result};
 
 /// Turns an inode and a reason into an error that names the inode's path.
-type Blame<'a> = dyn Fn(Ino, String) -> Error + 'a;
+type Blame<'a> = dyn Fn(Ino, Excess) -> Error + 'a;
 
 /// Images are padded to this: some readers use 4 KiB device blocks.
 const PADDING: u64 = 4096;
@@ -260,7 +260,7 @@ impl Builder<'_> {
 fn checked_block_len(options: &Options) -> Result<usize> {
     let block_size = options.block_size;
     if !block_size.is_power_of_two() || !format::BLOCK_SIZES.contains(&block_size) {
-        return Err(Error::Usage(format!("block size {block_size}: SquashFS takes powers of two from 4K to 1M")));
+        return Err(Error::option("block size", block_size, "SquashFS takes powers of two from 4K to 1M"));
     }
     Ok(block_size as usize)
 }

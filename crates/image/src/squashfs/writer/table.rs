@@ -109,5 +109,5 @@ impl<'p, 'env> Table<'p, 'env> {
 }
 
 fn too_large() -> Error {
-    Error::Usage("a metadata table of more than 4 GiB: SquashFS cannot address so many inodes or names".into())
+    Error::TooMany { what: "bytes in a table of inodes, names or attributes", max: u32::MAX.into() }
 }

@@ -8,9 +8,9 @@ use zerocopy::IntoBytes;
 use super::Blame;
 use super::pack::Worker;
 use super::table::{At, Table};
-use crate::Result;
 use crate::squashfs::format::{XattrKey, XattrSetEntry, XattrValue, xattr_type};
 use crate::tree::{Ino, XattrId, XattrSet, Xattrs};
+use crate::{Excess, Result};
 
 /// Values longer than this are kept out of the sets, which are read to list names.
 const INLINE_MAX: usize = 256;
@@ -21,14 +21,11 @@ const PREFIXES: [(&[u8], u16); 3] =
     [(b"user.", xattr_type::USER), (b"trusted.", xattr_type::TRUSTED), (b"security.", xattr_type::SECURITY)];
 
 /// Splits a full name into its prefix's number and the rest; the error says what SquashFS can hold.
-pub(crate) fn split_name(name: &[u8]) -> std::result::Result<(u16, &[u8]), String> {
+pub(crate) fn split_name(name: &[u8]) -> std::result::Result<(u16, &[u8]), Excess> {
     let found = PREFIXES.iter().find_map(|(prefix, kind)| Some((*kind, name.strip_prefix(*prefix)?)));
     found.ok_or_else(|| {
-        format!(
-            "SquashFS holds only user., trusted. and security. attributes, not `{}` \
-             (--exclude-xattr 'system.*' leaves such out, --no-xattrs all)",
-            name.escape_ascii()
-        )
+        let classes = "user., trusted. and security. attributes";
+        Excess::XattrClass { format: "SquashFS", classes, name: name.to_owned() }
     })
 }
 
@@ -80,7 +77,7 @@ struct Writer<'p, 'env, 't> {
 
 impl<'t> Writer<'_, '_, 't> {
     /// Writes one set; gives its place, number of pairs and nominal size.
-    fn set(&mut self, set: &'t XattrSet, limit: &dyn Fn(String) -> crate::Error) -> Result<(At, u32, u32)> {
+    fn set(&mut self, set: &'t XattrSet, limit: &dyn Fn(Excess) -> crate::Error) -> Result<(At, u32, u32)> {
         for (_, value) in set {
             // Shared and long values come first: a set's pairs must lie together.
             let shared = self.repeats.get(&**value).is_some_and(|count| *count > 1);
@@ -95,7 +92,7 @@ impl<'t> Writer<'_, '_, 't> {
             let (kind, rest) = split_name(name).map_err(limit)?;
             let name_len = u16::try_from(rest.len()).ok().filter(|len| (1..=255).contains(len));
             let name_len = name_len.ok_or_else(|| {
-                limit(format!("attribute name `{}` is empty or longer than 255 bytes", name.escape_ascii()))
+                limit(format!("attribute name `{}` is empty or longer than 255 bytes", name.escape_ascii()).into())
             })?;
             let elsewhere = self.values.get(&**value).copied();
             let kind = if elsewhere.is_some() { kind | xattr_type::OUT_OF_LINE } else { kind };
@@ -116,10 +113,10 @@ impl<'t> Writer<'_, '_, 't> {
         Ok((start, count, u32::try_from(size).map_err(|_| limit("attributes of more than 4 GiB".into()))?))
     }
 
-    fn value(&mut self, value: &[u8], limit: &dyn Fn(String) -> crate::Error) -> Result<()> {
+    fn value(&mut self, value: &[u8], limit: &dyn Fn(Excess) -> crate::Error) -> Result<()> {
         // What the kernel hands out to programs.
         if value.len() > 65_536 {
-            return Err(limit(format!("an attribute value of {} bytes; the limit is 65,536", value.len())));
+            return Err(limit(format!("an attribute value of {} bytes; the limit is 65,536", value.len()).into()));
         }
         let vsize = u32::try_from(value.len()).expect("at most 65,536").into();
         self.table.push(XattrValue { vsize }.as_bytes())?;

@@ -84,7 +84,7 @@ impl Data<'_, '_> {
     /// A number for one more piece.
     pub(super) fn piece(&mut self) -> Result<u32> {
         self.done.push(None);
-        u32::try_from(self.done.len() - 1).map_err(|_| Error::Usage("more than 2^32 pieces of files".into()))
+        u32::try_from(self.done.len() - 1).map_err(|_| Error::TooMany { what: "pieces of files", max: 1 << 32 })
     }
 
     /// Appends to the stream of small files; returns at which offset.

@@ -57,7 +57,7 @@ impl Data<'_, '_> {
         let (mut at, mut written, mut cuts) = (0, 0, &cuts[..]);
         for (seq, count, rest) in pieces {
             let first =
-                u32::try_from(self.clusters.len()).map_err(|_| Error::Usage("more than 2^32 clusters".into()))?;
+                u32::try_from(self.clusters.len()).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })?;
             let (mine, others) = cuts.split_at(count as usize);
             cuts = others;
             let worth = self.is_sharing_worth_it(mine);
@@ -112,7 +112,8 @@ impl Data<'_, '_> {
     pub(super) fn cluster(&mut self, cut: &Cut, start: u64) -> Result<()> {
         let Cut { physical, logical, raw, digest, .. } = *cut;
         if let Some(digest) = digest {
-            let n = u32::try_from(self.clusters.len()).map_err(|_| Error::Usage("more than 2^32 clusters".into()))?;
+            let n =
+                u32::try_from(self.clusters.len()).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })?;
             self.known_clusters.insert(digest, n);
         }
         self.clusters.push(Cluster { start, physical, logical, raw, partial: false });

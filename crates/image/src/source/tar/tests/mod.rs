@@ -31,7 +31,7 @@ type KeptFile = (Vec<u8>, Vec<(u64, u64)>);
 impl Store for Kept {
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
         if size > MAX_FILE {
-            return Err(Error::Usage("too large for a test".into()));
+            return Err(Error::TooMany { what: "bytes for a test", max: MAX_FILE });
         }
         let mut bytes = vec![0; usize::try_from(size).unwrap()];
         for (offset, len) in data {
