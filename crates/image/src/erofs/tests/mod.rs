@@ -7,6 +7,7 @@ mod metadata;
 mod mount;
 mod page_ends;
 mod peers;
+mod replaced;
 mod round_trip;
 
 use std::path::{Path, PathBuf};

@@ -211,8 +211,7 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 
     fn fail(&mut self, file: u32, error: Error) -> Result<()> {
-        // Pieces of a file that failed go on coming in; it is reported once. What was written of it stays
-        // behind unreferenced.
+        // Pieces of a file that failed go on coming in; it is reported once. What was written of it is cleared.
         self.open = None;
         if self.rules.on_error == OnError::Stop {
             return Err(error);

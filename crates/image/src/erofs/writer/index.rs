@@ -167,10 +167,14 @@ impl Index {
         &self.clusters[part.first as usize..][..part.count as usize]
     }
 
+    /// The clusters of its extents, in order.
+    pub(crate) fn used_clusters(&self) -> impl Iterator<Item = &Cluster> {
+        self.parts.iter().flat_map(|part| self.part(part))
+    }
+
     /// The file's extents in order.
     fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
-        let parts = self.parts.iter().flat_map(|part| self.part(part));
-        let parts = parts.map(|cluster| {
+        let parts = self.used_clusters().map(|cluster| {
             (u64::from(cluster.logical), Target::Cluster { cluster: *cluster, partial: cluster.partial })
         });
         let end = self.end.iter().map(|end| match *end {

@@ -14,6 +14,7 @@ mod order;
 mod pack;
 mod stream;
 mod superblock;
+mod unused;
 mod xattr;
 
 use std::path::Path;
@@ -224,11 +225,14 @@ impl Format for Builder<'_> {
         tools: Tools<'p, 'env, Worker>,
         tree: &Tree,
         census: &Census,
-        data: DataDone,
+        mut data: DataDone,
     ) -> Result<Written>
     where
         'env: 'p,
     {
+        let start = self.first_block * u64::from(self.options.block_size);
+        let (output, base) = (tools.output, self.options.build.offset);
+        unused::clear(tree, &mut data, &unused::Place { output, base, start, packing: &self.packing })?;
         let written = metadata::write(tools, self.options, tree, census, &data)?;
         let image_bytes = written.blocks * u64::from(self.options.block_size);
         let uuid = superblock::show_uuid(&written.uuid);

@@ -39,6 +39,10 @@ pub(crate) struct DataDone {
     pub(crate) files: Vec<Stored>,
     /// The packed inode's data, if any fragment lies in it.
     pub(crate) packed: Option<Stored>,
+    /// Its pieces, in order.
+    pub(crate) packed_pieces: Vec<Part>,
+    /// Bytes of a block.
+    pub(crate) block_len: u64,
     /// What lies behind inodes.
     pub(crate) keep: Keep,
     /// A digest of all file data in the order in which it came.
@@ -64,8 +68,10 @@ impl Data<'_, '_> {
         while self.next_late()? {}
         let ends = self.small.len();
         let mut bodies = Bodies { rules: self.rules, done: &self.done, clusters: self.clusters, ends };
-        let streams = self.small.pieces.iter().chain(&self.ends.pieces).map(|seq| FilePart::Piece(*seq));
-        let packed = File { size: ends + self.ends.len(), what: What::Compressed(streams.collect()) };
+        let streams = || self.small.pieces.iter().chain(&self.ends.pieces).copied();
+        let packed = What::Compressed(streams().map(FilePart::Piece).collect());
+        let packed = File { size: ends + self.ends.len(), what: packed };
+        let packed_pieces = streams().map(|seq| self.done[seq as usize].expect("every piece is down").part).collect();
         let parts: Vec<_> = self.files.iter().chain([&packed]).map(|file| bodies.parts(file)).collect();
         let clusters = Arc::new(std::mem::take(&mut bodies.clusters));
         let stored = |(file, found): (File, Found)| {
@@ -86,6 +92,8 @@ impl Data<'_, '_> {
             end: self.pos.div_ceil(1 << self.rules.form.block_bits),
             files,
             packed,
+            packed_pieces,
+            block_len: self.rules.block() as u64,
             keep: self.keep,
             content: self.content.finalize(),
             shares_clusters: self.counts.shared_clusters > 0,

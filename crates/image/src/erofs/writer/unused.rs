@@ -1,0 +1,246 @@
+//! Data that no file of the tree refers to: members of a stream that a later one replaced, and beginnings of files that
+//! could not be read to their end. Nothing of it stays in the image: what shares clusters of the packed inode with
+//! files that stay is taken out of these, and everything else becomes zeros.
+//!
+//! All other sources are merged before their data is put down, so that most images have nothing of the kind. One thing
+//! does stay: a cluster of which `dedupe` lets a file use the beginning stays whole.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use packfs_blocks::{Buffers, Output};
+use packfs_codec::Decoder;
+
+use super::data::{Body, DataDone, Stored};
+use super::index::{Cluster, End, Index, Part};
+use super::pack::{Ending, Packing, Piece, Worker};
+use crate::erofs::page_end;
+use crate::tree::{Data, Kind, Tree};
+use crate::{Error, Result};
+
+/// Bytes cleared at a time.
+const CLEAR_LEN: u64 = 1 << 20;
+
+/// Where an image and its data begin, and how it is packed.
+pub(super) struct Place<'a> {
+    pub(super) output: &'a Output,
+    /// Byte of the output at which the image begins.
+    pub(super) base: u64,
+    /// Byte of the image at which its data begins.
+    pub(super) start: u64,
+    pub(super) packing: &'a Packing,
+}
+
+/// Takes out of an image what no file of the tree refers to.
+pub(super) fn clear(tree: &Tree, data: &mut DataDone, place: &Place<'_>) -> Result<()> {
+    let mut used = vec![false; data.files.len()];
+    tree.walk(|ino, _| {
+        if let Kind::File { data: Data::Stored(file), .. } = tree.inode(ino).kind {
+            used[file as usize] = true;
+        }
+        Ok(())
+    })?;
+    if used.iter().all(|used| *used) {
+        return Ok(());
+    }
+    repack(data, &used, place)?;
+    let files = data.files.iter().zip(&used).filter(|(_, used)| **used).map(|(file, _)| file);
+    let mut areas = Vec::new();
+    let block = data.block_len;
+    files.chain(&data.packed).for_each(|stored| stored.areas(block, &mut areas));
+    let mut at = place.start;
+    let end = data.end * block;
+    for area in merged(areas).into_iter().chain(std::iter::once(end..end)) {
+        place.zeros(at..area.start)?;
+        at = area.end;
+    }
+    Ok(())
+}
+
+impl Stored {
+    /// Adds the bytes of the image that a file refers to.
+    fn areas(&self, block: u64, areas: &mut Vec<Range<u64>>) {
+        match &self.body {
+            Body::Plain { start: None, .. } => {}
+            Body::Plain { start: Some(start), tail } => {
+                let len = (self.size - tail.len() as u64).next_multiple_of(block);
+                areas.push(start * block..start * block + len);
+            }
+            Body::Chunks { bits, blocks } => {
+                let chunk = block << bits;
+                for (at, start) in (0u64..).step_by(usize::try_from(chunk).unwrap_or(usize::MAX)).zip(blocks) {
+                    if let Some(start) = start {
+                        let len = chunk.min(self.size - at).next_multiple_of(block);
+                        areas.push(start * block..start * block + len);
+                    }
+                }
+            }
+            Body::Compressed(index) => {
+                areas.extend(
+                    index.used_clusters().map(|cluster| cluster.start..cluster.start + u64::from(cluster.physical)),
+                );
+            }
+        }
+    }
+}
+
+/// Ranges in order, those that touch or overlap as one.
+fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// Packs those pieces of the packed inode again that hold bytes of files not used, with zeros in their place.
+fn repack(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> Result<()> {
+    let Some(Stored { body: Body::Compressed(index), size }) = &data.packed else { return Ok(()) };
+    let fragments = data.files.iter().zip(used).filter_map(|(file, used)| match &file.body {
+        Body::Compressed(Index { end: Some(End::Fragment { offset, len }), .. }) if *used => {
+            Some(*offset..offset + len)
+        }
+        _ => None,
+    });
+    let wanted = merged(fragments.collect());
+    let (mut clusters, mut at, mut end) = (Vec::new(), 0, data.end * data.block_len);
+    let mut repacker = Repacker { place, algorithm: index.form.algorithm, decoder: None, worker: None };
+    for part in &data.packed_pieces {
+        let old = &index.clusters[part.first as usize..][..part.count as usize];
+        let piece = at..at + old.iter().map(|cluster| u64::from(cluster.logical)).sum::<u64>();
+        at = piece.end;
+        if unwanted(&piece, &wanted).next().is_none() {
+            clusters.extend_from_slice(old);
+            continue;
+        }
+        let mut bytes = repacker.read(old)?;
+        for gap in unwanted(&piece, &wanted) {
+            let place = |at: u64| usize::try_from(at - piece.start).expect("within a piece");
+            bytes[place(gap.start)..place(gap.end)].fill(0);
+        }
+        let ending = if piece.end == *size { Ending::Cluster } else { Ending::More };
+        repacker.write(&bytes, ending, &mut end, &mut clusters)?;
+    }
+    let count = u32::try_from(clusters.len()).expect("about as many as before");
+    let mut index = index.clone();
+    (index.clusters, index.parts) = (Arc::new(clusters), Box::new([Part { first: 0, count }]));
+    data.packed = Some(Stored { size: *size, body: Body::Compressed(index) });
+    data.end = end.div_ceil(data.block_len);
+    Ok(())
+}
+
+/// The parts of a range that lie in none of `wanted`, which are in order.
+fn unwanted<'w>(range: &Range<u64>, wanted: &'w [Range<u64>]) -> impl Iterator<Item = Range<u64>> + 'w {
+    let first = wanted.partition_point(|other| other.end <= range.start);
+    let Range { start, end } = *range;
+    let inside = wanted[first..].iter().take_while(move |other| other.start < end);
+    let stops = inside.map(|other| (other.start, other.end)).chain([(end, end)]);
+    let gaps = stops.scan(start, |at, (start, next)| {
+        let gap = *at..start;
+        *at = next;
+        Some(gap)
+    });
+    gaps.filter(|gap| gap.start < gap.end)
+}
+
+/// Reads pieces back and packs them again.
+struct Repacker<'p> {
+    place: &'p Place<'p>,
+    algorithm: u8,
+    decoder: Option<Box<dyn Decoder>>,
+    worker: Option<Worker>,
+}
+
+impl Repacker<'_> {
+    /// What clusters decode to.
+    fn read(&mut self, clusters: &[Cluster]) -> Result<Vec<u8>> {
+        let Place { output, base, packing, .. } = *self.place;
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            none => none.insert(packing.choice.codec().cluster_decoder()?),
+        };
+        let mut bytes = Vec::new();
+        for cluster in clusters {
+            let mut stored = vec![0; cluster.physical as usize];
+            let failed = Error::io("cannot read back", output.target());
+            output.read_exact_at(&mut stored, base + cluster.start).map_err(failed)?;
+            let at = bytes.len();
+            bytes.resize(at + cluster.logical as usize, 0);
+            if cluster.raw {
+                bytes[at..].copy_from_slice(&stored[..cluster.logical as usize]);
+            } else {
+                let stream = stored.iter().position(|byte| *byte != 0).map_or(&[][..], |first| &stored[first..]);
+                decoder.decode_prefix(stream, &mut bytes[at..])?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Packs a piece to where the data ends, at `end`.
+    fn write(&mut self, piece: &[u8], ending: Ending, end: &mut u64, clusters: &mut Vec<Cluster>) -> Result<()> {
+        let Place { output, base, packing, .. } = *self.place;
+        let worker = self.worker.get_or_insert_with(|| Worker::new(packing));
+        let mut bytes = Buffers::new(piece.len()).take(piece.len());
+        bytes.copy_from_slice(piece);
+        let job = Piece { seq: 0, range: 0..piece.len(), ending, whole: false, reuse: Vec::new() };
+        let packed = worker.pack(&Arc::new(bytes), vec![job])?;
+        let mut from = 0;
+        for cut in &packed.cuts {
+            let stored = &packed.bytes[from..from + cut.physical as usize];
+            from += stored.len();
+            if !cut.raw {
+                *end += page_end::moved(self.algorithm, *end, stored.len() as u64) as u64;
+            }
+            output.write_all_at(stored, base + *end).map_err(Error::io("cannot write", output.target()))?;
+            let (physical, logical, raw) = (cut.physical, cut.logical, cut.raw);
+            clusters.push(Cluster { start: *end, physical, logical, raw, partial: false });
+            *end += stored.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Place<'_> {
+    /// Fills a range of the image with zeros.
+    fn zeros(&self, range: Range<u64>) -> Result<()> {
+        let mut at = range.start;
+        let zeros = vec![0; usize::try_from(CLEAR_LEN.min(range.end.saturating_sub(at))).expect("a megabyte")];
+        while at < range.end {
+            let len = CLEAR_LEN.min(range.end - at);
+            let part = &zeros[..usize::try_from(len).expect("a megabyte")];
+            self.output.write_all_at(part, self.base + at).map_err(Error::io("cannot write", self.output.target()))?;
+            at += len;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_between_wanted_ranges_is_found() {
+        let wanted = merged(vec![30..40, 0..10, 10..12, 35..50, 60..60]);
+        assert_eq!(wanted, [0..12, 30..50]);
+        type Gaps = &'static [(u64, u64)];
+        let table: [(Range<u64>, Gaps); 7] = [
+            (0..12, &[]),
+            (3..40, &[(12, 30)]),
+            (12..30, &[(12, 30)]),
+            (13..20, &[(13, 20)]),
+            (30..50, &[]),
+            (40..70, &[(50, 70)]),
+            (0..100, &[(12, 30), (50, 100)]),
+        ];
+        for (range, want) in table {
+            let gaps: Vec<_> = unwanted(&range, &wanted).map(|gap| (gap.start, gap.end)).collect();
+            assert_eq!(gaps, want, "{range:?}");
+        }
+    }
+}
