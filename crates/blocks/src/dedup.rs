@@ -107,6 +107,43 @@ impl<P: Copy> Tails<P> {
     }
 }
 
+/// Bytes that a block takes in a map that is half full, as maps are on average.
+const ENTRY: u64 = 96;
+
+/// Places of the latest blocks by their digest, within bounded memory. There are two generations: when the young one is full, it becomes the old one, and the
+/// old one is forgotten.
+#[derive(Debug)]
+pub struct Recent {
+    young: HashMap<Digest, u64>,
+    old: HashMap<Digest, u64>,
+    most: usize,
+}
+
+impl Recent {
+    /// Its share of all memory that may be taken, in bytes.
+    pub fn memory(all: u64) -> u64 {
+        all / 16
+    }
+
+    /// Remembers as many blocks as `memory` bytes hold.
+    pub fn new(memory: u64) -> Self {
+        let most = usize::try_from(memory / ENTRY / 2).unwrap_or(usize::MAX).max(1);
+        Recent { young: HashMap::new(), old: HashMap::new(), most }
+    }
+
+    /// Returns where the same block was before; if nowhere, it is from now on at `offset`.
+    pub fn find_or_add(&mut self, digest: Digest, offset: u64) -> Option<u64> {
+        let found = self.young.get(&digest).or_else(|| self.old.get(&digest)).copied();
+        // What comes again stays remembered.
+        let place = found.unwrap_or(offset);
+        if self.young.len() >= self.most && !self.young.contains_key(&digest) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(digest, place);
+        found
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,5 +200,18 @@ mod tests {
         tails.push(Digest::of(b"tail"), (3u32, 40u32));
         assert_eq!(tails.find(&Digest::of(b"tail")), Some((3, 40)));
         assert_eq!(tails.find(&Digest::of(b"tai1")), None);
+    }
+
+    #[test]
+    fn the_latest_and_what_comes_often_is_remembered() {
+        let mut seen = Recent::new(ENTRY * 2 * 10);
+        let digest = |n: u64| Digest::of(&n.to_le_bytes());
+        for n in 0..100 {
+            assert_eq!(seen.find_or_add(digest(n), n), None);
+            assert_eq!(seen.find_or_add(digest(0), 999), Some(0), "after {n}");
+            assert!(seen.young.len() <= 10 && seen.old.len() <= 10);
+        }
+        assert_eq!(seen.find_or_add(digest(95), 7), Some(95));
+        assert_eq!(seen.find_or_add(digest(20), 7), None, "long forgotten");
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! - [`pipeline`]: the worker pool; results come back in the order the work was handed in.
 //! - [`hash`], [`dedup`], [`probe`]: what a block is, whether it was seen before, whether it can shrink.
+//! - [`encode`]: a block probed, compressed and proven.
 //! - [`buffer`]: page-aligned buffers that are reused; [`cache`]: decoded blocks, each decoded once.
 //! - [`io`]: positional reads ([`ReadAt`]) and writes ([`Storage`]), and outputs that appear whole ([`Output`]).
 //! - [`progress`]: counters that a user interface may watch; [`stages`]: where the time goes.
@@ -19,6 +20,7 @@
 pub mod buffer;
 pub mod cache;
 pub mod dedup;
+pub mod encode;
 pub mod hash;
 pub mod io;
 pub mod pipeline;

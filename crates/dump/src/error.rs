@@ -4,7 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::set::Lost;
+use packfs_blocks::encode;
+
+use crate::lost::Lost;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -134,6 +136,15 @@ fn incomplete(lost: &[Lost], open_end: Option<&str>) -> String {
         text.push_str(&format!("\n  {lost}"));
     }
     text
+}
+
+impl From<encode::Error> for Error {
+    fn from(error: encode::Error) -> Self {
+        match error {
+            encode::Error::Unproven { codec } => Error::Unproven { codec },
+            encode::Error::Codec(error) => Error::Codec(error),
+        }
+    }
 }
 
 impl Error {

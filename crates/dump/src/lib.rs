@@ -27,6 +27,7 @@ pub mod format;
 mod input;
 pub mod join;
 pub mod kdump;
+mod lost;
 pub mod part;
 pub mod set;
 mod split;

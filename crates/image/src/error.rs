@@ -4,6 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use packfs_blocks::encode;
+
 use crate::Warning;
 
 /// Result of this crate.
@@ -210,6 +212,15 @@ impl From<String> for Excess {
 impl From<&str> for Excess {
     fn from(why: &str) -> Self {
         Excess::Other(why.to_owned())
+    }
+}
+
+impl From<encode::Error> for Error {
+    fn from(error: encode::Error) -> Self {
+        match error {
+            encode::Error::Unproven { codec } => Error::Unproven { codec },
+            encode::Error::Codec(error) => Error::Codec(error),
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::{Flaw, Head};
+use super::flaw::Flaw;
+use super::seal::Head;
 use crate::format::{
     ALIGN, IndexEntry, PARTS_MAX, Record, RecordKind, SEGMENT_MAGIC, SEGMENT_MAX, SQUEEZED, SegmentHeader, SegmentKind,
 };

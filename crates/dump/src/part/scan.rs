@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use packfs_blocks::ReadAt;
 
-use super::{Flaw, Lengths, Segment, Super};
+use super::flaw::Flaw;
+use super::parse::{Lengths, Segment};
+use super::superblock::Super;
 use crate::format::{ALIGN, sum};
 
 /// Bytes looked at together where no segment is.

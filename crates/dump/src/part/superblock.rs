@@ -3,7 +3,7 @@
 use packfs_codec::Choice;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::Flaw;
+use super::flaw::Flaw;
 use crate::format::{ALIGN, CHUNK, MAGIC, PARTS_MAX, SEGMENT_MAX, Superblock, UNKNOWN, VERSION, sum};
 
 const WHAT: &str = "superblock";

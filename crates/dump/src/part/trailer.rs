@@ -6,7 +6,10 @@ use packfs_blocks::ReadAt;
 use zerocopy::little_endian::U16;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::{Flaw, Head, Super, payload_is_sound, read_segment};
+use super::flaw::Flaw;
+use super::scan::{payload_is_sound, read_segment};
+use super::seal::Head;
+use super::superblock::Super;
 use crate::format::{
     ALIGN, FOOTER_MAGIC, Footer, IndexEntry, PARTS_MAX, PartEntry, PartState, SEGMENT_MAX, SegmentKind, UNKNOWN, sum,
 };

@@ -24,7 +24,6 @@ use std::sync::{Arc, Mutex};
 use packfs_blocks::ReadAt;
 use packfs_blocks::cache::BlockCache;
 use packfs_blocks::io::FileAt;
-use serde::Serialize;
 
 use self::map::{Map, Number};
 use crate::format::MAGIC;
@@ -35,6 +34,7 @@ pub use self::check::{Checked, Finding, Harm};
 pub use self::extents::{Content, Extent, Extents};
 pub use self::info::{Info, PartInfo, PartStatus};
 pub(crate) use self::read::{Bytes, Scratch};
+pub use crate::lost::Lost;
 
 /// How to read a set.
 #[derive(Debug, Clone)]
@@ -92,33 +92,6 @@ struct Part {
     foot: Option<Foot>,
     /// Why it was scanned, where it was.
     scanned: Option<String>,
-}
-
-/// Bytes of the dump that cannot be had.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Lost {
-    /// First byte.
-    pub start: u64,
-    /// The byte after the last.
-    pub end: u64,
-    /// Why.
-    pub why: String,
-}
-
-impl Lost {
-    /// Adds to a list in order, as one with what it follows.
-    pub(crate) fn push(list: &mut Vec<Lost>, lost: Lost) {
-        match list.last_mut() {
-            Some(last) if last.end == lost.start && last.why == lost.why => last.end = lost.end,
-            _ => list.push(lost),
-        }
-    }
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "bytes {} to {} ({}): {}", self.start, self.end, self.end - self.start, self.why)
-    }
 }
 
 /// Whether the file begins as a part does.

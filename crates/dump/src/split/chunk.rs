@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use packfs_blocks::encode::{BlockEncoder, is_worth_a_try};
 use packfs_blocks::hash::is_zero;
-use packfs_blocks::probe::is_incompressible;
 use packfs_blocks::{Buffer, Buffers, Digest};
-use packfs_codec::{Choice, Codec, Encoder};
+use packfs_codec::{Choice, Codec};
 
 use crate::format::{PAGE, sum};
 use crate::input::Source;
@@ -33,8 +33,9 @@ pub(super) struct Worker {
 }
 
 struct Tools {
-    encoder: Box<dyn Encoder>,
-    decoder: ChunkDecoder,
+    encoder: BlockEncoder,
+    /// Puts the pages that were left out back in, to prove that they were zeros.
+    expander: ChunkDecoder,
     back: Vec<u8>,
 }
 
@@ -113,52 +114,41 @@ impl Worker {
         let sum = sum(&raw);
         let (map, squeezed) = squeeze(&raw, &shared.buffers);
         let data = squeezed.as_ref().unwrap_or(&raw);
-        let Some(body) = self.encode(shared, data)? else {
-            return Ok(Packed::Stored { coded: false, map, body: squeezed.unwrap_or(raw), sum });
-        };
-        if shared.verify {
-            self.prove(shared, &map, &body, &raw)?;
-        }
-        Ok(Packed::Stored { coded: true, map, body, sum })
-    }
-
-    /// The chunk coded; `None` when that would save next to nothing.
-    fn encode(&mut self, shared: &Shared, data: &[u8]) -> Result<Option<Buffer>> {
-        if shared.codec.codec() == Codec::None || (!shared.codec.gives_up_early() && is_incompressible(data)) {
-            return Ok(None);
-        }
-        let limit = data.len() - (data.len() / 64).max(1);
-        let mut body = shared.buffers.take(limit);
-        let len = self.tools(shared)?.encoder.encode(data, &mut body)?.filter(|len| *len > 0);
-        Ok(len.map(|len| {
-            body.truncate(len);
-            body
-        }))
-    }
-
-    /// Decodes what was coded, as a reader would, and compares.
-    fn prove(&mut self, shared: &Shared, map: &[u8], body: &[u8], raw: &[u8]) -> Result<()> {
         let tools = self.tools(shared)?;
-        let back = &mut tools.back[..raw.len()];
-        let decoded = if map.is_empty() {
-            tools.decoder.decode_unchecked(body, true, false, back)
-        } else {
-            tools.decoder.decode_unchecked(&[map, body].concat(), true, true, back)
-        };
-        if decoded.is_ok() && back == raw {
-            return Ok(());
+        if let Some(data) = squeezed.as_ref().filter(|_| shared.verify) {
+            tools.prove_pages(shared, &map, data, &raw)?;
         }
-        Err(Error::Unproven { codec: shared.codec.codec().name() })
+        if is_worth_a_try(&shared.codec, data) {
+            // What saves next to nothing is not worth decoding.
+            let mut body = shared.buffers.take(data.len() - (data.len() / 64).max(1));
+            if let Some(len) = tools.encoder.encode(data, &mut body)?.filter(|len| *len > 0) {
+                body.truncate(len);
+                return Ok(Packed::Stored { coded: true, map, body, sum });
+            }
+        }
+        Ok(Packed::Stored { coded: false, map, body: squeezed.unwrap_or(raw), sum })
     }
 
     fn tools(&mut self, shared: &Shared) -> Result<&mut Tools> {
         match &mut self.tools {
             Some(tools) => Ok(tools),
             none => {
-                let (encoder, decoder) =
-                    (shared.codec.encoder(shared.chunk)?, ChunkDecoder::new(shared.codec.codec())?);
-                Ok(none.insert(Tools { encoder, decoder, back: vec![0; shared.chunk] }))
+                let encoder = BlockEncoder::new(&shared.codec, shared.chunk, shared.verify);
+                let expander = ChunkDecoder::new(Codec::None)?;
+                Ok(none.insert(Tools { encoder, expander, back: Vec::new() }))
             }
+        }
+    }
+}
+
+impl Tools {
+    /// Puts the pages back to where the map says, as a reader does, and compares.
+    fn prove_pages(&mut self, shared: &Shared, map: &[u8], data: &[u8], raw: &[u8]) -> Result<()> {
+        self.back.resize(shared.chunk, 0);
+        let back = &mut self.back[..raw.len()];
+        match self.expander.decode_unchecked(&[map, data].concat(), false, true, back) {
+            Ok(()) if back == raw => Ok(()),
+            _ => Err(Error::Unproven { codec: shared.codec.codec().name() }),
         }
     }
 }

@@ -9,15 +9,17 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use packfs_blocks::dedup::Recent;
 use packfs_blocks::pipeline::{Pool, Ticket, Window};
 use packfs_blocks::{Buffers, Progress};
 
 use super::chunk::{Looked, Packed, Shared, Worker};
-use super::dedup::Seen;
+use super::options::SplitOptions;
 use super::parity::{Stripes, width};
 use super::queue::Queue;
+use super::report::SplitReport;
 use super::segment::{Gather, Sealed};
-use super::{SplitOptions, SplitReport, Work};
+use super::work::Work;
 use crate::Error;
 use crate::format::PAGE;
 use crate::input::{Input, Kind, Source, read_full};
@@ -76,7 +78,7 @@ pub(super) struct Conductor<'a, 'env> {
     /// Chunks being made ready.
     packing: Window<Step<Packed>>,
     coding: Window<Vec<Sealed>>,
-    seen: Option<Seen>,
+    seen: Option<Recent>,
     /// What is done now was done before.
     again: bool,
     /// The dump so far: the byte after the last one taken.
@@ -121,7 +123,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
             looking: Window::new(looking),
             packing: Window::new(packing),
             coding: Window::new(1),
-            seen: options.dedup.then(|| Seen::new(Seen::memory(options.memory))),
+            seen: options.dedup.then(|| Recent::new(Recent::memory(options.memory))),
             again: false,
             end: 0,
             report: SplitReport::default(),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::SplitOptions;
+use super::options::SplitOptions;
 use super::part::Sink;
 use crate::format::PARTS_MAX;
 use crate::input::{Identity, Input};

@@ -1,9 +1,9 @@
 //! How the memory allowed is shared out: chunks in work, segments being filled, and those that wait for a part.
 
+use packfs_blocks::dedup::Recent;
 use packfs_codec::Choice;
 
-use super::SplitOptions;
-use super::dedup::Seen;
+use super::options::SplitOptions;
 use crate::format::{ALIGN, CHUNK, SEGMENT_MAX};
 use crate::{Error, Result};
 
@@ -42,7 +42,7 @@ impl Plan {
             return Err(Error::option("chunk size", chunk, "accepted: a power of two from 4K to 16M"));
         }
         // What is remembered of chunks that came before.
-        let memory = options.memory - if options.dedup { Seen::memory(options.memory) } else { 0 };
+        let memory = options.memory - if options.dedup { Recent::memory(options.memory) } else { 0 };
         let threads = options.threads.max(1) as u64;
         let (parts, parity) = (parts as u64, u64::from(options.parity));
         let fixed = PROGRAM + threads * per_thread(&options.codec, chunk);

@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use super::open::Opened;
+use super::options::SplitOptions;
 use super::part::{Manner, Part, Sink};
 use super::plan::Plan;
+use super::report::{PartReport, SplitReport};
 use super::resume::{self, Left, Resumed};
-use super::{PartReport, SplitOptions, SplitReport};
 use crate::input::Input;
 use crate::part::Super;
 use crate::{Error, Result};

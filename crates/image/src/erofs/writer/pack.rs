@@ -3,15 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use packfs_blocks::{Buffer, Buffers, Digest, probe};
-use packfs_codec::{Choice, Decoder, Encoder, Prefix};
+use packfs_blocks::encode::{Prover, is_worth_a_try};
+use packfs_blocks::{Buffer, Buffers, Digest};
+use packfs_codec::{Choice, Encoder, Prefix};
 
 use super::Options;
 use super::fit::Fit;
 use super::index::Cluster;
 use super::layout::tail_max;
+use crate::Result;
 use crate::erofs::kernel::Feature;
-use crate::{Error, Result};
 
 mod gaps;
 
@@ -140,9 +141,8 @@ pub(crate) struct Worker {
     packing: Packing,
     encoder: Option<Box<dyn Encoder>>,
     scout: Option<Box<dyn Encoder>>,
-    decoder: Option<Box<dyn Decoder>>,
+    prover: Prover,
     fit: Fit,
-    proof: Vec<u8>,
 }
 
 /// A job's result in the making.
@@ -155,7 +155,8 @@ struct Out {
 impl Worker {
     pub(crate) fn new(packing: &Packing) -> Self {
         let fit = Fit::new(packing.block);
-        Worker { packing: packing.clone(), encoder: None, scout: None, decoder: None, fit, proof: Vec::new() }
+        let prover = Prover::of_clusters(packing.choice.codec(), packing.verify);
+        Worker { packing: packing.clone(), encoder: None, scout: None, prover, fit }
     }
 
     /// Packs pieces of `bytes`.
@@ -196,7 +197,7 @@ impl Worker {
             }
             match self.compress(rest, out)? {
                 Some(Prefix { taken, len }) => {
-                    self.prove(&rest[..taken], &out.bytes[out.len..out.len + len])?;
+                    self.prover.prove(&rest[..taken], &out.bytes[out.len..out.len + len])?;
                     let last = taken == rest.len();
                     if ending == Ending::Fragment
                         && last
@@ -278,7 +279,7 @@ impl Worker {
     fn compress(&mut self, rest: &[u8], out: &mut Out) -> Result<Option<Prefix>> {
         let Packing { choice, window, cluster, unaligned, .. } = &self.packing;
         let look = &rest[..rest.len().min(PROBE_LEN)];
-        if !choice.gives_up_early() && probe::is_incompressible(look) {
+        if !is_worth_a_try(choice, look) {
             return Ok(None);
         }
         let encoder = match &mut self.encoder {
@@ -336,27 +337,6 @@ impl Worker {
             }),
         }
         len
-    }
-
-    /// Decodes what was encoded and compares: a fault of a codec, of memory or of the processor never
-    /// reaches an image.
-    fn prove(&mut self, raw: &[u8], packed: &[u8]) -> Result<()> {
-        if !self.packing.verify {
-            return Ok(());
-        }
-        let codec = self.packing.choice.codec();
-        let decoder = match &mut self.decoder {
-            Some(decoder) => decoder,
-            none => none.insert(codec.cluster_decoder()?),
-        };
-        if self.proof.len() < raw.len() {
-            self.proof.resize(raw.len().next_power_of_two(), 0);
-        }
-        let proof = &mut self.proof[..raw.len()];
-        if decoder.decode(packed, proof).is_ok_and(|len| len == raw.len()) && proof == raw {
-            return Ok(());
-        }
-        Err(Error::Unproven { codec: codec.name() })
     }
 }
 

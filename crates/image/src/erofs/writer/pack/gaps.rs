@@ -68,7 +68,7 @@ impl Worker {
         let encoder = self.encoder.as_mut().expect("it made the last cluster");
         let mut shorter = vec![0; physical];
         let Some(len) = encoder.encode(&src[start..wanted], &mut shorter)? else { return Ok(at) };
-        self.prove(&src[start..wanted], &shorter[..len])?;
+        self.prover.prove(&src[start..wanted], &shorter[..len])?;
         out.bytes[place..place + len].copy_from_slice(&shorter[..len]);
         (out.len, _) = (place, out.cuts.pop());
         out.put(self.physical(len), len, wanted - start);

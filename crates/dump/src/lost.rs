@@ -1,0 +1,32 @@
+//! Ranges of a dump that cannot be had.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Bytes of the dump that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// First byte.
+    pub start: u64,
+    /// The byte after the last.
+    pub end: u64,
+    /// Why.
+    pub why: String,
+}
+
+impl Lost {
+    /// Adds to a list in order, as one with what it follows.
+    pub(crate) fn push(list: &mut Vec<Lost>, lost: Lost) {
+        match list.last_mut() {
+            Some(last) if last.end == lost.start && last.why == lost.why => last.end = lost.end,
+            _ => list.push(lost),
+        }
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bytes {} to {} ({}): {}", self.start, self.end, self.end - self.start, self.why)
+    }
+}
