@@ -19,6 +19,7 @@ pub mod build;
 mod clock;
 mod clusters;
 pub mod codecs;
+pub mod compare;
 pub mod corpus;
 mod error;
 pub mod executor;

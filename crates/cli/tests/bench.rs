@@ -159,3 +159,52 @@ fn a_run_shows_what_it_was_asked_for() {
     let report = std::fs::read_to_string(dir.path().join("report.md")).unwrap();
     assert_eq!(report.matches("\n| zstd:1 |").count(), 1, "{report}");
 }
+
+/// Results of a build that took so many milliseconds in each run and made so many bytes.
+fn results(session: &str, ms: &[u64], made: u64) -> String {
+    let key = r#""source":"root","digest":"00","tool":"packfs","format":"squashfs","codec":"lz4","block":131072,"features":"""#;
+    let line = |ms: &u64| {
+        let time = format!(r#"{{"wall":{ms}000000,"cpu":{ms}000000,"passes":1}}"#);
+        format!(
+            r#"{{"packfs_bench":1,"kind":"build","session":"{session}",{key},"threads":2,"time":{time},"bytes":9000,"made":{made}}}"#
+        ) + "\n"
+    };
+    ms.iter().map(line).collect()
+}
+
+#[test]
+fn results_are_compared_with_earlier_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| std::fs::write(dir.path().join(name), text).unwrap();
+    write("old", results("a", &[100, 101, 99, 100, 102], 500));
+    write("noise", results("b", &[101, 100, 100, 99, 103], 500));
+    write("slower", results("c", &[120, 121, 119, 120, 122], 500));
+    write("faster", results("d", &[80, 81, 79, 80, 82], 500));
+    write("larger", results("e", &[101, 100, 100, 99, 103], 501));
+    write("few", results("f", &[200, 201], 500));
+    let compare = |new: &str, rest: &[&str]| {
+        let output = run_in(dir.path(), &[&["bench", "report", new, "--against", "old"], rest].concat());
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    for (new, status, says) in [
+        ("old", 0, "no difference shows"),
+        ("noise", 0, "no difference shows"),
+        ("slower", 1, "1 slower."),
+        ("faster", 0, "1 faster."),
+        ("larger", 1, "1 larger."),
+        ("few", 0, "too few samples for a test: measure with --runs 4 or more"),
+    ] {
+        let (code, text) = compare(new, &[]);
+        assert!(code == Some(status) && text.replace('\n', " ").contains(says), "{new}: {code:?} {text}");
+    }
+    assert_eq!(compare("slower", &["--threshold", "50"]).0, Some(0));
+    // Files instead of the terminal; the status is the same.
+    let (code, text) = compare("slower", &["--md", "changes.md", "-o", "changes.html", "--csv", "tables"]);
+    assert_eq!((code, text.as_str()), (Some(1), ""));
+    let markdown = std::fs::read_to_string(dir.path().join("changes.md")).unwrap();
+    assert!(markdown.contains("| +20.0 % | 0.0079 | 5+5 | slower |"), "{markdown}");
+    assert!(std::fs::read_to_string(dir.path().join("changes.html")).unwrap().contains("What changed"));
+    assert!(dir.path().join("tables/changes.csv").exists());
+    fail(dir.path(), 2, &["bench", "report", "old", "--against", "old", "--alpha", "2"]);
+    fail(dir.path(), 2, &["bench", "report", "old", "--alpha", "0.1"]);
+}

@@ -4,8 +4,10 @@
 
 mod builds;
 mod codecs;
+mod comparison;
 mod csv;
 mod html;
+mod leaders;
 mod markdown;
 mod model;
 mod published;

@@ -68,15 +68,18 @@ fn method(results: &Results) -> Vec<String> {
 /// A warning where samples lie too far apart.
 fn warning(spreads: &[Spread]) -> Option<String> {
     let wide = || spreads.iter().filter(|spread| spread.is_wide);
-    let worst = wide().map(|spread| spread.worst).reduce(f64::max)?;
+    if wide().count() == 0 {
+        return None;
+    }
+    let worst = wide().filter_map(|spread| spread.worst).reduce(f64::max);
+    let worst = worst.map_or(String::new(), |worst| format!(" (the worst spreads by {} %)", three(100.0 * worst)));
     let few = wide().filter(|spread| spread.count < 3).count();
     let few = if few > 0 { format!(" {few} of them have fewer than three samples.") } else { String::new() };
     Some(format!(
-        "Warning: {} cells spread by more than 5 % or have too few samples to conclude from (the worst spreads by \
-         {} %).{few} Differences of that size between them mean nothing; measure again while the machine does \
+        "Warning: {} cells spread by more than 5 % or have too few samples to conclude from{worst}.{few} \
+         Differences of that size between them mean nothing; measure again while the machine does \
          nothing else.",
-        wide().count(),
-        three(100.0 * worst)
+        wide().count()
     ))
 }
 

@@ -3,6 +3,7 @@
 use super::model::{Axis, Column, Series, Table, Value, X};
 use crate::build::Kind;
 use crate::results::TrialRow;
+use crate::stats::Summary;
 
 pub(super) fn table<const N: usize>(
     id: &str,
@@ -25,13 +26,18 @@ pub(super) fn timed<'r, const N: usize, K: 'r>(
         let costs = [
             Value::Number(row.cpu),
             row.peak_memory.map_or(Value::None, |bytes| Value::Whole(bytes >> 20)),
-            Value::Number(100.0 * row.time.spread()),
+            spread(&row.time),
             Value::Whole(row.time.count as u64),
         ];
         values.into_iter().chain(costs).collect()
     };
     let columns = columns.into_iter().chain(costs).collect();
     Table { id: id.into(), title: title.into(), columns, rows: rows.into_iter().map(row).collect() }
+}
+
+/// A spread in percent; blank where one sample has none.
+pub(super) fn spread(summary: &Summary) -> Value {
+    summary.spread().map(|spread| 100.0 * spread).into()
 }
 
 /// Letters, digits and dashes of some text.

@@ -90,16 +90,8 @@ impl Results {
         K: Recorded + 'l,
         K::Sample: 'l,
     {
-        let mut cells: BTreeMap<&K, Sessions<'l, K::Sample>> = BTreeMap::new();
-        for measured in lines.iter().copied().filter_map(K::measured) {
-            let sessions = cells.entry(&measured.key).or_default();
-            match sessions.iter_mut().find(|(session, _)| *session == measured.session) {
-                Some((_, samples)) => samples.push(&measured.sample),
-                None => sessions.push((&measured.session, vec![&measured.sample])),
-            }
-        }
         let mut rows = Vec::new();
-        for (key, sessions) in cells {
+        for (key, sessions) in by_cell::<K>(lines) {
             if let [.., (_, before), (_, last)] = &sessions[..] {
                 self.compare(key, before, last);
             }
@@ -126,6 +118,32 @@ impl Results {
     }
 }
 
+/// Samples of every cell of one kind, by session.
+fn by_cell<'l, K>(lines: &[&'l Line]) -> BTreeMap<&'l K, Sessions<'l, K::Sample>>
+where
+    K: Recorded + 'l,
+    K::Sample: 'l,
+{
+    let mut cells: BTreeMap<&K, Sessions<'l, K::Sample>> = BTreeMap::new();
+    for measured in lines.iter().copied().filter_map(K::measured) {
+        let sessions = cells.entry(&measured.key).or_default();
+        match sessions.iter_mut().find(|(session, _)| *session == measured.session) {
+            Some((_, samples)) => samples.push(&measured.sample),
+            None => sessions.push((&measured.session, vec![&measured.sample])),
+        }
+    }
+    cells
+}
+
+/// Samples of every cell of one kind in the last session that measured it.
+pub(crate) fn last_samples<'l, K>(lines: &[&'l Line]) -> BTreeMap<&'l K, (&'l str, Vec<&'l K::Sample>)>
+where
+    K: Recorded + 'l,
+    K::Sample: 'l,
+{
+    by_cell::<K>(lines).into_iter().filter_map(|(key, mut sessions)| Some((key, sessions.pop()?))).collect()
+}
+
 /// How far the samples of a cell lie apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
@@ -133,17 +151,17 @@ pub struct Spread {
     pub count: usize,
     /// Whether they are too few or too far apart to conclude from.
     pub is_wide: bool,
-    /// The largest relative spread of what is measured of the cell.
-    pub worst: f64,
+    /// The largest relative spread of what is measured of the cell, where there are several samples.
+    pub worst: Option<f64>,
 }
 
 impl Spread {
     fn of<'s>(summaries: impl Iterator<Item = &'s Summary>) -> Self {
-        let none = Spread { count: 0, is_wide: false, worst: 0.0 };
+        let none = Spread { count: 0, is_wide: false, worst: None };
         summaries.fold(none, |spread, summary| Spread {
             count: spread.count.max(summary.count),
             is_wide: spread.is_wide || summary.is_wide(),
-            worst: spread.worst.max(summary.spread()),
+            worst: spread.worst.into_iter().chain(summary.spread()).reduce(f64::max),
         })
     }
 }

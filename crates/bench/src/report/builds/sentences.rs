@@ -1,5 +1,6 @@
 //! The sentences about builds. Every number in them comes from the data at hand.
 
+use super::super::leaders::{is, leaders};
 use super::lines::{Base, FAR, Row, error, fastest, features, is_own, label, lines, model, tar_bytes};
 use super::tables::same_work;
 use crate::build::Model;
@@ -86,27 +87,29 @@ pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<String> {
 }
 
 fn fastest_and_scaling(lines: &[Vec<&Row>]) -> Option<String> {
-    let best = lines.iter().filter_map(|line| fastest(line)).min_by(|a, b| a.time.median.total_cmp(&b.time.median))?;
-    let speed = best.speed().map_or(String::new(), |speed| format!(", {} MB/s", three(speed)));
+    let best = leaders(lines.iter().filter_map(|line| fastest(line)).map(|row| (row, row.time)));
+    let (first, _) = best.first()?;
+    let speed = first.speed().map_or(String::new(), |speed| format!(", {} MB/s", three(speed)));
     let scaled = lines.iter().filter_map(|line| {
         let most = line.last().filter(|row| row.key.threads > 1)?;
         Some((most, Base::One.speedup(line, most)?, Base::One.efficiency(line, most)?))
     });
     let scaling = scaled.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(String::new(), |(row, factor, efficiency)| {
         format!(
-            "; {} gains most from threads: {} of them are {} times as fast as one, an efficiency of {}",
-            label(&row.key),
+            " {} threads are up to {} times as fast as one ({}), an efficiency of {}.",
             row.key.threads,
             three(factor),
+            label(&row.key),
             three(efficiency)
         )
     });
-    let how = match best.key.threads {
-        0 => "serially".into(),
-        1 => "on 1 thread".into(),
-        n => format!("on {n} threads"),
+    let how = |row: &Row| match row.key.threads {
+        0 => format!("{} serially", label(&row.key)),
+        1 => format!("{} on 1 thread", label(&row.key)),
+        n => format!("{} on {n} threads", label(&row.key)),
     };
-    Some(format!("The fastest is {} {how}, {} s{speed}{scaling}.", label(&best.key), three(best.time.median)))
+    let names: Vec<String> = best.iter().map(|(row, _)| how(row)).collect();
+    Some(format!("The fastest {}.{scaling}", is(&names, &format!("{} s{speed}", three(first.time.median)))))
 }
 
 /// What the model says of many threads.

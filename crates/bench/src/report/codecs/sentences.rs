@@ -1,6 +1,8 @@
 //! The sentences about codecs. Every number in them comes from the data at hand.
 
+use super::super::leaders::{is, leaders};
 use crate::results::{Results, Row};
+use crate::stats::Summary;
 use crate::units::{size, three};
 
 /// What the columns mean.
@@ -26,41 +28,65 @@ pub(super) fn heading(group: &[&Row]) -> String {
     format!("{} in blocks of {}, {rule}, {threads}", key.data, size(key.block))
 }
 
-/// The row with the largest value of a metric.
-fn best<'r>(group: &[&'r Row], metric: fn(&Row) -> Option<f64>) -> Option<(&'r Row, f64)> {
-    let rows = group.iter().filter(|row| row.key.codec != "memcpy");
-    let valued = rows.filter_map(|row| metric(row).map(|value| (*row, value)));
-    valued.max_by(|a, b| a.1.total_cmp(&b.1))
+/// Rows that cost least, with those that noise does not tell from the first. Copying is no competitor.
+fn best<'r>(group: &[&'r Row], cost: fn(&Row) -> Option<Summary>) -> Vec<(&'r Row, Summary)> {
+    let rows = group.iter().copied().filter(|row| row.key.codec != "memcpy");
+    leaders(rows.filter_map(|row| Some((row, cost(row)?))))
+}
+
+fn names(rows: &[(&Row, Summary)]) -> Vec<String> {
+    rows.iter().map(|(row, _)| row.key.codec.clone()).collect()
+}
+
+/// Seconds of compressing a MB.
+fn encoding(row: &Row) -> Option<Summary> {
+    (row.sizes.raw > 0).then(|| row.encode.scaled(1e6 / row.sizes.raw as f64))
+}
+
+/// Seconds of decompressing a MB.
+fn decoding(row: &Row) -> Option<Summary> {
+    row.decode.filter(|_| row.sizes.decoded > 0).map(|decode| decode.scaled(1e6 / row.sizes.decoded as f64))
+}
+
+/// Seconds of compressing for a MB saved.
+fn encoding_saved(row: &Row) -> Option<Summary> {
+    (row.sizes.saved() > 0.0).then(|| row.encode.scaled(1e6 / row.sizes.saved()))
+}
+
+/// Seconds of decompressing for a MB saved.
+fn decoding_saved(row: &Row) -> Option<Summary> {
+    row.decode.filter(|_| row.sizes.saved() > 0.0).map(|decode| decode.scaled(1e6 / row.sizes.saved()))
 }
 
 /// What stands out in a group.
 pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
     let mut sentences = Vec::new();
-    let smallest = best(group, |row| Some(-row.sizes.ratio()));
-    let (fast_in, fast_out) = (best(group, Row::encode_speed), best(group, Row::decode_speed));
-    if let (Some((small, ratio)), Some((fast, speed))) = (smallest, fast_in) {
-        let out = fast_out.map_or(String::new(), |(row, speed)| {
-            format!("; the fastest to decompress is {} ({} MB/s)", row.key.codec, three(speed))
+    let rows = group.iter().filter(|row| row.key.codec != "memcpy");
+    let smallest = rows.min_by(|a, b| a.sizes.ratio().total_cmp(&b.sizes.ratio()));
+    let (fast_in, fast_out) = (best(group, encoding), best(group, decoding));
+    let speed = |cost: &Summary| format!("{} MB/s", three(1.0 / cost.median));
+    if let (Some(small), Some((fast, cost))) = (smallest, fast_in.first()) {
+        let out = fast_out.first().map_or(String::new(), |(_, cost)| {
+            format!("; the fastest to decompress {}", is(&names(&fast_out), &speed(cost)))
         });
+        let value = format!("{}, {} %", speed(cost), three(100.0 * fast.sizes.ratio()));
         sentences.push(format!(
-            "The smallest result is that of {} ({} % of the data); the fastest to compress is {} ({} MB/s, {} %){out}.",
+            "The smallest result is that of {} ({} % of the data); the fastest to compress {}{out}.",
             small.key.codec,
-            three(-100.0 * ratio),
-            fast.key.codec,
-            three(speed),
-            three(100.0 * fast.sizes.ratio())
+            three(100.0 * small.sizes.ratio()),
+            is(&names(&fast_in), &value)
         ));
     }
-    let (saving_in, saving_out) = (best(group, Row::encode_savings), best(group, Row::decode_savings));
-    if let Some((row, savings)) = saving_in.filter(|(_, savings)| *savings > 0.0) {
-        let out = saving_out.map_or(String::new(), |(row, savings)| {
-            format!("; in a second of decompressing that is {}, {} MB", row.key.codec, three(savings))
+    let (saving_in, saving_out) = (best(group, encoding_saved), best(group, decoding_saved));
+    if let Some((_, cost)) = saving_in.first() {
+        let saved = |cost: &Summary| format!("{} MB", three(1.0 / cost.median));
+        let out = saving_out.first().map_or(String::new(), |(_, cost)| {
+            format!("; in a second of decompressing it {}", is(&names(&saving_out), &saved(cost)))
         });
         sentences.push(format!(
-            "{} saves most in a second of compressing, {} MB: it pays on any device that writes slower than that, even \
-             one after the other{out}.",
-            row.key.codec,
-            three(savings)
+            "Most saved in a second of compressing {}: it pays on any device that writes slower than that, even one \
+             after the other{out}.",
+            is(&names(&saving_in), &saved(cost))
         ));
     }
     if let Some(row) = group.first()
@@ -68,8 +94,14 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
         && let (Some(a), Some(b)) = (six.encode_speed(), nine.encode_speed())
     {
         let larger = 100.0 * (six.sizes.stored as f64 / nine.sizes.stored as f64 - 1.0);
-        let (larger, faster) = (three(larger), three(a / b));
-        sentences.push(format!("zlib -6 is {larger} % larger than zlib -9 and {faster} times as fast."));
+        let size = match three(larger).as_str() {
+            "0" => "at the same size".to_owned(),
+            larger => format!("and {larger} % larger"),
+        };
+        sentences.push(match six.encode.is_apart_from(&nine.encode) {
+            true => format!("zlib -6 is {} times as fast as zlib -9 {size}.", three(a / b)),
+            false => format!("zlib -6 is as fast as zlib -9 {size}."),
+        });
     }
     sentences
 }

@@ -1,7 +1,7 @@
 //! The tables of codecs.
 
 use super::super::model::{Column, Table, Value};
-use super::super::shape::{short, slug, table};
+use super::super::shape::{short, slug, spread, table};
 use super::sentences::heading;
 use crate::metrics::{efficiency, front, speedup};
 use crate::results::{Results, Row};
@@ -54,8 +54,8 @@ pub(super) fn of_group(results: &Results, group: &[&Row]) -> Table {
             Value::Number(100.0 * row.sizes.share()),
             Value::Number(row.encode_cpu * 1e9 / row.sizes.raw as f64),
             row.decode_cpu.map(|cpu| cpu * 1e9 / row.sizes.decoded as f64).into(),
-            Value::Number(100.0 * row.encode.spread()),
-            row.decode.map(|decode| 100.0 * decode.spread()).into(),
+            spread(&row.encode),
+            row.decode.as_ref().map_or(Value::None, spread),
             Value::Whole(row.encode.count as u64),
             Value::Text(marks.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect()),
         ]

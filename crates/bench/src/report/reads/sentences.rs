@@ -1,8 +1,11 @@
 //! The sentences about reading images. Every number in them comes from the data at hand.
 
+use super::super::leaders::{is, leaders, trailers};
 use super::super::shape::distinct;
 use super::group::{Group, Image, PATTERNS, Row, WORKS};
+use crate::read::{FIO, KERNEL};
 use crate::results::Results;
+use crate::stats::Summary;
 use crate::units::{size, three};
 
 /// What was done, and with what kernel.
@@ -31,12 +34,15 @@ pub(super) fn findings(group: &Group<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     sentences.extend(smallest(group));
     for (work, _) in WORKS {
-        let seconds = |image: &Image<'_>| image.seconds(work);
+        let seconds = |image: &Image<'_>| image.row(KERNEL, work).map(|row| row.time);
         sentences.extend(extremes(group, work, &seconds, |seconds| format!("{} ms", three(1e3 * seconds))));
     }
     for pattern in PATTERNS {
-        // As times, so that less is better here too.
-        let cost = |image: &Image<'_>| image.fio(pattern).map(|speed| 1.0 / speed);
+        // Seconds for a MiB.
+        let cost = |image: &Image<'_>| {
+            let row = image.row(FIO, pattern).filter(|row| row.bytes > 0)?;
+            Some(row.time.scaled(f64::from(1 << 20) / row.bytes as f64))
+        };
         sentences.extend(extremes(group, &format!("with fio, {pattern}"), &cost, |cost| {
             format!("{} MiB/s", three(1.0 / cost))
         }));
@@ -60,27 +66,33 @@ fn smallest(group: &Group<'_>) -> Option<String> {
     Some(format!("The smallest image is {}: {} bytes{share}{other}.", least.name(), least.len()))
 }
 
-/// Which images are best and worst for some work; less is better.
+/// The images that some work costs least and most.
 fn extremes(
     group: &Group<'_>,
     work: &str,
-    cost: &dyn Fn(&Image<'_>) -> Option<f64>,
+    cost: &dyn Fn(&Image<'_>) -> Option<Summary>,
     show: impl Fn(f64) -> String,
 ) -> Option<String> {
     let valued = || group.images.iter().filter_map(|image| Some((image, cost(image)?)));
-    let (best, least) = valued().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let (worst, most) = valued().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    if valued().count() < 2 || least <= 0.0 {
+    let (best, worst) = (leaders(valued()), trailers(valued()));
+    let ((_, least), (_, most)) = (best.first()?, worst.first()?);
+    let (count, least, most) = (valued().count(), least.median, most.median);
+    if count < 2 || least <= 0.0 {
         return None;
     }
+    let work = capital(work);
+    if best.len() == count {
+        return Some(format!(
+            "{work}: all {count} images are too close to tell apart ({} to {}).",
+            show(least),
+            show(most)
+        ));
+    }
+    let names = |images: &[(&Image<'_>, Summary)]| images.iter().map(|(image, _)| image.name()).collect::<Vec<_>>();
     Some(format!(
-        "{}: {} is the fastest ({}), {} the slowest ({}, {} times the time).",
-        capital(work),
-        best.name(),
-        show(least),
-        worst.name(),
-        show(most),
-        three(most / least)
+        "{work}: the fastest {}; the slowest {}.",
+        is(&names(&best), &show(least)),
+        is(&names(&worst), &format!("{}, {} times the time", show(most), three(most / least)))
     ))
 }
 
@@ -128,17 +140,21 @@ fn programs<'g, 'r>(group: &'g Group<'r>) -> Vec<String> {
     let mut sentences = Vec::new();
     for work in ["tar", "extract"] {
         let rows = || group.images.iter().flat_map(|image| image.programs().map(move |row| (image, row)));
-        let speed = |(image, row): (&'g Image<'r>, &'r Row)| Some((image, row, row.speed()?));
-        let all: Vec<_> = rows().filter(|(_, row)| row.key.work == work).filter_map(speed).collect();
-        let best = all.iter().max_by(|a, b| a.2.total_cmp(&b.2)).filter(|_| all.len() > 1);
-        let Some((image, row, speed)) = best else { continue };
+        let cost = |(image, row): (&'g Image<'r>, &'r Row)| {
+            (row.bytes > 0).then(|| ((image, row), row.time.scaled(1e6 / row.bytes as f64)))
+        };
+        let all: Vec<_> = rows().filter(|(_, row)| row.key.work == work).filter_map(cost).collect();
+        if all.len() < 2 {
+            continue;
+        }
+        let best = leaders(all);
+        let Some((_, cost)) = best.first() else { continue };
+        let name =
+            |((image, row), _): &((&Image<'r>, &Row), Summary)| format!("{} with {}", row.key.reader, image.name());
         let doing = if work == "tar" { "to an archive" } else { "extracting" };
-        sentences.push(format!(
-            "The fastest of the programs, {doing}, is {} with {}: {} MB/s.",
-            row.key.reader,
-            image.name(),
-            three(*speed)
-        ));
+        let names: Vec<String> = best.iter().map(name).collect();
+        let value = format!("{} MB/s", three(1.0 / cost.median));
+        sentences.push(format!("The fastest of the programs, {doing}, {}.", is(&names, &value)));
     }
     sentences
 }

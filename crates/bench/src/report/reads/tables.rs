@@ -1,7 +1,7 @@
 //! The tables of reading images.
 
 use super::super::model::{Column, Table, Value};
-use super::super::shape::{table, timed};
+use super::super::shape::{spread, table, timed};
 use super::group::{Group, Image, PATTERNS, WORKS};
 use crate::read::{FIO, KERNEL};
 use crate::units::size;
@@ -51,7 +51,7 @@ fn times(group: &Group<'_>) -> Table {
     let row = |image: &Image<'_>| {
         let rows = || WORKS.iter().map(|(work, _)| image.row(KERNEL, work));
         let times = rows().map(|row| row.map(|row| 1e3 * row.time.median).into());
-        let spreads = rows().map(|row| row.map(|row| 100.0 * row.time.spread()).into());
+        let spreads = rows().map(|row| row.map_or(Value::None, |row| spread(&row.time)));
         let runs = rows().flatten().map(|row| row.time.count as u64).min().map_or(Value::None, Value::Whole);
         is(image).into_iter().chain(times).chain(spreads).chain([runs]).collect()
     };
@@ -79,7 +79,7 @@ fn fio(group: &Group<'_>) -> Table {
     let row = |image: &Image<'_>| {
         let speeds = PATTERNS.iter().map(|pattern| image.fio(pattern).into());
         let rows = PATTERNS.iter().map(|pattern| image.row(FIO, pattern));
-        let spreads = rows.map(|row| row.map(|row| 100.0 * row.time.spread()).into());
+        let spreads = rows.map(|row| row.map_or(Value::None, |row| spread(&row.time)));
         is(image).into_iter().chain(speeds).chain(spreads).collect()
     };
     let read = group.images.iter().filter(|image| PATTERNS.iter().any(|pattern| image.fio(pattern).is_some()));

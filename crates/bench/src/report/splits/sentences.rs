@@ -1,10 +1,11 @@
 //! The sentences about splits. Every number in them comes from the data at hand.
 
+use super::super::leaders::{is, leaders, trailers};
 use super::super::shape::distinct;
 use super::group::{Group, Row, sound, terabyte, use_of_disks, way_of};
 use crate::metrics::speedup;
 use crate::split::{Profile, Work, ranges};
-use crate::stats::WIDE;
+use crate::stats::{Summary, WIDE};
 use crate::units::three;
 
 /// What the columns mean.
@@ -29,16 +30,16 @@ pub(super) fn of_group(group: &Group<'_>) -> Vec<String> {
 }
 
 fn fastest(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
-    let row = rows.iter().min_by(|a, b| a.time.median.total_cmp(&b.time.median))?;
-    let used = use_of_disks(row, &group.profile).map_or(String::new(), |share| {
-        format!(", and gives the disks {} % of what they can take", three(100.0 * share))
-    });
+    let best = leaders(rows.iter().map(|row| (*row, row.time)));
+    let (row, _) = best.first()?;
+    let used = use_of_disks(row, &group.profile)
+        .map_or(String::new(), |share| format!(", {} % of what the disks can take", three(100.0 * share)));
+    let names: Vec<String> = best.iter().map(|(row, _)| way_of(row)).collect();
+    let value = format!("{} s, {} MB/s{used}", three(row.time.median), three(row.speed()?));
     Some(format!(
-        "Over {outputs} {} {} is the fastest: {} s, {} MB/s{used}; 1 TB would take {} min.",
+        "Over {outputs} {} the fastest {}; 1 TB would take {} min.",
         if outputs == 1 { "output" } else { "outputs" },
-        way_of(row),
-        three(row.time.median),
-        three(row.speed()?),
+        is(&names, &value),
         three(terabyte(row)?)
     ))
 }
@@ -123,21 +124,23 @@ pub(super) fn restored(rows: &[&Row]) -> Vec<String> {
             .to_owned(),
     ];
     for work in [Work::Join, Work::Check] {
-        let speeds = rows.iter().filter(|row| row.key.work == work.name()).filter_map(|row| Some((row.speed()?, row)));
-        let mut speeds: Vec<_> = speeds.collect();
-        speeds.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if let [(slow, slowest), .., (fast, fastest)] = speeds[..] {
-            sentences.push(format!(
-                "The fastest {} is that of {} with {}, {} MB/s; the slowest that of {} with {}, {} MB/s.",
-                work.name(),
-                fastest.key.data,
-                fastest.key.codec,
-                three(fast),
-                slowest.key.data,
-                slowest.key.codec,
-                three(slow)
-            ));
+        let of = || rows.iter().filter(|row| row.key.work == work.name() && row.bytes > 0);
+        let costs = || of().map(|row| (row, row.time.scaled(1e6 / row.bytes as f64)));
+        let (best, worst) = (leaders(costs()), trailers(costs()));
+        let (Some((_, least)), Some((_, most))) = (best.first(), worst.first()) else { continue };
+        if best.len() == of().count() {
+            continue;
         }
+        let names = |rows: &[(&&Row, Summary)]| {
+            rows.iter().map(|(row, _)| format!("that of {} with {}", row.key.data, row.key.codec)).collect::<Vec<_>>()
+        };
+        let speed = |cost: &Summary| format!("{} MB/s", three(1.0 / cost.median));
+        sentences.push(format!(
+            "The fastest {} {}; the slowest {}.",
+            work.name(),
+            is(&names(&best), &speed(least)),
+            is(&names(&worst), &speed(most))
+        ));
     }
     sentences
 }

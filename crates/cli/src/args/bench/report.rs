@@ -4,21 +4,38 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// Make a page, tables for programs, or Markdown of what was measured.
+/// Make a page, tables for programs, or Markdown of what was measured
 ///
 /// The page has tables and charts, and needs no network. Of cells that several sessions measured the last one counts.
+///
+/// With --against, results are compared with earlier ones: what got faster, slower, smaller or larger, each with a test
+/// for whether the difference is more than noise. The status is then 1 if anything got worse.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  packfs bench report packfs-bench.jsonl -o report.html --csv tables --md report.md")]
+Examples:
+  packfs bench report packfs-bench.jsonl -o report.html --csv tables --md report.md
+  packfs bench report new.jsonl --against old.jsonl
+  packfs bench report new.jsonl --against old.jsonl --md changes.md || echo slower or larger")]
 pub(crate) struct Report {
     /// Files of results
     #[arg(value_name = "RESULTS", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) results: Vec<PathBuf>,
 
+    /// Earlier results to compare with
+    #[arg(long, value_name = "OLD", value_hint = ValueHint::FilePath)]
+    pub(crate) against: Vec<PathBuf>,
+
+    /// Probability of chance below which a difference counts
+    #[arg(long, value_name = "P", default_value = "0.05", requires = "against", value_parser = probability)]
+    pub(crate) alpha: f64,
+
+    /// Least difference that counts, in percent; sizes that never vary always count
+    #[arg(long, value_name = "PERCENT", default_value = "1", requires = "against", value_parser = percent)]
+    pub(crate) threshold: f64,
+
     /// Page to write
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath,
-        required_unless_present_any = ["csv", "md"])]
+        required_unless_present_any = ["csv", "md", "against"])]
     pub(crate) output: Option<PathBuf>,
 
     /// Directory to write each table to as CSV
@@ -32,4 +49,14 @@ pub(crate) struct Report {
     /// Replace files that exist
     #[arg(short, long)]
     pub(crate) force: bool,
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|value| *value > 0.0 && *value < 1.0);
+    value.ok_or_else(|| "expected a number between 0 and 1".into())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|value| (0.0..=1000.0).contains(value));
+    value.ok_or_else(|| "expected a number from 0 to 1000".into())
 }

@@ -78,7 +78,7 @@ struct Entry<'a> {
     file_bytes: u64,
     image_bytes: u64,
     seconds: f64,
-    spread: f64,
+    spread: Option<f64>,
     cpu_seconds: f64,
     speed: Option<f64>,
     ratio: Option<f64>,

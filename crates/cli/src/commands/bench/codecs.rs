@@ -65,7 +65,7 @@ struct Entry<'a> {
     decode_speed: Option<f64>,
     encode_savings: Option<f64>,
     decode_savings: Option<f64>,
-    encode_spread: f64,
+    encode_spread: Option<f64>,
     decode_spread: Option<f64>,
     runs: usize,
 }
@@ -80,7 +80,7 @@ fn entry(row: &Row) -> Entry<'_> {
         encode_savings: row.encode_savings(),
         decode_savings: row.decode_savings(),
         encode_spread: row.encode.spread(),
-        decode_spread: row.decode.map(|decode| decode.spread()),
+        decode_spread: row.decode.and_then(|decode| decode.spread()),
         runs: row.encode.count,
     }
 }

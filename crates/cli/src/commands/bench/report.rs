@@ -1,26 +1,34 @@
 //! `packfs bench report`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use packfs_bench::compare::{Comparison, Rules};
 use packfs_bench::record::Contents;
-use packfs_bench::report::{Report as Findings, csv, html, markdown};
+use packfs_bench::report::{Report as Findings, csv, html, markdown, text};
 use packfs_bench::results::Results;
 
 use crate::args::Report;
+use crate::commands::print;
 use crate::output::failure::Outcome;
 use crate::output::say;
 
 pub(super) fn run(args: &Report) -> Result<Outcome> {
-    let mut files = Vec::new();
-    for path in &args.results {
-        let contents = Contents::read(path)?;
-        if contents.torn {
-            say(format_args!("packfs: {}: the last line was torn off, and is ignored", path.display()));
+    let new = read(&args.results)?;
+    let mut report = Findings::of(&Results::of(&new));
+    let mut outcome = Outcome::Done;
+    if !args.against.is_empty() {
+        let rules = Rules { alpha: args.alpha, threshold: args.threshold / 100.0 };
+        let comparison = Comparison::of(&new, &read(&args.against)?, rules);
+        let compared = Findings::of_comparison(&comparison);
+        if args.output.is_none() && args.md.is_none() && args.csv.is_none() {
+            print(&text(&compared))?;
         }
-        files.push(contents);
+        report.sections.splice(..0, compared.sections);
+        if comparison.is_worse() {
+            outcome = Outcome::Findings;
+        }
     }
-    let report = Findings::of(&Results::of(&files));
     if let Some(path) = &args.output {
         write(path, &html(&report), args.force)?;
     }
@@ -33,7 +41,19 @@ pub(super) fn run(args: &Report) -> Result<Outcome> {
             write(&dir.join(format!("{}.csv", table.id)), &csv(table), args.force)?;
         }
     }
-    Ok(Outcome::Done)
+    Ok(outcome)
+}
+
+fn read(paths: &[PathBuf]) -> Result<Vec<Contents>> {
+    let mut files = Vec::new();
+    for path in paths {
+        let contents = Contents::read(path)?;
+        if contents.torn {
+            say(format_args!("packfs: {}: the last line was torn off, and is ignored", path.display()));
+        }
+        files.push(contents);
+    }
+    Ok(files)
 }
 
 fn write(path: &Path, text: &str, force: bool) -> Result<()> {

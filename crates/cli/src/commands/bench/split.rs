@@ -126,7 +126,7 @@ struct Entry<'a> {
     bytes: u64,
     made: u64,
     seconds: f64,
-    spread: f64,
+    spread: Option<f64>,
     speed: Option<f64>,
     cpu_seconds: f64,
     peak_memory: Option<u64>,

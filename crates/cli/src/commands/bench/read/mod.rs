@@ -129,7 +129,7 @@ struct Entry<'a> {
     seconds: f64,
     cpu_seconds: f64,
     speed: Option<f64>,
-    spread: f64,
+    spread: Option<f64>,
     peak_memory: Option<u64>,
     runs: usize,
 }
