@@ -12,4 +12,4 @@ pub use file_system::{FileSystem, System};
 pub use output::Output;
 pub use read_at::{FileAt, ReadAt};
 pub use storage::{Device, Memory, Storage};
-pub use temporary::temporary;
+pub use temporary::Scratch;

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use common::{FORMATS, fail, have, packfs, run_in, sample, skip, stderr, succeed};
 
@@ -284,4 +284,171 @@ fn an_unreadable_file_stops_the_build_or_is_left_out() {
     let listed = succeed(dir.path(), &["list", "image"]);
     assert!(listed.contains("usr/share/doc/text\n") && !listed.contains("etc/motd\n"), "{listed}");
     succeed(dir.path(), &["check", "image", "-q"]);
+}
+
+#[test]
+fn a_target_that_appears_meanwhile_is_kept() {
+    let test = "a_target_that_appears_meanwhile_is_kept";
+    if !have(test, "tar") {
+        return;
+    }
+    for format in FORMATS {
+        let dir = tempfile::tempdir().unwrap();
+        sample(dir.path());
+        let tar = Command::new("tar").args(["-cf", "-", "root"]).current_dir(dir.path()).output().unwrap().stdout;
+        let mut child = packfs(["build", "-", "-o", "image", "-q", "--format", format])
+            .current_dir(dir.path())
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (first, rest) = tar.split_at(tar.len() - 512);
+        // More than a pipe holds: the program is beyond opening its output.
+        child.stdin.as_mut().unwrap().write_all(first).unwrap();
+        std::fs::write(dir.path().join("image"), OLD).unwrap();
+        child.stdin.as_mut().unwrap().write_all(rest).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let message = stderr(&output);
+        assert_eq!((output.status.code(), message.lines().count()), (Some(1), 1), "{format}: {message}");
+        assert!(message.contains("image exists; --force replaces it"), "{format}: {message}");
+        nothing_happened(dir.path());
+    }
+}
+
+/// Runs the program with absolute paths below `dir`, where the file system has no `O_TMPFILE` in `place`.
+fn run_without_unnamed(dir: &Path, place: &Path, args: &[&str]) -> Output {
+    // The first file opened there; what it is called depends on the machine.
+    let call = if cfg!(target_arch = "x86_64") { "open" } else { "openat" };
+    let inject = format!("inject={call}:error=EOPNOTSUPP:when=1");
+    Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject, "-P"])
+        .arg(place)
+        .arg(env!("CARGO_BIN_EXE_packfs"))
+        .args(args)
+        .current_dir(dir)
+        .env("TMPDIR", place)
+        .output()
+        .unwrap()
+}
+
+/// Says if tests that need strace cannot run.
+fn can_trace(test: &str) -> bool {
+    if !have(test, "strace") {
+        return false;
+    }
+    let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).status().unwrap().success();
+    if !traced {
+        skip(test, "strace may not trace here");
+    }
+    traced
+}
+
+#[test]
+fn a_file_system_without_o_tmpfile_will_do() {
+    let test = "a_file_system_without_o_tmpfile_will_do";
+    if !can_trace(test) {
+        return;
+    }
+    for format in FORMATS {
+        let dir = with_old_image();
+        let image = dir.path().join("image").canonicalize().unwrap();
+        let args = ["build", "root", "-j", "0", "-q", "--format", format, "-o", image.to_str().unwrap()];
+        let run = |args: &[&str]| run_without_unnamed(dir.path(), image.parent().unwrap(), args);
+        // Of a run that was killed; with its lock gone, it is nobody's.
+        std::fs::write(image.with_file_name(".image.packfs-0123456789abcdef"), "litter").unwrap();
+        let built = run(&[&args[..], &["--force"]].concat());
+        assert!(built.status.success(), "{format}: {}", stderr(&built));
+        let hidden = std::fs::read(&image).unwrap();
+        std::fs::write(&image, OLD).unwrap();
+        nothing_happened(dir.path());
+        succeed(dir.path(), &[&args[..], &["--force"]].concat());
+        assert!(std::fs::read(&image).unwrap() == hidden, "{format}");
+        std::fs::remove_file(&image).unwrap();
+        let built = run(&args);
+        assert!(built.status.success() && std::fs::read(&image).unwrap() == hidden, "{format}: {}", stderr(&built));
+        std::fs::write(&image, OLD).unwrap();
+        nothing_happened(dir.path());
+    }
+}
+
+#[test]
+fn a_hidden_output_inside_its_own_source_is_not_packed() {
+    let test = "a_hidden_output_inside_its_own_source_is_not_packed";
+    if !can_trace(test) {
+        return;
+    }
+    for format in FORMATS {
+        let dir = tempfile::tempdir().unwrap();
+        sample(dir.path());
+        let root = dir.path().join("root").canonicalize().unwrap();
+        let image = root.join("image");
+        let args = ["build", "root", "-j", "0", "-q", "-f", "--format", format, "-o", image.to_str().unwrap()];
+        for _ in 0..2 {
+            let built = run_without_unnamed(dir.path(), &root, &args);
+            assert!(built.status.success(), "{format}: {}", stderr(&built));
+            let listed = succeed(dir.path(), &["list", "root/image"]);
+            assert!(listed.contains("etc/motd") && !listed.contains("image"), "{format}: {listed}");
+        }
+    }
+}
+
+#[test]
+fn a_spool_needs_no_o_tmpfile() {
+    let test = "a_spool_needs_no_o_tmpfile";
+    if !can_trace(test) || !have(test, "tar") || !have(test, "gzip") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    let (root, place) = (dir.path().join("root"), dir.path().join("place"));
+    std::fs::create_dir(&place).unwrap();
+    let tar =
+        Command::new("tar").args(["-czf", "root.tar.gz", "-C"]).arg(root).arg(".").current_dir(dir.path()).status();
+    assert!(tar.unwrap().success());
+    succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
+    std::fs::write(place.join(".scratch.packfs-0123456789abcdef"), "litter").unwrap();
+    let place = place.canonicalize().unwrap();
+    let args = ["check", "image", "--against", "root.tar.gz", "-q", "-j", "0"];
+    let checked = run_without_unnamed(dir.path(), &place, &args);
+    assert!(checked.status.success(), "{}", stderr(&checked));
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
+}
+
+/// Whichever system call fails, files that an extraction made are whole, and it ends with an error.
+#[test]
+fn an_extraction_stops_at_whichever_call_fails() {
+    let test = "an_extraction_stops_at_whichever_call_fails";
+    if !can_trace(test) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
+    let strace = |call: &str, number: usize| {
+        let inject = format!("inject={call}:error=ENOSPC:when={number}");
+        let strace = ["-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject];
+        let extract = ["extract", "image", "-C", "out", "-q", "-j", "0"];
+        let mut command = Command::new("strace");
+        command.args(strace).arg(env!("CARGO_BIN_EXE_packfs")).args(extract).current_dir(dir.path());
+        command.output().unwrap()
+    };
+    for call in ["mkdirat", "pwrite64", "ftruncate", "symlinkat", "linkat"] {
+        for number in 1.. {
+            let output = strace(call, number);
+            let message = stderr(&output);
+            for name in ["etc/motd", "etc/issue", "usr/share/doc/text", "usr/share/doc/copy", "hole"] {
+                if let Ok(found) = std::fs::read(dir.path().join("out").join(name)) {
+                    let whole = std::fs::read(dir.path().join("root").join(name)).unwrap();
+                    assert!(found == whole, "{name} after {call} {number} failed: {message}");
+                }
+            }
+            std::fs::remove_dir_all(dir.path().join("out")).unwrap_or_default();
+            if output.status.success() {
+                assert!(number > 1, "{call} is never called");
+                break;
+            }
+            assert_eq!((output.status.code(), message.lines().count()), (Some(1), 1), "{call}: {message}");
+            assert!(message.contains("No space left"), "{call}: {message}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 
 use super::file_system::{FileSystem, System};
 use super::storage::{Device, Storage};
-use super::temporary::{TemporaryName, directory, temporary};
+use super::temporary::{Scratch, TemporaryName, directory};
 
 /// Bytes copied at once.
 const COPY_LEN: usize = 1 << 20;
@@ -132,12 +132,14 @@ impl Output {
         self.storage.zero_at(offset, len)
     }
 
-    /// A [temporary file](temporary) beside the target, or in the directory for temporary files.
-    pub fn temporary(&self) -> io::Result<Box<dyn Storage>> {
-        let elsewhere = |files: &dyn FileSystem| temporary(files, &std::env::temp_dir());
+    /// A place for temporary files: beside the target, or where that is impossible in the system's directory for them.
+    pub fn scratch(&self) -> Scratch {
+        let elsewhere = std::env::temp_dir();
         match &self.naming {
-            Some(naming) => temporary(&*naming.files, directory(&self.target)).or_else(|_| elsewhere(&*naming.files)),
-            None => elsewhere(&System),
+            Some(Naming { files, .. }) => {
+                Scratch::on(Arc::clone(files), vec![directory(&self.target).to_owned(), elsewhere])
+            }
+            None => Scratch::new(elsewhere),
         }
     }
 
@@ -319,7 +321,7 @@ mod tests {
         output.write_all_at(b"behind a gap", 3).unwrap();
         output.leave_zeros_at(15, 3).unwrap();
         assert_eq!((output.device_len().unwrap(), output.own_files()), (None, &[][..]));
-        output.temporary().unwrap().write_all_at(b"kept", 0).unwrap();
+        output.scratch().file().unwrap().write_all_at(b"kept", 0).unwrap();
         let mut copy = Vec::new();
         output.copy_to(&mut copy).unwrap();
         output.commit().unwrap();

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::file_system::{FileSystem, remove_litter};
+use super::file_system::{FileSystem, System, remove_litter};
 use super::storage::Storage;
 
 /// Names tried before giving up; of 2^64 random ones the first is free.
@@ -15,15 +15,46 @@ const TRIES: usize = 16;
 /// Hexadecimal digits of a temporary name.
 const DIGITS: usize = 16;
 
-/// Creates a file in `dir` for what has to be kept for a while. It has no name, and is gone when it is dropped.
-pub fn temporary(files: &dyn FileSystem, dir: &Path) -> io::Result<Box<dyn Storage>> {
-    match files.create_unnamed(dir, 0o600) {
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-            let (storage, path) = create(files, &dir.join("data"), 0o600)?;
-            files.remove(&path)?;
-            Ok(storage)
+/// A place for files that keep something for a while. They have no names, and are gone when they are dropped.
+#[derive(Debug, Clone)]
+pub struct Scratch {
+    files: Arc<dyn FileSystem>,
+    /// The directories to try, in order.
+    dirs: Vec<PathBuf>,
+}
+
+impl Scratch {
+    /// Files in `dir`.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Scratch::on(Arc::new(System), vec![dir.into()])
+    }
+
+    /// Files in the first of `dirs` that takes any.
+    pub(super) fn on(files: Arc<dyn FileSystem>, dirs: Vec<PathBuf>) -> Self {
+        Scratch { files, dirs }
+    }
+
+    /// Creates a file. The error is that of the first directory.
+    pub fn file(&self) -> io::Result<Box<dyn Storage>> {
+        let mut failed = None;
+        for dir in &self.dirs {
+            match self.file_in(dir) {
+                Ok(file) => return Ok(file),
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
-        created => created,
+        Err(failed.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+    }
+
+    fn file_in(&self, dir: &Path) -> io::Result<Box<dyn Storage>> {
+        match self.files.create_unnamed(dir, 0o600) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                let (storage, path) = create(&*self.files, &dir.join("scratch"), 0o600)?;
+                self.files.remove(&path)?;
+                Ok(storage)
+            }
+            created => created,
+        }
     }
 }
 
@@ -121,7 +152,6 @@ fn is_temporary(name: &OsStr, target: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::System;
     use crate::io::faults::Faults;
 
     fn names(dir: &Path) -> usize {
@@ -131,8 +161,11 @@ mod tests {
     #[test]
     fn a_temporary_file_has_no_name() {
         let dir = tempfile::tempdir().unwrap();
-        for files in [&System as &dyn FileSystem, &Faults::new().without_unnamed()] {
-            let kept = temporary(files, dir.path()).unwrap();
+        let files: [Arc<dyn FileSystem>; 2] = [Arc::new(System), Arc::new(Faults::new().without_unnamed())];
+        for files in files {
+            // The first directory is not there.
+            let dirs = vec![dir.path().join("nowhere"), dir.path().to_owned()];
+            let kept = Scratch::on(files, dirs).file().unwrap();
             kept.write_all_at(b"kept", 3).unwrap();
             assert_eq!((kept.len().unwrap(), names(dir.path())), (7, 0));
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use packfs_blocks::Progress;
+use packfs_blocks::{Output, Progress};
 
 use super::{Options, Plan, Summary};
 use crate::source::Store;
@@ -28,6 +28,19 @@ impl AnyOptions {
         match self {
             AnyOptions::Squashfs(options) => squashfs::build(target, options, progress, fill),
             AnyOptions::Erofs(options) => erofs::build(target, options, progress, fill),
+        }
+    }
+
+    /// Builds an image into `output`: see [`squashfs::build_to`] and [`erofs::build_to`].
+    pub fn build_to(
+        &self,
+        output: Output,
+        progress: &Progress,
+        fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
+    ) -> Result<Summary> {
+        match self {
+            AnyOptions::Squashfs(options) => squashfs::build_to(output, options, progress, fill),
+            AnyOptions::Erofs(options) => erofs::build_to(output, options, progress, fill),
         }
     }
 

@@ -136,8 +136,19 @@ pub(crate) fn build<F: Format>(
     progress: &Progress,
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
 ) -> Result<Summary> {
+    let force = format.options().force;
+    let output = Output::create(target, 0o666, force).map_err(output_error("cannot create", target))?;
+    build_to(output, format, progress, fill)
+}
+
+/// Builds an image into `output` and commits it.
+pub(crate) fn build_to<F: Format>(
+    output: Output,
+    format: &F,
+    progress: &Progress,
+    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
+) -> Result<Summary> {
     let options = format.options();
-    let output = Output::create(target, 0o666, options.force).map_err(output_error("cannot create", target))?;
     let out = &output;
     let summary = pipeline::scope(
         options.threads,
@@ -145,7 +156,8 @@ pub(crate) fn build<F: Format>(
         |pool| {
             let tools = Tools { pool, output: out, progress };
             let feed = Feed::new(pool, format.cutting(), &progress.stages);
-            let mut conductor = Conductor::<F> { feed, writer: format.writer(tools)?, stages: &progress.stages };
+            let writer = format.writer(tools)?;
+            let mut conductor = Conductor::<F> { feed, writer, output: out, stages: &progress.stages };
             progress.enter(Phase::Scan);
             let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut conductor))?;
             progress.enter(Phase::Data);
@@ -160,7 +172,8 @@ pub(crate) fn build<F: Format>(
         },
     )?;
     progress.enter(Phase::Flush);
-    progress.stages.time(Stage::Flush, || output.commit()).map_err(output_error("cannot finish", target))?;
+    let target = output.target().to_owned();
+    progress.stages.time(Stage::Flush, || output.commit()).map_err(output_error("cannot finish", &target))?;
     progress.enter(Phase::Done);
     Ok(summary)
 }
@@ -177,6 +190,7 @@ fn output_error(what: &'static str, target: &Path) -> impl FnOnce(std::io::Error
 struct Conductor<'p, 'env, F: Format + 'env> {
     feed: Feed<'p, 'env, F::Worker>,
     writer: F::Writer<'p, 'env>,
+    output: &'env Output,
     stages: &'env Stages,
 }
 
@@ -186,7 +200,7 @@ impl<F: Format> Store for Conductor<'_, '_, F> {
         if size == 0 {
             return Ok(file);
         }
-        let Conductor { feed, writer, stages } = self;
+        let Conductor { feed, writer, stages, .. } = self;
         stages.time(Stage::Put, || {
             let mut stream = feed.stream(file, from, size, data)?;
             while let Some(fed) = stream.next()? {
@@ -194,6 +208,10 @@ impl<F: Format> Store for Conductor<'_, '_, F> {
             }
             Ok(file)
         })
+    }
+
+    fn own_files(&self) -> &[(u64, u64)] {
+        self.output.own_files()
     }
 }
 

@@ -9,7 +9,7 @@ mod writer;
 
 pub use kernel::{Feature, Kernel};
 pub use reader::{Compression, Device, ReadOptions, Reader, Superblock};
-pub use writer::{Counts, Details, Features, Options, build};
+pub use writer::{Counts, Details, Features, Options, build, build_to};
 
 #[cfg(test)]
 mod tests;

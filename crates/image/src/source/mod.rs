@@ -49,6 +49,12 @@ pub trait Store {
     /// `(offset, length)`) are holes and do not come through `from`. Returns the number for
     /// [`Data::Stored`](crate::tree::Data::Stored).
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32>;
+
+    /// Device and inode numbers of the files that the store writes to or replaces: sources leave them out of the
+    /// directories they scan.
+    fn own_files(&self) -> &[(u64, u64)] {
+        &[]
+    }
 }
 
 /// Files that can be opened at any time, from any thread.

@@ -1,11 +1,12 @@
 //! Data of files that can be read only once, kept in a temporary file so that it can be read again: for
 //! comparing with an archive that comes through a pipe or a decompressor.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use packfs_blocks::Storage;
+use packfs_blocks::io::Scratch;
 
 use super::{Contents, FileReader, Store};
 use crate::tree::{Data, Ino, Kind};
@@ -16,7 +17,7 @@ const PIECE_LEN: usize = 256 << 10;
 /// A store that keeps what it is given in an unlinked file in the directory for temporary files.
 #[derive(Debug)]
 pub struct Spool {
-    file: File,
+    file: Box<dyn Storage>,
     dir: PathBuf,
     len: u64,
     files: Vec<Spooled>,
@@ -32,10 +33,7 @@ struct Spooled {
 impl Spool {
     /// An empty spool in `dir`.
     pub fn new(dir: &Path) -> Result<Self> {
-        let path = dir.join(format!(".packfs-spool-{}", std::process::id()));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
-        let file = file.map_err(Error::io("cannot create", &path))?;
-        std::fs::remove_file(&path).map_err(Error::io("cannot unlink", &path))?;
+        let file = Scratch::new(dir).file().map_err(Error::io("cannot create a temporary file", dir))?;
         Ok(Spool { file, dir: dir.to_owned(), len: 0, files: Vec::new() })
     }
 

@@ -6,7 +6,7 @@ mod reader;
 mod writer;
 
 pub use reader::{CompressorOptions, ReadOptions, Reader, Superblock};
-pub use writer::{Counts, Details, Fragments, Options, build};
+pub use writer::{Counts, Details, Fragments, Options, build, build_to};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,6 @@
 
 mod report;
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -114,15 +113,13 @@ fn place(error: &Error) -> String {
 }
 
 fn scan_options(plan: &BuildPlan, progress: &Arc<Progress>) -> dir::Options {
-    // An old image that is about to be replaced is not to be packed into the new one.
-    let target = std::fs::metadata(&plan.output).ok().filter(|target| target.is_file());
     dir::Options {
         threads: plan.threads,
         one_file_system: plan.one_file_system,
         exclude: plan.exclude.clone(),
         xattrs: !plan.transform.drop_xattrs,
         on_error: plan.on_error,
-        leave_out: target.iter().map(|target| (target.dev(), target.ino())).collect(),
+        leave_out: Vec::new(),
         progress: Some(Arc::clone(progress)),
     }
 }

@@ -1,10 +1,10 @@
 //! Ends of files that will lie behind their inodes: kept until the metadata is written, in memory while they
 //! are few, then in a file without a name.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+
+use packfs_blocks::Storage;
+use packfs_blocks::io::Scratch;
 
 /// Bytes kept in memory.
 const MEMORY: usize = 16 << 20;
@@ -29,17 +29,17 @@ impl Kept {
 #[derive(Debug)]
 pub(crate) struct Keep {
     /// For the file, if one is needed.
-    dir: PathBuf,
-    spilled: Option<File>,
+    scratch: Scratch,
+    spilled: Option<Box<dyn Storage>>,
     /// Length of what is in the file.
     spilled_len: u64,
     recent: Vec<u8>,
 }
 
 impl Keep {
-    /// Keeps what memory does not hold in `dir`.
-    pub(crate) fn new(dir: PathBuf) -> Self {
-        Keep { dir, spilled: None, spilled_len: 0, recent: Vec::new() }
+    /// Keeps what memory does not hold in a file of `scratch`.
+    pub(crate) fn new(scratch: Scratch) -> Self {
+        Keep { scratch, spilled: None, spilled_len: 0, recent: Vec::new() }
     }
 
     /// Keeps some bytes, at most a block.
@@ -47,7 +47,7 @@ impl Keep {
         if self.recent.len() + bytes.len() > MEMORY {
             let file = match &self.spilled {
                 Some(file) => file,
-                None => self.spilled.insert(tempfile(&self.dir)?),
+                None => self.spilled.insert(self.scratch.file()?),
             };
             file.write_all_at(&self.recent, self.spilled_len)?;
             self.spilled_len += self.recent.len() as u64;
@@ -73,15 +73,6 @@ impl Keep {
     }
 }
 
-fn tempfile(dir: &std::path::Path) -> io::Result<File> {
-    use rustix::fs::{CWD, Mode, OFlags, openat};
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    match openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR) {
-        Ok(fd) => Ok(fd.into()),
-        Err(_) => Ok(openat(CWD, std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR)?.into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,7 +80,7 @@ mod tests {
     #[test]
     fn what_was_kept_comes_back_from_memory_and_file() {
         let dir = tempfile::tempdir().unwrap();
-        let mut keep = Keep::new(dir.path().to_owned());
+        let mut keep = Keep::new(Scratch::new(dir.path()));
         let bytes = |n: u32| n.to_le_bytes().repeat(1000);
         let kept: Vec<_> = (0..10_000).map(|n| keep.put(&bytes(n)).unwrap()).collect();
         assert!(keep.spilled.is_some() && keep.recent.len() <= MEMORY);

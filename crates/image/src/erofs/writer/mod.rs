@@ -19,7 +19,7 @@ mod xattr;
 
 use std::path::Path;
 
-use packfs_blocks::{Buffers, Progress};
+use packfs_blocks::{Buffers, Output, Progress};
 use packfs_codec::{Choice, Codec};
 use serde::Serialize;
 
@@ -152,6 +152,17 @@ pub fn build(
     build::build(target, &Builder::new(options)?, progress, fill)
 }
 
+/// Builds an image into `output`, in memory for example, and commits it; otherwise as [`build`]. Whether to replace an
+/// existing target is for the output to know, not for the options.
+pub fn build_to(
+    output: Output,
+    options: &Options,
+    progress: &Progress,
+    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
+) -> Result<Summary> {
+    build::build_to(output, &Builder::new(options)?, progress, fill)
+}
+
 /// Checked options, and what follows from them.
 struct Builder<'o> {
     options: &'o Options,
@@ -207,7 +218,7 @@ impl Format for Builder<'_> {
         let options = &self.options.build;
         // Pieces in flight take their length once more when they are packed.
         let in_flight = options.budget(4, 2 * self.least_in_flight(), 256 << 20);
-        let keep = Keep::new(tools.output.target().parent().unwrap_or(Path::new("")).to_owned());
+        let keep = Keep::new(tools.output.scratch());
         let decoder = self.rules.chunk.map(|_| options.codec.codec().cluster_decoder()).transpose()?;
         let start = (options.offset, self.first_block * u64::from(self.options.block_size));
         Ok(Data::new(tools, self.rules, self.pieces.clone(), start, in_flight, keep, decoder))

@@ -1,7 +1,6 @@
 //! Copying a file's bytes out of an image: data where there is data, nothing where there is a hole.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use packfs_blocks::Storage;
 
 use crate::image::{Extent, Image, Nid};
 use crate::tree::display;
@@ -36,7 +35,7 @@ pub(super) fn copy(
     image: &dyn Image,
     nid: Nid,
     extents: &[Extent],
-    file: &File,
+    file: &dyn Storage,
     buf: &mut Vec<u8>,
     path: &dyn Fn() -> Vec<u8>,
 ) -> Result<()> {

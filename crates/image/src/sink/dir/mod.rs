@@ -14,7 +14,9 @@ mod work;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use packfs_blocks::io::{FileSystem, System};
 use packfs_blocks::progress::Phase;
 use packfs_blocks::{Progress, pipeline};
 
@@ -138,9 +140,20 @@ impl std::fmt::Display for NotRestored {
 /// Nothing is ever written outside `dir`, whatever names and links the image holds and whatever links
 /// lie in `dir`. On an error what was extracted so far stays, except for files that were not whole.
 pub fn extract(image: &dyn Image, dir: &Path, options: &Options, progress: &Progress) -> Result<Summary> {
+    extract_on(Arc::new(System), image, dir, options, progress)
+}
+
+/// The same with file data written through `files`.
+fn extract_on(
+    files: Arc<dyn FileSystem>,
+    image: &dyn Image,
+    dir: &Path,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Summary> {
     progress.enter(Phase::Read);
     let mut walk = Walk::new(image, &options.paths)?;
-    let (place, empty) = Place::open(dir, options.replace)?;
+    let (place, empty) = Place::open(files, dir, options.replace)?;
     let owner = match options.owner {
         Owner::Auto => place.uid == 0,
         Owner::Restore => true,

@@ -1,9 +1,13 @@
 //! The directory being filled: every name is made relative to an open directory, and no symbolic link
 //! below it is ever followed, whoever put it there.
 
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use packfs_blocks::Storage;
+use packfs_blocks::io::FileSystem;
 use rustix::fs::{self, AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
@@ -18,6 +22,7 @@ const MAX_PATH: usize = 4000;
 /// Where an extraction goes.
 #[derive(Debug)]
 pub(super) struct Place {
+    files: Arc<dyn FileSystem>,
     root: OwnedFd,
     shown: PathBuf,
     replace: bool,
@@ -40,14 +45,19 @@ pub(super) struct Dir {
 
 impl Place {
     /// Opens `dir`, which is made if it does not exist. Also says whether it is empty.
-    pub(super) fn open(dir: &Path, replace: bool) -> Result<(Self, bool)> {
+    pub(super) fn open(files: Arc<dyn FileSystem>, dir: &Path, replace: bool) -> Result<(Self, bool)> {
         std::fs::create_dir_all(dir).map_err(Error::io("cannot create directory", dir))?;
         let empty = std::fs::read_dir(dir).map_err(Error::io("cannot read directory", dir))?.next().is_none();
         // The directory the user names may be reached through links; what is below it not.
         let open = fs::open(dir, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty());
         let root = open.map_err(|e| Error::io("cannot open directory", dir)(e.into()))?;
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        Ok((Place { root, shown: dir.to_owned(), replace, umask: umask(), uid, gid }, empty))
+        Ok((Place { files, root, shown: dir.to_owned(), replace, umask: umask(), uid, gid }, empty))
+    }
+
+    /// What the data of a new file is written to.
+    pub(super) fn storage(&self, file: OwnedFd) -> Box<dyn Storage> {
+        self.files.adopt(Box::new(File::from(file)))
     }
 
     /// Whether what is there may be replaced.
@@ -55,9 +65,14 @@ impl Place {
         self.replace
     }
 
+    /// What to call `path` below the place in messages.
+    pub(super) fn shown(&self, path: &[u8]) -> PathBuf {
+        self.shown.join(display(path))
+    }
+
     /// An error on `path` below the place.
     pub(super) fn failed(&self, what: &'static str, path: &[u8]) -> impl FnOnce(Errno) -> Error {
-        let path = self.shown.join(display(path));
+        let path = self.shown(path);
         move |errno| match errno {
             Errno::EXIST => Error::Exists { path },
             errno => Error::Io { what, path, source: errno.into() },

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
+use packfs_blocks::io::faults::{Fault, Faults};
 use proptest::prelude::*;
 
 use super::*;
@@ -443,4 +444,55 @@ fn contents_that_a_source_cannot_give_are_an_error() {
     let place = tempfile::tempdir().unwrap();
     assert!(run(&TreeImage::new(&tree), place.path(), &options(0)).is_err());
     assert!(!place.path().join("f").exists());
+}
+
+/// Files of every way that data takes: batches, pieces of large ones, and holes.
+fn of_all_sizes() -> Spec {
+    let text = |seed, len| Piece::Text { seed, len };
+    let small = |n: u64| Node::file(vec![text(n, 100 + 9000 * n)]);
+    let sub = Node::dir((0..8).map(|n| (format!("small{n}").into_bytes(), small(n))));
+    let holes = Node::file(vec![text(1, 64 << 10), Piece::Hole(1 << 20), text(2, 5000), Piece::Hole(64 << 10)]);
+    let large = Node::file(vec![text(3, (5 << 20) / 2 + 123), Piece::Hole(1 << 20)]);
+    Spec::of([(b"sub".to_vec(), sub), (b"large".to_vec(), large), (b"holes".to_vec(), holes)])
+}
+
+#[test]
+fn whichever_write_fails_every_file_there_is_whole() {
+    let tree = of_all_sizes().tree().unwrap();
+    let (image, wanted) = (TreeImage::new(&tree), snapshot_tree(&tree).unwrap());
+    for (threads, on_error) in [(0, OnError::Stop), (2, OnError::Stop), (2, OnError::Skip)] {
+        for fault in Fault::ALL {
+            for number in 0.. {
+                let dir = tempfile::tempdir().unwrap();
+                let faults = Faults::failing(number, fault);
+                let files = Arc::new(faults.clone());
+                let given = Options { on_error, ..options(threads) };
+                let done = extract_on(files, &image, dir.path(), &given, &Progress::default());
+                let what = format!("{fault:?} in operation {number}, {:?}, {threads} threads", faults.failed());
+                if faults.failed().is_none() {
+                    assert!(done.unwrap().is_complete() && number > 8, "{what}");
+                    break;
+                }
+                match done {
+                    Ok(summary) => {
+                        assert!(on_error == OnError::Skip && summary.skipped.len() == 1, "{what}");
+                    }
+                    Err(error) => {
+                        assert!(matches!(error, Error::Io { .. }), "{what}: {error}");
+                        assert!(on_error == OnError::Stop || fault == Fault::Full, "{what}: {error}");
+                    }
+                }
+                whole_as_far_as_it_goes(dir.path(), &wanted, &what);
+            }
+        }
+    }
+}
+
+/// Every regular file in `dir` has the contents that `wanted` has for it.
+fn whole_as_far_as_it_goes(dir: &Path, wanted: &Snapshot, what: &str) {
+    let found = snapshot(dir).unwrap();
+    for (path, entry) in &found {
+        let same = wanted.get(path).is_some_and(|wanted| (wanted.size, &wanted.hash) == (entry.size, &entry.hash));
+        assert!(same, "{what}: {path} is not whole");
+    }
 }

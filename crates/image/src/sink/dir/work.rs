@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use packfs_blocks::Progress;
+use packfs_blocks::{Progress, Storage};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -99,7 +100,7 @@ impl<'c> Context<'c> {
     }
 
     /// Makes an empty file and says which mode it has, if that is known.
-    fn create(&self, item: &Item) -> Result<(File, Option<u16>)> {
+    fn create(&self, item: &Item) -> Result<(Box<dyn Storage>, Option<u16>)> {
         // Without xattrs to set first, the file can have its mode from birth. Bits of the owner's that are
         // not the extractor's come later.
         let mode = if item.stat.has_xattrs { 0o600 } else { item.stat.mode & 0o777 };
@@ -107,17 +108,17 @@ impl<'c> Context<'c> {
         let open = || fs::openat(item.dir.fd(), &*item.name, flags, Mode::from_raw_mode(mode.into()));
         let fd = self.place().new_entry(&item.dir, &item.name, open);
         let fd = fd.map_err(|errno| self.place().failed("cannot create", &item.path())(errno))?;
-        Ok((fd.into(), self.place().mode_of_new(&item.dir, mode)))
+        Ok((self.place().storage(fd), self.place().mode_of_new(&item.dir, mode)))
     }
 
     /// Sets the length where no data does.
-    fn set_len(&self, item: &Item, file: &File, len: u64) -> Result<()> {
-        fs::ftruncate(file, len).map_err(|errno| self.place().failed("cannot set the size", &item.path())(errno))
+    fn set_len(&self, item: &Item, file: &dyn Storage, len: u64) -> Result<()> {
+        file.set_len(len).map_err(|error| Error::io("cannot set the size", self.place().shown(&item.path()))(error))
     }
 
-    fn attributes(&self, item: &Item, file: Option<&File>, mode: Option<u16>, out: &mut Summary) -> Result<()> {
-        use std::os::fd::AsFd;
-        self.restore.all(item.made(file.map(File::as_fd), mode), item.nid, &item.stat, out)
+    fn attributes(&self, item: &Item, file: Option<&dyn Storage>, mode: Option<u16>, out: &mut Summary) -> Result<()> {
+        let fd = file.and_then(Storage::file).map(File::as_fd);
+        self.restore.all(item.made(fd, mode), item.nid, &item.stat, out)
     }
 }
 
@@ -184,11 +185,11 @@ impl Worker {
         let extents = context.extents(item, size)?;
         let (file, mode) = context.create(item)?;
         let mut fill = || {
-            copy(context.image(), item.nid, &extents, &file, &mut self.buf, &|| item.path())?;
+            copy(context.image(), item.nid, &extents, &*file, &mut self.buf, &|| item.path())?;
             if extents.last().is_some_and(|last| last.hole) {
-                context.set_len(item, &file, size)?;
+                context.set_len(item, &*file, size)?;
             }
-            context.attributes(item, Some(&file), mode, out)
+            context.attributes(item, Some(&*file), mode, out)
         };
         fill().inspect_err(|_| item.unlink())?;
         out.files += 1;
@@ -221,11 +222,11 @@ impl Worker {
     ) -> Result<()> {
         let Large { item, file, mode, extents, left, .. } = large;
         let extents = extents.get(range).unwrap_or_default();
-        copy(context.image(), item.nid, extents, file, &mut self.buf, &|| item.path())?;
+        copy(context.image(), item.nid, extents, &**file, &mut self.buf, &|| item.path())?;
         let len = extents.iter().map(|extent| extent.len).sum();
         Progress::add(&context.progress.done, len);
         if left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            context.attributes(item, Some(file), *mode, out)?;
+            context.attributes(item, Some(&**file), *mode, out)?;
             large.whole.store(true, Ordering::Relaxed);
             out.files += 1;
             out.bytes += large.size;
@@ -262,7 +263,7 @@ fn node(context: &Context<'_>, item: &Item, kind: fs::FileType, device: Device, 
 pub(super) struct Large {
     item: Item,
     size: u64,
-    file: File,
+    file: Box<dyn Storage>,
     mode: Option<u16>,
     extents: Vec<Extent>,
     /// Pieces not yet done.
@@ -280,7 +281,7 @@ impl Large {
         let left = AtomicUsize::new(pieces.len());
         let (failed, whole) = (AtomicBool::new(false), AtomicBool::new(false));
         let large = Large { item, size, file, mode, extents, left, failed, whole };
-        context.set_len(&large.item, &large.file, size)?;
+        context.set_len(&large.item, &*large.file, size)?;
         Ok((large, pieces))
     }
 }

@@ -43,7 +43,8 @@ pub struct Options {
     pub xattrs: bool,
     /// What to do with entries that cannot be read.
     pub on_error: OnError,
-    /// Device and inode numbers of files not to take: the image that is being written, for one.
+    /// Device and inode numbers of files not to take. Those of the image being written, and of the one it replaces,
+    /// are added by [`Dir`] and [`PackList`](super::PackList).
     pub leave_out: Vec<(u64, u64)>,
     /// Counts the entries as they are found.
     pub progress: Option<Arc<Progress>>,
@@ -120,7 +121,8 @@ impl Dir {
 }
 
 impl Source for Dir {
-    fn scan(&mut self, tree: &mut Tree, _: &mut dyn Store) -> Result<()> {
+    fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
+        self.options.leave_out.extend(store.own_files());
         let stat = fs::stat(&self.path).map_err(|errno| Error::sys("cannot read the attributes", &self.path, errno))?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
             return self.scan_into(tree, ROOT);

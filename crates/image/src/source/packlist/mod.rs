@@ -173,7 +173,8 @@ impl PackList {
 }
 
 impl Source for PackList {
-    fn scan(&mut self, tree: &mut Tree, _: &mut dyn Store) -> Result<()> {
+    fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
+        self.options.leave_out.extend(store.own_files());
         let text = std::fs::read(&self.path).map_err(Error::io("cannot read", &self.path))?;
         self.scan_text(tree, &text)
     }

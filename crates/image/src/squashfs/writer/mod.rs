@@ -12,7 +12,7 @@ mod xattr;
 
 use std::path::Path;
 
-use packfs_blocks::{Buffers, Progress};
+use packfs_blocks::{Buffers, Output, Progress};
 use packfs_codec::{Choice, Codec};
 use serde::Serialize;
 use zerocopy::IntoBytes;
@@ -120,6 +120,17 @@ pub fn build(
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
 ) -> Result<Summary> {
     build::build(target, &Builder::new(options)?, progress, fill)
+}
+
+/// Builds an image into `output`, in memory for example, and commits it; otherwise as [`build`]. Whether to replace an
+/// existing target is for the output to know, not for the options.
+pub fn build_to(
+    output: Output,
+    options: &Options,
+    progress: &Progress,
+    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
+) -> Result<Summary> {
+    build::build_to(output, &Builder::new(options)?, progress, fill)
 }
 
 /// Checked options, and what follows from them.

@@ -92,7 +92,7 @@ proptest! {
     ) {
         let form = index::Form { block_bits, algorithm: ALGORITHM, encoded, compact };
         let clusters = clusters(form, &wishes, big);
-        let mut keep = Keep::new(std::env::temp_dir());
+        let mut keep = Keep::new(packfs_blocks::io::Scratch::new(std::env::temp_dir()));
         let end = match tail {
             Tail::Fragment(offset) => Some(End::Fragment { offset, len: more + 1 }),
             Tail::Inline(len, raw) if !encoded => {

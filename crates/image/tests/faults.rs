@@ -1,0 +1,195 @@
+//! Builds on file systems that fail: whichever operation fails, and however, the target is whole or as it was, and
+//! nothing lies beside it.
+
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use packfs_blocks::io::faults::{Fault, Faults};
+use packfs_blocks::io::{FileSystem, Memory, System};
+use packfs_blocks::{Output, Progress};
+use packfs_image::source::{Dir, Source, Store, dir, tar};
+use packfs_image::{Error, Plan, Result, Tree, erofs, squashfs};
+
+const OLD: &[u8] = b"the old image";
+
+/// A build of any kind into an output.
+type Build = Box<dyn Fn(Output) -> Result<()>>;
+
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// A directory with files of all kinds: small ones, large ones that shrink and that do not, equal ones, and holes.
+fn source() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
+    std::fs::create_dir(dir.path().join("sub")).unwrap();
+    (0..20).for_each(|n| write(&format!("sub/{n}"), format!("small file {n}\n").repeat(n).as_bytes()));
+    write("text", "a line that shrinks\n".repeat(30_000).as_bytes());
+    write("noise", &noise(700_000, 1));
+    write("again", &noise(700_000, 1));
+    write("noise with an end", &noise(300_001, 2));
+    std::fs::File::create(dir.path().join("hole")).unwrap().set_len(1 << 20).unwrap();
+    std::os::unix::fs::symlink("text", dir.path().join("link")).unwrap();
+    dir
+}
+
+fn scan(dir: &Path, store: &mut dyn Store) -> Result<Plan> {
+    let mut tree = Tree::default();
+    Dir::new(dir, dir::Options::default()).scan(&mut tree, store)?;
+    Ok(Plan { tree, order: Vec::new() })
+}
+
+/// The same as an archive.
+fn archive(source: &Path) -> Vec<u8> {
+    let mut archive = ::tar::Builder::new(Vec::new());
+    archive.follow_symlinks(false);
+    archive.append_dir_all(".", source).unwrap();
+    archive.into_inner().unwrap()
+}
+
+/// Adds builds of both formats from what `fill` reads.
+fn add(
+    builds: &mut Vec<(&'static str, Build)>,
+    codec: &str,
+    threads: usize,
+    fill: impl Fn(&mut dyn Store) -> Result<Plan> + Clone + 'static,
+) {
+    let (mut squash, mut erofs) = (squashfs::Options::default(), erofs::Options::default());
+    for options in [&mut squash.build, &mut erofs.build] {
+        options.codec = codec.parse().unwrap();
+        options.threads = threads;
+    }
+    let again = fill.clone();
+    builds.push((
+        "squashfs",
+        Box::new(move |out| squashfs::build_to(out, &squash, &Progress::default(), &again).map(drop)),
+    ));
+    builds.push(("erofs", Box::new(move |out| erofs::build_to(out, &erofs, &Progress::default(), &fill).map(drop))));
+}
+
+/// Builds of both formats from a directory, compressed and not, without and with threads.
+fn builds(source: &Path) -> Vec<(&'static str, Build)> {
+    let mut builds = Vec::new();
+    for (codec, threads) in [("lz4", 0), ("lz4", 2), ("none", 0), ("none", 2)] {
+        let source = source.to_owned();
+        add(&mut builds, codec, threads, move |store| scan(&source, store));
+    }
+    builds
+}
+
+/// Builds from a stream, which is put down while it is read.
+fn stream_builds(source: &Path) -> Vec<(&'static str, Build)> {
+    let (mut builds, archive) = (Vec::new(), archive(source));
+    add(&mut builds, "lz4", 2, move |store| {
+        let from = Box::new(Cursor::new(archive.clone()));
+        let mut tree = Tree::default();
+        tar::from_stream(from, Path::new("stream"), Default::default())?.scan(&mut tree, store)?;
+        Ok(Plan { tree, order: Vec::new() })
+    });
+    builds
+}
+
+fn names(dir: &Path) -> Vec<PathBuf> {
+    let mut names: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    names
+}
+
+/// Builds with operation `number` failing. Returns false if there were fewer operations.
+fn fails_safely(build: &Build, number: u64, fault: Fault, unnamed: bool, old: bool) -> bool {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("image");
+    if old {
+        std::fs::write(&target, OLD).unwrap();
+    }
+    let faults = Faults::failing(number, fault);
+    let faults = if unnamed { faults } else { faults.without_unnamed() };
+    let output = Output::create_on(Arc::new(faults.clone()), &target, 0o644, old);
+    let built = output.map_err(Error::io("cannot create", &target)).and_then(build);
+    let what = format!("{fault:?} in operation {number}, {:?}", faults.failed());
+    let Some(failed) = faults.failed() else {
+        built.unwrap();
+        return false;
+    };
+    assert!(matches!(built, Err(Error::Io { .. })), "{what}: {built:?}");
+    // The name is taken already when its directory is flushed.
+    let whole = failed == "flush the directory";
+    assert_eq!(names(dir.path()), if old || whole { vec![target.clone()] } else { Vec::new() }, "{what}");
+    assert!(!old || whole || std::fs::read(&target).unwrap() == OLD, "{what}");
+    true
+}
+
+#[test]
+fn whichever_operation_fails_the_target_is_whole_or_as_it_was() {
+    let source = source();
+    for (at, (format, build)) in builds(source.path()).into_iter().chain(stream_builds(source.path())).enumerate() {
+        // Each kind of fault, name and target with each build, but not all with all.
+        for (turn, fault) in Fault::ALL.into_iter().enumerate() {
+            let (unnamed, old) = ((at + turn) % 2 == 0, turn % 2 == 0);
+            let failed = (0..).take_while(|number| fails_safely(&build, *number, fault, unnamed, old)).count();
+            assert!(failed >= 6, "{format}: {failed} operations");
+        }
+    }
+}
+
+#[test]
+fn an_image_is_the_same_in_a_file_in_memory_and_on_a_slow_disk() {
+    let source = source();
+    let dir = tempfile::tempdir().unwrap();
+    for (format, builds) in ["squashfs", "erofs"].map(|format| {
+        let all = builds(source.path()).into_iter().filter(move |build| build.0 == format);
+        (format, all.map(|build| build.1).collect::<Vec<_>>())
+    }) {
+        // With lz4, without and with threads.
+        let images: Vec<_> = [&builds[0], &builds[1]]
+            .into_iter()
+            .flat_map(|build| {
+                let slow = Faults::new().slow(Duration::from_millis(1));
+                let files: [Arc<dyn FileSystem>; 3] =
+                    [Arc::new(System), Arc::new(slow), Arc::new(Faults::new().without_unnamed())];
+                let in_files = files.map(|files| {
+                    let target = dir.path().join("image");
+                    build(Output::create_on(files, &target, 0o644, true).unwrap()).unwrap();
+                    std::fs::read(&target).unwrap()
+                });
+                let memory = Arc::new(Memory::new(Cursor::default()));
+                build(Output::over(Arc::clone(&memory), "memory")).unwrap();
+                let in_memory = Arc::into_inner(memory).unwrap().into_inner().unwrap().into_inner();
+                in_files.into_iter().chain([in_memory])
+            })
+            .collect();
+        assert!(images.iter().all(|image| *image == images[0]), "{format}");
+        assert_eq!(names(dir.path()), [dir.path().join("image")]);
+    }
+}
+
+#[test]
+fn an_output_in_its_source_is_not_packed_whatever_its_name() {
+    let source = source();
+    let target = source.path().join("sub/image");
+    for (format, build) in builds(source.path()) {
+        // A directory is as old as its newest name: keep that out of the comparison.
+        let images = [true, false].map(|unnamed| {
+            std::fs::write(&target, OLD).unwrap();
+            let files = Faults::new();
+            let files = if unnamed { files } else { files.without_unnamed() };
+            let output = Output::create_on(Arc::new(files), &target, 0o644, true).unwrap();
+            let sub = std::fs::File::open(source.path().join("sub")).unwrap();
+            sub.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+            build(output).unwrap();
+            std::fs::read(&target).unwrap()
+        });
+        assert!(images[0] == images[1], "{format}: the image depends on its temporary name");
+        let image = packfs_image::AnyImage::open(Arc::new(images[1].clone()), Default::default()).unwrap();
+        let found = |path: &[u8]| packfs_image::sink::lookup(image.image(), path).unwrap().is_some();
+        assert!(found(b"sub/1") && !found(b"sub/image"), "{format}");
+    }
+}
