@@ -3,6 +3,9 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
+
+use packfs_blocks::io::faults::{Fault, Faults};
 
 use super::*;
 use crate::set::testing::{Chunk, Dump, Plan, gappy, mixed, noise, text};
@@ -136,4 +139,38 @@ fn ranges_need_only_their_own_bytes() {
     assert!(range(5..5).unwrap().is_empty());
     let Err(Error::Incomplete { lost, .. }) = range(15_999..16_001) else { panic!() };
     assert_eq!((lost[0].start, lost[0].end, lost.len()), (16_000, 32_000, 1));
+}
+
+#[test]
+fn whichever_write_fails_the_file_is_whole_or_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let dump = sparse();
+    let set = dump.open_all().unwrap();
+    let path = dir.path().join("dump");
+    for (threads, fault) in [0, 3].into_iter().flat_map(|threads| Fault::ALL.map(|fault| (threads, fault))) {
+        for number in 0.. {
+            let faults = Faults::failing(number, fault);
+            let join = || {
+                let failed = || Error::io("cannot write", &path);
+                let out = Output::create_on(Arc::new(faults.clone()), &path, 0o600, false).map_err(failed())?;
+                to_output(&set, &out, &options(threads, false), &Progress::default())?;
+                out.commit().map_err(failed())
+            };
+            let joined: Result<()> = join();
+            let what = format!("{fault:?} in operation {number}, {:?}, {threads} threads", faults.failed());
+            let failed = faults.failed();
+            assert_eq!(matches!(joined, Err(Error::Io { .. })), failed.is_some(), "{what}: {joined:?}");
+            // The name is taken already when its directory is flushed.
+            let whole = failed.is_none() || failed == Some("flush the directory");
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), usize::from(whole), "{what}");
+            if whole {
+                assert!(std::fs::read(&path).unwrap() == dump.bytes, "{what}");
+                std::fs::remove_file(&path).unwrap();
+            }
+            if failed.is_none() {
+                assert!(number > 8, "{what}");
+                break;
+            }
+        }
+    }
 }

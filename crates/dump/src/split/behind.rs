@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
+use packfs_blocks::Storage;
 use rustix::fs::{Advice, fadvise};
 
 /// Bytes that may be on their way to the disk before more are written.
@@ -27,10 +28,8 @@ impl Behind {
 
     /// All before `position` is written. The error is that of writing something to the disk: the system tells it
     /// once, here or when the file is synced.
-    pub(super) fn advance(&mut self, file: &File, position: u64) -> io::Result<()> {
-        if !self.on {
-            return Ok(());
-        }
+    pub(super) fn advance(&mut self, storage: &dyn Storage, position: u64) -> io::Result<()> {
+        let Some(file) = storage.file().filter(|_| self.on) else { return Ok(()) };
         self.on = sync_range(file, self.started, position, libc::SYNC_FILE_RANGE_WRITE)?;
         self.started = position;
         let target = position.saturating_sub(WINDOW);

@@ -13,6 +13,7 @@ mod open;
 mod options;
 mod parity;
 mod part;
+mod pipe;
 mod plan;
 mod queue;
 mod report;
@@ -27,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use packfs_blocks::io::{FileSystem, System};
 use packfs_blocks::progress::Phase;
 use packfs_blocks::{Progress, pipeline};
 
@@ -63,11 +65,22 @@ pub use report::{Chunks, PartReport, SplitReport, Times};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn split(input: Input, parts: &[PathBuf], options: &SplitOptions, progress: &Progress) -> Result<SplitReport> {
+    split_on(&System, input, parts, options, progress)
+}
+
+/// The same with parts written through `files`.
+fn split_on(
+    files: &dyn FileSystem,
+    input: Input,
+    parts: &[PathBuf],
+    options: &SplitOptions,
+    progress: &Progress,
+) -> Result<SplitReport> {
     let begun = Instant::now();
     // A codec that this build lacks, or options it cannot work with, are found out before anything is touched.
     options.codec.encoder(options.chunk as usize)?;
     let plan = Plan::new(options, parts.len())?;
-    let opened = open::open(parts, options, &input)?;
+    let opened = open::open(files, parts, options, &input)?;
     let superblock = new_set(&input, parts.len(), options, &plan)?;
     let resumed = if options.resume { resume::examine(&opened, &superblock)? } else { None };
     if resumed.is_some() && input.size().is_none() {

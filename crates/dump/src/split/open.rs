@@ -1,15 +1,18 @@
 //! Opening the parts: none is overwritten unasked, none is two, none is the input.
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use packfs_blocks::Storage;
+use packfs_blocks::io::{Device, FileSystem};
 use rustix::fs::OFlags;
 
 use super::options::SplitOptions;
 use super::part::Sink;
+use super::pipe::Pipe;
 use crate::format::PARTS_MAX;
 use crate::input::{Identity, Input};
 use crate::{Error, Result};
@@ -20,23 +23,23 @@ pub(super) struct Opened {
     pub(super) path: PathBuf,
     pub(super) sink: Sink,
     pub(super) direct: bool,
-    file: Option<File>,
+    storage: Option<Box<dyn Storage>>,
     created: bool,
 }
 
 impl Opened {
-    /// The file, which from now on stays.
-    pub(super) fn keep(&mut self) -> io::Result<File> {
+    /// What the part is written to. From now on a file stays.
+    pub(super) fn keep(&mut self) -> io::Result<Box<dyn Storage>> {
         self.created = false;
-        self.file.take().ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.storage.take().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Cuts a file to `len`; what is no file stays as it is.
     pub(super) fn cut(&self, len: u64) -> Result<()> {
-        match &self.file {
-            Some(file) if self.sink == Sink::File => file.set_len(len).map_err(Error::io("cannot cut", &self.path)),
-            _ => Ok(()),
-        }
+        self.storage
+            .as_ref()
+            .map_or(Ok(()), |storage| storage.set_len(len))
+            .map_err(Error::io("cannot cut", &self.path))
     }
 }
 
@@ -50,16 +53,21 @@ impl Drop for Opened {
 }
 
 /// Opens all parts, or creates them with mode 0600. Nothing is changed before all checks have passed.
-pub(super) fn open(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec<Opened>> {
+pub(super) fn open(
+    files: &dyn FileSystem,
+    paths: &[PathBuf],
+    options: &SplitOptions,
+    input: &Input,
+) -> Result<Vec<Opened>> {
     let found = check(paths, options, input)?;
     let mut opened = Vec::new();
     for (path, found) in paths.iter().zip(&found) {
-        opened.push(open_one(path, found.as_ref(), options)?);
+        opened.push(open_one(files, path, found.as_ref(), options)?);
     }
     if !options.resume {
         for part in opened.iter().filter(|part| !part.created && part.sink == Sink::File) {
             part.cut(0)?;
-            if let Some(file) = &part.file {
+            if let Some(file) = part.storage.as_ref().and_then(|storage| storage.file()) {
                 let mode = Permissions::from_mode(0o600);
                 file.set_permissions(mode).map_err(Error::io("cannot make private", &part.path))?;
             }
@@ -125,7 +133,7 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-fn open_one(path: &Path, found: Option<&Metadata>, options: &SplitOptions) -> Result<Opened> {
+fn open_one(files: &dyn FileSystem, path: &Path, found: Option<&Metadata>, options: &SplitOptions) -> Result<Opened> {
     let sink = match found.map(Metadata::file_type) {
         Some(kind) if kind.is_block_device() => Sink::Device,
         Some(kind) if !kind.is_file() => Sink::Pipe,
@@ -152,5 +160,10 @@ fn open_one(path: &Path, found: Option<&Metadata>, options: &SplitOptions) -> Re
         file => (file, direct),
     };
     let file = file.map_err(Error::io(if created { "cannot create" } else { "cannot open" }, path))?;
-    Ok(Opened { path: path.to_owned(), sink, direct, file: Some(file), created })
+    let storage: Box<dyn Storage> = match sink {
+        Sink::File => Box::new(file),
+        Sink::Device => Box::new(Device(file)),
+        Sink::Pipe => Box::new(Pipe(file)),
+    };
+    Ok(Opened { path: path.to_owned(), sink, direct, storage: Some(files.adopt(storage)), created })
 }

@@ -1,12 +1,10 @@
 //! One part being written: appended to, made to reach the disk now and then, cut back when it fails, and finished.
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use packfs_blocks::{Buffer, Buffers};
+use packfs_blocks::{Buffer, Buffers, Storage};
 use rustix::fs::OFlags;
 use zerocopy::IntoBytes;
 
@@ -36,7 +34,7 @@ pub(super) enum Sink {
 pub(super) struct Part {
     pub(super) path: PathBuf,
     pub(super) superblock: Super,
-    file: File,
+    storage: Box<dyn Storage>,
     sink: Sink,
     direct: bool,
     behind: Behind,
@@ -70,7 +68,7 @@ impl Part {
     /// A part that has nothing yet, or what `index` says up to `position`.
     pub(super) fn new(
         path: &Path,
-        file: File,
+        storage: Box<dyn Storage>,
         superblock: Super,
         manner: Manner,
         position: u64,
@@ -81,7 +79,7 @@ impl Part {
             path: path.to_owned(),
             superblock,
             behind: Behind::new(manner.sink != Sink::Pipe && !manner.direct, position),
-            file,
+            storage,
             sink: manner.sink,
             direct: manner.direct,
             position,
@@ -138,7 +136,7 @@ impl Part {
         let len = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         self.index.push(Entry { position: self.position, len, head });
         self.position += bytes.len() as u64;
-        let advanced = self.behind.advance(&self.file, self.position);
+        let advanced = self.behind.advance(&*self.storage, self.position);
         self.tainted |= advanced.is_err();
         advanced
     }
@@ -157,7 +155,7 @@ impl Part {
             return Ok(());
         }
         let begun = Instant::now();
-        let synced = self.file.sync_data();
+        let synced = self.storage.sync_data();
         self.tainted |= synced.is_err();
         synced?;
         self.synced += begun.elapsed();
@@ -191,7 +189,7 @@ impl Part {
     }
 
     fn cut(&self, len: u64) -> io::Result<()> {
-        if self.sink == Sink::File { self.file.set_len(len) } else { Ok(()) }
+        self.storage.set_len(len)
     }
 
     /// Puts down index, footer and manifest. A part that failed before has them if they find room.
@@ -206,7 +204,12 @@ impl Part {
             Ok(()) => self.finished = true,
             Err(error) => {
                 self.position = end;
-                let _ = self.cut(end).and_then(|()| self.file.sync_data());
+                if self.superblock.footer.take().is_some() {
+                    // The write that failed may have torn it.
+                    let page = self.superblock_page();
+                    let _ = self.write(&page, 0);
+                }
+                let _ = self.cut(end).and_then(|()| self.storage.sync_data());
                 self.error.get_or_insert_with(|| format!("no index at its end, so it has to be scanned: {error}"));
             }
         }
@@ -223,11 +226,11 @@ impl Part {
         page.copy_from_slice(foot.to_raw(&self.superblock).as_bytes());
         self.write(&page, self.position)?;
         if self.sink != Sink::Pipe {
-            self.file.sync_data()?;
+            self.storage.sync_data()?;
             self.superblock.footer = Some(self.position);
             let page = self.superblock_page();
             self.write(&page, 0)?;
-            self.file.sync_all()?;
+            self.storage.sync_all()?;
         }
         self.position += ALIGN as u64;
         self.synced += begun.elapsed();
@@ -250,18 +253,15 @@ impl Part {
     }
 
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
-        if self.sink == Sink::Pipe {
-            return self.file.write_all(bytes);
-        }
-        match self.file.write_all_at(bytes, at) {
-            Err(error) if self.direct && error.kind() == io::ErrorKind::InvalidInput => {
+        match (self.storage.write_all_at(bytes, at), self.storage.file()) {
+            (Err(error), Some(file)) if self.direct && error.kind() == io::ErrorKind::InvalidInput => {
                 // Opened for it, but not able to: some file systems tell so late.
                 self.direct = false;
-                rustix::fs::fcntl_setfl(&self.file, rustix::fs::fcntl_getfl(&self.file)? & !OFlags::DIRECT)?;
+                rustix::fs::fcntl_setfl(file, rustix::fs::fcntl_getfl(file)? & !OFlags::DIRECT)?;
                 self.behind = Behind::new(true, at);
-                self.file.write_all_at(bytes, at)
+                self.storage.write_all_at(bytes, at)
             }
-            written => written,
+            (written, _) => written,
         }
     }
 

@@ -111,10 +111,10 @@ impl Work {
         let mut parts = Vec::new();
         for (mut open, left) in opened.into_iter().zip(&self.left) {
             open.cut(left.position)?;
-            let file = open.keep().map_err(Error::io("cannot open", &open.path))?;
+            let storage = open.keep().map_err(Error::io("cannot open", &open.path))?;
             let superblock = Super { part: left.number, ..self.superblock.clone() };
             let manner = Manner { sink: open.sink, direct: open.direct, ..self.manner };
-            parts.push(Part::new(&open.path, file, superblock, manner, left.position, left.index.clone()));
+            parts.push(Part::new(&open.path, storage, superblock, manner, left.position, left.index.clone()));
         }
         Ok(parts)
     }

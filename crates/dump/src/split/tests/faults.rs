@@ -5,7 +5,10 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use packfs_blocks::io::faults::{Fault, Faults};
+
 use super::*;
+use crate::{Set, join, set};
 
 /// Reads a FIFO into a file, `len` bytes at most, so many a second.
 fn drink(fifo: PathBuf, into: PathBuf, len: u64, speed: u64) -> std::thread::JoinHandle<()> {
@@ -176,4 +179,50 @@ fn an_input_written_to_meanwhile_is_told() {
     let report = split(opened, &parts, &options("lz4"), &Progress::default()).unwrap();
     assert!(!report.is_clean() && report.input_error.unwrap().contains("now has"));
     assert!(restore(&parts, bytes.len() as u64).unwrap() == bytes);
+}
+
+#[test]
+fn whichever_write_fails_nothing_is_lost() {
+    let (dir, input, bytes) = setup(400);
+    for (count, parity) in [(1, 0), (2, 0), (3, 1)] {
+        let parts = names(dir.path(), count);
+        let given = SplitOptions { parity, checkpoint: 1 << 19, ..options("none") };
+        for fault in Fault::ALL {
+            for number in 0.. {
+                parts.iter().for_each(|part| drop(std::fs::remove_file(part)));
+                let faults = Faults::failing(number, fault);
+                let done = split_on(&faults, Input::open(&input).unwrap(), &parts, &given, &Progress::default());
+                let what = format!("{fault:?} in operation {number}, {:?}, {count} parts", faults.failed());
+                if faults.failed().is_none() {
+                    assert!(done.unwrap().is_clean() && number >= 8, "{what}");
+                    break;
+                }
+                match done {
+                    // One part failed, and the others have all of it.
+                    Ok(report) => {
+                        assert!(!report.is_clean() && report.complete, "{what}: {report:?}");
+                        assert!(joined(&parts).unwrap() == bytes, "{what}");
+                    }
+                    Err(error) => {
+                        assert!(matches!(error, Error::NoPartLeft { .. } | Error::Io { .. }), "{what}: {error}")
+                    }
+                }
+                // What there is can be gone on from, or is complete.
+                let report = run(&input, &parts, &SplitOptions { resume: true, ..given.clone() }).unwrap();
+                assert!(report.complete, "{what}: {report:?}");
+                assert!(joined(&parts).unwrap() == bytes, "{what}");
+            }
+        }
+    }
+}
+
+/// The dump in those of the parts that were begun.
+fn joined(parts: &[PathBuf]) -> Result<Vec<u8>> {
+    let begun = |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|found| found.len() > 0);
+    let begun: Vec<_> = parts.iter().filter(begun).collect();
+    let set = Set::open(&begun, &set::Options::default())?;
+    let mut bytes = Vec::new();
+    let options = join::Options { threads: 0, memory: 16 << 20, partial: false };
+    join::to_stream(&set, &mut bytes, &options, &Progress::default())?;
+    Ok(bytes)
 }

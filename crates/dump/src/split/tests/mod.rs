@@ -12,7 +12,7 @@ use packfs_blocks::{Progress, ReadAt};
 use proptest::prelude::*;
 
 use self::reader::{restore, stripes};
-use super::{SplitOptions, SplitReport, split};
+use super::{SplitOptions, SplitReport, split, split_on};
 use crate::{Error, Input, Result, Source};
 
 /// Bytes like those of a machine's memory: pages of zeros, of one word, of text, and of noise.
