@@ -76,11 +76,20 @@ static PROGRAMS: Mutex<Programs> = Mutex::new(Programs { running: Vec::new(), en
 
 /// Asks the programs that run to end, and starts no others: for when this process is to end. From any thread.
 pub fn end_all() {
+    signal_all(Signal::TERM);
+}
+
+/// Kills the programs that run, and starts no others: for when this process ends at once. From any thread.
+pub fn kill_all() {
+    signal_all(Signal::KILL);
+}
+
+fn signal_all(signal: Signal) {
     let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
     programs.ending = true;
     for (_, handle) in &programs.running {
         // It may have ended by itself.
-        let _ = pidfd_send_signal(handle, Signal::TERM);
+        let _ = pidfd_send_signal(handle, signal);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Where images are while they are measured: a directory that is gone when its time is over, whatever happens.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -9,9 +11,31 @@ use crate::{Error, Result};
 /// Where files stay in memory, on Linux.
 const MEMORY: &str = "/dev/shm";
 
+/// Tries to remove a directory that a program which is just ending may still write to, and the time between them.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Directories in use, for [`remove_all`].
+static IN_USE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
 /// A directory of its own; removed with all that is in it when dropped.
 #[derive(Debug)]
 pub struct Scratch(TempDir);
+
+/// Removes all directories in use: for when this process is to end at once. From any thread.
+pub fn remove_all() {
+    let in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    for dir in in_use.iter() {
+        for _ in 0..TRIES {
+            // Nobody is left to tell if this fails.
+            let _ = std::fs::remove_dir_all(dir);
+            if !dir.exists() {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
 
 impl Scratch {
     /// One in `parent`; without, in memory if there is a place for that, else where temporary files go. It must not be
@@ -24,8 +48,15 @@ impl Scratch {
             let text = "images cannot be made within what is packed; --scratch names another directory";
             return Err(Error::Usage(format!("{}: {text}", parent.display())));
         }
-        let made = tempfile::Builder::new().prefix("packfs-bench-").tempdir_in(&parent);
-        made.map(Scratch).map_err(Error::io(parent))
+        Scratch::within(&parent, "packfs-bench-")
+    }
+
+    /// One in `parent` whose name begins with `prefix`.
+    pub fn within(parent: &Path, prefix: &str) -> Result<Self> {
+        let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = tempfile::Builder::new().prefix(prefix).tempdir_in(parent).map_err(Error::io(parent))?;
+        in_use.push(made.path().to_owned());
+        Ok(Scratch(made))
     }
 
     /// Where it is.
@@ -36,6 +67,14 @@ impl Scratch {
     /// The directory that it is in.
     pub fn parent(&self) -> PathBuf {
         self.path().parent().unwrap_or(Path::new("/")).to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Until it is gone it stays in use: a signal may come in between.
+        let _ = std::fs::remove_dir_all(self.path());
+        IN_USE.lock().unwrap_or_else(PoisonError::into_inner).retain(|dir| dir != self.path());
     }
 }
 

@@ -223,7 +223,15 @@ fn an_interrupted_run_leaves_nothing_mounted() {
     if !is_root(test) {
         return;
     }
-    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+    let orders: [&[Signal]; 6] = [
+        &[Signal::INT],
+        &[Signal::TERM],
+        &[Signal::INT, Signal::TERM],
+        &[Signal::TERM, Signal::INT],
+        &[Signal::INT, Signal::INT, Signal::HUP],
+        &[Signal::KILL],
+    ];
+    for signals in orders {
         let dir = tempfile::tempdir().unwrap();
         images(dir.path());
         let results = dir.path().join("packfs-bench.jsonl");
@@ -232,14 +240,21 @@ fn an_interrupted_run_leaves_nothing_mounted() {
         while std::fs::read_to_string(&results).map_or(0, |text| text.lines().count()) < 5 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        rustix::process::kill_process(Pid::from_child(&child), signal).unwrap();
+        for signal in signals {
+            // It may be over after the first.
+            let _ = rustix::process::kill_process(Pid::from_child(&child), *signal);
+        }
         let output = child.wait_with_output().unwrap();
         let scratch = std::fs::read_dir(dir.path()).unwrap().flatten();
         let scratch = scratch.filter(|entry| entry.file_name().to_string_lossy().starts_with("packfs-bench-")).count();
-        if signal == Signal::KILL {
-            assert_eq!(output.status.code(), None);
+        let code = output.status.code();
+        if *signals == [Signal::KILL] {
+            assert_eq!(code, None);
         } else {
-            assert_eq!((output.status.code(), scratch), (Some(130), 0), "{}", stderr(&output));
+            // The second ends it at once if the first has not yet.
+            let ends = [Some(130), Some(129), Some(143)];
+            let known = ends[..if signals.len() == 1 { 1 } else { 3 }].contains(&code);
+            assert!(known && scratch == 0, "{signals:?}: {code:?}, {scratch}, {}", stderr(&output));
         }
         // The child that holds the mount, or is about to make it, ends by itself; what reads there may take longer.
         for _ in 0..12_000 {
@@ -248,9 +263,9 @@ fn an_interrupted_run_leaves_nothing_mounted() {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(loops(dir.path()), "", "{signal:?}");
+        assert_eq!(loops(dir.path()), "", "{signals:?}");
         let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
         assert!(!mounts.contains(dir.path().to_str().unwrap()), "{mounts}");
-        assert!(std::fs::read_to_string(&results).unwrap().ends_with("}\n"), "{signal:?}");
+        assert!(std::fs::read_to_string(&results).unwrap().ends_with("}\n"), "{signals:?}");
     }
 }

@@ -19,6 +19,7 @@ use super::{Builder, Built, Candidate, Part, Reading, sample};
 use crate::clock::{process_time, thread_time};
 use crate::rng::Rng;
 use crate::sample::Timing;
+use crate::scratch::Scratch;
 use crate::{Error, Result};
 
 /// Decoded blocks that are worth keeping when an image is read in order.
@@ -36,7 +37,7 @@ pub struct Machine<'s> {
     source: &'s Tree,
     seed: u64,
     stop: Arc<AtomicBool>,
-    dir: tempfile::TempDir,
+    dir: Scratch,
     left_out: HashMap<String, String>,
     /// The source in units of each length that was asked for.
     units: HashMap<u64, Vec<Unit>>,
@@ -45,8 +46,8 @@ pub struct Machine<'s> {
 impl<'s> Machine<'s> {
     /// Builds images of `source` in a directory of its own in `dir`, and fails soon after `stop` is set.
     pub fn new(source: &'s Tree, seed: u64, dir: &Path, stop: Arc<AtomicBool>) -> Result<Self> {
-        let made = tempfile::Builder::new().prefix("packfs-tune-").tempdir_in(dir).map_err(Error::io(dir))?;
-        Ok(Machine { source, seed, stop, dir: made, left_out: HashMap::new(), units: HashMap::new() })
+        let dir = Scratch::within(dir, "packfs-tune-")?;
+        Ok(Machine { source, seed, stop, dir, left_out: HashMap::new(), units: HashMap::new() })
     }
 
     /// Files that could not be read, and why.

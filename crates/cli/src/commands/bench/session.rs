@@ -16,7 +16,7 @@ use packfs_bench::record::{AnyKey, Contents, Line, Log, Machine, Recorded, Sessi
 use packfs_bench::report::{Report, text};
 use packfs_bench::results::Results;
 use packfs_bench::run::{self, Event, Plan};
-use packfs_bench::scratch::Scratch;
+use packfs_bench::scratch::{self, Scratch};
 use rustix::fs::{Access, access};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -105,8 +105,8 @@ pub(super) fn measure<S: Subject>(
 }
 
 /// Set by Ctrl-C and the like: the measurement being made is given up, the program that is measured ended, and whatever
-/// was made for it removed. A second time ends this program at once. From the first call on, so make it before there is
-/// anything to remove.
+/// was made for it removed. A second time, by whichever signal, removes what was made and ends this program at once. From
+/// the first call on, so make it before there is anything to remove.
 pub(in crate::commands) fn stop() -> Result<Arc<AtomicBool>> {
     static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     if let Some(stop) = STOP.get() {
@@ -120,12 +120,20 @@ pub(in crate::commands) fn stop() -> Result<Arc<AtomicBool>> {
 fn watch(stop: &Arc<AtomicBool>) -> io::Result<()> {
     const ENDS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
     for signal in ENDS {
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(stop))?;
         flag::register(signal, Arc::clone(stop))?;
     }
-    // A terminal's Ctrl-C reaches the program that is measured, too; a signal to this process alone does not.
     let mut signals = Signals::new(ENDS)?;
-    thread::Builder::new().name("signals".into()).spawn(move || signals.forever().for_each(|_| program::end_all()))?;
+    let end = move || {
+        let mut signals = signals.forever();
+        // A terminal's Ctrl-C reaches the program that is measured, too; a signal to this process alone does not.
+        signals.next().inspect(|_| program::end_all());
+        if let Some(second) = signals.next() {
+            program::kill_all();
+            scratch::remove_all();
+            std::process::exit(128 + second);
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(end)?;
     Ok(())
 }
 
