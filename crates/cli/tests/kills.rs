@@ -1,0 +1,248 @@
+//! Kills at random moments: `kill -9` while packfs builds, converts, extracts, splits and joins. What was there is there
+//! still, what is new is whole, and nothing else is left.
+//!
+//! `PACKFS_KILLS` sets how many there are, `PACKFS_KILLS_SEED` at which moments; scripts/kill-tests.sh makes a thousand.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use common::{packfs, run_in, stderr, succeed};
+
+/// Kills unless the environment says otherwise.
+const KILLS: u64 = 50;
+
+const OLD: &[u8] = b"what was there before";
+
+/// Something to kill, run in the directory of the inputs.
+struct Job {
+    name: &'static str,
+    args: Vec<&'static str>,
+    made: Made,
+    /// How long it takes if it is left alone.
+    takes: Duration,
+}
+
+/// What a job makes in the directory `out`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    /// The file `out/target`, the same each time.
+    File,
+    /// The directory `out/tree`, from `root.sqfs`.
+    Tree,
+    /// Parts of `memory`.
+    Parts,
+}
+
+/// What was seen, by job.
+#[derive(Default, Debug)]
+struct Seen {
+    kills: u64,
+    /// Ended before the kill came.
+    ended: u64,
+    /// Whole although killed, as it was, or not there.
+    whole: u64,
+    old: u64,
+    absent: u64,
+    /// Files under temporary names.
+    litter: u64,
+    /// Extracted files that were not whole.
+    unfinished: u64,
+}
+
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed);
+    let mut out = Vec::with_capacity(len);
+    while out.len() < len {
+        match random.below(4) {
+            0 => out.extend([0; 4096]),
+            1 => out.extend(b"a line of text that shrinks\n".repeat(200)),
+            _ => (0..512).for_each(|_| out.extend(random.below(u64::MAX).to_le_bytes())),
+        }
+    }
+    out.truncate(len);
+    out
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let high = (self.0 ^ (self.0 >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (high ^ (high >> 29)) % end
+    }
+}
+
+/// The inputs of all jobs, and what the jobs have to make of them.
+fn prepare(dir: &Path) -> (Vec<Job>, BTreeMap<&'static str, Vec<u8>>) {
+    std::fs::create_dir_all(dir.join("root/many")).unwrap();
+    for n in 0..300 {
+        std::fs::write(dir.join(format!("root/many/{n}")), noise(n * 40, n as u64)).unwrap();
+    }
+    for n in 0..6 {
+        std::fs::write(dir.join(format!("root/large{n}")), noise(2 << 20, 1000 + n)).unwrap();
+    }
+    std::fs::write(dir.join("memory"), noise(24 << 20, 7)).unwrap();
+    succeed(dir, &["build", "root", "-o", "root.sqfs", "-q"]);
+    succeed(dir, &["split", "-q", "memory", "-o", "a.part", "-o", "b.part"]);
+    let jobs: [(&'static str, &[&'static str], Made); 7] = [
+        ("build squashfs", &["build", "root", "-o", "out/target", "-q", "-f", "--format", "squashfs"], Made::File),
+        (
+            "build erofs",
+            &["build", "root", "-o", "out/target", "-q", "-f", "--format", "erofs", "-c", "lz4"],
+            Made::File,
+        ),
+        (
+            "convert",
+            &[
+                "build",
+                "root.sqfs",
+                "-o",
+                "out/target",
+                "-q",
+                "-f",
+                "--format",
+                "erofs",
+                "-c",
+                "deflate:1",
+                "--target-kernel",
+                "6.6",
+            ],
+            Made::File,
+        ),
+        ("tar", &["tar", "root.sqfs", "-o", "out/target", "-q", "-f"], Made::File),
+        ("join", &["join", "a.part", "b.part", "-o", "out/target", "-q", "-f"], Made::File),
+        ("extract", &["extract", "root.sqfs", "-C", "out/tree", "-q", "-f"], Made::Tree),
+        ("split", &["split", "-q", "memory", "-o", "out/a", "-o", "out/b", "--parity", "1"], Made::Parts),
+    ];
+    let mut wanted = BTreeMap::new();
+    let jobs = jobs.map(|(name, args, made)| {
+        std::fs::create_dir(dir.join("out")).unwrap();
+        let begun = Instant::now();
+        succeed(dir, args);
+        let takes = begun.elapsed();
+        if made == Made::File {
+            wanted.insert(name, std::fs::read(dir.join("out/target")).unwrap());
+        }
+        std::fs::remove_dir_all(dir.join("out")).unwrap();
+        Job { name, args: args.to_vec(), made, takes }
+    });
+    (jobs.into(), wanted)
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn killed_at_random_moments_nothing_is_lost_or_half_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (jobs, wanted) = prepare(dir.path());
+    let mut random = Random(number("PACKFS_KILLS_SEED").unwrap_or(1));
+    let kills = number("PACKFS_KILLS").unwrap_or(KILLS);
+    let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
+    for (turn, job) in (0..kills).zip(jobs.iter().cycle()) {
+        let out = dir.path().join("out");
+        std::fs::create_dir(&out).unwrap();
+        let old = job.made == Made::File && random.below(2) == 0;
+        if old {
+            std::fs::write(out.join("target"), OLD).unwrap();
+        }
+        // Somewhat later than it takes, too, for the moments around its end.
+        let moment = job.takes.mul_f64(random.below(1100) as f64 / 1000.0);
+        let counts = seen.entry(job.name).or_default();
+        counts.kills += 1;
+        counts.ended += u64::from(!killed(dir.path(), job, moment));
+        let what = format!("{} killed after {moment:?}, turn {turn}", job.name);
+        match job.made {
+            Made::File => look_at_file(dir.path(), job, &wanted[job.name], old, counts, &what),
+            Made::Tree => look_at_tree(dir.path(), job, counts, &what),
+            Made::Parts => look_at_parts(dir.path(), job, counts, &what),
+        }
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+    // What was put in is as it was.
+    succeed(dir.path(), &["check", "root.sqfs", "--against", "root", "-q"]);
+    for (name, seen) in seen {
+        eprintln!("{name}: {seen:?}");
+    }
+}
+
+/// Runs a job and kills it. Returns false if it had ended by itself.
+fn killed(dir: &Path, job: &Job, moment: Duration) -> bool {
+    let mut child = packfs(&job.args).current_dir(dir).spawn().unwrap();
+    std::thread::sleep(moment);
+    child.kill().unwrap();
+    child.wait().unwrap().code().is_none()
+}
+
+fn names(dir: &Path) -> Vec<PathBuf> {
+    let mut names: Vec<_> = std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    names
+}
+
+fn look_at_file(dir: &Path, job: &Job, wanted: &[u8], old: bool, counts: &mut Seen, what: &str) {
+    let out = dir.join("out");
+    match std::fs::read(out.join("target")) {
+        Ok(bytes) if bytes == wanted => counts.whole += 1,
+        Ok(bytes) => {
+            assert!(old && bytes == OLD, "{what}: half-written");
+            counts.old += 1;
+        }
+        Err(_) => {
+            assert!(!old, "{what}: the old file is gone");
+            counts.absent += 1;
+        }
+    }
+    let rest: Vec<_> = names(&out).into_iter().filter(|path| *path != out.join("target")).collect();
+    let temporary = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(".target.packfs-");
+    assert!(rest.iter().all(temporary), "{what}: left behind: {rest:?}");
+    counts.litter += rest.len() as u64;
+    if !rest.is_empty() {
+        succeed(dir, &job.args);
+        assert_eq!(names(&out), [out.join("target")], "{what}: litter stays");
+    }
+}
+
+/// An extraction makes thousands of files under their names. What a kill leaves can be completed.
+fn look_at_tree(dir: &Path, job: &Job, counts: &mut Seen, what: &str) {
+    let (tree, root) = (dir.join("out/tree"), dir.join("root"));
+    let mut unfinished = 0;
+    for below in ["", "many"] {
+        for path in names(&tree.join(below)).into_iter().filter(|path| path.is_file()) {
+            let whole = root.join(path.strip_prefix(&tree).unwrap());
+            unfinished += u64::from(std::fs::read(&path).unwrap() != std::fs::read(whole).unwrap());
+        }
+    }
+    counts.unfinished += unfinished;
+    let complete = run_in(dir, &["check", "root.sqfs", "--against", "out/tree", "-q"]).status.success();
+    counts.whole += u64::from(complete);
+    succeed(dir, &job.args);
+    let checked = run_in(dir, &["check", "root.sqfs", "--against", "out/tree", "-q"]);
+    assert!(checked.status.success(), "{what}: {}", stderr(&checked));
+}
+
+fn look_at_parts(dir: &Path, job: &Job, counts: &mut Seen, what: &str) {
+    let back = |parts: &[&str]| {
+        let joined = run_in(dir, &[&["join", "-o", "out/back", "-q", "-f"], parts].concat());
+        joined.status.success().then(|| std::fs::read(dir.join("out/back")).unwrap())
+    };
+    let memory = std::fs::read(dir.join("memory")).unwrap();
+    // Parts that join without a complaint are the whole dump.
+    match back(&["out/a", "out/b"]) {
+        Some(bytes) => {
+            assert!(bytes == memory, "{what}: another dump than went in");
+            counts.whole += 1;
+        }
+        None => counts.absent += 1,
+    }
+    let resumed = run_in(dir, &[&job.args[..], &["--resume"]].concat());
+    assert!(resumed.status.success(), "{what}: {}", stderr(&resumed));
+    for parts in [&["out/a", "out/b"][..], &["out/a"], &["out/b"]] {
+        assert!(back(parts).is_some_and(|bytes| bytes == memory), "{what}: lost in {parts:?}");
+    }
+}
