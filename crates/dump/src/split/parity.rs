@@ -71,7 +71,7 @@ impl Stripes {
         number
     }
 
-    /// Takes note of the segment that the last place was for; gives the stripe if that was all of it.
+    /// Takes note of the segment that the last place was for; gives the stripe if that was all of it and it has parity.
     pub(super) fn add(&mut self, sealed: &Arc<Sealed>) -> Option<Full> {
         let open = self.open.as_mut()?;
         open.sealed.push(Arc::clone(sealed));
@@ -79,7 +79,8 @@ impl Stripes {
             return None;
         }
         let open = self.open.take()?;
-        Some(Full { number: open.number, parity: open.parity, sealed: open.sealed })
+        // With one part left, there is none for parity.
+        (open.parity > 0).then_some(Full { number: open.number, parity: open.parity, sealed: open.sealed })
     }
 
     /// Stripes begun with fewer parity segments than wanted.
