@@ -1,8 +1,11 @@
 //! Reads one directory: names, attributes, link targets and extended attributes. Runs on the workers.
 
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{self, AtFlags, FileType, RawDir, Stat};
 use rustix::io::Errno;
@@ -48,18 +51,72 @@ pub(super) struct Listing {
     pub(super) entries: Vec<Found>,
     pub(super) errors: Vec<Error>,
     /// Names not looked at yet: a wide directory is work for several jobs.
-    pub(super) rest: Vec<Box<[u8]>>,
+    pub(super) rest: Option<Batch>,
 }
 
-/// Most entries one job looks at.
-pub(super) const BATCH: usize = 1024;
+/// Most entries one job looks at. Several jobs a worker are under way, with 200 bytes for each entry.
+const BATCH: usize = 256;
+
+/// The names of one directory in byte order. All jobs of a wide directory share them.
+#[derive(Debug, Default)]
+struct Names {
+    /// The names, each ended by a NUL.
+    bytes: Vec<u8>,
+    /// Where each begins.
+    starts: Vec<usize>,
+}
+
+impl Names {
+    fn push(&mut self, name: &CStr) {
+        self.starts.push(self.bytes.len());
+        self.bytes.extend_from_slice(name.to_bytes_with_nul());
+    }
+
+    fn sort(&mut self) {
+        let Names { bytes, starts } = self;
+        starts.sort_unstable_by_key(|start| name_at(bytes, *start));
+        bytes.shrink_to_fit();
+        starts.shrink_to_fit();
+    }
+}
+
+/// The name that begins at `start`.
+fn name_at(bytes: &[u8], start: usize) -> &[u8] {
+    CStr::from_bytes_until_nul(&bytes[start..]).map_or(b"", CStr::to_bytes)
+}
+
+/// Names of a directory for one job to look at.
+#[derive(Debug, Clone)]
+pub(super) struct Batch {
+    names: Arc<Names>,
+    range: Range<usize>,
+}
+
+impl Batch {
+    fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.names.starts[self.range.clone()].iter().map(|start| name_at(&self.names.bytes, *start))
+    }
+
+    /// Splits off the first names, as many as one job looks at.
+    fn split_first(&mut self) -> Batch {
+        let middle = self.range.end.min(self.range.start + BATCH);
+        let first = Batch { names: Arc::clone(&self.names), range: self.range.start..middle };
+        self.range.start = middle;
+        first
+    }
+
+    /// Batches of these names, each for one job.
+    pub(super) fn jobs(mut self) -> impl Iterator<Item = Batch> {
+        std::iter::from_fn(move || (!self.range.is_empty()).then(|| self.split_first()))
+    }
+}
 
 /// Reads the directory at `path`; looks only at `names` if they are known already.
 pub(super) fn list(
     root: &Root,
     options: &Options,
     path: &[u8],
-    names: Option<Vec<Box<[u8]>>>,
+    names: Option<Batch>,
     scratch: &mut Scratch,
 ) -> Listing {
     let mut listing = Listing::default();
@@ -74,20 +131,22 @@ fn fill(
     root: &Root,
     options: &Options,
     path: &[u8],
-    names: Option<Vec<Box<[u8]>>>,
+    names: Option<Batch>,
     scratch: &mut Scratch,
 ) -> Result<()> {
     let dir = root.open_dir(path).map_err(|errno| gone_or("cannot open the directory", &root.name(path), errno))?;
-    let mut names = match names {
-        Some(names) => names,
+    let batch = match names {
+        Some(batch) => batch,
         None => {
             let found = read_names(dir.as_fd(), scratch);
-            let mut names = found.map_err(|errno| Error::sys("cannot list", root.name(path), errno))?;
-            names.sort_unstable();
-            names
+            let names = found.map_err(|errno| Error::sys("cannot list", root.name(path), errno))?;
+            let mut rest = Batch { range: 0..names.starts.len(), names: Arc::new(names) };
+            let first = rest.split_first();
+            listing.rest = Some(rest);
+            first
         }
     };
-    listing.rest = names.split_off(names.len().min(BATCH));
+    let names = batch.iter();
     listing.entries.reserve_exact(names.len());
     let mut full = path.to_vec();
     for name in names {
@@ -95,7 +154,7 @@ fn fill(
         if !full.is_empty() {
             full.push(b'/');
         }
-        full.extend_from_slice(&name);
+        full.extend_from_slice(name);
         match look(root, options, dir.as_fd(), name, &full, scratch) {
             Ok(Some(found)) => listing.entries.push(found),
             Ok(None) => {}
@@ -105,15 +164,17 @@ fn fill(
     Ok(())
 }
 
-fn read_names(dir: BorrowedFd<'_>, scratch: &mut Scratch) -> std::result::Result<Vec<Box<[u8]>>, Errno> {
-    let mut names = Vec::new();
+/// The names in an open directory, sorted.
+fn read_names(dir: BorrowedFd<'_>, scratch: &mut Scratch) -> std::result::Result<Names, Errno> {
+    let mut names = Names::default();
     let mut entries = RawDir::new(dir, &mut scratch.dents);
     while let Some(entry) = entries.next() {
-        match entry?.file_name().to_bytes() {
-            b"." | b".." => {}
-            name => names.push(name.into()),
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            names.push(entry.file_name());
         }
     }
+    names.sort();
     Ok(names)
 }
 
@@ -122,11 +183,11 @@ fn look(
     root: &Root,
     options: &Options,
     dir: BorrowedFd<'_>,
-    name: Box<[u8]>,
+    name: &[u8],
     path: &[u8],
     scratch: &mut Scratch,
 ) -> Result<Option<Found>> {
-    let stat = fs::statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW)
+    let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(|errno| gone_or("cannot read the attributes", &root.name(path), errno))?;
     let kind = FileType::from_raw_mode(stat.st_mode);
     let excluded = !options.exclude.is_empty() && options.exclude.matches(path, kind == FileType::Directory);
@@ -134,17 +195,17 @@ fn look(
         return Ok(None);
     }
     let target = match kind {
-        FileType::Symlink => fs::readlinkat(dir, &*name, Vec::new())
+        FileType::Symlink => fs::readlinkat(dir, name, Vec::new())
             .map_err(|errno| gone_or("cannot read the link", &root.name(path), errno))?
             .into_bytes()
             .into_boxed_slice(),
         _ => Box::default(),
     };
     let xattrs = match options.xattrs {
-        true => xattrs(dir, &name, &root.name(path), scratch)?,
+        true => xattrs(dir, name, &root.name(path), scratch)?,
         false => XattrSet::new(),
     };
-    Ok(Some(Found { name, stat, target, xattrs }))
+    Ok(Some(Found { name: name.into(), stat, target, xattrs }))
 }
 
 /// The extended attributes of `name` in the open directory `dir`, all the system shows.

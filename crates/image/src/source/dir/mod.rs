@@ -25,7 +25,7 @@ mod single;
 mod tests;
 
 use files::{Files, Records};
-use listing::{Found, Listing, Scratch};
+use listing::{Batch, Found, Listing, Scratch};
 use root::Root;
 pub(super) use single::{Links, Single, Singles};
 
@@ -139,7 +139,8 @@ impl Source for Dir {
 struct Job {
     ino: Ino,
     record: u32,
-    names: Option<Vec<Box<[u8]>>>,
+    /// Its names, if they are known: this job looks at these only.
+    names: Option<Batch>,
 }
 
 /// Jobs under way for each worker: enough that none waits, few enough that listings stay few.
@@ -175,12 +176,9 @@ impl<'s> Scan<'s> {
         loop {
             self.submit(pool);
             let Some((ino, record, listing)) = self.running.pop_front() else { return Ok(()) };
-            let mut listing = listing.wait();
-            while !listing.rest.is_empty() {
-                let rest = listing.rest.split_off(listing.rest.len().min(listing::BATCH));
-                let names = Some(std::mem::replace(&mut listing.rest, rest));
-                self.waiting.push_back(Job { ino, record, names });
-            }
+            let listing = listing.wait();
+            let rest = listing.rest.into_iter().flat_map(Batch::jobs);
+            self.waiting.extend(rest.map(|names| Job { ino, record, names: Some(names) }));
             for error in listing.errors {
                 match self.options.on_error {
                     OnError::Stop => return Err(error),
