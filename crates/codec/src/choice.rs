@@ -33,7 +33,7 @@ impl Choice {
         match self.settings {
             Settings::None | Settings::Snappy | Settings::Lz4 { .. } => true,
             Settings::Lzo { algorithm, .. } => algorithm != crate::settings::LZO1X_999,
-            Settings::Zstd { level } => level < 3,
+            Settings::Zstd { level, .. } => level < 3,
             Settings::Gzip { .. }
             | Settings::Deflate { .. }
             | Settings::Xz { .. }
@@ -67,7 +67,7 @@ impl Choice {
             #[cfg(feature = "snappy")]
             Settings::Snappy => Ok(Box::new(crate::snappy::Snappy::new())),
             #[cfg(feature = "zstd")]
-            Settings::Zstd { level } => crate::zstd::encoder(*level),
+            Settings::Zstd { level, content_size } => crate::zstd::encoder(*level, *content_size),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
             settings => Err(Error::NotBuilt(settings.codec().feature())),
         }

@@ -64,7 +64,7 @@ impl Choice {
             #[cfg(feature = "xz")]
             Settings::Lzma { .. } => crate::xz::micro_encoder(&self.settings, window),
             #[cfg(feature = "zstd")]
-            Settings::Zstd { level } => {
+            Settings::Zstd { level, .. } => {
                 let (min, max) = ZSTD_WINDOWS;
                 crate::zstd::cluster_encoder(*level, window.clamp(min, max).ilog2())
             }

@@ -82,6 +82,8 @@ pub enum Settings {
     Zstd {
         /// -131072 to 22.
         level: i32,
+        /// Frames of blocks say how long their content is; those of clusters never do.
+        content_size: bool,
     },
 }
 
@@ -217,7 +219,7 @@ impl Settings {
             Codec::Snappy => Settings::Snappy,
             Codec::Lz4 => Settings::Lz4 { acceleration: 0 },
             Codec::Lz4hc => Settings::Lz4hc { level: 0 },
-            Codec::Zstd => Settings::Zstd { level: 0 },
+            Codec::Zstd => Settings::Zstd { level: 0, content_size: false },
         }
     }
 
@@ -235,7 +237,8 @@ impl Settings {
                 | Lz4hc { level },
                 "level",
             ) => Value::Number(i32::from(*level)),
-            (Zstd { level }, "level") => Value::Number(*level),
+            (Zstd { level, .. }, "level") => Value::Number(*level),
+            (Zstd { content_size, .. }, "content-size") => Value::Flag(*content_size),
             (Gzip { window, .. }, "window") => Value::Number(i32::from(*window)),
             (Gzip { strategies, .. }, "strategies") => Value::Set(*strategies),
             (Xz { extreme, .. } | Lzma { extreme, .. }, "extreme") => Value::Flag(*extreme),
@@ -268,7 +271,7 @@ impl Settings {
                 "level",
                 _,
             ) => *level = small(),
-            (Zstd { level: n }, "level", Value::Number(value))
+            (Zstd { level: n, .. }, "level", Value::Number(value))
             | (Lz4 { acceleration: n }, "acceleration", Value::Number(value)) => *n = value,
             (Gzip { window: n, .. }, "window", _)
             | (Xz { lc: n, .. } | Lzma { lc: n, .. }, "lc", _)
@@ -276,6 +279,7 @@ impl Settings {
             | (Xz { pb: n, .. } | Lzma { pb: n, .. }, "pb", _) => *n = small(),
             (Gzip { strategies, .. }, "strategies", Value::Set(bits)) => *strategies = bits,
             (Xz { extreme, .. } | Lzma { extreme, .. }, "extreme", Value::Flag(on)) => *extreme = on,
+            (Zstd { content_size, .. }, "content-size", Value::Flag(on)) => *content_size = on,
             // All of the block is what no dictionary means: one way to say it.
             (Xz { dict, .. } | Lzma { dict, .. }, "dict", Value::Dict(size)) => {
                 *dict = (size != Dict::Percent(100)).then_some(size);

@@ -202,9 +202,10 @@ mod tests {
             ("lz4", Settings::Lz4 { acceleration: 1 }),
             ("lz4:acceleration=65537", Settings::Lz4 { acceleration: 65537 }),
             ("lz4hc", Settings::Lz4hc { level: 12 }),
-            ("zstd", Settings::Zstd { level: 15 }),
-            ("zstd:-131072", Settings::Zstd { level: -131_072 }),
-            ("zstd:level=+3", Settings::Zstd { level: 3 }),
+            ("zstd", Settings::Zstd { level: 15, content_size: true }),
+            ("zstd:-131072", Settings::Zstd { level: -131_072, content_size: true }),
+            ("zstd:level=+3", Settings::Zstd { level: 3, content_size: true }),
+            ("zstd:9:content-size=no", Settings::Zstd { level: 9, content_size: false }),
         ];
         for (text, settings) in cases {
             assert_eq!(*parse(text).settings(), settings, "{text}");
@@ -220,10 +221,10 @@ mod tests {
                 "unknown codec `bzip2`; accepted: zstd, gzip, deflate, xz, lzma, lzo, snappy, lz4, lz4hc, none",
             ),
             ("zstd:23", "zstd: level 23 is out of range; accepted: -131072 to 22"),
-            ("zstd:fast", "zstd: unknown option `fast`; accepted: level=-131072 to 22"),
+            ("zstd:fast", "zstd: unknown option `fast`; accepted: level=-131072 to 22; content-size=yes or no"),
             ("zstd:level=best", "zstd: level `best` is not a whole number; accepted: -131072 to 22"),
             ("zstd:", "zstd: level needs a value; accepted: -131072 to 22"),
-            ("zstd:3:4", "zstd: unknown option `4`; accepted: level=-131072 to 22"),
+            ("zstd:3:4", "zstd: unknown option `4`; accepted: level=-131072 to 22; content-size=yes or no"),
             ("zstd:3:level=4", "zstd: level is given twice"),
             ("lz4:5", "lz4: unknown option `5`; accepted: acceleration=1 to 65537"),
             ("lz4:acceleration=0", "lz4: acceleration 0 is out of range; accepted: 1 to 65537"),

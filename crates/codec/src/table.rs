@@ -110,7 +110,15 @@ pub static CODECS: &[Info] = &[
         codec: Codec::Zstd,
         name: "zstd",
         summary: "dense and fast to read",
-        options: &[level(-131_072, 22, "15", "higher is smaller and slower")],
+        options: &[
+            level(-131_072, 22, "15", "higher is smaller and slower"),
+            Opt {
+                name: "content-size",
+                form: Form::Flag,
+                default: "yes",
+                help: "note the length in each block, which some readers need; never in EROFS clusters",
+            },
+        ],
         squashfs_id: Some(6),
         erofs_id: Some(3),
     },

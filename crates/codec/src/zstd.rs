@@ -1,5 +1,5 @@
-//! zstd frames without checksum and without content size: whoever decodes a block knows what length it
-//! must have, and three bytes a block are three bytes.
+//! zstd frames without checksum. Frames of blocks have their content size, which readers that decode in one step
+//! without knowing a block's length ask for; it takes one to three bytes. Frames of clusters never have it.
 
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer, ResetDirective};
 
@@ -16,18 +16,22 @@ struct Zstd {
 const CLUSTER_WINDOW_LOG_MAX: u32 = 20;
 
 /// An encoder; its context is reused from block to block.
-pub(crate) fn encoder(level: i32) -> Result<Box<dyn Encoder>> {
-    with_parameters(&[CParameter::CompressionLevel(level)])
+pub(crate) fn encoder(level: i32, content_size: bool) -> Result<Box<dyn Encoder>> {
+    with_parameters(&[CParameter::CompressionLevel(level), CParameter::ContentSizeFlag(content_size)])
 }
 
 /// An encoder whose frames need no window beyond 2^`window_log` bytes.
 pub(crate) fn cluster_encoder(level: i32, window_log: u32) -> Result<Box<dyn Encoder>> {
-    with_parameters(&[CParameter::CompressionLevel(level), CParameter::WindowLog(window_log)])
+    with_parameters(&[
+        CParameter::CompressionLevel(level),
+        CParameter::WindowLog(window_log),
+        CParameter::ContentSizeFlag(false),
+    ])
 }
 
 fn with_parameters(parameters: &[CParameter]) -> Result<Box<dyn Encoder>> {
     let mut context = CCtx::try_create().ok_or_else(no_memory)?;
-    for parameter in parameters.iter().chain(&[CParameter::ContentSizeFlag(false)]) {
+    for parameter in parameters {
         context.set_parameter(*parameter).map_err(library)?;
     }
     Ok(Box::new(Zstd { context }))
@@ -107,6 +111,28 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn blocks_have_their_content_size_unless_told_otherwise() {
+        for (len, more) in [(100, 0), (8192, 1), (65_791, 1), (131_072, 3), (1 << 20, 3)] {
+            let src: Vec<u8> = (0..len).map(|n: usize| n.to_le_bytes()[0] / 3).collect();
+            let encode = |choice: &str| {
+                let choice: Choice = choice.parse().unwrap();
+                let (mut encoder, mut dst) = (choice.encoder(len).unwrap(), vec![0; len + 100]);
+                let n = encoder.encode(&src, &mut dst).unwrap().unwrap();
+                dst.truncate(n);
+                let mut back = vec![0; len];
+                assert_eq!(choice.codec().decoder().unwrap().decode(&dst, &mut back).unwrap(), len);
+                assert_eq!(back, src);
+                dst
+            };
+            let (with, without) = (encode("zstd:3"), encode("zstd:3:content-size=no"));
+            assert_eq!(zstd_safe::get_frame_content_size(&with).unwrap(), Some(len as u64));
+            assert_eq!(zstd_safe::get_frame_content_size(&without).unwrap(), None);
+            assert_eq!(with.len(), without.len() + more, "{len}");
+        }
+    }
+
     #[test]
     fn the_memory_promised_for_clusters_covers_it_too() {
         for level in [-5, 1, 3, 15, 22] {

@@ -178,7 +178,7 @@ fn mksquashfs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
             args.extend(comp("gzip"));
             args.extend(option("compression-level", level.to_string()));
         }
-        Settings::Zstd { level } => {
+        Settings::Zstd { level, .. } => {
             args.extend(comp("zstd"));
             args.extend(option("compression-level", level.to_string()));
         }
@@ -202,7 +202,7 @@ fn mksquashfs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
 fn tar2sqfs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
     let (name, extra) = match choice.settings() {
         Settings::Gzip { level, window: 15, strategies: 1 } => ("gzip", format!("level={level}")),
-        Settings::Zstd { level } => ("zstd", format!("level={level}")),
+        Settings::Zstd { level, .. } => ("zstd", format!("level={level}")),
         Settings::Lzo { algorithm, level: 0 } => ("lzo", format!("algorithm={}", lzo(*algorithm))),
         Settings::Lzo { level, .. } => ("lzo", format!("algorithm=lzo1x_999,level={level}")),
         Settings::Lz4 { acceleration: 1 } => ("lz4", String::new()),
@@ -231,7 +231,7 @@ fn mkfs_erofs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
         Settings::Lz4hc { level } => format!("lz4hc,level={level}"),
         Settings::Deflate { level } if *level < 10 => format!("deflate,level={level}"),
         Settings::Deflate { level } => format!("libdeflate,level={level}"),
-        Settings::Zstd { level } => format!("zstd,level={level}"),
+        Settings::Zstd { level, .. } => format!("zstd,level={level}"),
         Settings::Lzma { level, extreme: false, dict: None, .. } => format!("lzma,level={level}"),
         _ => return Err(unknown("mkfs.erofs", key)),
     };

@@ -38,7 +38,7 @@ fn by_codec(codec: &Choice) -> f64 {
             7..=9 => 30.0,
             _ => 8.0,
         },
-        Settings::Zstd { level } => match level {
+        Settings::Zstd { level, .. } => match level {
             ..=2 => 180.0,
             3..=5 => 90.0,
             6..=9 => 40.0,

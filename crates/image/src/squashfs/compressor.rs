@@ -42,8 +42,8 @@ pub(crate) fn emit(settings: &Settings, block_size: u32) -> Result<Option<Vec<u8
         Settings::Lzo { algorithm, level } => Some(vec![u32::from(*algorithm), u32::from(*level)]),
         Settings::Lz4 { .. } => Some(vec![LZ4_VERSION, 0]),
         Settings::Lz4hc { .. } => Some(vec![LZ4_VERSION, LZ4_HC]),
-        Settings::Zstd { level: 15 } => None,
-        Settings::Zstd { level } => Some(vec![level.cast_unsigned()]),
+        Settings::Zstd { level: 15, .. } => None,
+        Settings::Zstd { level, .. } => Some(vec![level.cast_unsigned()]),
         _ => None,
     };
     Ok(words.map(|words| {
