@@ -26,7 +26,7 @@ pub enum OnError {
 #[non_exhaustive]
 pub enum Error {
     /// The system refused an operation on a file.
-    #[error("{}: {what}: {source}", path.display())]
+    #[error("{}: {what}: {source}", crate::name::display(path))]
     Io {
         /// What was tried: "cannot open", "cannot read", ...
         what: &'static str,
@@ -46,7 +46,7 @@ pub enum Error {
         why: String,
     },
     /// What an image says of a path cannot be true, or cannot be had from it.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}", crate::name::display(path))]
     Damaged {
         /// The path in the image.
         path: PathBuf,
@@ -54,7 +54,7 @@ pub enum Error {
         why: String,
     },
     /// An entry of the source does not fit in the format.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}", crate::name::display(path))]
     Limit {
         /// The entry.
         path: PathBuf,
@@ -70,7 +70,7 @@ pub enum Error {
         max: u64,
     },
     /// A file was not the same from one look to the next, or could not be read as announced.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}", crate::name::display(path))]
     Changed {
         /// The file.
         path: PathBuf,
@@ -81,19 +81,19 @@ pub enum Error {
     #[error("{0}; nothing was made, because warnings are to be errors")]
     Refused(Box<Warning>),
     /// The target, or a file that an extraction would make, is there already and is not to be replaced.
-    #[error("{} exists", path.display())]
+    #[error("{} exists", crate::name::display(path))]
     Exists {
         /// The file.
         path: PathBuf,
     },
     /// A path that the image or tree does not have.
-    #[error("{}: not found in the image", path.display())]
+    #[error("{}: not found in the image", crate::name::display(path))]
     NotFound {
         /// The path.
         path: PathBuf,
     },
     /// A file of another type than what was asked of it needs.
-    #[error("{}: not a {expected}", path.display())]
+    #[error("{}: not a {expected}", crate::name::display(path))]
     WrongType {
         /// The file.
         path: PathBuf,
@@ -101,7 +101,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// Symbolic links lead from one to the other without end.
-    #[error("{}: symbolic links go in circles", path.display())]
+    #[error("{}: symbolic links go in circles", crate::name::display(path))]
     LinkLoop {
         /// The path that was looked up.
         path: PathBuf,
@@ -119,7 +119,7 @@ pub enum Error {
         name: Vec<u8>,
     },
     /// A line of a pack list or sort file is wrong.
-    #[error("{}:{line}: {why}", path.display())]
+    #[error("{}:{line}: {why}", crate::name::display(path))]
     Syntax {
         /// The file.
         path: PathBuf,

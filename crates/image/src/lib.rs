@@ -36,6 +36,7 @@ pub mod erofs;
 mod error;
 mod finding;
 pub mod image;
+mod limits;
 pub mod name;
 mod open;
 pub mod sink;

@@ -1,6 +1,9 @@
 //! Names, which are any bytes, as text: for people in front of a terminal, and for JSON.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// `bytes` in a form that is safe to print: control characters, bytes that are not UTF-8, characters that
 /// change the direction of writing, and `\` itself become escapes (`\n`, `\x1b`, `\u{202e}`, `\\`).
@@ -23,6 +26,22 @@ pub fn show(bytes: &[u8]) -> Cow<'_, [u8]> {
         out.extend(chunk.invalid().iter().flat_map(|byte| std::ascii::escape_default(*byte)).map(char::from));
     }
     Cow::Owned(out.into_bytes())
+}
+
+/// A path in a form that is safe to print, see [`show`]; `.` if it is empty. All messages show paths so.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'p>(&'p Path);
+
+/// `path` for a message.
+pub fn display<P: AsRef<Path> + ?Sized>(path: &P) -> Shown<'_> {
+    Shown(path.as_ref())
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.0.as_os_str().as_bytes();
+        f.pad(&String::from_utf8_lossy(&show(if bytes.is_empty() { b"." } else { bytes })))
+    }
 }
 
 /// `bytes` as text without loss: `%XX` stands for each byte that is not UTF-8, and for `%` itself.
@@ -57,6 +76,16 @@ mod tests {
         ];
         for (bytes, shown) in cases {
             assert_eq!(String::from_utf8(show(bytes).into_owned()).unwrap(), shown);
+        }
+    }
+
+    #[test]
+    fn a_path_takes_one_line_of_a_message() {
+        let cases =
+            [("a/b c", "a/b c"), ("", "."), ("evil\npackfs: all is well\x1b[2K", "evil\\npackfs: all is well\\x1b[2K")];
+        for (path, shown) in cases {
+            assert_eq!(display(path).to_string(), shown);
+            assert!(crate::Error::limit(path, "too long").to_string() == format!("{shown}: too long"));
         }
     }
 

@@ -21,6 +21,10 @@ const KEPT: usize = 1000;
 pub enum WarningKind {
     /// A tar archive stops after a whole member, without the zero blocks that end an archive.
     ArchiveNotEnded,
+    /// An entry has POSIX ACLs, and the format has no place for them.
+    PosixAcl,
+    /// An entry is a socket, and a tar archive has no place for it.
+    Socket,
 }
 
 impl fmt::Display for WarningKind {
@@ -30,6 +34,8 @@ impl fmt::Display for WarningKind {
                 "the archive stops after a whole member, without the zero blocks that end one: \
                  it is complete only if its writer leaves them out"
             }
+            WarningKind::Socket => "left out a socket, which a tar archive cannot hold",
+            WarningKind::PosixAcl => "left out POSIX ACLs, which SquashFS cannot hold (EROFS can)",
         })
     }
 }
@@ -63,8 +69,8 @@ impl Warning {
     /// Path and particulars, without the reason: how an example of a kind is shown.
     pub fn place(&self) -> String {
         match &*self.detail {
-            "" => self.path.display().to_string(),
-            detail => format!("{} ({detail})", self.path.display()),
+            "" => crate::name::display(&self.path).to_string(),
+            detail => format!("{} ({detail})", crate::name::display(&self.path)),
         }
     }
 }

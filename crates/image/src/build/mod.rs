@@ -57,6 +57,9 @@ pub(crate) trait Format: Sync {
     where
         'env: 'p;
 
+    /// Checks the scanned tree against the limits of the format, before any of its data is read.
+    fn check(&self, tree: &mut Tree) -> Result<()>;
+
     /// The order in which files are put down, from the one that was asked for.
     fn order(&self, tree: &Tree, asked: Vec<Ino>) -> Result<Vec<Ino>> {
         let _ = tree;
@@ -160,6 +163,7 @@ pub(crate) fn build_to<F: Format>(
             let mut conductor = Conductor::<F> { feed, writer, output: out, stages: &progress.stages };
             progress.enter(Phase::Scan);
             let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut conductor))?;
+            format.check(&mut tree)?;
             progress.enter(Phase::Data);
             let order = format.order(&tree, order)?;
             let (data, failed) =

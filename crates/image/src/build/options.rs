@@ -17,8 +17,9 @@ pub struct Options {
     pub verify: bool,
     /// Bytes left free before the image (the file's start belongs to somebody else).
     pub offset: u64,
-    /// The image's own time, in seconds since 1970; without, the newest time in the tree.
-    pub time: Option<u32>,
+    /// The image's own time, in seconds since 1970; without, the newest time in the tree. SquashFS holds 32 bits
+    /// without a sign, EROFS any time.
+    pub time: Option<i64>,
     /// Replace an existing target.
     pub force: bool,
     /// What a file means that cannot be read or changes meanwhile.

@@ -3,6 +3,7 @@
 pub mod format;
 mod hash;
 mod kernel;
+mod limits;
 mod page_end;
 mod reader;
 mod writer;

@@ -2,6 +2,7 @@
 
 mod compressor;
 pub mod format;
+mod limits;
 mod reader;
 mod writer;
 

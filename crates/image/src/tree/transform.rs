@@ -38,10 +38,7 @@ impl Transform {
     /// Changes every inode of the tree.
     pub fn apply(&self, tree: &mut Tree) {
         if !self.exclude_xattrs.is_empty() {
-            let becomes = tree.xattrs.exclude(&self.exclude_xattrs);
-            for inode in &mut tree.inodes {
-                inode.xattrs = becomes[inode.xattrs.0 as usize];
-            }
+            tree.exclude_xattrs(&self.exclude_xattrs);
         }
         for ino in 0..tree.inodes.len() {
             if let Ok(ino) = u32::try_from(ino) {
@@ -63,6 +60,16 @@ impl Transform {
         }
         if self.drop_xattrs {
             inode.xattrs = XattrId::NONE;
+        }
+    }
+}
+
+impl Tree {
+    /// Takes the attributes that `exclude` names from every inode.
+    pub(crate) fn exclude_xattrs(&mut self, exclude: &ExcludeXattrs) {
+        let becomes = self.xattrs.exclude(exclude);
+        for inode in &mut self.inodes {
+            inode.xattrs = becomes[inode.xattrs.0 as usize];
         }
     }
 }

@@ -57,6 +57,11 @@ impl Xattrs {
         &self.sets[id.0 as usize]
     }
 
+    /// All sets in the order of their ids, the empty one first.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = &XattrSet> {
+        self.sets.iter()
+    }
+
     /// Number of different sets, the empty one included.
     pub fn len(&self) -> usize {
         self.sets.len()

@@ -94,8 +94,8 @@ pub(crate) struct Build {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     sort: Option<PathBuf>,
 
-    /// Give the image and everything in it the time T: seconds since 1970, a UTC date, or `now`
-    /// [default: times of the source, none later than SOURCE_DATE_EPOCH if that is set]
+    /// Give the image and everything in it the time T: seconds since 1970, a UTC date, or `now`; SquashFS holds 1970 to
+    /// 2106, EROFS any time [default: times of the source, none later than SOURCE_DATE_EPOCH if that is set]
     #[arg(long, value_name = "T", value_parser = value::time, allow_hyphen_values = true)]
     time: Option<Time>,
 
@@ -187,7 +187,7 @@ struct Shared {
     sparse: bool,
     verify: bool,
     offset: u64,
-    time: Option<u32>,
+    time: Option<i64>,
     force: bool,
     on_error: packfs_image::OnError,
     threads: usize,
@@ -222,7 +222,7 @@ pub(crate) struct BuildPlan {
     pub(crate) sort: Option<PathBuf>,
     pub(crate) transform: Transform,
     /// The image's own time; without, the newest in the tree.
-    pub(crate) image_time: Option<u32>,
+    pub(crate) image_time: Option<i64>,
     pub(crate) threads: usize,
     pub(crate) on_error: packfs_image::OnError,
     pub(crate) strict: bool,
@@ -233,7 +233,7 @@ pub(crate) struct BuildPlan {
 impl BuildPlan {
     /// The time of entries whose source gives them none.
     pub(crate) fn entry_time(&self) -> Time {
-        Time { secs: self.image_time.map_or(0, i64::from), nanos: 0 }
+        Time { secs: self.image_time.unwrap_or(0), nanos: 0 }
     }
 }
 
@@ -325,13 +325,12 @@ fn time_change(set: Option<Time>, epoch: Option<&str>) -> Result<TimeChange, Usa
     }
 }
 
-fn image_time(change: TimeChange, format: Format) -> Result<Option<u32>, Usage> {
-    let (TimeChange::Clamp(time) | TimeChange::Set(time)) = change else { return Ok(None) };
-    let name = format.name();
-    match u32::try_from(time.secs) {
-        Ok(secs) => Ok(Some(secs)),
-        Err(_) => Err(Usage(format!("time {}: {name} images are from 1970 to 2106-02-07T06:28:15Z", time.secs))),
+fn image_time(change: TimeChange, format: Format) -> Result<Option<i64>, Usage> {
+    let (TimeChange::Clamp(Time { secs, .. }) | TimeChange::Set(Time { secs, .. })) = change else { return Ok(None) };
+    if format == Format::Squashfs && u32::try_from(secs).is_err() {
+        return Err(Usage(format!("time {secs}: SquashFS holds 1970 to 2106-02-07T06:28:15Z; EROFS holds any time")));
     }
+    Ok(Some(secs))
 }
 
 #[cfg(test)]

@@ -115,7 +115,11 @@ fn a_time_option_beats_the_environment() {
     assert_eq!(time_change(None, Some("")).unwrap(), TimeChange::Keep);
     for format in [Format::Squashfs, Format::Erofs] {
         assert_eq!(image_time(TimeChange::Set(at(5)), format).unwrap(), Some(5));
-        assert!(image_time(TimeChange::Set(at(-1)), format).unwrap_err().0.contains("1970 to 2106"));
+    }
+    for secs in [i64::MIN, -1, 1 << 32, i64::MAX] {
+        let error = image_time(TimeChange::Set(at(secs)), Format::Squashfs).unwrap_err().0;
+        assert!(error.contains("SquashFS holds 1970 to 2106"), "{error}");
+        assert_eq!(image_time(TimeChange::Set(at(secs)), Format::Erofs).unwrap(), Some(secs));
     }
     assert!(time_change(None, Some("soon")).unwrap_err().0.contains("SOURCE_DATE_EPOCH"));
 }

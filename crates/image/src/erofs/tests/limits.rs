@@ -1,4 +1,4 @@
-//! What EROFS or the target kernel cannot hold is an error that names the limit, and leaves no image behind.
+//! Options that EROFS or the target kernel cannot have are errors that name the limit, and leave no image behind.
 //! What both formats hold comes through conversion, there and back.
 
 use super::*;
@@ -6,7 +6,6 @@ use crate::diff::diff;
 use crate::source::{Exclude, FromImage, Source, Store};
 use crate::squashfs;
 use crate::testing::{Attrs, Node, Piece, What, everything, findings};
-use crate::tree::Device;
 
 fn one(name: &str, what: What) -> Spec {
     Spec::of([(name.as_bytes().to_vec(), Node { attrs: Attrs::plain(0o644), what })])
@@ -18,20 +17,6 @@ fn refused(spec: &Spec, options: &Options) -> String {
     let error = write(spec.tree().unwrap(), &dir.path().join("image"), options).unwrap_err().to_string();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind: {error}");
     error
-}
-
-#[test]
-fn limits_of_entries_are_named() {
-    let cases = [
-        (one("dev", What::Char(Device { major: 4096, minor: 0 })), "dev: device number 4096:0"),
-        (one("dev", What::Block(Device { major: 1, minor: 1 << 20 })), "dev: device number 1:1048576"),
-        (one(&"n".repeat(256), What::Fifo), "a name of 256 bytes; the limit is 255"),
-        (one("link", What::Symlink(vec![b'x'; 4096])), "link: a symlink target of 4096 bytes"),
-    ];
-    for (spec, want) in cases {
-        let error = refused(&spec, &options("lz4", 4096));
-        assert!(error.contains(want), "{error} should say {want}");
-    }
 }
 
 #[test]

@@ -341,9 +341,12 @@ fn hole<'a>(size: u64, options: &Options) -> (u32, Follows<'a>) {
     /// Chunks up to this are read on any machine; larger ones keep the list short.
     const CHUNK_BITS: u32 = 30;
     const COUNT_BITS: u32 = 16;
+    /// Largest difference to the block size that the format can note.
+    const DIFFERENCE: u32 = 31;
     let size_bits = u64::BITS - (size - 1).leading_zeros();
     let block_bits = options.block_size.ilog2();
-    let bits = size_bits.min(CHUNK_BITS.max(size_bits.saturating_sub(COUNT_BITS))).max(block_bits);
+    let bits = size_bits.min(CHUNK_BITS.max(size_bits.saturating_sub(COUNT_BITS)));
+    let bits = bits.clamp(block_bits, block_bits + DIFFERENCE);
     let count = u32::try_from(size.div_ceil(1 << bits)).expect("few enough for large chunks");
     (bits - block_bits, Follows::Holes(count))
 }

@@ -61,7 +61,7 @@ pub(super) fn write(
     let facts = Facts {
         inodes: census.inodes.into(),
         epoch,
-        time: options.build.time.map_or(census.newest, i64::from),
+        time: options.build.time.unwrap_or(census.newest),
         blocks: data.end + layout.len / u64::from(options.block_size),
         zone,
         root_nid: u16::try_from(layout.nid(ROOT)).expect("the root is placed first"),

@@ -31,6 +31,7 @@ use self::pack::{Ending, Packing, Worker};
 use self::superblock::Head;
 use super::format;
 use super::kernel::{Feature, Kernel};
+use super::limits;
 use crate::build::{self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Summary, Tools, Written};
 use crate::source::Store;
 use crate::tree::{Ino, Tree};
@@ -205,6 +206,10 @@ impl Format for Builder<'_> {
         Worker::new(&self.packing)
     }
 
+    fn check(&self, tree: &mut Tree) -> Result<()> {
+        limits::check(self.options, tree)
+    }
+
     fn cutting(&self) -> Cutting {
         let budget = self.options.build.budget(8, self.least_in_flight(), 32 << 20);
         let sparse = keeps_holes(self.options);
@@ -310,6 +315,11 @@ fn piece_len(choice: &Choice, cluster: usize) -> usize {
 /// Fine enough to find the few clusters of a repeated stretch, coarse enough not to take long.
 fn chunk_len(cluster: usize) -> usize {
     (cluster / 8).clamp(512, 8 << 10).next_power_of_two()
+}
+
+/// Checks that the attributes of each inode fit behind it.
+pub(super) fn check_xattrs(options: &Options, tree: &Tree) -> Result<()> {
+    xattr::Xattrs::encode(options, tree).map(drop)
 }
 
 fn rules(options: &Options, packing: &Packing) -> Rules {

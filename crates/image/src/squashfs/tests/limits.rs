@@ -1,39 +1,7 @@
-//! What SquashFS cannot hold is an error that names the limit and the entry, and leaves no image behind.
+//! Limits of SquashFS beside those of single entries, which `limits/tests.rs` has, and of its options.
 
 use super::*;
 use crate::testing::{Attrs, Node, What};
-use crate::tree::{Device, Time};
-
-fn with(name: &str, change: impl Fn(&mut Attrs), what: What) -> Spec {
-    let mut attrs = Attrs::plain(0o644);
-    change(&mut attrs);
-    Spec::of([(name.as_bytes().to_vec(), Node { attrs, what })])
-}
-
-#[test]
-fn limits_are_named() {
-    let at = |secs| move |attrs: &mut Attrs| attrs.mtime = Time { secs, nanos: 0 };
-    let long = "n".repeat(256);
-    let cases = [
-        (with("early", at(-1), What::Fifo), "early: time -1"),
-        (with("late", at(1 << 32), What::Fifo), "late: time 4294967296"),
-        (with("dev", |_| (), What::Char(Device { major: 4096, minor: 0 })), "dev: device number 4096:0"),
-        (with("dev", |_| (), What::Block(Device { major: 1, minor: 1 << 20 })), "dev: device number 1:1048576"),
-        (with(&long, |_| (), What::Fifo), "a name of 256 bytes; the limit is 255"),
-        (with("link", |_| (), What::Symlink(vec![b'x'; 4097])), "link: a symlink target of 4097 bytes"),
-        (
-            with("acl", |a| drop(a.xattrs.insert("system.posix_acl_access".into(), vec![1])), What::Fifo),
-            "acl: SquashFS holds only user., trusted. and security. attributes",
-        ),
-    ];
-    for (spec, want) in cases {
-        let dir = tempfile::tempdir().unwrap();
-        let image = dir.path().join("image");
-        let error = write(spec.tree().unwrap(), &image, &options("zstd:1", 4096)).unwrap_err().to_string();
-        assert!(error.contains(want), "{error} should say {want}");
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
-    }
-}
 
 #[test]
 fn at_most_65535_owners_and_groups() {
@@ -60,7 +28,7 @@ fn an_existing_target_stays_without_force() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     std::fs::write(&image, b"precious").unwrap();
-    let spec = with("f", |_| (), What::Fifo);
+    let spec = Spec::of([(b"f".to_vec(), Node { attrs: Attrs::plain(0o644), what: What::Fifo })]);
     let error = write(spec.tree().unwrap(), &image, &options("none", 4096)).unwrap_err();
     assert!(error.to_string().contains("--force"), "{error}");
     assert_eq!(std::fs::read(&image).unwrap(), b"precious");
@@ -72,7 +40,7 @@ fn an_existing_target_stays_without_force() {
 fn block_sizes_are_checked() {
     for size in [0, 2048, 4097, 12_288, 2 << 20] {
         let dir = tempfile::tempdir().unwrap();
-        let spec = with("f", |_| (), What::Fifo);
+        let spec = Spec::of([(b"f".to_vec(), Node { attrs: Attrs::plain(0o644), what: What::Fifo })]);
         let error = write(spec.tree().unwrap(), &dir.path().join("i"), &options("none", size)).unwrap_err();
         assert!(error.to_string().contains("powers of two from 4K to 1M"), "{error}");
     }

@@ -23,6 +23,7 @@ use self::metadata::{Metadata, Tables};
 use self::pack::{Packing, Worker};
 use super::compressor;
 use super::format::{self, Superblock, flags};
+use super::limits;
 use crate::build::{self, Census, Cutting, Format, Summary, Tools, Written};
 use crate::source::Store;
 use crate::tree::{Ino, Tree};
@@ -139,12 +140,14 @@ struct Builder<'o> {
     packing: Packing,
     /// The compressor options as they lie behind the superblock, if they are not the defaults.
     compressor: Option<Vec<u8>>,
+    /// The image's own time, if it is not that of the tree.
+    time: Option<u32>,
 }
 
 impl<'o> Builder<'o> {
     /// Fails, before any work, if the options cannot be had.
     fn new(options: &'o Options) -> Result<Self> {
-        let build::Options { codec, verify, .. } = &options.build;
+        let build::Options { codec, verify, time, .. } = &options.build;
         let block_len = checked_block_len(options)?;
         compressor::id(codec.codec())?;
         codec.encoder(block_len)?;
@@ -153,6 +156,7 @@ impl<'o> Builder<'o> {
             options,
             packing: Packing { choice: codec.clone(), block_len, verify: *verify, buffers },
             compressor: compressor::emit(codec.settings(), options.block_size)?,
+            time: (*time).map(checked_time).transpose()?,
         })
     }
 
@@ -176,6 +180,10 @@ impl Format for Builder<'_> {
 
     fn worker(&self) -> Worker {
         Worker::new(&self.packing)
+    }
+
+    fn check(&self, tree: &mut Tree) -> Result<()> {
+        limits::check(self.options, tree)
     }
 
     fn cutting(&self) -> Cutting {
@@ -238,7 +246,7 @@ impl Builder<'_> {
         let superblock = Superblock {
             s_magic: format::MAGIC.into(),
             inodes: census.inodes.into(),
-            mkfs_time: options.build.time.unwrap_or(newest).into(),
+            mkfs_time: self.time.unwrap_or(newest).into(),
             block_size: options.block_size.into(),
             fragments: u32::try_from(data.fragments.len()).expect("counted in 32 bits").into(),
             compression: compressor::id(codec)?.into(),
@@ -266,6 +274,10 @@ impl Builder<'_> {
         let output = tools.output;
         output.write_all_at(bytes, self.options.build.offset + at).map_err(Error::io("cannot write", output.target()))
     }
+}
+
+fn checked_time(secs: i64) -> Result<u32> {
+    u32::try_from(secs).map_err(|_| Error::option("time", secs, "SquashFS holds 1970 to 2106-02-07T06:28:15Z"))
 }
 
 fn checked_block_len(options: &Options) -> Result<usize> {

@@ -1,0 +1,22 @@
+//! Limits of EROFS: of its fields, and of the kernel's reader.
+
+use super::Options;
+use super::writer::check_xattrs;
+use crate::limits::{self, Limits};
+use crate::{Result, Tree};
+
+/// Checks a tree before its data is packed.
+pub(super) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
+    let limits = Limits {
+        format: "EROFS",
+        file: u64::MAX,
+        times: None,
+        owners: None,
+        acls: true,
+        xattr_value: u16::MAX.into(),
+        xattr_values: usize::MAX,
+    };
+    limits::check(tree, &limits)?;
+    // Whether the attributes of an inode fit behind it depends on which of them it shares with others.
+    check_xattrs(options, tree)
+}

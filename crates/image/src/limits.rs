@@ -1,0 +1,213 @@
+//! Limits of image formats and of Linux, checked on the whole tree: after the scan, before any data is packed.
+//!
+//! What all formats and the kernel demand stands here; each format adds its own numbers in its `limits.rs`. An image
+//! that passes can be written, and the kernel shows all of it. The sizes of compressed tables are known only later.
+
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
+
+use crate::tree::{Device, ExcludeXattrs, Ino, Inode, Kind, Tree, XattrId, XattrSet, display};
+use crate::{Error, Excess, Result, Warning, WarningKind};
+
+/// Longest name of a directory entry in bytes.
+const NAME_MAX: usize = 255;
+/// Longest target of a symbolic link in bytes: a page with the NUL behind it.
+const SYMLINK_MAX: usize = 4095;
+/// Largest size of a file, which offsets are signed.
+const FILE_MAX: u64 = i64::MAX.unsigned_abs();
+/// Largest major number of a device (12 bits), and largest minor number (20 bits).
+const DEVICE_MAX: Device = Device { major: 0xfff, minor: 0xf_ffff };
+/// Longest full name of an extended attribute in bytes.
+const XATTR_NAME_MAX: usize = 255;
+/// Most bytes of the attribute names of one inode, each with a NUL behind it.
+const XATTR_LIST_MAX: usize = 65_536;
+
+const USER: &[u8] = b"user.";
+const CLASSES: [&[u8]; 3] = [USER, b"trusted.", b"security."];
+const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
+const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
+
+/// Limits of one format, with the options of a build taken into account.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    /// Name of the format in messages.
+    pub(crate) format: &'static str,
+    /// Largest size of a regular file in bytes, if it is below what Linux has.
+    pub(crate) file: u64,
+    /// Times of inodes in seconds since 1970, and these years in words. `None`: all times.
+    pub(crate) times: Option<(RangeInclusive<i64>, &'static str)>,
+    /// Number of different owners and groups. `None`: as many as there are.
+    pub(crate) owners: Option<usize>,
+    /// True if inodes can have POSIX ACLs.
+    pub(crate) acls: bool,
+    /// Longest value of an extended attribute in bytes.
+    pub(crate) xattr_value: usize,
+    /// Most bytes of the values of one inode.
+    pub(crate) xattr_values: usize,
+}
+
+/// Checks `tree`. The first entry that exceeds a limit is [`Error::Limit`]. POSIX ACLs that the format cannot hold
+/// are taken out of the tree, with a warning for each entry.
+pub(crate) fn check(tree: &mut Tree, limits: &Limits) -> Result<()> {
+    if !limits.acls {
+        leave_out_acls(tree)?;
+    }
+    let mut sets = vec![None; tree.xattrs.len()];
+    let mut owners = HashSet::new();
+    let tree = &*tree;
+    tree.walk(|ino, path| {
+        let refuse = |why: Excess| Error::limit(display(path), why);
+        let inode = tree.inode(ino);
+        limits.inode(inode).map_err(refuse)?;
+        let set = sets[inode.xattrs.0 as usize];
+        let set = match set {
+            Some(set) => set,
+            None => limits.xattrs(tree.xattrs.get(inode.xattrs)).map_err(refuse)?,
+        };
+        sets[inode.xattrs.0 as usize] = Some(set);
+        set.belongs_to(&inode.kind).map_err(refuse)?;
+        owners.extend([inode.uid, inode.gid]);
+        if let Some(max) = limits.owners.filter(|max| owners.len() > *max) {
+            return Err(refuse(Excess::Owners { max }));
+        }
+        check_names(tree, ino, path)
+    })
+}
+
+/// Takes POSIX ACLs out of the tree, with a warning for each entry that has some.
+fn leave_out_acls(tree: &mut Tree) -> Result<()> {
+    let has_acl = |set: &XattrSet| set.iter().any(|(name, _)| **name == *ACL_ACCESS || **name == *ACL_DEFAULT);
+    let with_acl: Vec<bool> = tree.xattrs.sets().map(has_acl).collect();
+    if !with_acl.contains(&true) {
+        return Ok(());
+    }
+    let mut warnings = std::mem::take(&mut tree.warnings);
+    let walked = tree.walk(|ino, path| {
+        let XattrId(set) = tree.inode(ino).xattrs;
+        match with_acl[set as usize] {
+            true => warnings.add(Warning::new(WarningKind::PosixAcl, display(path))),
+            false => Ok(()),
+        }
+    });
+    tree.warnings = warnings;
+    walked?;
+    tree.exclude_xattrs(&ExcludeXattrs::new(["system.posix_acl_{access,default}"])?);
+    Ok(())
+}
+
+/// Checks the names in a directory: a file may have several, and only its first one leads a walk to it.
+fn check_names(tree: &Tree, dir: Ino, path: &[u8]) -> Result<()> {
+    match tree.entries(dir).find(|(name, _)| name.len() > NAME_MAX) {
+        Some((name, _)) => {
+            let path = [path, if path.is_empty() { b"" } else { b"/" }, name].concat();
+            let why = format!("a name of {} bytes; the limit is {NAME_MAX}", name.len());
+            Err(Error::limit(display(&path), why))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Kinds of attributes in a set that not every file can have.
+#[derive(Debug, Clone, Copy, Default)]
+struct Needs {
+    user: bool,
+    acl_access: bool,
+    acl_default: bool,
+}
+
+impl Needs {
+    /// Linux neither shows these to programs nor lets them be set elsewhere.
+    fn belongs_to(self, kind: &Kind) -> std::result::Result<(), Excess> {
+        let wrong = match kind {
+            Kind::File { .. } => self.acl_default.then_some("a default ACL on a regular file; directories have such"),
+            Kind::Dir(_) => None,
+            _ if self.user => Some("`user.` attributes; Linux has such on regular files and directories only"),
+            Kind::Symlink(_) if self.acl_access => Some("a POSIX ACL on a symbolic link; Linux has none there"),
+            _ => self.acl_default.then_some("a default ACL; only directories have such"),
+        };
+        wrong.map_or(Ok(()), |wrong| Err(wrong.into()))
+    }
+}
+
+impl Limits {
+    /// Checks an inode apart from its names and attributes.
+    fn inode(&self, inode: &Inode) -> std::result::Result<(), Excess> {
+        if let Some((times, range)) = &self.times
+            && !times.contains(&inode.mtime.secs)
+        {
+            return Err(Excess::Time { secs: inode.mtime.secs, format: self.format, range });
+        }
+        match &inode.kind {
+            Kind::File { size, .. } if *size > self.file.min(FILE_MAX) => {
+                Err(format!("a file of {size} bytes; the limit is {}", self.file.min(FILE_MAX)).into())
+            }
+            Kind::Symlink(target) if !(1..=SYMLINK_MAX).contains(&target.len()) => {
+                Err(format!("a symlink target of {} bytes; the kernel reads 1 to {SYMLINK_MAX}", target.len()).into())
+            }
+            Kind::Symlink(target) if target.contains(&0) => {
+                Err("a symlink target with a NUL in it, where the kernel would end it".into())
+            }
+            Kind::Char(Device { major, minor }) | Kind::Block(Device { major, minor })
+                if *major > DEVICE_MAX.major || *minor > DEVICE_MAX.minor =>
+            {
+                let (format, most) = (self.format, DEVICE_MAX);
+                let most = format!("{format} holds majors up to {}, minors up to {}", most.major, most.minor);
+                Err(format!("device number {major}:{minor}; {most}").into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a set of attributes.
+    fn xattrs(&self, set: &XattrSet) -> std::result::Result<Needs, Excess> {
+        let mut needs = Needs::default();
+        let (mut names, mut values) = (0, 0);
+        for (name, value) in set {
+            self.xattr(name, value)?;
+            needs.user |= name.starts_with(USER);
+            needs.acl_access |= **name == *ACL_ACCESS;
+            needs.acl_default |= **name == *ACL_DEFAULT;
+            names += name.len() + 1;
+            values += value.len();
+        }
+        if names > XATTR_LIST_MAX {
+            let count = set.len();
+            return Err(format!(
+                "{count} attributes with {names} bytes of names; Linux lists at most {XATTR_LIST_MAX} bytes"
+            )
+            .into());
+        }
+        if values > self.xattr_values {
+            return Err(format!("attribute values of {values} bytes in all; the limit is {}", self.xattr_values).into());
+        }
+        Ok(needs)
+    }
+
+    fn xattr(&self, name: &[u8], value: &[u8]) -> std::result::Result<(), Excess> {
+        let shown = name.escape_ascii();
+        let acl = self.acls && (name == ACL_ACCESS || name == ACL_DEFAULT);
+        let rest = CLASSES.iter().find_map(|class| name.strip_prefix(*class));
+        if !acl && rest.is_none() {
+            let classes = match self.acls {
+                true => "user., trusted. and security. attributes and POSIX ACLs",
+                false => "user., trusted. and security. attributes",
+            };
+            return Err(Excess::XattrClass { format: self.format, classes, name: name.to_owned() });
+        }
+        if rest.is_some_and(|rest| rest.is_empty() || rest.contains(&0)) {
+            return Err(format!("attribute `{shown}`: nothing, or a NUL, behind its class").into());
+        }
+        if name.len() > XATTR_NAME_MAX {
+            let len = name.len();
+            return Err(format!("attribute `{shown}`: a name of {len} bytes; the limit is {XATTR_NAME_MAX}").into());
+        }
+        if value.len() > self.xattr_value {
+            let (len, max) = (value.len(), self.xattr_value);
+            return Err(format!("attribute `{shown}`: a value of {len} bytes; the limit is {max}").into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,24 @@
+//! Limits of SquashFS: of its fields, and of the kernel's reader.
+
+use super::Options;
+use super::format::IDS_MAX;
+use crate::limits::{self, Limits};
+use crate::{Result, Tree};
+
+/// Blocks of a file that the kernel counts, in a signed number.
+const BLOCKS_MAX: u64 = i32::MAX.unsigned_abs() as u64;
+
+/// Checks a tree before its data is packed; POSIX ACLs become warnings.
+pub(super) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
+    let limits = Limits {
+        format: "SquashFS",
+        file: BLOCKS_MAX * u64::from(options.block_size),
+        times: Some((0..=u32::MAX.into(), "1970 to 2106")),
+        owners: Some(IDS_MAX),
+        acls: false,
+        xattr_value: 65_536,
+        // What this library's reader takes.
+        xattr_values: 64 << 20,
+    };
+    limits::check(tree, &limits)
+}
