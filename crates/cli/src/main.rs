@@ -6,10 +6,13 @@ mod commands;
 mod output;
 mod resources;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
+
+use crate::output::failure::Outcome;
 
 fn main() -> ExitCode {
     match args::Cli::try_parse() {
@@ -21,10 +24,13 @@ fn main() -> ExitCode {
         Err(error) => match error.get(ContextKind::Custom) {
             Some(ContextValue::String(table)) => output::failure::exit(commands::print(table), false),
             _ => {
-                let status = if error.use_stderr() { 2 } else { 0 };
-                // Help for a reader that hung up needs no word.
-                let _ = error.print();
-                ExitCode::from(status)
+                if error.use_stderr() {
+                    let _ = error.print();
+                    return ExitCode::from(output::failure::WRONG_USE);
+                }
+                // Help and version are data that was asked for.
+                let printed = error.print().and_then(|()| std::io::stdout().flush());
+                output::failure::exit(printed.map(|()| Outcome::Done).map_err(Into::into), false)
             }
         },
     }

@@ -72,6 +72,31 @@ fn attributes_can_be_set_for_everything() {
 }
 
 #[test]
+fn each_format_takes_the_times_it_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    for (time, squashfs) in [
+        ("-1", false),
+        ("0", true),
+        ("4294967295", true),
+        ("4294967296", false),
+        ("-99999999999", false),
+        ("9999-12-31", false),
+    ] {
+        let build = |format| run_in(dir, &["build", "root", "-o", "image", "-fq", "--format", format, "--time", time]);
+        let (of_squashfs, of_erofs) = (build("squashfs"), build("erofs"));
+        assert_eq!(of_squashfs.status.code(), Some(if squashfs { 0 } else { 2 }), "{}", stderr(&of_squashfs));
+        assert!(squashfs || stderr(&of_squashfs).contains("1970 to 2106-02-07"), "{}", stderr(&of_squashfs));
+        assert!(of_erofs.status.success(), "{time}: {}", stderr(&of_erofs));
+        let listed: serde_json::Value = serde_json::from_str(&succeed(dir, &["list", "image", "--json"])).unwrap();
+        let times: Vec<_> = listed["entries"].as_array().unwrap().iter().map(|entry| entry["mtime"].as_i64()).collect();
+        let want = time.parse().unwrap_or(253_402_214_400);
+        assert!(times.iter().all(|time| *time == Some(want)), "{time}: {times:?}");
+    }
+}
+
+#[test]
 fn source_date_epoch_lowers_later_times_and_yields_to_the_option() {
     let dir = workplace();
     let build = |epoch: &str, options: &[&str]| {

@@ -101,10 +101,63 @@ fn a_reader_that_hangs_up_is_no_failure() {
 
 #[test]
 fn a_full_standard_output_is_a_failure() {
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let output = packfs(["man"]).stdout(Stdio::from(full)).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("No space left"), "{}", stderr(&output));
+    for args in [&["man"][..], &["--help"], &["build", "-h"], &["--version"], &["build", "--codec", "help"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = packfs(args).stdout(Stdio::from(full)).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "packfs {args:?}");
+        assert!(stderr(&output).contains("No space left"), "packfs {args:?}: {}", stderr(&output));
+    }
+}
+
+/// Status 0: done. 1: it failed, or damage or differences were found. 2: wrong usage.
+#[test]
+fn there_is_one_rule_for_the_exit_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    common::sample(dir);
+    std::os::unix::net::UnixListener::bind(dir.join("root/etc/socket")).unwrap();
+    std::fs::create_dir(dir.join("empty")).unwrap();
+    std::fs::write(dir.join("dump"), vec![7; 100_000]).unwrap();
+    let table: [(i32, &[&str]); 34] = [
+        (0, &["build", "root", "-o", "a.sqfs"]),
+        (0, &["build", "root", "-o", "a.erofs"]),
+        (0, &["build", "empty", "-o", "b.sqfs"]),
+        (1, &["build", "root", "-o", "a.sqfs"]),
+        (1, &["build", "missing", "-o", "c.sqfs"]),
+        (2, &["build", "root", "-o", "-"]),
+        (2, &["build", "root", "-o", "c.sqfs", "-b", "5000"]),
+        (2, &["build", "root", "-o", "c.erofs", "--label", "longer than it can be"]),
+        (2, &["build", "root", "-o", "c.sqfs", "--exclude", "a["]),
+        (2, &["build", "root", "-o", "c.sqfs", "--mode", "rw"]),
+        (1, &["build", "root", "-o", "c.sqfs", "--sort", "missing"]),
+        (0, &["list", "a.sqfs"]),
+        (1, &["list", "missing"]),
+        (1, &["list", "dump"]),
+        (1, &["list", "a.sqfs", "missing"]),
+        (0, &["tar", "a.sqfs", "-o", "a.tar"]),
+        (1, &["tar", "a.sqfs", "-o", "a.tar"]),
+        (1, &["tar", "a.sqfs", "-o", "strict.tar", "--strict"]),
+        (0, &["extract", "a.erofs", "-C", "out"]),
+        (1, &["extract", "a.erofs", "-C", "out"]),
+        (0, &["cat", "a.sqfs", "etc/motd", "--range", "0:3"]),
+        (1, &["cat", "a.sqfs", "etc/motd", "--range", "9:3"]),
+        (1, &["cat", "a.sqfs", "etc"]),
+        (2, &["cat", "a.sqfs"]),
+        (0, &["diff", "a.sqfs", "a.erofs"]),
+        (1, &["diff", "a.sqfs", "b.sqfs"]),
+        (0, &["check", "a.sqfs"]),
+        (1, &["check", "a.sqfs", "--against", "empty"]),
+        (2, &["check", "a.sqfs", "b.sqfs"]),
+        (0, &["split", "dump", "-o", "p0", "-o", "p1"]),
+        (1, &["split", "missing", "-o", "q0"]),
+        (2, &["join", "p0", "p0", "-o", "back"]),
+        (0, &["join", "p0", "p1", "-o", "back"]),
+        (1, &["join", "p0", "a.sqfs", "-o", "other"]),
+    ];
+    for (status, args) in table {
+        let output = common::run_in(dir, args);
+        assert_eq!(output.status.code(), Some(status), "packfs {args:?}: {}", stderr(&output));
+    }
 }
 
 #[test]

@@ -33,7 +33,8 @@ pub(crate) struct Extract {
     #[arg(short, long)]
     pub(crate) force: bool,
 
-    /// Everything belongs to whoever extracts [default: to the owners in the image if that is root]
+    /// Everything belongs to whoever extracts, and nothing gives privileges: no set-user-ID and set-group-ID bits, no
+    /// file capabilities [default: the owners in the image if that is root]
     #[arg(long)]
     pub(crate) no_owner: bool,
 
@@ -82,6 +83,10 @@ pub(crate) struct Tar {
     #[arg(long)]
     pub(crate) no_xattrs: bool,
 
+    /// Stop at a socket, which a tar archive cannot hold [default: leave it out with a warning]
+    #[arg(long)]
+    pub(crate) strict: bool,
+
     #[command(flatten)]
     pub(crate) effort: Effort,
 
@@ -115,11 +120,12 @@ pub(crate) struct List {
 
 /// Write files of an image, or bytes of a dump, to standard output.
 ///
-/// Of a dump only the chunks are read that hold the bytes asked for.
+/// With --range, only the blocks or chunks are read that hold the bytes asked for.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   packfs cat root.sqfs etc/os-release
+  packfs cat root.sqfs var/disk.img --range 0:512 --range 1G:64K
   packfs cat /mnt/a/core /mnt/b/core --range 16M:4K | xxd")]
 pub(crate) struct Cat {
     #[command(flatten)]
@@ -130,9 +136,9 @@ pub(crate) struct Cat {
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Of a dump: LENGTH bytes from OFFSET on, as in 1G:64K [default: all]
+    /// Write only LENGTH bytes from OFFSET on, as in 1G:64K, of each file or of the dump; may be given several times
     #[arg(long, value_name = "OFFSET:LENGTH", value_parser = value::range)]
-    pub(crate) range: Option<Range<u64>>,
+    pub(crate) range: Vec<Range<u64>>,
 }
 
 /// Show what an image is: its format, codec, sizes, counts and layout; of EROFS, which Linux it needs. Or what the parts of

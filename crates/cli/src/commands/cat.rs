@@ -1,12 +1,13 @@
 //! `packfs cat`.
 
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use packfs_image::Image;
-use packfs_image::image::FileType;
+use packfs_image::image::{FileType, Nid};
 use packfs_image::sink;
 
 use super::{open, parts, sources};
@@ -23,34 +24,57 @@ pub(super) fn run(args: &Cat) -> Result<Outcome> {
     {
         return parts::cat(args, &paths);
     }
-    if args.range.is_some() {
-        return Err(Usage("--range is for the parts of a dump".into()).into());
-    }
     if args.paths.is_empty() {
         return Err(Usage("which files of the image? Give their paths behind it".into()).into());
     }
     let opened = open::image(&args.image)?;
     let mut out = output::stdout()?;
-    for path in &args.paths {
-        file(opened.image(), path, &mut out).with_context(|| path.display().to_string())?;
+    let files: Vec<_> = args
+        .paths
+        .iter()
+        .map(|path| File::find(opened.image(), path, &args.range).with_context(|| path.display().to_string()))
+        .collect::<Result<_>>()?;
+    for (file, path) in files.iter().zip(&args.paths) {
+        file.write(opened.image(), &mut out).with_context(|| path.display().to_string())?;
     }
     out.flush()?;
     Ok(Outcome::Done)
 }
 
-fn file(image: &dyn Image, path: &Path, out: &mut impl Write) -> Result<()> {
-    let Some(nid) = sink::resolve(image, path.as_os_str().as_bytes())? else { bail!("no such file in the image") };
-    if !matches!(image.stat(nid)?.kind, FileType::File { .. }) {
-        bail!("not a regular file");
+/// The ranges to write of something `len` bytes long: those that were asked for, or all of it.
+pub(super) fn ranges(asked: &[Range<u64>], len: u64) -> Result<Vec<Range<u64>>> {
+    if let Some(beyond) = asked.iter().find(|range| range.end > len) {
+        bail!("ends at byte {len}, before byte {} that is asked for", beyond.end);
     }
-    let mut piece = vec![0; PIECE_LEN];
-    let mut offset = 0;
-    loop {
-        let len = image.read_at(nid, &mut piece, offset)?;
-        out.write_all(&piece[..len])?;
-        if len < piece.len() {
-            return Ok(());
+    Ok(if asked.is_empty() { std::iter::once(0..len).collect() } else { asked.to_vec() })
+}
+
+/// A file of the image, and what is to be written of it.
+struct File {
+    nid: Nid,
+    ranges: Vec<Range<u64>>,
+}
+
+impl File {
+    fn find(image: &dyn Image, path: &Path, asked: &[Range<u64>]) -> Result<File> {
+        let Some(nid) = sink::resolve(image, path.as_os_str().as_bytes())? else { bail!("no such file in the image") };
+        let FileType::File { size } = image.stat(nid)?.kind else { bail!("not a regular file") };
+        Ok(File { nid, ranges: ranges(asked, size)? })
+    }
+
+    fn write(&self, image: &dyn Image, out: &mut impl Write) -> Result<()> {
+        let mut piece = vec![0; PIECE_LEN];
+        for Range { start: mut at, end } in self.ranges.iter().cloned() {
+            while at < end {
+                let want = usize::try_from(end - at).unwrap_or(PIECE_LEN).min(PIECE_LEN);
+                let len = image.read_at(self.nid, &mut piece[..want], at)?;
+                if len == 0 {
+                    bail!("ends at byte {at}, before its size");
+                }
+                out.write_all(&piece[..len])?;
+                at += len as u64;
+            }
         }
-        offset += len as u64;
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::set::{Finding, Harm, Info, Lost, Options, PartStatus, is_part};
 use packfs_dump::{Set, join};
@@ -57,13 +57,12 @@ pub(super) fn text(path: &Path) -> String {
 pub(super) fn cat(args: &Cat, paths: &[PathBuf]) -> Result<Outcome> {
     let memory = resources::default_budget(resources::cores());
     let set = open(paths, memory / 2)?;
-    let range = args.range.clone().unwrap_or(0..set.len());
-    if range.end > set.len() {
-        bail!("the dump ends at byte {}, before byte {} that is asked for", set.len(), range.end);
-    }
+    let ranges = super::cat::ranges(&args.range, set.len()).context("the dump")?;
     let options = join::Options { threads: resources::cores(), memory, partial: false };
     let mut out = output::stdout()?;
-    join::range_to_stream(&set, range, &mut out, &options, &Progress::default())?;
+    for range in ranges {
+        join::range_to_stream(&set, range, &mut out, &options, &Progress::default())?;
+    }
     out.flush()?;
     Ok(Outcome::Done)
 }

@@ -13,7 +13,7 @@ use crate::args::Tar;
 use crate::output;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
-use crate::output::{say, target, units};
+use crate::output::{say, target, units, warnings};
 
 /// Bytes of the archive on their way: enough for any number of workers that one pipe or disk keeps up with.
 const IN_FLIGHT: u64 = 16 << 20;
@@ -30,14 +30,15 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
         threads: args.effort.threads(),
         memory: (memory / 2).min(IN_FLIGHT),
         xattrs: !args.no_xattrs,
+        strict: args.strict,
         name: target.map_or_else(|| PathBuf::from("standard output"), Path::to_owned),
     };
     let meter = Meter::start(args.talk.quiet);
     let written = write(image.image(), args, target, &options, meter.progress());
     let spent = meter.finish();
     let summary = written.with_context(|| open::name(&args.image.path))?;
-    for path in &summary.left_out {
-        say(format_args!("packfs: left out: {}: a tar archive cannot hold a socket", path.display()));
+    if !args.talk.quiet {
+        warnings::print(&summary.warnings);
     }
     if !args.talk.quiet && target.is_some() {
         let (entries, bytes) = (units::count(summary.entries), units::bytes(summary.bytes));
@@ -48,7 +49,7 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
             units::span(spent.time)
         ));
     }
-    Ok(if summary.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
+    Ok(Outcome::Done)
 }
 
 fn write(

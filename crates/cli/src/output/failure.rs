@@ -51,7 +51,8 @@ pub(crate) fn exit(result: anyhow::Result<Outcome>, all_or_nothing: bool) -> Exi
 }
 
 const FAILED: u8 = 1;
-const WRONG_USE: u8 = 2;
+/// Exit status of wrong usage.
+pub(crate) const WRONG_USE: u8 = 2;
 /// As if the signal had ended the program.
 const INTERRUPTED: u8 = 130;
 

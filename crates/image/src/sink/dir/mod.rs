@@ -131,7 +131,7 @@ pub struct NotRestored {
 
 impl std::fmt::Display for NotRestored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}: {}", self.path.display(), self.what, self.why)
+        write!(f, "{}: {}: {}", crate::name::display(&self.path), self.what, self.why)
     }
 }
 

@@ -12,7 +12,10 @@ use crate::Result;
 use crate::image::{FileType, Image, Nid, Stat};
 use crate::tree::{Time, display};
 
+/// Bits of a mode, and an attribute, that give whoever runs a program more rights than its user has. Without the owner
+/// that the image names for it, a program gets none of them.
 const SET_IDS: u16 = 0o6000;
+const CAPABILITY: &[u8] = b"security.capability";
 
 /// What to give and where.
 #[derive(Debug)]
@@ -42,6 +45,7 @@ impl Restore<'_> {
     /// Gives `made` what `stat` says. Fails only if the image cannot be read.
     pub(super) fn all(&self, made: Made<'_>, nid: Nid, stat: &Stat, out: &mut Summary) -> Result<()> {
         let mut note = |what: String, errno: Errno| out.not_restored.push(self.not_restored(made, what, errno));
+        // Whose the entry is, as the image says it.
         let mut owned = made.ours && (stat.uid, stat.gid) == (self.place.uid, self.place.gid);
         if self.owner && !owned {
             match made.chown(stat.uid, stat.gid) {
@@ -52,6 +56,12 @@ impl Restore<'_> {
         // Before the mode, which may take away the right to set them.
         if self.xattrs && stat.has_xattrs {
             for (name, value) in self.image.xattrs(nid)? {
+                if !owned && *name == *CAPABILITY {
+                    if self.owner {
+                        note("xattr security.capability, without the owner".into(), Errno::PERM);
+                    }
+                    continue;
+                }
                 if let Err(errno) = made.set_xattr(&name, &value) {
                     note(format!("xattr {}", name.escape_ascii()), errno);
                 }

@@ -298,9 +298,13 @@ fn owners_and_modes(found: &Snapshot) -> Vec<((u32, u32), String)> {
 }
 
 #[test]
-fn set_user_id_goes_with_the_owner() {
+fn privileges_go_with_the_owner() {
     let mut program = Node::file(vec![Piece::Zeros(1)]);
     program.attrs.mode = 0o4755;
+    // cap_net_raw, effective and permitted.
+    let mut capability = vec![1, 0, 0, 2, 0, 32];
+    capability.resize(20, 0);
+    program.attrs.xattrs.insert("security.capability".into(), capability);
     program.attrs.owner = (4321, 1234);
     let mut spec = Spec::of([(b"program".to_vec(), program)]);
     spec.root.attrs.owner = (0, 0);
@@ -310,11 +314,15 @@ fn set_user_id_goes_with_the_owner() {
     let summary =
         run(&TreeImage::new(&tree), place.path(), &Options { owner: Owner::Extractor, ..options(0) }).unwrap();
     assert!(summary.is_complete());
-    assert_eq!(owners_and_modes(&snapshot(place.path()).unwrap())[1], (me, "755".into()));
+    let found = snapshot(place.path()).unwrap();
+    assert_eq!(owners_and_modes(&found)[1], (me, "755".into()));
+    assert!(found["program"].xattrs.is_empty(), "{found:?}");
     if is_root() {
         let place = tempfile::tempdir().unwrap();
         run(&TreeImage::new(&tree), place.path(), &options(0)).unwrap();
-        assert_eq!(owners_and_modes(&snapshot(place.path()).unwrap())[1], ((4321, 1234), "4755".into()));
+        let found = snapshot(place.path()).unwrap();
+        assert_eq!(owners_and_modes(&found)[1], ((4321, 1234), "4755".into()));
+        assert!(found["program"].xattrs.contains_key("security.capability"), "{found:?}");
     }
 }
 

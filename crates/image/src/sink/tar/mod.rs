@@ -13,10 +13,10 @@ use packfs_blocks::progress::{Phase, Progress};
 use self::batch::{Batches, Output};
 use self::header::Member;
 use super::Walk;
-use crate::Result;
 use crate::image::{Extent, FileType, Image, Nid, Stat};
 use crate::source::tar::format::BLOCK;
 use crate::tree::{XattrSet, display};
+use crate::{Result, Warning, WarningKind, Warnings};
 
 mod batch;
 mod header;
@@ -37,6 +37,8 @@ pub struct Options {
     pub memory: u64,
     /// Whether to write extended attributes.
     pub xattrs: bool,
+    /// Whether a warning is an error: [`Error::Refused`](crate::Error::Refused).
+    pub strict: bool,
     /// What to call the archive in messages.
     pub name: PathBuf,
 }
@@ -49,20 +51,21 @@ impl Default for Options {
             threads,
             memory: (2 * threads as u64 + 4) * batch::MAX as u64,
             xattrs: true,
+            strict: false,
             name: PathBuf::from("tar archive"),
         }
     }
 }
 
 /// What was written.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Summary {
     /// Members.
     pub entries: u64,
     /// Bytes of the archive.
     pub bytes: u64,
-    /// Sockets, which a tar archive cannot hold.
-    pub left_out: Vec<PathBuf>,
+    /// Warnings of entries that a tar archive cannot hold, which were left out.
+    pub warnings: Warnings,
 }
 
 /// Writes `image`, or what [`Options::paths`] select of it, to `out`. Directories on the way to what is selected
@@ -80,10 +83,10 @@ pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, prog
             let output = Output { to: out, name: &options.name, progress, written: 0 };
             let batches = Batches::new(image, pool, output, options.memory);
             let mut tar = Tar { image, batches, names: HashMap::new(), xattrs: options.xattrs, header: Vec::new() };
-            let mut summary = Summary::default();
+            let mut summary = Summary { warnings: Warnings::new(options.strict), ..Summary::default() };
             while let Some(visit) = walk.step()? {
                 if visit.stat.kind == FileType::Socket {
-                    summary.left_out.push(display(visit.path));
+                    summary.warnings.add(Warning::new(WarningKind::Socket, display(visit.path)))?;
                 } else if visit.selected || !visit.path.is_empty() {
                     tar.entry(visit.path, visit.nid, &visit.stat)?;
                     summary.entries += 1;
