@@ -121,6 +121,49 @@ fn an_image_inside_a_file_leaves_its_start_alone() {
 }
 
 #[test]
+fn replaced_data_leaves_no_trace_in_fragments_that_others_share() {
+    let noise = |seed, len: u64| {
+        let mut bytes = vec![0; usize::try_from(len).unwrap()];
+        Piece::Noise { seed, len }.fill(&mut bytes, 0);
+        bytes
+    };
+    // Three to a fragment block; of each the second is replaced, or all.
+    let files: Vec<_> = (0..30).map(|n| noise(n, 1300)).collect();
+    let stays = |n: usize| n % 3 != 1 && !(9..12).contains(&n);
+    for codec in ["none", "gzip:1", "zstd:3", "xz:1"] {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("image");
+        let summary = build(&image, &options(codec, 4096), &Progress::default(), |store| {
+            let mut tree = Tree::default();
+            for (n, bytes) in files.iter().enumerate() {
+                let file = store.put(&mut &bytes[..], 1300, &[(0, 1300)])?;
+                if stays(n) {
+                    let kind = crate::tree::Kind::File { size: 1300, data: crate::tree::Data::Stored(file) };
+                    let (name, meta) = (format!("f{n}"), crate::tree::Meta::IMPLICIT_DIR);
+                    tree.add(crate::tree::ROOT, name.as_bytes(), meta, kind, crate::tree::Conflict::Refuse)?;
+                }
+            }
+            Ok(Plan { tree, order: Vec::new() })
+        })
+        .unwrap();
+        assert_eq!(summary.squashfs().unwrap().fragments, 9, "{codec}");
+        let (bytes, reader) = (std::fs::read(&image).unwrap(), open(&image).unwrap());
+        assert_eq!(crate::testing::findings(&*reader, 1), Vec::<String>::new(), "{codec}");
+        for (n, want) in files.iter().enumerate() {
+            // Noise is stored as it is, or in literals of a compressed block.
+            let found = bytes.windows(16).any(|window| window == &want[600..616]);
+            assert!(stays(n) || !found, "{codec}: f{n} is still in the image");
+            if stays(n) {
+                let mut got = vec![0; 1300];
+                let nid = crate::sink::lookup(&*reader, format!("f{n}").as_bytes()).unwrap().unwrap();
+                assert_eq!(reader.read_at(nid, &mut got, 0).unwrap(), 1300);
+                assert!(got == *want, "{codec}: f{n}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_a_later_member_of_a_stream_replaces_leaves_no_trace() {
     let dir = tempfile::tempdir().unwrap();
     let (image, clean) = (dir.path().join("image"), dir.path().join("clean"));

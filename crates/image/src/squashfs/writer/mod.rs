@@ -214,7 +214,7 @@ impl Format for Builder<'_> {
     where
         'env: 'p,
     {
-        unused::clear(tree, &mut data, tools.output, self.options.build.offset)?;
+        unused::clear(tree, &mut data, &self.packing, tools.output, self.options.build.offset)?;
         let layout = Layout::of(tree);
         let metadata = Metadata { tools, options: self.options, tree, data: &data, layout: &layout };
         let tables = metadata.write(data.pos)?;

@@ -1,50 +1,168 @@
-//! What was put down and is not wanted after all: members of a stream that a later one replaced, files that
-//! could not be read to their end. Their blocks become zeros and their fragments lose their entry, so that
-//! everything in an image belongs to a file.
+//! Data that no file refers to: members of a stream that a later one replaced, files that could not be read to
+//! their end. Data blocks become zeros; fragment blocks of which nothing is used lose their entry; those that files
+//! which stay share are packed anew with zeros in place of the rest.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use packfs_blocks::Output;
+use packfs_blocks::dedup::Seq;
 
-use super::data::DataDone;
+use super::data::{DataDone, Place, Stored};
+use super::pack::{Packing, Worker};
+use crate::squashfs::format::DATA_RAW;
 use crate::tree::{Data, Kind, Tree};
 use crate::{Error, Result};
 
-/// Clears what no file of the tree refers to. The image begins at byte `base` of the output.
-pub(crate) fn clear(tree: &Tree, data: &mut DataDone, output: &Output, base: u64) -> Result<()> {
-    let (mut places, mut fragments) = (vec![false; data.places.len()], vec![false; data.fragments.len()]);
+/// Clears everything that no file of the tree refers to. The image begins at byte `base` of the output.
+pub(crate) fn clear(tree: &Tree, data: &mut DataDone, packing: &Packing, output: &Output, base: u64) -> Result<()> {
+    let mut used = vec![false; data.files.len()];
     tree.walk(|ino, _| {
         if let Kind::File { data: Data::Stored(file), .. } = tree.inode(ino).kind {
-            let stored = &data.files[file as usize];
-            places[stored.run()].fill(true);
-            if let Some(tail) = stored.tail {
-                fragments[tail.fragment as usize] = true;
-                places[data.fragments[tail.fragment as usize] as usize] = true;
-            }
+            used[file as usize] = true;
         }
         Ok(())
     })?;
-    for (place, _) in data.places.iter().zip(&places).filter(|(_, used)| !**used) {
-        let zeros = vec![0; usize::try_from(place.len()).expect("at most a block")];
-        output.write_all_at(&zeros, base + place.start).map_err(Error::io("cannot write", output.target()))?;
+    if used.iter().all(|used| *used) {
+        return Ok(());
     }
-    if fragments.contains(&false) {
-        drop_fragments(data, &fragments);
+    let used = Used::of(data, &used, packing.block_len);
+    let image = Image { output, base };
+    for (place, _) in data.places.iter().zip(&used.places).filter(|(_, used)| !**used) {
+        image.write(&vec![0; len_of(*place)], place.start)?;
+    }
+    for (fragment, tails) in &used.tails {
+        let seq = data.fragments[*fragment as usize];
+        repack(data, seq, tails, packing, image)?;
+    }
+    if used.tails.len() < data.fragments.len() {
+        drop_fragments(data, &used.tails);
     }
     Ok(())
 }
 
+/// The part of the data that files refer to.
+struct Used {
+    /// By sequence number.
+    places: Vec<bool>,
+    /// Ranges of bytes of each fragment block of which a part is used.
+    tails: BTreeMap<u32, Vec<Range<usize>>>,
+}
+
+impl Used {
+    fn of(data: &DataDone, files: &[bool], block_len: usize) -> Self {
+        let (mut places, mut tails) = (vec![false; data.places.len()], BTreeMap::<u32, Vec<_>>::new());
+        for (stored, _) in data.files.iter().zip(files).filter(|(_, used)| **used) {
+            places[stored.run()].fill(true);
+            if let Some(tail) = stored.tail {
+                let start = tail.offset as usize;
+                tails.entry(tail.fragment).or_default().push(start..start + tail_len(stored, block_len));
+                places[data.fragments[tail.fragment as usize] as usize] = true;
+            }
+        }
+        Used { places, tails }
+    }
+}
+
+fn tail_len(stored: &Stored, block_len: usize) -> usize {
+    let blocks = u64::from(stored.blocks) * block_len as u64;
+    usize::try_from(stored.size - blocks).expect("a tail is shorter than a block")
+}
+
+fn len_of(place: Place) -> usize {
+    usize::try_from(place.len()).expect("at most a block")
+}
+
+/// The image within its output.
+#[derive(Clone, Copy)]
+struct Image<'o> {
+    output: &'o Output,
+    base: u64,
+}
+
+impl Image<'_> {
+    fn write(self, bytes: &[u8], at: u64) -> Result<()> {
+        let written = self.output.write_all_at(bytes, self.base + at);
+        written.map_err(Error::io("cannot write", self.output.target()))
+    }
+
+    fn read(self, place: Place) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len_of(place)];
+        let read = self.output.read_exact_at(&mut bytes, self.base + place.start);
+        read.map_err(Error::io("cannot read back", self.output.target()))?;
+        Ok(bytes)
+    }
+}
+
+/// Packs a fragment block anew if there is something in it beside `tails`: in its old place if it fits there, else
+/// behind all other data.
+fn repack(data: &mut DataDone, seq: Seq, tails: &[Range<usize>], packing: &Packing, image: Image<'_>) -> Result<()> {
+    let place = data.places[seq as usize];
+    let packed = image.read(place)?;
+    let mut raw = packing.buffers.take(packing.block_len);
+    let len = if place.word & DATA_RAW != 0 {
+        raw[..packed.len()].copy_from_slice(&packed);
+        packed.len()
+    } else {
+        packing.choice.codec().decoder()?.decode(&packed, &mut raw)?
+    };
+    raw.truncate(len);
+    if !clear_outside(&mut raw, tails) {
+        return Ok(());
+    }
+    let again = Worker::new(packing).pack(raw)?;
+    let fits = again.bytes.len() <= packed.len();
+    let start = if fits { place.start } else { data.pos };
+    image.write(&vec![0; packed.len()], place.start)?;
+    image.write(&again.bytes, start)?;
+    data.places[seq as usize] = Place { start, word: again.word };
+    if !fits {
+        data.pos += again.bytes.len() as u64;
+    }
+    Ok(())
+}
+
+/// Zeroes what lies outside of `ranges`; false if there is nothing there.
+fn clear_outside(bytes: &mut [u8], ranges: &[Range<usize>]) -> bool {
+    let mut ranges = ranges.to_vec();
+    ranges.sort_by_key(|range| range.start);
+    let (mut at, mut cleared) = (0, false);
+    for range in ranges.into_iter().chain([bytes.len()..bytes.len()]) {
+        if range.start > at {
+            bytes[at..range.start].fill(0);
+            cleared = true;
+        }
+        at = at.max(range.end);
+    }
+    cleared
+}
+
 /// Takes out the fragments not used, and gives those that follow their new numbers.
-fn drop_fragments(data: &mut DataDone, used: &[bool]) {
-    let mut kept = 0;
-    let numbers: Vec<u32> = used
-        .iter()
-        .map(|used| {
-            kept += u32::from(*used);
-            kept.saturating_sub(1)
-        })
-        .collect();
-    let mut used_again = used.iter();
-    data.fragments.retain(|_| used_again.next().copied().unwrap_or(false));
+fn drop_fragments(data: &mut DataDone, used: &BTreeMap<u32, Vec<Range<usize>>>) {
+    let numbers: BTreeMap<u32, u32> = used.keys().copied().zip(0..).collect();
+    data.fragments = used.keys().map(|fragment| data.fragments[*fragment as usize]).collect();
     for tail in data.files.iter_mut().filter_map(|file| file.tail.as_mut()) {
-        tail.fragment = numbers[tail.fragment as usize];
+        tail.fragment = numbers.get(&tail.fragment).copied().unwrap_or(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_outside_of_ranges_become_zeros() {
+        let table: [(&[Range<usize>], &[u8]); 5] = [
+            (&[], b"\0\0\0\0\0\0"),
+            (&[0..6], b"abcdef"),
+            (&[3..6, 0..3], b"abcdef"),
+            (&[4..5, 1..2, 1..2], b"\0b\0\0e\0"),
+            (&[1..4, 2..3], b"\0bcd\0\0"),
+        ];
+        for (ranges, want) in table {
+            let mut bytes = *b"abcdef";
+            assert_eq!(clear_outside(&mut bytes, ranges), want != b"abcdef", "{ranges:?}");
+            assert_eq!(bytes, *want, "{ranges:?}");
+        }
     }
 }
