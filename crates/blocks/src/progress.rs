@@ -25,6 +25,10 @@ pub enum Phase {
 const PHASES: [Phase; 6] = [Phase::Scan, Phase::Data, Phase::Metadata, Phase::Flush, Phase::Read, Phase::Done];
 
 /// Live counters; all in bytes but `entries`. Reading them is never more than a snapshot.
+///
+/// Contract: workers only ever add, so each counter grows; between two counters there is no order, and `done` may be seen
+/// above `total` for a moment, or stay below it where files were left out. Whoever watches polls; nothing waits for that.
+/// One piece of work has one `Progress`; using it for the next goes on from the counts of the last.
 #[derive(Debug, Default)]
 pub struct Progress {
     phase: AtomicU8,

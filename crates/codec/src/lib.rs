@@ -51,6 +51,10 @@ pub use settings::{Dict, Settings};
 pub use table::Codec;
 
 /// Compresses independent blocks. State (tables, windows) is kept between calls, never data.
+///
+/// Contract: one thread at a time; each thread makes its own. Any order, any number of blocks, of any length up to the one
+/// the encoder was made for. After an error, or where a block does not fit, `dst` may hold anything and the next call
+/// works as if there had been none.
 pub trait Encoder: Send {
     /// Compresses `src` into `dst` and returns the length, or `None` when the result does not fit
     /// in `dst`. Give a `dst` shorter than `src` to learn early that a block does not shrink.
@@ -94,6 +98,10 @@ impl Prefix {
 }
 
 /// Decompresses independent blocks.
+///
+/// Contract: one thread at a time; each thread makes its own. Nothing in `src` makes it panic, read or write elsewhere, or
+/// take memory beyond what its codec's window needs. After an error `dst` may hold anything and the next call works as if
+/// there had been none.
 pub trait Decoder: Send {
     /// Decodes all of `src` into `dst` and returns the decoded length. A stream that is damaged,
     /// that would exceed `dst`, or that is followed by bytes not its own is [`Error::Corrupt`].

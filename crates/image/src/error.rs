@@ -203,6 +203,22 @@ pub enum Excess {
     Other(String),
 }
 
+/// An error behind an interface that knows those of the system only, such as [`Read`](io::Read).
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::Io { source, .. } => source.kind(),
+            Error::Corrupt { .. } | Error::Damaged { .. } | Error::Codec(_) => io::ErrorKind::InvalidData,
+            Error::NotFound { .. } => io::ErrorKind::NotFound,
+            Error::Exists { .. } => io::ErrorKind::AlreadyExists,
+            Error::Unsupported(_) => io::ErrorKind::Unsupported,
+            Error::InvalidOption { .. } | Error::BadPattern { .. } | Error::Misuse(_) => io::ErrorKind::InvalidInput,
+            _ => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
+    }
+}
+
 impl From<String> for Excess {
     fn from(why: String) -> Self {
         Excess::Other(why)

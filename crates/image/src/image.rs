@@ -77,6 +77,16 @@ pub struct Extent {
 }
 
 /// An opened image. Any number of threads may read at once; nothing here ever panics on bad images.
+///
+/// Contract: inodes come from [`Image::root`], [`Image::read_dir`] or [`Image::lookup`] of the same image. Any other may
+/// give an error or the attributes of something else, never more than that. Every call may be repeated and gives the
+/// same answer; none depends on an earlier one, failed ones included. Asking a file for entries, or a directory for
+/// bytes, is an error.
+///
+/// # Errors
+/// [`Error::Corrupt`](crate::Error::Corrupt) for what breaks the format, with structure and offset;
+/// [`Error::Unsupported`](crate::Error::Unsupported) for what this build does not read; [`Error::Io`](crate::Error::Io) if
+/// the bytes cannot be had.
 pub trait Image: Send + Sync + std::fmt::Debug {
     /// The root directory.
     fn root(&self) -> Nid;

@@ -6,10 +6,8 @@
 //! with what should be.
 //!
 //! ```
-//! use std::sync::Arc;
-//! use packfs_blocks::{Progress, io::FileAt};
-//! use packfs_image::source::{Dir, Source, dir};
-//! use packfs_image::{Image, Plan, Tree, sink, squashfs};
+//! use packfs_image::source::{Dir, Exclude, FromImage, Source, dir};
+//! use packfs_image::{Fs, Plan, Progress, Tree, erofs, sink, squashfs};
 //! # let place = tempfile::tempdir()?;
 //! # let (root, target) = (place.path().join("root"), place.path().join("root.sqfs"));
 //! # std::fs::create_dir(&root)?;
@@ -21,12 +19,20 @@
 //!     Ok(Plan { tree, order: Vec::new() })
 //! })?;
 //!
-//! let file = Arc::new(FileAt::open(&target, 0)?);
-//! let image = squashfs::Reader::open(file, squashfs::ReadOptions::default())?;
-//! let hello = sink::lookup(&image, b"hello")?.expect("it was packed");
-//! let mut text = [0; 6];
-//! image.read_at(hello, &mut text, 0)?;
-//! assert_eq!(&text, b"Hello.");
+//! let fs = Fs::open(&target)?;
+//! assert_eq!(std::io::read_to_string(fs.open_file("/hello")?)?, "Hello.");
+//! for entry in fs.read_dir("/")? {
+//!     println!("{} {:?}", entry.name.escape_ascii(), entry.stat.kind);
+//! }
+//! sink::dir::extract(&**fs.image(), &place.path().join("out"), &sink::dir::Options::default(), &Progress::default())?;
+//! // An image is a source like any other: this converts.
+//! let mut source = FromImage::new(fs.image().clone(), &target, Exclude::default(), true);
+//! let converted = place.path().join("root.erofs");
+//! erofs::build(&converted, &erofs::Options::default(), &Progress::default(), |store| {
+//!     let mut tree = Tree::default();
+//!     source.scan(&mut tree, store)?;
+//!     Ok(Plan { tree, order: Vec::new() })
+//! })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -35,6 +41,7 @@ pub mod diff;
 pub mod erofs;
 mod error;
 mod finding;
+mod fs;
 pub mod image;
 mod limits;
 pub mod name;
@@ -50,7 +57,12 @@ mod warning;
 pub use build::Plan;
 pub use error::{Error, Excess, OnError, Result};
 pub use finding::{Finding, Severity};
+pub use fs::{DirEntry, File, Fs};
 pub use image::Image;
 pub use open::{AnyImage, OpenOptions};
 pub use tree::Tree;
 pub use warning::{Counted, Warning, WarningKind, Warnings};
+
+// What a user of this crate needs of those below it.
+pub use packfs_blocks::{Progress, ReadAt};
+pub use packfs_codec::{Choice, Codec};

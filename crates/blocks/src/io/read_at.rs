@@ -7,6 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Bytes of known length that any thread may read at any offset.
+///
+/// Contract: the same bytes each time, and a length that does not change; any number of threads read at once, in any
+/// order, any range twice. A read that begins at or behind the end gives 0 bytes and is no error. After an error `buf` may
+/// hold anything; the same read may be tried again. Interrupted and short reads of what lies below are continued here.
 pub trait ReadAt: Send + Sync + fmt::Debug {
     /// Reads at `offset`; fewer bytes than `buf` holds only at the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;

@@ -317,7 +317,7 @@ mod tests {
         let refused = |options: &Options| options.check_target().unwrap_err().to_string();
         type Change = fn(&mut Options);
         let table: [(&str, Change, &str); 11] = [
-            ("6.9", |o| o.build.codec = Choice::new(Codec::Zstd), "Linux 6.9 does not read zstd (6.10 does)"),
+            ("6.9", |o| o.build.codec = Choice::new(Codec::Zstd), "Linux 6.9: it does not read zstd (6.10 does)"),
             ("6.5", |o| o.build.codec = Choice::new(Codec::Deflate), "deflate (6.6 does)"),
             ("5.15", |o| o.build.codec = Choice::new(Codec::Lzma), "lzma (5.16 does)"),
             ("5.10", |o| o.features = Features::empty(), "clusters larger than a block (5.13 does)"),
@@ -337,7 +337,7 @@ mod tests {
         }
         let mut both = for_kernel("5.16");
         both.features = Features::DEDUPE | Features::BITS_48;
-        assert_eq!(refused(&both), "Linux 5.16 does not read dedupe (6.1 does), 48bit (6.15 does)");
+        assert_eq!(refused(&both), "target kernel Linux 5.16: it does not read dedupe (6.1 does), 48bit (6.15 does)");
     }
 
     #[test]

@@ -32,6 +32,11 @@ pub(crate) mod readahead;
 pub mod tar;
 
 /// Lists entries into a tree.
+///
+/// Contract: the order in which sources are scanned decides which of two files of one path is kept: the later one. One
+/// scan, on the calling thread; what a scan starts in other threads has ended when it returns. The same source gives the
+/// same tree every time, whatever the number of threads. A source that can be read only once refuses a second scan with
+/// [`Error::Misuse`]. After an error the tree is of no use.
 pub trait Source {
     /// Adds everything to `tree`, over what earlier sources put there. A source that can be read only
     /// once puts its data down through `store` on the way.
@@ -44,6 +49,10 @@ pub trait Source {
 }
 
 /// Takes the data of files that can be read only once, in the order they come.
+///
+/// Contract: called by one thread at a time, during [`Source::scan`]. `put` reads `from` exactly as far as `data` says
+/// and has finished with it when it returns; it may go on compressing afterwards. Each call makes a file of its own, also
+/// for equal bytes. After an error neither the store nor the image it belongs to can be used.
 pub trait Store {
     /// Puts down a file of exactly `size` bytes; bytes outside `data` (sorted, within `size`, ranges of
     /// `(offset, length)`) are holes and do not come through `from`. Returns the number for
@@ -58,6 +67,11 @@ pub trait Store {
 }
 
 /// Files that can be opened at any time, from any thread.
+///
+/// Contract: keys are those that the source gave out in its [tree](crate::tree::Data::Source); any other is
+/// [`Error::Misuse`]. Each key may be opened any number of times, also by several threads at once, in any order, and gives
+/// the same bytes each time. A file that cannot be opened, or is not as it was listed, is an error of that file alone:
+/// the others stay readable.
 pub trait Contents: Send + Sync {
     /// Opens the file `key`.
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>>;
@@ -73,6 +87,9 @@ impl fmt::Debug for dyn Contents {
 }
 
 /// One open file, read by one thread.
+///
+/// Contract: reads come in any order, and a range may be read twice; builds read from the beginning to the end. `finish`
+/// is called once, after the last read, and not at all where a caller wants only a part or gives the file up.
 pub trait FileReader {
     /// Fills `buf` from `offset`; a file that ends before is [`Error::Changed`].
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()>;

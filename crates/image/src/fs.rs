@@ -1,0 +1,280 @@
+//! An image as a file system: paths, files that implement [`Read`] and [`Seek`], directories with types, a walk.
+//!
+//! A thin layer over [`Image`] for programs that want files rather than inodes. Symbolic links are followed within the
+//! image: its root is `/`, and nothing outside it is ever looked at.
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use packfs_blocks::ReadAt;
+use packfs_blocks::io::FileAt;
+
+use crate::image::{FileType, Image, Nid, Stat};
+use crate::sink::{Visit, Walk, lookup, resolve};
+use crate::tree::display;
+use crate::{AnyImage, Error, OpenOptions, Result};
+
+/// Bytes that small sequential reads of a [`File`] take from the image at a time.
+const WINDOW: usize = 64 << 10;
+
+/// An opened image of any format. Clones share the image and its cache; any number of threads may use them at once.
+///
+/// ```
+/// # let place = tempfile::tempdir()?;
+/// # std::fs::create_dir_all(place.path().join("root/etc"))?;
+/// # std::fs::write(place.path().join("root/etc/motd"), "Welcome.")?;
+/// # let path = place.path().join("root.erofs");
+/// # packfs_image::erofs::build(&path, &Default::default(), &Default::default(), |store| {
+/// #     let mut tree = packfs_image::Tree::default();
+/// #     let mut dir = packfs_image::source::Dir::new(place.path().join("root"), Default::default());
+/// #     packfs_image::source::Source::scan(&mut dir, &mut tree, store)?;
+/// #     Ok(packfs_image::Plan { tree, order: Vec::new() })
+/// # })?;
+/// use std::io::Read;
+/// let fs = packfs_image::Fs::open(&path)?;
+/// let mut text = String::new();
+/// fs.open_file("/etc/motd")?.read_to_string(&mut text)?;
+/// assert_eq!(text, "Welcome.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Fs {
+    image: Arc<dyn Image>,
+}
+
+impl Fs {
+    /// Opens the image in a file or on a block device, with the default options.
+    pub fn open(path: impl AsRef<Path>) -> Result<Fs> {
+        let path = path.as_ref();
+        let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
+        Fs::with_options(Arc::new(bytes), OpenOptions { name: path.to_owned(), ..OpenOptions::default() })
+    }
+
+    /// Opens the image that `bytes` hold. For bytes in memory give a `Vec<u8>`; for anything else implement
+    /// [`ReadAt`] and use [`Fs::with_options`].
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Fs> {
+        Fs::with_options(Arc::new(bytes), OpenOptions::default())
+    }
+
+    /// Opens the image at the beginning of `bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is none or damaged, [`Error::Unsupported`] if it needs what this build does not have.
+    pub fn with_options(bytes: Arc<dyn ReadAt>, options: OpenOptions) -> Result<Fs> {
+        Ok(Fs { image: AnyImage::open(bytes, options)?.into_image() })
+    }
+
+    /// The image below, for sinks and for converting.
+    pub fn image(&self) -> &Arc<dyn Image> {
+        &self.image
+    }
+
+    /// Attributes of what `path` leads to, the last symbolic link followed.
+    pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Stat> {
+        self.image.stat(self.nid(path.as_ref())?)
+    }
+
+    /// Attributes of what stands at `path`, which may be a symbolic link; none is followed on the way.
+    pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Stat> {
+        let path = path.as_ref();
+        let nid = lookup(&*self.image, path.as_os_str().as_bytes())?;
+        self.image.stat(nid.ok_or_else(|| not_found(path))?)
+    }
+
+    /// Opens the regular file that `path` leads to.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], and [`Error::WrongType`] for anything but a regular file.
+    pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
+        let nid = self.nid(path)?;
+        match self.image.stat(nid)?.kind {
+            FileType::File { size } => {
+                Ok(File { image: self.image.clone(), nid, size, at: 0, window: Vec::new(), from: 0 })
+            }
+            _ => Err(Error::WrongType { path: path.to_owned(), expected: "regular file" }),
+        }
+    }
+
+    /// Entries of the directory that `path` leads to, ascending by name, each with its type and attributes.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], and [`Error::WrongType`] for anything but a directory.
+    pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<Vec<DirEntry>> {
+        let path = path.as_ref();
+        let nid = self.nid(path)?;
+        if self.image.stat(nid)?.kind != FileType::Dir {
+            return Err(Error::WrongType { path: path.to_owned(), expected: "directory" });
+        }
+        let entries = self.image.read_dir(nid)?.into_iter();
+        entries
+            .map(|entry| Ok(DirEntry { stat: self.image.stat(entry.nid)?, name: entry.name, nid: entry.nid }))
+            .collect()
+    }
+
+    /// Calls `visit` for everything in the image, a directory before what is in it and names ascending, until it
+    /// breaks.
+    ///
+    /// # Errors
+    /// The first one ends the walk. To go on after it, use [`Walk`].
+    pub fn walk<B>(&self, mut visit: impl FnMut(Visit<'_>) -> ControlFlow<B>) -> Result<ControlFlow<B>> {
+        let mut walk = Walk::new(&*self.image, &[])?;
+        while let Some(entry) = walk.step()? {
+            if let ControlFlow::Break(value) = visit(entry) {
+                return Ok(ControlFlow::Break(value));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn nid(&self, path: &Path) -> Result<Nid> {
+        resolve(&*self.image, path.as_os_str().as_bytes())?.ok_or_else(|| not_found(path))
+    }
+}
+
+impl From<Arc<dyn Image>> for Fs {
+    fn from(image: Arc<dyn Image>) -> Self {
+        Fs { image }
+    }
+}
+
+fn not_found(path: &Path) -> Error {
+    Error::NotFound { path: display(path.as_os_str().as_bytes()) }
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DirEntry {
+    /// Its name, any bytes but `/` and NUL.
+    pub name: Box<[u8]>,
+    /// Type and attributes of its inode. A symbolic link is not followed.
+    pub stat: Stat,
+    /// The inode.
+    pub nid: Nid,
+}
+
+/// An opened regular file of an image. Errors of the image come as [`io::Error`] with the [`Error`] inside.
+///
+/// The reader remembers where the file's blocks lie, so reads of any size anywhere are cheap; small sequential reads
+/// share what was decoded.
+#[derive(Debug, Clone)]
+pub struct File {
+    image: Arc<dyn Image>,
+    nid: Nid,
+    size: u64,
+    /// Position of the next read.
+    at: u64,
+    /// Bytes of the file from `from` on.
+    window: Vec<u8>,
+    from: u64,
+}
+
+impl Read for File {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.at >= self.size || buf.is_empty() {
+            return Ok(0);
+        }
+        if buf.len() >= WINDOW {
+            let got = self.read_at(buf, self.at)?;
+            self.at += got as u64;
+            return Ok(got);
+        }
+        if !(self.from..self.from + self.window.len() as u64).contains(&self.at) {
+            self.window.clear();
+            let len = WINDOW.min(usize::try_from(self.size - self.at).unwrap_or(WINDOW));
+            let mut window = std::mem::take(&mut self.window);
+            window.resize(len, 0);
+            let got = self.read_at(&mut window, self.at)?;
+            window.truncate(got);
+            (self.window, self.from) = (window, self.at);
+        }
+        let start = usize::try_from(self.at - self.from).unwrap_or(usize::MAX);
+        let rest = self.window.get(start..).unwrap_or_default();
+        let len = rest.len().min(buf.len());
+        buf[..len].copy_from_slice(&rest[..len]);
+        self.at += len as u64;
+        Ok(len)
+    }
+}
+
+impl Seek for File {
+    fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
+        let to = match pos {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.size.checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = to.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+impl ReadAt for File {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(self.image.read_at(self.nid, buf, offset)?)
+    }
+
+    fn len(&self) -> u64 {
+        self.size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::fake::Fake;
+
+    fn fs(content: &[u8]) -> Fs {
+        let image = Fake::default().dir(0, &[("d", 1), ("f", 2)]).dir(1, &[("x", 3)]).file(2, content).file(3, b"");
+        Fs::from(Arc::new(image) as Arc<dyn Image>)
+    }
+
+    #[test]
+    fn files_read_and_seek_as_their_bytes_do() {
+        let content: Vec<u8> = (0..200_000u32).flat_map(|n| n.to_le_bytes()).collect();
+        let (mut file, mut bytes) = (fs(&content).open_file("/f").unwrap(), io::Cursor::new(&content));
+        let moves = [
+            (SeekFrom::Start(0), 10),
+            (SeekFrom::Current(70_000), 3),
+            (SeekFrom::Current(-4), WINDOW + 1),
+            (SeekFrom::End(-5), 10),
+            (SeekFrom::End(5), 10),
+            (SeekFrom::Start(65_530), 20),
+            (SeekFrom::Start(1), 65_535),
+        ];
+        for (to, len) in moves {
+            assert_eq!(file.seek(to).unwrap(), bytes.seek(to).unwrap(), "{to:?}");
+            let (mut got, mut want) = (Vec::new(), Vec::new());
+            Read::by_ref(&mut file).take(len as u64).read_to_end(&mut got).unwrap();
+            Read::by_ref(&mut bytes).take(len as u64).read_to_end(&mut want).unwrap();
+            assert!(got == want, "{to:?}");
+        }
+        assert!(file.seek(SeekFrom::Current(i64::MIN)).is_err());
+        assert_eq!(ReadAt::len(&file), content.len() as u64);
+    }
+
+    #[test]
+    fn kinds_of_errors_tell_what_is_there() {
+        let fs = fs(b"text");
+        assert!(matches!(fs.open_file("gone"), Err(Error::NotFound { .. })));
+        assert!(matches!(fs.open_file("d"), Err(Error::WrongType { expected: "regular file", .. })));
+        assert!(matches!(fs.read_dir("f"), Err(Error::WrongType { expected: "directory", .. })));
+        let names: Vec<_> = fs.read_dir("/").unwrap().into_iter().map(|entry| (entry.name, entry.stat.kind)).collect();
+        assert_eq!(names, [((*b"d").into(), FileType::Dir), ((*b"f").into(), FileType::File { size: 4 })]);
+    }
+
+    #[test]
+    fn a_walk_ends_where_it_is_told_to() {
+        let mut seen = Vec::new();
+        let end = fs(b"").walk(|entry| {
+            seen.push(entry.path.to_owned());
+            if entry.path == b"d/x" { ControlFlow::Break(7) } else { ControlFlow::Continue(()) }
+        });
+        assert_eq!(end.unwrap(), ControlFlow::Break(7));
+        assert_eq!(seen, [&b""[..], b"d", b"d/x"]);
+    }
+}
