@@ -44,6 +44,7 @@ mod finding;
 mod fs;
 pub mod image;
 mod limits;
+mod lz4;
 pub mod name;
 mod open;
 pub mod sink;

@@ -11,6 +11,7 @@ use super::map::{Stored, Where};
 use super::metadata::{Place, Space};
 use crate::erofs::format::{EXTENT_MAX, Incompat, algorithm};
 use crate::erofs::page_end;
+use crate::lz4;
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "cluster";
@@ -140,8 +141,7 @@ impl Reader {
     fn decode_one(&self, decoders: &mut Decoders, cluster: &Cluster, bytes: &[u8], out: &mut [u8]) -> Result<()> {
         let Cluster { stored, algorithm, partial, .. } = *cluster;
         let wrong = |why: String| Error::corrupt(STRUCTURE, stored.place.byte(), why);
-        // Images from before streams were put at the ends of clusters have unknown bytes behind them.
-        let padded = self.superblock.incompat.contains(Incompat::ZERO_PADDING);
+        let padded = self.is_padded(algorithm);
         let stream = if padded { self.without_padding(stored, bytes).map_err(wrong)? } else { bytes };
         let decoder = match (decoders.get_mut(usize::from(algorithm)), Codec::from_erofs_id(algorithm)) {
             (Some(Some(decoder)), _) => decoder,
@@ -156,6 +156,24 @@ impl Reader {
             packfs_codec::Error::Corrupt { .. } => wrong(error.to_string()),
             other => other.into(),
         })
+    }
+
+    /// Whether streams lie at the ends of clusters. Those of LZ4 did not at first, and anything may be behind them.
+    fn is_padded(&self, algorithm: u8) -> bool {
+        algorithm != algorithm::LZ4 || self.superblock.incompat.contains(Incompat::ZERO_PADDING)
+    }
+
+    /// Whether decoders do not agree on what a cluster holds: see [`lz4`].
+    pub(super) fn is_ambiguous(&self, cluster: Cluster) -> Result<bool> {
+        let Cluster { stored, space, algorithm, len, .. } = cluster;
+        if algorithm != algorithm::LZ4 {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; usize::try_from(stored.len).unwrap_or(0)];
+        self.read_stored(STRUCTURE, space, stored.place, &mut bytes)?;
+        let stream =
+            if self.is_padded(algorithm) { self.without_padding(stored, &bytes).unwrap_or_default() } else { &bytes };
+        Ok(lz4::zero_distance(stream, len).is_some())
     }
 
     /// The stream at the end of a cluster. No stream begins with a zero, and none begins behind the first block.

@@ -9,7 +9,7 @@ use super::clusters::Cluster;
 use super::inode::Inode;
 use super::map::{Announced, Bytes, Data, Facts, Map, MappedExtent, Stored, Where};
 use super::metadata::{Place, Space};
-use crate::erofs::format::{CLUSTER_MAX, Incompat};
+use crate::erofs::format::{CLUSTER_MAX, Incompat, algorithm};
 use crate::image::Extent;
 use crate::{Error, Result};
 
@@ -116,7 +116,9 @@ impl<'r> File<'r> {
     /// stopped it. The data itself is not read.
     pub(super) fn check_map(&self, wrong: &mut dyn FnMut(Error)) -> Result<()> {
         let superblock = &self.source.reader.superblock;
-        let algorithms = superblock.compression.iter().fold(0, |bits, one| bits | 1 << one.number());
+        // Without records, LZ4 goes without saying.
+        let implied = u16::from(!superblock.incompat.contains(Incompat::BIG_CLUSTERS)) << algorithm::LZ4;
+        let algorithms = superblock.compression.iter().fold(implied, |bits, one| bits | 1 << one.number());
         self.map.check(&self.source, Announced { incompat: superblock.incompat, algorithms }, wrong)
     }
 
@@ -177,14 +179,17 @@ impl<'r> File<'r> {
         Some(Cluster { stored, space: self.source.space, algorithm, partial, len })
     }
 
-    /// Refuses an extent that can be decoded, but not by Linux.
+    /// Refuses an extent that can be decoded, but not by Linux, or not to the same bytes.
     pub(super) fn check_end(&self, extent: &MappedExtent) -> Result<()> {
         let Some(cluster) = self.cluster(extent) else { return Ok(()) };
-        if !self.source.reader.is_stranded(cluster)? {
+        let (reader, Stored { place, len }) = (self.source.reader, cluster.stored);
+        let why = if reader.is_stranded(cluster)? {
+            format!("Linux cannot read it: the end of its {len} bytes lies alone on a page")
+        } else if reader.is_ambiguous(cluster)? {
+            "a match at distance 0, which every decoder takes for something else".into()
+        } else {
             return Ok(());
-        }
-        let Stored { place, len } = cluster.stored;
-        let why = format!("Linux cannot read it: the end of its {len} bytes lies alone on a page");
+        };
         Err(Error::corrupt("cluster", place.byte(), why))
     }
 
@@ -300,6 +305,16 @@ impl<'r> File<'r> {
             at += n;
         }
         Ok(())
+    }
+
+    /// Refuses what reaches past the end of the image although the `len` bytes in use do not.
+    pub(super) fn check_stored(&self, stored: Stored, len: u64) -> Result<()> {
+        self.check_last_byte(stored)?;
+        let Source { reader, space } = self.source;
+        match stored.len.checked_sub(1).filter(|_| stored.len > len) {
+            Some(last) => reader.read_stored("data", space, stored.place.skip(last), &mut [0]),
+            None => Ok(()),
+        }
     }
 
     /// Refuses what reaches past the end of the image before it becomes many pieces.

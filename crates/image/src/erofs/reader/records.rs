@@ -72,8 +72,9 @@ impl Compression {
 pub(super) fn read(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Result<Vec<Compression>> {
     let word = raw.algorithms_or_lz4_distance.get();
     if !superblock.incompat.contains(Incompat::BIG_CLUSTERS) {
-        // From before there were records: LZ4 in clusters of one block, if anything is compressed.
-        let compressed = superblock.incompat.contains(Incompat::ZERO_PADDING);
+        // From before there were records: LZ4 in clusters of one block, if anything is compressed. At first only
+        // its distance told.
+        let compressed = superblock.incompat.contains(Incompat::ZERO_PADDING) || word != 0;
         let lz4 = Compression::Lz4 { max_distance: distance(word), max_cluster_blocks: 1 };
         return Ok(compressed.then_some(lz4).into_iter().collect());
     }

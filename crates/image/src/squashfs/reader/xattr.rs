@@ -150,7 +150,7 @@ impl XattrTable {
 impl Pair {
     /// Prefix and name; `None` for types that nobody has defined.
     pub(super) fn full_name(&self) -> Option<Box<[u8]>> {
-        let prefix = PREFIXES.get(usize::from(self.kind & xattr_type::PREFIX_MASK))?;
+        let prefix = PREFIXES.get(usize::from(self.kind & !xattr_type::OUT_OF_LINE))?;
         Some([prefix, &self.name[..]].concat().into())
     }
 }

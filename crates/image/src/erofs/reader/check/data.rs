@@ -214,7 +214,7 @@ impl Plan {
                     report.shared(Severity::Damage, "superblock", SUPERBLOCK_OFFSET, text, who);
                 }
                 Data::Plain { stored, .. } => {
-                    file.check_last_byte(stored)?;
+                    file.check_stored(stored, extent.len)?;
                     self.area(stored, true);
                     let most = JOB_LEN.max((extent.len / PIECES).next_multiple_of(JOB_LEN));
                     let mut skip = 0;
@@ -250,7 +250,10 @@ fn check_announced(reader: &Reader, inode: &Inode, file: &File<'_>, report: &mut
             continue;
         }
         let severity = if bit == Incompat::BIG_CLUSTERS { Severity::Damage } else { Severity::Note };
-        let text = format!("its features do not announce {what}");
+        let text = match bit {
+            Incompat::ZERO_PADDING => "streams of LZ4 lie at the beginnings of clusters, as before Linux 5.4".into(),
+            _ => format!("its features do not announce {what}"),
+        };
         report.shared(severity, "superblock", SUPERBLOCK_OFFSET, text, || format!("inode {}", inode.nid.0));
     }
 }

@@ -2,12 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::acl;
 use crate::Result;
-use crate::erofs::format::{Incompat, Layout};
+use crate::erofs::format::{Compat, Incompat, Layout};
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
+use crate::erofs::reader::metadata::Space;
 use crate::erofs::reader::xattr;
-use crate::finding::Report;
+use crate::finding::{Report, Severity};
 use crate::image::Nid;
 
 /// Longest symlink target that the kernel reads.
@@ -86,7 +88,7 @@ fn xattrs(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()>
     if inode.xattr_len == 0 {
         return Ok(());
     }
-    let (mut wrong, mut names, mut bits) = (Vec::new(), HashSet::new(), 0);
+    let (mut wrong, mut names, mut bits, mut shared) = (Vec::new(), HashSet::new(), 0, false);
     let filter = xattr::each(reader, inode, &mut |pair| {
         match pair.full_name() {
             None if pair.is_padding() => return,
@@ -96,12 +98,21 @@ fn xattrs(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()>
             Some(name) => drop(names.insert(name)),
         }
         bits |= pair.filter_bit();
+        wrong.extend(acl::defect(&pair, inode.kind));
+        shared |= pair.shared.is_some();
     });
     if let Some(filter) = report.take(filter)?
         && reader.superblock.xattr_filter
         && filter & bits != 0
     {
         wrong.push(format!("its xattr filter {filter:#010x} denies names that it has"));
+    }
+    let apart = !reader.superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
+    if shared && apart && inode.place.space == Space::Metabox {
+        let text = "xattrs are shared outside the metabox by inodes in it: Linux 6.18 does not show them";
+        report.shared(Severity::Note, STRUCTURE, reader.superblock.xattr_start, text, || {
+            format!("inode {}", inode.nid.0)
+        });
     }
     for why in wrong {
         report.add(STRUCTURE, inode.place.byte, format!("inode {}: {why}", inode.nid.0));

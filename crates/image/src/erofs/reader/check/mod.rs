@@ -1,6 +1,7 @@
 //! Verifies a whole image, more strictly than the kernel and than any other tool: the superblock first, then
 //! every directory and every inode from the root on, then every byte of data.
 
+mod acl;
 mod data;
 mod inodes;
 mod tree;

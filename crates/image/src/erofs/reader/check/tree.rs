@@ -4,19 +4,21 @@ use packfs_blocks::Progress;
 
 use super::inodes::Inodes;
 use crate::Result;
-use crate::erofs::format::SUPERBLOCK_OFFSET;
+use crate::erofs::format::{Layout, SUPERBLOCK_OFFSET};
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::dir::{DirEntry, Listing};
 use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
+use crate::erofs::reader::metadata::Space;
 use crate::finding::Report;
 use crate::image::Nid;
 
-/// Directories share no bytes, but they may be compressed. More lie in blocks that are those of others too.
-const BYTES_PER_BYTE: u64 = 256;
+/// Most bytes of directories that one compressed byte stands for. As they share none, more than the whole image could
+/// stand for lie in blocks that are those of others too.
+const BYTES_PER_BYTE: u64 = 4096;
 
 /// Walks all directories; returns what they lead to, and the packed inode and the metabox.
 pub(super) fn check(reader: &Reader, progress: &Progress, report: &mut Report<'_>) -> Result<Inodes> {
-    let left = reader.disk.len().saturating_mul(BYTES_PER_BYTE);
+    let left = reader.disk.len();
     let mut walk = Walk { reader, inodes: Inodes::default(), stack: Vec::new(), left, whole: true };
     let root = reader.superblock.root;
     if let Some((n, _)) = walk.inodes.visit(reader, root, report)? {
@@ -49,7 +51,7 @@ struct Walk<'r> {
     inodes: Inodes,
     /// Directories still to do, and what each lies in.
     stack: Vec<(usize, Nid)>,
-    /// Bytes that directories may still have.
+    /// Stored bytes that directories may still have.
     left: u64,
     /// Whether every directory could be read to its end.
     whole: bool,
@@ -59,7 +61,10 @@ impl Walk<'_> {
     fn directory(&mut self, n: usize, parent: Nid, report: &mut Report<'_>) -> Result<()> {
         let reader = self.reader;
         let dir = self.inodes.found[n].inode.clone();
-        let Some(left) = self.left.checked_sub(dir.size) else {
+        let packed = dir.place.space == Space::Metabox
+            || matches!(dir.layout, Layout::CompressedFull | Layout::CompressedCompact);
+        let stored = if packed { dir.size / BYTES_PER_BYTE } else { dir.size };
+        let Some(left) = self.left.checked_sub(stored) else {
             return Err(dir.error("with it, the directories have more bytes than the image has room for"));
         };
         self.left = left;

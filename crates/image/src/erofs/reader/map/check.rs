@@ -4,7 +4,7 @@
 use super::clusters::{Cluster, Clusters, Head, Kind};
 use super::header::Header;
 use super::window::{Bytes, Window};
-use super::{Data, Form, Map, MappedExtent};
+use super::{Data, Form, Map, MappedExtent, Stored};
 use crate::erofs::format::{Advise, Incompat};
 use crate::{Error, Result};
 
@@ -100,16 +100,22 @@ impl Map {
     }
 
     fn check_extent(&self, extent: &MappedExtent, announced: Announced) -> Option<String> {
-        let Data::Packed { stored, algorithm, partial } = extent.data else { return None };
+        let last = extent.logical + extent.len >= self.size;
+        let wasteful = |stored: Stored| {
+            (!last && stored.len > extent.len).then(|| format!("{} bytes are stored for {}", stored.len, extent.len))
+        };
+        let (stored, algorithm, partial) = match extent.data {
+            Data::Packed { stored, algorithm, partial } => (stored, algorithm, partial),
+            Data::Plain { stored, .. } => return wasteful(stored),
+            _ => return None,
+        };
         if announced.algorithms & 1 << algorithm == 0 {
             return Some(format!("algorithm {algorithm} is not one that the superblock announces"));
         }
         if partial && !announced.incompat.contains(Incompat::FRAGMENTS_OR_DEDUPE) {
             return Some("a shared cluster, which the superblock does not announce".into());
         }
-        let last = extent.logical + extent.len >= self.size;
-        let wasteful = !partial && !last && stored.len > extent.len;
-        wasteful.then(|| format!("{} bytes are stored for {}", stored.len, extent.len))
+        if partial { None } else { wasteful(stored) }
     }
 }
 
@@ -129,6 +135,9 @@ impl Walker<'_, '_> {
         for n in 0..count {
             match self.clusters.load(window, n)? {
                 Cluster::Head(head) => {
+                    if head.hole {
+                        self.say(window, n, "a hole, which Linux before 7.2 reads as a cluster".into());
+                    }
                     self.keep_promise(window, n);
                     self.head = Some((n, head));
                 }

@@ -2,8 +2,8 @@
 //! length and are found by counting; long ones say where they begin and are searched for.
 
 use super::window::Window;
-use crate::Result;
 use crate::erofs::format::encoded_extent;
+use crate::{Error, Result};
 
 /// Bytes before records of 4 bytes: where the first extent is stored.
 const FIRST_START: u64 = 8;
@@ -146,12 +146,16 @@ impl Encoded {
         if cursor.next < self.count && self.start_of(window, cursor.next)? == offset {
             (low, high) = (cursor.next + 1, cursor.next + 1);
         }
+        let mut behind = self.size;
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.start_of(window, middle)? <= offset {
+            let start = self.start_of(window, middle)?;
+            if start <= offset {
                 low = middle + 1;
+            } else if start > behind {
+                return Err(self.disorder(window, middle));
             } else {
-                high = middle;
+                (high, behind) = (middle, start);
             }
         }
         cursor.next = low;
@@ -162,10 +166,15 @@ impl Encoded {
         };
         let record = self.long(window, n, end)?;
         if record.start > offset || end <= offset || end > self.size {
-            let why = format!("records {n} and {low} are not in the order of the file, or beyond its end");
-            return Err(window.error(self.at(n), why));
+            return Err(self.disorder(window, n));
         }
         Ok(record)
+    }
+
+    /// Record `n` does not begin before the one behind it, or begins behind the end of the file.
+    fn disorder(&self, window: &Window<'_>, n: u64) -> Error {
+        let why = format!("records {n} and {} are not in the order of the file, or beyond its end", n + 1);
+        window.error(self.at(n), why)
     }
 
     fn long(&self, window: &mut Window<'_>, n: u64, end: u64) -> Result<Record> {

@@ -78,13 +78,36 @@ fn mkfs_with_every_algorithm_and_feature() {
         "-zzstd -E48bit --max-extent-bytes=-65536",
         "-zlz4 -m4096",
         "-zzstd -C65536 -m65536:zstd --xattr-prefix=user.la -Efragments",
-        "-zlz4 -m4096 -x1",
         "-zlz4 --zD",
         "-zlzma --zD -Eall-fragments",
         "-zlz4:lzma,level=3 -C65536 --MZ -Edot-omitted",
     ] {
         compare(&source, options);
     }
+}
+
+/// Names that are alike compress well: a directory has hundreds of bytes for each that is stored.
+#[test]
+fn compressed_directories_of_long_names() {
+    let Some(_) = Mkfs::find("compressed_directories_of_long_names") else { return };
+    let names = (0..20_000).map(|n| (format!("{}{n:05}", "name".repeat(60)).into_bytes(), Node::file(vec![])));
+    let source = Source::new(&Spec::of([(b"dir".to_vec(), Node::dir(names))]));
+    for options in ["-zlz4 --zD -m4096", "-zzstd -C65536 --zD -m65536:zstd"] {
+        let reader = open_file(&source.make(&format!("mkfs.erofs --quiet {options} $IMAGE $TREE"))).unwrap();
+        assert_eq!(findings(&reader, 2), Vec::<String>::new(), "{options}");
+    }
+}
+
+#[test]
+fn shared_xattrs_that_linux_does_not_show_are_noted() {
+    let Some(_) = Mkfs::find("shared_xattrs_that_linux_does_not_show_are_noted") else { return };
+    let mut file = Node::file(vec![text(1, 5)]);
+    file.attrs.xattrs = BTreeMap::from([("user.shared".to_owned(), vec![b'x'; 40])]);
+    let files = ["a", "b", "c", "d"].map(|name| (name.into(), file.clone()));
+    let source = Source::new(&Spec::of(files));
+    let reader = open_file(&source.make("mkfs.erofs --quiet -zlz4 -m4096 -x1 $IMAGE $TREE")).unwrap();
+    let found = findings(&reader, 0);
+    assert!(found.len() == 1 && found[0].starts_with("note: ") && found[0].contains("3 others"), "{found:?}");
 }
 
 #[test]

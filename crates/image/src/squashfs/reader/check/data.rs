@@ -3,10 +3,12 @@
 
 use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{self, Window};
+use packfs_codec::Codec;
 
 use super::inodes::Inodes;
 use crate::Result;
 use crate::finding::Report;
+use crate::lz4;
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::disk::Stored;
 use crate::squashfs::reader::file;
@@ -69,17 +71,33 @@ fn take(window: &mut Window<Vec<crate::Error>>, report: &mut Report<'_>) -> Resu
 
 /// Decodes pieces; returns what went wrong.
 fn decode(reader: &Reader, pieces: &[Piece], buf: &mut [u8], progress: &Progress) -> Vec<crate::Error> {
-    let mut errors = Vec::new();
+    let (mut errors, block_size) = (Vec::new(), reader.superblock.block_size as usize);
     for Piece { stored, len } in pieces {
         let blocks = &reader.metadata.blocks;
         let result = match len {
             Length::Exactly(len) => blocks.decode_exact(*stored, &mut buf[..*len]),
             Length::AtLeast(len) => blocks.decode_up_to(*stored, buf).and_then(|got| at_least(*stored, got, *len)),
         };
-        errors.extend(result.err());
+        errors.extend(result.and_then(|()| ambiguous(reader, *stored, block_size)).err());
         Progress::add(&progress.done, stored.len as u64);
     }
     errors
+}
+
+/// Refuses a block of LZ4 that decoders do not agree on: see [`lz4`].
+fn ambiguous(reader: &Reader, stored: Stored, block_size: usize) -> Result<()> {
+    if stored.raw || reader.superblock.codec != Codec::Lz4 {
+        return Ok(());
+    }
+    let mut bytes = vec![0; stored.len];
+    reader.metadata.blocks.disk.read(stored.structure, stored.start, &mut bytes)?;
+    match lz4::zero_distance(&bytes, block_size) {
+        Some(_) => {
+            let why = "a match at distance 0, which every decoder takes for something else";
+            Err(crate::Error::corrupt(stored.structure, stored.start, why))
+        }
+        None => Ok(()),
+    }
 }
 
 fn at_least(stored: Stored, got: usize, used: u64) -> Result<()> {
@@ -116,14 +134,17 @@ fn pieces(reader: &Reader, inodes: Inodes, report: &mut Report<'_>) -> Result<Ve
 /// Blocks must not overlap, and what lies between them must be zeros.
 fn check_layout(reader: &Reader, pieces: &[Piece], complete: bool, report: &mut Report<'_>) -> Result<()> {
     let data_end = reader.superblock.inode_table;
-    let mut end = reader.superblock.data_start;
+    let (mut end, mut before_raw) = (reader.superblock.data_start, true);
     for Piece { stored, .. } in pieces {
-        if stored.start < end {
+        if stored.start < end && before_raw {
             report.add(stored.structure, stored.start, format!("it overlaps what ends at byte {end}"));
+        } else if stored.start < end {
+            // Decoders of most codecs end with the stream, whatever lies behind it.
+            report.note(stored.structure, stored.start, format!("a compressed block before it ends at byte {end}"));
         } else if complete {
             check_gap(reader, end, stored.start, report)?;
         }
-        end = end.max(stored.start + stored.len as u64);
+        (end, before_raw) = (end.max(stored.start + stored.len as u64), stored.raw);
     }
     if end > data_end {
         report.add("inode table", data_end, format!("data blocks reach up to byte {end}"));

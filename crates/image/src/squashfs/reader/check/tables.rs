@@ -1,7 +1,7 @@
 //! The superblock against the file, and the metadata blocks of every table: full, adjacent, found by their
 //! index, ending where the next table begins.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 use packfs_codec::Codec;
 use zerocopy::little_endian::U64;
@@ -9,7 +9,7 @@ use zerocopy::little_endian::U64;
 use super::inodes::Inodes;
 use crate::Result;
 use crate::finding::Report;
-use crate::squashfs::format::{METADATA_LEN, flags};
+use crate::squashfs::format::{METADATA_LEN, XattrSetEntry, flags};
 use crate::squashfs::reader::metadata::{Area, HEADER_LEN};
 use crate::squashfs::reader::table::Table;
 use crate::squashfs::reader::xattr::{Value, XattrTable};
@@ -134,27 +134,36 @@ fn check_xattrs(reader: &Reader, xattrs: &XattrTable, report: &mut Report<'_>) -
     check_table(reader, &xattrs.sets, report)?;
     // Sets have no bytes in common: together they are no longer than the table, which bounds the work too.
     let mut left = (blocks.len() * METADATA_LEN) as u64;
-    let mut elsewhere = HashSet::new();
+    let mut elsewhere = HashMap::new();
     for n in 0..u32::try_from(xattrs.sets.len()).unwrap_or(u32::MAX) {
-        let (mut names, mut wrong) = (HashSet::new(), Vec::new());
+        let (mut names, mut wrong, mut listed) = (HashSet::new(), Vec::new(), 0);
         let result = xattrs.each(&reader.metadata, n, &mut |_, pair| {
+            listed += pair.full_name().map_or(0, |name| name.len() as u64 + 1);
             match pair.full_name() {
                 None => wrong.push(format!("attribute type {:#x} is not known", pair.kind)),
                 Some(name) if name.contains(&0) => wrong.push("NUL in a name".into()),
                 Some(name) if names.contains(&name) => wrong.push(format!("name `{}` twice", name.escape_ascii())),
                 Some(name) => drop(names.insert(name)),
             }
-            match pair.value {
-                Value::Elsewhere(reference) if elsewhere.insert(reference) => {
-                    xattrs.value(&reader.metadata, reference).map(|_| ())
-                }
-                _ => Ok(()),
-            }
+            listed += match pair.value {
+                Value::Here(value) => value.len() as u64,
+                Value::Elsewhere(reference) => match elsewhere.entry(reference) {
+                    Entry::Occupied(len) => *len.get(),
+                    Entry::Vacant(place) => *place.insert(xattrs.value(&reader.metadata, reference)?.len() as u64),
+                },
+            };
+            Ok(())
         });
-        let len = report.take(result)?.unwrap_or(0);
-        if len == 0 && names.is_empty() && wrong.is_empty() {
+        let stored = report.take(result)?;
+        let entry: XattrSetEntry = xattrs.sets.get(&reader.metadata, n.into())?;
+        let size = u64::from(entry.size.get());
+        // One writer counts what is listed, another what is stored.
+        if entry.count.get() == 0 {
             wrong.push("it cannot be empty".into());
+        } else if let Some(stored) = stored.filter(|stored| ![*stored, listed].contains(&size)) {
+            wrong.push(format!("its size is {size}, but it has {listed} bytes, in {stored} stored ones"));
         }
+        let len = stored.unwrap_or(0);
         for why in wrong {
             report.add("xattr table", xattrs.pairs.start, format!("set {n}: {why}"));
         }

@@ -354,6 +354,15 @@ fn xattrs() {
             ("prefix 3", Check("type 0x3"), |b| {
                 b.put(b.reader.xattrs.as_ref().unwrap().pairs.start as usize + 2, 2, 3)
             }),
+            ("prefix 0x200", Check("type 0x200"), |b| {
+                b.put(b.reader.xattrs.as_ref().unwrap().pairs.start as usize + 2, 2, 0x200)
+            }),
+            ("one attribute less", Check("its size is 15, but it has 8"), |b| {
+                b.put(b.reader.xattrs.as_ref().unwrap().sets.area().start as usize + 2 + 8, 4, 1);
+            }),
+            ("size of a set", Check("its size is 17, but it has 15"), |b| {
+                b.add(b.reader.xattrs.as_ref().unwrap().sets.area().start as usize + 2 + 12, 4, 2);
+            }),
             ("the same name", Check("twice"), |b| {
                 // Names are `n` with value `v`, and `o`: kind, length, name, length, value each.
                 b.put(b.reader.xattrs.as_ref().unwrap().pairs.start as usize + 2 + 10 + 4, 1, u64::from(b'n'));

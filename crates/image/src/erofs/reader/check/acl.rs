@@ -1,0 +1,135 @@
+//! POSIX ACLs as the values of xattrs: what the kernel refuses to show or to obey.
+
+use crate::erofs::format::xattr_prefix;
+use crate::erofs::reader::inode::Kind;
+use crate::erofs::reader::xattr::Pair;
+
+/// The only version there is; the value begins with it.
+const VERSION: u32 = 2;
+/// All bits of permissions.
+const PERMISSIONS: u16 = 7;
+/// An id that is none.
+const NO_ID: u32 = u32::MAX;
+
+/// Tags of entries, in the order in which they must stand.
+mod tag {
+    pub(super) const USER_OBJ: u16 = 0x01;
+    pub(super) const USER: u16 = 0x02;
+    pub(super) const GROUP_OBJ: u16 = 0x04;
+    pub(super) const GROUP: u16 = 0x08;
+    pub(super) const MASK: u16 = 0x10;
+    pub(super) const OTHER: u16 = 0x20;
+}
+
+/// What is wrong with an attribute of an inode, if it is an ACL and wrong.
+pub(super) fn defect(pair: &Pair, kind: Kind) -> Option<String> {
+    let which = match pair.base {
+        xattr_prefix::ACL_ACCESS => "access",
+        xattr_prefix::ACL_DEFAULT => "default",
+        _ => return None,
+    };
+    let why = if !pair.name.is_empty() {
+        Some(format!("`{}` behind the name", pair.name.escape_ascii()))
+    } else if kind == Kind::Symlink {
+        Some("a symlink has none".into())
+    } else if which == "default" && kind != Kind::Dir {
+        Some("only directories have one".into())
+    } else {
+        value_defect(&pair.value)
+    };
+    why.map(|why| format!("{which} ACL: {why}"))
+}
+
+fn value_defect(value: &[u8]) -> Option<String> {
+    let Some((version, entries)) = value.split_first_chunk() else {
+        return Some(format!("{} bytes are too few", value.len()));
+    };
+    let version = u32::from_le_bytes(*version);
+    if version != VERSION {
+        return Some(format!("version {version} is not {VERSION}"));
+    }
+    let (entries, rest) = entries.as_chunks::<8>();
+    if !rest.is_empty() {
+        return Some(format!("{} bytes are no whole entries", value.len()));
+    }
+    let (mut seen, mut last) = (0, 0);
+    for [t0, t1, p0, p1, id @ ..] in entries {
+        let (tag, bits, id) = (u16::from_le_bytes([*t0, *t1]), u16::from_le_bytes([*p0, *p1]), u32::from_le_bytes(*id));
+        let many = matches!(tag, tag::USER | tag::GROUP);
+        if !tag.is_power_of_two() || tag > tag::OTHER {
+            return Some(format!("tag {tag:#x} is not known"));
+        }
+        if tag < last || (tag == last && !many) {
+            return Some(format!("tag {tag:#x} behind {last:#x} is out of order"));
+        }
+        if bits & !PERMISSIONS != 0 {
+            return Some(format!("permissions {bits:#o} of tag {tag:#x}"));
+        }
+        if many && id == NO_ID {
+            return Some(format!("no id with tag {tag:#x}"));
+        }
+        (seen, last) = (seen | tag, tag);
+    }
+    let named = seen & (tag::USER | tag::GROUP) != 0;
+    let needed = tag::USER_OBJ | tag::GROUP_OBJ | tag::OTHER | if named { tag::MASK } else { 0 };
+    let missing = needed & !seen;
+    (missing != 0).then(|| format!("no entries with the tags {missing:#x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acl(version: u32, entries: &[(u16, u16, u32)]) -> Vec<u8> {
+        let entries = entries
+            .iter()
+            .map(|(tag, bits, id)| [&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat());
+        [version.to_le_bytes().to_vec(), entries.flatten().collect()].concat()
+    }
+
+    #[test]
+    fn acls_that_the_kernel_takes_are_right() {
+        let plain = [(1, 7, NO_ID), (4, 5, NO_ID), (32, 0, NO_ID)];
+        let full = [(1, 7, NO_ID), (2, 6, 10), (2, 5, 3), (4, 5, NO_ID), (8, 4, 1), (16, 7, NO_ID), (32, 0, NO_ID)];
+        assert_eq!(value_defect(&acl(2, &plain)), None);
+        assert_eq!(value_defect(&acl(2, &full)), None);
+        let changed = |n: usize, entry| {
+            let mut entries = full.to_vec();
+            entries[n] = entry;
+            acl(2, &entries)
+        };
+        let cases: [(Vec<u8>, &str); 10] = [
+            (vec![2, 0, 0], "too few"),
+            (acl(1, &full), "version 1"),
+            ([acl(2, &full), vec![0]].concat(), "no whole entries"),
+            (acl(2, &[]), "the tags 0x25"),
+            (acl(2, &[full[0], full[1], full[3], full[6]]), "the tags 0x10"),
+            (changed(0, (3, 7, 0)), "tag 0x3"),
+            (changed(6, (64, 7, 0)), "tag 0x40"),
+            (changed(3, (1, 7, NO_ID)), "tag 0x1 behind 0x2"),
+            (changed(1, (2, 8, 10)), "permissions 0o10"),
+            (changed(4, (8, 4, NO_ID)), "no id"),
+        ];
+        for (value, expected) in cases {
+            let found = value_defect(&value).unwrap_or_default();
+            assert!(found.contains(expected), "{found}");
+        }
+    }
+
+    #[test]
+    fn only_what_can_have_an_acl_has_one() {
+        let value: Box<[u8]> = acl(2, &[(1, 7, NO_ID), (4, 5, NO_ID), (32, 0, NO_ID)]).into();
+        let pair =
+            |base, name: &[u8]| Pair { prefix: base, base, name: name.into(), value: value.clone(), shared: None };
+        assert_eq!(defect(&pair(xattr_prefix::ACL_ACCESS, b""), Kind::File), None);
+        assert_eq!(defect(&pair(xattr_prefix::ACL_DEFAULT, b""), Kind::Dir), None);
+        assert_eq!(defect(&pair(xattr_prefix::USER, b"x"), Kind::File), None);
+        for (pair, kind, expected) in [
+            (pair(xattr_prefix::ACL_DEFAULT, b""), Kind::File, "only directories"),
+            (pair(xattr_prefix::ACL_ACCESS, b""), Kind::Symlink, "a symlink"),
+            (pair(xattr_prefix::ACL_ACCESS, b"x"), Kind::File, "behind the name"),
+        ] {
+            assert!(defect(&pair, kind).is_some_and(|why| why.contains(expected)));
+        }
+    }
+}
