@@ -344,7 +344,7 @@ mod tests {
     fn what_selects_nothing_is_an_error_that_names_it() {
         for paths in [&["nope"][..], &["a", "a/nope"], &["a.b/x"], &["z*"], &["a*", "z*"], &["[", "a"], &["a/../d"]] {
             let error = visited(&image(), paths).unwrap_err().to_string();
-            assert!(paths.iter().any(|path| error.contains(&format!("`{path}`"))), "{error}");
+            assert!(paths.iter().any(|path| error.contains(path)), "{error}");
         }
     }
 

@@ -9,6 +9,8 @@ mod content;
 mod create;
 mod everything;
 mod mount;
+#[cfg(test)]
+pub mod mutate;
 mod snapshot;
 mod spec;
 mod strategy;

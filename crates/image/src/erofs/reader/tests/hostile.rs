@@ -6,7 +6,7 @@ use super::*;
 use crate::testing::{self, Source, erofs_utils};
 
 /// A tree with something of everything.
-fn tree() -> Spec {
+pub(super) fn tree() -> Spec {
     let mut file = Node::file(vec![text(1, 2600), Piece::Hole(2048), text(2, 5)]);
     file.attrs.xattrs = BTreeMap::from([("user.name".to_owned(), b"value".to_vec())]);
     let mut other = Node::file(vec![noise(4, 1100)]);
@@ -23,7 +23,7 @@ fn tree() -> Spec {
 }
 
 /// Small images of every layout: of our own writer, and of mkfs.erofs where there is one.
-fn small(test: &str) -> Vec<(&'static str, Vec<u8>)> {
+pub(super) fn small(test: &str, spec: &Spec) -> Vec<(&'static str, Vec<u8>)> {
     let ours = OURS.iter().map(|(codec, features)| {
         let options = Options {
             features: *features,
@@ -36,11 +36,11 @@ fn small(test: &str) -> Vec<(&'static str, Vec<u8>)> {
             build.codec = codec.parse().unwrap();
             build.threads = 0;
         });
-        (*codec, image_of(&tree(), &options))
+        (*codec, image_of(spec, &options))
     });
     let mut images: Vec<_> = ours.collect();
     if erofs_utils(test) {
-        let source = Source::new(&tree());
+        let source = Source::new(spec);
         images.extend(KINDS.iter().map(|options| {
             let image = source.make(&format!("mkfs.erofs --quiet -b512 -T1 {options} $IMAGE $TREE"));
             (*options, std::fs::read(image).unwrap())
@@ -81,7 +81,7 @@ pub(super) fn exercise(image: &[u8]) {
 
 #[test]
 fn every_byte_may_be_wrong() {
-    for (_, image) in small("every_byte_may_be_wrong") {
+    for (_, image) in small("every_byte_may_be_wrong", &tree()) {
         let begun = Instant::now();
         // Every byte in every round; as many rounds as there is time for, but never less than one.
         for (round, flip) in [0xff, 0x01, 0x80, 0x10, 0x02, 0x40, 0x04, 0x20, 0x08, 0x7f].into_iter().enumerate() {
@@ -99,7 +99,7 @@ fn every_byte_may_be_wrong() {
 
 #[test]
 fn every_word_may_be_an_extreme() {
-    for (_, image) in small("every_word_may_be_an_extreme") {
+    for (_, image) in small("every_word_may_be_an_extreme", &tree()) {
         let image = without_checksum(&image);
         for at in (1024..image.len() - 8).step_by(4) {
             for (len, value) in [(2, u64::MAX), (4, 0), (8, u64::MAX - 1)] {
@@ -120,7 +120,7 @@ pub(super) fn without_checksum(image: &[u8]) -> Vec<u8> {
 
 #[test]
 fn an_image_cut_anywhere_says_by_how_much() {
-    for (options, image) in small("an_image_cut_anywhere_says_by_how_much") {
+    for (options, image) in small("an_image_cut_anywhere_says_by_how_much", &tree()) {
         for len in (0..image.len()).step_by(13) {
             let missing = format!("{} are missing", image.len() - len);
             match open(&image[..len]) {

@@ -5,7 +5,9 @@ mod access;
 mod dump;
 mod hostile;
 mod lzma;
+mod mutations;
 mod needs;
+mod unannounced;
 mod verdicts;
 mod writers;
 

@@ -155,7 +155,8 @@ fn check_xattrs(reader: &Reader, xattrs: &XattrTable, report: &mut Report<'_>) -
             Ok(())
         });
         let stored = report.take(result)?;
-        let entry: XattrSetEntry = xattrs.sets.get(&reader.metadata, n.into())?;
+        let entry = report.take(xattrs.sets.get::<XattrSetEntry>(&reader.metadata, n.into()))?;
+        let Some(entry) = entry else { break };
         let size = u64::from(entry.size.get());
         // One writer counts what is listed, another what is stored.
         if entry.count.get() == 0 {

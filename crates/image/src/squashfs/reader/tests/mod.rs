@@ -4,6 +4,7 @@
 mod access;
 mod dump;
 mod hostile;
+mod mutations;
 mod verdicts;
 mod writers;
 

@@ -1,0 +1,292 @@
+//! Every field of every structure set to what it should not be: see [`mutate`].
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::erofs::format::{self, Incompat, Layout};
+use crate::erofs::hash::crc32c;
+use crate::erofs::reader::data::File;
+use crate::erofs::reader::inode::{Inode, Kind};
+use crate::erofs::reader::map::{Data, Where};
+use crate::erofs::reader::metadata::Space;
+use crate::testing::mutate::{self, Field, Subject, fields};
+
+/// Bytes of an index that are taken for fields; files of these images have about as many.
+const INDEX_LEN: usize = 96;
+/// Bytes of a stream, and streams of a file, that are.
+const STREAM_LEN: usize = 12;
+const STREAMS: usize = 2;
+
+fn spec() -> Spec {
+    let mut spec = hostile::tree();
+    // Version 2; owner, a user, group, mask, others.
+    let entries = [(1u16, 7u16, !0u32), (2, 5, 1000), (4, 5, !0), (16, 5, !0), (32, 1, !0)];
+    let entries = entries
+        .iter()
+        .flat_map(|(tag, bits, id)| [&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat());
+    let acl: Vec<u8> = 2u32.to_le_bytes().into_iter().chain(entries).collect();
+    let mut dir = Node::dir([]);
+    dir.attrs.mode = 0o751;
+    for name in ["system.posix_acl_access", "system.posix_acl_default"] {
+        dir.attrs.xattrs.insert(name.to_owned(), acl.clone());
+    }
+    if let (What::Dir(root), true) = (&mut spec.root.what, is_root()) {
+        root.insert(b"acl".to_vec(), dir);
+        root.insert(b"char".to_vec(), plain(What::Char(crate::tree::Device { major: 1, minor: 3 })));
+    }
+    spec
+}
+
+/// A walk over the structures of an image that are stored as they are.
+struct Lister<'i> {
+    image: &'i [u8],
+    reader: Reader,
+    out: Vec<Field>,
+    shared: BTreeSet<usize>,
+}
+
+impl Lister<'_> {
+    fn word(&mut self, name: &str, at: usize, len: usize) {
+        if at + len <= self.image.len() {
+            self.out.push(Field { name: name.into(), at, len });
+        }
+    }
+
+    fn half(&self, at: usize) -> usize {
+        u16::from_le_bytes(*self.image[at..].first_chunk().unwrap()).into()
+    }
+
+    fn all(mut self) -> Vec<Field> {
+        self.superblock();
+        let superblock = self.reader.superblock.clone();
+        let special = [superblock.packed, superblock.metabox].into_iter().flatten();
+        let (mut stack, mut seen) = (vec![superblock.root], BTreeSet::new());
+        stack.extend(special);
+        while let Some(nid) = stack.pop() {
+            if !seen.insert(nid) {
+                continue;
+            }
+            let inode = self.reader.inode(nid).unwrap();
+            if inode.kind == Kind::Dir {
+                stack.extend(self.reader.read_dir(nid).unwrap().into_iter().map(|entry| entry.nid));
+            }
+            if inode.place.space == Space::Image {
+                self.inode(&inode);
+            }
+            self.streams(&inode);
+        }
+        for at in std::mem::take(&mut self.shared) {
+            self.xattr(at);
+        }
+        self.out
+    }
+
+    fn superblock(&mut self) {
+        let at = fields!(
+            self.out,
+            1024,
+            format::Superblock {
+                magic,
+                compat,
+                block_bits,
+                extra_slots,
+                root_nid_or_blocks_high,
+                inodes,
+                epoch,
+                epoch_nanos,
+                blocks,
+                metadata_block,
+                xattr_block,
+                incompat,
+                algorithms_or_lz4_distance,
+                extra_devices,
+                device_slot,
+                dir_block_bits,
+                xattr_prefix_count,
+                xattr_prefix_start,
+                packed_nid,
+                xattr_filter_reserved,
+                shared_inode_prefix,
+                build_time,
+                root_nid_wide,
+            }
+        );
+        let superblock = self.reader.superblock.clone();
+        if superblock.metabox.is_some() {
+            self.word("SuperblockExtension.metabox_nid", at, 8);
+        }
+        if superblock.incompat.contains(Incompat::BIG_CLUSTERS) {
+            let at = 1024 + superblock.len as usize;
+            (0..8).for_each(|n| self.word("compression record", at + 2 * n, 2));
+        }
+        if superblock.xattr_prefixes > 0 && superblock.packed.is_none() && superblock.metabox.is_none() {
+            let at = superblock.xattr_prefix_start as usize;
+            (0..4).for_each(|n| self.word("long prefix", at + n, 1));
+        }
+    }
+
+    fn inode(&mut self, inode: &Inode) {
+        let at = inode.place.byte as usize;
+        let behind = if inode.extended {
+            fields!(
+                self.out,
+                at,
+                format::ExtendedInode {
+                    format,
+                    xattr_count,
+                    mode,
+                    data_high,
+                    size,
+                    data,
+                    ino,
+                    uid,
+                    gid,
+                    mtime,
+                    mtime_nanos,
+                    nlink,
+                }
+            )
+        } else {
+            fields!(
+                self.out,
+                at,
+                format::CompactInode {
+                    format,
+                    xattr_count,
+                    mode,
+                    nlink_or_data_high,
+                    size,
+                    mtime,
+                    data,
+                    ino,
+                    uid,
+                    gid,
+                }
+            )
+        };
+        if inode.xattr_len > 0 {
+            self.xattrs(behind, inode.payload.byte as usize);
+        }
+        let payload = inode.payload.byte as usize;
+        match inode.layout {
+            Layout::Plain | Layout::Inline if inode.kind == Kind::Dir => self.directory(inode),
+            Layout::Plain | Layout::Inline if inode.kind == Kind::Symlink => self.word("target", payload, 1),
+            Layout::Plain | Layout::Inline => {}
+            Layout::Chunks => {
+                let long = inode.data & u32::from(format::chunk_format::INDEXES) != 0;
+                let mut at = payload.next_multiple_of(if long { 8 } else { 4 });
+                for _ in 0..4 {
+                    if long {
+                        at = fields!(self.out, at, format::ChunkIndex { start_high, device, start });
+                    } else {
+                        self.word("chunk", at, 4);
+                        at += 4;
+                    }
+                }
+            }
+            Layout::CompressedFull | Layout::CompressedCompact => {
+                let at = payload.next_multiple_of(8);
+                let at =
+                    fields!(self.out, at, format::MapHeader { fragment_or_inline, advise, algorithms, cluster_bits });
+                let len = INDEX_LEN.min(8 + 8 * (inode.size as usize).div_ceil(512));
+                (0..len).step_by(2).for_each(|n| self.word("index", at + n, 2));
+                (0..len).step_by(4).for_each(|n| self.word("index", at + n, 4));
+            }
+        }
+    }
+
+    fn xattrs(&mut self, at: usize, end: usize) {
+        let shared = usize::from(self.image[at + 4]);
+        let mut at = fields!(self.out, at, format::XattrHeader { name_filter, shared_count });
+        for _ in 0..shared {
+            let id = u32::from_le_bytes(*self.image[at..].first_chunk().unwrap());
+            self.word("id of a shared xattr", at, 4);
+            self.shared.insert(self.reader.superblock.xattr_start as usize + 4 * id as usize);
+            at += 4;
+        }
+        while at < end {
+            at = self.xattr(at).next_multiple_of(4);
+        }
+    }
+
+    fn xattr(&mut self, at: usize) -> usize {
+        let (name, value) = (usize::from(self.image[at]), self.half(at + 2));
+        let acl = matches!(self.image[at + 1], format::xattr_prefix::ACL_ACCESS | format::xattr_prefix::ACL_DEFAULT);
+        let at = fields!(self.out, at, format::XattrEntry { name_len, prefix, value_len });
+        self.word("name of an xattr", at, 1);
+        if acl {
+            (0..value).step_by(2).for_each(|n| self.word("ACL", at + name + n, 2));
+        }
+        at + name + value
+    }
+
+    /// Its first block, which may be all of it.
+    fn directory(&mut self, inode: &Inode) {
+        let block = self.reader.superblock.block_size as usize;
+        let at = match inode.start_block() {
+            Some(start) if inode.size as usize >= block || inode.layout == Layout::Plain => start as usize * block,
+            _ => inode.payload.byte as usize,
+        };
+        let names = self.half(at + 8);
+        for n in 0..names / 12 {
+            let _ = fields!(self.out, at + 12 * n, format::Dirent { nid, name_offset, file_type, reserved });
+            self.word("name", at + self.half(at + 12 * n + 8), 1);
+        }
+    }
+
+    /// The beginnings of some clusters.
+    fn streams(&mut self, inode: &Inode) {
+        if inode.size == 0 || !matches!(inode.kind, Kind::File | Kind::Dir | Kind::Symlink) {
+            return;
+        }
+        let mut places = Vec::new();
+        let visit = &mut |extent: &crate::erofs::reader::map::MappedExtent| {
+            if let Data::Packed { stored, .. } = extent.data
+                && let Where::Image(at) = stored.place
+            {
+                places.push((at as usize, stored.len as usize));
+            }
+            Ok(())
+        };
+        File::open(&self.reader, inode).unwrap().each(visit).unwrap();
+        for (at, len) in places.into_iter().take(STREAMS) {
+            let padding = self.image[at..at + len].iter().position(|byte| *byte != 0).unwrap();
+            (0..STREAM_LEN).for_each(|n| self.word("stream", at + padding + n, 1));
+            (0..STREAM_LEN).for_each(|n| self.word("stream", at + padding + n, 2));
+        }
+    }
+}
+
+/// Puts the checksum right, where there is one.
+fn repair(image: &mut [u8]) {
+    let block = 1usize.checked_shl(image[1024 + 0x0c].into()).unwrap_or(0).min(image.len());
+    if image[1024 + 8] & 1 == 0 || block < 512 {
+        return;
+    }
+    let len = if block > 1024 { block - 1024 } else { block };
+    let Some(bytes) = image.get_mut(1024..1024 + len) else { return };
+    bytes[4..8].fill(0);
+    let sum = crc32c(!0, bytes);
+    bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+}
+
+#[test]
+fn no_field_can_be_wrong_unnoticed() {
+    let mut wrong = Vec::new();
+    let images = hostile::small("no_field_can_be_wrong_unnoticed", &spec());
+    for (name, image) in images.iter().filter(|(name, _)| mutate::is_asked_for(name)) {
+        let reader = open(image).unwrap();
+        let fields = Lister { image, reader, out: Vec::new(), shared: BTreeSet::new() }.all();
+        assert!(fields.len() > 50, "{name}: {}", fields.len());
+        let subject = Subject {
+            name,
+            kind: "erofs",
+            image,
+            open: &|image| Ok(Box::new(open(image)?)),
+            repair: &repair,
+            known: &[],
+        };
+        wrong.extend(mutate::judge(&subject, &fields));
+    }
+    assert!(wrong.is_empty(), "{} deviations:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -1,0 +1,202 @@
+//! Structure-aware mutations: every field of an image set to what it should not be, one at a time.
+//!
+//! A format's test lists the [`Field`]s of an image; [`judge`] changes each, and does everything there is to do with
+//! what comes of it. With `PACKFS_MUTATIONS` in the environment every value is tried, and every image that a check
+//! still calls sound is mounted: the kernel must show the same tree as the reader. Without, a few values are.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Mount, can_mount, differences, findings, snapshot, snapshot_image};
+use crate::image::{FileType, Image};
+use crate::{Result, Severity};
+
+/// Processor time that an image may take.
+const TIME_MAX: Duration = Duration::from_secs(5);
+/// Memory that the process may come to need.
+const MEMORY_MAX: u64 = 256 << 20;
+/// Files beyond this are not compared: reading holes takes time.
+const FILE_MAX: u64 = 16 << 20;
+
+/// A field of a structure: a little-endian number.
+#[derive(Debug, Clone)]
+pub struct Field {
+    /// Structure and field, as `format.rs` calls them.
+    pub name: String,
+    /// First byte in the image.
+    pub at: usize,
+    /// Length in bytes, up to 8.
+    pub len: usize,
+}
+
+/// Opens an image.
+type Open<'s> = &'s dyn Fn(&[u8]) -> Result<Box<dyn Image>>;
+
+/// What a test brings along.
+#[allow(missing_debug_implementations, reason = "closures have no debug form")]
+pub struct Subject<'s> {
+    /// What messages call the image.
+    pub name: &'s str,
+    /// The file system's name, for mounting.
+    pub kind: &'s str,
+    /// The image.
+    pub image: &'s [u8],
+    /// Opens an image.
+    pub open: Open<'s>,
+    /// Mends checksums after a change.
+    pub repair: &'s dyn Fn(&mut [u8]),
+    /// Images that the kernel and packfs read differently, as the page on the format explains: parts of the names
+    /// of fields.
+    pub known: &'s [&'s str],
+}
+
+/// Whether every value is tried.
+pub fn thorough() -> bool {
+    std::env::var_os("PACKFS_MUTATIONS").is_some()
+}
+
+/// Whether the image called `name` is one to try: those with the value of `PACKFS_MUTATIONS` in their names, or all.
+pub fn is_asked_for(name: &str) -> bool {
+    let only = std::env::var("PACKFS_MUTATIONS").unwrap_or_default();
+    only.len() < 2 || name.contains(&only)
+}
+
+/// Adds the fields of a structure of a format at byte `at`; gives the byte behind it.
+macro_rules! fields {
+    ($out:expr, $at:expr, $format:ident :: $type:ident { $($field:ident),* $(,)? }) => {{
+        fn len_of<T, F>(_: fn(&T) -> &F) -> usize {
+            size_of::<F>()
+        }
+        let at: usize = $at;
+        $($out.push($crate::testing::mutate::Field {
+            name: format!("{}.{}", stringify!($type), stringify!($field).trim_start_matches("r#")),
+            at: at + std::mem::offset_of!($format::$type, $field),
+            len: len_of(|raw: &$format::$type| &raw.$field),
+        });)*
+        at + size_of::<$format::$type>()
+    }};
+}
+pub(crate) use fields;
+
+/// Changes each field in turn. Says what came of it that should not have.
+///
+/// # Panics
+/// If the image itself is not sound.
+pub fn judge(subject: &Subject<'_>, fields: &[Field]) -> Vec<String> {
+    let reader = (subject.open)(subject.image).expect("the image can be opened");
+    assert_eq!(findings(&*reader, 0), Vec::<String>::new(), "{}", subject.name);
+    let mounts = thorough() && can_mount("mutations");
+    let dir = tempfile::tempdir().expect("there is room for an image");
+    let mut wrong = Vec::new();
+    reset_peak();
+    for (n, field) in fields.iter().enumerate() {
+        for value in values(field, subject.image, n as u64) {
+            let mut image = subject.image.to_vec();
+            image[field.at..field.at + field.len].copy_from_slice(&value.to_le_bytes()[..field.len]);
+            (subject.repair)(&mut image);
+            let begun = processor_time();
+            let sound = (subject.open)(&image).ok().filter(|reader| is_sound(&**reader));
+            let spent = processor_time().saturating_sub(begun);
+            let mut say = |why: String| {
+                wrong.push(format!("{}: {} at {} = {value:#x}: {why}", subject.name, field.name, field.at));
+            };
+            if spent > TIME_MAX {
+                say(format!("took {spent:?}"));
+            }
+            let Some(reader) = sound.filter(|_| mounts) else { continue };
+            if !subject.known.iter().any(|known| field.name.contains(known)) {
+                compare(&*reader, &image, &dir.path().join("image"), subject.kind).into_iter().for_each(say);
+            }
+        }
+    }
+    match peak() {
+        Some(bytes) if thorough() && bytes > MEMORY_MAX => wrong.push(format!("{}: took {bytes} bytes", subject.name)),
+        _ => {}
+    }
+    wrong
+}
+
+/// What a field is set to.
+fn values(field: &Field, image: &[u8], seed: u64) -> Vec<u64> {
+    let mut bytes = [0; 8];
+    bytes[..field.len].copy_from_slice(&image[field.at..field.at + field.len]);
+    let (old, max) = (u64::from_le_bytes(bytes), u64::MAX >> (64 - 8 * field.len));
+    // Multiplicative hashing: the same values in every run.
+    let random = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ old;
+    let bits = (0..8 * field.len).map(|bit| old ^ 1 << bit);
+    let mut values = vec![0, max, old.wrapping_add(1) & max];
+    if thorough() {
+        values.extend([
+            1,
+            max >> 1,
+            (max >> 1) + 1,
+            old.wrapping_sub(1) & max,
+            random & max,
+            random.rotate_left(29) & max,
+        ]);
+        values.extend(bits);
+    }
+    values.sort_unstable();
+    values.dedup();
+    values.retain(|value| *value != old);
+    values
+}
+
+/// Whether a check calls an image sound, after everything else was done with it.
+fn is_sound(image: &dyn Image) -> bool {
+    super::exercise(image, 60, 20);
+    let mut sound = true;
+    let checked = image.check(0, &packfs_blocks::Progress::default(), &mut |finding| {
+        sound &= finding.severity != Severity::Damage;
+    });
+    checked.is_ok() && sound
+}
+
+/// Where the kernel shows another tree than the reader.
+fn compare(reader: &dyn Image, image: &[u8], place: &Path, kind: &str) -> Vec<String> {
+    if has_huge_files(reader).unwrap_or(false) {
+        return Vec::new();
+    }
+    std::fs::write(place, image).expect("there is room for an image");
+    let ours = match snapshot_image(reader) {
+        Ok(ours) => ours,
+        Err(error) => return vec![format!("sound, but {error}")],
+    };
+    match Mount::new(place, kind).map(|mount| snapshot(&mount.path())) {
+        Ok(Ok(kernel)) => {
+            differences(&kernel, &ours).into_iter().map(|line| format!("kernel / packfs: {line}")).collect()
+        }
+        Ok(Err(error)) => vec![format!("sound, but the kernel says {error}")],
+        Err(error) => vec![format!("sound, but cannot be mounted: {error}")],
+    }
+}
+
+fn has_huge_files(image: &dyn Image) -> Result<bool> {
+    let mut stack = vec![image.root()];
+    while let Some(nid) = stack.pop() {
+        match image.stat(nid)?.kind {
+            FileType::Dir => stack.extend(image.read_dir(nid)?.into_iter().map(|entry| entry.nid)),
+            FileType::File { size } if size > FILE_MAX => return Ok(true),
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+/// Time that the processor spent on this thread.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Begins to count the most memory the process has had anew.
+fn reset_peak() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// Most bytes of memory the process has had.
+fn peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Sets every field of every structure of small images, one at a time, to what it should not be; what `check` calls sound
+# all the same is mounted and compared with what packfs reads. Needs root, loop devices and mkfs.erofs 1.9.
+#
+#   scripts/mutate.sh [PART]    PART: only images with this in their names, such as lz4
+#
+# Mounts in a namespace of its own, and ends after LIMIT seconds (7200).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PACKFS_MUTATIONS=${1:-1}
+exec unshare -m timeout "${LIMIT:-7200}" \
+    cargo test -p packfs-image --lib -- --test-threads=1 no_field_can_be_wrong_unnoticed
