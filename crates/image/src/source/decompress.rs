@@ -23,25 +23,25 @@ pub(crate) enum Compression {
 }
 
 impl Compression {
-    /// What the first bytes of `name` say; `None` for what is not compressed. Compressed but unknown is an error.
-    pub(crate) fn detect(start: &[u8], name: &Path) -> Result<Option<Self>> {
-        let unsupported = |what: &str| {
-            let why = format!("{} is compressed with {what}: decompress it first", name.display());
-            Err(Error::Unsupported(why))
-        };
+    /// Returns what the first bytes of a file say; `None` for what is not compressed, or not in a way that is read.
+    pub(crate) fn detect(start: &[u8]) -> Option<Self> {
         match start {
-            [0x1f, 0x8b, 8, ..] => Ok(Some(Compression::Gzip)),
-            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Ok(Some(Compression::Xz)),
+            [0x1f, 0x8b, 8, ..] => Some(Compression::Gzip),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Compression::Xz),
             // A frame, or one that is to be skipped and comes before.
-            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Ok(Some(Compression::Zstd)),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Compression::Zstd),
             // Followed by the mark of a block, or of the end of an empty stream.
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
-            | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Ok(Some(Compression::Bzip2)),
-            [0x04, 0x22, 0x4d, 0x18, ..] => unsupported("lz4"),
-            [b'L', b'Z', b'I', b'P', 1, ..] => unsupported("lzip"),
-            [0x89, b'L', b'Z', b'O', 0, ..] => unsupported("lzop"),
-            [0x1f, 0x9d, ..] => unsupported("compress"),
-            _ => Ok(None),
+            | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Some(Compression::Bzip2),
+            _ => None,
+        }
+    }
+
+    /// [`Compression::detect`] where what cannot be read is an error; `name` is for its message.
+    pub(crate) fn of(start: &[u8], name: &Path) -> Result<Option<Self>> {
+        match (Compression::detect(start), foreign(start)) {
+            (None, Some(what)) => Err(Error::Unsupported(format!("{}: {what}: decompress it first", name.display()))),
+            (found, _) => Ok(found),
         }
     }
 
@@ -55,13 +55,24 @@ impl Compression {
     }
 }
 
+/// How something is compressed in a way that is not read.
+pub(crate) fn foreign(start: &[u8]) -> Option<&'static str> {
+    match start {
+        [0x04, 0x22, 0x4d, 0x18, ..] => Some("compressed with lz4"),
+        [b'L', b'Z', b'I', b'P', 1, ..] => Some("compressed with lzip"),
+        [0x89, b'L', b'Z', b'O', 0, ..] => Some("compressed with lzop"),
+        [0x1f, 0x9d, ..] => Some("compressed with compress"),
+        _ => None,
+    }
+}
+
 /// The contents of `from`, decompressed if they are compressed; called `name` in messages.
 pub(crate) fn reader(from: Box<dyn Read + Send>, name: &Path) -> Result<Box<dyn Read + Send>> {
     let cannot = || Error::io("cannot decompress", name);
     let mut from = from;
     let mut start = Vec::new();
     from.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut start).map_err(Error::io("cannot read", name))?;
-    let compression = Compression::detect(&start, name)?;
+    let compression = Compression::of(&start, name)?;
     let from = BufReader::with_capacity(256 << 10, io::Cursor::new(start).chain(from));
     let Some(compression) = compression else { return Ok(Box::new(from)) };
     let from: Box<dyn Read + Send> = match compression {

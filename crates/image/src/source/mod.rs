@@ -16,6 +16,7 @@ mod image;
 mod lex;
 pub mod open;
 pub mod packlist;
+mod sniff;
 mod sort;
 mod spool;
 

@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use packfs_blocks::io::FileAt;
 
-use super::decompress::{self, Compression};
+use super::decompress;
 use super::dir::{self, Dir};
+pub use super::sniff::{Kind, SNIFF_LEN, sniff};
+use super::sniff::{is_archive_name, is_empty_tar};
 use super::tar;
 use super::{FromImage, PackList, Source};
 use crate::tree::Time;
@@ -26,51 +28,14 @@ pub struct Options {
     pub time: Time,
 }
 
-/// What a file is, going by its first bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A tar archive.
-    Tar,
-    /// Compressed with gzip, and so on.
-    Gzip,
-    /// xz.
-    Xz,
-    /// Zstandard.
-    Zstd,
-    /// bzip2.
-    Bzip2,
-    /// A SquashFS image.
-    SquashFs,
-    /// An EROFS image.
-    Erofs,
-    /// Nothing of these.
-    Other,
-}
-
-/// As many bytes as [`sniff`] wants to see.
-pub const SNIFF_LEN: usize = 2048;
-
-/// Where the superblock of EROFS is, and what it begins with.
-const EROFS_MAGIC: (usize, [u8; 4]) = (1024, [0xe2, 0xe1, 0xf5, 0xe0]);
-
-/// Says what a file is from its first [`SNIFF_LEN`] bytes (fewer if it is shorter).
-pub fn sniff(head: &[u8]) -> Kind {
-    let (erofs_off, erofs) = EROFS_MAGIC;
-    match Compression::detect(head, Path::new("")) {
-        Ok(Some(Compression::Gzip)) => Kind::Gzip,
-        Ok(Some(Compression::Xz)) => Kind::Xz,
-        Ok(Some(Compression::Zstd)) => Kind::Zstd,
-        Ok(Some(Compression::Bzip2)) => Kind::Bzip2,
-        // Images of other byte orders or not yet complete are for the reader to explain.
-        _ if head.starts_with(b"hsqs") || head.starts_with(b"sqsh") || head.starts_with(b"QSSH") => Kind::SquashFs,
-        _ if head.get(erofs_off..).is_some_and(|rest| rest.starts_with(&erofs)) => Kind::Erofs,
-        _ if tar::is_header(head) => Kind::Tar,
-        _ => Kind::Other,
-    }
-}
+/// What comes before the name of a file that is to be packed as it is, whatever it holds.
+const PLAIN: &[u8] = b"file:";
 
 /// Opens the source that `argument` names: a directory, a file, an archive, an image, `@` and a pack list,
-/// or `-` for an archive on standard input. A file that is none of these is a source of one entry.
+/// or `-` for an archive on standard input. A file that is none of these is a source of one entry, and so is every file
+/// with `file:` before its name.
+///
+/// A damaged archive, or one of a kind that is not read, is an error: it is hardly meant as a plain file.
 pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
     if argument == "-" {
         return open_tar(None, options);
@@ -78,35 +43,68 @@ pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
     if let Some(list) = argument.as_bytes().strip_prefix(b"@") {
         return Ok(Box::new(PackList::new(OsStr::from_bytes(list), options.scan.clone(), options.time)));
     }
-    let path = Path::new(argument);
+    let plain = argument.as_bytes().strip_prefix(PLAIN).map(OsStr::from_bytes);
+    let path = Path::new(plain.unwrap_or(argument));
     let kind = path.metadata().map_err(Error::io("cannot open", path))?.file_type();
-    if kind.is_dir() {
+    if plain.is_some() && !kind.is_file() {
+        return Err(Error::Usage(format!("{}: not a regular file, as `file:` wants it", path.display())));
+    }
+    if kind.is_dir() || plain.is_some() {
         return Ok(Box::new(Dir::new(path, options.scan.clone())));
     }
     if kind.is_fifo() || kind.is_char_device() {
         return open_tar(Some(path), options);
     }
-    match sniff_inside(path)? {
+    match look_into(path)? {
         Kind::SquashFs | Kind::Erofs => open_image(path, options),
-        Kind::Other => Ok(Box::new(Dir::new(path, options.scan.clone()))),
-        _ => open_tar(Some(path), options),
+        Kind::Tar => open_tar(Some(path), options),
+        _ => Ok(Box::new(Dir::new(path, options.scan.clone()))),
     }
 }
 
-/// What a file is; a compressed one is what is inside if that is an archive, and nothing special otherwise.
-fn sniff_inside(path: &Path) -> Result<Kind> {
+/// What a file is; [`Kind::Tar`] also if it is compressed, [`Kind::Other`] if it is to be packed as it is.
+fn look_into(path: &Path) -> Result<Kind> {
     let file = File::open(path).map_err(Error::io("cannot open", path))?;
     let head = read_head(&file).map_err(Error::io("cannot read", path))?;
-    match sniff(&head) {
-        compressed @ (Kind::Gzip | Kind::Xz | Kind::Zstd | Kind::Bzip2) => {
-            let again = File::open(path).map_err(Error::io("cannot open", path))?;
-            // Whatever cannot be decompressed, or holds no archive, is packed as the file it is.
-            let inside = decompress::reader(Box::new(again), path).ok().and_then(|inside| read_head(inside).ok());
-            let is_tar = inside.is_some_and(|head| sniff(&head) == Kind::Tar);
-            Ok(if is_tar { compressed } else { Kind::Other })
+    let kind = match sniff(&head) {
+        Kind::Gzip | Kind::Xz | Kind::Zstd | Kind::Bzip2 => {
+            let inside = head_inside(path)?;
+            match sniff(&inside) {
+                Kind::Tar => Kind::Tar,
+                _ if is_empty_tar(&inside) && is_archive_name(path) => Kind::Tar,
+                _ => Kind::Other,
+            }
         }
-        kind => Ok(kind),
+        Kind::Other if is_empty_tar(&head) && is_archive_name(path) => Kind::Tar,
+        Kind::Foreign(what) => {
+            let why = format!("{}: {what}, which is not read: convert it to tar, or {}", path.display(), advice(path));
+            return Err(Error::Unsupported(why));
+        }
+        kind => kind,
+    };
+    if kind == Kind::Other && is_archive_name(path) {
+        let why = "it has the name of an archive or image, but its first bytes are of none that can be read";
+        return Err(damaged(path, why));
     }
+    Ok(kind)
+}
+
+/// The first bytes of what is compressed in a file.
+fn head_inside(path: &Path) -> Result<Vec<u8>> {
+    let file = File::open(path).map_err(Error::io("cannot open", path))?;
+    let head = decompress::reader(Box::new(file), path).map(read_head)?;
+    head.map_err(|error| match error.raw_os_error() {
+        Some(_) => Error::io("cannot read", path)(error),
+        None => damaged(path, &error.to_string()),
+    })
+}
+
+fn damaged(path: &Path, why: &str) -> Error {
+    Error::Damaged { path: path.to_owned(), why: format!("{why}; {}", advice(path)) }
+}
+
+fn advice(path: &Path) -> String {
+    format!("give `file:{}` to pack it as the file it is", path.display())
 }
 
 fn read_head(from: impl Read) -> std::io::Result<Vec<u8>> {
@@ -126,7 +124,7 @@ fn open_image(path: &Path, options: &Options) -> Result<Box<dyn Source>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::Write;
 
     use super::*;
@@ -142,7 +140,7 @@ mod tests {
         }
     }
 
-    fn tar_bytes() -> Vec<u8> {
+    pub(crate) fn tar_bytes() -> Vec<u8> {
         let mut builder = ::tar::Builder::new(Vec::new());
         let mut header = ::tar::Header::new_gnu();
         header.set_size(4);
@@ -151,37 +149,10 @@ mod tests {
         builder.into_inner().unwrap()
     }
 
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
+    pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(bytes).unwrap();
         encoder.finish().unwrap()
-    }
-
-    #[test]
-    fn files_are_told_by_their_first_bytes() {
-        let erofs = [vec![0; 1024], vec![0xe2, 0xe1, 0xf5, 0xe0]].concat();
-        let mut v7 = tar_bytes();
-        v7[257..265].fill(0);
-        let sum: u32 =
-            v7[..512].iter().enumerate().map(|(at, b)| if (148..156).contains(&at) { 32 } else { u32::from(*b) }).sum();
-        v7[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-        let table: [(&[u8], Kind); 12] = [
-            (&tar_bytes(), Kind::Tar),
-            (&v7, Kind::Tar),
-            (&tar_bytes()[..511], Kind::Other),
-            (&gzip(b""), Kind::Gzip),
-            (b"\xfd7zXZ\0\0", Kind::Xz),
-            (b"\x28\xb5\x2f\xfd....", Kind::Zstd),
-            (b"BZh91AY&SY", Kind::Bzip2),
-            (b"BZh9 but not bzip2", Kind::Other),
-            (b"hsqs", Kind::SquashFs),
-            (&erofs, Kind::Erofs),
-            (&[0; SNIFF_LEN], Kind::Other),
-            (b"", Kind::Other),
-        ];
-        for (head, kind) in table {
-            assert_eq!(sniff(head), kind, "{}", head[..head.len().min(20)].escape_ascii());
-        }
     }
 
     #[test]
@@ -193,7 +164,7 @@ mod tests {
             ("a.tar", &tar_bytes()),
             ("misnamed", &gzip(&tar_bytes())),
             ("text.gz", &gzip(b"no archive")),
-            ("broken.gz", &gzip(&tar_bytes())[..20]),
+            ("none.tar", &[0; 10240]),
             ("text", b"some text"),
             ("list", b"content /inside 0644 0 0 \"data\""),
         ];
@@ -206,11 +177,15 @@ mod tests {
             ("a.tar", "inside"),
             ("misnamed", "inside"),
             ("text.gz", "text.gz"),
-            ("broken.gz", "broken.gz"),
+            ("file:a.tar", "a.tar"),
             ("text", "text"),
             (&list, "inside"),
         ] {
-            let path = if argument.starts_with('@') { argument.into() } else { dir.path().join(argument) };
+            let path = match argument.strip_prefix("file:") {
+                Some(name) => format!("file:{}", dir.path().join(name).display()).into(),
+                None if argument.starts_with('@') => argument.into(),
+                None => dir.path().join(argument),
+            };
             for excluded in [false, true] {
                 let exclude = Exclude::new(excluded.then_some("inside")).unwrap();
                 let options = Options { scan: dir::Options { exclude, ..Default::default() }, ..Default::default() };
@@ -222,5 +197,75 @@ mod tests {
         }
         let error = open(dir.path().join("gone").as_os_str(), &Options::default()).err().unwrap();
         assert!(error.to_string().contains("gone: cannot open"), "{error}");
+    }
+
+    /// The error of opening and scanning a file of these bytes; `None` if it becomes a source.
+    fn refused(name: &str, bytes: &[u8]) -> Option<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let read = |argument: &OsStr| open(argument, &Options::default())?.scan(&mut Tree::default(), &mut Sink);
+        read(format!("file:{}", path.display()).as_ref()).expect("as a plain file");
+        read(path.as_os_str()).err().map(|error| error.to_string())
+    }
+
+    fn changed(bytes: &[u8], at: usize) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        bytes[at] ^= 0xff;
+        bytes
+    }
+
+    #[test]
+    fn damaged_and_foreign_archives_are_no_plain_files() {
+        let archive = tar_bytes();
+        let (gz, xz) = (gzip(&archive), {
+            let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
+            encoder.write_all(&archive).unwrap();
+            encoder.finish().unwrap()
+        });
+        let zst = zstd::encode_all(&archive[..], 1).unwrap();
+        let bz2 = {
+            let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+            encoder.write_all(&archive).unwrap();
+            encoder.finish().unwrap()
+        };
+        let by_name = "it has the name of an archive";
+        let mut cases: Vec<(&str, Vec<u8>, &str)> = vec![
+            ("empty.tar", vec![], by_name),
+            ("short.tar", archive[..200].to_vec(), by_name),
+            ("text.tar.gz", gzip(b"text"), by_name),
+            ("a.sqfs", b"HsQs".to_vec(), by_name),
+            ("a.tar.Z", b"\x1f\x9d\x90".to_vec(), "compressed with compress, which is not read"),
+            ("a", b"\x04\x22\x4d\x18".to_vec(), "compressed with lz4"),
+            ("a.tar.lzo", b"\x89LZO\0\r\n".to_vec(), "compressed with lzop"),
+            ("a.zip", b"PK\x03\x04".to_vec(), "a zip archive, which is not read: convert it to tar, or give `file:"),
+            ("initrd", b"0707010000".to_vec(), "a cpio archive"),
+            ("stream", [b"HSQS".to_vec(), vec![0; 200]].concat(), "`mksquashfs -stream`"),
+            ("old", [b"sqsh".to_vec(), vec![0; 200]].concat(), "big-endian"),
+            ("magic", changed(&archive, 5), "tar header at byte 0: its checksum does not match"),
+            ("magic", archive[..400].to_vec(), "the archive ends after 400 of 512 bytes"),
+        ];
+        // One wrong byte in any of the first.
+        for at in [0, 1, 100, 150, 257, 260, 511] {
+            cases.push(("wrong.tar", changed(&archive, at), ""));
+        }
+        for (name, bytes) in [("a.tar.gz", &gz), ("a.tar.xz", &xz), ("a.tar.zst", &zst), ("a.tar.bz2", &bz2)] {
+            for at in 0..4 {
+                cases.push((name, changed(bytes, at), ""));
+            }
+            for len in [0, 3, 11, bytes.len() / 2] {
+                cases.push((name, bytes[..len].to_vec(), ""));
+            }
+            // Told by its magic, whatever its name.
+            cases.push(("misnamed", bytes[..bytes.len() / 2].to_vec(), " data "));
+            assert_eq!(refused(name, bytes), None, "{name}");
+        }
+        for (name, bytes, want) in cases {
+            let said = refused(name, &bytes);
+            assert!(said.as_ref().is_some_and(|said| said.contains(want)), "{name}, {want}: {said:?}");
+        }
+        for (name, bytes) in [("text.gz", gzip(b"text")), ("a.tar.sig", b"text".to_vec()), ("BZh9", b"BZh9".to_vec())] {
+            assert_eq!(refused(name, &bytes), None, "{name}");
+        }
     }
 }

@@ -24,8 +24,8 @@ use crate::output::failure::Usage;
 /// Pack directories, tar archives, images and pack lists into one image.
 ///
 /// A SOURCE is a directory, a single file, a tar archive (plain or compressed with gzip, xz, zstd or
-/// bzip2; `-` reads one from standard input), an image (whose contents are packed anew), or `@FILE`, a
-/// pack list. Several sources are merged in order: later entries replace earlier ones of the same name.
+/// bzip2; `-` reads one from standard input), an image (whose contents are packed anew), `@FILE`, a
+/// pack list, or `file:FILE`, a file that is packed as it is even if it is an archive. Several sources are merged in order: later entries replace earlier ones of the same name.
 ///
 /// The image appears under its name only when it is complete; until then the old file stays as it was.
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ Examples:
   packfs build /srv/root -o root.erofs --codec zstd --target-kernel 6.12 --features dedupe
   packfs build root.sqfs -o root.erofs")]
 pub(crate) struct Build {
-    /// What to pack: directory, file, tar archive, `-`, image or @packlist
+    /// What to pack: directory, file, tar archive, `-`, image, @packlist or file:FILE
     #[arg(value_name = "SOURCE", required = true, value_hint = ValueHint::AnyPath)]
     sources: Vec<PathBuf>,
 

@@ -1,5 +1,7 @@
 //! One header block, checked: numbers, names, checksum. What a member is, is decided in `members`.
 
+use std::mem::offset_of;
+
 use zerocopy::FromBytes;
 
 use super::format::{BLOCK, Header, checksum, signed_checksum};
@@ -12,6 +14,11 @@ pub(super) fn check(block: &[u8; BLOCK], at: u64) -> Result<Header> {
         Some(sum) if sum == checksum(&header) || sum == signed_checksum(&header) => Ok(header),
         _ => Err(Error::corrupt("tar header", at, "its checksum does not match: not a tar archive, or damaged")),
     }
+}
+
+/// Whether a block has the magic that all but the oldest archives have.
+pub(super) fn has_magic(block: &[u8]) -> bool {
+    block.get(offset_of!(Header, magic)..).is_some_and(|magic| magic.starts_with(b"ustar"))
 }
 
 /// A field's bytes up to the first NUL.

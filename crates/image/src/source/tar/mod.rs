@@ -69,7 +69,7 @@ pub fn open(path: Option<&Path>, options: Options) -> Result<Box<dyn Source>> {
         let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
         let mut start = [0; decompress::MAGIC_LEN];
         let got = bytes.read_at(&mut start, 0).map_err(Error::io("cannot read", path))?;
-        if Compression::detect(&start[..got], path)?.is_none() {
+        if Compression::of(&start[..got], path)?.is_none() {
             return Ok(from_bytes(Arc::new(bytes), path, options));
         }
     }
@@ -89,9 +89,9 @@ pub fn from_stream(from: Box<dyn Read + Send>, name: &Path, options: Options) ->
     Ok(Box::new(TarSource { members: Some(Members::new(Stream::new(Box::new(bytes), name.to_owned()))), options }))
 }
 
-/// Whether `head` begins with the header of a member.
+/// Whether `head` begins with the header of a member, be it damaged.
 pub(super) fn is_header(head: &[u8]) -> bool {
-    head.first_chunk().is_some_and(|block| header::check(block, 0).is_ok())
+    header::has_magic(head) || head.first_chunk().is_some_and(|block| header::check(block, 0).is_ok())
 }
 
 struct TarSource<I> {

@@ -128,7 +128,7 @@ fn check_magic(raw: &format::Superblock, head: &[u8]) -> Result<()> {
         }
         format::MAGIC_STREAMED => {
             let advice = "its superblock is at the end; run `mksquashfs -fix` on it first";
-            return unsupported(format!("a SquashFS image that was streamed to a pipe: {advice}"));
+            return unsupported(format!("a SquashFS image that `mksquashfs -stream` wrote: {advice}"));
         }
         magic => {
             let erofs = head.get(EROFS_MAGIC.0..).and_then(|at| at.first_chunk());

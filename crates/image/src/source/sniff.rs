@@ -1,0 +1,166 @@
+//! What a file is: told by its first bytes, and suspected by its name.
+//!
+//! Names decide nothing about how a file is read. They only show that an archive was meant where the bytes are of none,
+//! so that a damaged one is not packed as a plain file.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::decompress::{self, Compression};
+use super::tar;
+
+/// Contents of a file, going by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A tar archive.
+    Tar,
+    /// Compressed with gzip, and so on.
+    Gzip,
+    /// xz.
+    Xz,
+    /// Zstandard.
+    Zstd,
+    /// bzip2.
+    Bzip2,
+    /// A SquashFS image.
+    SquashFs,
+    /// An EROFS image.
+    Erofs,
+    /// An archive, or compressed, in a way that is not read: with an article, "a zip archive".
+    Foreign(&'static str),
+    /// Nothing of these.
+    Other,
+}
+
+/// As many bytes as [`sniff`] wants to see.
+pub const SNIFF_LEN: usize = 2048;
+
+/// Byte offset of the superblock of EROFS, and its magic.
+const EROFS_MAGIC: (usize, [u8; 4]) = (1024, [0xe2, 0xe1, 0xf5, 0xe0]);
+
+/// The magics of SquashFS images: of version 4, big-endian before it, and not yet complete. Of the last two the reader
+/// says what they are.
+const SQUASHFS_MAGICS: [&[u8]; 3] = [b"hsqs", b"sqsh", b"HSQS"];
+
+/// The first bytes of archives that are not read.
+const FOREIGN: [(&[u8], &str); 8] = [
+    (b"PK\x03\x04", "a zip archive"),
+    (b"PK\x05\x06", "a zip archive"),
+    (b"PK\x07\x08", "a zip archive"),
+    (b"070701", "a cpio archive"),
+    (b"070702", "a cpio archive"),
+    (b"070707", "a cpio archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"Rar!\x1a\x07", "a rar archive"),
+];
+
+/// Ends of the names of archives and images. Compressed tar archives are recognised by `.tar` before the last end.
+const ARCHIVE_ENDS: [&str; 21] = [
+    "tar", "tgz", "taz", "txz", "tzst", "tbz", "tbz2", "tb2", "tlz", "tlz4", "tzo", "cpio", "zip", "7z", "rar", "sqfs",
+    "squashfs", "sfs", "sqsh", "erofs", "tzstd",
+];
+
+/// Ends of the names of compressed files.
+const COMPRESSED_ENDS: [&str; 14] =
+    ["gz", "xz", "zst", "zstd", "bz2", "bz", "z", "lz", "lz4", "lzma", "lzo", "br", "sz", "lrz"];
+
+/// Returns what a file is from its first [`SNIFF_LEN`] bytes (fewer if it is shorter).
+pub fn sniff(head: &[u8]) -> Kind {
+    let (erofs_off, erofs) = EROFS_MAGIC;
+    match Compression::detect(head) {
+        Some(Compression::Gzip) => return Kind::Gzip,
+        Some(Compression::Xz) => return Kind::Xz,
+        Some(Compression::Zstd) => return Kind::Zstd,
+        Some(Compression::Bzip2) => return Kind::Bzip2,
+        None => {}
+    }
+    if SQUASHFS_MAGICS.iter().any(|magic| head.starts_with(magic)) {
+        return Kind::SquashFs;
+    }
+    if head.get(erofs_off..).is_some_and(|rest| rest.starts_with(&erofs)) {
+        return Kind::Erofs;
+    }
+    if tar::is_header(head) {
+        return Kind::Tar;
+    }
+    let archive = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, what)| *what);
+    match archive.or_else(|| decompress::foreign(head)) {
+        Some(what) => Kind::Foreign(what),
+        None => Kind::Other,
+    }
+}
+
+/// Whether a file of this name is meant to be an archive or an image.
+pub(super) fn is_archive_name(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.as_bytes().to_ascii_lowercase()).unwrap_or_default();
+    let mut ends = name.rsplit(|byte| *byte == b'.');
+    let is = |end: Option<&[u8]>, of: &[&str]| end.is_some_and(|end| of.iter().any(|known| known.as_bytes() == end));
+    let last = ends.next();
+    let before = ends.next();
+    // A name without a dot, or with its only one in front, has no end.
+    before.is_some_and(|before| !before.is_empty())
+        && (is(last, &ARCHIVE_ENDS)
+            || is(last, &COMPRESSED_ENDS)
+                && is(before, &["tar", "cpio"])
+                && ends.next().is_some_and(|name| !name.is_empty()))
+}
+
+/// Whether the bytes are the start of a tar archive without members: zero blocks.
+pub(super) fn is_empty_tar(head: &[u8]) -> bool {
+    head.len() >= tar::format::BLOCK && head.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::open::tests::{gzip, tar_bytes};
+
+    #[test]
+    fn files_are_told_by_their_first_bytes() {
+        let erofs = [vec![0; 1024], vec![0xe2, 0xe1, 0xf5, 0xe0]].concat();
+        let mut v7 = tar_bytes();
+        v7[257..265].fill(0);
+        let sum: u32 =
+            v7[..512].iter().enumerate().map(|(at, b)| if (148..156).contains(&at) { 32 } else { u32::from(*b) }).sum();
+        v7[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        let mut damaged = tar_bytes();
+        damaged[3] ^= 1;
+        let table: [(&[u8], Kind); 19] = [
+            (&tar_bytes(), Kind::Tar),
+            (&v7, Kind::Tar),
+            (&damaged, Kind::Tar),
+            (&tar_bytes()[..511], Kind::Tar),
+            (&v7[..511], Kind::Other),
+            (&gzip(b""), Kind::Gzip),
+            (b"\xfd7zXZ\0\0", Kind::Xz),
+            (b"\x28\xb5\x2f\xfd....", Kind::Zstd),
+            (b"BZh91AY&SY", Kind::Bzip2),
+            (b"BZh9 but not bzip2", Kind::Other),
+            (b"hsqs", Kind::SquashFs),
+            (b"sqsh", Kind::SquashFs),
+            (b"HSQS", Kind::SquashFs),
+            (&erofs, Kind::Erofs),
+            (b"PK\x03\x04", Kind::Foreign("a zip archive")),
+            (b"070701000", Kind::Foreign("a cpio archive")),
+            (b"\x1f\x9d\x90", Kind::Foreign("compressed with compress")),
+            (&[0; SNIFF_LEN], Kind::Other),
+            (b"", Kind::Other),
+        ];
+        for (head, kind) in table {
+            assert_eq!(sniff(head), kind, "{}", head[..head.len().min(20)].escape_ascii());
+        }
+    }
+
+    #[test]
+    fn names_of_archives() {
+        for name in
+            ["a.tar", "d/a.TAR.gz", "a.b.tgz", "a.tar.Z", "x.tar.lz4", "i.cpio.xz", "r.sqfs", "r.erofs", "z.zip"]
+        {
+            assert!(is_archive_name(Path::new(name)), "{name}");
+        }
+        for name in ["tar", "zip", "a.gz", "a.tar.sig", "a.tar.gz.sha256", "vmlinuz", ".tar", "a.tar.d/x", "a.target"] {
+            assert!(!is_archive_name(Path::new(name)), "{name}");
+        }
+    }
+}
