@@ -25,6 +25,18 @@ pub enum WarningKind {
     PosixAcl,
     /// An entry is a socket, and a tar archive has no place for it.
     Socket,
+    /// Bytes that are neither zeros nor another archive follow the end of a tar archive; they are not read.
+    BytesAfterArchive,
+    /// A member of a tar archive has an empty name and is left out.
+    MemberWithoutName,
+    /// A hard link of a tar archive is left out because no earlier member has the name it links to.
+    LinkTargetMissing,
+    /// An access control list of a tar archive cannot be converted and is left out.
+    AclNotKept,
+    /// A line of a sort file is about a path that is not in the tree.
+    SortPathMissing,
+    /// Times of an image become whole seconds in another that has no fractions.
+    FractionsOfSeconds,
 }
 
 impl fmt::Display for WarningKind {
@@ -36,6 +48,15 @@ impl fmt::Display for WarningKind {
             }
             WarningKind::Socket => "left out a socket, which a tar archive cannot hold",
             WarningKind::PosixAcl => "left out POSIX ACLs, which SquashFS cannot hold (EROFS can)",
+            WarningKind::BytesAfterArchive => "the bytes behind the end of the archive were not read",
+            WarningKind::MemberWithoutName => "a member without a name was left out",
+            WarningKind::LinkTargetMissing => {
+                "the hard link was left out, because no earlier member has the name it links to \
+                 (excluded, or in another archive)"
+            }
+            WarningKind::SortPathMissing => "the sort file names a path that is not in the image",
+            WarningKind::FractionsOfSeconds => "times lose their fractions of seconds: SquashFS stores whole seconds",
+            WarningKind::AclNotKept => "an access control list of the archive was left out",
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 /// Bytes of known length that any thread may read at any offset.
@@ -17,6 +17,12 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
 
     /// Length in bytes.
     fn len(&self) -> u64;
+
+    /// Fails if the bytes may not be those any more that were there when this was opened. What cannot change is
+    /// always the same.
+    fn check_unchanged(&self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Whether there are no bytes.
     fn is_empty(&self) -> bool {
@@ -36,15 +42,34 @@ pub struct FileAt {
     file: File,
     start: u64,
     len: u64,
+    opened: Stamp,
+}
+
+/// What changes with the bytes of a file: its length, its times, and for safety its number.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    ino: u64,
+    len: u64,
+    mtime: (i64, i64),
+    ctime: (i64, i64),
+}
+
+impl Stamp {
+    fn of(file: &File) -> io::Result<Self> {
+        let stat = file.metadata()?;
+        let (mtime, ctime) = ((stat.mtime(), stat.mtime_nsec()), (stat.ctime(), stat.ctime_nsec()));
+        Ok(Stamp { ino: stat.ino(), len: stat.len(), mtime, ctime })
+    }
 }
 
 impl FileAt {
     /// Opens a file or block device; offsets count from `start` (an image inside a larger file).
     pub fn open(path: &Path, start: u64) -> io::Result<Self> {
         let mut file = File::open(path)?;
+        let opened = Stamp::of(&file)?;
         // Seeking gives the size of block devices too, where metadata says 0.
         let end = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
-        Ok(FileAt { file, start, len: end.saturating_sub(start) })
+        Ok(FileAt { file, start, len: end.saturating_sub(start), opened })
     }
 }
 
@@ -61,6 +86,19 @@ impl ReadAt for FileAt {
             }
         }
         Ok(got)
+    }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        let now = Stamp::of(&self.file)?;
+        let was = &self.opened;
+        if now == *was {
+            return Ok(());
+        }
+        Err(io::Error::other(match (now.len == was.len, now.mtime == was.mtime) {
+            (false, _) => format!("was {} bytes long when it was opened and has {} now", was.len, now.len),
+            (true, false) => "was written to after it was opened".into(),
+            (true, true) => "its attributes changed after it was opened".into(),
+        }))
     }
 
     fn len(&self) -> u64 {

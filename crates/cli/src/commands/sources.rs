@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::Progress;
-use packfs_image::source::{self, Spool, dir, open};
+use packfs_image::source::{self, Spool, Store, dir, open};
 use packfs_image::{Result, Tree, Warnings};
 
 /// Reads sources, merged in order, so that their contents can be read again. Archives that come through
@@ -22,12 +22,35 @@ pub(super) fn tree<P: AsRef<Path>>(
     let options = open::Options { scan, ..open::Options::default() };
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(strict);
-    let mut spool = Spool::new(&temporary_directory())?;
+    let mut copies = Copies::default();
     for path in paths {
-        source::open(path.as_ref().as_os_str(), &options)?.scan(&mut tree, &mut spool)?;
+        source::open(path.as_ref().as_os_str(), &options)?.scan(&mut tree, &mut copies)?;
     }
-    spool.serve(&mut tree);
+    copies.serve(&mut tree);
     Ok(tree)
+}
+
+/// Copies of the files that can be read only once, in an unlinked temporary file that begins with the first of them.
+#[derive(Debug, Default)]
+pub(super) struct Copies(Option<Spool>);
+
+impl Copies {
+    /// Makes the files of `tree` that were copied readable from here.
+    pub(super) fn serve(self, tree: &mut Tree) {
+        if let Some(spool) = self.0 {
+            spool.serve(tree);
+        }
+    }
+}
+
+impl Store for Copies {
+    fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
+        let spool = match &mut self.0 {
+            Some(spool) => spool,
+            none => none.insert(Spool::new(&temporary_directory())?),
+        };
+        spool.put(from, size, data)
+    }
 }
 
 /// What to call a SOURCE argument in messages.

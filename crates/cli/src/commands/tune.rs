@@ -13,12 +13,12 @@ use packfs_bench::tune::choose::{Choice, choose, front};
 use packfs_bench::tune::predict::Prediction;
 use packfs_bench::tune::real::Machine;
 use packfs_bench::tune::{Candidate, Event, Plan, Tuning, sample, tune};
-use packfs_image::source::{self, Spool, dir, open};
+use packfs_image::source::{self, dir, open};
 use packfs_image::{OnError, Tree};
 use serde::Serialize;
 
 use super::bench::{create, fill, session};
-use super::sources;
+use super::sources::{self, Copies};
 use crate::args::{Tune, Way, Ways};
 use crate::output::display::Steps;
 use crate::output::failure::Outcome;
@@ -132,11 +132,11 @@ fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) ->
     let scan = dir::Options { threads, progress, on_error: OnError::Skip, ..dir::Options::default() };
     let begun = Instant::now();
     let mut tree = Tree::default();
-    let mut spool = Spool::new(&sources::temporary_directory())?;
+    let mut copies = Copies::default();
     let mut source = source::open(path.as_os_str(), &open::Options { scan, ..open::Options::default() })?;
-    source.scan(&mut tree, &mut spool)?;
+    source.scan(&mut tree, &mut copies)?;
     left_out.extend(source.left_out().iter().map(ToString::to_string));
-    spool.serve(&mut tree);
+    copies.serve(&mut tree);
     let took = begun.elapsed();
     Ok((tree, Timing::of(took, took)))
 }

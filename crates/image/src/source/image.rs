@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Contents, Exclude, FileReader, Source, Store};
+use packfs_blocks::ReadAt;
+
+use super::{Contents, Exclude, FileReader, Source, Store, unchanged};
 use crate::image::{Extent, FileType, Image, Nid, Stat};
 use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, XattrSet};
 use crate::{Error, Result, Tree};
@@ -21,7 +23,14 @@ impl FromImage {
     /// Everything in `image`, called `name` in messages, but for what `exclude` says; with extended
     /// attributes if `xattrs`.
     pub fn new(image: Arc<dyn Image>, name: impl Into<PathBuf>, exclude: Exclude, xattrs: bool) -> Self {
-        FromImage { files: Arc::new(Files { image, name: name.into() }), exclude, xattrs }
+        FromImage { files: Arc::new(Files { image, bytes: None, name: name.into() }), exclude, xattrs }
+    }
+
+    /// Adds that the image is in `bytes`, which must stay as they are while it is read.
+    #[must_use]
+    pub fn of_bytes(self, bytes: Arc<dyn ReadAt>) -> Self {
+        let (image, name) = (self.files.image.clone(), self.files.name.clone());
+        FromImage { files: Arc::new(Files { image, bytes: Some(bytes), name }), ..self }
     }
 
     fn meta(&self, tree: &mut Tree, nid: Nid, stat: &Stat) -> Result<Meta> {
@@ -97,6 +106,8 @@ impl Source for FromImage {
 #[derive(Debug)]
 struct Files {
     image: Arc<dyn Image>,
+    /// Where the image is, if that may change.
+    bytes: Option<Arc<dyn ReadAt>>,
     name: PathBuf,
 }
 
@@ -140,7 +151,7 @@ impl FileReader for Reader<'_> {
     }
 
     fn finish(&mut self) -> Result<()> {
-        Ok(())
+        self.files.bytes.as_ref().map_or(Ok(()), |bytes| unchanged(&**bytes, &self.files.name))
     }
 }
 

@@ -6,7 +6,9 @@
 
 use std::fmt;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use packfs_blocks::ReadAt;
 
 use crate::{Error, Result, Tree};
 
@@ -25,7 +27,7 @@ pub use exclude::Exclude;
 pub use image::FromImage;
 pub use open::open;
 pub use packlist::PackList;
-pub use sort::{DataOrder, SortFile, data_order};
+pub use sort::{SortFile, data_order};
 pub use spool::Spool;
 
 pub(crate) mod decompress;
@@ -85,6 +87,14 @@ impl fmt::Debug for dyn Contents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Contents")
     }
+}
+
+/// Fails if the archive or image at `path` is not what it was when `bytes` was opened.
+fn unchanged(bytes: &dyn ReadAt, path: &Path) -> Result<()> {
+    bytes.check_unchanged().map_err(|error| match error.raw_os_error() {
+        Some(_) => Error::io("cannot read the attributes", path)(error),
+        None => Error::Changed { path: path.to_owned(), why: error.to_string() },
+    })
 }
 
 /// One open file, read by one thread.

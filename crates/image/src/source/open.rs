@@ -8,6 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use packfs_blocks::ReadAt;
 use packfs_blocks::io::FileAt;
 
 use super::decompress;
@@ -118,9 +119,10 @@ fn open_tar(path: Option<&Path>, options: &Options) -> Result<Box<dyn Source>> {
 }
 
 fn open_image(path: &Path, options: &Options) -> Result<Box<dyn Source>> {
-    let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
-    let image = AnyImage::open(Arc::new(bytes), OpenOptions { name: path.to_owned(), ..OpenOptions::default() })?;
-    Ok(Box::new(FromImage::new(image.into_image(), path, options.scan.exclude.clone(), options.scan.xattrs)))
+    let bytes: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?);
+    let image = AnyImage::open(bytes.clone(), OpenOptions { name: path.to_owned(), ..OpenOptions::default() })?;
+    let source = FromImage::new(image.into_image(), path, options.scan.exclude.clone(), options.scan.xattrs);
+    Ok(Box::new(source.of_bytes(bytes)))
 }
 
 #[cfg(test)]

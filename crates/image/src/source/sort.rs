@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::lex::{Line, Quoting};
 use crate::tree::{Data, Ino, Kind};
-use crate::{Error, Result, Tree};
+use crate::{Error, Result, Tree, Warning, WarningKind};
 
 /// A sort file: lines of a path in the image and a priority from -32768 to 32767, as mksquashfs has them.
 ///
@@ -19,15 +19,6 @@ pub struct SortFile {
     name: PathBuf,
     /// Path, priority and line.
     entries: Vec<(Vec<u8>, i16, u32)>,
-}
-
-/// What [`data_order`] found.
-#[derive(Debug, Default)]
-pub struct DataOrder {
-    /// The regular files that are still to be read, in the order in which their data is to lie.
-    pub files: Vec<Ino>,
-    /// Lines of the sort file about paths that are not in the tree, each said in a sentence.
-    pub unknown: Vec<String>,
 }
 
 impl SortFile {
@@ -51,18 +42,19 @@ impl SortFile {
         Ok(SortFile { name: name.to_owned(), entries })
     }
 
-    /// Priorities by inode, and the lines that name none.
-    fn resolve(&self, tree: &Tree) -> (HashMap<Ino, i16>, Vec<String>) {
-        let (mut priorities, mut unknown) = (HashMap::new(), Vec::new());
+    /// Returns priorities by inode; lines that name none are warnings.
+    fn resolve(&self, tree: &mut Tree) -> Result<HashMap<Ino, i16>> {
+        let mut priorities = HashMap::new();
         for (path, priority, number) in &self.entries {
             match tree.lookup(path) {
                 Some(ino) => drop(priorities.insert(ino, *priority)),
                 None => {
-                    unknown.push(format!("{}:{number}: there is no `{}`", self.name.display(), path.escape_ascii()));
+                    let detail = format!("line {number}: `{}`", path.escape_ascii());
+                    tree.warnings.add(Warning::new(WarningKind::SortPathMissing, &self.name).with_detail(detail))?;
                 }
             }
         }
-        (priorities, unknown)
+        Ok(priorities)
     }
 }
 
@@ -80,10 +72,13 @@ fn parse(line: &[u8]) -> std::result::Result<Option<(Vec<u8>, i16)>, String> {
     Ok(Some((path, priority)))
 }
 
-/// The order of the data of all files that are still to be read: by priority, the highest first, and files
-/// of equal priority (0 where none is said) as [`Tree::walk`] comes to them, which is by path.
-pub fn data_order(tree: &Tree, sort: &SortFile) -> Result<DataOrder> {
-    let (priorities, unknown) = sort.resolve(tree);
+/// Returns the regular files that are still to be read, in the order in which their data is to lie: by priority, the
+/// highest first, and files of equal priority (0 where none is said) as [`Tree::walk`] comes to them, which is by path.
+///
+/// What a source handed to a store while it was listed has its place already; a [`Spool`](super::Spool) keeps it for
+/// later.
+pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<Ino>> {
+    let priorities = sort.resolve(tree)?;
     let mut files = Vec::new();
     // Priorities of the directories on the way, the root's first.
     let mut way: Vec<i16> = Vec::new();
@@ -100,7 +95,7 @@ pub fn data_order(tree: &Tree, sort: &SortFile) -> Result<DataOrder> {
         Ok(())
     })?;
     files.sort_by_key(|(priority, _)| *priority);
-    Ok(DataOrder { files: files.into_iter().map(|(_, ino)| ino).collect(), unknown })
+    Ok(files.into_iter().map(|(_, ino)| ino).collect())
 }
 
 #[cfg(test)]
@@ -122,9 +117,10 @@ mod tests {
     }
 
     fn order(text: &str) -> (Vec<String>, Vec<String>) {
-        let tree = tree();
+        let mut tree = tree();
         let sort = SortFile::parse(Path::new("sort"), text.as_bytes()).unwrap();
-        let DataOrder { files, unknown } = data_order(&tree, &sort).unwrap();
+        let files = data_order(&mut tree, &sort).unwrap();
+        let unknown = tree.warnings.kinds().flat_map(|(_, all)| all.first.iter().map(Warning::place)).collect();
         let mut names = HashMap::new();
         tree.walk(|ino, path| {
             names.insert(ino, String::from_utf8(path.to_vec()).unwrap());
@@ -152,7 +148,7 @@ mod tests {
 
     #[test]
     fn unknown_paths_are_told_and_mistakes_are_located() {
-        assert_eq!(order("gone 1\na/x 2\nb/gone 3").1, ["sort:1: there is no `gone`", "sort:3: there is no `b/gone`"]);
+        assert_eq!(order("gone 1\na/x 2\nb/gone 3").1, ["sort (line 1: `gone`)", "sort (line 3: `b/gone`)"]);
         for (text, expected) in [
             ("a", "sort:1: the priority is missing"),
             ("\na 32768", "sort:2: a priority is from -32768 to 32767, not `32768`"),

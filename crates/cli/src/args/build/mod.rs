@@ -94,6 +94,11 @@ pub(crate) struct Build {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     sort: Option<PathBuf>,
 
+    /// Copy archives that come through a pipe or a decompressor to a temporary file first: the image is then the same
+    /// as from the plain archive. Implied by --sort
+    #[arg(long)]
+    spool: bool,
+
     /// Give the image and everything in it the time T: seconds since 1970, a UTC date, or `now`; SquashFS holds 1970 to
     /// 2106, EROFS any time [default: times of the source, none later than SOURCE_DATE_EPOCH if that is set]
     #[arg(long, value_name = "T", value_parser = value::time, allow_hyphen_values = true)]
@@ -220,6 +225,7 @@ pub(crate) struct BuildPlan {
     pub(crate) exclude: Exclude,
     pub(crate) one_file_system: bool,
     pub(crate) sort: Option<PathBuf>,
+    pub(crate) spool: bool,
     pub(crate) transform: Transform,
     /// The image's own time; without, the newest in the tree.
     pub(crate) image_time: Option<i64>,
@@ -288,6 +294,7 @@ impl Build {
             output: self.output,
             one_file_system: self.one_file_system,
             sort: self.sort,
+            spool: self.spool,
             strict: self.strict,
             json: self.json,
             quiet: self.talk.quiet,

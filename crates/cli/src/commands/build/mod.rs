@@ -2,18 +2,18 @@
 
 mod report;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::build::{AnyOptions, Summary};
-use packfs_image::source::{self, DataOrder, SortFile, Store, data_order, dir};
+use packfs_image::source::{self, SortFile, Store, data_order, dir};
 use packfs_image::tree::TimeChange;
-use packfs_image::{Error, Plan, Tree, Warnings};
+use packfs_image::{Error, Plan, Tree, Warning, WarningKind, Warnings};
 
 use self::report::Report;
-use super::sources;
+use super::sources::{self, Copies};
 use crate::args::{Build, BuildPlan};
 use crate::output::failure::Outcome;
 use crate::output::meter::Meter;
@@ -32,12 +32,6 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
         None => format!("building {}", plan.output.display()),
     })?;
     summary.left_out.splice(0..0, notes.left_out);
-    for line in &notes.unknown {
-        say(format_args!("packfs: {line}"));
-    }
-    if notes.cut_times && !plan.quiet {
-        say(format_args!("packfs: times lose their fractions of seconds: SquashFS has whole seconds"));
-    }
     if !plan.quiet {
         warnings::print(&summary.warnings);
     }
@@ -60,10 +54,6 @@ struct Notes<'p> {
     reading: Option<&'p Path>,
     /// Entries that sources left out, and why.
     left_out: Vec<(String, String)>,
-    /// Lines of the sort file that name nothing.
-    unknown: Vec<String>,
-    /// An image had more exact times than this one can have.
-    cut_times: bool,
 }
 
 /// Makes the image.
@@ -83,6 +73,9 @@ fn fill<'p>(
     let options = source::open::Options { scan: scan_options(plan, progress), time: plan.entry_time() };
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(plan.strict);
+    let mut copies = Copies::default();
+    // What is put down while it is listed has its place then; an order takes all of it to be known.
+    let store = if plan.spool || sort.is_some() { &mut copies } else { store };
     for argument in &plan.sources {
         notes.reading = Some(argument);
         let mut source = source::open(argument.as_os_str(), &options)?;
@@ -90,21 +83,22 @@ fn fill<'p>(
         notes.left_out.extend(source.left_out().iter().map(|error| (place(error), error.to_string())));
     }
     notes.reading = None;
+    copies.serve(&mut tree);
     plan.transform.apply(&mut tree);
-    notes.cut_times = cuts_times(plan, &tree);
-    let order = sort.map(|sort| data_order(&tree, &sort)).transpose()?;
-    let DataOrder { files, unknown } = order.unwrap_or_default();
-    notes.unknown = unknown;
-    Ok(Plan { tree, order: files })
+    if let Some(image) = loses_fractions(plan, &tree) {
+        tree.warnings.add(Warning::new(WarningKind::FractionsOfSeconds, image))?;
+    }
+    let order = sort.map(|sort| data_order(&mut tree, &sort)).transpose()?.unwrap_or_default();
+    Ok(Plan { tree, order })
 }
 
-/// Whether an image loses fractions of seconds when it becomes this one. Of other sources nobody expects
+/// The first image that loses fractions of seconds when it becomes this one. Of other sources nobody expects
 /// that they come back the same.
-fn cuts_times(plan: &BuildPlan, tree: &Tree) -> bool {
-    matches!(plan.target, AnyOptions::Squashfs(_))
+fn loses_fractions<'p>(plan: &'p BuildPlan, tree: &Tree) -> Option<&'p Path> {
+    let loses = matches!(plan.target, AnyOptions::Squashfs(_))
         && !matches!(plan.transform.time, TimeChange::Set(_))
-        && plan.sources.iter().any(|source| sources::is_image(source))
-        && tree.has_fractions_of_seconds()
+        && tree.has_fractions_of_seconds();
+    plan.sources.iter().map(PathBuf::as_path).find(|source| loses && sources::is_image(source))
 }
 
 /// The entry an error is about.

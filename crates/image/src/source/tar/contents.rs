@@ -10,7 +10,7 @@ use packfs_blocks::ReadAt;
 use super::input::Stored;
 use super::members::Members;
 use super::seekable::Seekable;
-use crate::source::{Contents, FileReader};
+use crate::source::{Contents, FileReader, unchanged};
 use crate::{Error, Result};
 
 /// An archive and its name.
@@ -18,6 +18,13 @@ use crate::{Error, Result};
 pub(super) struct Archive {
     pub(super) bytes: Arc<dyn ReadAt>,
     pub(super) path: PathBuf,
+}
+
+impl Archive {
+    /// Fails if the archive is not what it was when it was opened.
+    pub(super) fn check_unchanged(&self) -> Result<()> {
+        unchanged(&*self.bytes, &self.path)
+    }
 }
 
 /// The files of an archive, known once all its headers were read.
@@ -154,7 +161,7 @@ impl FileReader for Open<'_> {
     }
 
     fn finish(&mut self) -> Result<()> {
-        Ok(())
+        self.contents.archive.check_unchanged()
     }
 }
 

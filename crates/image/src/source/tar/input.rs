@@ -25,8 +25,8 @@ pub(super) trait Input {
     /// What the archive is called in messages.
     fn name(&self) -> &Path;
 
-    /// Everything was read.
-    fn finish(self)
+    /// Everything was read: fails if the archive is not what it was when it was opened.
+    fn finish(self) -> Result<()>
     where
         Self: Sized;
 }

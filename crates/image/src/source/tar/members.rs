@@ -2,6 +2,7 @@
 
 use zerocopy::IntoBytes;
 
+use super::acl::{self, Accounts};
 use super::format::{BLOCK, Header, flag, padded};
 use super::header::{self, field, text};
 use super::input::{Input, Stored, truncated};
@@ -26,6 +27,8 @@ pub(super) struct Member {
     pub(super) gid: u32,
     pub(super) mtime: Time,
     pub(super) xattrs: XattrSet,
+    /// Attributes that could not be kept, and why.
+    pub(super) lost: Vec<String>,
     /// Where its first header is.
     pub(super) at: u64,
 }
@@ -45,6 +48,7 @@ pub(super) enum MemberKind {
 pub(super) struct Members<I> {
     pub(super) input: I,
     globals: Pax,
+    accounts: Accounts,
     /// The header read last, and where the one after its data is.
     last: u64,
     next: u64,
@@ -69,7 +73,16 @@ struct Extended {
 impl<I: Input> Members<I> {
     pub(super) fn new(input: I) -> Self {
         let at = input.offset();
-        Members { input, globals: Pax::default(), last: at, next: at, zeros: 0, begun: false, noted: Vec::new() }
+        Members {
+            input,
+            globals: Pax::default(),
+            accounts: Accounts::default(),
+            last: at,
+            next: at,
+            zeros: 0,
+            begun: false,
+            noted: Vec::new(),
+        }
     }
 
     /// The next member; `None` at the end of the archive.
@@ -98,10 +111,13 @@ impl<I: Input> Members<I> {
     }
 
     /// Hops over the data before and reads a header; `None` at the end. Two zero blocks, or one and the
-    /// end of the file, end an archive; another archive may follow, anything else may not.
+    /// end of the file, end an archive; another archive may follow.
     fn header(&mut self) -> Result<Option<(Header, u64)>> {
         if !self.input.skip_to(self.next)? {
-            let why = format!("its data ends at byte {}, the archive before: it is truncated", self.next);
+            let why = format!(
+                "its data ends at byte {}, the archive before: it is truncated, or the first of several volumes",
+                self.next
+            );
             return Err(Error::corrupt("tar member", self.last, why));
         }
         loop {
@@ -117,11 +133,15 @@ impl<I: Input> Members<I> {
                     self.noted.push((WarningKind::ArchiveNotEnded, at));
                     return Ok(None);
                 }
+                // Bytes behind the end; what has the magic of a header is one that is damaged.
+                _ if self.zeros > 0 && !header::has_magic(&block) && header::check(&block, at).is_err() => {
+                    self.noted.push((WarningKind::BytesAfterArchive, at));
+                    // Whoever writes into a pipe wants to get rid of all.
+                    self.input.skip_to(u64::MAX)?;
+                    return Ok(None);
+                }
                 BLOCK => {
-                    let header = header::check(&block, at).map_err(|error| match self.zeros {
-                        0 => error,
-                        _ => Error::corrupt("tar archive", at, "neither zeros nor an archive after its end"),
-                    })?;
+                    let header = header::check(&block, at)?;
                     if std::mem::take(&mut self.zeros) > 0 {
                         self.globals = Pax::default();
                     }
@@ -175,18 +195,25 @@ impl<I: Input> Members<I> {
                 minor: pax.devminor.map_or_else(|| field(&header.devminor, "device number", at), Ok)?,
             })
         };
-        let mut kind = match header.typeflag {
+        let kind = match header.typeflag {
             flag::HARD_LINK => MemberKind::HardLink(link),
             flag::SYMLINK => MemberKind::Symlink(link),
             flag::CHAR => MemberKind::Char(device()?),
             flag::BLOCK => MemberKind::Block(device()?),
-            flag::DIR | flag::GNU_DUMP_DIR => MemberKind::Dir,
+            flag::DIR => MemberKind::Dir,
+            flag::GNU_DUMP_DIR => {
+                self.data(field(&header.size, "size", at)?, at)?;
+                MemberKind::Dir
+            }
+            // Archives from before there was a type for directories; their size says nothing.
+            flag::FILE | flag::V7_FILE if path.ends_with(b"/") => MemberKind::Dir,
             flag::FIFO => MemberKind::Fifo,
             flag::FILE | flag::V7_FILE | flag::CONTIGUOUS_FILE | flag::GNU_SPARSE => {
                 MemberKind::File(self.file(header, at, first, &mut pax)?)
             }
             flag::GNU_CONTINUED => {
-                let why = "the archive begins in the middle of a file: give all volumes of the archive, joined";
+                let why = "this is a later volume of an archive of several: extract them all with GNU tar \
+                           (`tar -xM -f VOLUME1 -f VOLUME2 ...`) and pack the directory";
                 return Err(Error::corrupt("tar header", at, why));
             }
             other => {
@@ -194,26 +221,53 @@ impl<I: Input> Members<I> {
                 return Err(Error::Unsupported(format!("tar header at byte {at}: a member of type `{other}`")));
             }
         };
-        if header.typeflag == flag::GNU_DUMP_DIR {
-            self.data(field(&header.size, "size", at)?, at)?;
-        }
-        // Archives from before there was a type for directories.
-        if path.ends_with(b"/") && matches!(header.typeflag, flag::FILE | flag::V7_FILE) {
-            kind = MemberKind::Dir;
-        }
+        let uid = pax.uid.map_or_else(|| field(&header.uid, "user id", at), Ok)?;
+        let gid = pax.gid.map_or_else(|| field(&header.gid, "group id", at), Ok)?;
+        self.note_accounts(header, &pax, uid, gid);
+        let (acls, lost) = self.acls(&pax, matches!(kind, MemberKind::Dir));
         Ok(Member {
             path,
             kind,
             mode: field::<i64>(&header.mode, "mode", at).map(|mode| u16::try_from(mode & 0o7777).unwrap_or(0))?,
-            uid: pax.uid.map_or_else(|| field(&header.uid, "user id", at), Ok)?,
-            gid: pax.gid.map_or_else(|| field(&header.gid, "group id", at), Ok)?,
+            uid,
+            gid,
             mtime: match pax.mtime {
                 Some(time) => time,
                 None => Time { secs: field(&header.mtime, "time", at)?, nanos: 0 },
             },
-            xattrs: pax.xattrs(),
+            xattrs: acls.into_iter().chain(pax.xattrs()).collect(),
+            lost,
             at: first,
         })
+    }
+
+    /// Remembers which numbers the owner and the group have.
+    fn note_accounts(&mut self, header: &Header, pax: &Pax, uid: u32, gid: u32) {
+        // The oldest archives have something else where the names are.
+        let named = header.magic.starts_with(b"ustar");
+        let user = pax.uname.as_deref().unwrap_or_else(|| if named { text(&header.uname) } else { b"" });
+        let group = pax.gname.as_deref().unwrap_or_else(|| if named { text(&header.gname) } else { b"" });
+        self.accounts.note((user, uid), (group, gid));
+    }
+
+    /// Access control lists as attributes, and why others are none. An attribute of the archive that says the same
+    /// goes before.
+    fn acls(&self, pax: &Pax, is_dir: bool) -> (XattrSet, Vec<String>) {
+        let (mut acls, mut lost) = (XattrSet::new(), Vec::new());
+        let lists =
+            [(&pax.acl, "system.posix_acl_access", false), (&pax.default_acl, "system.posix_acl_default", true)];
+        for (list, name, default) in lists {
+            match list.as_deref().map(|list| acl::to_value(list, default, &self.accounts)) {
+                Some(Ok(Some(_))) if default && !is_dir => lost.push("a default for what is no directory".into()),
+                Some(Ok(Some(value))) => acls.push((name.as_bytes().into(), value.into())),
+                Some(Err(why)) => lost.push(why),
+                Some(Ok(None)) | None => {}
+            }
+        }
+        if pax.foreign_acl {
+            lost.push("of NFSv4".into());
+        }
+        (acls, lost)
     }
 
     /// A regular file; reads the sparse map where one follows the header.

@@ -3,7 +3,7 @@
 //! An uncompressed archive in a file is only scanned: contents are read in place later, by any thread.
 //! Anything else comes through once, and its data is handed on as it comes.
 //!
-//! - `format`, `header`, `pax`, `base64`, `sparse`: blocks and records, checked.
+//! - `format`, `header`, `pax`, `base64`, `acl`, `sparse`: blocks and records, checked.
 //! - `input` with `seekable` (and `contents`) and `stream`: where the bytes come from.
 //! - `members`: one member after the other; `place`: members into a tree.
 
@@ -26,8 +26,9 @@ use super::decompress::{self, Compression};
 use super::readahead::ReadAhead;
 use super::{Exclude, Source, Store};
 use crate::tree::{Data, Tree};
-use crate::{Error, Result, Warning};
+use crate::{Error, Result, Warning, WarningKind};
 
+mod acl;
 pub(super) mod base64;
 mod contents;
 pub(crate) mod format;
@@ -66,12 +67,13 @@ pub fn open(path: Option<&Path>, options: Options) -> Result<Box<dyn Source>> {
     let file = File::open(path).map_err(Error::io("cannot open", path))?;
     let kind = file.metadata().map_err(Error::io("cannot read", path))?.file_type();
     if kind.is_file() || kind.is_block_device() {
-        let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
+        let bytes: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?);
         let mut start = [0; decompress::MAGIC_LEN];
         let got = bytes.read_at(&mut start, 0).map_err(Error::io("cannot read", path))?;
-        if Compression::of(&start[..got], path)?.is_none() {
-            return Ok(from_bytes(Arc::new(bytes), path, options));
-        }
+        return match Compression::of(&start[..got], path)? {
+            None => Ok(from_bytes(bytes, path, options)),
+            Some(_) => stream(Box::new(file), path, Some(bytes), options),
+        };
     }
     from_stream(Box::new(file), path, options)
 }
@@ -84,9 +86,19 @@ pub fn from_bytes(bytes: Arc<dyn ReadAt>, name: &Path, options: Options) -> Box<
 
 /// An archive, perhaps compressed, that can be read only once; called `name` in messages.
 pub fn from_stream(from: Box<dyn Read + Send>, name: &Path, options: Options) -> Result<Box<dyn Source>> {
+    stream(from, name, None, options)
+}
+
+fn stream(
+    from: Box<dyn Read + Send>,
+    name: &Path,
+    file: Option<Arc<dyn ReadAt>>,
+    options: Options,
+) -> Result<Box<dyn Source>> {
     let bytes =
         ReadAhead::new(decompress::reader(from, name)?).map_err(Error::io("cannot start a thread for", name))?;
-    Ok(Box::new(TarSource { members: Some(Members::new(Stream::new(Box::new(bytes), name.to_owned()))), options }))
+    let stream = Stream::new(Box::new(bytes), name.to_owned(), file);
+    Ok(Box::new(TarSource { members: Some(Members::new(stream)), options }))
 }
 
 /// Whether `head` begins with the header of a member, be it damaged.
@@ -104,6 +116,12 @@ impl<I: Input> Source for TarSource<I> {
         let taken = self.members.take();
         let mut members = taken.ok_or_else(|| Error::Misuse("an archive can be listed only once".into()))?;
         while let Some(member) = members.next()? {
+            if member.path.is_empty() {
+                let name = members.input.name().to_owned();
+                tree.warnings
+                    .add(Warning::new(WarningKind::MemberWithoutName, name).with_detail(at_byte(member.at)))?;
+                continue;
+            }
             let path = clean(&member.path, member.at)?;
             if self.options.exclude.covers(&path, matches!(member.kind, MemberKind::Dir)) {
                 continue;
@@ -115,9 +133,12 @@ impl<I: Input> Source for TarSource<I> {
             place(tree, &path, member, data, &self.options)?;
         }
         for (kind, at) in members.noted {
-            tree.warnings.add(Warning::new(kind, members.input.name()).with_detail(format!("at byte {at}")))?;
+            tree.warnings.add(Warning::new(kind, members.input.name()).with_detail(at_byte(at)))?;
         }
-        members.input.finish();
-        Ok(())
+        members.input.finish()
     }
+}
+
+fn at_byte(at: u64) -> String {
+    format!("at byte {at}")
 }

@@ -23,6 +23,13 @@ pub(super) struct Pax {
     pub(super) devmajor: Option<u32>,
     pub(super) devminor: Option<u32>,
     pub(super) sparse: PaxSparse,
+    pub(super) uname: Option<Vec<u8>>,
+    pub(super) gname: Option<Vec<u8>>,
+    /// Access control lists as text.
+    pub(super) acl: Option<Vec<u8>>,
+    pub(super) default_acl: Option<Vec<u8>>,
+    /// Whether there is an access control list that Linux has no place for.
+    pub(super) foreign_acl: bool,
     /// The first record for a name counts.
     own_xattrs: Xattrs,
     /// From global headers; any of the member's own records for a name goes before.
@@ -55,7 +62,8 @@ impl Pax {
         next.add(records, at)?;
         let mut xattrs = std::mem::take(&mut next.global_xattrs);
         xattrs.append(&mut next.own_xattrs);
-        let names = next.path.iter().chain(&next.linkpath).map(Vec::len).sum::<usize>();
+        let Pax { path, linkpath, uname, gname, acl, default_acl, .. } = &next;
+        let names = [path, linkpath, uname, gname, acl, default_acl].into_iter().flatten().map(Vec::len).sum::<usize>();
         let bytes = names + xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
         if bytes > MAX_GLOBAL {
             let why = format!("{bytes} bytes for every member: more than the {MAX_GLOBAL} this reader allows");
@@ -98,6 +106,16 @@ impl Pax {
             b"uid" => self.uid = decimal(value)?,
             b"gid" => self.gid = decimal(value)?,
             b"mtime" => self.mtime = time(value)?,
+            b"uname" => self.uname = name(value)?,
+            b"gname" => self.gname = name(value)?,
+            b"SCHILY.acl.access" => self.acl = name(value)?,
+            b"SCHILY.acl.default" => self.default_acl = name(value)?,
+            b"SCHILY.acl.ace" => self.foreign_acl = !value.is_empty(),
+            // The kernel's value ends with a NUL, the record does not.
+            b"RHT.security.selinux" if !value.is_empty() => {
+                let context = value.strip_suffix(b"\0").unwrap_or(value);
+                return self.set_xattr(b"security.selinux", &[context, b"\0"].concat());
+            }
             b"SCHILY.devmajor" => self.devmajor = decimal(value)?,
             b"SCHILY.devminor" => self.devminor = decimal(value)?,
             b"GNU.sparse.major" => self.sparse.major = decimal(value)?,

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use super::Options;
 use super::members::{Member, MemberKind};
-use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, components};
-use crate::{Error, Result};
+use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, components, display};
+use crate::{Error, Result, Warning, WarningKind};
 
 /// The longest path or link target, in bytes.
 const MAX_PATH: usize = 65_535;
 /// The most components of a path.
 const MAX_COMPONENTS: usize = 4096;
 
-/// The path of a member without what does not count (a leading `/`, `.` components, doubled slashes).
+/// The path of a member or of a link's target, which is not empty, without what does not count (a leading `/`, `.` components, doubled slashes).
 pub(super) fn clean(path: &[u8], at: u64) -> Result<Vec<u8>> {
     let bad = |why: String| Error::corrupt("tar member", at, why);
     check_length(path, at)?;
@@ -23,7 +23,7 @@ pub(super) fn clean(path: &[u8], at: u64) -> Result<Vec<u8>> {
         return Err(bad(format!("a path of more than the {MAX_COMPONENTS} components this reader allows")));
     }
     if path.is_empty() {
-        return Err(bad("it has no name".into()));
+        return Err(bad("it links to nothing".into()));
     }
     Ok(components(path).collect::<Vec<_>>().join(&b'/'))
 }
@@ -40,8 +40,11 @@ fn check_length(path: &[u8], at: u64) -> Result<()> {
 
 /// Adds a member under its clean `path`.
 pub(super) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, options: &Options) -> Result<()> {
-    let Member { kind, mode, uid, gid, mtime, xattrs, at, .. } = member;
+    let Member { kind, mode, uid, gid, mtime, xattrs, lost, at, .. } = member;
     let xattrs = if options.xattrs { tree.xattrs.intern(xattrs) } else { XattrId::NONE };
+    for why in lost.into_iter().filter(|_| options.xattrs) {
+        tree.warnings.add(Warning::new(WarningKind::AclNotKept, display(path)).with_detail(why))?;
+    }
     let meta = Meta { mode, uid, gid, mtime, xattrs };
     let Some((dir, name)) = tree.parent_of(path, Meta::IMPLICIT_DIR)? else {
         if !matches!(kind, MemberKind::Dir) {
@@ -70,13 +73,15 @@ pub(super) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, op
 }
 
 fn link(tree: &mut Tree, path: &[u8], target: &[u8], at: u64) -> Result<()> {
-    let clean = clean(target, at)?;
+    let cleaned = clean(target, at)?;
     let bad = |why: &str| {
         let (path, target) = (path.escape_ascii(), target.escape_ascii());
         Error::corrupt("tar hard link", at, format!("`{path}` links to `{target}`, {why}"))
     };
-    let missing = "which no earlier member has (left out, or in another archive?)";
-    let target = tree.lookup(&clean).ok_or_else(|| bad(missing))?;
+    let Some(target) = tree.lookup(&cleaned) else {
+        let detail = format!("to `{}`", target.escape_ascii());
+        return tree.warnings.add(Warning::new(WarningKind::LinkTargetMissing, display(path)).with_detail(detail));
+    };
     if matches!(tree.inode(target).kind, Kind::Dir(_)) {
         return Err(bad("a directory"));
     }

@@ -83,7 +83,9 @@ impl Input for Seekable {
         &self.archive.path
     }
 
-    fn finish(self) {
+    fn finish(self) -> Result<()> {
+        self.archive.check_unchanged()?;
         self.contents.set(self.files);
+        Ok(())
     }
 }

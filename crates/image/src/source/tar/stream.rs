@@ -2,9 +2,12 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packfs_blocks::ReadAt;
 
 use super::input::{Input, Stored, truncated};
-use crate::source::Store;
+use crate::source::{Store, unchanged};
 use crate::tree::Data;
 use crate::{Error, Result};
 
@@ -13,11 +16,14 @@ pub(super) struct Stream {
     from: Box<dyn Read + Send>,
     path: PathBuf,
     at: u64,
+    /// The file that it comes from, if it is one.
+    file: Option<Arc<dyn ReadAt>>,
 }
 
 impl Stream {
-    pub(super) fn new(from: Box<dyn Read + Send>, path: PathBuf) -> Self {
-        Stream { from, path, at: 0 }
+    /// Bytes that come once; if they are those of `file`, that has to stay as it is.
+    pub(super) fn new(from: Box<dyn Read + Send>, path: PathBuf, file: Option<Arc<dyn ReadAt>>) -> Self {
+        Stream { from, path, at: 0, file }
     }
 
     /// Reads once; 0 at the end.
@@ -79,7 +85,9 @@ impl Input for Stream {
         &self.path
     }
 
-    fn finish(self) {}
+    fn finish(self) -> Result<()> {
+        self.file.map_or(Ok(()), |file| unchanged(&*file, &self.path))
+    }
 }
 
 /// The data of one member.

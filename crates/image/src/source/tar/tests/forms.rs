@@ -294,3 +294,52 @@ fn sparse_files_in_every_spelling() {
         assert_eq!(from.path(*key), Path::new("a.tar:f"));
     }
 }
+
+/// Directories of the oldest archives: a name with a slash at its end, and a size that says nothing.
+#[test]
+fn a_directory_of_v7_has_no_data_whatever_its_size() {
+    let v7 =
+        |name: &str, size: u64| header(name, 0, size, |header| (header.magic, header.version) = Default::default());
+    for size in [0, 1, 512, 4096] {
+        let file = [v7("f", 3), padded(b"abc")].concat();
+        let tree = read(&archive(&[v7("d/", size), file.clone(), v7("e/", size), v7("e/g", 0)])).unwrap();
+        assert_eq!((tree.len(), content(&tree, "f")), (5, b"abc".to_vec()), "{size}");
+        let Some(Kind::Dir(_)) = tree.lookup(b"d").map(|ino| &tree.inode(ino).kind) else {
+            panic!("d/ is a directory")
+        };
+    }
+}
+
+/// The attributes of `path`, with their names as text.
+fn xattrs(tree: &Tree, path: &str) -> Vec<(String, Vec<u8>)> {
+    let id = tree.meta(tree.lookup(path.as_bytes()).unwrap()).xattrs;
+    tree.xattrs.get(id).iter().map(|(name, value)| (String::from_utf8_lossy(name).into(), value.to_vec())).collect()
+}
+
+#[test]
+fn security_contexts_and_access_control_lists_are_attributes() {
+    let acl = b"user::rw-,user:7:r--,group::r--,mask::r--,other::r--";
+    let plain = b"user::rw-,group::r--,other::r--";
+    let selinux: (&str, &[u8]) = ("RHT.security.selinux", b"system_u:object_r:etc_t:s0");
+    let own: (&str, &[u8]) = ("SCHILY.xattr.security.selinux", b"own\0");
+    let archive = archive(&[
+        [pax(b'x', &[selinux, ("SCHILY.acl.access", acl)]), member("f", b'0', b"1")].concat(),
+        [pax(b'x', &[own, selinux, ("SCHILY.acl.access", plain)]), member("g", b'0', b"2")].concat(),
+        [pax(b'x', &[("SCHILY.acl.access", plain), ("SCHILY.acl.default", plain)]), member("d", b'5', b"")].concat(),
+        [pax(b'x', &[("SCHILY.acl.ace", b"owner@:rw::allow")]), member("n", b'0', b"")].concat(),
+        [
+            pax(b'x', &[("SCHILY.acl.access", b"user:nobody here:r,user::r,group::r,other::r,mask::r")]),
+            member("u", b'0', b""),
+        ]
+        .concat(),
+    ]);
+    let tree = read(&archive).unwrap();
+    let names = |path| xattrs(&tree, path).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(names("f"), ["security.selinux", "system.posix_acl_access"]);
+    assert_eq!(xattrs(&tree, "f")[0].1, b"system_u:object_r:etc_t:s0\0");
+    assert_eq!(xattrs(&tree, "g"), [("security.selinux".to_owned(), b"own\0".to_vec())]);
+    assert_eq!(names("d"), ["system.posix_acl_default"]);
+    assert!(names("n").is_empty() && names("u").is_empty());
+    let lost: Vec<_> = tree.warnings.kinds().flat_map(|(_, all)| all.first.iter().map(crate::Warning::place)).collect();
+    assert_eq!(lost, ["n (of NFSv4)", "u (no user `nobody here` is known)"]);
+}

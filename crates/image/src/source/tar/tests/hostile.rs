@@ -26,10 +26,9 @@ fn every_refusal_says_what_and_where() {
         (member("../a", b'0', b""), "tar member at byte 0: `../a`: a path with `..`"),
         (member("a/../../b", b'5', b""), "a path with `..`"),
         (header("a", b'1', 0, link("../b")), "a path with `..`"),
-        (header("a", b'1', 0, link("b")), "tar hard link at byte 0: `a` links to `b`, which no earlier member has"),
+        (header("a", b'1', 0, link("")), "tar member at byte 0: it links to nothing"),
         ([member("d", b'5', b""), header("a", b'1', 0, link("d"))].concat(), "tar hard link at byte 512"),
         ([member("f", b'0', b""), member("f/g", b'0', b"")].concat(), "`f` on the way is not a directory"),
-        (member("", b'0', b""), "it has no name"),
         (member("./", b'2', b""), "the root is not a directory"),
         (member("a", b'2', b""), "links to nothing"),
         (member("a", b'M', b""), "in the middle of a file"),
@@ -92,14 +91,42 @@ fn what_is_no_archive_is_refused() {
     refused(&[0; 100], "tar header at byte 0: the archive ends after 100 of 512");
     refused(b"some text, and nothing else", "tar header at byte 0: the archive ends after 27 of 512");
     refused(&b"no tar here.".repeat(100), "tar header at byte 0: its checksum does not match");
-    refused(
-        &[archive(&[member("a", b'0', b"")]), vec![b'x'; 512]].concat(),
-        "neither zeros nor an archive after its end",
-    );
-    refused(&[archive(&[member("a", b'0', b"")]), vec![b'x'; 5]].concat(), "after 5 of 512");
+    // A second archive behind the first, damaged.
+    let mut second = member("b", b'0', b"");
+    second[0] ^= 1;
+    refused(&[archive(&[member("a", b'0', b"")]), second].concat(), "its checksum does not match");
     assert_eq!(read(&[0; 1024]).unwrap().len(), 1);
     assert_eq!(read(&[0; 512]).unwrap().len(), 1);
     assert_eq!(read(&[0; 700]).unwrap().len(), 1);
+}
+
+/// The warnings of reading an archive, the same both ways.
+fn warned(bytes: &[u8]) -> Vec<(WarningKind, String)> {
+    let of = |tree: Tree| -> Vec<_> {
+        tree.warnings.kinds().flat_map(|(kind, all)| all.first.iter().map(move |one| (kind, one.place()))).collect()
+    };
+    let warned = of(read(bytes).unwrap());
+    assert_eq!(warned, of(scan_stream(bytes).unwrap()));
+    warned
+}
+
+#[test]
+fn oddities_are_warned_of_and_what_surrounds_them_is_read() {
+    let link = header("hard", b'1', 0, |header| header.linkname[..4].copy_from_slice(b"gone"));
+    let odd = [member("a", b'0', b"1"), member("", b'0', b"no name"), link, member("b", b'0', b"2")];
+    let whole = archive(&odd);
+    let tree = read(&whole).unwrap();
+    assert_eq!((tree.len(), content(&tree, "a"), content(&tree, "b")), (3, b"1".to_vec(), b"2".to_vec()));
+    let within = [
+        (WarningKind::MemberWithoutName, "a.tar (at byte 1024)".to_owned()),
+        (WarningKind::LinkTargetMissing, "hard (to `gone`)".to_owned()),
+    ];
+    assert_eq!(warned(&whole), within);
+    for behind in [&b"junk"[..], &[b'x'; 512], &[b'x'; 5000]] {
+        let end = (WarningKind::BytesAfterArchive, format!("a.tar (at byte {})", whole.len()));
+        assert_eq!(warned(&[&whole, behind].concat()), [&[end], &within[..]].concat());
+    }
+    assert_eq!(warned(&archive(&[member("a", b'0', b"1")])), []);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::testing::{Snapshot, differences, snapshot_tree};
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
 
+mod changed;
 mod compressed;
 mod forms;
 mod hostile;
@@ -98,7 +99,7 @@ pub(crate) fn scan_stream(archive: &[u8]) -> Result<Tree> {
 
 /// The same without a thread that reads ahead, for tests that read thousands of archives.
 fn scan_forwards(archive: &[u8]) -> Result<Tree> {
-    let stream = Stream::new(Box::new(io::Cursor::new(archive.to_vec())), "a.tar".into());
+    let stream = Stream::new(Box::new(io::Cursor::new(archive.to_vec())), "a.tar".into(), None);
     scan(Box::new(TarSource { members: Some(Members::new(stream)), options: Options::default() }))
 }
 

@@ -189,3 +189,53 @@ proptest! {
         }
     }
 }
+
+/// An access control list with a user, a group and a mask, as the kernel keeps it.
+const ACL: [u8; 52] = {
+    let mut value = [0; 52];
+    let entries: [(u8, u8, u32); 6] =
+        [(1, 6, u32::MAX), (2, 6, 1), (4, 4, u32::MAX), (8, 4, 2), (16, 6, u32::MAX), (32, 4, u32::MAX)];
+    value[0] = 2;
+    let mut n = 0;
+    while n < entries.len() {
+        let (tag, permissions, id) = entries[n];
+        (value[4 + 8 * n], value[6 + 8 * n]) = (tag, permissions);
+        let id = id.to_le_bytes();
+        let mut byte = 0;
+        while byte < 4 {
+            value[8 + 8 * n + byte] = id[byte];
+            byte += 1;
+        }
+        n += 1;
+    }
+    value
+};
+
+#[test]
+fn access_control_lists_by_gnu_tar_and_bsdtar() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, sub) = (dir.path().join("file"), dir.path().join("sub"));
+    std::fs::write(&file, "data").unwrap();
+    std::fs::create_dir(&sub).unwrap();
+    let set = |path: &Path, name: &str| rustix::fs::setxattr(path, name, &ACL, rustix::fs::XattrFlags::empty());
+    let done = [(&file, "access"), (&sub, "access"), (&sub, "default")]
+        .map(|(path, name)| set(path, &format!("system.posix_acl_{name}")));
+    if done.iter().any(|set| set.is_err()) {
+        skipped("access control lists", "a file system with them");
+        return;
+    }
+    let programs: [(&str, &[&str]); 3] = [
+        ("tar", &["--format=pax", "--acls"]),
+        ("tar", &["--format=pax", "--acls", "--numeric-owner"]),
+        ("bsdtar", &["--format=pax", "--acls"]),
+    ];
+    for (program, args) in programs {
+        let Some(archive) = write(program, args, dir.path()) else { continue };
+        let tree = read(&archive).unwrap();
+        assert!(tree.warnings.is_empty(), "{program} {args:?}: {:?}", tree.warnings);
+        let acls = |path: &str| tree.xattrs.get(tree.meta(tree.lookup(path.as_bytes()).unwrap()).xattrs).clone();
+        let of = |name: &str| (format!("system.posix_acl_{name}").into_bytes().into(), ACL.to_vec().into());
+        assert_eq!(acls("file"), [of("access")], "{program} {args:?}");
+        assert_eq!(acls("sub"), [of("access"), of("default")], "{program} {args:?}");
+    }
+}

@@ -1,0 +1,79 @@
+//! Archives as sources: what comes through a pipe or a decompressor beside the same archive in a file.
+
+mod common;
+
+use std::fs::{File, read};
+use std::path::Path;
+use std::process::Output;
+
+use common::{packfs, stderr, succeed};
+
+/// Archives of files of all sizes, the same plain and compressed. One member is replaced by a later one.
+fn archives(dir: &Path) {
+    let mut builder = tar::Builder::new(Vec::new());
+    let mut add = |name: &str, data: &[u8]| {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(data.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, name, data).unwrap();
+    };
+    let text = |n: usize, len: usize| format!("{n} line {}\n", n * n).repeat(len).into_bytes();
+    add("z/replaced", &text(9, 20_000));
+    for n in (0..40).rev() {
+        add(&format!("{}/file {n}", n % 3), &text(n, 37 * n * n));
+    }
+    add("large", &text(77, 300_000));
+    add("z/replaced", b"by this");
+    let bytes = builder.into_inner().unwrap();
+    std::fs::write(dir.join("a.tar"), &bytes).unwrap();
+    std::fs::write(dir.join("a.tar.zst"), zstd::encode_all(&bytes[..], 1).unwrap()).unwrap();
+    std::fs::write(dir.join("order"), "large 5\n2 3\n0/file\\ 3 -7\n").unwrap();
+}
+
+fn piped(dir: &Path, args: &[&str]) -> Output {
+    packfs(args).current_dir(dir).stdin(File::open(dir.join("a.tar")).unwrap()).output().unwrap()
+}
+
+#[test]
+fn a_sort_file_holds_for_every_archive_and_a_spool_makes_them_equal() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    archives(dir);
+    let formats: [&[&str]; 4] = [
+        &["--format", "squashfs", "-b", "16K"],
+        &["--format", "squashfs", "-c", "none"],
+        &["--format", "erofs"],
+        &["--format", "erofs", "-c", "none"],
+    ];
+    for format in formats {
+        let build = |source: &str, image: &str, options: &[&str]| {
+            let args = [&["build", source, "-o", image, "-qf"], format, options].concat();
+            let output =
+                if source == "-" { piped(dir, &args) } else { packfs(&args).current_dir(dir).output().unwrap() };
+            assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+            read(dir.join(image)).unwrap()
+        };
+        let plain = build("a.tar", "plain", &[]);
+        let sorted = build("a.tar", "sorted", &["--sort", "order"]);
+        assert!(plain != sorted, "{format:?}");
+        for source in ["-", "a.tar.zst"] {
+            assert!(build(source, "spooled", &["--spool"]) == plain, "{source} {format:?}");
+            assert!(build(source, "spooled", &["--sort", "order"]) == sorted, "{source} {format:?}");
+            build(source, "streamed", &[]);
+            succeed(dir, &["diff", "streamed", "a.tar", "-q"]);
+        }
+    }
+}
+
+#[test]
+fn what_a_sort_file_names_in_vain_is_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    archives(dir);
+    std::fs::write(dir.join("order"), "large 1\ngone 2\n").unwrap();
+    let output = piped(dir, &["build", "-", "-o", "a.sqfs", "--sort", "order"]);
+    assert!(output.status.success());
+    assert!(stderr(&output).contains("packfs: warning: order (line 2: `gone`): the sort file names"));
+    let output = piped(dir, &["build", "-", "-o", "b.sqfs", "--sort", "order", "--strict"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+}

@@ -1,0 +1,281 @@
+//! POSIX access control lists: from the text that archives have to the value of `system.posix_acl_*` on Linux.
+//!
+//! GNU tar and star write `SCHILY.acl.access` and `SCHILY.acl.default` with a line an entry, bsdtar with commas between
+//! them and, like star, the number of a named user or group as a fourth field.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// Version of the value, its first four bytes.
+const VERSION: u32 = 2;
+/// The id of entries that name nobody.
+const NO_ID: u32 = u32::MAX;
+/// The most accounts that are remembered from one archive.
+const MAX_ACCOUNTS: usize = 65_536;
+
+/// Tags as the kernel numbers them; entries lie in this order.
+mod tag {
+    pub(super) const USER_OBJ: u16 = 0x01;
+    pub(super) const USER: u16 = 0x02;
+    pub(super) const GROUP_OBJ: u16 = 0x04;
+    pub(super) const GROUP: u16 = 0x08;
+    pub(super) const MASK: u16 = 0x10;
+    pub(super) const OTHER: u16 = 0x20;
+}
+
+/// The numbers behind names of users and groups: as the archive's own headers have them, otherwise as this system does.
+#[derive(Debug)]
+pub(super) struct Accounts {
+    users: Numbers,
+    groups: Numbers,
+}
+
+#[derive(Debug)]
+struct Numbers {
+    seen: HashMap<Box<[u8]>, u32>,
+    file: PathBuf,
+    system: OnceCell<HashMap<Box<[u8]>, u32>>,
+}
+
+impl Default for Accounts {
+    fn default() -> Self {
+        Accounts { users: Numbers::of("/etc/passwd"), groups: Numbers::of("/etc/group") }
+    }
+}
+
+impl Accounts {
+    /// Remembers owner and group of a member; empty names say nothing.
+    pub(super) fn note(&mut self, user: (&[u8], u32), group: (&[u8], u32)) {
+        self.users.note(user.0, user.1);
+        self.groups.note(group.0, group.1);
+    }
+}
+
+impl Numbers {
+    fn of(file: &str) -> Self {
+        Numbers { seen: HashMap::new(), file: file.into(), system: OnceCell::new() }
+    }
+
+    fn note(&mut self, name: &[u8], id: u32) {
+        if let Some(known) = self.seen.get_mut(name) {
+            *known = id;
+        } else if !name.is_empty() && self.seen.len() < MAX_ACCOUNTS {
+            self.seen.insert(name.into(), id);
+        }
+    }
+
+    fn get(&self, name: &[u8]) -> Option<u32> {
+        let system = || self.system.get_or_init(|| accounts(&std::fs::read(&self.file).unwrap_or_default()));
+        self.seen.get(name).or_else(|| system().get(name)).copied()
+    }
+}
+
+/// The accounts of a passwd or group file: `NAME:PASSWORD:NUMBER:...`, one a line. The first of a name counts.
+fn accounts(text: &[u8]) -> HashMap<Box<[u8]>, u32> {
+    let mut accounts = HashMap::new();
+    for line in text.split(|byte| *byte == b'\n') {
+        let mut fields = line.split(|byte| *byte == b':');
+        if let (Some(name), Some(id)) = (fields.next(), fields.nth(1).and_then(number)) {
+            accounts.entry(name.into()).or_insert(id);
+        }
+    }
+    accounts
+}
+
+/// The value for an ACL; `None` if it says no more than the mode does. `default` is for those that new entries of a
+/// directory inherit, which are kept however little they say. The error is for a warning.
+pub(super) fn to_value(text: &[u8], default: bool, accounts: &Accounts) -> Result<Option<Vec<u8>>, String> {
+    let mut entries = Vec::new();
+    for line in text.split(|byte| matches!(byte, b',' | b'\n')) {
+        let line = line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii();
+        if !line.is_empty() {
+            entries.push(entry(line, accounts)?);
+        }
+    }
+    entries.sort_unstable();
+    if entries.windows(2).any(|pair| pair[0][..2] == pair[1][..2]) {
+        return Err("two entries for one".into());
+    }
+    let has = |tag: u16| entries.iter().any(|entry| entry[0] == u32::from(tag));
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    if ![tag::USER_OBJ, tag::GROUP_OBJ, tag::OTHER].into_iter().all(has) {
+        return Err("the owner, the group or all others have no entry".into());
+    }
+    if (has(tag::USER) || has(tag::GROUP)) && !has(tag::MASK) {
+        return Err("there is no mask".into());
+    }
+    if entries.len() == 3 && !default {
+        return Ok(None);
+    }
+    Ok(Some(encode(&entries)))
+}
+
+/// Tag, id and permissions, in the order in which entries are sorted.
+type Entry = [u32; 3];
+
+fn encode(entries: &[Entry]) -> Vec<u8> {
+    let mut value = VERSION.to_le_bytes().to_vec();
+    for [tag, id, permissions] in entries {
+        let half = |n: u32| u16::try_from(n).unwrap_or(0).to_le_bytes();
+        value.extend(half(*tag));
+        value.extend(half(*permissions));
+        value.extend(id.to_le_bytes());
+    }
+    value
+}
+
+/// One entry, as in `user:NAME:rwx`, `user::rwx`, `mask::rwx` or `other:rwx`.
+fn entry(line: &[u8], accounts: &Accounts) -> Result<Entry, String> {
+    let malformed = || format!("`{}` is no entry", line.escape_ascii());
+    let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').map(<[u8]>::trim_ascii).collect();
+    let fields = match &fields[..] {
+        [b"default" | b"d", rest @ ..] => rest,
+        all => all,
+    };
+    let (who, name, permissions, id) = match *fields {
+        [who @ (b"mask" | b"m" | b"other" | b"o"), permissions] => (who, &b""[..], permissions, None),
+        [who, name, permissions] => (who, name, permissions, None),
+        [who, name, permissions, id] => (who, name, permissions, Some(number(id).ok_or_else(malformed)?)),
+        _ => return Err(malformed()),
+    };
+    let permissions = parse_permissions(permissions).ok_or_else(malformed)?;
+    let (tag, known, what) = match (who, name.is_empty()) {
+        (b"user" | b"u", true) => return Ok([tag::USER_OBJ.into(), NO_ID, permissions]),
+        (b"group" | b"g", true) => return Ok([tag::GROUP_OBJ.into(), NO_ID, permissions]),
+        (b"mask" | b"m", true) => return Ok([tag::MASK.into(), NO_ID, permissions]),
+        (b"other" | b"o", true) => return Ok([tag::OTHER.into(), NO_ID, permissions]),
+        (b"user" | b"u", false) => (tag::USER, &accounts.users, "user"),
+        (b"group" | b"g", false) => (tag::GROUP, &accounts.groups, "group"),
+        _ => return Err(malformed()),
+    };
+    let id = id.or_else(|| number(name)).or_else(|| known.get(&unescape(name)));
+    match id {
+        Some(NO_ID) => Err(malformed()),
+        Some(id) => Ok([tag.into(), id, permissions]),
+        None => Err(format!("no {what} `{}` is known", name.escape_ascii())),
+    }
+}
+
+/// Any of `r`, `w` and `x` with `-` for what is missing, or an octal digit.
+fn parse_permissions(text: &[u8]) -> Option<u32> {
+    if let [digit @ b'0'..=b'7'] = text {
+        return Some(u32::from(digit - b'0'));
+    }
+    if text.is_empty() || text.len() > 3 {
+        return None;
+    }
+    text.iter().try_fold(0, |all, letter| {
+        Some(
+            all | match letter {
+                b'r' => 4,
+                b'w' => 2,
+                b'x' => 1,
+                b'-' => 0,
+                _ => return None,
+            },
+        )
+    })
+}
+
+fn number(digits: &[u8]) -> Option<u32> {
+    super::pax::parse_decimal(digits).and_then(|n| u32::try_from(n).ok())
+}
+
+/// Colons, commas and blanks in names are written as a backslash and three octal digits, and so are backslashes.
+fn unescape(mut name: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(name.len());
+    while let [first, rest @ ..] = name {
+        name = match name {
+            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', rest @ ..] => {
+                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest
+            }
+            _ => {
+                out.push(*first);
+                rest
+            }
+        };
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The accounts of a made-up system and archive.
+    fn accounts_of(dir: &std::path::Path) -> Accounts {
+        std::fs::write(dir.join("passwd"), "root:x:0:0::/:/bin/sh\ndaemon:x:1:1\nbroken\nseen:x:99:99\n").unwrap();
+        std::fs::write(dir.join("group"), "bin:x:2:\nmy group:x:7:\n").unwrap();
+        let of = |name: &str| Numbers::of(dir.join(name).to_str().unwrap());
+        let mut accounts = Accounts { users: of("passwd"), groups: of("group") };
+        accounts.note((b"seen", 50), (b"", 1));
+        accounts.note((b"seen", 1005), (b"", 2));
+        accounts
+    }
+
+    /// A value written down by hand.
+    fn value(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+        let mut value = vec![2, 0, 0, 0];
+        for (tag, permissions, id) in entries {
+            value.extend([tag.to_le_bytes(), permissions.to_le_bytes()].concat());
+            value.extend(id.to_le_bytes());
+        }
+        value
+    }
+
+    #[test]
+    fn every_writers_text_becomes_the_kernels_value() {
+        let dir = tempfile::tempdir().unwrap();
+        let accounts = accounts_of(dir.path());
+        let named =
+            value(&[(1, 6, NO_ID), (2, 6, 1), (2, 1, 12345), (4, 4, NO_ID), (8, 4, 2), (16, 7, NO_ID), (32, 4, NO_ID)]);
+        let gnu = "user::rw-\nuser:daemon:rw-\t#effective:r--\nuser:12345:--x\ngroup::r--\ngroup:bin:r--\nmask::rwx\nother::r--\n";
+        let bsd = "user::rw-,group::r--,other::r--,user:who:rw-:1,user:12345:--x,group:bin:r--:2,mask::rwx";
+        let solaris = "user::rw-,user:daemon:rw-,user:12345:--x,group::r--,group:bin:r--,mask:rwx,other:r--";
+        let short = "d:u::6,d:u:daemon:6,d:u:12345:1,d:g::4,d:g:bin:4,d:m::7,d:o::4";
+        for text in [gnu, bsd, solaris, short] {
+            assert_eq!(to_value(text.as_bytes(), false, &accounts), Ok(Some(named.clone())), "{text}");
+        }
+        let from_headers = "user::r,user:seen:r,group::-,group:my\\040group:w,mask::x,other::---";
+        let want = value(&[(1, 4, NO_ID), (2, 4, 1005), (4, 0, NO_ID), (8, 2, 7), (16, 1, NO_ID), (32, 0, NO_ID)]);
+        assert_eq!(to_value(from_headers.as_bytes(), false, &accounts), Ok(Some(want)));
+    }
+
+    #[test]
+    fn what_the_mode_says_is_no_acl_but_the_default_of_a_directory_is() {
+        let accounts = Accounts::default();
+        let plain = b"user::rwx\ngroup::r-x\nother::r-x";
+        assert_eq!(to_value(plain, false, &accounts), Ok(None));
+        let want = value(&[(1, 7, NO_ID), (4, 5, NO_ID), (32, 5, NO_ID)]);
+        assert_eq!(to_value(plain, true, &accounts), Ok(Some(want)));
+        assert_eq!(to_value(b"", true, &accounts), Ok(None));
+        let masked = value(&[(1, 6, NO_ID), (4, 4, NO_ID), (16, 4, NO_ID), (32, 4, NO_ID)]);
+        assert_eq!(to_value(b"user::rw-,group::r--,mask::r--,other::r--", false, &accounts), Ok(Some(masked)));
+    }
+
+    #[test]
+    fn what_cannot_be_kept_says_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let accounts = accounts_of(dir.path());
+        for (text, why) in [
+            ("user::rwx,group::r-x", "no entry"),
+            ("user::rwx,user:bob:r,group::r,mask::r,other::r", "no user `bob` is known"),
+            ("user::rwx,user:1:r,group::r,other::r", "there is no mask"),
+            ("user::rwx,user:daemon:r,user:1:w,group::r,mask::r,other::r", "two entries for one"),
+            ("user::rwz,group::r,other::r", "`user::rwz` is no entry"),
+            ("user::,group::r,other::r", "`user::` is no entry"),
+            ("everyone@:rwx:allow", "is no entry"),
+            ("user:4294967295:r,user::r,group::r,other::r,mask::r", "is no entry"),
+            ("x", "`x` is no entry"),
+            (":", "is no entry"),
+            ("default", "is no entry"),
+        ] {
+            let said = to_value(text.as_bytes(), false, &accounts).unwrap_err();
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+}
