@@ -31,7 +31,7 @@ fn every_refusal_says_what_and_where() {
         ([member("f", b'0', b""), member("f/g", b'0', b"")].concat(), "`f` on the way is not a directory"),
         (member("./", b'2', b""), "the root is not a directory"),
         (member("a", b'2', b""), "links to nothing"),
-        (member("a", b'M', b""), "in the middle of a file"),
+        (member("a", b'M', b""), "a later volume of an archive of several"),
         (member("a", b'N', b""), "not supported: tar header at byte 0: a member of type `N`"),
         (member("a", b'S', b""), "a sparse file not as GNU tar has it"),
         (
