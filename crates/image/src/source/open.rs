@@ -48,7 +48,7 @@ pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
     let path = Path::new(plain.unwrap_or(argument));
     let kind = path.metadata().map_err(Error::io("cannot open", path))?.file_type();
     if plain.is_some() && !kind.is_file() {
-        return Err(Error::Usage(format!("{}: not a regular file, as `file:` wants it", path.display())));
+        return Err(Error::WrongType { path: path.to_owned(), expected: "regular file" });
     }
     if kind.is_dir() || plain.is_some() {
         return Ok(Box::new(Dir::new(path, options.scan.clone())));
