@@ -1,7 +1,10 @@
-//! The same input gives the same bytes, whatever the number of threads.
+//! The same input gives the same bytes, whatever the number of threads, and however it comes.
+
+use std::fs::File;
 
 use super::*;
-use crate::testing::{Node, Piece};
+use crate::source::{Dir, Source, dir, tar};
+use crate::testing::{self, Node, Piece, sh};
 
 #[test]
 fn any_number_of_threads_writes_the_same_image() {
@@ -28,6 +31,47 @@ fn any_number_of_threads_writes_the_same_image() {
         let one = image(0);
         for threads in [1, 2, 7] {
             assert!(one == image(threads), "{codec}: {threads} threads differ from the serial reference");
+        }
+    }
+}
+
+#[test]
+fn sparse_files_from_directories_and_archives_give_the_same_image() {
+    let noise = |seed, len| Piece::Noise { seed, len };
+    let spec = Spec::of([
+        (b"short-end".to_vec(), Node::file(vec![noise(1, 30_000), Piece::Hole((64 << 10) + 100)])),
+        (b"long-end".to_vec(), Node::file(vec![noise(2, 65_536), Piece::Hole((64 << 10) + 5000)])),
+        (b"zeros-end".to_vec(), Node::file(vec![noise(3, 65_536), Piece::Zeros(100)])),
+        (b"all".to_vec(), Node::file(vec![Piece::Hole((6 << 20) + 1)])),
+        (
+            b"middle".to_vec(),
+            Node::file(vec![noise(4, 9), Piece::Hole(9 << 20), noise(5, 7_000), Piece::Hole(3 << 20)]),
+        ),
+    ]);
+    let source = testing::Source::new(&spec);
+    let archive = source.tree().with_extension("tar");
+    let image = |mut source: Box<dyn Source>, options: &Options| {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("image");
+        let built = build(&image, options, &Progress::default(), |store| {
+            let mut tree = Tree::default();
+            source.scan(&mut tree, store)?;
+            Ok(Plan { tree, order: Vec::new() })
+        });
+        built.unwrap();
+        std::fs::read(&image).unwrap()
+    };
+    for (codec, fragments) in [("gzip:1", Fragments::Tails), ("zstd:1", Fragments::Small), ("none", Fragments::None)] {
+        let options = Options { fragments, ..options(codec, 16_384) };
+        let want = image(Box::new(Dir::new(source.tree(), dir::Options::default())), &options);
+        for sparse in ["", "-S"] {
+            let (from, to) = (source.tree(), archive.display().to_string());
+            sh(&format!("tar {sparse} -C {} --format=pax --sort=name -cf {to} .", from.display()));
+            let place = tar::open(Some(&archive), tar::Options::default()).unwrap();
+            let stream = Box::new(File::open(&archive).unwrap());
+            let stream = tar::from_stream(stream, &archive, tar::Options::default()).unwrap();
+            assert!(image(place, &options) == want, "{codec}: tar {sparse}");
+            assert!(image(stream, &options) == want, "{codec}: tar {sparse} as a stream");
         }
     }
 }

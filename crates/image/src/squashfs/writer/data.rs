@@ -182,7 +182,9 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 
     fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
-        match cut {
+        let stored = &self.open.stored;
+        let follows_hole = stored.holes.last().is_some_and(|hole| hole.end == stored.blocks);
+        match if follows_hole { cut.behind_hole() } else { cut } {
             Cut::Hole(len) => self.hole(len),
             Cut::Block(bytes, digest) => {
                 let tail = match self.rules.fragments {
