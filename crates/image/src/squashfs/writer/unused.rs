@@ -127,7 +127,7 @@ fn clear_outside(bytes: &mut [u8], ranges: &[Range<usize>]) -> bool {
     let mut ranges = ranges.to_vec();
     ranges.sort_by_key(|range| range.start);
     let (mut at, mut cleared) = (0, false);
-    for range in ranges.into_iter().chain([bytes.len()..bytes.len()]) {
+    for range in ranges.into_iter().chain(std::iter::once(bytes.len()..bytes.len())) {
         if range.start > at {
             bytes[at..range.start].fill(0);
             cleared = true;
@@ -154,7 +154,7 @@ mod tests {
     fn bytes_outside_of_ranges_become_zeros() {
         let table: [(&[Range<usize>], &[u8]); 5] = [
             (&[], b"\0\0\0\0\0\0"),
-            (&[0..6], b"abcdef"),
+            (&[0..2, 2..6], b"abcdef"),
             (&[3..6, 0..3], b"abcdef"),
             (&[4..5, 1..2, 1..2], b"\0b\0\0e\0"),
             (&[1..4, 2..3], b"\0bcd\0\0"),
