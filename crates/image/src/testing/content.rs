@@ -28,7 +28,7 @@ pub enum Piece {
     Hole(u64),
 }
 
-const TEXT: &[u8] = b"The quick brown fox jumps over the lazy dog, and packs my box with five dozen liquor jugs. ";
+const TEXT: [u8; 91] = *b"The quick brown fox jumps over the lazy dog, and packs my box with five dozen liquor jugs. ";
 
 impl Piece {
     /// Length in bytes.
@@ -48,17 +48,22 @@ impl Piece {
         match *self {
             Piece::Zeros(_) | Piece::Hole(_) => buf.fill(0),
             Piece::Noise { seed, .. } => {
-                for (byte, at) in buf.iter_mut().zip(offset..) {
-                    *byte =
-                        mix(seed.wrapping_mul(0x1234_5678_9abc_def1).wrapping_add(at / 8)).to_le_bytes()[index(at % 8)];
-                }
+                let seed = seed.wrapping_mul(0x1234_5678_9abc_def1);
+                units(buf, offset, |n| mix(seed.wrapping_add(n)).to_le_bytes());
             }
-            Piece::Text { seed, .. } => {
-                for (byte, at) in buf.iter_mut().zip(offset..) {
-                    *byte = TEXT[index((at + seed) % TEXT.len() as u64)];
-                }
-            }
+            Piece::Text { seed, .. } => units(buf, offset + seed, |_| TEXT),
         }
+    }
+}
+
+/// Fills `buf` from `offset` on with units, of which `unit` makes the n-th.
+fn units<const LEN: usize>(buf: &mut [u8], offset: u64, unit: impl Fn(u64) -> [u8; LEN]) {
+    let (mut at, mut rest) = (offset, buf);
+    while !rest.is_empty() {
+        let from = index(at % LEN as u64);
+        let (now, later) = rest.split_at_mut(rest.len().min(LEN - from));
+        now.copy_from_slice(&unit(at / LEN as u64)[from..from + now.len()]);
+        (at, rest) = (at + now.len() as u64, later);
     }
 }
 

@@ -11,6 +11,7 @@ mod everything;
 mod mount;
 #[cfg(test)]
 pub mod mutate;
+mod random;
 mod snapshot;
 mod spec;
 mod strategy;
@@ -19,6 +20,7 @@ mod tools;
 pub use content::{Memory, Piece};
 pub use everything::{everything, one_of_each, owned};
 pub use mount::{Mount, can_mount};
+pub use random::random_trees;
 pub use snapshot::{Entry, Snapshot, differences, snapshot, snapshot_image, snapshot_tree, whole_seconds};
 pub use spec::{Attrs, Node, Spec, What, deep, wide};
 pub use strategy::{Shape, specs};

@@ -276,7 +276,7 @@ fn zeros(hasher: &mut blake3::Hasher, len: u64) {
 }
 
 fn pieces(start: u64, end: u64, mut each: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<()> {
-    let mut buf = vec![0; 1 << 18];
+    let mut buf = vec![0; usize::try_from((end - start).min(1 << 18)).expect("small")];
     let mut at = start;
     while at < end {
         let n = usize::try_from(end - at).map_or(buf.len(), |n| n.min(buf.len()));

@@ -7,6 +7,7 @@ mod metadata;
 mod mount;
 mod page_ends;
 mod peers;
+mod random;
 mod replaced;
 mod round_trip;
 

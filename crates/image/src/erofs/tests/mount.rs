@@ -13,7 +13,7 @@ use crate::testing::{
 };
 
 /// Asks everybody who can read images. Says what is wrong.
-fn wrong(want: &Snapshot, image: &Path, fsck: Option<&Fsck>) -> Vec<String> {
+pub(super) fn wrong(want: &Snapshot, image: &Path, fsck: Option<&Fsck>) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut say = |who: &str, found: Vec<String>| wrong.extend(found.iter().map(|line| format!("{who}: {line}")));
     match open(image).and_then(|image| Ok((snapshot_image(&*image)?, findings(&*image, 2)))) {

@@ -4,6 +4,7 @@ mod determinism;
 mod limits;
 mod mount;
 mod peers;
+mod random;
 mod round_trip;
 
 use std::path::{Path, PathBuf};
