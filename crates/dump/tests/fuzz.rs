@@ -2,8 +2,12 @@
 
 use std::path::Path;
 
-#[path = "../../../fuzz/bodies/dump_part.rs"]
-mod body;
+#[allow(unreachable_pub, reason = "public where the fuzz targets use it")]
+#[path = "../../../fuzz/src/dump_part.rs"]
+mod dump_part;
+#[allow(unreachable_pub, reason = "public where the fuzz targets use it")]
+#[path = "../../../fuzz/src/zeros.rs"]
+mod zeros;
 
 #[test]
 fn no_bytes_make_a_reader_panic() {
@@ -20,7 +24,9 @@ fn no_bytes_make_a_reader_panic() {
     };
     for seed in seeds {
         let seed = std::fs::read(seed).unwrap();
-        body::look(&seed);
+        dump_part::look(&seed);
+        let seed = zeros::unpack(&seed[1..]);
+        assert!(zeros::unpack(&zeros::pack(&seed)) == seed, "packed and unpacked");
         for _ in 0..300 {
             let mut bytes = seed.clone();
             for _ in 0..1 + random(6) {
@@ -33,7 +39,9 @@ fn no_bytes_make_a_reader_panic() {
             if random(8) == 0 {
                 bytes.truncate(random(seed.len()));
             }
-            body::look(&bytes);
+            dump_part::open(bytes.clone());
+            dump_part::mend(&mut bytes);
+            dump_part::open(bytes);
         }
     }
 }

@@ -123,6 +123,7 @@ fn parse_time(word: &[u8]) -> std::result::Result<Time, String> {
 #[derive(Debug)]
 pub struct PackList {
     path: PathBuf,
+    text: Option<Vec<u8>>,
     options: Options,
     time: Time,
     left_out: Vec<Error>,
@@ -132,7 +133,13 @@ impl PackList {
     /// The pack list in the file `path`. Directories it names are scanned with `options`; entries
     /// without a time of their own get `time`.
     pub fn new(path: impl Into<PathBuf>, options: Options, time: Time) -> Self {
-        PackList { path: path.into(), options, time, left_out: Vec::new() }
+        PackList { path: path.into(), text: None, options, time, left_out: Vec::new() }
+    }
+
+    /// A pack list with this text, as if it were in the file `path`: file names in it are relative to the
+    /// directory of `path`.
+    pub fn from_bytes(path: impl Into<PathBuf>, text: Vec<u8>, options: Options, time: Time) -> Self {
+        PackList { text: Some(text), ..PackList::new(path, options, time) }
     }
 
     /// [`Source::scan`] with the text of the list given: file names in it are relative to the directory of
@@ -175,7 +182,10 @@ impl PackList {
 impl Source for PackList {
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         self.options.leave_out.extend(store.own_files());
-        let text = std::fs::read(&self.path).map_err(Error::io("cannot read", &self.path))?;
+        let text = match &self.text {
+            Some(text) => text.clone(),
+            None => std::fs::read(&self.path).map_err(Error::io("cannot read", &self.path))?,
+        };
         self.scan_text(tree, &text)
     }
 

@@ -1,5 +1,4 @@
-//! Takes any bytes for parts of a dump and does everything a reader can do with them. Shared by the fuzz target and a
-//! test of the workspace that runs it over the corpus.
+//! Any bytes as the parts of a dump. A test of `packfs-dump` runs this over the corpus, too.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -28,15 +27,20 @@ impl Write for Enough {
     }
 }
 
-/// A part begins at each multiple of 4096 bytes where there is the magic number of one.
-pub(crate) fn look(bytes: &[u8]) {
-    open(bytes.to_vec());
-    let mut mended = bytes.to_vec();
-    mend(&mut mended);
-    open(mended);
+/// Reads what the input unpacks to, as it is or with its checksums made right.
+pub fn look(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let mut bytes = crate::zeros::unpack(rest);
+    if first & 1 == 0 {
+        mend(&mut bytes);
+    }
+    open(bytes);
 }
 
-fn open(bytes: Vec<u8>) {
+/// Does everything a reader can do with them. A part begins at each multiple of 4096 bytes where there is the magic
+/// number of one.
+
+pub fn open(bytes: Vec<u8>) {
     let begins = |at: &usize| *at == 0 || bytes[*at..].starts_with(&MAGIC);
     let mut begins: Vec<usize> = (0..bytes.len()).step_by(ALIGN).filter(begins).collect();
     begins.push(bytes.len());
@@ -54,7 +58,7 @@ fn open(bytes: Vec<u8>) {
 }
 
 /// Gives every structure its checksum, so that what is behind the checksums is tried too.
-fn mend(bytes: &mut [u8]) {
+pub fn mend(bytes: &mut [u8]) {
     for at in (0..bytes.len()).step_by(ALIGN) {
         let rest = &mut bytes[at..];
         if rest.starts_with(&MAGIC) || rest.starts_with(&FOOTER_MAGIC) {

@@ -1,0 +1,130 @@
+//! Any bytes through every encoder: our decoder and one of somebody else's give them back, and what an encoder did
+//! before does not show.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use packfs_codec::{Choice, Decoder, Encoder};
+
+use crate::codec_decode::peer;
+use crate::take::Take;
+
+/// Longest block.
+const MAX: usize = 16 << 10;
+
+const CHOICES: [&str; 18] = [
+    "lz4",
+    "lz4:acceleration=5",
+    "lz4hc:1",
+    "lz4hc:9",
+    "lz4hc:12",
+    "lzo:algorithm=lzo1x_1",
+    "lzo:algorithm=lzo1x_1_15",
+    "lzo:level=1",
+    "lzo:level=5",
+    "lzo:level=9",
+    "gzip:1",
+    "gzip:9",
+    "deflate:1",
+    "deflate:9",
+    "zstd:-3",
+    "zstd:1",
+    "zstd:9",
+    "snappy",
+];
+
+struct Pair {
+    choice: Choice,
+    encoder: Box<dyn Encoder>,
+    decoder: Box<dyn Decoder>,
+    cluster: Option<Cluster>,
+}
+
+struct Cluster {
+    encoder: Box<dyn Encoder>,
+    decoder: Box<dyn Decoder>,
+}
+
+impl Pair {
+    fn new(choice: &str) -> Pair {
+        let choice: Choice = choice.parse().expect("a choice");
+        let cluster = || {
+            Some(Cluster {
+                encoder: choice.cluster_encoder(choice.cluster_window(4096)).ok()?,
+                decoder: choice.codec().cluster_decoder().ok()?,
+            })
+        };
+        Pair {
+            encoder: choice.encoder(MAX).expect("a codec"),
+            decoder: choice.codec().decoder().expect("a codec"),
+            cluster: cluster(),
+            choice,
+        }
+    }
+}
+
+thread_local! {
+    static PAIRS: RefCell<BTreeMap<usize, Pair>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Encodes them.
+pub fn look(bytes: &[u8]) {
+    let mut take = Take(bytes);
+    let n = usize::from(take.byte()) % CHOICES.len();
+    let block = block(&mut take);
+    PAIRS.with_borrow_mut(|pairs| {
+        let pair = pairs.entry(n).or_insert_with(|| Pair::new(CHOICES[n]));
+        whole(pair, &block);
+        prefix(pair, &block);
+    });
+}
+
+/// The rest of the input, with stretches of it again: fuzzers do not find long matches by themselves.
+fn block(take: &mut Take<'_>) -> Vec<u8> {
+    let mut block = Vec::new();
+    for _ in 0..take.byte() % 4 {
+        let (len, times) = (usize::from(take.byte()), usize::from(take.byte()));
+        let piece = take.bytes(len);
+        (0..=times).for_each(|_| block.extend_from_slice(piece));
+    }
+    block.extend_from_slice(take.0);
+    block.truncate(MAX);
+    block
+}
+
+fn whole(pair: &mut Pair, block: &[u8]) {
+    let mut packed = vec![0; block.len() + 64];
+    let Some(len) = pair.encoder.encode(block, &mut packed).expect("encoders take anything") else { return };
+    packed.truncate(len);
+    let mut back = vec![0; block.len()];
+    assert_eq!(pair.decoder.decode(&packed, &mut back).expect("we wrote it"), block.len());
+    assert!(back == block, "{}: our decoder", pair.choice);
+    if let Some(other) = peer(pair.choice.codec(), &packed, block.len()) {
+        assert!(other.as_deref() == Ok(block), "{}: the other decoder", pair.choice);
+    }
+    // Some encoders need more room than the result takes; but there is one result only.
+    for room in [len, len.saturating_sub(1)] {
+        let mut tight = vec![0; room];
+        if let Some(got) = pair.encoder.encode(block, &mut tight).expect("encoders take anything") {
+            assert!(tight[..got] == packed, "{}: {got} bytes where there is room for {room}", pair.choice);
+        }
+    }
+}
+
+fn prefix(pair: &mut Pair, block: &[u8]) {
+    let Some(cluster) = &mut pair.cluster else { return };
+    let room = (block.len() / 3).clamp(1, 4096);
+    let mut packed = vec![0; room];
+    let Some(done) = cluster.encoder.encode_prefix(block, &mut packed).expect("encoders take anything") else { return };
+    assert!(done.taken <= block.len() && done.len <= room && done.taken > done.len);
+    let packed = &packed[..done.len];
+    let mut back = vec![0; done.taken];
+    assert_eq!(cluster.decoder.decode(packed, &mut back).expect("we wrote it"), done.taken);
+    assert!(back == block[..done.taken], "{}: a cluster", pair.choice);
+    let mut start = vec![0; done.taken / 2];
+    cluster.decoder.decode_prefix(packed, &mut start).expect("we wrote it");
+    assert!(start == block[..start.len()], "{}: the start of a cluster", pair.choice);
+    if let Some(other) = peer(pair.choice.codec(), packed, done.taken) {
+        assert!(other.as_deref() == Ok(&block[..done.taken]), "{}: the other decoder, a cluster", pair.choice);
+    }
+}

@@ -1,0 +1,19 @@
+//! The bodies of the fuzz targets, one module each: a function that takes any bytes and does with them everything
+//! that users can. Nothing may panic, hang or take much memory. scripts/fuzz.sh runs them; docs/testing.md says what
+//! each of them compares.
+
+pub mod codec_decode;
+pub mod codec_encode;
+pub mod dump_part;
+pub mod erofs_image;
+mod image;
+pub mod kdump;
+pub mod pack_list;
+pub mod squashfs_image;
+mod take;
+pub mod tar_peer;
+pub mod tar_source;
+pub mod tar_stream;
+mod tree;
+pub mod two_formats;
+pub mod zeros;

@@ -1,0 +1,13 @@
+//! Any bytes as a SquashFS image.
+
+use std::sync::Arc;
+
+use packfs_image::squashfs::{ReadOptions, Reader};
+
+/// Opens it and does everything a reader can do with it.
+pub fn look(bytes: &[u8]) {
+    let options = ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() };
+    if let Ok(image) = Reader::open(Arc::new(bytes.to_vec()), options) {
+        crate::image::look(&image);
+    }
+}

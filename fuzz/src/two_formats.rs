@@ -1,0 +1,98 @@
+//! A small tree as SquashFS and as EROFS, with options of the fuzzer: both read back as the tree, and both checks
+//! find nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use packfs_blocks::Progress;
+use packfs_blocks::io::FileAt;
+use packfs_image::build;
+use packfs_image::erofs::{self, Features};
+use packfs_image::squashfs::{self, Fragments};
+use packfs_image::testing::{Snapshot, Spec, differences, findings, snapshot_image, snapshot_tree, whole_seconds};
+use packfs_image::{Error, Image, Plan};
+
+use crate::take::Take;
+
+/// Builds, reads, compares.
+pub fn look(bytes: &[u8]) {
+    let mut take = Take(bytes);
+    let squashfs = squashfs_options(&mut take);
+    let erofs = erofs_options(&mut take);
+    let block = u64::from(if take.byte() & 1 == 0 { squashfs.block_size } else { erofs.cluster_size });
+    let spec = crate::tree::tree(&mut take, block, false);
+    let Ok(tree) = spec.tree() else { return };
+    let want = whole_seconds(snapshot_tree(&tree).expect("it is in memory"));
+    as_squashfs(&spec, &want, &squashfs);
+    as_erofs(&spec, &want, &erofs);
+}
+
+/// A file in memory that each build replaces.
+fn place() -> &'static Path {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    PLACE.get_or_init(|| PathBuf::from(format!("/dev/shm/packfs-fuzz-{}", std::process::id())))
+}
+
+fn squashfs_options(take: &mut Take<'_>) -> squashfs::Options {
+    let options = squashfs::Options {
+        block_size: take.one_of(&[4096, 8192]),
+        fragments: take.one_of(&[Fragments::None, Fragments::Small, Fragments::Tails]),
+        export: take.byte() & 1 == 1,
+        plain_metadata: take.byte() & 1 == 1,
+        ..squashfs::Options::default()
+    };
+    let codec = take.one_of(&["lz4", "zstd:1", "gzip:1", "lzo:algorithm=lzo1x_1", "none"]);
+    options.with(|build| common(build, codec, take.byte()))
+}
+
+fn erofs_options(take: &mut Take<'_>) -> erofs::Options {
+    let block_size = take.one_of(&[512, 1024, 2048, 4096]);
+    let options = erofs::Options {
+        block_size,
+        cluster_size: block_size << (take.byte() & 3),
+        features: Features::from_bits_truncate(take.short().into()),
+        target_kernel: take.one_of(&["6.18", "6.1", "6.10", "5.4"]).parse().expect("a kernel"),
+        ..erofs::Options::default()
+    };
+    let codec = take.one_of(&["lz4", "zstd:1", "deflate:1", "none"]);
+    options.with(|build| common(build, codec, take.byte()))
+}
+
+fn common(build: &mut build::Options, codec: &str, bits: u8) {
+    build.codec = codec.parse().expect("a codec");
+    (build.dedup, build.sparse, build.verify) = (bits & 1 == 0, bits & 2 == 0, bits & 4 == 0);
+    (build.force, build.threads, build.memory) = (true, 0, 1 << 20);
+}
+
+fn as_squashfs(spec: &Spec, want: &Snapshot, options: &squashfs::Options) {
+    let tree = spec.tree().expect("it was one before");
+    let built = squashfs::build(place(), options, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() }));
+    match built {
+        Ok(_) => {}
+        // What cannot be held is said.
+        Err(Error::InvalidOption { .. } | Error::Limit { .. }) => return,
+        Err(error) => panic!("SquashFS: {error}"),
+    }
+    let file = Arc::new(FileAt::open(place(), 0).expect("it was built"));
+    let image = squashfs::Reader::open(file, squashfs::ReadOptions::default()).expect("it was built");
+    compare("SquashFS", want, &image);
+}
+
+fn as_erofs(spec: &Spec, want: &Snapshot, options: &erofs::Options) {
+    let tree = spec.tree().expect("it was one before");
+    let built = erofs::build(place(), options, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() }));
+    match built {
+        Ok(_) => {}
+        Err(Error::InvalidOption { .. } | Error::Limit { .. }) => return,
+        Err(error) => panic!("EROFS: {error}"),
+    }
+    let file = Arc::new(FileAt::open(place(), 0).expect("it was built"));
+    let image = erofs::Reader::open(file, erofs::ReadOptions::default()).expect("it was built");
+    compare("EROFS", want, &image);
+}
+
+fn compare(format: &str, want: &Snapshot, image: &dyn Image) {
+    let got = snapshot_image(image).unwrap_or_else(|error| panic!("{format}: {error}"));
+    assert_eq!(differences(want, &got), Vec::<String>::new(), "{format}");
+    assert_eq!(findings(image, 0), Vec::<String>::new(), "{format}");
+}
