@@ -94,7 +94,7 @@ fn attributes_that_squashfs_lacks_are_named_and_can_be_left_out() {
         "xattr /etc/motd system.posix_acl_access={acl}\nxattr /etc/motd user.keep=0tthis\nxattr / system.posix_acl_default={acl}\n"
     );
     std::fs::write(dir.join("list"), list).unwrap();
-    build(dir, &["root", "@list"], "acl.erofs", &["-q"]);
+    build(dir, &["root", "@list"], "acl.erofs", &["-q", "--time", "5"]);
     succeed(dir, &["check", "acl.erofs", "-q"]);
     assert_eq!(succeed(dir, &["list", "acl.erofs", "--json"]).matches("system.posix_acl_").count(), 3);
     let message = fail(dir, 1, &["build", "acl.erofs", "-o", "strict.sqfs", "-q", "--strict"]);

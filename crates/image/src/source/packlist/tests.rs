@@ -158,7 +158,7 @@ link /l 0 0 0 "/a b"
 "#;
     // The target of a link is taken as it is, quotes included.
     let error = scan(place().path(), text).unwrap_err().to_string();
-    assert!(error.contains("list:6: there is no"), "{error}");
+    assert!(error.contains("list:6: /l: there is no such file to change"), "{error}");
     let text = text.replace("link /l 0 0 0 \"/a b\"", "").replace("xattr /l", "/l L \"/a b\"\nxattr /l");
     let text = text + "mode /l 0600\nowner /l 3 4\ntime /l 99.5\n";
     let tree = scan(place().path(), &text).unwrap();

@@ -113,6 +113,16 @@ pub(super) fn to_value(text: &[u8], default: bool, accounts: &Accounts) -> Resul
     Ok(Some(encode(&entries)))
 }
 
+/// The permission bits of a file with this list: Linux shows the mask as those of the group. bsdtar writes the entry of
+/// the group itself into the header.
+pub(super) fn permissions(value: &[u8]) -> u16 {
+    let entries = || value.get(4..).unwrap_or_default().chunks_exact(8);
+    let half = |entry: &[u8], at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
+    let of = |tag| entries().find(|entry| half(entry, 0) == tag).map(|entry| half(entry, 2) & 7);
+    let group = of(tag::MASK).or_else(|| of(tag::GROUP_OBJ)).unwrap_or(0);
+    of(tag::USER_OBJ).unwrap_or(0) << 6 | group << 3 | of(tag::OTHER).unwrap_or(0)
+}
+
 /// Tag, id and permissions, in the order in which entries are sorted.
 type Entry = [u32; 3];
 
@@ -240,6 +250,7 @@ mod tests {
         for text in [gnu, bsd, solaris, short] {
             assert_eq!(to_value(text.as_bytes(), false, &accounts), Ok(Some(named.clone())), "{text}");
         }
+        assert_eq!(permissions(&named), 0o674);
         let from_headers = "user::r,user:seen:r,group::-,group:my\\040group:w,mask::x,other::---";
         let want = value(&[(1, 4, NO_ID), (2, 4, 1005), (4, 0, NO_ID), (8, 2, 7), (16, 1, NO_ID), (32, 0, NO_ID)]);
         assert_eq!(to_value(from_headers.as_bytes(), false, &accounts), Ok(Some(want)));

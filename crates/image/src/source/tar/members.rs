@@ -225,10 +225,12 @@ impl<I: Input> Members<I> {
         let gid = pax.gid.map_or_else(|| field(&header.gid, "group id", at), Ok)?;
         self.note_accounts(header, &pax, uid, gid);
         let (acls, lost) = self.acls(&pax, matches!(kind, MemberKind::Dir));
+        let mode = field::<i64>(&header.mode, "mode", at).map(|mode| u16::try_from(mode & 0o7777).unwrap_or(0))?;
+        let access = acls.iter().find(|(name, _)| **name == *b"system.posix_acl_access");
         Ok(Member {
             path,
             kind,
-            mode: field::<i64>(&header.mode, "mode", at).map(|mode| u16::try_from(mode & 0o7777).unwrap_or(0))?,
+            mode: access.map_or(mode, |(_, list)| mode & 0o7000 | acl::permissions(list)),
             uid,
             gid,
             mtime: match pax.mtime {

@@ -236,6 +236,8 @@ fn access_control_lists_by_gnu_tar_and_bsdtar() {
         let acls = |path: &str| tree.xattrs.get(tree.meta(tree.lookup(path.as_bytes()).unwrap()).xattrs).clone();
         let of = |name: &str| (format!("system.posix_acl_{name}").into_bytes().into(), ACL.to_vec().into());
         assert_eq!(acls("file"), [of("access")], "{program} {args:?}");
+        let mode = |path: &str| tree.meta(tree.lookup(path.as_bytes()).unwrap()).mode;
+        assert_eq!((mode("file"), mode("sub")), (0o664, 0o664), "{program} {args:?}");
         assert_eq!(acls("sub"), [of("access"), of("default")], "{program} {args:?}");
     }
 }
