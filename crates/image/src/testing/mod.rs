@@ -24,7 +24,7 @@ pub use random::random_trees;
 pub use snapshot::{Entry, Snapshot, differences, snapshot, snapshot_image, snapshot_tree, whole_seconds};
 pub use spec::{Attrs, Node, Spec, What, deep, wide};
 pub use strategy::{Shape, specs};
-pub use tools::{Source, erofs_utils, exercise, findings, have, sh};
+pub use tools::{Source, damage, erofs_utils, exercise, findings, have, sh};
 
 /// Whether devices, foreign owners and privileged xattrs can be made here.
 pub fn is_root() -> bool {

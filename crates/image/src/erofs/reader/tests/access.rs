@@ -119,7 +119,7 @@ fn any_tree_is_read_as_it_was() {
         let (want, got) = (snapshot(&source.tree()).unwrap(), snapshot_image(&reader).unwrap());
         let whole = |shot| if KINDS[kind].contains("48bit") { crate::testing::whole_seconds(shot) } else { shot };
         prop_assert_eq!(differences(&whole(want), &whole(got)), Vec::<String>::new(), "{}", line);
-        prop_assert_eq!(findings(&reader, 2), Vec::<String>::new(), "{}", line);
+        prop_assert_eq!(crate::testing::damage(&reader, 2), Vec::<String>::new(), "{}", line);
     });
 }
 
