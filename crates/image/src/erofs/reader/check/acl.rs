@@ -68,6 +68,9 @@ fn value_defect(value: &[u8]) -> Option<String> {
         if many && id == NO_ID {
             return Some(format!("no id with tag {tag:#x}"));
         }
+        if !many && id != NO_ID {
+            return Some(format!("id {id} with tag {tag:#x}, which has none"));
+        }
         (seen, last) = (seen | tag, tag);
     }
     let named = seen & (tag::USER | tag::GROUP) != 0;
@@ -98,7 +101,7 @@ mod tests {
             entries[n] = entry;
             acl(2, &entries)
         };
-        let cases: [(Vec<u8>, &str); 10] = [
+        let cases: [(Vec<u8>, &str); 11] = [
             (vec![2, 0, 0], "too few"),
             (acl(1, &full), "version 1"),
             ([acl(2, &full), vec![0]].concat(), "no whole entries"),
@@ -109,6 +112,7 @@ mod tests {
             (changed(3, (1, 7, NO_ID)), "tag 0x1 behind 0x2"),
             (changed(1, (2, 8, 10)), "permissions 0o10"),
             (changed(4, (8, 4, NO_ID)), "no id"),
+            (changed(0, (1, 7, 5)), "id 5 with tag 0x1"),
         ];
         for (value, expected) in cases {
             let found = value_defect(&value).unwrap_or_default();

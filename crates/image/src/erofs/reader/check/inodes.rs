@@ -15,6 +15,9 @@ use crate::image::Nid;
 /// Longest symlink target that the kernel reads.
 const SYMLINK_MAX: u64 = 4095;
 
+/// The number that stands for no owner and no group.
+const NO_ID: u32 = u32::MAX;
+
 /// All inodes that were met.
 #[derive(Debug, Default)]
 pub(super) struct Inodes {
@@ -60,6 +63,11 @@ fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()> 
     if inode.nlink == 0 {
         wrong("it has a link count of 0".into());
     }
+    for id in [inode.uid, inode.gid] {
+        if id == NO_ID {
+            wrong(format!("{id} is no owner, and the kernel shows another"));
+        }
+    }
     if inode.kind == Kind::Symlink && inode.size > SYMLINK_MAX {
         wrong(format!("symlink target of {} bytes; the kernel reads up to {SYMLINK_MAX}", inode.size));
     }
@@ -93,6 +101,9 @@ fn xattrs(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()>
         match pair.full_name() {
             None if pair.is_padding() => return,
             None => wrong.push(format!("xattr prefix {:#x} is not known", pair.prefix)),
+            Some(name) if name.ends_with(b".") && pair.name.is_empty() => {
+                wrong.push(format!("xattr `{}` has no name behind its prefix", name.escape_ascii()));
+            }
             Some(name) if name.contains(&0) => wrong.push("NUL in the name of an xattr".into()),
             Some(name) if names.contains(&name) => wrong.push(format!("xattr `{}` twice", name.escape_ascii())),
             Some(name) => drop(names.insert(name)),

@@ -50,6 +50,10 @@ fn check_superblock(reader: &Reader, report: &mut Report<'_>) {
     if let Some(blocks) = superblock.lz4_blocks().filter(|blocks| *blocks > LZ4_BLOCKS_MAX) {
         wrong(format!("LZ4 clusters of {blocks} blocks: Linux mounts images with up to {LZ4_BLOCKS_MAX}"));
     }
+    let shared = superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
+    if shared && superblock.metabox.is_none() {
+        wrong("shared xattrs lie in the metabox, which the image does not have".into());
+    }
     if superblock.len > u64::from(superblock.block_size) - SUPERBLOCK_OFFSET % u64::from(superblock.block_size) {
         wrong(format!("its {} bytes go beyond their block, so the checksum does not cover them", superblock.len));
     }

@@ -17,6 +17,8 @@ use crate::squashfs::reader::{Reader, metadata};
 
 /// A loop device gives the kernel whole units of this many bytes only.
 const PADDING: u64 = 1024;
+/// The number that stands for no owner and no group.
+const NO_ID: u32 = u32::MAX;
 /// All bits of the superblock's flags that writers set.
 const FLAGS_KNOWN: u16 = 0x0ffb;
 
@@ -34,6 +36,10 @@ pub(super) fn check(reader: &Reader, report: &mut Report<'_>) -> Result<()> {
     let mut seen = HashSet::new();
     if let Some(id) = reader.ids.iter().find(|id| !seen.insert(**id)) {
         report.add("id table", reader.ids_table.area().start, format!("it has the id {id} twice"));
+    }
+    if reader.ids.contains(&NO_ID) {
+        let why = format!("{NO_ID} is no owner, and the kernel shows another");
+        report.add("id table", reader.ids_table.area().start, why);
     }
     match &reader.xattrs {
         Some(xattrs) => check_xattrs(reader, xattrs, report),

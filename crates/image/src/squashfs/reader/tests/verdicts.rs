@@ -259,6 +259,9 @@ fn inodes() {
                 b.put(b.inode("small") + inode::NUMBER, 4, number);
             }),
             ("number too large", Check("counts only"), |b| b.put(b.inode("small") + inode::NUMBER, 4, 9999)),
+            ("no owner", Check("is no owner"), |b| {
+                b.put(b.reader.ids_table.area().start as usize + 2, 4, u64::from(u32::MAX))
+            }),
             ("owner", Stat("small", "owner 99"), |b| b.put(b.inode("small") + inode::UID, 2, 99)),
             ("mode with type", Stat("small", "permission bits"), |b| {
                 b.add(b.inode("small") + inode::MODE, 2, 0o100_000)
