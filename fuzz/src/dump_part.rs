@@ -39,7 +39,6 @@ pub fn look(bytes: &[u8]) {
 
 /// Does everything a reader can do with them. A part begins at each multiple of 4096 bytes where there is the magic
 /// number of one.
-
 pub fn open(bytes: Vec<u8>) {
     let begins = |at: &usize| *at == 0 || bytes[*at..].starts_with(&MAGIC);
     let mut begins: Vec<usize> = (0..bytes.len()).step_by(ALIGN).filter(begins).collect();

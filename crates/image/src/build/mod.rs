@@ -1,8 +1,8 @@
 //! Building an image: what is the same for every format.
 //!
-//! A build scans its sources into a tree, reads and hashes file data on workers ([`Feed`]), lets the format's
-//! [`Writer`] put it down in order, then has the format write its metadata ([`Format::finish`]), and seals the
-//! output. A format implements [`Format`] for its options; nothing here knows which formats there are.
+//! A build scans its sources into a tree, reads and hashes file data on workers (`Feed`), lets the format's
+//! `Writer` put it down in order, then has the format write its metadata (`Format::finish`), and seals the
+//! output. A format implements `Format` for its options; nothing here knows which formats there are.
 
 mod any;
 mod census;

@@ -153,7 +153,7 @@ pub fn build(
     build::build(target, &Builder::new(options)?, progress, fill)
 }
 
-/// Builds an image into `output`, in memory for example, and commits it; otherwise as [`build`]. Whether to replace an
+/// Builds an image into `output`, in memory for example, and commits it; otherwise as [`build()`]. Whether to replace an
 /// existing target is for the output to know, not for the options.
 pub fn build_to(
     output: Output,

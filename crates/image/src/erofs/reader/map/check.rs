@@ -101,12 +101,13 @@ impl Map {
 
     fn check_extent(&self, extent: &MappedExtent, announced: Announced) -> Option<String> {
         let last = extent.logical + extent.len >= self.size;
-        let wasteful = |stored: Stored| {
-            (!last && stored.len > extent.len).then(|| format!("{} bytes are stored for {}", stored.len, extent.len))
+        let wasteful = |stored: Stored, enough: u64| {
+            (!last && stored.len > enough).then(|| format!("{} bytes are stored for {}", stored.len, extent.len))
         };
         let (stored, algorithm, partial) = match extent.data {
             Data::Packed { stored, algorithm, partial } => (stored, algorithm, partial),
-            Data::Plain { stored, .. } => return wasteful(stored),
+            // The last block of a piece that does not shrink is not full.
+            Data::Plain { stored, .. } => return wasteful(stored, extent.len.next_multiple_of(1 << self.block_bits)),
             _ => return None,
         };
         if announced.algorithms & 1 << algorithm == 0 {
@@ -115,7 +116,7 @@ impl Map {
         if partial && !announced.incompat.contains(Incompat::FRAGMENTS_OR_DEDUPE) {
             return Some("a shared cluster, which the superblock does not announce".into());
         }
-        if partial { None } else { wasteful(stored) }
+        if partial { None } else { wasteful(stored, extent.len) }
     }
 }
 
