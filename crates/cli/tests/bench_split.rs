@@ -46,7 +46,6 @@ fn dumps_are_split_restored_shown_and_reported() {
         "Splitting over disks that differ",
         "1000,1000,4000",
         "Restoring dumps",
-        "The fastest join is that of",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }

@@ -157,8 +157,8 @@ fn parts_images_and_sets_are_not_mixed() {
     common::sample(dir.path());
     succeed(dir.path(), &["build", "root", "-o", "root.sqfs"]);
     let cases: [(&[&str], &str); 6] = [
-        (&["join", "p0", "other-p1", "-o", "x"], "p0 and other-p1 are parts of different dumps"),
-        (&["check", "p0", "p0"], "are both part 1 of the dump"),
+        (&["join", "p0", "other-p1", "-o", "x"], "other-p1: a part of another dump than p0"),
+        (&["check", "p0", "p0"], "part 1 of the dump, and so is p0"),
         (&["info", "p0", "root.sqfs"], "root.sqfs is an image"),
         (&["check", "root.sqfs", "p0"], "root.sqfs is an image"),
         (&["info", "root.sqfs", "root.sqfs"], "one image at a time"),

@@ -241,9 +241,9 @@ fn a_part_cut_anywhere_still_gives_what_is_before_the_cut() {
 fn what_is_no_set_is_refused_and_named() {
     let (one, two) = (plan(2, 0, 4).build(), Plan { set: 8, ..plan(2, 0, 4) }.build());
     let refused = |parts: Vec<Vec<u8>>| open(parts).unwrap_err().to_string();
-    assert_eq!(refused(vec![one.parts[0].clone(), two.parts[1].clone()]), "p0 and p1 are parts of different dumps");
-    assert_eq!(refused(vec![one.parts[1].clone(), one.parts[1].clone()]), "p0 and p1 are both part 2 of the dump");
-    assert_eq!(refused(vec![]), "a dump has at least one part");
+    assert_eq!(refused(vec![one.parts[0].clone(), two.parts[1].clone()]), "p1: a part of another dump than p0");
+    assert_eq!(refused(vec![one.parts[1].clone(), one.parts[1].clone()]), "p1: part 2 of the dump, and so is p0");
+    assert_eq!(refused(vec![]), "parts 0: a dump has at least one");
     assert_eq!(refused(vec![b"hello".to_vec()]), "p0: superblock at byte 0: 5 bytes where there should be 4096");
     assert_eq!(refused(vec![one.parts[0].clone(), noise(9000, 1)]), "p1: superblock at byte 0: not a part of a dump");
 }

@@ -186,7 +186,7 @@ fn a_link_where_a_directory_belongs_is_not_entered() {
     symlink("../outside", place.join("d")).unwrap();
     let image = Fake::default().dir(0, &[("d", 1)]).dir(1, &[("f", 2)]).file(2, b"x");
     let error = run(&image, &place, &options(1)).unwrap_err().to_string();
-    assert!(error.contains("place/d: cannot create directory: there is something of this name"), "{error}");
+    assert!(error.contains("place/d exists"), "{error}");
     run(&image, &place, &Options { replace: true, ..options(1) }).unwrap();
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
     assert_eq!(std::fs::read(place.join("d/f")).unwrap(), b"x");
