@@ -258,7 +258,7 @@ fn a_sort_file_places_data_and_keeps_contents() {
     let dir = workplace();
     std::fs::write(dir.path().join("sort"), "usr/share/doc/text 100\nno/such/file 1\n").unwrap();
     for format in FORMATS {
-        let build = ["build", "root", "-o", "image", "-f", "-q", "--sort", "sort", "--format", format];
+        let build = ["build", "root", "-o", "image", "-f", "--sort", "sort", "--format", format];
         let output = run_in(dir.path(), &build);
         assert!(output.status.success() && stderr(&output).contains("no/such/file"), "{}", stderr(&output));
         succeed(dir.path(), &["check", "image", "--against", "root", "-q"]);

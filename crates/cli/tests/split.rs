@@ -282,7 +282,7 @@ fn wrong_use_is_told_before_anything_is_touched() {
     let cases: [(i32, &[&str], &str); 9] = [
         (2, &["split", "core"], "--output"),
         (2, &["split", "core", "-o", "a", "-o", "./a"], "the same part"),
-        (2, &["split", "core", "-o", "core", "-f"], "is the input itself"),
+        (2, &["split", "core", "-o", "core", "-f"], "core: the input itself"),
         (2, &["split", "core", "-o", "a", "--parity", "1"], "at least 2 are needed"),
         (2, &["split", "core", "-o", "a", "--chunk", "5000"], "power of two"),
         (2, &["split", "core", "-o", "a", "--memory", "1M"], "too little memory"),
