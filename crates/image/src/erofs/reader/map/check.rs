@@ -4,7 +4,7 @@
 use super::clusters::{Cluster, Clusters, Head, Kind};
 use super::header::Header;
 use super::window::{Bytes, Window};
-use super::{Data, Form, Map, MappedExtent, Stored};
+use super::{Data, Form, Map, MappedExtent};
 use crate::erofs::format::{Advise, Incompat};
 use crate::{Error, Result};
 
@@ -101,13 +101,8 @@ impl Map {
 
     fn check_extent(&self, extent: &MappedExtent, announced: Announced) -> Option<String> {
         let last = extent.logical + extent.len >= self.size;
-        let wasteful = |stored: Stored, enough: u64| {
-            (!last && stored.len > enough).then(|| format!("{} bytes are stored for {}", stored.len, extent.len))
-        };
         let (stored, algorithm, partial) = match extent.data {
             Data::Packed { stored, algorithm, partial } => (stored, algorithm, partial),
-            // The last block of a piece that does not shrink is not full.
-            Data::Plain { stored, .. } => return wasteful(stored, extent.len.next_multiple_of(1 << self.block_bits)),
             _ => return None,
         };
         if announced.algorithms & 1 << algorithm == 0 {
@@ -116,7 +111,9 @@ impl Map {
         if partial && !announced.incompat.contains(Incompat::FRAGMENTS_OR_DEDUPE) {
             return Some("a shared cluster, which the superblock does not announce".into());
         }
-        if partial { None } else { wasteful(stored, extent.len) }
+        // Clusters stored as they are may be shared in part, or end with a block that is not full.
+        let wasteful = !partial && !last && stored.len > extent.len;
+        wasteful.then(|| format!("{} bytes are stored for {}", stored.len, extent.len))
     }
 }
 
