@@ -71,9 +71,14 @@ pub fn look(bytes: &[u8]) {
     });
 }
 
-/// liblz4 takes a match at distance 0, which the format does not have, and copies what is in the buffer.
+/// What our libraries take and others refuse: liblz4 a match at distance 0, copying what is in the buffer, libdeflate
+/// codes that stand for nothing, and libzstd blocks longer than the window.
 fn is_known(codec: Codec, other: &Result<Vec<u8>, String>) -> bool {
-    codec == Codec::Lz4 && other.as_ref().is_err_and(|why| why.contains("match offset"))
+    match codec {
+        Codec::Lz4 => other.as_ref().is_err_and(|why| why.contains("match offset")),
+        Codec::Gzip | Codec::Deflate | Codec::Zstd => other.is_err(),
+        _ => false,
+    }
 }
 
 /// What another decoder makes of `src`, at most `len` bytes; `None` where there is no other.
