@@ -17,6 +17,8 @@ const SYMLINK_MAX: usize = 4095;
 const FILE_MAX: u64 = i64::MAX.unsigned_abs();
 /// Largest major number of a device (12 bits), and largest minor number (20 bits).
 const DEVICE_MAX: Device = Device { major: 0xfff, minor: 0xf_ffff };
+/// What no owner and no group has: system calls take it for "leave as it is", and the kernel shows another.
+const NO_ID: u32 = u32::MAX;
 /// Longest full name of an extended attribute in bytes.
 const XATTR_NAME_MAX: usize = 255;
 /// Most bytes of the attribute names of one inode, each with a NUL behind it.
@@ -136,6 +138,11 @@ impl Limits {
             && !times.contains(&inode.mtime.secs)
         {
             return Err(Excess::Time { secs: inode.mtime.secs, format: self.format, range });
+        }
+        for (what, id) in [("owner", inode.uid), ("group", inode.gid)] {
+            if id == NO_ID {
+                return Err(format!("{what} {NO_ID}, which is none; the limit is {}", NO_ID - 1).into());
+            }
         }
         match &inode.kind {
             Kind::File { size, .. } if *size > self.file.min(FILE_MAX) => {

@@ -83,6 +83,11 @@ fn cases(format: &Format) -> Vec<Case> {
     let char_at = |major, minor| node(What::Char(Device { major, minor }));
     let value = |len: usize| with_xattr(file(), "user.v", &vec![b'v'; len]);
     let acl = [&[2, 0, 0, 0][..], &entry(1, 6), &entry(4, 4), &entry(32, 4)].concat();
+    let owned = |uid, gid| {
+        let mut node = node(What::Fifo);
+        node.attrs.owner = (uid, gid);
+        node
+    };
     let mut too_many: Vec<_> = names(65_536).collect();
     too_many.push(("user.x".into(), Vec::new()));
     let mut cases = vec![
@@ -95,6 +100,8 @@ fn cases(format: &Format) -> Vec<Case> {
         case("target", Some(link(4095)), link(4096), "a symlink target of 4096 bytes"),
         case("short", Some(link(1)), link(0), "a symlink target of 0 bytes"),
         case("nul", None, node(What::Symlink(b"a\0b".to_vec())), "a NUL"),
+        case("uid", Some(owned(u32::MAX - 1, 0)), owned(u32::MAX, 0), "owner 4294967295"),
+        case("gid", Some(owned(0, u32::MAX - 1)), owned(0, u32::MAX), "group 4294967295"),
         case("major", Some(char_at(4095, 0)), char_at(4096, 0), "device number 4096:0"),
         case("minor", Some(char_at(1, 0xf_ffff)), char_at(1, 1 << 20), "device number 1:1048576"),
         case(
