@@ -1,6 +1,7 @@
 //! On-disk structures of EROFS: little-endian, packed. Only layout; no logic.
 //!
-//! Source: the kernel's `fs/erofs/erofs_fs.h` (MIT since Linux 6.19) and docs/formats/erofs.md.
+//! Source: the kernel's `fs/erofs/erofs_fs.h` (MIT since Linux 6.19) and docs/formats/erofs.md. Fields have the names
+//! they have there; a field with several meanings has the name of the kernel's union (`rb`, `u1`, `i_u`, `i_nb`, `di_u`).
 
 mod map;
 
@@ -60,23 +61,24 @@ bitflags::bitflags! {
     /// What a reader must know: an unknown bit means that it cannot read the image.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Incompat: u32 {
-        /// Compressed bytes end where their cluster ends. Set in every compressed image.
+        /// `ZERO_PADDING`, once `LZ4_0PADDING`: compressed bytes end where their cluster ends. Set in every compressed
+        /// image.
         const ZERO_PADDING = 0x1;
-        /// Compression records follow the superblock, and clusters may have several blocks.
+        /// `COMPR_CFGS`, `BIG_PCLUSTER`: compression records follow the superblock, and clusters may have several blocks.
         const BIG_CLUSTERS = 0x2;
-        /// Files in chunks.
+        /// `CHUNKED_FILE`: files in chunks.
         const CHUNKED_FILES = 0x4;
-        /// Further devices, or files of two algorithms: both share the bit.
+        /// `DEVICE_TABLE`, `COMPR_HEAD2`: further devices, or files of two algorithms.
         const DEVICES_OR_SECOND_HEAD = 0x8;
-        /// The last cluster of a file may follow its inode.
+        /// `ZTAILPACKING`: the last cluster of a file may follow its inode.
         const TAIL_PACKING = 0x10;
-        /// Fragments, or shared clusters: both share the bit.
+        /// `FRAGMENTS`, `DEDUPE`: fragments, or shared clusters.
         const FRAGMENTS_OR_DEDUPE = 0x20;
-        /// Long xattr prefixes.
+        /// `XATTR_PREFIXES`: long xattr prefixes.
         const XATTR_PREFIXES = 0x40;
-        /// Block addresses of 48 bits, encoded extents.
+        /// `48BIT`: block addresses of 48 bits, encoded extents.
         const BITS_48 = 0x80;
-        /// Inodes in a file of their own.
+        /// `METABOX`: inodes in a file of their own.
         const METABOX = 0x100;
         /// What later versions may add.
         const _ = !0;
@@ -121,39 +123,40 @@ pub struct Superblock {
     /// CRC32C from here to the end of the block, this field as 0, if [`Compat::CHECKSUM`].
     pub checksum: U32,
     /// [`Compat`].
-    pub compat: U32,
+    pub feature_compat: U32,
     /// log2 of the block size.
-    pub block_bits: u8,
+    pub blkszbits: u8,
     /// Slots of 16 bytes by which the superblock is longer than this.
-    pub extra_slots: u8,
-    /// Root nid; bits 32 to 47 of `blocks` if [`Superblock::root_nid_wide`] is in use.
-    pub root_nid_or_blocks_high: U16,
+    pub sb_extslots: u8,
+    /// `rootnid_2b`: root nid. `blocks_hi`: bits 32 to 47 of `blocks_lo` if [`Superblock::rootnid_8b`] is in use.
+    pub rb: U16,
     /// Number of inodes.
-    pub inodes: U64,
+    pub inos: U64,
     /// Seconds since 1970: the time of compact inodes, or what theirs is counted from.
     pub epoch: I64,
     /// Nanoseconds of compact inodes.
-    pub epoch_nanos: U32,
+    pub fixed_nsec: U32,
     /// Number of blocks, the low 32 bits.
-    pub blocks: U32,
+    pub blocks_lo: U32,
     /// Block from which nids count.
-    pub metadata_block: U32,
+    pub meta_blkaddr: U32,
     /// Block from which ids of shared xattrs count.
-    pub xattr_block: U32,
+    pub xattr_blkaddr: U32,
     /// UUID.
     pub uuid: [u8; 16],
     /// Label, ended by NUL.
-    pub label: [u8; 16],
+    pub volume_name: [u8; 16],
     /// [`Incompat`].
-    pub incompat: U32,
-    /// With [`Incompat::BIG_CLUSTERS`] a bit for each algorithm that has a record, else the farthest LZ4 match.
-    pub algorithms_or_lz4_distance: U16,
+    pub feature_incompat: U32,
+    /// `available_compr_algs` with [`Incompat::BIG_CLUSTERS`]: a bit for each algorithm that has a record. Else
+    /// `lz4_max_distance`: the farthest LZ4 match.
+    pub u1: U16,
     /// Further devices.
     pub extra_devices: U16,
     /// Where their slots are, in units of 128 bytes.
-    pub device_slot: U16,
+    pub devt_slotoff: U16,
     /// log2 of blocks a directory block, 0.
-    pub dir_block_bits: u8,
+    pub dirblkbits: u8,
     /// Long xattr prefixes.
     pub xattr_prefix_count: u8,
     /// Where they are, in units of 4 bytes.
@@ -163,13 +166,13 @@ pub struct Superblock {
     /// Not 0: the filters over xattr names are of a kind yet to come.
     pub xattr_filter_reserved: u8,
     /// Which long prefix marks page-cache digests.
-    pub shared_inode_prefix: u8,
+    pub ishare_xattr_prefix_id: u8,
     /// 0.
     pub reserved: [u8; 2],
     /// Seconds after `epoch` at which the image was built ([`Incompat::BITS_48`]).
     pub build_time: U32,
     /// Root nid, if not 0 ([`Incompat::BITS_48`]).
-    pub root_nid_wide: U64,
+    pub rootnid_8b: U64,
     /// 0.
     pub reserved2: [u8; 8],
 }
@@ -181,7 +184,7 @@ pub struct SuperblockExtension {
     /// Nid of the metabox.
     pub metabox_nid: U64,
     /// 0.
-    pub reserved: [u8; 8],
+    pub reserved3: [u8; 8],
 }
 
 /// A further device.
@@ -191,13 +194,13 @@ pub struct DeviceSlot {
     /// Any name, padded with NUL.
     pub tag: [u8; 64],
     /// Its blocks, the low 32 bits.
-    pub blocks: U32,
+    pub blocks_lo: U32,
     /// Its first block in the address space of all devices.
-    pub start: U32,
-    /// Bits 32 to 47 of `blocks`.
-    pub blocks_high: U16,
-    /// Bits 32 to 47 of `start`.
-    pub start_high: U16,
+    pub uniaddr_lo: U32,
+    /// Bits 32 to 47 of `blocks_lo`.
+    pub blocks_hi: U16,
+    /// Bits 32 to 47 of `uniaddr_lo`.
+    pub uniaddr_hi: U16,
     /// 0.
     pub reserved: [u8; 52],
 }
@@ -223,7 +226,7 @@ pub struct Lz4Record {
     /// Farthest match.
     pub max_distance: U16,
     /// Blocks of the largest cluster.
-    pub max_cluster_blocks: U16,
+    pub max_pclusterblks: U16,
     /// 0.
     pub reserved: [u8; 10],
 }
@@ -245,7 +248,7 @@ pub struct LzmaRecord {
 #[repr(C)]
 pub struct DeflateRecord {
     /// log2 of the window.
-    pub window_bits: u8,
+    pub windowbits: u8,
     /// 0.
     pub reserved: [u8; 5],
 }
@@ -257,7 +260,7 @@ pub struct ZstdRecord {
     /// 0.
     pub format: u8,
     /// log2 of the window, less 10.
-    pub window_log: u8,
+    pub windowlog: u8,
     /// 0.
     pub reserved: [u8; 4],
 }
@@ -298,27 +301,28 @@ pub mod inode_format {
 #[repr(C)]
 pub struct CompactInode {
     /// See [`inode_format`].
-    pub format: U16,
+    pub i_format: U16,
     /// 0 without xattrs; else 1 more than the words of 4 bytes behind the xattr header's 12.
-    pub xattr_count: U16,
+    pub i_xattr_icount: U16,
     /// Type and permissions, as Linux has them.
-    pub mode: U16,
-    /// Links; or bits 32 to 47 of `data`.
-    pub nlink_or_data_high: U16,
+    pub i_mode: U16,
+    /// `nlink`: links. `blocks_hi`, `startblk_hi`: bits 32 to 47 of `i_u`.
+    pub i_nb: U16,
     /// Length.
-    pub size: U32,
+    pub i_size: U32,
     /// Seconds after the epoch ([`Incompat::BITS_48`]), else 0.
-    pub mtime: U32,
-    /// First block, count of compressed blocks, device number or chunk format.
-    pub data: U32,
+    pub i_mtime: U32,
+    /// `startblk_lo`: first block. `blocks_lo`: count of compressed blocks. `rdev`: device number. `c.format`: chunk
+    /// format.
+    pub i_u: U32,
     /// A number.
-    pub ino: U32,
+    pub i_ino: U32,
     /// Owner.
-    pub uid: U16,
+    pub i_uid: U16,
     /// Group.
-    pub gid: U16,
+    pub i_gid: U16,
     /// 0.
-    pub reserved: U32,
+    pub i_reserved: U32,
 }
 
 /// An inode of 64 bytes.
@@ -326,31 +330,31 @@ pub struct CompactInode {
 #[repr(C)]
 pub struct ExtendedInode {
     /// See [`inode_format`].
-    pub format: U16,
+    pub i_format: U16,
     /// As in [`CompactInode`].
-    pub xattr_count: U16,
+    pub i_xattr_icount: U16,
     /// Type and permissions, as Linux has them.
-    pub mode: U16,
-    /// Bits 32 to 47 of `data`.
-    pub data_high: U16,
+    pub i_mode: U16,
+    /// `blocks_hi`, `startblk_hi`: bits 32 to 47 of `i_u`.
+    pub i_nb: U16,
     /// Length.
-    pub size: U64,
+    pub i_size: U64,
     /// As in [`CompactInode`].
-    pub data: U32,
+    pub i_u: U32,
     /// A number.
-    pub ino: U32,
+    pub i_ino: U32,
     /// Owner.
-    pub uid: U32,
+    pub i_uid: U32,
     /// Group.
-    pub gid: U32,
+    pub i_gid: U32,
     /// Seconds since 1970.
-    pub mtime: I64,
+    pub i_mtime: I64,
     /// And nanoseconds.
-    pub mtime_nanos: U32,
+    pub i_mtime_nsec: U32,
     /// Links.
-    pub nlink: U32,
+    pub i_nlink: U32,
     /// 0.
-    pub reserved: [u8; 16],
+    pub i_reserved2: [u8; 16],
 }
 
 /// Format of a file in chunks.
@@ -370,11 +374,11 @@ pub mod chunk_format {
 #[repr(C)]
 pub struct ChunkIndex {
     /// Bits 32 to 47 of the block.
-    pub start_high: U16,
+    pub startblk_hi: U16,
     /// Its device, 0 for the address space of all.
-    pub device: U16,
+    pub device_id: U16,
     /// Its first block.
-    pub start: U32,
+    pub startblk_lo: U32,
 }
 
 /// What entries of directories say of their inodes.
@@ -402,7 +406,7 @@ pub struct Dirent {
     /// Its inode.
     pub nid: U64,
     /// Where its name begins in the block.
-    pub name_offset: U16,
+    pub nameoff: U16,
     /// See [`file_type`].
     pub file_type: u8,
     /// 0.
@@ -433,11 +437,11 @@ pub const XATTR_FILTER_SEED: u32 = 0x25bb_e08f;
 #[repr(C)]
 pub struct XattrHeader {
     /// A bit that is set says that no name with that hash is there.
-    pub name_filter: U32,
+    pub h_name_filter: U32,
     /// Number of shared xattrs.
-    pub shared_count: u8,
+    pub h_shared_count: u8,
     /// 0.
-    pub reserved: [u8; 7],
+    pub h_reserved2: [u8; 7],
 }
 
 /// An xattr; name without prefix and value follow, padded to 4 bytes.
@@ -445,11 +449,11 @@ pub struct XattrHeader {
 #[repr(C)]
 pub struct XattrEntry {
     /// Length of the name behind its prefix.
-    pub name_len: u8,
+    pub e_name_len: u8,
     /// See [`xattr_prefix`].
-    pub prefix: u8,
+    pub e_name_index: u8,
     /// Length of the value.
-    pub value_len: U16,
+    pub e_value_size: U16,
 }
 
 const _: () = {

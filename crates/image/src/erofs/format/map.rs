@@ -7,15 +7,16 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct MapHeader {
-    /// Offset in the packed inode, or (upper half) the length of an inline cluster. With encoded extents the
-    /// low 32 bits of their count.
-    pub fragment_or_inline: U32,
+    /// Offset in the packed inode. Upper half (`h_idata_size`): length of an inline cluster. With encoded extents
+    /// (`h_extents_lo`): low 32 bits of their count.
+    pub h_fragmentoff: U32,
     /// [`Advise`](super::Advise).
-    pub advise: U16,
-    /// Low four bits: algorithm of first heads; high: of second ones. With encoded extents bits of their count.
-    pub algorithms: u8,
+    pub h_advise: U16,
+    /// Low four bits: algorithm of first heads; high: of second ones. With encoded extents (`h_extents_hi`) bits of
+    /// their count.
+    pub h_algorithmtype: u8,
     /// Low four bits: log2 of blocks a logical cluster; bit 7: the whole file is a fragment.
-    pub cluster_bits: u8,
+    pub h_clusterbits: u8,
 }
 
 /// Bit of [`MapHeader::cluster_bits`]: the file is a fragment, and the header is its offset with this bit set.
@@ -29,11 +30,12 @@ pub const FULL_INDEX_GAP: usize = 8;
 #[repr(C)]
 pub struct FullIndex {
     /// Bits 0 and 1: see [`cluster_type`]; further bits there.
-    pub advise: U16,
+    pub di_advise: U16,
     /// Where the extent begins in the logical cluster.
-    pub cluster_offset: U16,
-    /// Heads: block of the physical cluster. Others: distance to the head (low half) and to the next head.
-    pub block_or_deltas: U32,
+    pub di_clusterofs: U16,
+    /// Heads (`blkaddr`): block of the physical cluster. Others (`delta`): distance to the head (low half) and to the
+    /// next head.
+    pub di_u: U32,
 }
 
 /// Types of logical clusters.
@@ -61,15 +63,15 @@ pub mod cluster_type {
 #[repr(C)]
 pub struct EncodedExtent {
     /// See [`encoded_extent`].
-    pub physical_len: U32,
+    pub plen: U32,
     /// Byte in the image, low 32 bits.
-    pub physical_low: U32,
+    pub pstart_lo: U32,
     /// High bits.
-    pub physical_high: U32,
+    pub pstart_hi: U32,
     /// Byte in the file, low 32 bits.
-    pub logical_low: U32,
+    pub lstart_lo: U32,
     /// High bits.
-    pub logical_high: U32,
+    pub lstart_hi: U32,
     /// 0.
     pub reserved: [u8; 12],
 }

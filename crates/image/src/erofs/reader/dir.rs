@@ -92,7 +92,7 @@ impl<'r> Listing<'r> {
         let Ok((entry, rest)) = format::Dirent::read_from_prefix(raw) else {
             return Err(self.error(format!("entry {n} reaches into the names")));
         };
-        let start = usize::from(entry.name_offset.get());
+        let start = usize::from(entry.nameoff.get());
         let end = match rest.is_empty() {
             false => name_offset(rest),
             // Nothing follows the last name, but maybe padding.

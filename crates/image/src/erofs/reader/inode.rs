@@ -130,11 +130,11 @@ fn compact(
     one_link: bool,
     epoch: Time,
 ) -> std::result::Result<Inode, String> {
-    let kind = Kind::of_mode(raw.mode.get())?;
+    let kind = Kind::of_mode(raw.i_mode.get())?;
     // Where one link goes without saying, its place holds the high part of an address.
     let wide = one_link && kind != Kind::Dir;
-    let word = raw.nlink_or_data_high.get();
-    let xattr_len = xattr_len(raw.xattr_count.get());
+    let word = raw.i_nb.get();
+    let xattr_len = xattr_len(raw.i_xattr_icount.get());
     Ok(Inode {
         nid,
         place,
@@ -142,14 +142,14 @@ fn compact(
         layout,
         no_dot: false,
         kind,
-        mode: raw.mode.get() & MODE_MASK,
-        size: raw.size.get().into(),
-        data: raw.data.get(),
+        mode: raw.i_mode.get() & MODE_MASK,
+        size: raw.i_size.get().into(),
+        data: raw.i_u.get(),
         data_high: if wide { word } else { 0 },
         wide,
-        uid: raw.uid.get().into(),
-        gid: raw.gid.get().into(),
-        mtime: Time { secs: epoch.secs.saturating_add(raw.mtime.get().into()), nanos: epoch.nanos },
+        uid: raw.i_uid.get().into(),
+        gid: raw.i_gid.get().into(),
+        mtime: Time { secs: epoch.secs.saturating_add(raw.i_mtime.get().into()), nanos: epoch.nanos },
         nlink: if wide { 1 } else { word.into() },
         xattr_len,
         payload: place.skip(raw.as_bytes().len() as u64 + u64::from(xattr_len)),
@@ -157,27 +157,27 @@ fn compact(
 }
 
 fn extended(raw: &format::ExtendedInode, nid: Nid, place: Place, layout: Layout) -> std::result::Result<Inode, String> {
-    let nanos = raw.mtime_nanos.get();
+    let nanos = raw.i_mtime_nsec.get();
     if nanos >= 1_000_000_000 {
         return Err(format!("{nanos} nanoseconds of its time are a second or more"));
     }
-    let xattr_len = xattr_len(raw.xattr_count.get());
+    let xattr_len = xattr_len(raw.i_xattr_icount.get());
     Ok(Inode {
         nid,
         place,
         extended: true,
         layout,
         no_dot: false,
-        kind: Kind::of_mode(raw.mode.get())?,
-        mode: raw.mode.get() & MODE_MASK,
-        size: raw.size.get(),
-        data: raw.data.get(),
-        data_high: raw.data_high.get(),
+        kind: Kind::of_mode(raw.i_mode.get())?,
+        mode: raw.i_mode.get() & MODE_MASK,
+        size: raw.i_size.get(),
+        data: raw.i_u.get(),
+        data_high: raw.i_nb.get(),
         wide: true,
-        uid: raw.uid.get(),
-        gid: raw.gid.get(),
-        mtime: Time { secs: raw.mtime.get(), nanos },
-        nlink: raw.nlink.get(),
+        uid: raw.i_uid.get(),
+        gid: raw.i_gid.get(),
+        mtime: Time { secs: raw.i_mtime.get(), nanos },
+        nlink: raw.i_nlink.get(),
         xattr_len,
         payload: place.skip(raw.as_bytes().len() as u64 + u64::from(xattr_len)),
     })
@@ -212,8 +212,8 @@ impl Inode {
             return Ok(false);
         }
         let header: format::MapHeader = reader.get_meta("map header", self.payload.align(8))?;
-        let advice = Advise::from_bits_retain(header.advise.get());
-        Ok(header.cluster_bits & WHOLE_FRAGMENT != 0 || advice.contains(Advise::FRAGMENT))
+        let advice = Advise::from_bits_retain(header.h_advise.get());
+        Ok(header.h_clusterbits & WHOLE_FRAGMENT != 0 || advice.contains(Advise::FRAGMENT))
     }
 
     /// An error about this inode.

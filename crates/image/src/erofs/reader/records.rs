@@ -70,7 +70,7 @@ impl Compression {
 
 /// Reads the records of an image, in the order of the algorithms' numbers.
 pub(super) fn read(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Result<Vec<Compression>> {
-    let word = raw.algorithms_or_lz4_distance.get();
+    let word = raw.u1.get();
     if !superblock.incompat.contains(Incompat::BIG_CLUSTERS) {
         // From before there were records: LZ4 in clusters of one block, if anything is compressed. At first only
         // its distance told.
@@ -106,7 +106,7 @@ fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<Comp
     match number {
         algorithm::LZ4 => {
             let raw: format::Lz4Record = record(payload)?;
-            let blocks = raw.max_cluster_blocks.get().max(1);
+            let blocks = raw.max_pclusterblks.get().max(1);
             if u64::from(blocks) << block_bits > CLUSTER_MAX {
                 return Err(format!("clusters of {blocks} blocks, more than {CLUSTER_MAX} bytes"));
             }
@@ -122,18 +122,18 @@ fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<Comp
         }
         algorithm::DEFLATE => {
             let raw: format::DeflateRecord = record(payload)?;
-            if raw.window_bits > DEFLATE_WINDOW {
-                return Err(format!("window of 2^{} bytes", raw.window_bits));
+            if raw.windowbits > DEFLATE_WINDOW {
+                return Err(format!("window of 2^{} bytes", raw.windowbits));
             }
-            Ok(Compression::Deflate { window_bits: raw.window_bits })
+            Ok(Compression::Deflate { window_bits: raw.windowbits })
         }
         _ => {
             let raw: format::ZstdRecord = record(payload)?;
             let (least, more) = ZSTD_WINDOW;
-            if raw.format != 0 || raw.window_log > more {
-                return Err(format!("format {}, window of 2^{} bytes", raw.format, u16::from(raw.window_log) + 10));
+            if raw.format != 0 || raw.windowlog > more {
+                return Err(format!("format {}, window of 2^{} bytes", raw.format, u16::from(raw.windowlog) + 10));
             }
-            Ok(Compression::Zstd { window_log: least + raw.window_log })
+            Ok(Compression::Zstd { window_log: least + raw.windowlog })
         }
     }
 }

@@ -135,43 +135,43 @@ fn not_erofs(head: &[u8]) -> String {
 }
 
 fn check_fields(raw: &format::Superblock) -> Result<Superblock> {
-    if !BLOCK_BITS.contains(&raw.block_bits) {
+    if !BLOCK_BITS.contains(&raw.blkszbits) {
         let (least, most) = (1u32 << BLOCK_BITS.start(), 1u32 << BLOCK_BITS.end());
-        return Err(wrong(format!("block size 2^{} is not from {least} to {most}", raw.block_bits)));
+        return Err(wrong(format!("block size 2^{} is not from {least} to {most}", raw.blkszbits)));
     }
-    let incompat = Incompat::from_bits_retain(raw.incompat.get());
+    let incompat = Incompat::from_bits_retain(raw.feature_incompat.get());
     let unknown = incompat.bits() & !Incompat::KNOWN.bits();
     if unknown != 0 {
         return Err(Error::Unsupported(format!("EROFS features {unknown:#x}, which are newer than this program")));
     }
-    if raw.dir_block_bits != 0 {
-        return Err(Error::Unsupported(format!("EROFS directory blocks of 2^{} blocks", raw.dir_block_bits)));
+    if raw.dirblkbits != 0 {
+        return Err(Error::Unsupported(format!("EROFS directory blocks of 2^{} blocks", raw.dirblkbits)));
     }
-    let compat = Compat::from_bits_retain(raw.compat.get());
+    let compat = Compat::from_bits_retain(raw.feature_compat.get());
     let wide = incompat.contains(Incompat::BITS_48);
-    let root = if wide { raw.root_nid_wide.get() } else { 0 };
-    let (high, low) = (u64::from(raw.root_nid_or_blocks_high.get()), u64::from(raw.blocks.get()));
+    let root = if wide { raw.rootnid_8b.get() } else { 0 };
+    let (high, low) = (u64::from(raw.rb.get()), u64::from(raw.blocks_lo.get()));
     let (root, blocks) = if root != 0 { (root, high << 32 | low) } else { (high, low) };
     let packed = incompat.contains(Incompat::FRAGMENTS_OR_DEDUPE).then_some(raw.packed_nid.get());
-    let block = |block: u32| u64::from(block) << raw.block_bits;
-    let nanos = raw.epoch_nanos.get();
+    let block = |block: u32| u64::from(block) << raw.blkszbits;
+    let nanos = raw.fixed_nsec.get();
     if nanos >= 1_000_000_000 {
         return Err(wrong(format!("{nanos} nanoseconds of its time are a second or more")));
     }
     let build_time = if wide { i64::from(raw.build_time.get()) } else { 0 };
     Ok(Superblock {
-        block_size: 1 << raw.block_bits,
+        block_size: 1 << raw.blkszbits,
         compat,
         incompat,
         root: Nid(root),
-        inodes: raw.inodes.get(),
+        inodes: raw.inos.get(),
         blocks,
         epoch: Time { secs: raw.epoch.get(), nanos },
         build_time: raw.epoch.get().saturating_add(build_time),
-        metadata_start: block(raw.metadata_block.get()),
-        xattr_start: block(raw.xattr_block.get()),
+        metadata_start: block(raw.meta_blkaddr.get()),
+        xattr_start: block(raw.xattr_blkaddr.get()),
         uuid: raw.uuid,
-        label: until_nul(&raw.label),
+        label: until_nul(&raw.volume_name),
         compression: Vec::new(),
         packed: packed.filter(|nid| *nid != 0).map(Nid),
         metabox: None,
@@ -179,7 +179,7 @@ fn check_fields(raw: &format::Superblock) -> Result<Superblock> {
         xattr_prefixes: raw.xattr_prefix_count,
         xattr_prefix_start: u64::from(raw.xattr_prefix_start.get()) * 4,
         xattr_filter: compat.contains(Compat::XATTR_FILTER) && raw.xattr_filter_reserved == 0,
-        len: LEN + u64::from(raw.extra_slots) * SUPERBLOCK_SLOT,
+        len: LEN + u64::from(raw.sb_extslots) * SUPERBLOCK_SLOT,
     })
 }
 
@@ -189,10 +189,10 @@ fn until_nul(bytes: &[u8]) -> Box<[u8]> {
 
 /// The checksum is over what lies behind the first 1024 bytes of the first block, or else over one block.
 fn check_sum(disk: &Disk, raw: &format::Superblock) -> Result<()> {
-    if raw.compat.get() & Compat::CHECKSUM.bits() == 0 {
+    if raw.feature_compat.get() & Compat::CHECKSUM.bits() == 0 {
         return Ok(());
     }
-    let block = 1usize << raw.block_bits;
+    let block = 1usize << raw.blkszbits;
     let before = usize::try_from(SUPERBLOCK_OFFSET).unwrap_or(0);
     let mut bytes = vec![0; if block > before { block - before } else { block }];
     disk.read(STRUCTURE, SUPERBLOCK_OFFSET, &mut bytes)?;
@@ -208,7 +208,7 @@ fn metabox(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Re
     if !superblock.incompat.contains(Incompat::METABOX) {
         return Ok(None);
     }
-    if raw.extra_slots == 0 {
+    if raw.sb_extslots == 0 {
         return Err(wrong("it has a metabox but no room to say where"));
     }
     let mut extension = format::SuperblockExtension::new_zeroed();
@@ -227,7 +227,7 @@ fn devices(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Re
     }
     let wide = superblock.incompat.contains(Incompat::BITS_48);
     let join = |low: u32, high: u16| u64::from(low) | if wide { u64::from(high) << 32 } else { 0 };
-    let slots = u64::from(raw.device_slot.get())..;
+    let slots = u64::from(raw.devt_slotoff.get())..;
     slots
         .take(raw.extra_devices.get().into())
         .map(|slot| {
@@ -235,8 +235,8 @@ fn devices(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Re
             disk.read("device table", slot * DEVICE_LEN, raw.as_mut_bytes())?;
             Ok(Device {
                 tag: until_nul(&raw.tag),
-                blocks: join(raw.blocks.get(), raw.blocks_high.get()),
-                start: join(raw.start.get(), raw.start_high.get()),
+                blocks: join(raw.blocks_lo.get(), raw.blocks_hi.get()),
+                start: join(raw.uniaddr_lo.get(), raw.uniaddr_hi.get()),
             })
         })
         .collect()

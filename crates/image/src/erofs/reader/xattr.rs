@@ -115,9 +115,9 @@ pub(super) fn each(reader: &Reader, inode: &Inode, visit: &mut dyn FnMut(Pair)) 
     let Ok((header, _)) = format::XattrHeader::read_from_prefix(&bytes) else {
         return Err(wrong(format!("only {} bytes of xattrs", bytes.len())));
     };
-    let inline = HEADER_LEN + usize::from(header.shared_count) * size_of::<U32>();
+    let inline = HEADER_LEN + usize::from(header.h_shared_count) * size_of::<U32>();
     if bytes.len() == HEADER_LEN || inline > bytes.len() {
-        let (count, len) = (header.shared_count, bytes.len());
+        let (count, len) = (header.h_shared_count, bytes.len());
         return Err(wrong(format!("{count} shared xattrs in {len} bytes")));
     }
     for id in bytes[HEADER_LEN..inline].as_chunks().0 {
@@ -129,7 +129,7 @@ pub(super) fn each(reader: &Reader, inode: &Inode, visit: &mut dyn FnMut(Pair)) 
         let Ok((entry, behind)) = format::XattrEntry::read_from_prefix(rest) else {
             return Err(wrong(format!("an xattr at offset {at} is cut off")));
         };
-        let (name_len, value_len) = (usize::from(entry.name_len), usize::from(entry.value_len.get()));
+        let (name_len, value_len) = (usize::from(entry.e_name_len), usize::from(entry.e_value_size.get()));
         let Some((name, value)) = behind.split_at_checked(name_len) else {
             return Err(wrong(format!("the xattr at offset {at} is cut off in its name")));
         };
@@ -139,7 +139,7 @@ pub(super) fn each(reader: &Reader, inode: &Inode, visit: &mut dyn FnMut(Pair)) 
         visit(pair(reader, body.skip(at as u64), entry, name, value.into(), None)?);
         rest = rest.get((ENTRY_LEN + name_len + value_len).next_multiple_of(4)..).unwrap_or_default();
     }
-    Ok(header.name_filter.get())
+    Ok(header.h_name_filter.get())
 }
 
 /// The shared xattr with an id.
@@ -148,7 +148,7 @@ fn shared(reader: &Reader, id: u32) -> Result<Pair> {
     let space = if in_metabox { Space::Metabox } else { Space::Image };
     let place = Place { space, byte: reader.superblock.xattr_start.saturating_add(u64::from(id) * 4) };
     let entry: format::XattrEntry = reader.get_meta(STRUCTURE, place)?;
-    let (name_len, value_len) = (usize::from(entry.name_len), usize::from(entry.value_len.get()));
+    let (name_len, value_len) = (usize::from(entry.e_name_len), usize::from(entry.e_value_size.get()));
     let mut bytes = vec![0; name_len + value_len];
     reader.read_meta(STRUCTURE, place.skip(ENTRY_LEN as u64), &mut bytes)?;
     let value = bytes.split_off(name_len).into();
@@ -163,7 +163,7 @@ fn pair(
     value: Box<[u8]>,
     shared: Option<u32>,
 ) -> Result<Pair> {
-    let prefix = entry.prefix;
+    let prefix = entry.e_name_index;
     if prefix & xattr_prefix::LONG == 0 {
         return Ok(Pair { prefix, base: prefix, name: name.into(), value, shared });
     }

@@ -96,7 +96,7 @@ fn write_block(entries: &[Entry<'_>], resolve: &mut impl FnMut(Ino) -> (u64, u8)
     for Entry { name, ino } in entries {
         let (nid, file_type) = resolve(*ino);
         let offset = u16::try_from(name_offset).expect("a block is at most 64 KiB").into();
-        let dirent = Dirent { nid: nid.into(), name_offset: offset, file_type, reserved: 0 };
+        let dirent = Dirent { nid: nid.into(), nameoff: offset, file_type, reserved: 0 };
         bytes.extend_from_slice(dirent.as_bytes());
         name_offset += name.len();
     }

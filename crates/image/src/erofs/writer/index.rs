@@ -264,10 +264,10 @@ fn header(index: &Index, big: bool, compact: bool) -> crate::erofs::format::MapH
         None => 0,
     };
     MapHeader {
-        fragment_or_inline: first.into(),
-        advise: advise.bits().into(),
-        algorithms: index.form.algorithm,
-        cluster_bits: 0,
+        h_fragmentoff: first.into(),
+        h_advise: advise.bits().into(),
+        h_algorithmtype: index.form.algorithm,
+        h_clusterbits: 0,
     }
 }
 

@@ -240,17 +240,17 @@ impl<'a> Inodes<'a> {
         match self.compact(fields, payload.size) {
             Some(mtime) => {
                 let inode = CompactInode {
-                    format: layout.into(),
-                    xattr_count: xattr_count.into(),
-                    mode: fields.mode.into(),
-                    nlink_or_data_high: narrow(fields.nlink).into(),
-                    size: u32::try_from(payload.size).expect("a compact inode's fields fit").into(),
-                    mtime: mtime.into(),
-                    data: payload.data.into(),
-                    ino: serial.into(),
-                    uid: narrow(fields.uid).into(),
-                    gid: narrow(fields.gid).into(),
-                    reserved: 0.into(),
+                    i_format: layout.into(),
+                    i_xattr_icount: xattr_count.into(),
+                    i_mode: fields.mode.into(),
+                    i_nb: narrow(fields.nlink).into(),
+                    i_size: u32::try_from(payload.size).expect("a compact inode's fields fit").into(),
+                    i_mtime: mtime.into(),
+                    i_u: payload.data.into(),
+                    i_ino: serial.into(),
+                    i_uid: narrow(fields.uid).into(),
+                    i_gid: narrow(fields.gid).into(),
+                    i_reserved: 0.into(),
                 };
                 out.extend_from_slice(inode.as_bytes());
             }
@@ -258,19 +258,19 @@ impl<'a> Inodes<'a> {
                 // A hole has all bits of an address set, here 48 of them.
                 let is_hole = payload.data == NO_BLOCK && self.options.features.contains(Features::BITS_48);
                 let inode = ExtendedInode {
-                    format: (layout | inode_format::EXTENDED).into(),
-                    xattr_count: xattr_count.into(),
-                    mode: fields.mode.into(),
-                    data_high: if is_hole { u16::MAX } else { 0 }.into(),
-                    size: payload.size.into(),
-                    data: payload.data.into(),
-                    ino: serial.into(),
-                    uid: fields.uid.into(),
-                    gid: fields.gid.into(),
-                    mtime: fields.mtime.secs.into(),
-                    mtime_nanos: fields.mtime.nanos.into(),
-                    nlink: fields.nlink.into(),
-                    reserved: [0; 16],
+                    i_format: (layout | inode_format::EXTENDED).into(),
+                    i_xattr_icount: xattr_count.into(),
+                    i_mode: fields.mode.into(),
+                    i_nb: if is_hole { u16::MAX } else { 0 }.into(),
+                    i_size: payload.size.into(),
+                    i_u: payload.data.into(),
+                    i_ino: serial.into(),
+                    i_uid: fields.uid.into(),
+                    i_gid: fields.gid.into(),
+                    i_mtime: fields.mtime.secs.into(),
+                    i_mtime_nsec: fields.mtime.nanos.into(),
+                    i_nlink: fields.nlink.into(),
+                    i_reserved2: [0; 16],
                 };
                 out.extend_from_slice(inode.as_bytes());
             }

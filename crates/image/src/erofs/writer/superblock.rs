@@ -119,37 +119,37 @@ impl<'a> Head<'a> {
             _ => 0,
         };
         let build_time = facts.time.saturating_sub(facts.epoch.time.secs);
-        let mut label = [0; 16];
-        label[..options.label.len()].copy_from_slice(options.label.as_bytes());
+        let mut volume_name = [0; 16];
+        volume_name[..options.label.len()].copy_from_slice(options.label.as_bytes());
         let prefixes = facts.uses_prefixes;
         Superblock {
             magic: format::MAGIC.into(),
             checksum: 0.into(),
-            compat: compat.bits().into(),
-            block_bits: block_bits(options),
-            extra_slots: 0,
-            root_nid_or_blocks_high: facts.root_nid.into(),
-            inodes: facts.inodes.into(),
+            feature_compat: compat.bits().into(),
+            blkszbits: block_bits(options),
+            sb_extslots: 0,
+            rb: facts.root_nid.into(),
+            inos: facts.inodes.into(),
             epoch: facts.epoch.time.secs.into(),
-            epoch_nanos: facts.epoch.time.nanos.into(),
-            blocks: u32::try_from(facts.blocks).unwrap_or(u32::MAX).into(),
-            metadata_block: facts.zone.into(),
-            xattr_block: facts.shared_xattrs.unwrap_or(0).into(),
+            fixed_nsec: facts.epoch.time.nanos.into(),
+            blocks_lo: u32::try_from(facts.blocks).unwrap_or(u32::MAX).into(),
+            meta_blkaddr: facts.zone.into(),
+            xattr_blkaddr: facts.shared_xattrs.unwrap_or(0).into(),
             uuid: [0; 16],
-            label,
-            incompat: incompat.bits().into(),
-            algorithms_or_lz4_distance: algorithms.into(),
+            volume_name,
+            feature_incompat: incompat.bits().into(),
+            u1: algorithms.into(),
             extra_devices: 0.into(),
-            device_slot: 0.into(),
-            dir_block_bits: 0,
+            devt_slotoff: 0.into(),
+            dirblkbits: 0,
             xattr_prefix_count: if prefixes { self.prefixes.count() } else { 0 },
             xattr_prefix_start: if prefixes { self.prefixes_word() } else { 0 }.into(),
             packed_nid: facts.packed_nid.unwrap_or(0).into(),
             xattr_filter_reserved: 0,
-            shared_inode_prefix: 0,
+            ishare_xattr_prefix_id: 0,
             reserved: [0; 2],
             build_time: if wide { u32::try_from(build_time).unwrap_or(0) } else { 0 }.into(),
-            root_nid_wide: 0.into(),
+            rootnid_8b: 0.into(),
             reserved2: [0; 8],
         }
     }
@@ -214,19 +214,19 @@ fn record(options: &Options) -> Result<Option<(u8, Vec<u8>)>> {
                 Error::option("cluster size", blocks, format!("LZ4 in EROFS takes {} blocks", u16::MAX))
             })?;
             let record =
-                Lz4Record { max_distance: LZ4_DISTANCE.into(), max_cluster_blocks: blocks.into(), reserved: [0; 10] };
+                Lz4Record { max_distance: LZ4_DISTANCE.into(), max_pclusterblks: blocks.into(), reserved: [0; 10] };
             record.as_bytes().to_vec()
         }
         algorithm::LZMA => {
             LzmaRecord { dict_size: window.into(), format: 0.into(), reserved: [0; 8] }.as_bytes().to_vec()
         }
         algorithm::DEFLATE => {
-            let window_bits = u8::try_from(window.ilog2()).expect("at most 32");
-            DeflateRecord { window_bits, reserved: [0; 5] }.as_bytes().to_vec()
+            let windowbits = u8::try_from(window.ilog2()).expect("at most 32");
+            DeflateRecord { windowbits, reserved: [0; 5] }.as_bytes().to_vec()
         }
         algorithm::ZSTD => {
-            let window_log = u8::try_from(window.ilog2().saturating_sub(10)).expect("at most 32");
-            ZstdRecord { format: 0, window_log, reserved: [0; 4] }.as_bytes().to_vec()
+            let windowlog = u8::try_from(window.ilog2().saturating_sub(10)).expect("at most 32");
+            ZstdRecord { format: 0, windowlog, reserved: [0; 4] }.as_bytes().to_vec()
         }
         _ => return Err(Error::Unsupported(format!("{} in EROFS images", options.build.codec))),
     };

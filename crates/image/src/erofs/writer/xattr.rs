@@ -140,8 +140,8 @@ impl<'t> Encoder<'_, 't> {
                 self.prefixes.entry(name, value, &mut entries)?;
             }
         }
-        let shared_count = u8::try_from(ids.len()).expect("limited above");
-        let header = XattrHeader { name_filter: absent.into(), shared_count, reserved: [0; 7] };
+        let h_shared_count = u8::try_from(ids.len()).expect("limited above");
+        let header = XattrHeader { h_name_filter: absent.into(), h_shared_count, h_reserved2: [0; 7] };
         let mut body = header.as_bytes().to_vec();
         ids.iter().for_each(|id| body.extend_from_slice(&id.to_le_bytes()));
         body.extend_from_slice(&entries);
@@ -215,16 +215,16 @@ impl Prefixes {
 
     /// Appends an attribute.
     fn entry(&self, name: &[u8], value: &[u8], out: &mut Vec<u8>) -> Limit<()> {
-        let (prefix, rest) = match self.longest(name) {
+        let (e_name_index, rest) = match self.longest(name) {
             Some(found) => found,
             None => split_class(name)?,
         };
         let shown = name.escape_ascii();
-        let name_len = u8::try_from(rest.len())
+        let e_name_len = u8::try_from(rest.len())
             .map_err(|_| format!("attribute `{shown}`: the name is longer than {NAME_MAX} bytes"))?;
         let value_len = u16::try_from(value.len())
             .map_err(|_| format!("attribute `{shown}`: a value of {} bytes; the limit is {VALUE_MAX}", value.len()))?;
-        out.extend_from_slice(XattrEntry { name_len, prefix, value_len: value_len.into() }.as_bytes());
+        out.extend_from_slice(XattrEntry { e_name_len, e_name_index, e_value_size: value_len.into() }.as_bytes());
         out.extend_from_slice(rest);
         out.extend_from_slice(value);
         out.resize(out.len().next_multiple_of(4), 0);

@@ -109,22 +109,22 @@ fn rotate(data: &mut Vec<u8>, bytes: &[u8], logical: usize) {
 fn superblock(data: &mut [u8], records: bool) {
     let mut raw = format::Superblock::new_zeroed();
     raw.magic = U32::new(format::MAGIC);
-    raw.block_bits = 12;
-    raw.root_nid_or_blocks_high = U16::new(if records { 0 } else { ROOT as u16 });
-    raw.root_nid_wide = U64::new(if records { ROOT } else { 0 });
-    raw.inodes = U64::new(2);
-    raw.blocks = U32::new((data.len() / BLOCK) as u32);
-    raw.metadata_block = U32::new((INODES / BLOCK) as u32);
+    raw.blkszbits = 12;
+    raw.rb = U16::new(if records { 0 } else { ROOT as u16 });
+    raw.rootnid_8b = U64::new(if records { ROOT } else { 0 });
+    raw.inos = U64::new(2);
+    raw.blocks_lo = U32::new((data.len() / BLOCK) as u32);
+    raw.meta_blkaddr = U32::new((INODES / BLOCK) as u32);
     let mut incompat = Incompat::ZERO_PADDING
         | Incompat::BIG_CLUSTERS
         | Incompat::DEVICES_OR_SECOND_HEAD
         | Incompat::FRAGMENTS_OR_DEDUPE;
     incompat.set(Incompat::BITS_48, records);
-    raw.incompat = U32::new(incompat.bits());
-    raw.algorithms_or_lz4_distance = U16::new(1 << algorithm::DEFLATE | 1 << algorithm::ZSTD);
+    raw.feature_incompat = U32::new(incompat.bits());
+    raw.u1 = U16::new(1 << algorithm::DEFLATE | 1 << algorithm::ZSTD);
     let mut out = raw.as_bytes().to_vec();
-    let deflate = format::DeflateRecord { window_bits: 15, reserved: [0; 5] };
-    let zstd = format::ZstdRecord { format: 0, window_log: 10, reserved: [0; 4] };
+    let deflate = format::DeflateRecord { windowbits: 15, reserved: [0; 5] };
+    let zstd = format::ZstdRecord { format: 0, windowlog: 10, reserved: [0; 4] };
     for record in [deflate.as_bytes(), zstd.as_bytes()] {
         out.extend((record.len() as u16).to_le_bytes());
         out.extend(record);
@@ -141,19 +141,19 @@ fn inodes(data: &mut [u8], layout: Layout, size: usize) {
     ];
     let (mut entries, mut text) = (Vec::new(), Vec::<u8>::new());
     for (name, nid, file_type) in names {
-        let name_offset = U16::new((names.len() * 12 + text.len()) as u16);
-        entries.extend(format::Dirent { nid: U64::new(nid), name_offset, file_type, reserved: 0 }.as_bytes());
+        let nameoff = U16::new((names.len() * 12 + text.len()) as u16);
+        entries.extend(format::Dirent { nid: U64::new(nid), nameoff, file_type, reserved: 0 }.as_bytes());
         text.extend(name);
     }
     entries.extend(text);
     data[ENTRIES..ENTRIES + entries.len()].copy_from_slice(&entries);
     let mut put = |nid: u64, mode: u16, layout: Layout, size: usize, start: usize| {
         let mut raw = format::ExtendedInode::new_zeroed();
-        raw.format = U16::new(1 | (layout as u16) << format::inode_format::LAYOUT_SHIFT);
-        raw.mode = U16::new(mode);
-        raw.size = U64::new(size as u64);
-        raw.data = U32::new((start / BLOCK) as u32);
-        raw.nlink = U32::new(if mode >> 12 == 4 { 2 } else { 1 });
+        raw.i_format = U16::new(1 | (layout as u16) << format::inode_format::LAYOUT_SHIFT);
+        raw.i_mode = U16::new(mode);
+        raw.i_size = U64::new(size as u64);
+        raw.i_u = U32::new((start / BLOCK) as u32);
+        raw.i_nlink = U32::new(if mode >> 12 == 4 { 2 } else { 1 });
         let at = INODES + nid as usize * 32;
         data[at..at + 64].copy_from_slice(raw.as_bytes());
     };

@@ -90,10 +90,10 @@ impl Chunks {
         let Ok(raw) = format::ChunkIndex::read_from_bytes(&window.array::<8>(at)?) else {
             return Err(window.error(at, "an entry is cut short"));
         };
-        let (mask, high) = if self.wide { ((1 << 48) - 1, raw.start_high.get()) } else { (u32::MAX.into(), 0) };
-        let block = u64::from(high) << 32 | u64::from(raw.start.get());
+        let (mask, high) = if self.wide { ((1 << 48) - 1, raw.startblk_hi.get()) } else { (u32::MAX.into(), 0) };
+        let block = u64::from(high) << 32 | u64::from(raw.startblk_lo.get());
         let byte = block << self.block_bits;
-        Ok((block != mask).then(|| match raw.device.get() {
+        Ok((block != mask).then(|| match raw.device_id.get() {
             0 => Where::Image(byte),
             device => Where::Device(device, byte),
         }))

@@ -38,7 +38,7 @@ impl Full {
         let Ok(raw) = format::FullIndex::read_from_bytes(&window.array::<ENTRY>(self.at(n))?) else {
             return Err(window.error(self.at(n), "an entry is cut short"));
         };
-        let (advise, value) = (raw.advise.get(), raw.block_or_deltas.get());
+        let (advise, value) = (raw.di_advise.get(), raw.di_u.get());
         let kind = match advise & cluster_type::MASK {
             cluster_type::PLAIN => Kind::Plain,
             cluster_type::HEAD1 => Kind::First,
@@ -47,7 +47,7 @@ impl Full {
         };
         Ok(Cluster::Head(Head {
             kind,
-            offset: raw.cluster_offset.get().into(),
+            offset: raw.di_clusterofs.get().into(),
             block: value.into(),
             partial: advise & cluster_type::PARTIAL != 0,
             hole: advise & cluster_type::HOLE != 0,

@@ -35,17 +35,21 @@ pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Form> {
     let mut bytes = [0; LEN];
     source.read(STRUCTURE, at, &mut bytes)?;
     let Ok(raw) = format::MapHeader::read_from_bytes(&bytes) else { return wrong("it is cut short".into()) };
-    if raw.cluster_bits & WHOLE_FRAGMENT != 0 {
+    if raw.h_clusterbits & WHOLE_FRAGMENT != 0 {
         return Ok(Form::Fragment(u64::from_le_bytes(bytes) & !(1 << 63)));
     }
-    let low = raw.fragment_or_inline.get();
-    let mut header =
-        Header { advise: Advise::from_bits_retain(raw.advise.get()), algorithms: raw.algorithms, low, inline: None };
-    let bits = u32::from(facts.block_bits) + u32::from(raw.cluster_bits & 15);
+    let low = raw.h_fragmentoff.get();
+    let mut header = Header {
+        advise: Advise::from_bits_retain(raw.h_advise.get()),
+        algorithms: raw.h_algorithmtype,
+        low,
+        inline: None,
+    };
+    let bits = u32::from(facts.block_bits) + u32::from(raw.h_clusterbits & 15);
     let compact = facts.layout == Layout::CompressedCompact;
     if !compact && header.advise.contains(Advise::COMPACT_2B_OR_EXTENTS) {
-        let count = u64::from(low) | u64::from(raw.cluster_bits) << 40 | u64::from(raw.algorithms) << 32;
-        let len = RecordLen::of_advise(raw.advise.get());
+        let count = u64::from(low) | u64::from(raw.h_clusterbits) << 40 | u64::from(raw.h_algorithmtype) << 32;
+        let len = RecordLen::of_advise(raw.h_advise.get());
         return Ok(Form::Encoded(header, Encoded::new(end, len, count, bits, facts.size)));
     }
     let advise = header.advise;

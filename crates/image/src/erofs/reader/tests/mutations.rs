@@ -87,28 +87,28 @@ impl Lister<'_> {
             1024,
             format::Superblock {
                 magic,
-                compat,
-                block_bits,
-                extra_slots,
-                root_nid_or_blocks_high,
-                inodes,
+                feature_compat,
+                blkszbits,
+                sb_extslots,
+                rb,
+                inos,
                 epoch,
-                epoch_nanos,
-                blocks,
-                metadata_block,
-                xattr_block,
-                incompat,
-                algorithms_or_lz4_distance,
+                fixed_nsec,
+                blocks_lo,
+                meta_blkaddr,
+                xattr_blkaddr,
+                feature_incompat,
+                u1,
                 extra_devices,
-                device_slot,
-                dir_block_bits,
+                devt_slotoff,
+                dirblkbits,
                 xattr_prefix_count,
                 xattr_prefix_start,
                 packed_nid,
                 xattr_filter_reserved,
-                shared_inode_prefix,
+                ishare_xattr_prefix_id,
                 build_time,
-                root_nid_wide,
+                rootnid_8b,
             }
         );
         let superblock = self.reader.superblock.clone();
@@ -132,18 +132,18 @@ impl Lister<'_> {
                 self.out,
                 at,
                 format::ExtendedInode {
-                    format,
-                    xattr_count,
-                    mode,
-                    data_high,
-                    size,
-                    data,
-                    ino,
-                    uid,
-                    gid,
-                    mtime,
-                    mtime_nanos,
-                    nlink,
+                    i_format,
+                    i_xattr_icount,
+                    i_mode,
+                    i_nb,
+                    i_size,
+                    i_u,
+                    i_ino,
+                    i_uid,
+                    i_gid,
+                    i_mtime,
+                    i_mtime_nsec,
+                    i_nlink,
                 }
             )
         } else {
@@ -151,16 +151,16 @@ impl Lister<'_> {
                 self.out,
                 at,
                 format::CompactInode {
-                    format,
-                    xattr_count,
-                    mode,
-                    nlink_or_data_high,
-                    size,
-                    mtime,
-                    data,
-                    ino,
-                    uid,
-                    gid,
+                    i_format,
+                    i_xattr_icount,
+                    i_mode,
+                    i_nb,
+                    i_size,
+                    i_mtime,
+                    i_u,
+                    i_ino,
+                    i_uid,
+                    i_gid,
                 }
             )
         };
@@ -177,7 +177,7 @@ impl Lister<'_> {
                 let mut at = payload.next_multiple_of(if long { 8 } else { 4 });
                 for _ in 0..4 {
                     if long {
-                        at = fields!(self.out, at, format::ChunkIndex { start_high, device, start });
+                        at = fields!(self.out, at, format::ChunkIndex { startblk_hi, device_id, startblk_lo });
                     } else {
                         self.word("chunk", at, 4);
                         at += 4;
@@ -186,8 +186,11 @@ impl Lister<'_> {
             }
             Layout::CompressedFull | Layout::CompressedCompact => {
                 let at = payload.next_multiple_of(8);
-                let at =
-                    fields!(self.out, at, format::MapHeader { fragment_or_inline, advise, algorithms, cluster_bits });
+                let at = fields!(
+                    self.out,
+                    at,
+                    format::MapHeader { h_fragmentoff, h_advise, h_algorithmtype, h_clusterbits }
+                );
                 let len = INDEX_LEN.min(8 + 8 * (inode.size as usize).div_ceil(512));
                 (0..len).step_by(2).for_each(|n| self.word("index", at + n, 2));
                 (0..len).step_by(4).for_each(|n| self.word("index", at + n, 4));
@@ -197,7 +200,7 @@ impl Lister<'_> {
 
     fn xattrs(&mut self, at: usize, end: usize) {
         let shared = usize::from(self.image[at + 4]);
-        let mut at = fields!(self.out, at, format::XattrHeader { name_filter, shared_count });
+        let mut at = fields!(self.out, at, format::XattrHeader { h_name_filter, h_shared_count });
         for _ in 0..shared {
             let id = u32::from_le_bytes(*self.image[at..].first_chunk().unwrap());
             self.word("id of a shared xattr", at, 4);
@@ -212,7 +215,7 @@ impl Lister<'_> {
     fn xattr(&mut self, at: usize) -> usize {
         let (name, value) = (usize::from(self.image[at]), self.half(at + 2));
         let acl = matches!(self.image[at + 1], format::xattr_prefix::ACL_ACCESS | format::xattr_prefix::ACL_DEFAULT);
-        let at = fields!(self.out, at, format::XattrEntry { name_len, prefix, value_len });
+        let at = fields!(self.out, at, format::XattrEntry { e_name_len, e_name_index, e_value_size });
         self.word("name of an xattr", at, 1);
         if acl {
             (0..value).step_by(2).for_each(|n| self.word("ACL", at + name + n, 2));
@@ -229,7 +232,7 @@ impl Lister<'_> {
         };
         let names = self.half(at + 8);
         for n in 0..names / 12 {
-            let _ = fields!(self.out, at + 12 * n, format::Dirent { nid, name_offset, file_type, reserved });
+            let _ = fields!(self.out, at + 12 * n, format::Dirent { nid, nameoff, file_type, reserved });
             self.word("name", at + self.half(at + 12 * n + 8), 1);
         }
     }

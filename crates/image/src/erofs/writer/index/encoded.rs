@@ -29,10 +29,10 @@ pub(super) fn write(index: &Index, at: usize, out: &mut Vec<u8>) {
     let size = u16::try_from(len.ilog2() - 2).expect("2 or 3") << RECORD_SHIFT;
     let [count_low, count_high] = u16::try_from(count >> 32).expect("fewer than 2^48 extents").to_le_bytes();
     let header = MapHeader {
-        fragment_or_inline: low(count).into(),
-        advise: (advise.bits() | size).into(),
-        algorithms: count_low,
-        cluster_bits: count_high,
+        h_fragmentoff: low(count).into(),
+        h_advise: (advise.bits() | size).into(),
+        h_algorithmtype: count_low,
+        h_clusterbits: count_high,
     };
     out.extend_from_slice(header.as_bytes());
     out.resize(out.len() + gap(index, at), 0);
@@ -54,11 +54,11 @@ fn record(extent: &Extent, algorithm: u8) -> EncodedExtent {
         Target::Inline(_) => unreachable!("there is no inline form of encoded extents"),
     };
     EncodedExtent {
-        physical_len: physical_len.into(),
-        physical_low: low(start).into(),
-        physical_high: high(start).into(),
-        logical_low: low(extent.logical).into(),
-        logical_high: high(extent.logical).into(),
+        plen: physical_len.into(),
+        pstart_lo: low(start).into(),
+        pstart_hi: high(start).into(),
+        lstart_lo: low(extent.logical).into(),
+        lstart_hi: high(extent.logical).into(),
         reserved: [0; 12],
     }
 }

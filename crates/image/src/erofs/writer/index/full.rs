@@ -22,9 +22,9 @@ pub(super) fn write(index: &Index, out: &mut Vec<u8>) {
 fn encode(entry: Entry) -> FullIndex {
     match entry {
         Entry::Head { kind, offset, block, partial, .. } => FullIndex {
-            advise: (kind | if partial { cluster_type::PARTIAL } else { 0 }).into(),
-            cluster_offset: offset.into(),
-            block_or_deltas: low(block).into(),
+            di_advise: (kind | if partial { cluster_type::PARTIAL } else { 0 }).into(),
+            di_clusterofs: offset.into(),
+            di_u: low(block).into(),
         },
         Entry::Tail { back, on, blocks } => {
             let back = match blocks {
@@ -33,9 +33,9 @@ fn encode(entry: Entry) -> FullIndex {
             };
             let on = u16::try_from(on).unwrap_or(u16::MAX);
             FullIndex {
-                advise: cluster_type::NONHEAD.into(),
-                cluster_offset: 0.into(),
-                block_or_deltas: (u32::from(back) | u32::from(on) << 16).into(),
+                di_advise: cluster_type::NONHEAD.into(),
+                di_clusterofs: 0.into(),
+                di_u: (u32::from(back) | u32::from(on) << 16).into(),
             }
         }
     }
