@@ -50,8 +50,6 @@ pub(super) struct Extent {
 #[derive(Debug)]
 struct State {
     waiting: VecDeque<Arc<Sealed>>,
-    /// Parts that are writing a segment, one bit each.
-    in_hand: u128,
     /// Parts that take segments, one bit each.
     live: u128,
     /// By stripe with segments that wait: the parts that have one of it.
@@ -61,10 +59,35 @@ struct State {
     done: u128,
     /// Parts whose threads are no more.
     gone: u128,
-    speeds: Vec<(u64, Duration)>,
+    paces: Vec<Pace>,
     extents: Vec<Extent>,
     loss: Loss,
     weak: u64,
+}
+
+/// How fast a part writes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pace {
+    bytes: u64,
+    time: Duration,
+    /// The length of the segment that is being written, and since when.
+    in_hand: Option<(u64, Instant)>,
+}
+
+impl Pace {
+    /// Bytes a second; 0 where nothing is known. What is in hand counts as if it were written now, so a part that hangs
+    /// becomes slower with time, also if it never wrote anything.
+    fn speed(&self) -> f64 {
+        let (bytes, time) = match self.in_hand {
+            Some((len, since)) => (self.bytes + len, self.time + since.elapsed()),
+            None => (self.bytes, self.time),
+        };
+        if time.is_zero() { 0.0 } else { bytes as f64 / time.as_secs_f64() }
+    }
+
+    fn written(&mut self, bytes: u64, time: Duration) {
+        *self = Pace { bytes: self.bytes + bytes, time: self.time + time, in_hand: None };
+    }
 }
 
 #[derive(Debug, Default)]
@@ -90,13 +113,12 @@ impl Queue {
     pub(super) fn new(parts: usize, most: usize) -> Self {
         let state = State {
             waiting: VecDeque::new(),
-            in_hand: 0,
             live: (0..parts).fold(0, |live, n| live | 1 << n),
             served: HashMap::new(),
             order: Order::Wait,
             done: 0,
             gone: 0,
-            speeds: vec![(0, Duration::ZERO); parts],
+            paces: vec![Pace::default(); parts],
             extents: vec![Extent::default(); parts],
             loss: Loss::default(),
             weak: 0,
@@ -133,20 +155,16 @@ impl Queue {
     pub(super) fn pace(&self) -> (Vec<f64>, bool) {
         let state = self.lock();
         let live = (0..self.parts).filter(|n| state.live >> n & 1 == 1);
-        let speed = |n: usize| match state.speeds[n] {
-            (_, Duration::ZERO) => 0.0,
-            (bytes, time) => bytes as f64 / time.as_secs_f64(),
-        };
-        (live.map(speed).collect(), state.waiting.len() >= self.most / 2)
+        (live.map(|n| state.paces[n].speed()).collect(), state.waiting.len() >= self.most / 2)
     }
 
     /// Waits until everything handed in is written. `false`: no part is left, and something is not.
     pub(super) fn drain(&self) -> bool {
         let mut state = self.lock();
-        while state.live != 0 && (!state.waiting.is_empty() || state.in_hand != 0) {
+        while state.live != 0 && (!state.waiting.is_empty() || state.in_hand() != 0) {
             state = self.for_conductor.wait(state).expect("no panic under this lock");
         }
-        state.waiting.is_empty() && state.in_hand == 0
+        state.waiting.is_empty() && state.in_hand() == 0
     }
 
     /// Has all parts that are left make what they wrote reach the disk; waits until it has, or they failed.
@@ -185,7 +203,7 @@ impl Queue {
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         state.live &= !(1 << n);
         state.gone |= 1 << n;
-        state.in_hand &= !(1 << n);
+        state.paces[n].in_hand = None;
         drop(state);
         self.for_parts.notify_all();
         self.for_conductor.notify_all();
@@ -223,10 +241,7 @@ impl Queue {
     /// Part `n` has written a segment in `time`.
     pub(super) fn written(&self, n: usize, sealed: &Sealed, time: Duration) {
         let mut state = self.lock();
-        state.in_hand &= !(1 << n);
-        let (bytes, busy) = &mut state.speeds[n];
-        *bytes += sealed.bytes.len() as u64;
-        *busy += time;
+        state.paces[n].written(sealed.bytes.len() as u64, time);
         if sealed.head.parity > 0 {
             state.count(sealed);
         }
@@ -253,7 +268,7 @@ impl Queue {
         let mut state = self.lock();
         state.live &= !(1 << n);
         state.extents[n] = extent;
-        state.in_hand &= !(1 << n);
+        state.paces[n].in_hand = None;
         if let Some(sealed) = unwritten {
             state.waiting.push_front(sealed);
         }
@@ -267,7 +282,12 @@ impl Queue {
 
 impl State {
     fn is_full(&self, most: usize) -> bool {
-        self.live != 0 && self.waiting.len() + self.in_hand.count_ones() as usize >= most
+        self.live != 0 && self.waiting.len() + self.in_hand() >= most
+    }
+
+    /// Segments that are being written.
+    fn in_hand(&self) -> usize {
+        self.paces.iter().filter(|pace| pace.in_hand.is_some()).count()
     }
 
     fn is_live(&self, n: usize) -> bool {
@@ -281,7 +301,7 @@ impl State {
         }
         let at = self.waiting.iter().position(|sealed| self.may_take(n, sealed))?;
         let sealed = self.waiting.remove(at)?;
-        self.in_hand |= 1 << n;
+        self.paces[n].in_hand = Some((sealed.bytes.len() as u64, Instant::now()));
         if sealed.head.parity > 0 {
             let served = self.served.entry(sealed.head.stripe).or_default();
             if served.parts >> n & 1 == 1 && !served.weak {
