@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::Digest;
+use packfs_image::name::display;
 
 use crate::memory::{Memory, Shares};
 use crate::rng::Rng;
@@ -90,15 +91,15 @@ impl Data {
                     let taken = bytes.chunks(size).zip(&pieces).filter(|(_, taken)| **taken);
                     files.extend(taken.map(|(piece, _)| piece.to_vec()));
                 }
-                Err(error) => left_out.push(format!("{}: {error}", path.display())),
+                Err(error) => left_out.push(format!("{}: {error}", display(&path))),
             }
         }
         files.retain(|file| !file.is_empty());
         if files.is_empty() {
             let why = left_out.first().map_or("there is no data in it", |_| "none of its files can be read");
-            return Err(Error::Usage(format!("{}: {why}", path.display())));
+            return Err(Error::Usage(format!("{}: {why}", display(path))));
         }
-        let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string());
+        let name = path.file_name().map_or_else(|| display(path).to_string(), |name| display(name).to_string());
         Ok(Data { left_out, ..Self::new(name, vec![files.concat()], total) })
     }
 }
@@ -137,7 +138,7 @@ fn list(dir: &Path, found: &mut Vec<(PathBuf, u64)>, left_out: &mut Vec<String>)
     let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
     let mut paths: Vec<PathBuf> = match entries {
         Ok(entries) => entries.iter().map(fs::DirEntry::path).collect(),
-        Err(error) => return left_out.push(format!("{}: {error}", dir.display())),
+        Err(error) => return left_out.push(format!("{}: {error}", display(dir))),
     };
     paths.sort();
     for path in paths {
@@ -145,7 +146,7 @@ fn list(dir: &Path, found: &mut Vec<(PathBuf, u64)>, left_out: &mut Vec<String>)
             Ok(metadata) if metadata.is_dir() => list(&path, found, left_out),
             Ok(metadata) if metadata.is_file() => found.push((path, metadata.len())),
             Ok(_) => {}
-            Err(error) => left_out.push(format!("{}: {error}", path.display())),
+            Err(error) => left_out.push(format!("{}: {error}", display(&path))),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong while measuring.
 
+use packfs_image::name::display;
 use std::path::PathBuf;
 
 /// Result of this crate.
@@ -13,7 +14,7 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// A file or directory could not be read or written.
-    #[error("{path}: {source}", path = .path.display())]
+    #[error("{path}: {source}", path = display(.path))]
     Io {
         /// Which.
         path: PathBuf,
@@ -21,7 +22,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file of results is not one, or not of this version.
-    #[error("{path}: line {line}: {why}", path = .path.display())]
+    #[error("{path}: line {line}: {why}", path = display(.path))]
     Results {
         /// Which file.
         path: PathBuf,

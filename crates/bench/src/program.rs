@@ -1,6 +1,7 @@
 //! Runs a program and takes its time and memory: packfs itself and its peers are measured alike. [`end_all`] ends what
 //! runs.
 
+use packfs_image::name::display;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -42,7 +43,7 @@ pub fn run_where(
     good: impl Fn(ExitStatus) -> bool,
 ) -> Result<Ran> {
     let name = command.get_program().to_owned();
-    let failed = |why: String| Error::Program { program: Path::new(&name).display().to_string(), why };
+    let failed = |why: String| Error::Program { program: display(Path::new(&name)).to_string(), why };
     let mut errors = tempfile::tempfile().map_err(Error::io(std::env::temp_dir()))?;
     let stderr = errors.try_clone().map_err(Error::io(std::env::temp_dir()))?;
     let stdout = if keep_output { Stdio::piped() } else { Stdio::null() };

@@ -1,5 +1,6 @@
 //! Where images are while they are measured: a directory that is gone when its time is over, whatever happens.
 
+use packfs_image::name::display;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -46,7 +47,7 @@ impl Scratch {
         let within = |packed: &Path| Some(parent.canonicalize().ok()?.starts_with(packed.canonicalize().ok()?));
         if packed.and_then(within) == Some(true) {
             let text = "images cannot be made within what is packed; --scratch names another directory";
-            return Err(Error::Usage(format!("{}: {text}", parent.display())));
+            return Err(Error::Usage(format!("{}: {text}", display(&parent))));
         }
         Scratch::within(&parent, "packfs-bench-")
     }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use packfs_image::name::display;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -164,7 +165,7 @@ struct Mounted<'a>(&'a Path);
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
         let unmounted = Command::new("umount").arg(self.0).status();
-        assert!(unmounted.is_ok_and(|status| status.success()), "cannot unmount {}", self.0.display());
+        assert!(unmounted.is_ok_and(|status| status.success()), "cannot unmount {}", display(&self.0));
     }
 }
 

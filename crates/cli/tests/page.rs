@@ -2,6 +2,7 @@
 
 mod common;
 
+use packfs_image::name::display;
 use std::path::Path;
 use std::process::Command;
 
@@ -51,10 +52,10 @@ fn look(dir: &Path, page: &str, size: &str, options: &[&str]) -> serde_json::Val
     std::fs::write(&path, watched).unwrap();
     let output = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", dir.join("profile").display()))
+        .arg(format!("--user-data-dir={}", display(&dir.join("profile"))))
         .args(["--virtual-time-budget=30000", &format!("--window-size={size}")])
         .args(options)
-        .arg(format!("file://{}", path.display()))
+        .arg(format!("file://{}", display(&path)))
         .output()
         .unwrap();
     let dom = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -90,6 +90,39 @@ fn failures_are_status_1_with_one_line() {
 }
 
 #[test]
+fn a_name_writes_nothing_but_itself_to_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let (evil, other) = ("no\x1b[2Ksuch\npackfs: done", "no\x1b[2Kother");
+    std::fs::write(dir.path().join(other), [7; 5000]).unwrap();
+    let cases: [&[&str]; 18] = [
+        &["build", evil, "-o", "y.sqfs"],
+        &["build", other, "-o", other],
+        &["extract", evil, "-C", "to"],
+        &["extract", other, "-C", evil],
+        &["tar", evil, "-o", "y.tar"],
+        &["list", evil],
+        &["list", other],
+        &["cat", other, evil],
+        &["info", evil],
+        &["info", other, evil],
+        &["check", evil],
+        &["check", other],
+        &["diff", evil, other],
+        &["split", evil, "-o", "part"],
+        &["split", other, "-o", other],
+        &["join", evil, "-o", "whole"],
+        &["join", other, "-o", "whole"],
+        &["bench", "report", evil],
+    ];
+    for args in cases {
+        let ran = packfs(args).current_dir(dir.path()).output().unwrap();
+        let told = stderr(&ran);
+        assert!(!ran.status.success(), "{args:?}");
+        assert!(!told.contains('\x1b') && !told.contains("\npackfs: done"), "{args:?}: {told}");
+    }
+}
+
+#[test]
 fn a_reader_that_hangs_up_is_no_failure() {
     for args in [&["--help"][..], &["man"], &["completions", "bash"], &["build", "--codec", "help"]] {
         let (reader, writer) = std::io::pipe().unwrap();

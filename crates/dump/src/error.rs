@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use packfs_blocks::encode;
+use packfs_blocks::name::display;
 
 use crate::lost::Lost;
 
@@ -16,7 +17,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// The system refused an operation on a file.
-    #[error("{}: {what}: {source}", path.display())]
+    #[error("{}: {what}: {source}", display(path))]
     Io {
         /// What was tried: "cannot open", "cannot read", ...
         what: &'static str,
@@ -26,7 +27,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The bytes of a part or of a crash dump break its format.
-    #[error("{}: {structure} at byte {offset}: {why}", path.display())]
+    #[error("{}: {structure} at byte {offset}: {why}", display(path))]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -56,7 +57,7 @@ pub enum Error {
         open_end: Option<&'static str>,
     },
     /// The input was not the same from one look to the next.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}", display(path))]
     Changed {
         /// The input.
         path: PathBuf,
@@ -70,7 +71,7 @@ pub enum Error {
         why: String,
     },
     /// A part, or the target of a join, is there already and is not to be replaced.
-    #[error("{}: {}", path.display(), if *device { "it is a device, and all on it would be lost" } else { "it exists" })]
+    #[error("{}: {}", display(path), if *device { "it is a device, and all on it would be lost" } else { "it exists" })]
     Exists {
         /// The file.
         path: PathBuf,
@@ -88,7 +89,7 @@ pub enum Error {
         why: String,
     },
     /// A file that cannot be what it was given as: the input, a part, or a file of a crash dump.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {why}", display(path))]
     Unsuitable {
         /// The file.
         path: PathBuf,
@@ -99,7 +100,7 @@ pub enum Error {
     #[error("cannot go on: {0}")]
     NotResumable(String),
     /// The target of a join cannot hold the dump.
-    #[error("{}: {len} bytes, but the dump has {needed}: it does not fit", path.display())]
+    #[error("{}: {len} bytes, but the dump has {needed}: it does not fit", display(path))]
     TooSmall {
         /// The target.
         path: PathBuf,

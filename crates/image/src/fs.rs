@@ -14,7 +14,7 @@ use packfs_blocks::io::FileAt;
 
 use crate::image::{FileType, Image, Nid, Stat};
 use crate::sink::{Visit, Walk, lookup, resolve};
-use crate::tree::display;
+use crate::tree::path_of;
 use crate::{AnyImage, Error, OpenOptions, Result};
 
 /// Bytes that small sequential reads of a [`File`] take from the image at a time.
@@ -142,7 +142,7 @@ impl From<Arc<dyn Image>> for Fs {
 }
 
 fn not_found(path: &Path) -> Error {
-    Error::NotFound { path: display(path.as_os_str().as_bytes()) }
+    Error::NotFound { path: path_of(path.as_os_str().as_bytes()) }
 }
 
 /// An entry of a directory.

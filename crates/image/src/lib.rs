@@ -45,7 +45,6 @@ mod fs;
 pub mod image;
 mod limits;
 mod lz4;
-pub mod name;
 mod open;
 pub mod sink;
 pub mod source;
@@ -65,5 +64,5 @@ pub use tree::Tree;
 pub use warning::{Counted, Warning, WarningKind, Warnings};
 
 // What a user of this crate needs of those below it.
-pub use packfs_blocks::{Progress, ReadAt};
+pub use packfs_blocks::{Progress, ReadAt, name};
 pub use packfs_codec::{Choice, Codec};

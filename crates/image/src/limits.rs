@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
-use crate::tree::{Device, ExcludeXattrs, Ino, Inode, Kind, Tree, XattrId, XattrSet, display};
+use crate::tree::{Device, ExcludeXattrs, Ino, Inode, Kind, Tree, XattrId, XattrSet, path_of};
 use crate::{Error, Excess, Result, Warning, WarningKind};
 
 /// Longest name of a directory entry in bytes.
@@ -58,7 +58,7 @@ pub(crate) fn check(tree: &mut Tree, limits: &Limits) -> Result<()> {
     let mut owners = HashSet::new();
     let tree = &*tree;
     tree.walk(|ino, path| {
-        let refuse = |why: Excess| Error::limit(display(path), why);
+        let refuse = |why: Excess| Error::limit(path_of(path), why);
         let inode = tree.inode(ino);
         limits.inode(inode).map_err(refuse)?;
         let set = sets[inode.xattrs.0 as usize];
@@ -87,7 +87,7 @@ fn leave_out_acls(tree: &mut Tree) -> Result<()> {
     let walked = tree.walk(|ino, path| {
         let XattrId(set) = tree.inode(ino).xattrs;
         match with_acl[set as usize] {
-            true => warnings.add(Warning::new(WarningKind::PosixAcl, display(path))),
+            true => warnings.add(Warning::new(WarningKind::PosixAcl, path_of(path))),
             false => Ok(()),
         }
     });
@@ -103,7 +103,7 @@ fn check_names(tree: &Tree, dir: Ino, path: &[u8]) -> Result<()> {
         Some((name, _)) => {
             let path = [path, if path.is_empty() { b"" } else { b"/" }, name].concat();
             let why = format!("a name of {} bytes; the limit is {NAME_MAX}", name.len());
-            Err(Error::limit(display(&path), why))
+            Err(Error::limit(path_of(&path), why))
         }
         None => Ok(()),
     }

@@ -1,5 +1,6 @@
 //! Runs the programs: an image is made, its size taken, and removed again.
 
+use packfs_image::name::display;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -66,7 +67,7 @@ impl Builder {
         let mut trial = Trial { time, bytes: input.bytes, made, peak_memory, stages: BTreeMap::new() };
         if tool.kind == Kind::Packfs {
             let not_understood = |error: serde_json::Error| Error::Program {
-                program: tool.path.display().to_string(),
+                program: display(&tool.path).to_string(),
                 why: format!("what it says of the build is not understood: {error}"),
             };
             let built: Built = serde_json::from_slice(&output).map_err(not_understood)?;

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use packfs_blocks::Digest;
+use packfs_image::name::display;
 
 use crate::memory::{Memory, Shares};
 use crate::rng::Rng;
@@ -31,16 +32,16 @@ impl Source {
     /// A directory as it is now.
     pub fn of(path: &Path) -> Result<Self> {
         if !fs::metadata(path).map_err(Error::io(path))?.is_dir() {
-            return Err(Error::Usage(format!("{}: not a directory; accepted: a directory to pack", path.display())));
+            return Err(Error::Usage(format!("{}: not a directory; accepted: a directory to pack", display(path))));
         }
         let path = path.canonicalize().map_err(Error::io(path))?;
         let mut listing = Listing::default();
         listing.add(&path)?;
         let bytes = listing.files.iter().map(|(_, len)| len).sum();
         if bytes == 0 {
-            return Err(Error::Usage(format!("{}: there is no data in it", path.display())));
+            return Err(Error::Usage(format!("{}: there is no data in it", display(&path))));
         }
-        let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string());
+        let name = path.file_name().map_or_else(|| display(&path).to_string(), |name| display(name).to_string());
         let digest = Digest::of(&listing.known).short();
         Ok(Source { name, digest, bytes, files: listing.files, path })
     }

@@ -4,6 +4,7 @@
 //! reached through `/proc`. When this process lets go, or ends in whatever way, the child unmounts and ends, and the
 //! loop device goes with the mount.
 
+use packfs_image::name::display;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -37,7 +38,7 @@ impl Mount {
     /// Mounts an image, with a loop device whatever its format, so that formats are compared alike.
     pub fn new(image: &Path, format: Format) -> Result<Self> {
         let failed =
-            |why: String| Error::Program { program: "mount".into(), why: format!("{}: {why}", image.display()) };
+            |why: String| Error::Program { program: "mount".into(), why: format!("{}: {why}", display(image)) };
         // Any directory will do: only the child sees what is mounted there.
         let place = std::env::temp_dir();
         let mut child = Command::new("unshare")
@@ -66,7 +67,7 @@ impl Mount {
 
     /// Its root directory.
     pub fn root(&self) -> Result<BorrowedFd<'_>> {
-        let gone = || Error::Program { program: "mount".into(), why: format!("{}: gone", self.path.display()) };
+        let gone = || Error::Program { program: "mount".into(), why: format!("{}: gone", display(&self.path)) };
         self.root.as_ref().map(AsFd::as_fd).ok_or_else(gone)
     }
 

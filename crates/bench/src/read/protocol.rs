@@ -3,6 +3,7 @@
 //! Nothing here looks at a clock, and nothing leaves the mount: paths come from the image, names are looked up from
 //! its root or from the directory that has them, and only regular files are opened.
 
+use packfs_image::name::display;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -57,7 +58,7 @@ impl Reader {
                 true => open(root, *path, OFlags::empty()).and_then(|file| self.file(file)),
                 false => statat(root, *path, AtFlags::SYMLINK_NOFOLLOW).map(drop),
             };
-            done.map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+            done.map_err(|error| io::Error::other(format!("{}: {error}", display(path))))?;
         }
         Ok(self.bytes)
     }

@@ -1,6 +1,7 @@
 //! The executor that measures: runs the program, with a reader behind every simulated disk, or with parts in
 //! directories, and removes whatever was made for it.
 
+use packfs_image::name::display;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -151,7 +152,7 @@ fn run(cell: &Cell, command: &mut Command) -> Result<Done> {
     let may_tell = cell.profile.fails();
     let good = |status: ExitStatus| status.success() || may_tell && status.code() == Some(1);
     let ran = program::run_where(command, Stdio::null(), true, good)?;
-    let failed = |why: String| Error::Program { program: cell.tool.path.display().to_string(), why };
+    let failed = |why: String| Error::Program { program: display(&cell.tool.path).to_string(), why };
     let summary: Summary = serde_json::from_slice(&ran.output)
         .map_err(|error| failed(format!("what it printed is not understood: {error}")))?;
     if !summary.complete {

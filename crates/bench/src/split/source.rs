@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use packfs_blocks::Digest;
+use packfs_image::name::display;
 
 use crate::corpus::INCOMPRESSIBLE;
 use crate::memory::{Memory, Shares};
@@ -33,10 +34,10 @@ impl Source {
     pub fn open(path: &Path) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(Error::io(path))?;
         if !metadata.is_file() {
-            let path = path.display();
+            let path = display(path);
             return Err(Error::Usage(format!("{path}: not a regular file: it has to be read again and again")));
         }
-        let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string());
+        let name = path.file_name().map_or_else(|| display(path).to_string(), |name| display(name).to_string());
         // Whatever it is called, no program takes it for an option.
         Self::of(std::path::absolute(path).map_err(Error::io(path))?, name)
     }
@@ -58,7 +59,7 @@ impl Source {
         let digest = digest(&path)?;
         let bytes = fs::metadata(&path).map_err(Error::io(&path))?.len();
         if bytes == 0 {
-            return Err(Error::Usage(format!("{}: there is no data in it", path.display())));
+            return Err(Error::Usage(format!("{}: there is no data in it", display(&path))));
         }
         let is_core = is_core(&path).map_err(Error::io(&path))?;
         Ok(Source { name, path, bytes, digest, is_core })

@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use packfs_image::Image;
 use packfs_image::image::{FileType, Nid};
+use packfs_image::name::display;
 use packfs_image::sink;
 
 use super::{open, parts, sources};
@@ -32,10 +33,10 @@ pub(super) fn run(args: &Cat) -> Result<Outcome> {
     let files: Vec<_> = args
         .paths
         .iter()
-        .map(|path| File::find(opened.image(), path, &args.range).with_context(|| path.display().to_string()))
+        .map(|path| File::find(opened.image(), path, &args.range).with_context(|| display(path).to_string()))
         .collect::<Result<_>>()?;
     for (file, path) in files.iter().zip(&args.paths) {
-        file.write(opened.image(), &mut out).with_context(|| path.display().to_string())?;
+        file.write(opened.image(), &mut out).with_context(|| display(path).to_string())?;
     }
     out.flush()?;
     Ok(Outcome::Done)

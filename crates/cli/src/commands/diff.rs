@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::diff::{Difference, diff};
+use packfs_image::name::display;
 use packfs_image::tree::TreeImage;
 use packfs_image::{AnyImage, Image, Tree, Warnings};
 use serde::Serialize;
@@ -44,7 +45,7 @@ struct Compared {
 
 fn compare(args: &Diff, progress: &Arc<Progress>) -> Result<Compared> {
     let threads = args.effort.threads();
-    let read = |path: &Path| Side::read(path, args, progress).with_context(|| format!("reading {}", path.display()));
+    let read = |path: &Path| Side::read(path, args, progress).with_context(|| format!("reading {}", display(path)));
     let (first, second) = (read(&args.a)?, read(&args.b)?);
     let mut differences = Findings::new();
     let mut found = |difference| differences.add(difference);

@@ -1,5 +1,6 @@
 //! `packfs completions` and `packfs man`.
 
+use packfs_image::name::display;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -34,10 +35,10 @@ pub(super) fn man(args: &Man) -> Result<Outcome> {
 }
 
 fn write_all(packfs: &clap::Command, dir: &Path) -> Result<Outcome> {
-    std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    std::fs::create_dir_all(dir).with_context(|| display(dir).to_string())?;
     for command in std::iter::once(packfs).chain(packfs.get_subcommands()) {
         let path = dir.join(file_name(command));
-        std::fs::write(&path, page(command)?).with_context(|| path.display().to_string())?;
+        std::fs::write(&path, page(command)?).with_context(|| display(&path).to_string())?;
     }
     Ok(Outcome::Done)
 }

@@ -1,6 +1,7 @@
 //! `packfs extract`.
 
 use anyhow::{Context, Result};
+use packfs_image::name::display;
 use packfs_image::sink::dir;
 
 use super::open;
@@ -23,7 +24,7 @@ pub(super) fn run(args: &Extract) -> Result<Outcome> {
     let meter = Meter::start(args.talk.quiet);
     let extracted = dir::extract(image.image(), &args.directory, &options, meter.progress());
     let spent = meter.finish();
-    let summary = extracted.with_context(|| format!("extracting into {}", args.directory.display()))?;
+    let summary = extracted.with_context(|| format!("extracting into {}", display(&args.directory)))?;
     for lost in &summary.not_restored {
         say(format_args!("packfs: not restored: {lost}"));
     }
@@ -34,7 +35,7 @@ pub(super) fn run(args: &Extract) -> Result<Outcome> {
         let count = |n: u64, what: &str| format!("{} {what}", units::count(n));
         say(format_args!(
             "{}: {}, {}, {}, {} in {} ({})",
-            args.directory.display(),
+            display(&args.directory),
             count(summary.files, "files"),
             count(summary.directories, "directories"),
             count(summary.symlinks + summary.special + summary.hard_links, "others"),

@@ -11,6 +11,7 @@ use packfs_blocks::{Output, Progress, ReadAt};
 use packfs_dump::join::{Options, Report, to_output, to_stream};
 use packfs_dump::set::Lost;
 use packfs_dump::{Error, Set, kdump};
+use packfs_image::name::display;
 use serde::Serialize;
 
 use super::{kdump as crash, parts};
@@ -75,11 +76,11 @@ impl Target {
             }
             return Ok(Target::Stdout);
         }
-        let display = args.output.display();
+        let output = display(&args.output);
         if let Ok(found) = std::fs::metadata(&args.output) {
             let is_same = |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|part| same(&part, &found));
             if let Some(part) = args.parts.iter().find(is_same) {
-                return Err(Usage(format!("{display} is the part {}: it would be overwritten", part.display())).into());
+                return Err(Usage(format!("{output} is the part {}: it would be overwritten", display(part))).into());
             }
             if found.file_type().is_fifo() || found.file_type().is_char_device() {
                 return Ok(Target::Stream(args.output.clone()));
@@ -104,7 +105,7 @@ fn raw(set: &Set, target: Target, options: &Options, progress: &Progress) -> Res
     match target {
         Target::Stdout => stream(&mut output::stdout()?),
         Target::Stream(path) => {
-            let file: File = OpenOptions::new().write(true).open(&path).with_context(|| path.display().to_string())?;
+            let file: File = OpenOptions::new().write(true).open(&path).with_context(|| display(&path).to_string())?;
             stream(&mut &file)
         }
         Target::File(file) => {
@@ -131,7 +132,7 @@ fn explain(error: anyhow::Error, args: &Join) -> anyhow::Error {
     match error.downcast::<Error>() {
         Ok(error @ Error::Incomplete { .. }) => {
             let how = if args.form == As::Raw { "--partial" } else { "--partial, without --as," };
-            anyhow::Error::msg(format!("{error}\n{how} writes the rest to {}", args.output.display()))
+            anyhow::Error::msg(format!("{error}\n{how} writes the rest to {}", display(&args.output)))
         }
         Ok(error) => error.into(),
         Err(error) => error,

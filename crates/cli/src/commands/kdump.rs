@@ -9,6 +9,7 @@ use packfs_blocks::{Output, Progress, ReadAt};
 use packfs_codec::Choice;
 use packfs_dump::kdump::{self, Flattener, Kind, Report, WriteAt};
 use packfs_dump::{Error, Set, join};
+use packfs_image::name::display;
 
 use super::join::{Target, commit};
 use crate::output::{self, failure::Usage};
@@ -34,7 +35,7 @@ pub(super) fn write(
         kdump::write((Path::new(DUMP), set), (name, out), &options, progress).map_err(anyhow::Error::from)
     };
     let flattened = |out: &mut dyn Write, name: &Path| -> Result<Report> {
-        let failed = || format!("{}: cannot write", name.display());
+        let failed = || format!("{}: cannot write", display(name));
         let mut flattener = Flattener::new(BufWriter::with_capacity(WRITE, out)).with_context(failed)?;
         let report = plain(&mut flattener, name)?;
         flattener.finish().with_context(failed)?;
@@ -55,7 +56,7 @@ pub(super) fn write(
         }
         Target::Stdout => flattened(&mut output::stdout()?, Path::new("standard output")),
         Target::Stream(path) => {
-            let mut file = OpenOptions::new().write(true).open(&path).with_context(|| path.display().to_string())?;
+            let mut file = OpenOptions::new().write(true).open(&path).with_context(|| display(&path).to_string())?;
             flattened(&mut file, &path)
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use packfs_blocks::ReadAt;
 use packfs_blocks::io::FileAt;
+use packfs_image::name::display;
 use packfs_image::{AnyImage, OpenOptions};
 
 use crate::args::ImageArg;
@@ -39,11 +40,11 @@ pub(super) fn path(path: &Path, cache_bytes: u64) -> Result<AnyImage> {
 }
 
 fn bytes(path: &Path, offset: u64) -> Result<Arc<dyn ReadAt>> {
-    let file = FileAt::open(path, offset).with_context(|| format!("{}: cannot open", path.display()))?;
+    let file = FileAt::open(path, offset).with_context(|| format!("{}: cannot open", display(path)))?;
     Ok(Arc::new(file))
 }
 
 /// What to call an image in messages.
 pub(super) fn name(path: &Path) -> String {
-    path.display().to_string()
+    display(path).to_string()
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::set::{Finding, Harm, Info, Lost, Options, PartStatus, is_part};
 use packfs_dump::{Set, join};
+use packfs_image::name::display;
 use packfs_image::name::encode;
 use serde::Serialize;
 
@@ -23,7 +24,7 @@ use crate::resources;
 pub(super) fn named(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<PathBuf>>> {
     match (of_dump(image, rest)?, rest) {
         (None, [more, ..]) => {
-            Err(Usage(format!("{}: one image at a time; only a dump has parts", more.display())).into())
+            Err(Usage(format!("{}: one image at a time; only a dump has parts", display(more))).into())
         }
         (named, _) => Ok(named),
     }
@@ -36,7 +37,7 @@ pub(super) fn of_dump(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<P
         return Ok(None);
     }
     if let Some(other) = all.iter().find(|path| sources::is_image(path)) {
-        return Err(Usage(format!("{} is an image, and others are parts of a dump", other.display())).into());
+        return Err(Usage(format!("{} is an image, and others are parts of a dump", display(other))).into());
     }
     if image.offset != 0 || !image.device.is_empty() {
         return Err(Usage("--offset and --device are for images, not for the parts of a dump".into()).into());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::Progress;
+use packfs_image::name::display;
 use packfs_image::source::{self, Spool, Store, dir, open};
 use packfs_image::{Result, Tree, Warnings};
 
@@ -55,7 +56,7 @@ impl Store for Copies {
 
 /// What to call a SOURCE argument in messages.
 pub(super) fn name(argument: &Path) -> String {
-    if argument == Path::new("-") { "standard input".into() } else { argument.display().to_string() }
+    if argument == Path::new("-") { "standard input".into() } else { display(argument).to_string() }
 }
 
 /// Whether a file is an image, going by its first bytes. What cannot be read is not; opening it as a

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use packfs_dump::{Error, Input, PartReport, SplitOptions, SplitReport, kdump, shared_disks};
+use packfs_image::name::display;
 use packfs_image::name::encode;
 use serde::Serialize;
 
@@ -26,15 +27,15 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
     let core = core(args)?;
     let decoded = core.is_some();
     if decoded && !args.talk.quiet {
-        let display = args.input.display();
-        note(&format!("{display}: stored as the ELF core that this crash dump was made of; --as-is stores its bytes"));
+        let input = display(&args.input);
+        note(&format!("{input}: stored as the ELF core that this crash dump was made of; --as-is stores its bytes"));
     }
     let meter = Meter::start(args.talk.quiet);
     let done = core
         .map_or_else(|| Input::open(&args.input), Ok)
         .and_then(|input| packfs_dump::split(input, &args.parts, &options, meter.progress()));
     let spent = meter.finish();
-    let report = done.with_context(|| format!("splitting {}", args.input.display()))?;
+    let report = done.with_context(|| format!("splitting {}", display(&args.input)))?;
     if !args.talk.quiet {
         report.notes.iter().filter(|note| !shared.contains(note)).for_each(note);
     }
@@ -59,7 +60,7 @@ fn core(args: &Split) -> Result<Option<Input>> {
         }
         error => error.into(),
     });
-    core.with_context(|| format!("splitting {}", args.input.display()))
+    core.with_context(|| format!("splitting {}", display(&args.input)))
 }
 
 /// What went wrong without stopping the split, a line each.
@@ -67,7 +68,7 @@ fn trouble(report: &SplitReport) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(report.input_error.as_ref().map(|why| format!("the input: {why}")));
     for part in &report.parts {
-        lines.extend(part.error.as_ref().map(|why| format!("{}: given up: {why}", part.path.display())));
+        lines.extend(part.error.as_ref().map(|why| format!("{}: given up: {why}", display(&part.path))));
     }
     for (start, end) in &report.suspect {
         lines.push(format!("bytes {start} to {end} may be lost: a part failed that had them, and the input is gone"));

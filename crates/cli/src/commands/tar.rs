@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use packfs_blocks::{Output, Progress};
 use packfs_image::Image;
+use packfs_image::name::display;
 use packfs_image::sink::tar::{Options, Summary, write_tar};
 
 use super::open;
@@ -45,7 +46,7 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
         let speed = units::speed(summary.bytes, spent.time);
         say(format_args!(
             "{}: {entries} entries, {bytes} in {} ({speed})",
-            options.name.display(),
+            display(&options.name),
             units::span(spent.time)
         ));
     }

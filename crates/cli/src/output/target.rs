@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use packfs_blocks::Output;
+use packfs_image::name::display;
 
 /// Begins an output at `path`, which appears when it is whole.
 pub(crate) fn create(path: &Path, mode: u32, force: bool) -> anyhow::Result<Output> {
@@ -20,6 +21,6 @@ pub(crate) fn commit(output: Output) -> anyhow::Result<()> {
 fn failed(path: &Path, what: &'static str, error: io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::AlreadyExists => packfs_image::Error::Exists { path: path.to_owned() }.into(),
-        _ => anyhow::Error::new(error).context(format!("{}: {what}", path.display())),
+        _ => anyhow::Error::new(error).context(format!("{}: {what}", display(path))),
     }
 }

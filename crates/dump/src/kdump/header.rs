@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
+use packfs_blocks::name::display;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::format::{INCOMPLETE, MAGIC, MainHeader, PAGE, PageDesc, SubHeader};
@@ -164,7 +165,7 @@ fn machine(path: &Path, main: &MainHeader) -> Result<u16> {
     let name = text(&main.utsname.machine);
     match MACHINES.iter().find(|(_, known)| *known == name) {
         Some((machine, _)) if !swapped => Ok(*machine),
-        _ => Err(Error::Unsupported(format!("{}: a kdump-compressed file of the machine {name:?}", path.display()))),
+        _ => Err(Error::Unsupported(format!("{}: a kdump-compressed file of the machine {name:?}", display(path)))),
     }
 }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use packfs_blocks::name::display;
 use packfs_codec::{Codec, Decoder};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -163,7 +164,7 @@ fn check(files: &[Headers]) -> Result<()> {
             && file.main.utsname == first.main.utsname
             && (file.main.seconds, file.main.microseconds) == (first.main.seconds, first.main.microseconds);
         if !same {
-            return Err(Error::unsuitable(&file.path, format!("not of the same dump as {}", first.path.display())));
+            return Err(Error::unsuitable(&file.path, format!("not of the same dump as {}", display(&first.path))));
         }
         gap(at, file.own.start, file.page)?;
         if file.own.start < at {

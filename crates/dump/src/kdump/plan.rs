@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use packfs_blocks::ReadAt;
+use packfs_blocks::name::display;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::format::{INCOMPLETE, MAGIC, MainHeader, PAGE, PageDesc, SubHeader, VERSION, ZERO_SHARED};
@@ -33,7 +34,7 @@ impl Plan {
     /// Reads the headers of an ELF core; `status` says how pages are going to be compressed.
     pub(crate) fn new(path: &Path, file: &dyn ReadAt, status: u32) -> Result<Plan> {
         let core = Core::read(path, file)?;
-        let unsupported = |why: &str| Error::Unsupported(format!("{}: {why}", path.display()));
+        let unsupported = |why: &str| Error::Unsupported(format!("{}: {why}", display(path)));
         let info =
             core.vmcoreinfo().ok_or_else(|| unsupported("a core without VMCOREINFO: not a crash dump of Linux"))?;
         let name = core.machine_name().ok_or_else(|| unsupported("a core of a machine that is not known"))?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 use packfs_blocks::cache::BlockCache;
+use packfs_blocks::name::display;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -89,7 +90,7 @@ impl View {
         let headers = pages.headers();
         let census = Census::take(&pages)?;
         let gap = census.gap().ok_or_else(|| {
-            Error::Unsupported(format!("{}: its memory is in too many pieces", headers.path.display()))
+            Error::Unsupported(format!("{}: its memory is in too many pieces", display(&headers.path)))
         })?;
         let notes = headers.notes()?;
         let info = Info {

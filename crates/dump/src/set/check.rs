@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use packfs_blocks::Progress;
+use packfs_blocks::name::display;
 use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::progress::Phase;
 use serde::Serialize;
@@ -59,7 +60,7 @@ pub enum Harm {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(part) = &self.part {
-            write!(f, "{}: ", part.display())?;
+            write!(f, "{}: ", display(part))?;
         }
         if let Some(offset) = self.offset {
             write!(f, "byte {offset}: ")?;

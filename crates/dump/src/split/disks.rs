@@ -1,5 +1,6 @@
 //! Which parts lie on one disk, where they neither gain speed nor protect each other.
 
+use packfs_blocks::name::display;
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub fn shared_disks(parts: &[PathBuf]) -> Vec<String> {
     }
     let shared = by_disk.into_iter().filter(|(_, parts)| parts.len() > 1);
     let say = |(disk, parts): (String, Vec<&Path>)| {
-        let names: Vec<_> = parts.iter().map(|path| path.display().to_string()).collect();
+        let names: Vec<_> = parts.iter().map(|path| display(path).to_string()).collect();
         format!("{} are on one disk ({disk}): no faster and no safer than one part", names.join(", "))
     };
     shared.map(say).collect()

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use packfs_blocks::io::{FileSystem, System};
+use packfs_blocks::name::display;
 use packfs_blocks::progress::Phase;
 use packfs_blocks::{Progress, pipeline};
 
@@ -163,7 +164,7 @@ fn run(
     // By number, as they may have been given in another order.
     parts.sort_by_key(|part| part.superblock.part);
     for part in parts.iter().filter(|part| options.direct && !part.is_direct()) {
-        report.notes.push(format!("{}: cannot be written directly; written through the cache", part.path.display()));
+        report.notes.push(format!("{}: cannot be written directly; written through the cache", display(&part.path)));
     }
     let paths: Vec<_> = parts.iter().map(|part| part.path.clone()).collect();
     report.notes.extend(shared_disks(&paths));
@@ -191,7 +192,7 @@ fn no_part_left(report: &SplitReport) -> Error {
     let why = report
         .parts
         .iter()
-        .map(|part| format!("{}: {}", part.path.display(), part.error.as_deref().unwrap_or("not reached")));
+        .map(|part| format!("{}: {}", display(&part.path), part.error.as_deref().unwrap_or("not reached")));
     Error::NoPartLeft { why: why.collect::<Vec<_>>().join("; ") }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use packfs_blocks::Storage;
 use packfs_blocks::io::{Device, FileSystem};
+use packfs_blocks::name::display;
 use rustix::fs::OFlags;
 
 use super::options::SplitOptions;
@@ -96,7 +97,7 @@ fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec
         // Of character devices there is but one, which takes what all write.
         let is_shared = found.as_ref().is_some_and(|found| found.file_type().is_char_device());
         if let Some(other) = names.insert(resolved(path), path).filter(|_| !is_shared) {
-            return unsuitable(path, format!("the same part as {}", other.display()));
+            return unsuitable(path, format!("the same part as {}", display(other)));
         }
         if let Some(found) = &found {
             let identity = Identity::of(found);
@@ -108,7 +109,7 @@ fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec
             }
             let other = identities.insert(identity, path).filter(|_| !is_shared);
             if let Some(other) = other {
-                return unsuitable(path, format!("the same file as {}", other.display()));
+                return unsuitable(path, format!("the same file as {}", display(other)));
             }
             let holds = found.is_file() || found.file_type().is_block_device();
             if holds && !options.force && !options.resume {

@@ -4,7 +4,7 @@ use packfs_blocks::Progress;
 
 use super::{Aspect, Difference};
 use crate::image::{Image, Nid};
-use crate::tree::display;
+use crate::tree::path_of;
 use crate::{Error, Result};
 
 /// Larger files are compared in pieces, cut at multiples of this: no format has longer blocks, so that a
@@ -87,7 +87,7 @@ fn read<'b>(
     let got = image.read_at(nid, buf, offset)?;
     if got < len {
         let why = format!("its data ends at byte {}, before its size", offset.saturating_add(got as u64));
-        return Err(Error::Damaged { path: display(path), why });
+        return Err(Error::Damaged { path: path_of(path), why });
     }
     Ok(buf)
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::image::{FileType, Image, Nid};
-use crate::tree::{components, display};
+use crate::tree::{components, path_of};
 use crate::{Error, Result};
 
 /// As many as Linux follows before it says that links go in circles.
@@ -44,7 +44,7 @@ pub fn resolve(image: &dyn Image, path: &[u8]) -> Result<Option<Nid>> {
         if let FileType::Symlink { target } = image.stat(found)?.kind {
             links += 1;
             if links > MAX_LINKS {
-                return Err(Error::LinkLoop { path: display(path) });
+                return Err(Error::LinkLoop { path: path_of(path) });
             }
             if target.first() == Some(&b'/') {
                 parents.clear();

@@ -11,7 +11,8 @@ use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::lookup::lookup;
 use crate::image::{Entry, FileType, Image, Nid, Stat};
-use crate::tree::{check_name, components, display};
+use crate::name;
+use crate::tree::{check_name, components, path_of};
 use crate::{Error, Result};
 
 /// Directories within directories; deeper than any path a program could name.
@@ -134,7 +135,7 @@ impl<'i> Walk<'i> {
         }
         self.path.extend_from_slice(&entry.name);
         if self.path.len() > MAX_PATH {
-            return Err(Error::Damaged { path: display(&self.path), why: "a path of more than 65,536 bytes".into() });
+            return Err(Error::Damaged { path: path_of(&self.path), why: "a path of more than 65,536 bytes".into() });
         }
         if selected || self.paths.selects(&self.path) {
             let stat = self.image.stat(entry.nid)?;
@@ -180,7 +181,7 @@ impl<'i> Walk<'i> {
     }
 
     fn enter(&mut self, nid: Nid, selected: bool, waiting: Option<(Nid, Stat)>) -> Result<()> {
-        let damaged = |why: &str| Error::Damaged { path: display(&self.path), why: why.into() };
+        let damaged = |why: &str| Error::Damaged { path: path_of(&self.path), why: why.into() };
         if self.levels.len() > MAX_DEPTH {
             return Err(damaged("a directory more than 4,096 levels deep"));
         }
@@ -216,14 +217,15 @@ impl Paths {
             let bytes = path.as_os_str().as_bytes();
             let clean = components(bytes).collect::<Vec<_>>().join(&b'/');
             if components(bytes).any(|name| name == b"..") {
-                return Err(Error::pattern(path.display(), "is not a path in an image: it has `..`"));
+                return Err(Error::pattern(name::display(path), "is not a path in an image: it has `..`"));
             }
             if lookup(image, bytes)?.is_some() {
                 exact.push(clean);
             } else if let Some(pattern) = std::str::from_utf8(&clean).ok().filter(|p| p.contains(['*', '?', '[', '{']))
             {
                 let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
-                globs.add(glob.map_err(|e| Error::pattern(path.display(), format!("is malformed: {}", e.kind())))?);
+                globs
+                    .add(glob.map_err(|e| Error::pattern(name::display(path), format!("is malformed: {}", e.kind())))?);
                 patterns.push((path.clone(), false));
             } else {
                 return Err(missing(path));

@@ -3,6 +3,7 @@
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+use crate::name::display;
 use crate::{Error, Result};
 
 /// As many bytes as [`Compression::detect`] wants to see.
@@ -40,7 +41,7 @@ impl Compression {
     /// [`Compression::detect`] where what cannot be read is an error; `name` is for its message.
     pub(crate) fn of(start: &[u8], name: &Path) -> Result<Option<Self>> {
         match (Compression::detect(start), foreign(start)) {
-            (None, Some(what)) => Err(Error::Unsupported(format!("{}: {what}: decompress it first", name.display()))),
+            (None, Some(what)) => Err(Error::Unsupported(format!("{}: {what}: decompress it first", display(name)))),
             (found, _) => Ok(found),
         }
     }

@@ -8,6 +8,7 @@ use packfs_blocks::ReadAt;
 
 use super::{Contents, Exclude, FileReader, Source, Store, unchanged};
 use crate::image::{Extent, FileType, Image, Nid, Stat};
+use crate::name::display;
 use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, XattrSet};
 use crate::{Error, Result, Tree};
 
@@ -117,7 +118,7 @@ impl Contents for Files {
     }
 
     fn path(&self, key: u64) -> PathBuf {
-        PathBuf::from(format!("{}, inode {key}", self.name.display()))
+        PathBuf::from(format!("{}, inode {key}", display(&self.name)))
     }
 }
 

@@ -17,6 +17,7 @@ pub use super::sniff::{Kind, SNIFF_LEN, sniff};
 use super::sniff::{is_archive_name, is_empty_tar};
 use super::tar;
 use super::{FromImage, PackList, Source};
+use crate::name::display;
 use crate::tree::Time;
 use crate::{AnyImage, Error, OpenOptions, Result};
 
@@ -78,7 +79,7 @@ fn look_into(path: &Path) -> Result<Kind> {
         }
         Kind::Other if is_empty_tar(&head) && is_archive_name(path) => Kind::Tar,
         Kind::Foreign(what) => {
-            let why = format!("{}: {what}, which is not read: convert it to tar, or {}", path.display(), advice(path));
+            let why = format!("{}: {what}, which is not read: convert it to tar, or {}", display(path), advice(path));
             return Err(Error::Unsupported(why));
         }
         kind => kind,
@@ -105,7 +106,7 @@ fn damaged(path: &Path, why: &str) -> Error {
 }
 
 fn advice(path: &Path) -> String {
-    format!("give `file:{}` to pack it as the file it is", path.display())
+    format!("give `file:{}` to pack it as the file it is", display(path))
 }
 
 fn read_head(from: impl Read) -> std::io::Result<Vec<u8>> {
@@ -173,7 +174,7 @@ pub(crate) mod tests {
         for (name, bytes) in files {
             std::fs::write(dir.path().join(name), bytes).unwrap();
         }
-        let list = format!("@{}", dir.path().join("list").display());
+        let list = format!("@{}", display(&dir.path().join("list")));
         for (argument, expected) in [
             ("dir", "inside"),
             ("a.tar", "inside"),
@@ -184,7 +185,7 @@ pub(crate) mod tests {
             (&list, "inside"),
         ] {
             let path = match argument.strip_prefix("file:") {
-                Some(name) => format!("file:{}", dir.path().join(name).display()).into(),
+                Some(name) => format!("file:{}", display(&dir.path().join(name))).into(),
                 None if argument.starts_with('@') => argument.into(),
                 None => dir.path().join(argument),
             };
@@ -207,7 +208,7 @@ pub(crate) mod tests {
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).unwrap();
         let read = |argument: &OsStr| open(argument, &Options::default())?.scan(&mut Tree::default(), &mut Sink);
-        read(format!("file:{}", path.display()).as_ref()).expect("as a plain file");
+        read(format!("file:{}", display(&path)).as_ref()).expect("as a plain file");
         read(path.as_os_str()).err().map(|error| error.to_string())
     }
 

@@ -1,5 +1,6 @@
 //! Other programs as oracles: running them, and comparing what they make with what they made it from.
 
+use crate::name::display;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,8 +72,8 @@ impl Source {
     /// may leave further files beside it, in `$DIR`.
     pub fn make(&self, line: &str) -> PathBuf {
         let (dir, image) = (self.dir.path(), self.dir.path().join("image"));
-        let (tree, place) = (self.tree(), image.display());
-        sh(&format!("rm -f {place}; DIR={} TREE={} IMAGE={place}; {line}", dir.display(), tree.display()));
+        let (tree, place) = (self.tree(), display(&image));
+        sh(&format!("rm -f {place}; DIR={} TREE={} IMAGE={place}; {line}", display(&dir), display(&tree)));
         image
     }
 

@@ -95,7 +95,7 @@ impl Tree {
     pub fn link(&mut self, dir: Ino, name: &[u8], target: Ino, conflict: Conflict) -> Result<()> {
         check_name(name)?;
         if matches!(self.inode(target).kind, Kind::Dir(_)) {
-            return Err(Error::limit(display(name), "a directory cannot be hard-linked"));
+            return Err(Error::limit(path_of(name), "a directory cannot be hard-linked"));
         }
         let old = self.child(dir, name)?;
         match old {
@@ -157,7 +157,7 @@ impl Tree {
                 Some(ino) if matches!(self.inode(ino).kind, Kind::Dir(_)) => ino,
                 Some(_) => {
                     let why = format!("`{}` on the way is not a directory", name.escape_ascii());
-                    return Err(Error::limit(display(path), why));
+                    return Err(Error::limit(path_of(path), why));
                 }
                 None => self.add(dir, name, implicit, Kind::Dir(BTreeMap::new()), Conflict::Refuse)?,
             };
@@ -195,7 +195,7 @@ impl Tree {
 }
 
 /// Bytes of a path as a path.
-pub(crate) fn display(path: &[u8]) -> PathBuf {
+pub(crate) fn path_of(path: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(path))
 }
 

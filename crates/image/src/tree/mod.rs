@@ -16,7 +16,7 @@ mod transform;
 mod view;
 mod xattr;
 
-pub(crate) use build::display;
+pub(crate) use build::path_of;
 pub use build::{Conflict, Meta};
 pub use time::{NotATime, Time};
 pub use transform::{ModeChange, TimeChange, Transform};
@@ -208,7 +208,7 @@ impl Tree {
             Err(Error::Misuse(String::new()))
         });
         drop(walked);
-        build::display(&found)
+        build::path_of(&found)
     }
 }
 

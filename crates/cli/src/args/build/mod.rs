@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use packfs_codec::Choice;
 use packfs_image::build::{self, AnyOptions};
+use packfs_image::name::display;
 use packfs_image::source::Exclude;
 use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, Transform};
 
@@ -315,7 +316,7 @@ impl Build {
             Format::Erofs => (self.squashfs.given(), Format::Squashfs),
         };
         let Some(option) = given else { return Ok(()) };
-        let (image, other) = (self.output.display(), other.name());
+        let (image, other) = (display(&self.output), other.name());
         let text = format!("{option} is for {other} images, and {image} becomes {}: leave one out", format.name());
         Err(Usage(format!("{text}, or give --format {other}")))
     }

@@ -8,6 +8,7 @@ use anyhow::Result;
 use packfs_bench::build::{Builder, Key, Matrix, Source};
 use packfs_bench::record::Session;
 use packfs_bench::results::TrialRow;
+use packfs_image::name::display;
 use serde::Serialize;
 
 use crate::args::BenchBuild;
@@ -46,7 +47,7 @@ pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
     let settings = BTreeMap::from([
         ("files".to_owned(), source.bytes.to_string()),
         ("tar".to_owned(), builder.tar_bytes.to_string()),
-        ("images".to_owned(), format!("in {}", scratch.parent().display())),
+        ("images".to_owned(), format!("in {}", display(&scratch.parent()))),
     ]);
     let about = Session { libraries, settings, ..Session::default() };
     let measured = session::measure(cells, &mut builder, about, Duration::ZERO, &args.measuring)?;

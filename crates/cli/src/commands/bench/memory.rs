@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use packfs_bench::memory::Memory as Pages;
+use packfs_image::name::display;
 
 use crate::args::Memory;
 use crate::output;
@@ -28,7 +29,7 @@ pub(super) fn run(args: &Memory) -> Result<Outcome> {
         }
         Some(path) => {
             let file = super::create(path, args.force)?;
-            make(args, |piece, at| file.write_all_at(piece, at)).with_context(|| path.display().to_string())?;
+            make(args, |piece, at| file.write_all_at(piece, at)).with_context(|| display(path).to_string())?;
             target::commit(file)?;
         }
     }

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Output;
+use packfs_image::name::display;
 
 use crate::args::{Bench, BenchCommand};
 use crate::output::failure::{Outcome, Usage};
@@ -40,7 +41,7 @@ pub(super) fn create(path: &Path, force: bool) -> Result<Output> {
 
 /// Writes all of it.
 pub(super) fn fill(file: Output, text: &str) -> Result<()> {
-    let path = file.target().display().to_string();
+    let path = display(file.target()).to_string();
     file.write_all_at(text.as_bytes(), 0).context(path)?;
     target::commit(file)
 }

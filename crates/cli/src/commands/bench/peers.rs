@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use packfs_bench::build::{Kind, Tool};
+use packfs_image::name::display;
 
 use crate::output::say;
 
@@ -25,7 +26,7 @@ pub(super) fn tools(peers: Option<&Option<PathBuf>>) -> Result<Vec<Tool>> {
 
 /// Names programs that are not there.
 pub(super) fn say_missing(folder: Option<&PathBuf>, missing: &[&str]) {
-    let at = folder.map_or(String::new(), |folder| format!("in {} or ", folder.display()));
+    let at = folder.map_or(String::new(), |folder| format!("in {} or ", display(folder)));
     for name in missing {
         say(format_args!("packfs: left out: {name} is not {at}on PATH"));
     }

@@ -14,6 +14,7 @@ use packfs_bench::policy::Policy;
 use packfs_bench::real::Machine;
 use packfs_bench::record::Session;
 use packfs_bench::report::{Report, html, text};
+use packfs_image::name::display;
 
 use super::session::{self, usage};
 use crate::args::{Cli, Command, Measuring, Quick, Talk, Way};
@@ -50,7 +51,7 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
         say(format_args!(
             "packfs: measuring {codecs} cells of codecs and blocks on {sample} of {}, then {} ways to build an image; less \
              than two minutes in all",
-            dir.display(),
+            display(dir),
             ways.len()
         ));
     }
@@ -74,9 +75,9 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
     super::fill(page, &html(&report))?;
     super::super::print(&text(&report.brief()))?;
     if !args.quiet {
-        let (page, samples) = (args.output.display(), how.output.display());
+        let (page, samples) = (display(&args.output), display(&how.output));
         say(format_args!("packfs: {page} has charts and all tables; the samples are in {samples}"));
-        say(format_args!("packfs: packfs tune {} finds the best settings for a goal", dir.display()));
+        say(format_args!("packfs: packfs tune {} finds the best settings for a goal", display(dir)));
     }
     Ok(if measured.failed > 0 || !tried.left_out.is_empty() { Outcome::Findings } else { Outcome::Done })
 }

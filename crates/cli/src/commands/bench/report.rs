@@ -7,6 +7,7 @@ use packfs_bench::compare::{Comparison, Rules};
 use packfs_bench::record::Contents;
 use packfs_bench::report::{Report as Findings, csv, html, markdown, text};
 use packfs_bench::results::Results;
+use packfs_image::name::display;
 
 use crate::args::Report;
 use crate::commands::print;
@@ -36,7 +37,7 @@ pub(super) fn run(args: &Report) -> Result<Outcome> {
         write(path, &markdown(&report), args.force)?;
     }
     if let Some(dir) = &args.csv {
-        std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+        std::fs::create_dir_all(dir).with_context(|| display(dir).to_string())?;
         for table in report.tables() {
             write(&dir.join(format!("{}.csv", table.id)), &csv(table), args.force)?;
         }
@@ -49,7 +50,7 @@ fn read(paths: &[PathBuf]) -> Result<Vec<Contents>> {
     for path in paths {
         let contents = Contents::read(path)?;
         if contents.torn {
-            say(format_args!("packfs: {}: the last line was torn off, and is ignored", path.display()));
+            say(format_args!("packfs: {}: the last line was torn off, and is ignored", display(path)));
         }
         files.push(contents);
     }

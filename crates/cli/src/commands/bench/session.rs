@@ -17,6 +17,7 @@ use packfs_bench::report::{Report, text};
 use packfs_bench::results::Results;
 use packfs_bench::run::{self, Event, Plan};
 use packfs_bench::scratch::{self, Scratch};
+use packfs_image::name::display;
 use rustix::fs::{Access, access};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -58,7 +59,7 @@ impl Measured {
         } else {
             super::super::print(&text(&Report::of(&self.results)))?;
             if !how.talk.quiet {
-                let file = how.output.display();
+                let file = display(&how.output);
                 let page = format_args!("packfs bench report {file} -o report.html makes a page");
                 say(format_args!("packfs: the samples are in {file}; {page}"));
             }
@@ -80,7 +81,7 @@ pub(super) fn measure<S: Subject>(
     let session = begun(about, how)?;
     let (mut log, contents) = Log::open(output)?;
     if contents.torn {
-        say(format_args!("packfs: {}: the last line was torn off, and is removed", output.display()));
+        say(format_args!("packfs: {}: the last line was torn off, and is removed", display(output)));
     }
     let (session, done) = match resumed::<S>(how, &contents, &session) {
         Some(resumed) => resumed,
@@ -91,11 +92,11 @@ pub(super) fn measure<S: Subject>(
     };
     let (name, stop) = (session.session.clone(), stop()?);
     let plan = Plan { cells, runs: how.runs, seed: how.seed, least, session: name, done, stop };
-    let display = Display::new(how.talk.quiet);
+    let shown = Display::new(how.talk.quiet);
     let mut record = |line: &Line| log.append(line);
-    let failed = run::run(&plan, executor, &mut record, &mut |event| display.show(&event));
-    display.steps.finish();
-    let failed = failed.with_context(|| format!("what was measured is in {}", output.display()))?;
+    let failed = run::run(&plan, executor, &mut record, &mut |event| shown.show(&event));
+    shown.steps.finish();
+    let failed = failed.with_context(|| format!("what was measured is in {}", display(output)))?;
     let mut contents = Contents::read(output)?;
     // What others measured in this file, or the same session of other cells, is for its report.
     let keys: BTreeSet<AnyKey> = plan.cells.iter().map(|cell| cell.key().any()).collect();
@@ -145,7 +146,7 @@ pub(super) fn reach(how: &Measuring) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => access(folder, Access::WRITE_OK).map_err(Into::into),
         opened => opened.map(drop),
     };
-    reached.with_context(|| format!("{}: cannot write there; -o names another file", output.display()))
+    reached.with_context(|| format!("{}: cannot write there; -o names another file", display(output)))
 }
 
 /// Ends preparations where it is set.
@@ -160,7 +161,7 @@ pub(super) fn scratch(parent: Option<&Path>, packed: Option<&Path>) -> Result<Sc
         Some(parent) => made.map_err(|error| match error.is::<Usage>() {
             true => error,
             false => {
-                error.context(format!("{}: cannot work there; --scratch names another directory", parent.display()))
+                error.context(format!("{}: cannot work there; --scratch names another directory", display(parent)))
             }
         }),
         None => made,

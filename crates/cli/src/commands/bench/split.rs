@@ -10,6 +10,7 @@ use packfs_bench::program;
 use packfs_bench::record::Session;
 use packfs_bench::results::TrialRow;
 use packfs_bench::split::{Key, Machine, Matrix, Profile, Program, Source, Tool};
+use packfs_image::name::display;
 use serde::Serialize;
 
 use crate::args::BenchSplit;
@@ -90,7 +91,7 @@ fn tools(args: &BenchSplit) -> Result<Vec<Tool>> {
 
 /// A program by its path, or a name on `PATH`.
 fn found(path: &Path) -> Result<PathBuf> {
-    let text = path.display();
+    let text = display(path);
     let (folder, name) = (path.parent().filter(|parent| *parent != Path::new("")), path.file_name());
     let there = name.and_then(|name| name.to_str()).and_then(|name| program::find(name, folder));
     // Where a folder was named, one of the same name elsewhere is not what was asked for.
@@ -110,9 +111,9 @@ fn libraries(matrix: &Matrix) -> BTreeMap<String, String> {
 
 /// What the results depend on besides.
 fn settings(args: &BenchSplit, scratch: &Path) -> BTreeMap<String, String> {
-    let mut settings = BTreeMap::from([("scratch directory".to_owned(), scratch.display().to_string())]);
+    let mut settings = BTreeMap::from([("scratch directory".to_owned(), display(scratch).to_string())]);
     if !args.dirs.is_empty() {
-        let dirs: Vec<String> = args.dirs.iter().map(|dir| dir.display().to_string()).collect();
+        let dirs: Vec<String> = args.dirs.iter().map(|dir| display(dir).to_string()).collect();
         settings.insert("directories".into(), dirs.join(", "));
     }
     settings

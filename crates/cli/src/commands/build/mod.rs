@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::build::{AnyOptions, Summary};
+use packfs_image::name::display;
 use packfs_image::source::{self, SortFile, Store, data_order, dir};
 use packfs_image::tree::TimeChange;
 use packfs_image::{Error, Plan, Tree, Warning, WarningKind, Warnings};
@@ -28,8 +29,8 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
     let built = write(&plan, &progress, &mut notes);
     let spent = meter.finish();
     let mut summary = built.with_context(|| match notes.reading {
-        Some(source) => format!("building {} from {}", plan.output.display(), sources::name(source)),
-        None => format!("building {}", plan.output.display()),
+        Some(source) => format!("building {} from {}", display(&plan.output), sources::name(source)),
+        None => format!("building {}", display(&plan.output)),
     })?;
     summary.left_out.splice(0..0, notes.left_out);
     if !plan.quiet {
@@ -103,7 +104,7 @@ fn loses_fractions<'p>(plan: &'p BuildPlan, tree: &Tree) -> Option<&'p Path> {
 
 /// The entry an error is about.
 fn place(error: &Error) -> String {
-    error.path().map_or_else(String::new, |path| path.display().to_string())
+    error.path().map_or_else(String::new, |path| display(path).to_string())
 }
 
 fn scan_options(plan: &BuildPlan, progress: &Arc<Progress>) -> dir::Options {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use packfs_blocks::ReadAt;
 
 use super::superblock::Superblock;
+use crate::name::display;
 use crate::{Error, Result};
 
 /// Where the bytes of an image come from.
@@ -47,7 +48,7 @@ impl Disk {
         let count = superblock.devices.len();
         if !given.is_empty() && given.len() != count {
             let why =
-                format!("{}: {} further devices given, but the image has {count}", self.path.display(), given.len());
+                format!("{}: {} further devices given, but the image has {count}", display(&self.path), given.len());
             return Err(Error::option("devices", given.len(), why));
         }
         let mut given = given.into_iter();

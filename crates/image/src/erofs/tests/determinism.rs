@@ -1,5 +1,6 @@
 //! The same input gives the same bytes, whatever the number of threads and the memory, and however it comes.
 
+use crate::name::display;
 use std::fs::File;
 
 use super::matrix::{self, PACKED, PLAIN, say};
@@ -126,7 +127,7 @@ fn sparse_files_from_directories_and_archives() {
         let want = build(Box::new(Dir::new(source.tree(), dir::Options::default())));
         for sparse in ["", "-S"] {
             let tree = source.tree();
-            sh(&format!("tar {sparse} -C {} --format=pax --sort=name -cf {} .", tree.display(), archive.display()));
+            sh(&format!("tar {sparse} -C {} --format=pax --sort=name -cf {} .", display(&tree), display(&archive)));
             for stream in [false, true] {
                 let got = build(from_tar(stream)(&archive).unwrap());
                 assert!(got == want, "{}: tar {sparse}, as a stream: {stream}", say(&options));
@@ -139,7 +140,7 @@ fn sparse_files_from_directories_and_archives() {
 fn streams() {
     let source = testing::Source::new(&spec());
     let archive = source.tree().with_extension("tar");
-    sh(&format!("tar -C {} --sort=name -cf {} .", source.tree().display(), archive.display()));
+    sh(&format!("tar -C {} --sort=name -cf {} .", display(&source.tree()), display(&archive)));
     for options in cases().into_iter().step_by(2) {
         same_bytes(&options, "tar", &|options| {
             image(options, |store| {

@@ -1,5 +1,6 @@
 //! fsck.erofs reads what is written. It accepts some images that the kernel refuses, and the other way round.
 
+use crate::name::display;
 use std::process::{Command, Stdio};
 
 use proptest::strategy::{Strategy, ValueTree};
@@ -29,7 +30,7 @@ impl Fsck {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
         let ran = Command::new("fsck.erofs")
-            .arg(format!("--extract={}", out.display()))
+            .arg(format!("--extract={}", display(&out)))
             .arg("--preserve")
             .arg(image)
             .stdin(Stdio::null())

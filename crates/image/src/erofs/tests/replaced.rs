@@ -1,5 +1,6 @@
 //! What a later member of a stream replaces does not stay in the image.
 
+use crate::name::display;
 use std::fs::File;
 
 use super::matrix::{self, say};
@@ -37,13 +38,13 @@ fn replaced_members_leave_nothing() {
     ]));
     let new = testing::Source::new(&Spec::of([(name("b-small"), noise(6, 4000)), (name("d-large"), noise(7, 10))]));
     let archive = old.tree().with_extension("tar");
-    let (first, second, to) = (old.tree(), new.tree(), archive.display().to_string());
+    let (first, second, to) = (old.tree(), new.tree(), display(&archive).to_string());
     sh(&format!(
         "tar --sort=name -C {} -cf {to} . && tar --sort=name -C {} -rf {to} .",
-        first.display(),
-        second.display()
+        display(&first),
+        display(&second)
     ));
-    sh(&format!("cp -a {}/. {}", second.display(), first.display()));
+    sh(&format!("cp -a {}/. {}", display(&second), display(&first)));
     let want = testing::whole_seconds(snapshot(&first).unwrap());
     let cases = [
         ("none", Features::empty()),

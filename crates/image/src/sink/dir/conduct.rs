@@ -15,8 +15,9 @@ use super::place::Dir;
 use super::restore::Made;
 use super::work::{Context, Item, Large, Outcome, PIECE, Worker};
 use crate::image::{FileType, Nid, Stat};
+use crate::name;
 use crate::sink::{Visit, Walk};
-use crate::tree::display;
+use crate::tree::path_of;
 use crate::{Error, Result};
 
 /// A batch of small files is handed over when it holds so many entries, bytes or directories.
@@ -278,7 +279,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
             }
             // The first name itself could not be restored, which was noted or listed then.
             Err(errno @ Errno::NOENT) => {
-                let what = format!("hard link to {}", display(&from.join(&first.name)).display());
+                let what = format!("hard link to {}", name::display(&path_of(&from.join(&first.name))));
                 let link = Made { dir: to, name: &name.name, fd: None, ours: false, mode: None };
                 self.summary.not_restored.push(self.context.restore.not_restored(link, what, errno));
                 Ok(())

@@ -3,7 +3,7 @@
 use packfs_blocks::Storage;
 
 use crate::image::{Extent, Image, Nid};
-use crate::tree::display;
+use crate::tree::path_of;
 use crate::{Error, Result};
 
 /// How much is decoded before it is written: small enough to still be in the processor's cache.
@@ -62,9 +62,9 @@ pub(super) fn copy(
         let got = image.read_at(nid, buf, first.offset)?;
         if got < len {
             let why = format!("its data ends at byte {}, before its size", first.offset.saturating_add(got as u64));
-            return Err(Error::Damaged { path: display(&path()), why });
+            return Err(Error::Damaged { path: path_of(&path()), why });
         }
-        file.write_all_at(buf, first.offset).map_err(|e| Error::io("cannot write", display(&path()))(e))?;
+        file.write_all_at(buf, first.offset).map_err(|e| Error::io("cannot write", path_of(&path()))(e))?;
     }
     Ok(())
 }

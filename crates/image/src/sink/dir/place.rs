@@ -11,7 +11,7 @@ use packfs_blocks::io::FileSystem;
 use rustix::fs::{self, AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::tree::{components, display};
+use crate::tree::{components, path_of};
 use crate::{Error, Result};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -67,7 +67,7 @@ impl Place {
 
     /// What to call `path` below the place in messages.
     pub(super) fn shown(&self, path: &[u8]) -> PathBuf {
-        self.shown.join(display(path))
+        self.shown.join(path_of(path))
     }
 
     /// An error on `path` below the place.

@@ -10,7 +10,7 @@ use super::place::{Dir, Place};
 use super::{NotRestored, Summary};
 use crate::Result;
 use crate::image::{FileType, Image, Nid, Stat};
-use crate::tree::{Time, display};
+use crate::tree::{Time, path_of};
 
 /// Bits of a mode, and an attribute, that give whoever runs a program more rights than its user has. Without the owner
 /// that the image names for it, a program gets none of them.
@@ -89,7 +89,7 @@ impl Restore<'_> {
 
     /// The note that something of `made` could not be restored.
     pub(super) fn not_restored(&self, made: Made<'_>, what: String, errno: Errno) -> NotRestored {
-        NotRestored { path: display(&made.dir.join(made.name)), what, why: errno.into() }
+        NotRestored { path: path_of(&made.dir.join(made.name)), what, why: errno.into() }
     }
 }
 

@@ -15,7 +15,7 @@ use super::place::{Dir, Place};
 use super::restore::{Made, Restore};
 use super::{Options, Summary};
 use crate::image::{Extent, FileType, Image, Nid, Stat};
-use crate::tree::{Device, display};
+use crate::tree::{Device, path_of};
 use crate::{Error, OnError, Result};
 
 /// Files above this are extracted by several workers, a piece of about this size each.
@@ -92,7 +92,7 @@ impl<'c> Context<'c> {
         let extents = self.image().extents(item.nid)?;
         if extents.last().and_then(|last| last.offset.checked_add(last.len)) != Some(size) {
             return Err(Error::Damaged {
-                path: display(&item.path()),
+                path: path_of(&item.path()),
                 why: "its blocks do not add up to its size".into(),
             });
         }

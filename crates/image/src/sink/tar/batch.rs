@@ -7,7 +7,7 @@ use packfs_blocks::pipeline::{Pool, Window};
 use packfs_blocks::{Buffer, Buffers, Progress};
 
 use crate::image::{Image, Nid};
-use crate::tree::display;
+use crate::tree::path_of;
 use crate::{Error, Result};
 
 /// A batch is handed in when it has this many bytes, and never has more than `MAX`.
@@ -153,7 +153,7 @@ fn fill(image: &dyn Image, batch: &Batch, buffers: &Buffers) -> Result<Buffer> {
                 let got = image.read_at(*nid, here, *offset)?;
                 if got < len {
                     let why = format!("it ends at byte {}, before its size", offset + got as u64);
-                    return Err(Error::Damaged { path: display(path), why });
+                    return Err(Error::Damaged { path: path_of(path), why });
                 }
             }
         }

@@ -15,7 +15,7 @@ use self::header::Member;
 use super::Walk;
 use crate::image::{Extent, FileType, Image, Nid, Stat};
 use crate::source::tar::format::BLOCK;
-use crate::tree::{XattrSet, display};
+use crate::tree::{XattrSet, path_of};
 use crate::{Result, Warning, WarningKind, Warnings};
 
 mod batch;
@@ -86,7 +86,7 @@ pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, prog
             let mut summary = Summary { warnings: Warnings::new(options.strict), ..Summary::default() };
             while let Some(visit) = walk.step()? {
                 if visit.stat.kind == FileType::Socket {
-                    summary.warnings.add(Warning::new(WarningKind::Socket, display(visit.path)))?;
+                    summary.warnings.add(Warning::new(WarningKind::Socket, path_of(visit.path)))?;
                 } else if visit.selected || !visit.path.is_empty() {
                     tar.entry(visit.path, visit.nid, &visit.stat)?;
                     summary.entries += 1;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::fs::{self, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, Result};
 
-use crate::tree::display;
+use crate::tree::path_of;
 
 /// Longest path one system call takes, without the NUL.
 const PATH_MAX: usize = 4095;
@@ -34,7 +34,7 @@ impl Root {
 
     /// What to call an entry in messages.
     pub(super) fn name(&self, path: &[u8]) -> PathBuf {
-        if path.is_empty() { self.path.clone() } else { self.path.join(display(path)) }
+        if path.is_empty() { self.path.clone() } else { self.path.join(path_of(path)) }
     }
 
     /// Opens a directory for reading.

@@ -1,6 +1,7 @@
 //! Scans of real directories, and what happens when they change on the way.
 #![allow(clippy::cast_possible_truncation, reason = "test data is small")]
 
+use crate::name::display;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, symlink};
@@ -257,7 +258,7 @@ fn what_cannot_be_read_stops_the_scan_or_is_listed() {
     let mut tree = Tree::default();
     source.scan(&mut tree, &mut NoStore).unwrap();
     child.wait().unwrap();
-    assert!(error.starts_with(&format!("{}/", path.display())), "{error}");
+    assert!(error.starts_with(&format!("{}/", display(&path))), "{error}");
     assert!(source.left_out().iter().any(|error| error.to_string().contains("/exe: ")), "{:?}", source.left_out());
     assert!(tree.lookup(b"exe").is_none() && tree.lookup(b"status").is_some());
 }

@@ -8,7 +8,7 @@ use super::include::Place;
 use super::inline::Inline;
 use super::{Attrs, Described, File, Item, Node, host_path};
 use crate::source::dir::{self, Options, Single, Singles};
-use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, Time, XattrId, components, display};
+use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, Time, XattrId, components, path_of};
 use crate::{Error, Result, Tree};
 
 /// A list under way.
@@ -111,7 +111,7 @@ impl<'a> Apply<'a> {
     fn link(&mut self, links: &Links, path: &[u8], target: &[u8]) -> Result<()> {
         let end = follow(links, normal(target));
         let found = self.tree.lookup(&end);
-        let why = || Error::limit(display(target), "there is no such file to link to");
+        let why = || Error::limit(path_of(target), "there is no such file to link to");
         self.link_to(path, found.ok_or_else(why)?)
     }
 
@@ -121,7 +121,7 @@ impl<'a> Apply<'a> {
         match self.described.insert(path.clone(), line) {
             None => Ok(path),
             Some(first) => Err(Error::limit(
-                display(&[b"/", &path[..]].concat()),
+                path_of(&[b"/", &path[..]].concat()),
                 format!("it is described on line {first} already"),
             )),
         }
@@ -133,7 +133,7 @@ impl<'a> Apply<'a> {
 
     fn existing(&self, path: &[u8]) -> Result<Ino> {
         let found = self.tree.lookup(&follow(&self.links, normal(path)));
-        found.ok_or_else(|| Error::limit(display(path), "there is no such file to change at this point"))
+        found.ok_or_else(|| Error::limit(path_of(path), "there is no such file to change at this point"))
     }
 
     /// The directory at `path`, made if it is not there.
@@ -156,7 +156,7 @@ impl<'a> Apply<'a> {
                 self.tree.set_meta(ROOT, meta);
                 Ok(Some(ROOT))
             }
-            None => Err(Error::limit(display(b"/"), "the root can only be a directory")),
+            None => Err(Error::limit(path_of(b"/"), "the root can only be a directory")),
         }
     }
 
@@ -203,7 +203,7 @@ impl<'a> Apply<'a> {
         }
         match self.tree.parent_of(path, self.implicit())? {
             Some((dir, name)) => self.tree.link(dir, name, target, Conflict::Replace),
-            None => Err(Error::limit(display(b"/"), "the root cannot be a link")),
+            None => Err(Error::limit(path_of(b"/"), "the root cannot be a link")),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Lists in both dialects, against the programs they come from where those are installed.
 
+use crate::name::display;
 use std::fs;
 use std::io::Read;
 use std::process::Command;
@@ -326,7 +327,7 @@ fn gensquashfs_understands_pack_files_the_same() {
 fn mksquashfs_understands_pseudo_files_the_same() {
     let dir = place();
     // mksquashfs modifies files of other sources only, not those of its list.
-    let text = PSEUDO_FILE.replace("l hi", &format!("l {}/hi", dir.path().display())).replace("/t m 0700 1 2\n", "");
+    let text = PSEUDO_FILE.replace("l hi", &format!("l {}/hi", display(dir.path()))).replace("/t m 0700 1 2\n", "");
     let ours = scan(dir.path(), &text).unwrap();
     let image = dir.path().join("image");
     let mut command = Command::new("mksquashfs");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Options;
 use super::members::{Member, MemberKind};
-use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, components, display};
+use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, components, path_of};
 use crate::{Error, Result, Warning, WarningKind};
 
 /// The longest path or link target, in bytes.
@@ -43,7 +43,7 @@ pub(super) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, op
     let Member { kind, mode, uid, gid, mtime, xattrs, lost, at, .. } = member;
     let xattrs = if options.xattrs { tree.xattrs.intern(xattrs) } else { XattrId::NONE };
     for why in lost.into_iter().filter(|_| options.xattrs) {
-        tree.warnings.add(Warning::new(WarningKind::AclNotKept, display(path)).with_detail(why))?;
+        tree.warnings.add(Warning::new(WarningKind::AclNotKept, path_of(path)).with_detail(why))?;
     }
     let meta = Meta { mode, uid, gid, mtime, xattrs };
     let Some((dir, name)) = tree.parent_of(path, Meta::IMPLICIT_DIR)? else {
@@ -80,7 +80,7 @@ fn link(tree: &mut Tree, path: &[u8], target: &[u8], at: u64) -> Result<()> {
     };
     let Some(target) = tree.lookup(&cleaned) else {
         let detail = format!("to `{}`", target.escape_ascii());
-        return tree.warnings.add(Warning::new(WarningKind::LinkTargetMissing, display(path)).with_detail(detail));
+        return tree.warnings.add(Warning::new(WarningKind::LinkTargetMissing, path_of(path)).with_detail(detail));
     };
     if matches!(tree.inode(target).kind, Kind::Dir(_)) {
         return Err(bad("a directory"));

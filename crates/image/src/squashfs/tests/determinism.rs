@@ -1,5 +1,6 @@
 //! The same input gives the same bytes, whatever the number of threads, and however it comes.
 
+use crate::name::display;
 use std::fs::File;
 
 use super::*;
@@ -65,8 +66,8 @@ fn sparse_files_from_directories_and_archives_give_the_same_image() {
         let options = Options { fragments, ..options(codec, 16_384) };
         let want = image(Box::new(Dir::new(source.tree(), dir::Options::default())), &options);
         for sparse in ["", "-S"] {
-            let (from, to) = (source.tree(), archive.display().to_string());
-            sh(&format!("tar {sparse} -C {} --format=pax --sort=name -cf {to} .", from.display()));
+            let (from, to) = (source.tree(), display(&archive).to_string());
+            sh(&format!("tar {sparse} -C {} --format=pax --sort=name -cf {to} .", display(&from)));
             let place = tar::open(Some(&archive), tar::Options::default()).unwrap();
             let stream = Box::new(File::open(&archive).unwrap());
             let stream = tar::from_stream(stream, &archive, tar::Options::default()).unwrap();

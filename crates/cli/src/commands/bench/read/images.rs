@@ -13,6 +13,7 @@ use packfs_codec::Codec;
 use packfs_image::AnyImage;
 use packfs_image::erofs::{self, Compression};
 use packfs_image::image::FileType;
+use packfs_image::name::display;
 use packfs_image::sink::Walk;
 use packfs_image::squashfs::{self, CompressorOptions, format::flags};
 
@@ -35,7 +36,7 @@ pub(super) fn describe(path: &Path) -> Result<Image> {
         AnyImage::Erofs(image) => erofs(image.superblock()),
     };
     let tree = tree(&opened).with_context(|| open::name(path))?;
-    let source = path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string());
+    let source = path.file_name().map_or_else(|| display(path).to_string(), |name| display(name).to_string());
     let len = std::fs::metadata(path).with_context(|| open::name(path))?.len();
     Ok(Image {
         path: path.to_owned(),
@@ -134,7 +135,7 @@ mod tests {
         };
         let images = shared(vec![image("a1", 9 << 20), image("a2", 0), image("b1", 9 << 20)]);
         let largest: Vec<_> =
-            images.iter().map(|image| image.tree.largest().unwrap().path.display().to_string()).collect();
+            images.iter().map(|image| display(&image.tree.largest().unwrap().path).to_string()).collect();
         assert_eq!(largest, ["a", "a", "hole"]);
         assert_eq!(images[0].source, "a1");
     }

@@ -10,6 +10,7 @@ use packfs_bench::program;
 use packfs_bench::read::{Image, NONE};
 use packfs_bench::record::Session;
 use packfs_codec::Codec;
+use packfs_image::name::display;
 
 use super::{go_on, images, peers};
 use crate::args::Read;
@@ -37,7 +38,7 @@ pub(super) fn make(
     let input = Input { directory: source.to_owned(), tar: None, bytes: 0 };
     let plans = plans(args, &tools, &name);
     if !args.measuring.talk.quiet {
-        say(format_args!("packfs: making {} images of {name} in {}", plans.len(), scratch.display()));
+        say(format_args!("packfs: making {} images of {name} in {}", plans.len(), display(scratch)));
     }
     let (mut made, mut left_out) = (Vec::new(), 0);
     for (number, (tool, key)) in plans.iter().enumerate() {
@@ -59,12 +60,12 @@ pub(super) fn make(
 
 /// What the source is called, which has to be a directory: not every program packs anything else.
 fn name(source: &Path) -> Result<String> {
-    let whole = source.canonicalize().with_context(|| source.display().to_string())?;
+    let whole = source.canonicalize().with_context(|| display(source).to_string())?;
     if !whole.is_dir() {
-        let text = format!("{}: images to compare are made of a directory; put the file into one", source.display());
+        let text = format!("{}: images to compare are made of a directory; put the file into one", display(source));
         return Err(Usage(text).into());
     }
-    Ok(whole.file_name().map_or_else(|| "/".into(), |name| name.display().to_string()))
+    Ok(whole.file_name().map_or_else(|| "/".into(), |name| display(name).to_string()))
 }
 
 /// Every combination that a format has; blocks do not matter where nothing is compressed.

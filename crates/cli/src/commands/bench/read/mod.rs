@@ -14,6 +14,7 @@ use packfs_bench::program;
 use packfs_bench::read::{self, Config, FIO, Image, Key, Machine, Program, Readers, SMALL, try_mount};
 use packfs_bench::record::Session;
 use packfs_bench::results::TrialRow;
+use packfs_image::name::display;
 use serde::Serialize;
 
 use crate::args::Read;
@@ -112,7 +113,7 @@ fn chosen(images: &[Arc<Image>], fio: bool) -> BTreeMap<String, String> {
         let small = SMALL.min(files);
         settings.insert(format!("small random of {source}"), format!("{small} of {files} files"));
         if let Some(file) = image.tree.largest().filter(|_| fio) {
-            let (path, len) = (file.path.display(), units::bytes(file.len));
+            let (path, len) = (display(&file.path), units::bytes(file.len));
             settings.insert(format!("fio of {source}"), format!("{path}, {len}"));
         }
     }

@@ -85,7 +85,6 @@ mod tests {
             [("a/b c", "a/b c"), ("", "."), ("evil\npackfs: all is well\x1b[2K", "evil\\npackfs: all is well\\x1b[2K")];
         for (path, shown) in cases {
             assert_eq!(display(path).to_string(), shown);
-            assert!(crate::Error::limit(path, "too long").to_string() == format!("{shown}: too long"));
         }
     }
 
