@@ -37,6 +37,7 @@
 //! ```
 
 pub mod build;
+mod check;
 pub mod diff;
 pub mod erofs;
 mod error;

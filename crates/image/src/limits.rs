@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
-use crate::tree::{Device, ExcludeXattrs, Ino, Inode, Kind, Tree, XattrId, XattrSet, path_of};
+use crate::tree::{Device, ExcludeXattrs, Ino, Inode, Kind, Tree, XattrId, XattrSet, acl, capability, path_of};
 use crate::{Error, Excess, Result, Warning, WarningKind};
 
 /// Longest name of a directory entry in bytes.
@@ -26,8 +26,6 @@ const XATTR_LIST_MAX: usize = 65_536;
 
 const USER: &[u8] = b"user.";
 const CLASSES: [&[u8]; 3] = [USER, b"trusted.", b"security."];
-const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
-const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
 
 /// Limits of one format, with the options of a build taken into account.
 #[derive(Debug, Clone)]
@@ -78,7 +76,7 @@ pub(crate) fn check(tree: &mut Tree, limits: &Limits) -> Result<()> {
 
 /// Takes POSIX ACLs out of the tree, with a warning for each entry that has some.
 fn leave_out_acls(tree: &mut Tree) -> Result<()> {
-    let has_acl = |set: &XattrSet| set.iter().any(|(name, _)| **name == *ACL_ACCESS || **name == *ACL_DEFAULT);
+    let has_acl = |set: &XattrSet| set.iter().any(|(name, _)| **name == *acl::ACCESS || **name == *acl::DEFAULT);
     let with_acl: Vec<bool> = tree.xattrs.sets().map(has_acl).collect();
     if !with_acl.contains(&true) {
         return Ok(());
@@ -172,8 +170,8 @@ impl Limits {
         for (name, value) in set {
             self.xattr(name, value)?;
             needs.user |= name.starts_with(USER);
-            needs.acl_access |= **name == *ACL_ACCESS;
-            needs.acl_default |= **name == *ACL_DEFAULT;
+            needs.acl_access |= **name == *acl::ACCESS;
+            needs.acl_default |= **name == *acl::DEFAULT;
             names += name.len() + 1;
             values += value.len();
         }
@@ -192,7 +190,7 @@ impl Limits {
 
     fn xattr(&self, name: &[u8], value: &[u8]) -> std::result::Result<(), Excess> {
         let shown = name.escape_ascii();
-        let acl = self.acls && (name == ACL_ACCESS || name == ACL_DEFAULT);
+        let acl = self.acls && (name == acl::ACCESS || name == acl::DEFAULT);
         let rest = CLASSES.iter().find_map(|class| name.strip_prefix(*class));
         if !acl && rest.is_none() {
             let classes = match self.acls {
@@ -207,6 +205,14 @@ impl Limits {
         if name.len() > XATTR_NAME_MAX {
             let len = name.len();
             return Err(format!("attribute `{shown}`: a name of {len} bytes; the limit is {XATTR_NAME_MAX}").into());
+        }
+        let defect = match name {
+            acl::ACCESS | acl::DEFAULT => acl::defect(value),
+            capability::NAME => capability::defect(value),
+            _ => None,
+        };
+        if let Some(why) = defect {
+            return Err(format!("attribute `{shown}`: a value that the kernel refuses: {why}").into());
         }
         if value.len() > self.xattr_value {
             let (len, max) = (value.len(), self.xattr_value);

@@ -33,6 +33,12 @@ fn build_squashfs(target: &Path, tree: Tree) -> Result<Warnings> {
     squashfs::build(target, &options, &Progress::default(), plan).map(|summary| summary.warnings)
 }
 
+fn build_plain_squashfs(target: &Path, tree: Tree) -> Result<Warnings> {
+    let options = squashfs::Options { plain_metadata: true, ..squashfs::Options::default() };
+    let plan = |_: &mut dyn Store| Ok(Plan { tree, order: Vec::new() });
+    squashfs::build(target, &options, &Progress::default(), plan).map(|summary| summary.warnings)
+}
+
 fn build_erofs(target: &Path, tree: Tree) -> Result<Warnings> {
     let plan = |_: &mut dyn Store| Ok(Plan { tree, order: Vec::new() });
     erofs::build(target, &erofs::Options::default(), &Progress::default(), plan).map(|summary| summary.warnings)
@@ -137,6 +143,12 @@ fn cases(format: &Format) -> Vec<Case> {
             with_xattr(What::Socket, "user.x", b"v"),
             "`user.` attributes",
         ),
+        case(
+            "capability",
+            Some(with_xattr(file(), "security.capability", &capability(0x0200_0001))),
+            with_xattr(file(), "security.capability", &capability(0x0100_0001)),
+            "`security.capability`: a value that the kernel refuses: header 0x01000001",
+        ),
         case("device", None, with_xattr(char_at(1, 3).what, "user.x", b"v"), "`user.` attributes"),
     ];
     if format.kind == "squashfs" {
@@ -161,8 +173,16 @@ fn cases(format: &Format) -> Vec<Case> {
             on(What::Symlink(b"x".to_vec())),
             "a POSIX ACL on a symbolic link",
         ));
+        let short = &acl[..acl.len() - 8];
+        let why = "`system.posix_acl_access`: a value that the kernel refuses: no entries with the tags 0x20";
+        cases.push(case("malformed", None, with_xattr(file(), "system.posix_acl_access", short), why));
     }
     cases
+}
+
+/// The value of capabilities with a header, which has the revision.
+fn capability(header: u32) -> Vec<u8> {
+    [header, 1 << 10, 0, 0, 0].map(u32::to_le_bytes).concat()
 }
 
 /// An entry of an ACL for an owner, group or all others.
@@ -270,4 +290,40 @@ fn squashfs_leaves_posix_acls_out_with_a_warning() {
     assert!(matches!(error, Error::Refused(_)) && error.to_string().starts_with("d: "), "{error}");
     assert!(!refused.exists());
     assert!(build_erofs(&image.with_extension("erofs"), spec.tree().unwrap()).unwrap().is_empty());
+}
+
+#[test]
+fn values_that_the_kernel_refuses_are_found_in_images_that_have_them() {
+    if !can_mount("values_that_the_kernel_refuses_are_found_in_images_that_have_them") {
+        return;
+    }
+    let acl = [&[2, 0, 0, 0][..], &entry(1, 6), &entry(4, 4), &entry(32, 4)].concat();
+    let wrong_acl = [&acl[..20], &entry(33, 4)].concat();
+    let both = [("squashfs", build_plain_squashfs as fn(&Path, Tree) -> Result<Warnings>), ("erofs", build_erofs)];
+    let capabilities = [capability(0x0100_0001), capability(0x0200_0002), capability(0x0400_0000)];
+    let mut cases: Vec<_> = both
+        .iter()
+        .flat_map(|(kind, build)| {
+            capabilities.iter().map(move |wrong| {
+                (*kind, *build, "security.capability", capability(0x0200_0001), wrong.clone(), "capabilities: header")
+            })
+        })
+        .collect();
+    cases.push(("erofs", build_erofs, "system.posix_acl_access", acl, wrong_acl, "access ACL: tag 0x21"));
+    for (kind, build, name, right, wrong, why) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("image");
+        let spec = Spec::of([(b"f".to_vec(), with_xattr(file(), name, &right))]);
+        build(&image, spec.tree().unwrap()).unwrap();
+        let mut bytes = std::fs::read(&image).unwrap();
+        let at = bytes.windows(right.len()).position(|window| window == right).expect("the value as it is");
+        bytes[at..at + wrong.len()].copy_from_slice(&wrong);
+        std::fs::write(&image, bytes).unwrap();
+        let mount = Mount::new(&image, kind).unwrap();
+        let error = rustix::fs::getxattr(mount.path().join("f"), name, &mut [0; 100]).unwrap_err();
+        assert_eq!(error, rustix::io::Errno::INVAL, "{kind} {wrong:?}");
+        let opened = AnyImage::open(Arc::new(FileAt::open(&image, 0).unwrap()), OpenOptions::default()).unwrap();
+        let found = findings(opened.image(), 0);
+        assert!(found.iter().any(|finding| finding.contains(why)), "{kind} {wrong:?}: {found:?}");
+    }
 }

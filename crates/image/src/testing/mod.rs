@@ -19,8 +19,8 @@ mod tools;
 
 pub use content::{Memory, Piece};
 pub use everything::{everything, one_of_each, owned};
-pub use mount::{Mount, can_mount};
-pub use random::random_trees;
+pub use mount::{Mount, can_mount, disagreements};
+pub use random::random_images;
 pub use snapshot::{Entry, Snapshot, differences, snapshot, snapshot_image, snapshot_tree, whole_seconds};
 pub use spec::{Attrs, Node, Spec, What, deep, wide};
 pub use strategy::{Shape, specs};

@@ -2,6 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use super::{Snapshot, differences, findings, snapshot, snapshot_image};
+use crate::{Image, Result};
 
 /// A mounted image, unmounted when dropped.
 #[derive(Debug)]
@@ -11,7 +15,7 @@ pub struct Mount {
 
 impl Mount {
     /// Mounts `image`, read-only through a loop device; the kernel's refusal is the error's text.
-    pub fn new(image: &Path, kind: &str) -> Result<Mount, String> {
+    pub fn new(image: &Path, kind: &str) -> std::result::Result<Mount, String> {
         let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
         let mounted = Command::new("mount")
             .args(["-t", kind, "-o", "loop,ro"])
@@ -46,4 +50,23 @@ pub fn can_mount(test: &str) -> bool {
         super::skipped(test, "mount (as root)");
     }
     can
+}
+
+/// Asks the reader, its check and the kernel about an image that should hold `want`. Says what is wrong.
+pub fn disagreements(want: &Snapshot, image: &Path, opened: Result<Arc<dyn Image>>, kind: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut say = |who: &str, found: Vec<String>| wrong.extend(found.iter().map(|line| format!("{who}: {line}")));
+    match opened.and_then(|image| Ok((snapshot_image(&*image)?, findings(&*image, 2)))) {
+        Ok((got, findings)) => {
+            say("reader", differences(want, &got));
+            say("check", findings);
+        }
+        Err(error) => say("reader", vec![error.to_string()]),
+    }
+    match Mount::new(image, kind).map(|mount| snapshot(&mount.path())) {
+        Ok(Ok(got)) => say("kernel", differences(want, &got)),
+        Ok(Err(error)) => say("kernel", vec![error.to_string()]),
+        Err(error) => say("kernel", vec![error]),
+    }
+    wrong
 }

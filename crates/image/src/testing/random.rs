@@ -1,7 +1,14 @@
-//! How many random trees a test makes, and which: fifty in an ordinary run, always the same; as many as one likes, and
-//! others each time, by scripts/random-trees.sh.
+//! Random trees built with random options: fifty in an ordinary run, always the same; as many as one likes, and others
+//! each time, by scripts/random-trees.sh.
 
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::fmt::Debug;
+use std::path::Path;
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+
+use super::{Snapshot, Spec, snapshot_tree};
+use crate::{Error, Result, Tree};
 
 /// Trees of an ordinary run.
 const CASES: u32 = 50;
@@ -10,7 +17,7 @@ const CASES: u32 = 50;
 ///
 /// # Panics
 /// If one of them is not a number.
-pub fn random_trees() -> TestRunner {
+fn random_trees() -> TestRunner {
     let number = |name: &str| {
         let text = std::env::var(name).ok()?;
         Some(text.parse::<u32>().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
@@ -27,4 +34,38 @@ pub fn random_trees() -> TestRunner {
     let mut bytes = [0; 32];
     bytes[..4].copy_from_slice(&seed.to_le_bytes());
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+}
+
+/// Builds images of `cases`. Each has to hold its tree, as `wrong` judges, and another number of threads has to give the
+/// same bytes. Options that do not go together are drawn anew.
+///
+/// # Panics
+/// If an image is wrong.
+pub fn random_images<O: Debug + Clone>(
+    cases: impl Strategy<Value = (Spec, O)>,
+    build: impl Fn(Tree, &Path, &O) -> Result<()>,
+    other_threads: impl Fn(O) -> O,
+    wrong: impl Fn(Snapshot, &Path) -> Vec<String>,
+) {
+    let ran = random_trees().run(&cases, |(spec, options)| {
+        let dir = tempfile::tempdir().expect("there is room for an image");
+        let (image, again) = (dir.path().join("image"), dir.path().join("again"));
+        let tree = || spec.tree().map_err(|error| TestCaseError::fail(error.to_string()));
+        let fail = |error: Error| TestCaseError::fail(error.to_string());
+        match build(tree()?, &image, &options) {
+            Ok(()) => {}
+            Err(error @ Error::InvalidOption { .. }) => return Err(TestCaseError::reject(error.to_string())),
+            Err(error) => return Err(fail(error)),
+        }
+        let found = wrong(snapshot_tree(&tree()?).map_err(fail)?, &image);
+        if !found.is_empty() {
+            return Err(TestCaseError::fail(found.join("\n")));
+        }
+        build(tree()?, &again, &other_threads(options)).map_err(fail)?;
+        let same = std::fs::read(&image)? == std::fs::read(&again)?;
+        same.then_some(()).ok_or_else(|| TestCaseError::fail("other threads, other bytes"))
+    });
+    if let Err(failed) = ran {
+        panic!("{failed}");
+    }
 }

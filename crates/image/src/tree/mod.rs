@@ -10,7 +10,9 @@ use std::sync::Arc;
 use crate::source::Contents;
 use crate::{Error, Result, Warnings};
 
+pub(crate) mod acl;
 mod build;
+pub(crate) mod capability;
 mod time;
 mod transform;
 mod view;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use super::Reader;
-use super::clusters::Cluster;
+use super::decode::Cluster;
 use super::inode::Inode;
 use super::map::{Announced, Bytes, Data, Facts, Map, MappedExtent, Stored, Where};
 use super::metadata::{Place, Space};

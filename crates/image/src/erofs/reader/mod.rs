@@ -2,18 +2,18 @@
 //!
 //! The path of data: [`disk`] reads stored bytes; [`metadata`] keeps those of metadata, from which
 //! [`superblock`], [`inode`], [`dir`] and [`xattr`] parse records; [`map`] finds the extents of a file,
-//! [`clusters`] decodes them and [`data`] puts them together. [`check`] verifies a whole image.
+//! [`decode`] decodes them and [`data`] puts them together. [`check`] verifies a whole image.
 
 mod check;
-mod clusters;
+mod compression;
 mod data;
+mod decode;
 mod dir;
 mod disk;
 mod dump;
 mod inode;
 mod map;
 mod metadata;
-mod records;
 mod superblock;
 mod xattr;
 
@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
 
-use self::clusters::Clusters;
 use self::data::Recent;
+use self::decode::Clusters;
 use self::dir::Listing;
 use self::disk::Disk;
 use self::inode::{Inode, Kind};
@@ -34,7 +34,7 @@ use crate::finding::Finding;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::XattrSet;
 
-pub use self::records::Compression;
+pub use self::compression::Compression;
 pub use self::superblock::{Device, Superblock};
 
 /// Longest symlink target taken from an image; the kernel stops at 4,096.

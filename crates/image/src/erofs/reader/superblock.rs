@@ -3,8 +3,8 @@
 
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
+use super::compression::{self, Compression};
 use super::disk::Disk;
-use super::records::{self, Compression};
 use crate::erofs::format::{self, BLOCK_BITS, Compat, Incompat, NID_METABOX, SUPERBLOCK_OFFSET, SUPERBLOCK_SLOT};
 use crate::erofs::hash::crc32c;
 use crate::image::Nid;
@@ -91,7 +91,7 @@ impl Superblock {
         disk.expect(checked.block_start(checked.blocks));
         check_sum(disk, &raw)?;
         checked.metabox = metabox(disk, &checked, &raw)?;
-        checked.compression = records::read(disk, &checked, &raw)?;
+        checked.compression = compression::read(disk, &checked, &raw)?;
         checked.devices = devices(disk, &checked, &raw)?;
         Ok(checked)
     }

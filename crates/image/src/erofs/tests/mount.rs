@@ -8,28 +8,13 @@ use super::peers::Fsck;
 use super::*;
 use crate::erofs::Kernel;
 use crate::source::Contents;
-use crate::testing::{
-    Memory, Mount, Node, Piece, Snapshot, can_mount, differences, findings, snapshot, snapshot_image, snapshot_tree,
-};
+use crate::testing::{Memory, Mount, Node, Piece, Snapshot, can_mount, disagreements, findings, snapshot_tree};
 
 /// Asks everybody who can read images. Says what is wrong.
 pub(super) fn wrong(want: &Snapshot, image: &Path, fsck: Option<&Fsck>) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let mut say = |who: &str, found: Vec<String>| wrong.extend(found.iter().map(|line| format!("{who}: {line}")));
-    match open(image).and_then(|image| Ok((snapshot_image(&*image)?, findings(&*image, 2)))) {
-        Ok((got, findings)) => {
-            say("reader", differences(want, &got));
-            say("check", findings);
-        }
-        Err(error) => say("reader", vec![error.to_string()]),
-    }
-    match Mount::new(image, "erofs").map(|mount| snapshot(&mount.path())) {
-        Ok(Ok(got)) => say("kernel", differences(want, &got)),
-        Ok(Err(error)) => say("kernel", vec![error.to_string()]),
-        Err(error) => say("kernel", vec![error]),
-    }
+    let mut wrong = disagreements(want, image, open(image), "erofs");
     if let Some(fsck) = fsck {
-        say("fsck.erofs", fsck.wrong(want, image));
+        wrong.extend(fsck.wrong(want, image).iter().map(|line| format!("fsck.erofs: {line}")));
     }
     wrong
 }

@@ -3,13 +3,12 @@
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use proptest::test_runner::TestCaseError;
 
 use super::matrix::mixed;
 use super::mount::wrong;
 use super::peers::Fsck;
 use super::*;
-use crate::testing::{Node, Piece, Shape, What, can_mount, random_trees, snapshot_tree, specs};
+use crate::testing::{Node, Piece, Shape, What, can_mount, random_images, specs};
 
 /// Clusters above this are for codecs and levels that are fast.
 const DEAR: u32 = 128 << 10;
@@ -88,22 +87,10 @@ fn random_trees_with_random_options_on_the_kernel() {
     let fsck = Fsck::find("random_trees_with_random_options_on_the_kernel");
     let cases =
         any_options().prop_flat_map(|options| (any_tree(options.block_size, options.cluster_size), Just(options)));
-    let ran = random_trees().run(&cases, |(spec, options)| {
-        let dir = tempfile::tempdir().unwrap();
-        let (image, again) = (dir.path().join("image"), dir.path().join("again"));
-        let want = snapshot_tree(&spec.tree().unwrap()).unwrap();
-        match write(spec.tree().unwrap(), &image, &options) {
-            Ok(_) => {}
-            Err(error @ Error::InvalidOption { .. }) => return Err(TestCaseError::reject(error.to_string())),
-            Err(error) => return Err(TestCaseError::fail(error.to_string())),
-        }
-        prop_assert_eq!(wrong(&want, &image, fsck.as_ref()), Vec::<String>::new());
-        let other = options.with(|build| build.threads = (build.threads + 1) % 3);
-        write(spec.tree().unwrap(), &again, &other).unwrap();
-        prop_assert!(std::fs::read(&image).unwrap() == std::fs::read(&again).unwrap(), "other threads, other bytes");
-        Ok(())
-    });
-    if let Err(failed) = ran {
-        panic!("{failed}");
-    }
+    random_images(
+        cases,
+        |tree, image, options| write(tree, image, options).map(drop),
+        |options| options.with(|build| build.threads = (build.threads + 1) % 3),
+        |want, image| wrong(&want, image, fsck.as_ref()),
+    );
 }

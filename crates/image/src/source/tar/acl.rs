@@ -7,22 +7,10 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// Version of the value, its first four bytes.
-const VERSION: u32 = 2;
-/// The id of entries that name nobody.
-const NO_ID: u32 = u32::MAX;
+use crate::tree::acl::{NO_ID, VERSION, tag};
+
 /// The most accounts that are remembered from one archive.
 const MAX_ACCOUNTS: usize = 65_536;
-
-/// Tags as the kernel numbers them; entries lie in this order.
-mod tag {
-    pub(super) const USER_OBJ: u16 = 0x01;
-    pub(super) const USER: u16 = 0x02;
-    pub(super) const GROUP_OBJ: u16 = 0x04;
-    pub(super) const GROUP: u16 = 0x08;
-    pub(super) const MASK: u16 = 0x10;
-    pub(super) const OTHER: u16 = 0x20;
-}
 
 /// The numbers behind names of users and groups: as the archive's own headers have them, otherwise as this system does.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use packfs_blocks::cache::BlockCache;
 
 use super::Reader;
-use super::disk::Stored;
-use super::file::{self, Block, FileMap, FileTail};
+use super::decode::Stored;
+use super::map::{self, Block, FileMap, FileTail};
 use crate::image::Nid;
 use crate::squashfs::format;
 use crate::{Error, Result};
@@ -100,7 +100,7 @@ impl Reader {
     pub(super) fn fragment(&self, n: u32) -> Result<Stored> {
         let raw: format::Fragment = self.fragments.get(&self.metadata, n.into())?;
         let start = raw.start_block.get();
-        let stored = file::stored("fragment block", start, raw.size.get(), self.superblock.block_size)?;
+        let stored = map::stored("fragment block", start, raw.size.get(), self.superblock.block_size)?;
         let end = start.saturating_add(stored.len as u64);
         if end > self.superblock.bytes_used {
             let why = format!("fragment {n} ends at byte {end}, past the end of the image");

@@ -1,13 +1,10 @@
-//! The stored bytes of an image, and the blocks in them decoded: the only place of the reader that reads
-//! from its source and that calls a codec.
+//! The stored bytes of an image: the only place of the reader that reads from its source.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
-use packfs_codec::{Codec, Decoder};
 
 use crate::{Error, Result};
 
@@ -35,134 +32,4 @@ impl Disk {
             _ => Error::io("cannot read", &self.path)(error),
         })
     }
-}
-
-/// A stored block, compressed or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stored {
-    /// For messages.
-    pub(super) structure: &'static str,
-    /// Its first byte in the image.
-    pub(super) start: u64,
-    /// Its length in the image.
-    pub(super) len: usize,
-    /// Whether it is stored as it is.
-    pub(super) raw: bool,
-}
-
-/// Decodes stored blocks. Decoders keep state and serve one thread at a time: each call borrows one from a
-/// stock, so threads wait for each other only while one is taken from it.
-pub(super) struct Blocks {
-    pub(super) disk: Disk,
-    codec: Codec,
-    stock: Mutex<Vec<Tools>>,
-}
-
-/// What one thread needs to decode a block.
-#[derive(Default)]
-struct Tools {
-    decoder: Option<Box<dyn Decoder>>,
-    packed: Vec<u8>,
-    plain: Vec<u8>,
-}
-
-impl fmt::Debug for Blocks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Blocks").field("disk", &self.disk).field("codec", &self.codec).finish_non_exhaustive()
-    }
-}
-
-impl Blocks {
-    pub(super) fn new(disk: Disk, codec: Codec) -> Self {
-        Blocks { disk, codec, stock: Mutex::default() }
-    }
-
-    /// Decodes a block into `out`, which it has to fill exactly.
-    pub(super) fn decode_exact(&self, block: Stored, out: &mut [u8]) -> Result<()> {
-        let expected = out.len();
-        let got = self.decode_up_to(block, out)?;
-        exact(block, got, expected)
-    }
-
-    /// Decodes a block into `out`, which it may not fill; returns its length.
-    pub(super) fn decode_up_to(&self, block: Stored, out: &mut [u8]) -> Result<usize> {
-        self.with_tools(|tools| self.decode(tools, block, out))
-    }
-
-    /// A block of exactly `expected` bytes, in memory of its own.
-    pub(super) fn load_exact(&self, block: Stored, expected: usize) -> Result<Arc<[u8]>> {
-        let bytes = self.load(block, expected)?;
-        exact(block, bytes.len(), expected)?;
-        Ok(bytes)
-    }
-
-    /// A block of up to `most` bytes, in memory of its own.
-    pub(super) fn load(&self, block: Stored, most: usize) -> Result<Arc<[u8]>> {
-        self.with_tools(|tools| {
-            let mut plain = std::mem::take(&mut tools.plain);
-            grow(&mut plain, most);
-            let result = self.decode(tools, block, &mut plain[..most]).map(|got| Arc::from(&plain[..got]));
-            tools.plain = plain;
-            result
-        })
-    }
-
-    /// Decodes a block that was read already.
-    pub(super) fn decode_packed(&self, block: Stored, packed: &[u8], out: &mut [u8]) -> Result<usize> {
-        self.with_tools(|tools| self.call_decoder(tools, block, packed, out))
-    }
-
-    fn decode(&self, tools: &mut Tools, block: Stored, out: &mut [u8]) -> Result<usize> {
-        if block.raw {
-            let Some(out) = out.get_mut(..block.len) else { return Err(too_long(block, out.len())) };
-            return self.disk.read(block.structure, block.start, out).map(|()| block.len);
-        }
-        let mut packed = std::mem::take(&mut tools.packed);
-        grow(&mut packed, block.len);
-        let result = self
-            .disk
-            .read(block.structure, block.start, &mut packed[..block.len])
-            .and_then(|()| self.call_decoder(tools, block, &packed[..block.len], out));
-        tools.packed = packed;
-        result
-    }
-
-    fn call_decoder(&self, tools: &mut Tools, block: Stored, packed: &[u8], out: &mut [u8]) -> Result<usize> {
-        let decoder = match &mut tools.decoder {
-            Some(decoder) => decoder,
-            none => none.insert(self.codec.decoder()?),
-        };
-        decoder.decode(packed, out).map_err(|error| match error {
-            packfs_codec::Error::Corrupt { .. } => Error::corrupt(block.structure, block.start, error.to_string()),
-            other => other.into(),
-        })
-    }
-
-    fn with_tools<R>(&self, work: impl FnOnce(&mut Tools) -> R) -> R {
-        let taken = self.stock.lock().ok().and_then(|mut stock| stock.pop());
-        let mut tools = taken.unwrap_or_default();
-        let result = work(&mut tools);
-        if let Ok(mut stock) = self.stock.lock() {
-            stock.push(tools);
-        }
-        result
-    }
-}
-
-fn grow(buffer: &mut Vec<u8>, len: usize) {
-    if buffer.len() < len {
-        buffer.resize(len, 0);
-    }
-}
-
-fn exact(block: Stored, got: usize, expected: usize) -> Result<()> {
-    if got == expected {
-        return Ok(());
-    }
-    Err(Error::corrupt(block.structure, block.start, format!("it holds {got} bytes instead of {expected}")))
-}
-
-fn too_long(block: Stored, most: usize) -> Error {
-    let why = format!("it is stored in {} bytes, more than the {most} it may hold", block.len);
-    Error::corrupt(block.structure, block.start, why)
 }

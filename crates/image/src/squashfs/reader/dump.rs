@@ -7,8 +7,8 @@ use zerocopy::little_endian::U64;
 
 use super::Reader;
 use super::dir::{self, Listing};
-use super::file::FileMap;
 use super::inode::{Body, Dir, File, Inode};
+use super::map::FileMap;
 use super::metadata::{Area, Cursor, HEADER_LEN, Position, stored_len};
 use super::xattr::Value;
 use crate::Result;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use packfs_blocks::cache::BlockCache;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::disk::{Blocks, Stored};
+use super::decode::{Blocks, Stored};
 use crate::squashfs::format::{METADATA_LEN, METADATA_RAW};
 use crate::{Error, Result};
 

@@ -1,16 +1,19 @@
 //! Reads SquashFS 4.0 images of any writer.
 //!
-//! The path of data: [`disk`] reads stored blocks and decodes them; [`metadata`] keeps decoded metadata and
-//! gives cursors over it, from which [`table`], [`inode`], [`dir`] and [`xattr`] parse records; [`file`]
-//! finds the blocks of a file and [`data`] reads them. [`check`] verifies a whole image.
+//! The path of data: [`disk`] reads stored bytes and [`decode`] decodes blocks of them; [`metadata`] keeps decoded
+//! metadata and gives cursors over it, from which [`table`], [`inode`], [`dir`] and [`xattr`] parse records; [`map`]
+//! finds the blocks of a file and [`data`] reads them. [`check`] verifies a whole image. EROFS has the same files for
+//! the same things.
 
 mod check;
+mod compression;
 mod data;
+mod decode;
 mod dir;
 mod disk;
 mod dump;
-mod file;
 mod inode;
+mod map;
 mod metadata;
 mod superblock;
 mod table;
@@ -23,8 +26,9 @@ use packfs_blocks::{Progress, ReadAt};
 use zerocopy::little_endian::U32;
 
 use self::data::DataCache;
+use self::decode::Blocks;
 use self::dir::Listing;
-use self::disk::{Blocks, Disk};
+use self::disk::Disk;
 use self::inode::{Body, Inode};
 use self::metadata::{Area, Metadata};
 use self::table::{Place, Table};
@@ -35,7 +39,8 @@ use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Result};
 
-pub use self::superblock::{CompressorOptions, Superblock};
+pub use self::compression::CompressorOptions;
+pub use self::superblock::Superblock;
 
 /// How to read an image.
 #[derive(Debug, Clone)]

@@ -3,12 +3,9 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::TestCaseError;
 
 use super::*;
-use crate::testing::{
-    Mount, Node, Piece, Shape, What, can_mount, differences, findings, random_trees, snapshot, snapshot_tree, specs,
-};
+use crate::testing::{Node, Piece, Shape, What, can_mount, disagreements, random_images, specs};
 
 /// Codecs with all they can be told, slow ones in small blocks only.
 fn any_codec(block_log: u32) -> BoxedStrategy<String> {
@@ -75,27 +72,10 @@ fn random_trees_with_random_options_on_the_kernel() {
         return;
     }
     let cases = any_options().prop_flat_map(|options| (any_tree(options.block_size), Just(options)));
-    let ran = random_trees().run(&cases, |(spec, options)| {
-        let dir = tempfile::tempdir().unwrap();
-        let (image, again) = (dir.path().join("image"), dir.path().join("again"));
-        let want = held(snapshot_tree(&spec.tree().unwrap()).unwrap());
-        match write(spec.tree().unwrap(), &image, &options) {
-            Ok(_) => {}
-            Err(error @ Error::InvalidOption { .. }) => return Err(TestCaseError::reject(error.to_string())),
-            Err(error) => return Err(TestCaseError::fail(error.to_string())),
-        }
-        let reader = open(&image).unwrap();
-        prop_assert_eq!(differences(&want, &snapshot_image(&*reader).unwrap()), Vec::<String>::new(), "our reader");
-        prop_assert_eq!(findings(&*reader, 1), Vec::<String>::new(), "our check");
-        let mount = Mount::new(&image, "squashfs").map_err(TestCaseError::fail)?;
-        let got = snapshot(&mount.path()).map_err(|error| TestCaseError::fail(format!("the kernel: {error}")))?;
-        prop_assert_eq!(differences(&want, &got), Vec::<String>::new(), "the kernel");
-        let other = options.with(|build| build.threads = (build.threads + 1) % 3);
-        write(spec.tree().unwrap(), &again, &other).unwrap();
-        prop_assert!(std::fs::read(&image).unwrap() == std::fs::read(&again).unwrap(), "other threads, other bytes");
-        Ok(())
-    });
-    if let Err(failed) = ran {
-        panic!("{failed}");
-    }
+    random_images(
+        cases,
+        |tree, image, options| write(tree, image, options).map(drop),
+        |options| options.with(|build| build.threads = (build.threads + 1) % 3),
+        |want, image| disagreements(&held(want), image, open(image), "squashfs"),
+    );
 }

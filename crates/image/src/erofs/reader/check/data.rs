@@ -2,9 +2,9 @@
 //! has for itself.
 
 use packfs_blocks::Progress;
-use packfs_blocks::pipeline::{self, Window};
 
 use super::inodes::{Found, Inodes};
+use crate::check::in_order;
 use crate::erofs::format::{Incompat, SUPERBLOCK_OFFSET};
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::data::File;
@@ -18,8 +18,6 @@ use crate::{Error, Result};
 const JOB_LEN: u64 = 1 << 20;
 /// Most pieces that plain data of one extent is cut into.
 const PIECES: u64 = 1024;
-/// Jobs in flight for each thread.
-const JOBS: usize = 4;
 /// Pieces that are noted before they are read.
 const BATCH: usize = 1 << 18;
 /// Areas of which it is known whether they overlap; those of more than half a terabyte.
@@ -96,27 +94,16 @@ fn batch(
     pieces.sort_by_key(Piece::key);
     pieces.dedup_by(|a, b| a.key() == b.key() && a.extent.data == b.extent.data && a.key().0 != BEHIND_INODES);
     Progress::add(&progress.total, pieces.iter().map(|piece| piece.len).sum());
-    pipeline::scope(threads, Vec::new, |pool| {
-        let mut window = Window::new(threads.max(1) * JOBS);
-        let mut rest = &pieces[..];
-        while !rest.is_empty() && !report.is_full() {
-            if window.is_full() {
-                take(&mut window, report)?;
-            }
-            let (job, more) = rest.split_at(job_len(rest));
-            let work = move |buf: &mut Vec<u8>| run(reader, inodes, job, buf, progress);
-            window.push(pool.submit(work), 1);
-            rest = more;
-        }
-        while !window.is_empty() {
-            take(&mut window, report)?;
-        }
-        Ok(())
-    })
+    in_order(threads, jobs(&pieces), report, |job, buf| run(reader, inodes, job, buf, progress))
 }
 
-fn take(window: &mut Window<Vec<Error>>, report: &mut Report<'_>) -> Result<()> {
-    window.pop().into_iter().flatten().try_for_each(|error| report.error(error))
+/// Pieces cut into jobs.
+fn jobs(mut rest: &[Piece]) -> impl Iterator<Item = &[Piece]> {
+    std::iter::from_fn(move || {
+        let (job, more) = (!rest.is_empty()).then(|| rest.split_at(job_len(rest)))?;
+        rest = more;
+        Some(job)
+    })
 }
 
 /// How many pieces make up one job.

@@ -1,15 +1,13 @@
 //! Every inode on its own: links, sizes, times, xattrs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use super::acl;
+use super::xattrs;
 use crate::Result;
-use crate::erofs::format::{Compat, Incompat, Layout};
+use crate::erofs::format::{Incompat, Layout};
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
-use crate::erofs::reader::metadata::Space;
-use crate::erofs::reader::xattr;
-use crate::finding::{Report, Severity};
+use crate::finding::Report;
 use crate::image::Nid;
 
 /// Longest symlink target that the kernel reads.
@@ -85,48 +83,9 @@ fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()> 
     if inode.kind == Kind::Symlink {
         report.take(reader.target(inode))?;
     }
-    xattrs(reader, inode, report)
+    xattrs::check(reader, inode, report)
 }
 
 fn wide(reader: &Reader) -> bool {
     reader.superblock.incompat.contains(Incompat::BITS_48)
-}
-
-fn xattrs(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()> {
-    if inode.xattr_len == 0 {
-        return Ok(());
-    }
-    let (mut wrong, mut names, mut bits, mut shared) = (Vec::new(), HashSet::new(), 0, false);
-    let filter = xattr::each(reader, inode, &mut |pair| {
-        match pair.full_name() {
-            None if pair.is_padding() => return,
-            None => wrong.push(format!("xattr prefix {:#x} is not known", pair.prefix)),
-            Some(name) if name.ends_with(b".") && pair.name.is_empty() => {
-                wrong.push(format!("xattr `{}` has no name behind its prefix", name.escape_ascii()));
-            }
-            Some(name) if name.contains(&0) => wrong.push("NUL in the name of an xattr".into()),
-            Some(name) if names.contains(&name) => wrong.push(format!("xattr `{}` twice", name.escape_ascii())),
-            Some(name) => drop(names.insert(name)),
-        }
-        bits |= pair.filter_bit();
-        wrong.extend(acl::defect(&pair, inode.kind));
-        shared |= pair.shared.is_some();
-    });
-    if let Some(filter) = report.take(filter)?
-        && reader.superblock.xattr_filter
-        && filter & bits != 0
-    {
-        wrong.push(format!("its xattr filter {filter:#010x} denies names that it has"));
-    }
-    let apart = !reader.superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
-    if shared && apart && inode.place.space == Space::Metabox {
-        let text = "xattrs are shared outside the metabox by inodes in it: Linux 6.18 does not show them";
-        report.shared(Severity::Note, STRUCTURE, reader.superblock.xattr_start, text, || {
-            format!("inode {}", inode.nid.0)
-        });
-    }
-    for why in wrong {
-        report.add(STRUCTURE, inode.place.byte, format!("inode {}: {why}", inode.nid.0));
-    }
-    Ok(())
 }

@@ -2,21 +2,19 @@
 //! between them that nobody refers to.
 
 use packfs_blocks::Progress;
-use packfs_blocks::pipeline::{self, Window};
 use packfs_codec::Codec;
 
 use super::inodes::Inodes;
 use crate::Result;
+use crate::check::in_order;
 use crate::finding::Report;
 use crate::lz4;
 use crate::squashfs::reader::Reader;
-use crate::squashfs::reader::disk::Stored;
-use crate::squashfs::reader::file;
+use crate::squashfs::reader::decode::Stored;
+use crate::squashfs::reader::map;
 
 /// Decoded bytes that one job takes on.
 const JOB_LEN: usize = 1 << 20;
-/// Jobs in flight for each thread.
-const JOBS: usize = 4;
 
 /// A stored block and what it should decode to.
 #[derive(Debug, Clone, Copy)]
@@ -45,33 +43,14 @@ pub(super) fn check(
     let total: u64 = pieces.iter().map(|piece| piece.stored.len as u64).sum();
     progress.total.store(total, std::sync::atomic::Ordering::Relaxed);
     let block_size = reader.superblock.block_size as usize;
-    pipeline::scope(
-        threads,
-        || vec![0; block_size],
-        |pool| {
-            let mut window = Window::new(threads.max(1) * JOBS);
-            for job in pieces.chunks((JOB_LEN / block_size).max(1)) {
-                if window.is_full() {
-                    take(&mut window, report)?;
-                }
-                let work = move |buf: &mut Vec<u8>| decode(reader, job, buf, progress);
-                window.push(pool.submit(work), 1);
-            }
-            while !window.is_empty() {
-                take(&mut window, report)?;
-            }
-            Ok(())
-        },
-    )
-}
-
-fn take(window: &mut Window<Vec<crate::Error>>, report: &mut Report<'_>) -> Result<()> {
-    window.pop().into_iter().flatten().try_for_each(|error| report.error(error))
+    let jobs = pieces.chunks((JOB_LEN / block_size).max(1));
+    in_order(threads, jobs, report, |job, buf| decode(reader, job, buf, progress))
 }
 
 /// Decodes pieces; returns what went wrong.
-fn decode(reader: &Reader, pieces: &[Piece], buf: &mut [u8], progress: &Progress) -> Vec<crate::Error> {
+fn decode(reader: &Reader, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progress) -> Vec<crate::Error> {
     let (mut errors, block_size) = (Vec::new(), reader.superblock.block_size as usize);
+    buf.resize(block_size, 0);
     for Piece { stored, len } in pieces {
         let blocks = &reader.metadata.blocks;
         let result = match len {
@@ -113,7 +92,7 @@ fn pieces(reader: &Reader, inodes: Inodes, report: &mut Report<'_>) -> Result<Ve
     let block_size = reader.superblock.block_size;
     let mut pieces = Vec::with_capacity(inodes.blocks.len() + inodes.fragments.len());
     for (start, data) in inodes.blocks {
-        let stored = file::stored("data block", start, data.word, block_size);
+        let stored = map::stored("data block", start, data.word, block_size);
         // A finding already if it reaches past the end of the image.
         let inside = |stored: &Stored| start.saturating_add(stored.len as u64) <= reader.superblock.bytes_used;
         if let Some(stored) = report.take(stored)?.filter(inside) {

@@ -10,8 +10,8 @@ use crate::image::Nid;
 use crate::squashfs::format::{SYMLINK_MAX, inode_type};
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::dir;
-use crate::squashfs::reader::file::FileMap;
 use crate::squashfs::reader::inode::{Body, File, Inode};
+use crate::squashfs::reader::map::FileMap;
 use crate::squashfs::reader::metadata::{Cursor, Position};
 
 const STRUCTURE: &str = "inode table";

@@ -1,46 +1,28 @@
-//! POSIX ACLs as the values of xattrs: what the kernel refuses to show or to obey.
+//! POSIX ACLs as Linux keeps them in attributes: names, numbers, and what the kernel refuses to show or to obey.
 
-use crate::erofs::format::xattr_prefix;
-use crate::erofs::reader::inode::Kind;
-use crate::erofs::reader::xattr::Pair;
-
+/// Name of the attribute with the ACL of a file.
+pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
+/// Name of the attribute with the ACL that new entries of a directory inherit.
+pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
 /// The only version there is; the value begins with it.
-const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 2;
 /// All bits of permissions.
 const PERMISSIONS: u16 = 7;
-/// An id that is none.
-const NO_ID: u32 = u32::MAX;
+/// The id of entries that name nobody.
+pub(crate) const NO_ID: u32 = u32::MAX;
 
 /// Tags of entries, in the order in which they must stand.
-mod tag {
-    pub(super) const USER_OBJ: u16 = 0x01;
-    pub(super) const USER: u16 = 0x02;
-    pub(super) const GROUP_OBJ: u16 = 0x04;
-    pub(super) const GROUP: u16 = 0x08;
-    pub(super) const MASK: u16 = 0x10;
-    pub(super) const OTHER: u16 = 0x20;
+pub(crate) mod tag {
+    pub(crate) const USER_OBJ: u16 = 0x01;
+    pub(crate) const USER: u16 = 0x02;
+    pub(crate) const GROUP_OBJ: u16 = 0x04;
+    pub(crate) const GROUP: u16 = 0x08;
+    pub(crate) const MASK: u16 = 0x10;
+    pub(crate) const OTHER: u16 = 0x20;
 }
 
-/// What is wrong with an attribute of an inode, if it is an ACL and wrong.
-pub(super) fn defect(pair: &Pair, kind: Kind) -> Option<String> {
-    let which = match pair.base {
-        xattr_prefix::ACL_ACCESS => "access",
-        xattr_prefix::ACL_DEFAULT => "default",
-        _ => return None,
-    };
-    let why = if !pair.name.is_empty() {
-        Some(format!("`{}` behind the name", pair.name.escape_ascii()))
-    } else if kind == Kind::Symlink {
-        Some("a symlink has none".into())
-    } else if which == "default" && kind != Kind::Dir {
-        Some("only directories have one".into())
-    } else {
-        value_defect(&pair.value)
-    };
-    why.map(|why| format!("{which} ACL: {why}"))
-}
-
-fn value_defect(value: &[u8]) -> Option<String> {
+/// The reason why the kernel refuses a value, if it does.
+pub(crate) fn defect(value: &[u8]) -> Option<String> {
     let Some((version, entries)) = value.split_first_chunk() else {
         return Some(format!("{} bytes are too few", value.len()));
     };
@@ -94,8 +76,8 @@ mod tests {
     fn acls_that_the_kernel_takes_are_right() {
         let plain = [(1, 7, NO_ID), (4, 5, NO_ID), (32, 0, NO_ID)];
         let full = [(1, 7, NO_ID), (2, 6, 10), (2, 5, 3), (4, 5, NO_ID), (8, 4, 1), (16, 7, NO_ID), (32, 0, NO_ID)];
-        assert_eq!(value_defect(&acl(2, &plain)), None);
-        assert_eq!(value_defect(&acl(2, &full)), None);
+        assert_eq!(defect(&acl(2, &plain)), None);
+        assert_eq!(defect(&acl(2, &full)), None);
         let changed = |n: usize, entry| {
             let mut entries = full.to_vec();
             entries[n] = entry;
@@ -115,25 +97,8 @@ mod tests {
             (changed(0, (1, 7, 5)), "id 5 with tag 0x1"),
         ];
         for (value, expected) in cases {
-            let found = value_defect(&value).unwrap_or_default();
+            let found = defect(&value).unwrap_or_default();
             assert!(found.contains(expected), "{found}");
-        }
-    }
-
-    #[test]
-    fn only_what_can_have_an_acl_has_one() {
-        let value: Box<[u8]> = acl(2, &[(1, 7, NO_ID), (4, 5, NO_ID), (32, 0, NO_ID)]).into();
-        let pair =
-            |base, name: &[u8]| Pair { prefix: base, base, name: name.into(), value: value.clone(), shared: None };
-        assert_eq!(defect(&pair(xattr_prefix::ACL_ACCESS, b""), Kind::File), None);
-        assert_eq!(defect(&pair(xattr_prefix::ACL_DEFAULT, b""), Kind::Dir), None);
-        assert_eq!(defect(&pair(xattr_prefix::USER, b"x"), Kind::File), None);
-        for (pair, kind, expected) in [
-            (pair(xattr_prefix::ACL_DEFAULT, b""), Kind::File, "only directories"),
-            (pair(xattr_prefix::ACL_ACCESS, b""), Kind::Symlink, "a symlink"),
-            (pair(xattr_prefix::ACL_ACCESS, b"x"), Kind::File, "behind the name"),
-        ] {
-            assert!(defect(&pair, kind).is_some_and(|why| why.contains(expected)));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Where the data of one file lies: its block list, with marks that make any block quick to find.
 
-use super::disk::Stored;
+use super::decode::Stored;
 use super::inode::{self, Body, File, Inode, Tail};
 use super::metadata::{Area, Cursor, Metadata, Position};
 use super::superblock::Superblock;

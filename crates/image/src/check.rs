@@ -1,0 +1,58 @@
+//! What checks of all formats have in common: their phases, and pieces of data that are read on threads while what is
+//! wrong with them is reported in the order in which they lie.
+
+use packfs_blocks::Progress;
+use packfs_blocks::pipeline::{self, Window};
+use packfs_blocks::progress::Phase;
+
+use crate::finding::{Finding, Report};
+use crate::{Error, Result};
+
+/// Jobs in flight for each thread.
+const JOBS: usize = 4;
+
+/// Checks an image: `metadata` first, then `data` with what the first step found.
+pub(crate) fn run<M>(
+    progress: &Progress,
+    finding: &mut dyn FnMut(Finding),
+    metadata: impl FnOnce(&mut Report<'_>) -> Result<M>,
+    data: impl FnOnce(M, &mut Report<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut report = Report::new(finding);
+    progress.enter(Phase::Metadata);
+    let found = metadata(&mut report)?;
+    progress.enter(Phase::Read);
+    data(found, &mut report)?;
+    report.finish();
+    progress.enter(Phase::Done);
+    Ok(())
+}
+
+/// Does `work` on all `jobs` on `threads` threads, until the report is full. `work` returns what went wrong.
+pub(crate) fn in_order<'env, P: Sync + 'env>(
+    threads: usize,
+    jobs: impl Iterator<Item = &'env [P]>,
+    report: &mut Report<'_>,
+    work: impl Fn(&[P], &mut Vec<u8>) -> Vec<Error> + Copy + Send + 'env,
+) -> Result<()> {
+    pipeline::scope(threads, Vec::new, |pool| {
+        let mut window = Window::new(threads.max(1) * JOBS);
+        for job in jobs {
+            if window.is_full() {
+                take(&mut window, report)?;
+            }
+            if report.is_full() {
+                break;
+            }
+            window.push(pool.submit(move |buf: &mut Vec<u8>| work(job, buf)), 1);
+        }
+        while !window.is_empty() {
+            take(&mut window, report)?;
+        }
+        Ok(())
+    })
+}
+
+fn take(window: &mut Window<Vec<Error>>, report: &mut Report<'_>) -> Result<()> {
+    window.pop().into_iter().flatten().try_for_each(|error| report.error(error))
+}

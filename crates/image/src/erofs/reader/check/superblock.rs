@@ -1,0 +1,32 @@
+//! The superblock against the image, and against what Linux mounts.
+
+use crate::erofs::format::{Compat, LZ4_BLOCKS_MAX, SUPERBLOCK_OFFSET};
+use crate::erofs::reader::Reader;
+use crate::finding::Report;
+
+pub(super) fn check(reader: &Reader, report: &mut Report<'_>) {
+    let superblock = &reader.superblock;
+    let unknown = superblock.compat.bits() & !Compat::KNOWN.bits();
+    if unknown != 0 {
+        let text = format!("compatible features {unknown:#x}, which are newer than this program");
+        report.note("superblock", SUPERBLOCK_OFFSET, text);
+    }
+    let mut wrong = |why: String| report.add("superblock", SUPERBLOCK_OFFSET, why);
+    let (expected, len) = (superblock.block_start(superblock.blocks), reader.disk.len());
+    if expected > len {
+        let missing = expected - len;
+        wrong(format!(
+            "the image is truncated: it should have {expected} bytes but has only {len}, {missing} are missing"
+        ));
+    }
+    if let Some(blocks) = superblock.lz4_blocks().filter(|blocks| *blocks > LZ4_BLOCKS_MAX) {
+        wrong(format!("LZ4 clusters of {blocks} blocks: Linux mounts images with up to {LZ4_BLOCKS_MAX}"));
+    }
+    let shared = superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
+    if shared && superblock.metabox.is_none() {
+        wrong("shared xattrs lie in the metabox, which the image does not have".into());
+    }
+    if superblock.len > u64::from(superblock.block_size) - SUPERBLOCK_OFFSET % u64::from(superblock.block_size) {
+        wrong(format!("its {} bytes go beyond their block, so the checksum does not cover them", superblock.len));
+    }
+}

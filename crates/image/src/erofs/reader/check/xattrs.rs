@@ -1,0 +1,98 @@
+//! The extended attributes of an inode: names, filter, and values that the kernel interprets.
+
+use std::collections::HashSet;
+
+use crate::Result;
+use crate::erofs::format::{Compat, xattr_prefix};
+use crate::erofs::reader::Reader;
+use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
+use crate::erofs::reader::metadata::Space;
+use crate::erofs::reader::xattr::{self, Pair};
+use crate::finding::{Report, Severity};
+use crate::tree::{acl, capability};
+
+/// Checks the attributes of an inode.
+pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()> {
+    if inode.xattr_len == 0 {
+        return Ok(());
+    }
+    let (mut wrong, mut names, mut bits, mut shared) = (Vec::new(), HashSet::new(), 0, false);
+    let filter = xattr::each(reader, inode, &mut |pair| {
+        match pair.full_name() {
+            None if pair.is_padding() => return,
+            None => wrong.push(format!("xattr prefix {:#x} is not known", pair.prefix)),
+            Some(name) if name.ends_with(b".") && pair.name.is_empty() => {
+                wrong.push(format!("xattr `{}` has no name behind its prefix", name.escape_ascii()));
+            }
+            Some(name) if name.contains(&0) => wrong.push("NUL in the name of an xattr".into()),
+            Some(name) if names.contains(&name) => wrong.push(format!("xattr `{}` twice", name.escape_ascii())),
+            Some(name) => drop(names.insert(name)),
+        }
+        bits |= pair.filter_bit();
+        wrong.extend(value_defect(&pair, inode.kind));
+        shared |= pair.shared.is_some();
+    });
+    if let Some(filter) = report.take(filter)?
+        && reader.superblock.xattr_filter
+        && filter & bits != 0
+    {
+        wrong.push(format!("its xattr filter {filter:#010x} denies names that it has"));
+    }
+    let apart = !reader.superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
+    if shared && apart && inode.place.space == Space::Metabox {
+        let text = "xattrs are shared outside the metabox by inodes in it: Linux 6.18 does not show them";
+        report.shared(Severity::Note, STRUCTURE, reader.superblock.xattr_start, text, || {
+            format!("inode {}", inode.nid.0)
+        });
+    }
+    for why in wrong {
+        report.add(STRUCTURE, inode.place.byte, format!("inode {}: {why}", inode.nid.0));
+    }
+    Ok(())
+}
+
+/// The reason why the kernel refuses the value of an attribute, if it does.
+fn value_defect(pair: &Pair, kind: Kind) -> Option<String> {
+    let which = match pair.base {
+        xattr_prefix::ACL_ACCESS => "access",
+        xattr_prefix::ACL_DEFAULT => "default",
+        _ if pair.full_name().as_deref() == Some(capability::NAME) => {
+            return capability::defect(&pair.value).map(|why| format!("capabilities: {why}"));
+        }
+        _ => return None,
+    };
+    let why = if !pair.name.is_empty() {
+        Some(format!("`{}` behind the name", pair.name.escape_ascii()))
+    } else if kind == Kind::Symlink {
+        Some("a symlink has none".into())
+    } else if which == "default" && kind != Kind::Dir {
+        Some("only directories have one".into())
+    } else {
+        acl::defect(&pair.value)
+    };
+    why.map(|why| format!("{which} ACL: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_have_an_acl_has_one() {
+        let entries =
+            [(1u16, 7u16), (4, 5), (32, 0)].map(|(tag, bits)| [tag, bits, !0, !0].map(u16::to_le_bytes).concat());
+        let value: Box<[u8]> = [&[2, 0, 0, 0][..], &entries.concat()].concat().into();
+        let pair =
+            |base, name: &[u8]| Pair { prefix: base, base, name: name.into(), value: value.clone(), shared: None };
+        assert_eq!(value_defect(&pair(xattr_prefix::ACL_ACCESS, b""), Kind::File), None);
+        assert_eq!(value_defect(&pair(xattr_prefix::ACL_DEFAULT, b""), Kind::Dir), None);
+        assert_eq!(value_defect(&pair(xattr_prefix::USER, b"x"), Kind::File), None);
+        for (pair, kind, expected) in [
+            (pair(xattr_prefix::ACL_DEFAULT, b""), Kind::File, "only directories"),
+            (pair(xattr_prefix::ACL_ACCESS, b""), Kind::Symlink, "a symlink"),
+            (pair(xattr_prefix::ACL_ACCESS, b"x"), Kind::File, "behind the name"),
+        ] {
+            assert!(value_defect(&pair, kind).is_some_and(|why| why.contains(expected)));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The compressor options behind the superblock: what the codec of an image was told, and what its decoder needs.
+
+use packfs_codec::Codec;
+
+use super::disk::Disk;
+use super::superblock::{self, LEN, Superblock};
+use crate::squashfs::format::{METADATA_LEN, METADATA_RAW, flags};
+use crate::{Error, Result};
+
+const STRUCTURE: &str = "compressor options";
+/// Room for a compressor options block of any codec.
+const OPTIONS_MAX: usize = 12;
+
+/// The compressor options block: what the writer's codec was told, as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CompressorOptions {
+    /// zlib's parameters.
+    Gzip {
+        /// 1 to 9.
+        level: i32,
+        /// log2 of the window.
+        window: u16,
+        /// Strategies that were tried, a bit each.
+        strategies: u16,
+    },
+    /// xz's parameters.
+    Xz {
+        /// Length of the dictionary.
+        dictionary: u32,
+        /// BCJ filters that were tried, a bit each.
+        filters: u32,
+    },
+    /// lzo's parameters.
+    Lzo {
+        /// 0 lzo1x_1, 1 lzo1x_1_11, 2 lzo1x_1_12, 3 lzo1x_1_15, 4 lzo1x_999.
+        algorithm: u32,
+        /// 1 to 9, for lzo1x_999.
+        level: u32,
+    },
+    /// lz4's parameters.
+    Lz4 {
+        /// 1: the block format.
+        version: u32,
+        /// Bit 0: the dense encoder.
+        flags: u32,
+        /// Level or acceleration, which newer writers add.
+        level: Option<i32>,
+    },
+    /// zstd's parameters.
+    Zstd {
+        /// The level.
+        level: i32,
+    },
+}
+
+/// The kernel reads these for lz4, which cannot do without, and for xz; for others they are a note only.
+pub(super) fn read(disk: &Disk, superblock: &Superblock) -> Result<(Option<CompressorOptions>, u64)> {
+    let codec = superblock.codec;
+    if superblock.flags & flags::COMPRESSOR_OPTIONS == 0 {
+        if codec == Codec::Lz4 {
+            return Err(superblock::wrong("an lz4 image without compressor options, which no reader accepts"));
+        }
+        return Ok((None, LEN));
+    }
+    let bad = |why: String| Err(Error::corrupt(STRUCTURE, LEN, why));
+    let mut header = [0; 2];
+    disk.read(STRUCTURE, LEN, &mut header)?;
+    let header = u16::from_le_bytes(header);
+    let len = usize::from(header & !METADATA_RAW);
+    if header & METADATA_RAW == 0 || len > METADATA_LEN || LEN + 2 + len as u64 > superblock.inode_table {
+        return bad(format!("header {header:#06x} does not announce a short block stored as it is"));
+    }
+    let data_start = LEN + 2 + len as u64;
+    let mut bytes = [0; OPTIONS_MAX];
+    let len = len.min(OPTIONS_MAX);
+    disk.read(STRUCTURE, LEN + 2, &mut bytes[..len])?;
+    let options = parse_options(codec, &bytes[..len]);
+    match (codec, options) {
+        (Codec::Lz4 | Codec::Xz, None) => bad(format!("{len} bytes are too short for this codec")),
+        (_, Some(CompressorOptions::Lz4 { version, .. })) if version != 1 => {
+            bad(format!("lz4 format {version} is not known (only 1 is)"))
+        }
+        (_, Some(CompressorOptions::Xz { dictionary, .. })) if !xz_dictionary_is_valid(dictionary) => {
+            bad(format!("xz dictionary length {dictionary} is neither 2^n nor 2^n + 2^(n+1)"))
+        }
+        (_, options) => Ok((options, data_start)),
+    }
+}
+
+fn parse_options(codec: Codec, bytes: &[u8]) -> Option<CompressorOptions> {
+    let word = |n: usize| Some(u32::from_le_bytes(*bytes.get(n..)?.first_chunk()?));
+    let half = |n: usize| Some(u16::from_le_bytes(*bytes.get(n..)?.first_chunk()?));
+    Some(match codec {
+        Codec::Gzip => {
+            CompressorOptions::Gzip { level: word(0)?.cast_signed(), window: half(4)?, strategies: half(6)? }
+        }
+        Codec::Xz => CompressorOptions::Xz { dictionary: word(0)?, filters: word(4)? },
+        Codec::Lzo => CompressorOptions::Lzo { algorithm: word(0)?, level: word(4)? },
+        Codec::Lz4 => {
+            CompressorOptions::Lz4 { version: word(0)?, flags: word(4)?, level: word(8).map(u32::cast_signed) }
+        }
+        Codec::Zstd => CompressorOptions::Zstd { level: word(0)?.cast_signed() },
+        _ => return None,
+    })
+}
+
+fn xz_dictionary_is_valid(len: u32) -> bool {
+    let lowest = len & len.wrapping_neg();
+    len != 0 && (len == lowest || u64::from(len) == u64::from(lowest) * 3)
+}
