@@ -1,7 +1,9 @@
 //! What a choice comes down to, codec by codec, and how the options of the table map onto it.
 
-use crate::table::LZO_ALGORITHMS;
 use crate::{Codec, Error, Result};
+
+/// Algorithms of LZO1X by their SquashFS number.
+pub(crate) const LZO_ALGORITHMS: &[&str] = &["lzo1x_1", "lzo1x_1_11", "lzo1x_1_12", "lzo1x_1_15", "lzo1x_999"];
 
 /// A codec's level and options, resolved. An image writer stores these in the image.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use crate::settings::{Bcj, Strategies};
+use crate::settings::{Bcj, LZO_ALGORITHMS, Strategies};
 
 /// A codec by its stream format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -100,9 +100,6 @@ const DICT: Opt = Opt {
     default: "100%",
     help: "dictionary: 2^n or 2^n + 2^(n+1) bytes, at least 8K",
 };
-
-/// Algorithms of LZO1X by their SquashFS number.
-pub(crate) const LZO_ALGORITHMS: &[&str] = &["lzo1x_1", "lzo1x_1_11", "lzo1x_1_12", "lzo1x_1_15", "lzo1x_999"];
 
 /// All codecs, in the order they are listed to users.
 pub static CODECS: &[Info] = &[

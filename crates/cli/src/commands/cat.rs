@@ -3,9 +3,11 @@
 use std::io::Write;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use packfs_blocks::{Progress, ReadAt};
+use packfs_dump::join;
 use packfs_image::Image;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::name::display;
@@ -15,6 +17,7 @@ use super::{open, parts, sources};
 use crate::args::Cat;
 use crate::output;
 use crate::output::failure::{Outcome, Usage};
+use crate::resources;
 
 const PIECE_LEN: usize = 1 << 20;
 
@@ -23,7 +26,7 @@ pub(super) fn run(args: &Cat) -> Result<Outcome> {
     if !sources::is_image(&args.image.path)
         && let Some(paths) = parts::of_dump(&args.image, &args.paths)?
     {
-        return parts::cat(args, &paths);
+        return dump(args, &paths);
     }
     if args.paths.is_empty() {
         return Err(Usage("which files of the image? Give their paths behind it".into()).into());
@@ -42,8 +45,21 @@ pub(super) fn run(args: &Cat) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+fn dump(args: &Cat, parts: &[PathBuf]) -> Result<Outcome> {
+    let memory = resources::default_budget(resources::cores());
+    let set = parts::open(parts, memory / 2)?;
+    let ranges = ranges(&args.range, set.len()).context("the dump")?;
+    let options = join::Options { threads: resources::cores(), memory, partial: false };
+    let mut out = output::stdout()?;
+    for range in ranges {
+        join::range_to_stream(&set, range, &mut out, &options, &Progress::default())?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
 /// The ranges to write of something `len` bytes long: those that were asked for, or all of it.
-pub(super) fn ranges(asked: &[Range<u64>], len: u64) -> Result<Vec<Range<u64>>> {
+fn ranges(asked: &[Range<u64>], len: u64) -> Result<Vec<Range<u64>>> {
     if let Some(beyond) = asked.iter().find(|range| range.end > len) {
         bail!("ends at byte {len}, before byte {} that is asked for", beyond.end);
     }

@@ -9,7 +9,6 @@ mod extra;
 mod extract;
 mod info;
 mod join;
-mod kdump;
 mod list;
 mod open;
 mod parts;

@@ -5,20 +5,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use packfs_blocks::{Progress, ReadAt};
+use packfs_dump::Set;
 use packfs_dump::set::{Finding, Harm, Info, Lost, Options, PartStatus, is_part};
-use packfs_dump::{Set, join};
-use packfs_image::name::display;
-use packfs_image::name::encode;
+use packfs_image::name::{display, encode};
 use serde::Serialize;
 
 use super::sources;
-use crate::args::{Cat, Check, ImageArg};
+use crate::args::{Check, ImageArg};
 use crate::output::failure::{Outcome, Usage};
 use crate::output::findings::Findings;
 use crate::output::meter::Meter;
 use crate::output::{self, json, say, units};
-use crate::resources;
 
 /// The parts named on the command line; `None` if it names an image.
 pub(super) fn named(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<PathBuf>>> {
@@ -53,19 +50,6 @@ pub(super) fn open<P: AsRef<Path>>(paths: &[P], cache_bytes: u64) -> Result<Set>
 /// A path as JSON has it.
 pub(super) fn text(path: &Path) -> String {
     encode(path.as_os_str().as_bytes()).into_owned()
-}
-
-pub(super) fn cat(args: &Cat, paths: &[PathBuf]) -> Result<Outcome> {
-    let memory = resources::default_budget(resources::cores());
-    let set = open(paths, memory / 2)?;
-    let ranges = super::cat::ranges(&args.range, set.len()).context("the dump")?;
-    let options = join::Options { threads: resources::cores(), memory, partial: false };
-    let mut out = output::stdout()?;
-    for range in ranges {
-        join::range_to_stream(&set, range, &mut out, &options, &Progress::default())?;
-    }
-    out.flush()?;
-    Ok(Outcome::Done)
 }
 
 pub(super) fn check(args: &Check, paths: &[PathBuf]) -> Result<Outcome> {

@@ -17,18 +17,19 @@ use packfs_image::source::{self, dir, open};
 use packfs_image::{OnError, Tree};
 use serde::Serialize;
 
-use super::bench::{create, fill, session};
+use super::bench::session;
 use super::sources::{self, Copies};
 use crate::args::{Tune, Way, Ways};
 use crate::output::display::Steps;
 use crate::output::failure::Outcome;
 use crate::output::meter::Meter;
+use crate::output::target;
 use crate::output::{json, say, units, warnings};
 use crate::resources;
 
 pub(super) fn run(args: &Tune) -> Result<Outcome> {
     let Ways { all: ways, refused } = args.ways()?;
-    let chart = args.chart.as_deref().map(|path| create(path, args.force)).transpose()?;
+    let chart = args.chart.as_deref().map(|path| target::create(path, target::READABLE, args.force)).transpose()?;
     if !args.talk.quiet {
         refused.iter().for_each(|why| say(format_args!("packfs: not tried: {why}")));
     }
@@ -53,7 +54,7 @@ pub(super) fn run(args: &Tune) -> Result<Outcome> {
     };
     show(args, &tuning, &left_out)?;
     if let Some(file) = chart {
-        fill(file, &html(&Report::of_tuning(&tuning)))?;
+        target::fill(file, &html(&Report::of_tuning(&tuning)))?;
     }
     let as_asked = matches!(choice, Choice::Best(_)) && left_out.is_empty();
     Ok(if as_asked { Outcome::Done } else { Outcome::Findings })

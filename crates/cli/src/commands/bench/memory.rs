@@ -28,7 +28,7 @@ pub(super) fn run(args: &Memory) -> Result<Outcome> {
             out.flush()?;
         }
         Some(path) => {
-            let file = super::create(path, args.force)?;
+            let file = target::create(path, target::READABLE, args.force)?;
             make(args, |piece, at| file.write_all_at(piece, at)).with_context(|| display(path).to_string())?;
             target::commit(file)?;
         }

@@ -20,7 +20,7 @@ use super::session::{self, usage};
 use crate::args::{Cli, Command, Measuring, Quick, Talk, Way};
 use crate::commands::tune::{self, Effort};
 use crate::output::failure::Outcome;
-use crate::output::{say, units};
+use crate::output::{say, target, units};
 
 /// Codecs that show what there is to choose from, each on blocks of both sizes.
 const CODECS: &str = "memcpy,lz4,gzip:6,zstd:3,zstd:15,xz:6";
@@ -42,7 +42,7 @@ const TRIED_BEFOREHAND: &str = "zstd:3";
 const LITTLE: u64 = 512 << 10;
 
 pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
-    let page = super::create(&args.output, args.force)?;
+    let page = target::create(&args.output, target::READABLE, args.force)?;
     let sample = affordable(dir)?;
     let cells = cells(dir, sample)?;
     let ways = ways(dir)?;
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
     let effort = Effort { sample, seed: 1, quiet: args.quiet };
     let tried = tune::measure(dir, candidates, &effort, None)?;
     let report = Report::of_quick(&measured.results, &tried.predictions);
-    super::fill(page, &html(&report))?;
+    target::fill(page, &html(&report))?;
     super::super::print(&text(&report.brief()))?;
     if !args.quiet {
         let (page, samples) = (display(&args.output), display(&how.output));

@@ -12,7 +12,7 @@ use packfs_image::name::display;
 use crate::args::Report;
 use crate::commands::print;
 use crate::output::failure::Outcome;
-use crate::output::say;
+use crate::output::{say, target};
 
 pub(super) fn run(args: &Report) -> Result<Outcome> {
     let new = read(&args.results)?;
@@ -58,5 +58,5 @@ fn read(paths: &[PathBuf]) -> Result<Vec<Contents>> {
 }
 
 fn write(path: &Path, text: &str, force: bool) -> Result<()> {
-    super::fill(super::create(path, force)?, text)
+    target::fill(target::create(path, target::READABLE, force)?, text)
 }

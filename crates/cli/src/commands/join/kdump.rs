@@ -11,7 +11,7 @@ use packfs_dump::kdump::{self, Flattener, Kind, Report, WriteAt};
 use packfs_dump::{Error, Set, join};
 use packfs_image::name::display;
 
-use super::join::{Target, commit};
+use super::target::{Target, commit};
 use crate::output::{self, failure::Usage};
 
 /// What messages call the joined parts.

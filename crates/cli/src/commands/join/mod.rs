@@ -1,27 +1,26 @@
 //! `packfs join`.
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+mod kdump;
+mod target;
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
 
 use anyhow::{Context, Result};
-use packfs_blocks::progress::Phase;
-use packfs_blocks::{Output, Progress, ReadAt};
+use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::join::{Options, Report, to_output, to_stream};
+use packfs_dump::kdump::Report as Kdump;
 use packfs_dump::set::Lost;
-use packfs_dump::{Error, Set, kdump};
+use packfs_dump::{Error, Set};
 use packfs_image::name::display;
 use serde::Serialize;
 
-use super::{kdump as crash, parts};
+use self::target::{Target, commit};
+use super::parts;
 use crate::args::{As, Join};
-use crate::output::failure::{Outcome, Usage};
+use crate::output::failure::Outcome;
 use crate::output::meter::{Meter, Spent};
-use crate::output::{self, json, say, target, units};
-
-/// A dump may hold what was in memory: only its owner may read it.
-const MODE: u32 = 0o600;
+use crate::output::{self, json, say, units};
 
 pub(super) fn run(args: &Join) -> Result<Outcome> {
     let codec = args.page_codec()?;
@@ -35,7 +34,7 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
         None => raw(&set, target, &options, meter.progress()).map(|report| (report, None)),
         Some(codec) => {
             let flat = args.form == As::KdumpFlat;
-            let written = crash::write(&set, target, flat, codec, &options, meter.progress());
+            let written = kdump::write(&set, target, flat, codec, &options, meter.progress());
             written.map(|written| (all(&set), Some(written)))
         }
     };
@@ -53,47 +52,6 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
         summary.say(&spent);
     }
     Ok(if whole { Outcome::Done } else { Outcome::Findings })
-}
-
-/// What is written to.
-pub(super) enum Target {
-    Stdout,
-    /// A FIFO or a character device.
-    Stream(PathBuf),
-    File(Output),
-}
-
-impl Target {
-    /// Looks at the output before anything is read. A new file is begun here, so that what stands in its way is told
-    /// first; nothing of it is seen before it is committed.
-    fn new(args: &Join) -> Result<Target> {
-        if args.output == Path::new("-") {
-            if args.json {
-                return Err(Usage("--json and the dump cannot both go to standard output".into()).into());
-            }
-            if io::stdout().is_terminal() {
-                return Err(Usage("a dump is nothing for a terminal: give a file with -o, or a pipe".into()).into());
-            }
-            return Ok(Target::Stdout);
-        }
-        let output = display(&args.output);
-        if let Ok(found) = std::fs::metadata(&args.output) {
-            let is_same = |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|part| same(&part, &found));
-            if let Some(part) = args.parts.iter().find(is_same) {
-                return Err(Usage(format!("{output} is the part {}: it would be overwritten", display(part))).into());
-            }
-            if found.file_type().is_fifo() || found.file_type().is_char_device() {
-                return Ok(Target::Stream(args.output.clone()));
-            }
-        }
-        Ok(Target::File(target::create(&args.output, MODE, args.force)?))
-    }
-}
-
-/// Whether two paths are one file or one device.
-fn same(one: &Metadata, other: &Metadata) -> bool {
-    let device = |file: &Metadata| file.file_type().is_block_device().then(|| file.rdev());
-    (one.dev(), one.ino()) == (other.dev(), other.ino()) || (device(one).is_some() && device(one) == device(other))
 }
 
 fn raw(set: &Set, target: Target, options: &Options, progress: &Progress) -> Result<Report> {
@@ -123,11 +81,6 @@ fn all(set: &Set) -> Report {
     report
 }
 
-pub(super) fn commit(file: Output, progress: &Progress) -> Result<()> {
-    progress.enter(Phase::Flush);
-    target::commit(file)
-}
-
 fn explain(error: anyhow::Error, args: &Join) -> anyhow::Error {
     match error.downcast::<Error>() {
         Ok(error @ Error::Incomplete { .. }) => {
@@ -149,14 +102,14 @@ struct Summary<'a> {
     lost_bytes: u64,
     lost: &'a [Lost],
     /// What was written, if not these bytes themselves.
-    kdump: Option<kdump::Report>,
+    kdump: Option<Kdump>,
     seconds: f64,
     bytes_per_second: u64,
     peak_memory: u64,
 }
 
 impl<'a> Summary<'a> {
-    fn new(args: &Join, report: &'a Report, kdump: Option<kdump::Report>, whole: bool, spent: &Spent) -> Self {
+    fn new(args: &Join, report: &'a Report, kdump: Option<Kdump>, whole: bool, spent: &Spent) -> Self {
         Summary {
             output: parts::text(&args.output),
             whole,

@@ -1,0 +1,65 @@
+//! What a joined dump is written to.
+
+use std::fs::Metadata;
+use std::io::{self, IsTerminal};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use packfs_blocks::progress::Phase;
+use packfs_blocks::{Output, Progress};
+use packfs_image::name::display;
+
+use crate::args::Join;
+use crate::output::failure::Usage;
+use crate::output::target;
+
+/// A dump may hold what was in memory: only its owner may read it.
+const MODE: u32 = 0o600;
+
+/// What is written to.
+pub(super) enum Target {
+    Stdout,
+    /// A FIFO or a character device.
+    Stream(PathBuf),
+    File(Output),
+}
+
+impl Target {
+    /// Looks at the output before anything is read. A new file is begun here, so that what stands in its way is told
+    /// first; nothing of it is seen before it is committed.
+    pub(super) fn new(args: &Join) -> Result<Target> {
+        if args.output == Path::new("-") {
+            if args.json {
+                return Err(Usage("--json and the dump cannot both go to standard output".into()).into());
+            }
+            if io::stdout().is_terminal() {
+                return Err(Usage("a dump is nothing for a terminal: give a file with -o, or a pipe".into()).into());
+            }
+            return Ok(Target::Stdout);
+        }
+        let output = display(&args.output);
+        if let Ok(found) = std::fs::metadata(&args.output) {
+            let is_same = |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|part| same(&part, &found));
+            if let Some(part) = args.parts.iter().find(is_same) {
+                return Err(Usage(format!("{output} is the part {}: it would be overwritten", display(part))).into());
+            }
+            if found.file_type().is_fifo() || found.file_type().is_char_device() {
+                return Ok(Target::Stream(args.output.clone()));
+            }
+        }
+        Ok(Target::File(target::create(&args.output, MODE, args.force)?))
+    }
+}
+
+/// Whether two paths are one file or one device.
+fn same(one: &Metadata, other: &Metadata) -> bool {
+    let device = |file: &Metadata| file.file_type().is_block_device().then(|| file.rdev());
+    (one.dev(), one.ino()) == (other.dev(), other.ino()) || (device(one).is_some() && device(one) == device(other))
+}
+
+/// Puts a dump under its name.
+pub(super) fn commit(file: Output, progress: &Progress) -> Result<()> {
+    progress.enter(Phase::Flush);
+    target::commit(file)
+}
