@@ -2,6 +2,7 @@
 //! the same, and nothing that is not a dump does harm.
 #![allow(clippy::cast_possible_truncation, reason = "the machines of these tests are small")]
 
+mod faults;
 mod hostile;
 mod machine;
 mod oracles;

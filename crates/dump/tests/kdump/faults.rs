@@ -1,0 +1,70 @@
+//! Writes that fail while a kdump-compressed dump is written.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use packfs_blocks::Output;
+use packfs_blocks::io::faults::{Fault, Faults};
+use packfs_dump::kdump::Flattener;
+use packfs_dump::{Error, Result};
+
+use super::machine::Machine;
+use super::{options, view, write_to};
+
+/// The whole of an output from front to back, as a flattened dump is written.
+struct Appender<'a>(&'a Output, u64);
+
+impl Write for Appender<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_all_at(bytes, self.1)?;
+        self.1 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write(machine: &Machine, faults: &Faults, path: &Path, flat: bool, threads: usize) -> Result<()> {
+    let failed = |source| Error::Io { path: path.to_owned(), what: "cannot write", source };
+    let (core, options) = (machine.core(), options("zstd:1", threads));
+    let output = Output::create_on(Arc::new(faults.clone()), path, 0o600, false).map_err(failed)?;
+    if flat {
+        let mut flattener = Flattener::new(BufWriter::new(Appender(&output, 0))).map_err(failed)?;
+        write_to(&core, &mut flattener, &options)?;
+        flattener.finish().map_err(failed)?;
+    } else {
+        write_to(&core, &mut &output, &options)?;
+    }
+    output.commit().map_err(failed)
+}
+
+#[test]
+fn whichever_write_fails_the_dump_is_whole_or_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("dump");
+    let machine = Machine::new(60);
+    let cases = [(false, 0), (false, 3), (true, 0)];
+    for ((flat, threads), fault) in cases.into_iter().flat_map(|case| Fault::ALL.map(|fault| (case, fault))) {
+        for number in 0.. {
+            let faults = Faults::failing(number, fault);
+            let done = write(&machine, &faults, &path, flat, threads);
+            let failed = faults.failed();
+            let what = format!("{fault:?} in operation {number}, {failed:?}, flat {flat}, {threads} threads");
+            assert_eq!(matches!(done, Err(Error::Io { .. })), failed.is_some(), "{what}: {done:?}");
+            // The name is taken already when its directory is flushed.
+            let whole = failed.is_none() || failed == Some("flush the directory");
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), usize::from(whole), "{what}");
+            if whole {
+                machine.check(&view(&[&std::fs::read(&path).unwrap()]).unwrap());
+                std::fs::remove_file(&path).unwrap();
+            }
+            if failed.is_none() {
+                assert!(number > 6, "{what}");
+                break;
+            }
+        }
+    }
+}
