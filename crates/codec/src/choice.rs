@@ -69,7 +69,7 @@ impl Choice {
             #[cfg(feature = "zstd")]
             Settings::Zstd { level, content_size } => crate::zstd::encoder(*level, *content_size),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
-            settings => Err(Error::NotBuilt(settings.codec().feature())),
+            settings => Err(settings.codec().no_encoder()),
         }
     }
 
@@ -97,21 +97,39 @@ impl Codec {
             Codec::Gzip => crate::gzip::decoder(),
             #[cfg(feature = "gzip")]
             Codec::Deflate => crate::deflate::decoder(),
+            #[cfg(all(feature = "gzip-rust", not(feature = "gzip")))]
+            Codec::Gzip => Ok(Box::new(crate::rust::inflate::Inflate::zlib())),
+            #[cfg(all(feature = "gzip-rust", not(feature = "gzip")))]
+            Codec::Deflate => Ok(Box::new(crate::rust::inflate::Inflate::raw())),
             #[cfg(feature = "xz")]
             Codec::Xz => Ok(crate::xz::decoder()),
             #[cfg(feature = "xz")]
             Codec::Lzma => Ok(crate::xz::lzma_decoder()),
             #[cfg(feature = "lz4")]
             Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::lz4::Unpack)),
+            #[cfg(all(feature = "lz4-rust", not(feature = "lz4")))]
+            Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::rust::lz4::Unpack)),
             #[cfg(feature = "lzo")]
             Codec::Lzo => Ok(Box::new(crate::lzo::LzoDecoder)),
             #[cfg(feature = "snappy")]
             Codec::Snappy => Ok(Box::new(crate::snappy::Unsnappy::default())),
             #[cfg(feature = "zstd")]
             Codec::Zstd => crate::zstd::decoder(),
+            #[cfg(all(feature = "zstd-rust", not(feature = "zstd")))]
+            Codec::Zstd => Ok(Box::new(crate::rust::zstd::Unzstd::default())),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
-            codec => Err(Error::NotBuilt(codec.feature())),
+            codec => Err(Error::NotBuilt { codec: codec.name(), feature: codec.feature() }),
         }
+    }
+
+    /// Why there is no encoder: the codec is not built, or only its decoder in Rust is.
+    #[allow(dead_code, reason = "unused when every codec feature is on")]
+    fn no_encoder(self) -> Error {
+        let (codec, feature) = (self.name(), self.feature());
+        let reads = (feature == "gzip" && cfg!(feature = "gzip-rust"))
+            || (feature == "lz4" && cfg!(feature = "lz4-rust"))
+            || (feature == "zstd" && cfg!(feature = "zstd-rust"));
+        if reads { Error::ReadOnly { codec, feature } } else { Error::NotBuilt { codec, feature } }
     }
 
     /// The cargo feature that builds it.

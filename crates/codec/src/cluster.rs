@@ -83,7 +83,7 @@ impl Codec {
             #[cfg(feature = "xz")]
             Codec::Lzma => crate::xz::micro_decoder(),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
-            Codec::Lzma => return Err(Error::NotBuilt(self.feature())),
+            Codec::Lzma => return Err(Error::NotBuilt { codec: self.name(), feature: self.feature() }),
             _ => self.decoder()?,
         };
         Ok(Box::new(Exact { codec: self.name(), decoder }))

@@ -2,14 +2,12 @@
 //! read by zlib, as libdeflate cannot stop early.
 
 use libdeflater::{CompressionLvl, Compressor};
-use zlib_rs::{InflateFlush, Status};
 
 use crate::inflate::{Frame, Inflate};
+use crate::rust::inflate::Inflate as Beginning;
 use crate::{Decoder, Encoder, Error, Result};
 
 const NAME: &str = "deflate";
-/// log2 of deflate's window.
-const WINDOW_BITS: u8 = 15;
 
 struct Deflate(Compressor);
 
@@ -35,18 +33,12 @@ impl Encoder for Deflate {
 
 struct Undeflate {
     whole: Inflate,
-    start: zlib_rs::Inflate,
+    start: Beginning,
 }
 
-/// A decoder of clusters.
-pub(crate) fn cluster_decoder() -> Result<Box<dyn Decoder>> {
-    let whole = Inflate::new(NAME, Frame::Raw)?;
-    Ok(Box::new(Undeflate { whole, start: zlib_rs::Inflate::new(false, WINDOW_BITS) }))
-}
-
-/// A decoder of blocks.
+/// A decoder of blocks and clusters.
 pub(crate) fn decoder() -> Result<Box<dyn Decoder>> {
-    cluster_decoder()
+    Ok(Box::new(Undeflate { whole: Inflate::new(NAME, Frame::Raw)?, start: Beginning::raw() }))
 }
 
 impl Decoder for Undeflate {
@@ -54,21 +46,7 @@ impl Decoder for Undeflate {
         self.whole.decode(src, dst)
     }
 
-    fn decode_prefix(&mut self, mut src: &[u8], mut dst: &mut [u8]) -> Result<()> {
-        self.start.reset(false);
-        while !dst.is_empty() {
-            let (read, written) = (self.start.total_in(), self.start.total_out());
-            let status = self.start.decompress(src, dst, InflateFlush::NoFlush);
-            let read = usize::try_from(self.start.total_in() - read).unwrap_or(usize::MAX);
-            let written = usize::try_from(self.start.total_out() - written).unwrap_or(usize::MAX);
-            (src, dst) = (&src[read..], &mut dst[written..]);
-            match status {
-                Ok(Status::Ok) if read + written > 0 => {}
-                Ok(_) if dst.is_empty() => {}
-                Ok(_) => return Err(Error::corrupt(NAME, "ends too early")),
-                Err(_) => return Err(Error::corrupt(NAME, "not a deflate stream, or a damaged one")),
-            }
-        }
-        Ok(())
+    fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+        self.start.decode_prefix(src, dst)
     }
 }

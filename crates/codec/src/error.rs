@@ -50,8 +50,21 @@ pub enum Error {
         why: String,
     },
     /// The codec was left out of this build.
-    #[error("{0} is not part of this build (cargo feature `{0}`)")]
-    NotBuilt(&'static str),
+    #[error("{codec} is not part of this build: it needs the cargo feature `{feature}`")]
+    NotBuilt {
+        /// Name of the codec.
+        codec: &'static str,
+        /// The cargo feature that adds it.
+        feature: &'static str,
+    },
+    /// This build reads the codec and does not write it.
+    #[error("this build only reads {codec}: writing needs the cargo feature `{feature}`")]
+    ReadOnly {
+        /// Name of the codec.
+        codec: &'static str,
+        /// The cargo feature that adds its encoder.
+        feature: &'static str,
+    },
 }
 
 impl Error {

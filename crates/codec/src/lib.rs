@@ -4,6 +4,21 @@
 //! the one [`table`] of codecs, and makes [`Encoder`]s and [`Decoder`]s. Both keep their state between
 //! blocks, so each thread makes one and reuses it. Nothing here knows about images or files.
 //!
+//! # Features
+//!
+//! | feature | codecs | needs a C compiler |
+//! |---|---|---|
+//! | `gzip` | gzip, deflate | yes (libdeflate) |
+//! | `xz` | xz, lzma | yes (liblzma) |
+//! | `lzo` | lzo | no |
+//! | `snappy` | snappy | no |
+//! | `lz4` | lz4, lz4hc | yes (liblz4) |
+//! | `zstd` | zstd | yes (libzstd) |
+//! | `gzip-rust`, `lz4-rust`, `zstd-rust` | the same, decoders only | no |
+//!
+//! The first six are on by default. Names, options and errors of all codecs are there in every build; to make an
+//! encoder or decoder that was left out is [`Error::NotBuilt`] or [`Error::ReadOnly`].
+//!
 //! ```
 //! use packfs_codec::Choice;
 //! let choice: Choice = "zstd:15".parse()?;
@@ -38,6 +53,7 @@ mod inflate;
 mod lz4;
 #[cfg(feature = "lzo")]
 mod lzo;
+mod rust;
 #[cfg(feature = "snappy")]
 mod snappy;
 #[cfg(feature = "xz")]

@@ -9,6 +9,8 @@ impl Codec {
         match self {
             #[cfg(feature = "gzip")]
             Codec::Gzip | Codec::Deflate => "libdeflate".into(),
+            #[cfg(all(feature = "gzip-rust", not(feature = "gzip")))]
+            Codec::Gzip | Codec::Deflate => "zlib-rs (Rust)".into(),
             #[cfg(feature = "xz")]
             Codec::Xz | Codec::Lzma => format!("liblzma {}", crate::xz::version()),
             #[cfg(feature = "lz4")]
@@ -17,6 +19,8 @@ impl Codec {
             Codec::Snappy => "snap (Rust)".into(),
             #[cfg(feature = "zstd")]
             Codec::Zstd => format!("zstd {}", zstd_safe::version_string()),
+            #[cfg(all(feature = "zstd-rust", not(feature = "zstd")))]
+            Codec::Zstd => "ruzstd (Rust)".into(),
             _ => "packfs".into(),
         }
     }

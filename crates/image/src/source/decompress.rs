@@ -10,8 +10,10 @@ use crate::{Error, Result};
 pub(crate) const MAGIC_LEN: usize = 10;
 
 /// The most memory that decompressing may take, where the input decides.
+#[cfg(feature = "tar-xz")]
 const MEMORY: u64 = 512 << 20;
 /// The largest zstd window in these limits, as a power of 2.
+#[cfg(feature = "tar-zstd")]
 const ZSTD_WINDOW_LOG: u32 = 29;
 
 /// How a stream is compressed.
@@ -69,27 +71,52 @@ pub(crate) fn foreign(start: &[u8]) -> Option<&'static str> {
 
 /// The contents of `from`, decompressed if they are compressed; called `name` in messages.
 pub(crate) fn reader(from: Box<dyn Read + Send>, name: &Path) -> Result<Box<dyn Read + Send>> {
-    let cannot = || Error::io("cannot decompress", name);
     let mut from = from;
     let mut start = Vec::new();
     from.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut start).map_err(Error::io("cannot read", name))?;
     let compression = Compression::of(&start, name)?;
-    let from = BufReader::with_capacity(256 << 10, io::Cursor::new(start).chain(from));
+    let from = Buffered::with_capacity(256 << 10, io::Cursor::new(start).chain(from));
     let Some(compression) = compression else { return Ok(Box::new(from)) };
-    let from: Box<dyn Read + Send> = match compression {
-        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(from)),
-        Compression::Xz => {
-            let stream = liblzma::stream::Stream::new_stream_decoder(MEMORY, liblzma::stream::CONCATENATED);
-            Box::new(liblzma::bufread::XzDecoder::new_stream(from, stream.map_err(io::Error::from).map_err(cannot())?))
+    let decoder = compression.decoder(from, name)?;
+    Ok(Box::new(Decompress { from: decoder, compression, given: 0 }))
+}
+
+/// Input whose first bytes were looked at.
+type Buffered = BufReader<io::Chain<io::Cursor<Vec<u8>>, Box<dyn Read + Send>>>;
+
+impl Compression {
+    #[cfg_attr(
+        not(any(feature = "tar-gzip", feature = "tar-xz", feature = "tar-zstd", feature = "tar-bzip2")),
+        allow(unused_variables)
+    )]
+    fn decoder(self, from: Buffered, name: &Path) -> Result<Box<dyn Read + Send>> {
+        #[cfg(any(feature = "tar-xz", feature = "tar-zstd"))]
+        let cannot = || Error::io("cannot decompress", name);
+        match self {
+            #[cfg(feature = "tar-gzip")]
+            Compression::Gzip => Ok(Box::new(flate2::bufread::MultiGzDecoder::new(from))),
+            #[cfg(feature = "tar-xz")]
+            Compression::Xz => {
+                let stream = liblzma::stream::Stream::new_stream_decoder(MEMORY, liblzma::stream::CONCATENATED);
+                let stream = stream.map_err(io::Error::from).map_err(cannot())?;
+                Ok(Box::new(liblzma::bufread::XzDecoder::new_stream(from, stream)))
+            }
+            #[cfg(feature = "tar-zstd")]
+            Compression::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(from).map_err(cannot())?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(cannot())?;
+                Ok(Box::new(decoder))
+            }
+            #[cfg(feature = "tar-bzip2")]
+            Compression::Bzip2 => Ok(Box::new(bzip2::bufread::MultiBzDecoder::new(from))),
+            #[allow(unreachable_patterns, reason = "reached when a decompressor's feature is off")]
+            other => {
+                let codec = other.name();
+                let why = format!("this build does not decompress {codec}: it needs the cargo feature `tar-{codec}`");
+                Err(Error::Unsupported(format!("{}: {why}", name.display())))
+            }
         }
-        Compression::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(from).map_err(cannot())?;
-            decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(cannot())?;
-            Box::new(decoder)
-        }
-        Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(from)),
-    };
-    Ok(Box::new(Decompress { from, compression, given: 0 }))
+    }
 }
 
 /// Says of a decoder's errors what they are about.

@@ -1,0 +1,79 @@
+//! Decompressing with zlib-rs, with and without zlib's frame. It can stop early, which libdeflate cannot, so it reads
+//! the beginnings of deflate streams in every build.
+
+use zlib_rs::{InflateFlush, Status};
+
+use crate::{Decoder, Error, Result};
+
+/// log2 of deflate's window.
+const WINDOW_BITS: u8 = 15;
+
+/// A decoder of zlib streams or of raw deflate.
+pub(crate) struct Inflate {
+    state: zlib_rs::Inflate,
+    framed: bool,
+    codec: &'static str,
+}
+
+impl Inflate {
+    /// For zlib streams, whose checksum is compared.
+    #[cfg(any(test, not(feature = "gzip")))]
+    pub(crate) fn zlib() -> Self {
+        Inflate::new("gzip", true)
+    }
+
+    /// For deflate without a frame.
+    pub(crate) fn raw() -> Self {
+        Inflate::new("deflate", false)
+    }
+
+    fn new(codec: &'static str, framed: bool) -> Self {
+        Inflate { state: zlib_rs::Inflate::new(framed, WINDOW_BITS), framed, codec }
+    }
+
+    /// Decodes on from `src` into `dst` until one of them is used up or the stream ends. Returns what is left of both,
+    /// and true at the end of the stream.
+    fn step<'s, 'd>(
+        &mut self,
+        src: &'s [u8],
+        dst: &'d mut [u8],
+        flush: InflateFlush,
+    ) -> Result<(&'s [u8], &'d mut [u8], bool)> {
+        let (read, written) = (self.state.total_in(), self.state.total_out());
+        let status = self.state.decompress(src, dst, flush);
+        let read = usize::try_from(self.state.total_in() - read).unwrap_or(usize::MAX);
+        let written = usize::try_from(self.state.total_out() - written).unwrap_or(usize::MAX);
+        match status {
+            Ok(status) => Ok((&src[read..], &mut dst[written..], status == Status::StreamEnd)),
+            Err(_) => Err(Error::corrupt(self.codec, "not such a stream, or a damaged one")),
+        }
+    }
+}
+
+impl Decoder for Inflate {
+    fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        self.state.reset(self.framed);
+        let room = dst.len();
+        let (src, dst, end) = self.step(src, dst, InflateFlush::Finish)?;
+        let why = match (end, src.is_empty(), dst.is_empty()) {
+            (true, true, _) => return Ok(room - dst.len()),
+            (true, false, _) => "bytes after the stream",
+            (false, _, true) => "decodes to more than its length",
+            (false, _, false) => "ends too early",
+        };
+        Err(Error::corrupt(self.codec, why))
+    }
+
+    fn decode_prefix(&mut self, mut src: &[u8], mut dst: &mut [u8]) -> Result<()> {
+        self.state.reset(self.framed);
+        while !dst.is_empty() {
+            let before = (src.len(), dst.len());
+            let end;
+            (src, dst, end) = self.step(src, dst, InflateFlush::NoFlush)?;
+            if !dst.is_empty() && (end || before == (src.len(), dst.len())) {
+                return Err(Error::corrupt(self.codec, "ends too early"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+//! Each decoder in Rust beside the C library that it stands in for: on what our encoders write, on the same damaged,
+//! and on inputs that fuzzing kept.
+
+use proptest::prelude::*;
+
+use crate::rust::{inflate::Inflate, lz4, zstd};
+use crate::{Choice, Codec, Decoder, Error};
+
+/// How the verdicts of two decoders on damaged bytes are related.
+#[derive(Clone, Copy, PartialEq)]
+enum Verdicts {
+    /// Both take the same streams.
+    Same,
+    /// What the one in Rust takes the library takes, too: libdeflate goes on with codes that stand for nothing.
+    Stricter,
+    /// Each takes streams that the other refuses; where both take one they make the same of it.
+    Free,
+}
+
+struct Pair {
+    codec: Codec,
+    c: Box<dyn Decoder>,
+    rust: Box<dyn Decoder>,
+    verdicts: Verdicts,
+}
+
+fn pairs() -> Vec<Pair> {
+    let rust: [(Codec, Box<dyn Decoder>, Verdicts); 4] = [
+        (Codec::Gzip, Box::new(Inflate::zlib()), Verdicts::Stricter),
+        (Codec::Deflate, Box::new(Inflate::raw()), Verdicts::Stricter),
+        (Codec::Lz4, Box::new(lz4::Unpack), Verdicts::Same),
+        (Codec::Zstd, Box::new(zstd::Unzstd::default()), Verdicts::Free),
+    ];
+    let pair = |(codec, rust, verdicts): (Codec, _, _)| Pair { codec, c: codec.decoder().unwrap(), rust, verdicts };
+    rust.into_iter().map(pair).collect()
+}
+
+impl Pair {
+    /// Gives `src` to both, once whole and once for its beginning, with room for `len` bytes.
+    fn compare(&mut self, src: &[u8], len: usize) {
+        let name = self.codec.name();
+        let (mut c, mut rust) = (vec![0x55; len], vec![0x55; len]);
+        let (by_c, by_rust) = (self.c.decode(src, &mut c), self.rust.decode(src, &mut rust));
+        match (&by_c, &by_rust) {
+            (Ok(want), Ok(got)) => assert!(want == got && c[..*want] == rust[..*got], "{name}: {want} and {got} bytes"),
+            (Err(Error::Corrupt { .. }), Err(Error::Corrupt { .. })) => {}
+            (Ok(_), Err(Error::Corrupt { .. })) if self.verdicts != Verdicts::Same || self.no_distance(src) => {}
+            (Err(Error::Corrupt { .. }), Ok(_)) if self.verdicts == Verdicts::Free => {}
+            other => panic!("{name}: {len} bytes of {}: {other:?}", src.escape_ascii()),
+        }
+        if by_c.is_err() || self.codec == Codec::Gzip {
+            return;
+        }
+        for part in [0, 1, len / 3, len] {
+            let (mut c, mut rust) = (vec![0; part], vec![0; part]);
+            match (self.c.decode_prefix(src, &mut c), self.rust.decode_prefix(src, &mut rust)) {
+                (Ok(()), Ok(())) => assert!(c == rust, "{name}: the first {part} bytes"),
+                (Err(_), Err(_)) => {}
+                (Ok(()), Err(_)) if by_rust.is_err() => {}
+                (Ok(()), Err(Error::Corrupt { .. })) | (Err(_), Ok(())) if self.verdicts == Verdicts::Free => {}
+                other => panic!("{name}: the first {part} bytes of {}: {other:?}", src.escape_ascii()),
+            }
+        }
+    }
+
+    /// True for LZ4 with a match at distance 0, which liblz4 takes.
+    fn no_distance(&mut self, src: &[u8]) -> bool {
+        self.codec == Codec::Lz4 && src.windows(2).any(|pair| pair == [0, 0])
+    }
+}
+
+fn bytes(len: usize, mut seed: u64, letters: u8) -> Vec<u8> {
+    seed |= 1;
+    let step = |_| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed.to_le_bytes()[3] % letters
+    };
+    (0..len).map(step).collect()
+}
+
+/// Bytes with matches of many lengths at many distances.
+fn mixed(len: usize, seed: u64) -> Vec<u8> {
+    let picks = bytes(len / 2 + 2, seed, 251);
+    let mut all: Vec<u8> = Vec::with_capacity(len + 600);
+    for (at, pick) in picks.iter().enumerate() {
+        if all.len() >= len {
+            break;
+        }
+        let pick = usize::from(*pick);
+        if pick < 60 && !all.is_empty() {
+            let distance = 1 + pick * 37 * (at % 7 + 1) % all.len();
+            let from = all.len() - distance;
+            (0..pick * 5).for_each(|n| all.push(all[from + n]));
+        } else {
+            all.push(picks[(at * 7) % picks.len()]);
+        }
+    }
+    all.truncate(len);
+    all
+}
+
+fn packed(text: &str, block: &[u8]) -> Vec<u8> {
+    let choice: Choice = text.parse().unwrap();
+    let mut dst = vec![0; block.len() + block.len() / 8 + 1024];
+    let len = choice.encoder(1 << 20).unwrap().encode(block, &mut dst).unwrap().unwrap();
+    dst.truncate(len);
+    dst
+}
+
+const CHOICES: [(Codec, &[&str]); 4] = [
+    (Codec::Gzip, &["gzip:1", "gzip:9", "gzip:9:window=9", "gzip:6:strategies=fixed", "gzip:6:strategies=huffman"]),
+    (Codec::Deflate, &["deflate:0", "deflate:1", "deflate:12"]),
+    (Codec::Lz4, &["lz4", "lz4:acceleration=30", "lz4hc"]),
+    (Codec::Zstd, &["zstd:-20", "zstd:1", "zstd:15", "zstd:22", "zstd:3:content-size=no"]),
+];
+
+#[test]
+fn what_our_encoders_write_is_read() {
+    for mut pair in pairs() {
+        let (_, choices) = CHOICES.iter().find(|(codec, _)| *codec == pair.codec).unwrap();
+        for text in *choices {
+            for len in [0, 1, 5, 13, 100, 5000, 131_072, 1 << 20] {
+                for block in [mixed(len, 3), bytes(len, 5, 255), vec![0; len]] {
+                    let stream = packed(text, &block);
+                    let mut back = vec![0; len];
+                    assert_eq!(pair.rust.decode(&stream, &mut back), Ok(len), "{text}");
+                    assert!(back == block, "{text}: {len} bytes");
+                    pair.compare(&stream, len);
+                    pair.compare(&stream, len + 20);
+                    pair.compare(&stream, len.saturating_sub(1));
+                    pair.compare(&[&stream[..], &[0]].concat(), len);
+                }
+            }
+        }
+    }
+}
+
+/// The beginning of a stream is had from its beginning: what follows may be damaged or missing.
+#[test]
+fn beginnings_need_no_more_than_their_part() {
+    for mut pair in pairs().into_iter().filter(|pair| pair.codec != Codec::Gzip) {
+        let block = mixed(700_000, 9);
+        let stream = packed(CHOICES.iter().find(|(codec, _)| *codec == pair.codec).unwrap().1[1], &block);
+        let half = &stream[..stream.len() / 2];
+        let mut start = vec![0; 10_000];
+        pair.rust.decode_prefix(half, &mut start).unwrap();
+        assert!(start == block[..10_000], "{}", pair.codec.name());
+        assert!(pair.rust.decode_prefix(half, &mut vec![0; 700_000]).is_err());
+    }
+}
+
+/// A frame that declares a window of two gigabytes, and one that promises so much content.
+#[test]
+fn no_frame_of_zstd_decides_how_much_memory_it_takes() {
+    let block = mixed(50_000, 4);
+    let mut frame = packed("zstd:3:content-size=no", &block);
+    frame[5] = 21 << 3;
+    let (mut back, mut decoder) = (vec![0; block.len()], zstd::Unzstd::default());
+    assert_eq!(decoder.decode(&frame, &mut back), Ok(block.len()));
+    assert!(back == block);
+    let promise = [&[0x28, 0xb5, 0x2f, 0xfd, 0b1010_0000][..], &(2u32 << 30).to_le_bytes(), &[1, 0, 0]].concat();
+    assert!(matches!(decoder.decode(&promise, &mut back), Err(Error::Corrupt { .. })));
+    assert!(matches!(decoder.decode_prefix(&promise, &mut back), Err(Error::Corrupt { .. })));
+}
+
+/// Inputs of the fuzz target begin with a codec and a length; here they go to every decoder.
+#[test]
+fn kept_inputs_of_fuzzing_decode_alike() {
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/codec_decode");
+    // The published crate comes without them.
+    let Ok(files) = std::fs::read_dir(kept) else { return };
+    for file in files {
+        let input = std::fs::read(file.unwrap().path()).unwrap();
+        let Some((head, stream)) = input.split_at_checked(3) else { continue };
+        let len = usize::from(u16::from_le_bytes([head[1], head[2]]) % 16_385);
+        pairs().iter_mut().for_each(|pair| pair.compare(stream, len));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn damaged_streams_decode_alike(
+        junk in prop::collection::vec(any::<u8>(), 0..300),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        len in 0..5000usize,
+        room in 0..6000usize,
+        seed: u64,
+    ) {
+        for pair in &mut pairs() {
+            let (_, choices) = CHOICES.iter().find(|(codec, _)| *codec == pair.codec).unwrap();
+            for text in *choices {
+                let block = mixed(len, seed);
+                let stream = packed(text, &block);
+                let mut damaged = stream.clone();
+                flips.iter().for_each(|(at, byte)| damaged[at.index(stream.len())] = *byte);
+                let headed = [&stream[..stream.len().min(24)], &junk].concat();
+                for src in [&stream, &damaged, &headed, &junk] {
+                    pair.compare(src, room);
+                    pair.compare(src, len);
+                }
+            }
+        }
+    }
+}

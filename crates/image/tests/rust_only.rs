@@ -1,0 +1,180 @@
+//! Images of other makers, read by whichever decoders this build has. `.ci/run` runs these tests in a build without a C
+//! compiler too, where all of them are in Rust:
+//! `CC=false cargo test -p packfs-image --no-default-features --features rust-only --test rust_only`
+
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use packfs_image::source::{Dir, Source, dir};
+use packfs_image::{Choice, Codec, Error, Fs, Plan, Progress, Severity, Tree, erofs, sink, squashfs};
+
+/// A directory with files that end in fragments, share clusters, repeat themselves and do not shrink.
+fn source() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
+    std::fs::create_dir(dir.path().join("sub")).unwrap();
+    (0..40u32).for_each(|n| write(&format!("sub/{n}"), &mixed(n as usize * 700, n)));
+    write("long", &mixed(3_000_000, 99));
+    write("again", &[&mixed(1_000_000, 99)[..], &mixed(70_000, 7)].concat());
+    write("zeros", &vec![0; 400_000]);
+    write("noise", &noise(300_000, 5));
+    write("empty", b"");
+    dir
+}
+
+fn noise(len: usize, seed: u32) -> Vec<u8> {
+    let mut state = u64::from(seed) + 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Lines that resemble each other.
+fn mixed(len: usize, seed: u32) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(len + 80);
+    for n in noise(len / 8 + 1, seed) {
+        bytes.extend(format!("line {n} of {}\n", u32::from(n) * seed).bytes());
+        if bytes.len() >= len {
+            break;
+        }
+    }
+    bytes.resize(len, b'.');
+    bytes
+}
+
+/// Runs a maker of images; false, said once, where it is not there or knows no such option.
+fn make(program: &str, args: &[&str], image: &Path, root: &Path) -> bool {
+    let mut command = Command::new(program);
+    match program {
+        "mksquashfs" => command.arg(root).arg(image).args(["-noappend", "-no-progress", "-quiet"]).args(args),
+        _ => command.args(args).arg("--quiet").arg(image).arg(root),
+    };
+    let made = command.output().is_ok_and(|output| output.status.success());
+    if !made {
+        assert!(std::env::var_os("PACKFS_REQUIRE_ORACLES").is_none(), "{program} {args:?} made no image");
+        eprintln!("SKIPPED {program} {args:?}: it made no image");
+    }
+    made
+}
+
+fn files(root: &Path) -> Vec<PathBuf> {
+    let mut names: Vec<_> = (0..40).map(|n| PathBuf::from(format!("sub/{n}"))).collect();
+    names.extend(["long", "again", "zeros", "noise", "empty"].map(PathBuf::from));
+    assert!(names.iter().all(|name| root.join(name).is_file()));
+    names
+}
+
+/// Compares every file, whole and from places within, and checks the image.
+fn compare(image: &Path, root: &Path, what: &str) {
+    let fs = Fs::open(image).unwrap_or_else(|error| panic!("{what}: {error}"));
+    for name in files(root) {
+        let want = std::fs::read(root.join(&name)).unwrap();
+        let mut file = fs.open_file(&name).unwrap();
+        let mut got = Vec::new();
+        file.read_to_end(&mut got).unwrap_or_else(|error| panic!("{what}: {}: {error}", name.display()));
+        assert!(got == want, "{what}: {}", name.display());
+        for at in [1, want.len() / 3, want.len().saturating_sub(10)] {
+            let mut part = Vec::new();
+            file.seek(SeekFrom::Start(at as u64)).unwrap();
+            Read::by_ref(&mut file).take(5000).read_to_end(&mut part).unwrap();
+            assert!(part[..] == want[at.min(want.len())..want.len().min(at + 5000)], "{what}: {}", name.display());
+        }
+    }
+    let mut findings = Vec::new();
+    fs.image().check(1, &Progress::default(), &mut |finding| findings.push(finding)).unwrap();
+    assert!(findings.iter().all(|finding| finding.severity != Severity::Damage), "{what}: {findings:?}");
+}
+
+#[test]
+fn squashfs_of_mksquashfs_is_read() {
+    let (root, place) = (source(), tempfile::tempdir().unwrap());
+    for args in [
+        &["-comp", "gzip"][..],
+        &["-comp", "gzip", "-Xwindow-size", "9", "-Xcompression-level", "1", "-b", "1M"],
+        &["-comp", "lz4"],
+        &["-comp", "lz4", "-Xhc", "-b", "256K"],
+        &["-comp", "zstd"],
+        &["-comp", "zstd", "-Xcompression-level", "22", "-b", "1M"],
+        &["-noI", "-noD", "-noF", "-noX"],
+    ] {
+        let image = place.path().join("image");
+        if make("mksquashfs", args, &image, root.path()) {
+            compare(&image, root.path(), &format!("{args:?}"));
+        }
+    }
+}
+
+#[test]
+fn erofs_of_mkfs_erofs_is_read() {
+    let (root, place) = (source(), tempfile::tempdir().unwrap());
+    for args in [
+        &[][..],
+        &["-zlz4", "-C65536"],
+        &["-zlz4hc,12", "-C131072", "-Efragments,dedupe"],
+        &["-zdeflate,9", "-C65536"],
+        &["-zdeflate,1", "-Eall-fragments,dedupe"],
+        &["-zzstd,3", "-C65536"],
+        &["-zzstd,19", "-C131072", "-Efragments,dedupe"],
+    ] {
+        let image = place.path().join("image");
+        if make("mkfs.erofs", args, &image, root.path()) {
+            compare(&image, root.path(), &format!("{args:?}"));
+        }
+    }
+}
+
+/// Without encoders images are stored as they are; they extract and convert like any other.
+#[test]
+fn uncompressed_images_are_built_and_extracted() {
+    let (root, place) = (source(), tempfile::tempdir().unwrap());
+    let progress = Progress::default();
+    let plan = |store: &mut dyn packfs_image::source::Store| {
+        let mut tree = Tree::default();
+        Dir::new(root.path(), dir::Options::default()).scan(&mut tree, store)?;
+        Ok(Plan { tree, order: Vec::new() })
+    };
+    let (sqfs, erofs) = (place.path().join("a.sqfs"), place.path().join("a.erofs"));
+    let options = squashfs::Options::default().with(|build| build.codec = Choice::new(Codec::None));
+    squashfs::build(&sqfs, &options, &progress, plan).unwrap();
+    let options = erofs::Options::default().with(|build| build.codec = Choice::new(Codec::None));
+    erofs::build(&erofs, &options, &progress, plan).unwrap();
+    for image in [sqfs, erofs] {
+        compare(&image, root.path(), "built");
+        let out = image.with_extension(format!("{}.out", image.extension().unwrap().display()));
+        let fs = Fs::open(&image).unwrap();
+        sink::dir::extract(&**fs.image(), &out, &sink::dir::Options::default(), &progress).unwrap();
+        for name in files(root.path()) {
+            assert!(std::fs::read(out.join(&name)).unwrap() == std::fs::read(root.path().join(&name)).unwrap());
+        }
+    }
+}
+
+/// A codec that was left out is told by name, with the feature that adds it, before anything is written.
+#[test]
+fn codecs_that_were_left_out_are_told() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, feature, built, reads) in [
+        ("gzip", "gzip", cfg!(feature = "gzip"), cfg!(feature = "gzip-rust")),
+        ("lz4hc", "lz4", cfg!(feature = "lz4"), cfg!(feature = "lz4-rust")),
+        ("zstd", "zstd", cfg!(feature = "zstd"), cfg!(feature = "zstd-rust")),
+        ("xz", "xz", cfg!(feature = "xz"), false),
+        ("lzo", "lzo", cfg!(feature = "lzo"), false),
+    ] {
+        let image = place.path().join(name);
+        let options = squashfs::Options::default().with(|build| build.codec = name.parse().unwrap());
+        let result = squashfs::build(&image, &options, &Progress::default(), |_| {
+            Ok(Plan { tree: Tree::default(), order: vec![] })
+        });
+        let told = result.as_ref().err().map(Error::to_string).unwrap_or_default();
+        let want = match (built, reads) {
+            (true, _) => String::new(),
+            (_, true) => format!("this build only reads {name}: writing needs the cargo feature `{feature}`"),
+            _ => format!("{name} is not part of this build: it needs the cargo feature `{feature}`"),
+        };
+        assert_eq!(told, want);
+        assert_eq!(image.exists(), built);
+    }
+}
