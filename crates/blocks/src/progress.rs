@@ -1,6 +1,6 @@
-//! Counters of a long piece of work, which any thread may add to and a user interface may watch.
+//! Counters of a long piece of work, which any thread may add to and a user interface may watch, and the way to stop it.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use crate::stages::Stages;
 
@@ -28,10 +28,12 @@ const PHASES: [Phase; 6] = [Phase::Scan, Phase::Data, Phase::Metadata, Phase::Fl
 ///
 /// Contract: workers only ever add, so each counter grows; between two counters there is no order, and `done` may be seen
 /// above `total` for a moment, or stay below it where files were left out. Whoever watches polls; nothing waits for that.
-/// One piece of work has one `Progress`; using it for the next goes on from the counts of the last.
+/// One piece of work has one `Progress`; using it for the next goes on from the counts of the last, and work whose
+/// `Progress` is cancelled ends as soon as it begins.
 #[derive(Debug, Default)]
 pub struct Progress {
     phase: AtomicU8,
+    cancelled: AtomicBool,
     /// Inodes seen while scanning or finished while reading.
     pub entries: AtomicU64,
     /// File bytes there are to do in this phase; 0 when not known (a stream).
@@ -58,6 +60,17 @@ impl Progress {
     /// The phase under way.
     pub fn phase(&self) -> Phase {
         PHASES[usize::from(self.phase.load(Relaxed)).min(PHASES.len() - 1)]
+    }
+
+    /// Asks the work to stop: it ends with an error of its own at the next block. Any thread may ask, at any time, and
+    /// nothing takes it back. Work that was about to be done may still end well.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Relaxed);
+    }
+
+    /// True if the work was asked to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Relaxed)
     }
 
     /// Adds to a counter.

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use packfs_blocks::encode;
+use packfs_blocks::{Progress, encode};
 
 use crate::Warning;
 
@@ -152,7 +152,7 @@ pub enum Error {
     /// A call that its contract rules out: a key, inode number or offset that was not had from here.
     #[error("{0}")]
     Misuse(String),
-    /// The work was stopped by whoever asked for it.
+    /// The work was stopped with [`Progress::cancel`].
     #[error("cancelled")]
     Cancelled,
     /// A block did not come back from its codec as it went in; the image was not finished.
@@ -241,6 +241,11 @@ impl From<encode::Error> for Error {
 }
 
 impl Error {
+    /// [`Error::Cancelled`] if the work is to stop.
+    pub(crate) fn unless_cancelled(progress: &Progress) -> Result<()> {
+        if progress.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
     /// [`Error::Io`] in short, for `map_err`.
     pub fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
         let path = path.as_ref().to_owned();

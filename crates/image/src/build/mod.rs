@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 
 use packfs_blocks::pipeline::{self, Pool};
 use packfs_blocks::progress::Phase;
-use packfs_blocks::stages::{Stage, Stages};
+use packfs_blocks::stages::Stage;
 use packfs_blocks::{Output, Progress};
 
 pub use self::any::AnyOptions;
@@ -160,14 +160,14 @@ pub(crate) fn build_to<F: Format>(
             let tools = Tools { pool, output: out, progress };
             let feed = Feed::new(pool, format.cutting(), &progress.stages);
             let writer = format.writer(tools)?;
-            let mut conductor = Conductor::<F> { feed, writer, output: out, stages: &progress.stages };
+            let mut conductor = Conductor::<F> { feed, writer, output: out, progress };
             progress.enter(Phase::Scan);
             let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut conductor))?;
+            Error::unless_cancelled(progress)?;
             format.check(&mut tree)?;
             progress.enter(Phase::Data);
             let order = format.order(&tree, order)?;
-            let (data, failed) =
-                progress.stages.time(Stage::Data, || conductor.put_files(&mut tree, order, progress))?;
+            let (data, failed) = progress.stages.time(Stage::Data, || conductor.put_files(&mut tree, order))?;
             let left_out = plan::leave_out(&mut tree, &failed);
             progress.enter(Phase::Metadata);
             let census = Census::of(&tree);
@@ -175,6 +175,7 @@ pub(crate) fn build_to<F: Format>(
             Ok::<_, Error>(Summary::new(&census, written, left_out, tree.warnings))
         },
     )?;
+    Error::unless_cancelled(progress)?;
     progress.enter(Phase::Flush);
     let target = output.target().to_owned();
     progress.stages.time(Stage::Flush, || output.commit()).map_err(output_error("cannot finish", &target))?;
@@ -195,7 +196,7 @@ struct Conductor<'p, 'env, F: Format + 'env> {
     feed: Feed<'p, 'env, F::Worker>,
     writer: F::Writer<'p, 'env>,
     output: &'env Output,
-    stages: &'env Stages,
+    progress: &'env Progress,
 }
 
 impl<F: Format> Store for Conductor<'_, '_, F> {
@@ -204,10 +205,12 @@ impl<F: Format> Store for Conductor<'_, '_, F> {
         if size == 0 {
             return Ok(file);
         }
-        let Conductor { feed, writer, stages, .. } = self;
-        stages.time(Stage::Put, || {
+        let Conductor { feed, writer, progress, .. } = self;
+        Error::unless_cancelled(progress)?;
+        progress.stages.time(Stage::Put, || {
             let mut stream = feed.stream(file, from, size, data)?;
             while let Some(fed) = stream.next()? {
+                Error::unless_cancelled(progress)?;
                 writer.take(fed)?;
             }
             Ok(file)
@@ -225,9 +228,8 @@ impl<'p, 'env, F: Format> Conductor<'p, 'env, F> {
         mut self,
         tree: &mut Tree,
         order: Vec<Ino>,
-        progress: &Progress,
     ) -> Result<(<F::Writer<'p, 'env> as Writer>::Done, Failed)> {
-        let (files, len) = plan::to_read(tree, order);
+        let (progress, (files, len)) = (self.progress, plan::to_read(tree, order));
         progress.total.store(progress.done.load(Ordering::Relaxed) + len, Ordering::Relaxed);
         for ino in files {
             // A file that comes a second time is stored already.
@@ -237,14 +239,17 @@ impl<'p, 'env, F: Format> Conductor<'p, 'env, F> {
                 *data = Data::Empty;
                 continue;
             }
+            Error::unless_cancelled(progress)?;
             let file = self.writer.add_file(*size, &|| data_len(&**from, *key))?;
             self.feed.file(file, from, *key, *size);
             *data = Data::Stored(file);
             while let Some(fed) = self.feed.next() {
+                Error::unless_cancelled(progress)?;
                 self.writer.take(fed)?;
             }
         }
         while let Some(fed) = self.feed.rest() {
+            Error::unless_cancelled(progress)?;
             self.writer.take(fed)?;
         }
         self.writer.finish()

@@ -148,6 +148,7 @@ impl Writer<'_, '_> {
                 self.out.put(&bytes)?;
                 self.serial = self.serial.wrapping_add(1);
                 Progress::add(&self.out.progress.entries, 1);
+                Error::unless_cancelled(self.out.progress)?;
             }
         }
         Ok(())

@@ -111,6 +111,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
     /// Extracts everything that `walk` meets.
     pub(super) fn run(mut self, walk: &mut Walk<'_>) -> Result<Summary> {
         loop {
+            Error::unless_cancelled(self.context.progress)?;
             let done = match walk.step() {
                 Ok(None) => break,
                 Ok(Some(visit)) => self.visit(visit),
@@ -248,6 +249,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
     }
 
     fn submit(&mut self, cost: usize, job: impl FnOnce(&mut Worker) -> Outcome + Send + 'c) -> Result<()> {
+        Error::unless_cancelled(self.context.progress)?;
         while self.window.is_full() {
             let Some(outcome) = self.window.pop() else { break };
             self.take(outcome)?;

@@ -138,7 +138,8 @@ impl std::fmt::Display for NotRestored {
 /// Extracts `image` into the directory `dir`, which is made if it does not exist.
 ///
 /// Nothing is ever written outside `dir`, whatever names and links the image holds and whatever links
-/// lie in `dir`. On an error what was extracted so far stays, except for files that were not whole.
+/// lie in `dir`. On an error what was extracted so far stays, except for files that were not whole; so it does after
+/// [`Progress::cancel`], which stops it at the next block.
 pub fn extract(image: &dyn Image, dir: &Path, options: &Options, progress: &Progress) -> Result<Summary> {
     extract_on(Arc::new(System), image, dir, options, progress)
 }

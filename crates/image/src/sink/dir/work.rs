@@ -70,6 +70,7 @@ impl<'c> Context<'c> {
     pub(super) fn skippable(&self, error: Error) -> Result<Error> {
         let full = [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::MFILE, Errno::NFILE];
         let for_all = match &error {
+            Error::Cancelled => true,
             Error::Io { source, .. } => Errno::from_io_error(source).is_some_and(|errno| full.contains(&errno)),
             _ => false,
         };
@@ -147,7 +148,8 @@ impl Worker {
             if context.stopped() {
                 break;
             }
-            if let Err(error) = self.item(context, item, &mut out) {
+            let made = Error::unless_cancelled(context.progress).and_then(|()| self.item(context, item, &mut out));
+            if let Err(error) = made {
                 match context.skippable(error) {
                     Ok(error) => out.skipped.push(error),
                     Err(error) => {
@@ -203,8 +205,8 @@ impl Worker {
         if context.stopped() || large.failed.load(Ordering::Relaxed) {
             return (out, Ok(()));
         }
-        let result = self.copy_piece(context, large, range, &mut out);
-        let result = match result {
+        let cancelled = Error::unless_cancelled(context.progress);
+        let result = match cancelled.and_then(|()| self.copy_piece(context, large, range, &mut out)) {
             Ok(()) => Ok(()),
             // One error a file is enough.
             Err(_) if large.failed.swap(true, Ordering::Relaxed) => Ok(()),

@@ -109,6 +109,7 @@ impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
         if self.batch.len < len {
             return Ok(());
         }
+        Error::unless_cancelled(self.output.progress)?;
         while self.window.is_full() {
             if let Some(filled) = self.window.pop() {
                 self.output.write(&filled?)?;

@@ -16,7 +16,7 @@ use super::Walk;
 use crate::image::{Extent, FileType, Image, Nid, Stat};
 use crate::source::tar::format::BLOCK;
 use crate::tree::{XattrSet, path_of};
-use crate::{Result, Warning, WarningKind, Warnings};
+use crate::{Error, Result, Warning, WarningKind, Warnings};
 
 mod batch;
 mod header;
@@ -92,6 +92,7 @@ pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, prog
                     summary.entries += 1;
                 }
                 Progress::add(&progress.entries, 1);
+                Error::unless_cancelled(progress)?;
             }
             summary.bytes = tar.finish()?;
             Ok(summary)

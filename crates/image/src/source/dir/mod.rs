@@ -46,7 +46,7 @@ pub struct Options {
     /// Device and inode numbers of files not to take. Those of the image being written, and of the one it replaces,
     /// are added by [`Dir`] and [`PackList`](super::PackList).
     pub leave_out: Vec<(u64, u64)>,
-    /// Counts the entries as they are found.
+    /// Counts the entries as they are found, and stops the scan when it is cancelled.
     pub progress: Option<Arc<Progress>>,
 }
 
@@ -187,6 +187,7 @@ impl<'s> Scan<'s> {
             }
             if let Some(progress) = &self.options.progress {
                 Progress::add(&progress.entries, listing.entries.len() as u64);
+                Error::unless_cancelled(progress)?;
             }
             for found in listing.entries {
                 self.place(ino, record, found)?;

@@ -120,6 +120,10 @@ fn job_len(pieces: &[Piece]) -> usize {
 fn run(reader: &Reader, inodes: &Inodes, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Error> {
     let mut errors = Vec::new();
     for piece in pieces {
+        if progress.is_cancelled() {
+            errors.push(Error::Cancelled);
+            break;
+        }
         let result = File::open(reader, &inodes.found[piece.inode].inode).and_then(|file| read(&file, piece, buf));
         errors.extend(result.err());
         Progress::add(&progress.done, piece.len);

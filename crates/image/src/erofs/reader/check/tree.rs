@@ -3,7 +3,6 @@
 use packfs_blocks::Progress;
 
 use super::inodes::Inodes;
-use crate::Result;
 use crate::erofs::format::{Layout, SUPERBLOCK_OFFSET};
 use crate::erofs::reader::Reader;
 use crate::erofs::reader::dir::{DirEntry, Listing};
@@ -11,6 +10,7 @@ use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
 use crate::erofs::reader::metadata::Space;
 use crate::finding::Report;
 use crate::image::Nid;
+use crate::{Error, Result};
 
 /// Most bytes of directories that one compressed byte stands for. As they share none, more than the whole image could
 /// stand for lie in blocks that are those of others too.
@@ -35,6 +35,7 @@ pub(super) fn check(reader: &Reader, progress: &Progress, report: &mut Report<'_
             walk.whole = false;
         }
         Progress::add(&progress.entries, (walk.inodes.found.len() - before) as u64);
+        Error::unless_cancelled(progress)?;
     }
     let named = walk.inodes.found.len();
     for nid in [reader.superblock.packed, reader.superblock.metabox].into_iter().flatten() {

@@ -52,6 +52,10 @@ fn decode(reader: &Reader, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progr
     let (mut errors, block_size) = (Vec::new(), reader.superblock.block_size as usize);
     buf.resize(block_size, 0);
     for Piece { stored, len } in pieces {
+        if progress.is_cancelled() {
+            errors.push(crate::Error::Cancelled);
+            break;
+        }
         let blocks = &reader.metadata.blocks;
         let result = match len {
             Length::Exactly(len) => blocks.decode_exact(*stored, &mut buf[..*len]),

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet, hash_map};
 
 use packfs_blocks::Progress;
 
-use crate::Result;
 use crate::finding::{Report, Severity};
 use crate::image::Nid;
 use crate::squashfs::format::{SYMLINK_MAX, inode_type};
@@ -13,6 +12,7 @@ use crate::squashfs::reader::dir;
 use crate::squashfs::reader::inode::{Body, File, Inode};
 use crate::squashfs::reader::map::FileMap;
 use crate::squashfs::reader::metadata::{Cursor, Position};
+use crate::{Error, Result};
 
 const STRUCTURE: &str = "inode table";
 
@@ -97,6 +97,7 @@ impl Scan<'_> {
                 _ => {}
             }
             Progress::add(&progress.entries, 1);
+            Error::unless_cancelled(progress)?;
         }
         self.inodes.complete = true;
         Ok(())
