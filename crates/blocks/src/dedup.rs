@@ -1,9 +1,14 @@
-//! Which blocks, runs of blocks and tails are already down: decided by digest alone, on the conductor,
-//! before anything is compressed.
+//! What is down already: places of files, blocks, clusters, tails and chunks by their digests. Everything is decided by
+//! digest alone, on the conductor, before anything is compressed.
+//!
+//! [`Places`] remembers every key, [`Recent`] the latest within bounded memory, [`Runs`] blocks in their order, so that
+//! it finds several in a row. All three find keys through one table of numbers, which takes 8 to 16 bytes a key: a
+//! build of a million files has a million digests to remember.
 
-use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 use crate::Digest;
+use crate::hash::Half;
 
 /// Number of a block in the order blocks were put down.
 pub type Seq = u32;
@@ -13,21 +18,162 @@ pub type Seq = u32;
 const CANDIDATES: usize = 16;
 const NONE: Seq = Seq::MAX;
 
+/// What things are known by: a digest or half of one. All its bits are as good as random.
+pub trait Key: Copy + Eq {
+    /// The first bits.
+    fn bits(&self) -> u64;
+}
+
+impl Key for Digest {
+    fn bits(&self) -> u64 {
+        self.half().bits()
+    }
+}
+
+impl Key for Half {
+    fn bits(&self) -> u64 {
+        u64::from_le_bytes(*self.as_bytes().first_chunk().expect("8 of 16 bytes"))
+    }
+}
+
+/// Numbers of entries in a list elsewhere, found by the bits of their keys: open addressing with linear probing, at
+/// most half full. Keys stay in the list.
+#[derive(Debug)]
+struct Table {
+    /// A power of two of them; [`Table::EMPTY`] or a number.
+    slots: Vec<u32>,
+    used: usize,
+    /// Spreads the bits over the slots. Nobody knows it, so nobody can make files that all want the same slots.
+    factor: u64,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table { slots: Vec::new(), used: 0, factor: RandomState::new().hash_one(0) | 1 }
+    }
+}
+
+impl Table {
+    const EMPTY: u32 = u32::MAX;
+    const LEAST: usize = 16;
+
+    /// The number for which `is_it` is true among those with these bits.
+    fn find(&self, bits: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        Some(self.slots[self.slot(bits, is_it)]).filter(|number| *number != Self::EMPTY)
+    }
+
+    /// Adds a number, in place of the one for which `is_it` is true; `bits_of` gives the bits of any number in the
+    /// table. Returns the number that was replaced.
+    fn insert(
+        &mut self,
+        (bits, number): (u64, u32),
+        is_it: impl Fn(u32) -> bool,
+        bits_of: impl Fn(u32) -> u64,
+    ) -> Option<u32> {
+        if self.used * 2 >= self.slots.len() {
+            self.grow(bits_of);
+        }
+        let slot = self.slot(bits, is_it);
+        let before = std::mem::replace(&mut self.slots[slot], number);
+        if before == Self::EMPTY {
+            self.used += 1;
+            return None;
+        }
+        Some(before)
+    }
+
+    /// The slot of a number, or the empty one where it would be.
+    fn slot(&self, bits: u64, is_it: impl Fn(u32) -> bool) -> usize {
+        let mask = self.slots.len() - 1;
+        let spread = bits.wrapping_mul(self.factor) >> (u64::BITS - self.slots.len().ilog2());
+        let mut slot = usize::try_from(spread).expect("as many bits as an index of a slot has");
+        while self.slots[slot] != Self::EMPTY && !is_it(self.slots[slot]) {
+            slot = (slot + 1) & mask;
+        }
+        slot
+    }
+
+    fn grow(&mut self, bits_of: impl Fn(u32) -> u64) {
+        let len = (self.slots.len() * 2).max(Self::LEAST);
+        let old = std::mem::replace(&mut self.slots, vec![Self::EMPTY; len]);
+        for number in old.into_iter().filter(|number| *number != Self::EMPTY) {
+            let slot = self.slot(bits_of(number), |_| false);
+            self.slots[slot] = number;
+        }
+    }
+}
+
+/// Number of the next entry of a list.
+fn next_number(len: usize) -> u32 {
+    u32::try_from(len).ok().filter(|number| *number != Table::EMPTY).expect("fewer than 2^32 entries")
+}
+
+/// Places by key: where the caller put what has this digest.
+#[derive(Debug)]
+pub struct Places<P, K = Digest> {
+    entries: Vec<(K, P)>,
+    table: Table,
+}
+
+impl<P, K> Default for Places<P, K> {
+    fn default() -> Self {
+        Places { entries: Vec::new(), table: Table::default() }
+    }
+}
+
+impl<P: Copy, K: Key> Places<P, K> {
+    /// Where the latest with this key lies.
+    pub fn find(&self, key: &K) -> Option<P> {
+        let number = self.table.find(key.bits(), |number| self.entries[number as usize].0 == *key)?;
+        Some(self.entries[number as usize].1)
+    }
+
+    /// Records a place, instead of the one that the key had before.
+    ///
+    /// # Panics
+    /// After 4,294,967,294 keys; callers stop long before, at the limits of their formats.
+    pub fn insert(&mut self, key: K, place: P) {
+        let Places { entries, table } = self;
+        match table.find(key.bits(), |number| entries[number as usize].0 == key) {
+            Some(number) => entries[number as usize].1 = place,
+            None => {
+                let number = next_number(entries.len());
+                entries.push((key, place));
+                table.insert((key.bits(), number), |_| false, |number| entries[number as usize].0.bits());
+            }
+        }
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True if nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
 /// Blocks put down so far, one after the other; finds blocks and runs of blocks.
 ///
-/// About 60 bytes a block.
+/// About 50 bytes a block.
 #[derive(Debug, Default)]
 pub struct Runs {
     /// Digest of every block, and the previous block with the same digest.
     blocks: Vec<(Digest, Seq)>,
-    last: HashMap<Digest, Seq>,
-    whole: HashMap<Digest, Seq>,
+    /// The latest block of each digest.
+    last: Table,
+    whole: Places<Seq>,
 }
 
 impl Runs {
     /// The latest block equal to this one.
     pub fn block(&self, digest: &Digest) -> Option<Seq> {
-        self.last.get(digest).copied()
+        self.last.find(digest.bits(), |seq| self.blocks[seq as usize].0 == *digest)
     }
 
     /// Records one more block.
@@ -35,27 +181,28 @@ impl Runs {
     /// # Panics
     /// After 4,294,967,294 blocks; callers stop long before, at the format's limits.
     pub fn push(&mut self, digest: Digest) -> Seq {
-        let seq = self.next();
-        let earlier = self.last.insert(digest, seq);
-        self.blocks.push((digest, earlier.unwrap_or(NONE)));
+        let Runs { blocks, last, .. } = self;
+        let seq = next_number(blocks.len());
+        let is_it = |seq: Seq| blocks[seq as usize].0 == digest;
+        let earlier = last.insert((digest.bits(), seq), is_it, |seq| blocks[seq as usize].0.bits());
+        blocks.push((digest, earlier.unwrap_or(NONE)));
         seq
     }
 
     /// Records something else put down between blocks, which no run may span.
     pub fn push_other(&mut self) -> Seq {
-        let seq = self.next();
+        let seq = next_number(self.blocks.len());
         self.blocks.push((Digest::NONE, NONE));
         seq
-    }
-
-    fn next(&self) -> Seq {
-        Seq::try_from(self.blocks.len()).ok().filter(|seq| *seq != NONE).expect("fewer than 2^32 blocks")
     }
 
     /// Records that the blocks from `first` on are a whole file with these digests.
     pub fn push_whole(&mut self, run: &[Digest], first: Seq) {
         if run.len() > 1 {
-            self.whole.entry(Digest::of_all(run)).or_insert(first);
+            let whole = Digest::of_all(run);
+            if self.whole.find(&whole).is_none() {
+                self.whole.insert(whole, first);
+            }
         }
     }
 
@@ -65,8 +212,8 @@ impl Runs {
         if run.len() == 1 {
             return self.block(first);
         }
-        if let Some(seq) = self.whole.get(&Digest::of_all(run)) {
-            return Some(*seq);
+        if let Some(seq) = self.whole.find(&Digest::of_all(run)) {
+            return Some(seq);
         }
         let mut seq = self.block(first)?;
         for _ in 0..CANDIDATES {
@@ -83,40 +230,44 @@ impl Runs {
     }
 }
 
-/// Tails put down so far: digest to wherever the caller put them.
-#[derive(Debug)]
-pub struct Tails<P> {
-    places: HashMap<Digest, P>,
-}
-
-impl<P: Copy> Default for Tails<P> {
-    fn default() -> Self {
-        Tails { places: HashMap::new() }
-    }
-}
-
-impl<P: Copy> Tails<P> {
-    /// Where an equal tail lies.
-    pub fn find(&self, digest: &Digest) -> Option<P> {
-        self.places.get(digest).copied()
-    }
-
-    /// Records a tail.
-    pub fn push(&mut self, digest: Digest, place: P) {
-        self.places.insert(digest, place);
-    }
-}
-
-/// Bytes that a block takes in a map that is half full, as maps are on average.
+/// Most bytes that a block takes, room for growing included.
 const ENTRY: u64 = 96;
 
-/// Places of the latest blocks by their digest, within bounded memory. There are two generations: when the young one is full, it becomes the old one, and the
-/// old one is forgotten.
+/// Places of the latest blocks by key, within bounded memory. There are two generations: when the young one is full, it
+/// becomes the old one, and the old one is forgotten.
 #[derive(Debug)]
-pub struct Recent {
-    young: HashMap<Digest, u64>,
-    old: HashMap<Digest, u64>,
+pub struct Recent<P = u64, K = Digest> {
+    young: Places<P, K>,
+    old: Places<P, K>,
+    /// Most keys of a generation.
     most: usize,
+}
+
+impl<P: Copy, K: Key> Recent<P, K> {
+    /// Remembers at least the latest `most` keys, and at most twice as many.
+    pub fn with_most(most: usize) -> Self {
+        Recent { young: Places::default(), old: Places::default(), most: most.max(1) }
+    }
+
+    /// Place of the first with this key, if it is remembered.
+    pub fn find(&self, key: &K) -> Option<P> {
+        self.young.find(key).or_else(|| self.old.find(key))
+    }
+
+    /// Returns where the same was before; if it is new, it is from now on at `place`.
+    pub fn find_or_add(&mut self, key: K, place: P) -> Option<P> {
+        let found = self.young.find(&key);
+        if found.is_some() {
+            return found;
+        }
+        // What comes again stays remembered.
+        let found = self.old.find(&key);
+        if self.young.len() >= self.most {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, found.unwrap_or(place));
+        found
+    }
 }
 
 impl Recent {
@@ -127,20 +278,7 @@ impl Recent {
 
     /// Remembers as many blocks as `memory` bytes hold.
     pub fn new(memory: u64) -> Self {
-        let most = usize::try_from(memory / ENTRY / 2).unwrap_or(usize::MAX).max(1);
-        Recent { young: HashMap::new(), old: HashMap::new(), most }
-    }
-
-    /// Returns where the same block was before; if nowhere, it is from now on at `offset`.
-    pub fn find_or_add(&mut self, digest: Digest, offset: u64) -> Option<u64> {
-        let found = self.young.get(&digest).or_else(|| self.old.get(&digest)).copied();
-        // What comes again stays remembered.
-        let place = found.unwrap_or(offset);
-        if self.young.len() >= self.most && !self.young.contains_key(&digest) {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(digest, place);
-        found
+        Recent::with_most(usize::try_from(memory / ENTRY / 2).unwrap_or(usize::MAX))
     }
 }
 
@@ -195,11 +333,42 @@ mod tests {
     }
 
     #[test]
-    fn tails_are_found_by_digest() {
-        let mut tails = Tails::default();
-        tails.push(Digest::of(b"tail"), (3u32, 40u32));
-        assert_eq!(tails.find(&Digest::of(b"tail")), Some((3, 40)));
-        assert_eq!(tails.find(&Digest::of(b"tai1")), None);
+    fn the_latest_place_of_each_of_many_keys_is_found() {
+        let (mut digests, mut halves) = (Places::<u32>::default(), Places::<(u32, u32), Half>::default());
+        let digest = |n: u32| Digest::of(&n.to_le_bytes());
+        assert_eq!(digests.find(&digest(0)), None);
+        for n in 0..5000 {
+            digests.insert(digest(n), n);
+            halves.insert(digest(n).half(), (n, 1));
+            // Every third place changes.
+            if n % 3 == 0 {
+                digests.insert(digest(n / 2), n + 10_000);
+                halves.insert(digest(n / 2).half(), (n, 2));
+            }
+        }
+        assert_eq!((digests.len(), halves.len()), (5000, 5000));
+        for n in 0..5000 {
+            let changed = (2 * n..2 * n + 2).rfind(|n| n % 3 == 0 && *n < 5000);
+            assert_eq!(digests.find(&digest(n)), Some(changed.map_or(n, |n| n + 10_000)), "{n}");
+            assert_eq!(halves.find(&digest(n).half()), Some(changed.map_or((n, 1), |n| (n, 2))), "{n}");
+            assert_eq!(digests.find(&digest(n + 5000)), None);
+        }
+    }
+
+    /// Keys whose bits are equal, as nobody finds them but whoever looks for them.
+    #[test]
+    fn keys_that_collide_are_told_apart() {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        struct Same(u32);
+        impl Key for Same {
+            fn bits(&self) -> u64 {
+                u64::MAX
+            }
+        }
+        let mut places = Places::<u32, Same>::default();
+        (0..300).for_each(|n| places.insert(Same(n), n + 1));
+        assert!((0..300).all(|n| places.find(&Same(n)) == Some(n + 1)));
+        assert_eq!(places.find(&Same(300)), None);
     }
 
     #[test]

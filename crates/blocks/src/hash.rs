@@ -32,6 +32,22 @@ impl Digest {
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
+
+    /// Its first half.
+    pub fn half(&self) -> Half {
+        Half(*self.0.first_chunk().expect("16 of 32 bytes"))
+    }
+}
+
+/// Half a digest, for the many small things of which no two of 2^64 will share one: clusters, chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Half([u8; 16]);
+
+impl Half {
+    /// The 16 bytes.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
 }
 
 /// Whether every byte is zero. Stops at the first that is not.

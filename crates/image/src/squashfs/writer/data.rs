@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use packfs_blocks::dedup::{Runs, Seq, Tails};
+use packfs_blocks::dedup::{Places, Runs, Seq};
 use packfs_blocks::pipeline::{Ticket, Window};
 use packfs_blocks::stages::Stage;
 use packfs_blocks::{Buffer, Buffers, Digest, Progress};
@@ -85,7 +85,7 @@ pub(crate) struct Data<'p, 'env> {
     window: Window<Result<Work>>,
     runs: Runs,
     places: Vec<Place>,
-    tails: Tails<TailPlace>,
+    tails: Places<TailPlace>,
     fragment: Option<Filling>,
     fragments: Vec<Seq>,
     open: Open,
@@ -147,7 +147,7 @@ impl<'p, 'env> Data<'p, 'env> {
             window: Window::new(budget),
             runs: Runs::default(),
             places: Vec::new(),
-            tails: Tails::default(),
+            tails: Places::default(),
             fragment: None,
             fragments: Vec::new(),
             open: Open::default(),
@@ -283,7 +283,7 @@ impl<'p, 'env> Data<'p, 'env> {
             }
             None => {
                 let place = self.append_tail(bytes)?;
-                self.tails.push(digest, place);
+                self.tails.insert(digest, place);
                 place
             }
         };
