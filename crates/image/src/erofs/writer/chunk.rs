@@ -1,26 +1,21 @@
-//! Finding what was there before inside of files: content-defined chunks and where each was first seen.
+//! Cutting pieces into content-defined chunks, by which parts of files are found that are down already.
 //!
 //! Chunks end where a rolling hash of the last bytes says so, so equal stretches have equal chunks wherever
-//! they lie. A chunk is known by half a BLAKE3 digest; no bytes are kept. The oldest chunks are forgotten
-//! when there are too many.
+//! they lie. A chunk is known by half a BLAKE3 digest; no bytes are kept.
 //!
 //! Source of the cutting: gear hashing with a minimum and a maximum, as in Xia et al., FastCDC, USENIX ATC 2016.
 
-use std::collections::{HashMap, VecDeque};
-
 use packfs_blocks::Digest;
+use packfs_blocks::hash::Half;
 
-use super::pack::{Short, count};
-
-/// Most chunks remembered; each takes some 50 bytes.
-const MOST: usize = 1 << 20;
+use super::pack::count;
 
 /// A chunk of a piece.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chunk {
     /// Where it ends in the piece.
     pub(crate) end: u32,
-    pub(crate) digest: Short,
+    pub(crate) digest: Half,
 }
 
 /// Numbers without a pattern, one a byte value (SplitMix64).
@@ -44,7 +39,7 @@ pub(crate) fn chunks(bytes: &[u8], average: usize) -> Vec<Chunk> {
         let len = first(&bytes[start..], average);
         let digest = Digest::of(&bytes[start..start + len]);
         start += len;
-        chunks.push(Chunk { end: count(start), digest: *digest.as_bytes().first_chunk().expect("32 bytes") });
+        chunks.push(Chunk { end: count(start), digest: digest.half() });
     }
     chunks
 }
@@ -62,37 +57,6 @@ fn first(bytes: &[u8], average: usize) -> usize {
         }
     }
     most
-}
-
-/// Where chunks were first seen: number of the piece and offset in it.
-#[derive(Debug, Default)]
-pub(crate) struct Chunks {
-    places: HashMap<Short, (u32, u32)>,
-    age: VecDeque<Short>,
-}
-
-impl Chunks {
-    /// Where a chunk was first seen: the piece, and the offset in it.
-    pub(crate) fn find(&self, chunk: &Chunk) -> Option<(u32, u32)> {
-        self.places.get(&chunk.digest).copied()
-    }
-
-    /// Remembers the chunks of a piece that are new.
-    pub(crate) fn add(&mut self, piece: u32, chunks: &[Chunk]) {
-        let mut start = 0;
-        for chunk in chunks {
-            if let std::collections::hash_map::Entry::Vacant(vacant) = self.places.entry(chunk.digest) {
-                vacant.insert((piece, start));
-                self.age.push_back(chunk.digest);
-            }
-            start = chunk.end;
-        }
-        while self.age.len() > MOST {
-            if let Some(oldest) = self.age.pop_front() {
-                self.places.remove(&oldest);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -132,17 +96,21 @@ mod tests {
     fn a_stretch_is_found_wherever_it_lies() {
         let (old, before) = (noise(50_000, 1), noise(7_777, 2));
         let new = [&before[..], &old[10_000..40_000], &before[..100]].concat();
-        let mut known = Chunks::default();
-        known.add(5, &chunks(&old, 1024));
-        let (mut start, mut found) = (0, 0);
-        for chunk in chunks(&new, 1024) {
-            if let Some((piece, offset)) = known.find(&chunk) {
-                assert_eq!((piece, offset as i64 - i64::from(start)), (5, 10_000 - 7_777));
-                found += chunk.end - start;
+        let starts = |chunks: Vec<Chunk>| {
+            let mut start = 0;
+            let begins = move |chunk: Chunk| (chunk.digest, std::mem::replace(&mut start, chunk.end), chunk.end);
+            chunks.into_iter().map(begins).collect::<Vec<_>>()
+        };
+        let known = starts(chunks(&old, 1024));
+        let find = |digest| known.iter().find(|(known, ..)| *known == digest);
+        let mut found = 0;
+        for (digest, start, end) in starts(chunks(&new, 1024)) {
+            if let Some((_, offset, _)) = find(digest) {
+                assert_eq!(i64::from(*offset) - i64::from(start), 10_000 - 7_777);
+                found += end - start;
             }
-            start = chunk.end;
         }
         assert!((20_000..=30_000).contains(&found), "{found}");
-        assert!(chunks(&before, 1024).iter().all(|chunk| known.find(chunk).is_none()));
+        assert!(chunks(&before, 1024).iter().all(|chunk| find(chunk.digest).is_none()));
     }
 }

@@ -1,10 +1,10 @@
 //! Maps from the bytes of a compressed file to physical clusters, in the three forms the format has: packs
 //! of 2 and 4 bytes an entry, entries of 8 bytes, and encoded extents.
 //!
-//! An index is made when all data is down. It refers to extents that files share, so a duplicate costs
+//! An index is made when all data is down. It is a view of clusters that files share, so a duplicate costs
 //! nothing but its index in the image.
 
-use std::sync::Arc;
+use std::ops::Range;
 
 use super::keep::{Keep, Kept};
 use crate::erofs::format::Layout;
@@ -38,10 +38,10 @@ pub(crate) struct Part {
 /// The end of a file that is not in clusters of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// So many bytes from an offset of the packed inode on.
-    Fragment { offset: u64, len: u64 },
-    /// A cluster behind the index, which decodes to so many bytes.
-    Inline { kept: Kept, len: u64, raw: bool },
+    /// In the packed inode from this offset on.
+    Fragment(u64),
+    /// A cluster behind the index.
+    Inline { kept: Kept, raw: bool },
 }
 
 /// What all files of an image have in common.
@@ -57,11 +57,12 @@ pub(crate) struct Form {
 }
 
 /// The map of one file.
-#[derive(Debug, Clone)]
-pub(crate) struct Index {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Index<'d> {
     pub(crate) form: Form,
-    pub(crate) clusters: Arc<Vec<Cluster>>,
-    pub(crate) parts: Box<[Part]>,
+    /// All clusters of the image.
+    pub(crate) clusters: &'d [Cluster],
+    pub(crate) parts: &'d [Part],
     pub(crate) end: Option<End>,
     pub(crate) size: u64,
 }
@@ -87,7 +88,7 @@ enum Target {
     Inline(bool),
 }
 
-impl Index {
+impl<'d> Index<'d> {
     /// The layout the inode declares, with a map that begins `at` bytes after a multiple of 32.
     pub(crate) fn layout(&self, at: usize) -> Layout {
         if self.is_compact(at) { Layout::CompressedCompact } else { Layout::CompressedFull }
@@ -127,7 +128,7 @@ impl Index {
 
     /// Appends these bytes.
     pub(crate) fn write(&self, at: usize, keep: &Keep, out: &mut Vec<u8>) -> std::io::Result<()> {
-        if let (true, Some(End::Fragment { offset, .. })) = (self.is_whole_fragment(), self.end) {
+        if let (true, Some(End::Fragment(offset))) = (self.is_whole_fragment(), self.end) {
             out.extend_from_slice(&(offset | 1 << 63).to_le_bytes());
             return Ok(());
         }
@@ -163,27 +164,36 @@ impl Index {
         self.parts.iter().any(|part| self.part(part).iter().any(|cluster| cluster.physical > block))
     }
 
-    fn part(&self, part: &Part) -> &[Cluster] {
+    fn part(&self, part: &Part) -> &'d [Cluster] {
         &self.clusters[part.first as usize..][..part.count as usize]
     }
 
     /// The clusters of its extents, in order.
-    pub(crate) fn used_clusters(&self) -> impl Iterator<Item = &Cluster> {
-        self.parts.iter().flat_map(|part| self.part(part))
+    pub(crate) fn used_clusters(self) -> impl Iterator<Item = &'d Cluster> {
+        self.parts.iter().flat_map(move |part| self.part(part))
+    }
+
+    /// The range of the packed inode in which the file's end lies.
+    pub(crate) fn fragment(self) -> Option<Range<u64>> {
+        let Some(End::Fragment(offset)) = self.end else { return None };
+        let before: u64 = self.used_clusters().map(|cluster| u64::from(cluster.logical)).sum();
+        Some(offset..offset + (self.size - before))
     }
 
     /// The file's extents in order.
-    fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
-        let parts = self.used_clusters().map(|cluster| {
-            (u64::from(cluster.logical), Target::Cluster { cluster: *cluster, partial: cluster.partial })
-        });
-        let end = self.end.iter().map(|end| match *end {
-            End::Fragment { offset, len } => (len, Target::Fragment(offset)),
-            End::Inline { len, raw, .. } => (len, Target::Inline(raw)),
+    fn extents(self) -> impl Iterator<Item = Extent> {
+        let parts = self
+            .used_clusters()
+            .map(|cluster| (Some(cluster.logical), Target::Cluster { cluster: *cluster, partial: cluster.partial }));
+        let end = self.end.map(|end| match end {
+            End::Fragment(offset) => (None, Target::Fragment(offset)),
+            End::Inline { raw, .. } => (None, Target::Inline(raw)),
         });
         let size = self.size;
         parts.chain(end).scan(0, move |at, (len, target)| {
             let logical = *at;
+            // What has no clusters of its own reaches to the file's end.
+            let len = len.map_or(size - logical, u64::from);
             *at += len;
             // Before the end of the file an extent may not be shorter than its cluster, unless it is a part of it.
             let target = match target {
@@ -208,7 +218,7 @@ enum Entry {
 }
 
 /// Calls `put` with the entry of each logical cluster.
-fn for_entries(index: &Index, big: bool, mut put: impl FnMut(Entry)) {
+fn for_entries(index: &Index<'_>, big: bool, mut put: impl FnMut(Entry)) {
     use crate::erofs::format::cluster_type;
     let (bits, block) = (index.form.block_bits, 1u64 << index.form.block_bits);
     let count = index.entries() as u64;
@@ -247,13 +257,13 @@ fn for_entries(index: &Index, big: bool, mut put: impl FnMut(Entry)) {
 }
 
 /// What the map begins with, of both forms with entries.
-fn header(index: &Index, big: bool, compact: bool) -> crate::erofs::format::MapHeader {
+fn header(index: &Index<'_>, big: bool, compact: bool) -> crate::erofs::format::MapHeader {
     use crate::erofs::format::{Advise, MapHeader};
     let mut advise = Advise::empty();
     advise.set(Advise::COMPACT_2B_OR_EXTENTS, compact);
     advise.set(Advise::BIG_CLUSTER_1 | Advise::BIG_CLUSTER_2, big);
     let first = match index.end {
-        Some(End::Fragment { offset, .. }) => {
+        Some(End::Fragment(offset)) => {
             advise |= Advise::FRAGMENT;
             low(offset)
         }

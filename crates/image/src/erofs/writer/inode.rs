@@ -78,7 +78,7 @@ enum Follows<'a> {
     Chunks(&'a [Option<u64>]),
     /// So many chunks that are nowhere.
     Holes(u32),
-    Index(&'a Index),
+    Index(Index<'a>),
 }
 
 impl<'a> Inodes<'a> {
@@ -167,14 +167,14 @@ impl<'a> Inodes<'a> {
     }
 
     fn packed(&self) -> Option<Payload<'a>> {
-        self.data.packed.as_ref().map(|stored| Payload::of(stored, self.options))
+        self.data.packed.as_ref().map(|stored| Payload::of(self.data, stored, self.options))
     }
 
     /// What an inode that is no directory says of its data; the error says why it cannot.
     fn payload(&self, kind: &'a Kind, target_block: Option<u32>) -> std::result::Result<Payload<'a>, String> {
         match kind {
             Kind::File { data: Data::Stored(file), .. } => {
-                Ok(Payload::of(&self.data.files[*file as usize], self.options))
+                Ok(Payload::of(self.data, &self.data.files[*file as usize], self.options))
             }
             Kind::Symlink(target) => {
                 let (len, size) = (target.len(), target.len() as u64);
@@ -305,15 +305,18 @@ impl<'a> Payload<'a> {
         Payload { size: 0, data, follows: Follows::Nothing }
     }
 
-    fn of(stored: &'a Stored, options: &Options) -> Self {
-        let (data, follows) = match &stored.body {
+    fn of(data: &'a DataDone, stored: &'a Stored, options: &Options) -> Self {
+        let (first, follows) = match &stored.body {
             Body::Plain { start: None, tail } if tail.len() == 0 && stored.size > 0 => hole(stored.size, options),
             Body::Plain { start, tail } if tail.len() == 0 => (address(*start), Follows::Nothing),
             Body::Plain { start, tail } => (address(*start), Follows::Kept(*tail)),
             Body::Chunks { bits, blocks } => (u32::from(*bits), Follows::Chunks(blocks)),
-            Body::Compressed(index) => (u32::try_from(index.blocks()).unwrap_or(u32::MAX), Follows::Index(index)),
+            Body::Compressed { parts, end } => {
+                let index = data.index(stored.size, parts, *end);
+                (u32::try_from(index.blocks()).unwrap_or(u32::MAX), Follows::Index(index))
+            }
         };
-        Payload { size: stored.size, data, follows }
+        Payload { size: stored.size, data: first, follows }
     }
 
     /// The layout to declare, with an index `at` bytes after a multiple of 32.

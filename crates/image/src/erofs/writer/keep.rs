@@ -9,19 +9,28 @@ use packfs_blocks::io::Scratch;
 /// Bytes kept in memory.
 const MEMORY: usize = 16 << 20;
 
-/// Where something is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Kept {
-    start: u64,
-    len: u32,
-}
+/// Where something is kept, in 8 bytes: each of a million files may have such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kept(u64);
 
 impl Kept {
     /// Nothing.
-    pub(crate) const NONE: Kept = Kept { start: 0, len: 0 };
+    pub(crate) const NONE: Kept = Kept(0);
+    /// Bits of the length.
+    const LEN_BITS: u32 = 16;
+
+    /// `len` bytes from `start` on; `None` if they are too many or too far behind.
+    pub(crate) fn new(start: u64, len: usize) -> Option<Kept> {
+        let len = u16::try_from(len).ok()?;
+        (start < 1 << (u64::BITS - Self::LEN_BITS)).then(|| Kept(start << Self::LEN_BITS | u64::from(len)))
+    }
+
+    fn start(self) -> u64 {
+        self.0 >> Self::LEN_BITS
+    }
 
     pub(crate) fn len(self) -> usize {
-        self.len as usize
+        usize::try_from(self.0 & ((1 << Self::LEN_BITS) - 1)).expect("16 bits")
     }
 }
 
@@ -44,6 +53,9 @@ impl Keep {
 
     /// Keeps some bytes, at most a block.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> io::Result<Kept> {
+        if bytes.is_empty() {
+            return Ok(Kept::NONE);
+        }
         if self.recent.len() + bytes.len() > MEMORY {
             let file = match &self.spilled {
                 Some(file) => file,
@@ -55,15 +67,15 @@ impl Keep {
         }
         let start = self.spilled_len + self.recent.len() as u64;
         self.recent.extend_from_slice(bytes);
-        Ok(Kept { start, len: u32::try_from(bytes.len()).expect("at most a block") })
+        Kept::new(start, bytes.len()).ok_or_else(|| io::ErrorKind::FileTooLarge.into())
     }
 
     /// Appends what is kept.
     pub(crate) fn get(&self, kept: Kept, out: &mut Vec<u8>) -> io::Result<()> {
         let at = out.len();
         out.resize(at + kept.len(), 0);
-        match (&self.spilled, kept.start.checked_sub(self.spilled_len)) {
-            (Some(file), None) => file.read_exact_at(&mut out[at..], kept.start),
+        match (&self.spilled, kept.start().checked_sub(self.spilled_len)) {
+            (Some(file), None) => file.read_exact_at(&mut out[at..], kept.start()),
             (_, start) => {
                 let start = usize::try_from(start.unwrap_or(0)).expect("in memory");
                 out[at..].copy_from_slice(&self.recent[start..start + kept.len()]);
@@ -76,6 +88,14 @@ impl Keep {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_holds_a_block_behind_256_tebibytes() {
+        let most = (1 << 48) - 1;
+        let kept = Kept::new(most, 4096).unwrap();
+        assert_eq!((kept.start(), kept.len()), (most, 4096));
+        assert_eq!((Kept::new(most + 1, 1), Kept::new(0, 1 << 16)), (None, None));
+    }
 
     #[test]
     fn what_was_kept_comes_back_from_memory_and_file() {

@@ -12,7 +12,6 @@ mod layout;
 mod metadata;
 mod order;
 mod pack;
-mod stream;
 mod superblock;
 mod unused;
 mod xattr;
@@ -25,7 +24,6 @@ use serde::Serialize;
 
 use self::data::{Data, DataDone, Rules};
 use self::index::Form;
-use self::keep::Keep;
 pub(super) use self::pack::longest_cluster;
 use self::pack::{Ending, Packing, Worker};
 use self::superblock::Head;
@@ -223,10 +221,8 @@ impl Format for Builder<'_> {
         let options = &self.options.build;
         // Pieces in flight take their length once more when they are packed.
         let in_flight = options.budget(4, 2 * self.least_in_flight(), 256 << 20);
-        let keep = Keep::new(tools.output.scratch());
-        let decoder = self.rules.chunk.map(|_| options.codec.codec().cluster_decoder()).transpose()?;
         let start = (options.offset, self.first_block * u64::from(self.options.block_size));
-        Ok(Data::new(tools, self.rules, self.pieces.clone(), start, in_flight, keep, decoder))
+        Ok(Data::new(tools, self.rules, self.pieces.clone(), start, in_flight))
     }
 
     fn order(&self, tree: &Tree, asked: Vec<Ino>) -> Result<Vec<Ino>> {
@@ -346,6 +342,7 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
         scattered: options.target_kernel >= Feature::Chunks.since(),
         sparse: keeps_holes(options),
         inline_tails: !asked(Features::NO_INLINE),
+        codec: options.build.codec.codec(),
         dedup: options.build.dedup,
         chunk: (options.build.dedup && asked(Features::DEDUPE) && !raw).then(|| chunk_len(packing.cluster)),
         on_error: options.build.on_error,

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use packfs_blocks::encode::{Prover, is_worth_a_try};
+use packfs_blocks::hash::Half;
 use packfs_blocks::{Buffer, Buffers, Digest};
 use packfs_codec::{Choice, Encoder, Prefix};
 
@@ -76,9 +77,6 @@ pub(crate) enum Ending {
     Inline,
 }
 
-/// Half a digest: enough to tell clusters apart, as no two of 2^64 will share one.
-pub(crate) type Short = [u8; 16];
-
 /// A piece to pack.
 #[derive(Debug)]
 pub(crate) struct Piece {
@@ -106,7 +104,7 @@ pub(crate) struct Cut {
     pub(crate) logical: u32,
     pub(crate) raw: bool,
     /// Of its bytes in the image, if an equal one may take its place.
-    pub(crate) digest: Option<Short>,
+    pub(crate) digest: Option<Half>,
     /// It is down already: as this one.
     pub(crate) reused: Option<Cluster>,
 }
@@ -117,10 +115,9 @@ pub(crate) enum Rest {
     Nothing,
     /// For the packed inode.
     Fragment(Vec<u8>, Digest),
-    /// A last cluster for behind the inode, and what it decodes to.
+    /// A last cluster for behind the inode.
     Inline {
         bytes: Vec<u8>,
-        logical: u32,
         raw: bool,
     },
     /// The whole file gets no shorter: its clusters are its blocks, and this is what follows them.
@@ -208,7 +205,7 @@ impl Worker {
                     }
                     if ending == Ending::Inline && last && len < self.inline_max() {
                         let bytes = out.bytes[out.len..out.len + len].to_vec();
-                        return Ok(Rest::Inline { bytes, logical: count(taken), raw: false });
+                        return Ok(Rest::Inline { bytes, raw: false });
                     }
                     let physical = self.physical(len);
                     if physical < taken {
@@ -218,7 +215,7 @@ impl Worker {
                     }
                 }
                 None if ending == Ending::Inline && rest.len() < self.inline_max() => {
-                    return Ok(Rest::Inline { bytes: rest.to_vec(), logical: count(rest.len()), raw: true });
+                    return Ok(Rest::Inline { bytes: rest.to_vec(), raw: true });
                 }
                 None => {}
             }
@@ -347,7 +344,7 @@ impl Out {
         for cut in self.cuts[before.0..].iter_mut().filter(|cut| cut.reused.is_none()) {
             let bytes = &self.bytes[at..at + cut.physical as usize];
             at += bytes.len();
-            cut.digest = Digest::of(bytes).as_bytes().first_chunk().copied();
+            cut.digest = Some(Digest::of(bytes).half());
         }
     }
 

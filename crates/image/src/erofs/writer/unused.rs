@@ -12,7 +12,7 @@ use packfs_blocks::{Buffers, Output};
 use packfs_codec::Decoder;
 
 use super::data::{Body, DataDone, Stored};
-use super::index::{Cluster, End, Index, Part};
+use super::index::{Cluster, Part};
 use super::pack::{Ending, Packing, Piece, Worker};
 use crate::erofs::page_end;
 use crate::tree::{Data, Kind, Tree};
@@ -46,10 +46,9 @@ pub(super) fn clear(tree: &Tree, data: &mut DataDone, place: &Place<'_>) -> Resu
     repack(data, &used, place)?;
     let files = data.files.iter().zip(&used).filter(|(_, used)| **used).map(|(file, _)| file);
     let mut areas = Vec::new();
-    let block = data.block_len;
-    files.chain(&data.packed).for_each(|stored| stored.areas(block, &mut areas));
+    files.chain(&data.packed).for_each(|stored| data.areas(stored, &mut areas));
     let mut at = place.start;
-    let end = data.end * block;
+    let end = data.end * data.block_len();
     for area in merged(areas).into_iter().chain(std::iter::once(end..end)) {
         place.zeros(at..area.start)?;
         at = area.end;
@@ -57,28 +56,28 @@ pub(super) fn clear(tree: &Tree, data: &mut DataDone, place: &Place<'_>) -> Resu
     Ok(())
 }
 
-impl Stored {
+impl DataDone {
     /// Adds the bytes of the image that a file refers to.
-    fn areas(&self, block: u64, areas: &mut Vec<Range<u64>>) {
-        match &self.body {
+    fn areas(&self, stored: &Stored, areas: &mut Vec<Range<u64>>) {
+        let block = self.block_len();
+        match &stored.body {
             Body::Plain { start: None, .. } => {}
             Body::Plain { start: Some(start), tail } => {
-                let len = (self.size - tail.len() as u64).next_multiple_of(block);
+                let len = (stored.size - tail.len() as u64).next_multiple_of(block);
                 areas.push(start * block..start * block + len);
             }
             Body::Chunks { bits, blocks } => {
                 let chunk = block << bits;
                 for (at, start) in (0u64..).step_by(usize::try_from(chunk).unwrap_or(usize::MAX)).zip(blocks) {
                     if let Some(start) = start {
-                        let len = chunk.min(self.size - at).next_multiple_of(block);
+                        let len = chunk.min(stored.size - at).next_multiple_of(block);
                         areas.push(start * block..start * block + len);
                     }
                 }
             }
-            Body::Compressed(index) => {
-                areas.extend(
-                    index.used_clusters().map(|cluster| cluster.start..cluster.start + u64::from(cluster.physical)),
-                );
+            Body::Compressed { parts, end } => {
+                let clusters = self.index(stored.size, parts, *end).used_clusters();
+                areas.extend(clusters.map(|cluster| cluster.start..cluster.start + u64::from(cluster.physical)));
             }
         }
     }
@@ -100,18 +99,16 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 
 /// Packs those pieces of the packed inode again that hold bytes of files not used, with zeros in their place.
 fn repack(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> Result<()> {
-    let Some(Stored { body: Body::Compressed(index), size }) = &data.packed else { return Ok(()) };
+    let Some(Stored { body: Body::Compressed { .. }, size }) = data.packed else { return Ok(()) };
     let fragments = data.files.iter().zip(used).filter_map(|(file, used)| match &file.body {
-        Body::Compressed(Index { end: Some(End::Fragment { offset, len }), .. }) if *used => {
-            Some(*offset..offset + len)
-        }
+        Body::Compressed { parts, end } if *used => data.index(file.size, parts, *end).fragment(),
         _ => None,
     });
     let wanted = merged(fragments.collect());
-    let (mut clusters, mut at, mut end) = (Vec::new(), 0, data.end * data.block_len);
-    let mut repacker = Repacker { place, algorithm: index.form.algorithm, decoder: None, worker: None };
+    let (mut clusters, mut at, mut end) = (Vec::new(), 0, data.end * data.block_len());
+    let mut repacker = Repacker { place, algorithm: data.form.algorithm, decoder: None, worker: None };
     for part in &data.packed_pieces {
-        let old = &index.clusters[part.first as usize..][..part.count as usize];
+        let old = &data.clusters[part.first as usize..][..part.count as usize];
         let piece = at..at + old.iter().map(|cluster| u64::from(cluster.logical)).sum::<u64>();
         at = piece.end;
         if unwanted(&piece, &wanted).next().is_none() {
@@ -123,14 +120,15 @@ fn repack(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> Result<()> {
             let place = |at: u64| usize::try_from(at - piece.start).expect("within a piece");
             bytes[place(gap.start)..place(gap.end)].fill(0);
         }
-        let ending = if piece.end == *size { Ending::Cluster } else { Ending::More };
+        let ending = if piece.end == size { Ending::Cluster } else { Ending::More };
         repacker.write(&bytes, ending, &mut end, &mut clusters)?;
     }
-    let count = u32::try_from(clusters.len()).expect("about as many as before");
-    let mut index = index.clone();
-    (index.clusters, index.parts) = (Arc::new(clusters), Box::new([Part { first: 0, count }]));
-    data.packed = Some(Stored { size: *size, body: Body::Compressed(index) });
-    data.end = end.div_ceil(data.block_len);
+    let first = u32::try_from(data.clusters.len()).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })?;
+    let count = u32::try_from(clusters.len()).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })?;
+    data.clusters.append(&mut clusters);
+    let body = Body::Compressed { parts: Box::new([Part { first, count }]), end: None };
+    data.packed = Some(Stored { size, body });
+    data.end = end.div_ceil(data.block_len());
     Ok(())
 }
 

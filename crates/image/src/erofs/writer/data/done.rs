@@ -1,15 +1,11 @@
-//! The end: what is still under way is written, and every file gets what its inode will carry.
+//! The end: pieces that are down, and what every file's inode will carry to lead to its data.
 
-use std::sync::Arc;
-
-use super::open::{Part as FilePart, Stretch};
-use super::{Data, Done, File, PieceEnd, Rules, What};
-use crate::Result;
-use crate::build::Failed;
+use super::Rules;
+use super::open::{File, Part as FilePart, Stretch, What};
 use crate::erofs::writer::Counts;
-use crate::erofs::writer::index::{Cluster, End, Index, Part};
+use crate::erofs::writer::index::{Cluster, End, Form, Index, Part};
 use crate::erofs::writer::keep::{Keep, Kept};
-use crate::erofs::writer::pack::Ending;
+use crate::{Error, Result};
 
 /// What the inode of a regular file carries to lead to its data.
 #[derive(Debug, Clone)]
@@ -19,8 +15,8 @@ pub(crate) enum Body {
     Plain { start: Option<u64>, tail: Kept },
     /// Chunks of `1 << bits` blocks each at a block or nowhere.
     Chunks { bits: u8, blocks: Box<[Option<u64>]> },
-    /// Compressed, with an index.
-    Compressed(Index),
+    /// Compressed: its clusters, and what follows them. See [`DataDone::index`].
+    Compressed { parts: Box<[Part]>, end: Option<End> },
 }
 
 /// A file whose data is down.
@@ -37,12 +33,13 @@ pub(crate) struct DataDone {
     pub(crate) end: u64,
     /// Files by the numbers the tree has in `Data::Stored`.
     pub(crate) files: Vec<Stored>,
+    /// All clusters, and holes as clusters of no bytes.
+    pub(crate) clusters: Vec<Cluster>,
+    pub(crate) form: Form,
     /// The packed inode's data, if any fragment lies in it.
     pub(crate) packed: Option<Stored>,
     /// Its pieces, in order.
     pub(crate) packed_pieces: Vec<Part>,
-    /// Bytes of a block.
-    pub(crate) block_len: u64,
     /// What lies behind inodes.
     pub(crate) keep: Keep,
     /// A digest of all file data in the order in which it came.
@@ -52,91 +49,116 @@ pub(crate) struct DataDone {
     pub(crate) counts: Counts,
 }
 
-impl Data<'_, '_> {
-    /// Writes everything that is still under way, and gives every file what its inode will carry.
-    pub(super) fn settle_all(mut self) -> Result<(DataDone, Failed)> {
-        if self.rules.ending == Ending::Fragment && !self.rules.all_fragments && self.small.len() > 0 {
-            // The stream of ends follows, and begins with a block.
-            let padding = self.small.len().next_multiple_of(self.rules.block() as u64) - self.small.len();
-            let padding = usize::try_from(padding).expect("less than a block");
-            self.put_small(&vec![0; padding])?;
-        }
-        self.send_small(Ending::Cluster)?;
-        while self.plan()? {}
-        while self.next()? {}
-        self.send_ends(Ending::Cluster)?;
-        while self.next_late()? {}
-        let ends = self.small.len();
-        let mut bodies = Bodies { rules: self.rules, done: &self.done, clusters: self.clusters, ends };
-        let streams = || self.small.pieces.iter().chain(&self.ends.pieces).copied();
-        let packed = What::Compressed(streams().map(FilePart::Piece).collect());
-        let packed = File { size: ends + self.ends.len(), what: packed };
-        let packed_pieces = streams().map(|seq| self.done[seq as usize].expect("every piece is down").part).collect();
-        let parts: Vec<_> = self.files.iter().chain([&packed]).map(|file| bodies.parts(file)).collect();
-        let clusters = Arc::new(std::mem::take(&mut bodies.clusters));
-        let stored = |(file, found): (File, Found)| {
-            let body = match found {
-                Found::Body(body) => body,
-                Found::Clusters(parts, end) => {
-                    let (form, clusters, size) = (self.rules.form, Arc::clone(&clusters), file.size);
-                    Body::Compressed(Index { form, clusters, parts, end, size })
-                }
-            };
-            Stored { size: file.size, body }
-        };
-        let count = self.files.len();
-        let mut files: Vec<_> = self.files.into_iter().chain([packed]).zip(parts).map(stored).collect();
-        let packed = files.pop().filter(|packed| packed.size > 0);
-        debug_assert_eq!(files.len(), count);
-        let done = DataDone {
-            end: self.pos.div_ceil(1 << self.rules.form.block_bits),
-            files,
-            packed,
-            packed_pieces,
-            block_len: self.rules.block() as u64,
-            keep: self.keep,
-            content: self.content.finalize(),
-            shares_clusters: self.counts.shared_clusters > 0,
-            counts: self.counts,
-        };
-        Ok((done, self.failed))
+impl DataDone {
+    /// The index of a compressed file of `size` bytes.
+    pub(crate) fn index<'d>(&'d self, size: u64, parts: &'d [Part], end: Option<End>) -> Index<'d> {
+        Index { form: self.form, clusters: &self.clusters, parts, end, size }
+    }
+
+    /// Bytes of a block.
+    pub(crate) fn block_len(&self) -> u64 {
+        1 << self.form.block_bits
     }
 }
 
-/// What files refer to.
-struct Bodies<'d> {
-    rules: Rules,
-    done: &'d [Option<Done>],
-    /// Holes are appended as they come.
-    clusters: Vec<Cluster>,
-    /// Where the stream of ends begins in the packed inode.
-    ends: u64,
+/// A piece that is down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Done {
+    pub(super) part: Part,
+    pub(super) end: PieceEnd,
 }
 
-/// Where a file is.
-enum Found {
-    Body(Body),
-    Clusters(Box<[Part]>, Option<End>),
+/// What follows the clusters of a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PieceEnd {
+    Nothing,
+    /// In the stream of ends, from this offset on.
+    Fragment(u64),
+    /// A cluster behind the inode.
+    Inline {
+        kept: Kept,
+        raw: bool,
+    },
+    /// The clusters are blocks in a row, and this follows them behind the inode.
+    Plain(Kept),
+}
+
+/// Pieces by number; [`None`] as long as one is on its way.
+#[derive(Debug, Default)]
+pub(super) struct Pieces(Vec<Option<Done>>);
+
+impl Pieces {
+    /// A number for one more piece.
+    pub(super) fn add(&mut self) -> Result<u32> {
+        self.0.push(None);
+        u32::try_from(self.0.len() - 1).map_err(|_| Error::TooMany { what: "pieces of files", max: 1 << 32 })
+    }
+
+    pub(super) fn put(&mut self, seq: u32, done: Done) {
+        self.0[seq as usize] = Some(done);
+    }
+
+    pub(super) fn get(&self, seq: u32) -> Option<Done> {
+        self.0[seq as usize]
+    }
+
+    /// A piece when all are down.
+    pub(super) fn done(&self, seq: u32) -> Done {
+        self.get(seq).expect("every piece is down")
+    }
+}
+
+/// Turns files into what their inodes carry, when all pieces are down.
+pub(super) struct Bodies<'d> {
+    pub(super) rules: Rules,
+    pub(super) pieces: &'d Pieces,
+    /// Holes are appended as they come.
+    pub(super) clusters: Vec<Cluster>,
+    /// Where the stream of ends begins in the packed inode.
+    pub(super) ends: u64,
 }
 
 impl Bodies<'_> {
-    fn parts(&mut self, file: &File) -> Found {
-        let parts = match &file.what {
-            What::Missing(_) | What::Hole => return Found::Body(Body::Plain { start: None, tail: Kept::NONE }),
-            What::Raw { stretches, tail } => return Found::Body(blocks(stretches, *tail, self.rules)),
-            What::Fragment { offset, len } => {
-                return Found::Clusters(Box::new([]), Some(End::Fragment { offset: *offset, len: *len }));
-            }
-            What::Compressed(parts) => parts,
+    pub(super) fn stored(&mut self, file: File) -> Stored {
+        let size = file.size;
+        let body = match file.what {
+            What::Missing(_) | What::Hole => Body::Plain { start: None, tail: Kept::NONE },
+            What::Row { start, tail } => Body::Plain { start: Some(start >> self.rules.form.block_bits), tail },
+            What::Tail(tail) => Body::Plain { start: None, tail },
+            What::Chunks(stretches) => self.chunks(&stretches),
+            What::Fragment(offset) => Body::Compressed { parts: Box::new([]), end: Some(End::Fragment(offset)) },
+            What::Compressed(parts) => self.plain(&parts).unwrap_or_else(|| self.compressed(&parts)),
         };
-        if let Some(body) = self.plain(parts) {
-            return Found::Body(body);
+        Stored { size, body }
+    }
+
+    fn chunks(&self, stretches: &[Stretch]) -> Body {
+        let (bits, piece) = (self.rules.form.block_bits, self.rules.piece as u64);
+        let mut blocks = Vec::with_capacity(stretches.len());
+        for stretch in stretches {
+            match *stretch {
+                Stretch::At(start) => blocks.push(Some(start >> bits)),
+                Stretch::Hole(len) => blocks.extend((0..len.div_ceil(piece)).map(|_| None)),
+            }
         }
+        let bits = u8::try_from((piece >> bits).ilog2()).expect("a few bits");
+        Body::Chunks { bits, blocks: blocks.into() }
+    }
+
+    /// The body of a file that was not compressed after all.
+    fn plain(&self, parts: &[FilePart]) -> Option<Body> {
+        let [FilePart::Piece(seq)] = parts else { return None };
+        let Done { part, end: PieceEnd::Plain(tail) } = self.pieces.done(*seq) else { return None };
+        let first = self.clusters[part.first as usize..].first().filter(|_| part.count > 0);
+        Some(Body::Plain { start: first.map(|first| first.start >> self.rules.form.block_bits), tail })
+    }
+
+    fn compressed(&mut self, parts: &[FilePart]) -> Body {
         let (mut found, mut end) = (Vec::<Part>::new(), None);
         for part in parts {
             let part = match *part {
                 FilePart::Piece(seq) => {
-                    let done = self.done[seq as usize].expect("every piece is down");
+                    let done = self.pieces.done(seq);
                     end = self.end(done.end);
                     done.part
                 }
@@ -148,22 +170,14 @@ impl Bodies<'_> {
                 _ => {}
             }
         }
-        Found::Clusters(found.into(), end)
-    }
-
-    /// The body of a file that was not compressed after all.
-    fn plain(&self, parts: &[FilePart]) -> Option<Body> {
-        let [FilePart::Piece(seq)] = parts else { return None };
-        let Some(Done { part, end: PieceEnd::Plain(tail) }) = self.done[*seq as usize] else { return None };
-        let first = self.clusters[part.first as usize..].first().filter(|_| part.count > 0);
-        Some(Body::Plain { start: first.map(|first| first.start >> self.rules.form.block_bits), tail })
+        Body::Compressed { parts: found.into(), end }
     }
 
     fn end(&self, end: PieceEnd) -> Option<End> {
         match end {
             PieceEnd::Nothing | PieceEnd::Plain(_) => None,
-            PieceEnd::Fragment { offset, len } => Some(End::Fragment { offset: self.ends + offset, len }),
-            PieceEnd::Inline { kept, len, raw } => Some(End::Inline { kept, len, raw }),
+            PieceEnd::Fragment(offset) => Some(End::Fragment(self.ends + offset)),
+            PieceEnd::Inline { kept, raw } => Some(End::Inline { kept, raw }),
         }
     }
 
@@ -178,26 +192,5 @@ impl Bodies<'_> {
         }
         let count = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters") - first;
         Part { first, count }
-    }
-}
-
-/// One row if it is one, else chunks.
-fn blocks(stretches: &[Stretch], tail: Kept, rules: Rules) -> Body {
-    let (bits, piece) = (rules.form.block_bits, rules.piece as u64);
-    let mut chunks = Vec::with_capacity(stretches.len());
-    for stretch in stretches {
-        match *stretch {
-            Stretch::At(start) => chunks.push(Some(start >> bits)),
-            Stretch::Hole(len) => chunks.extend((0..len.div_ceil(piece)).map(|_| None)),
-        }
-    }
-    let in_row = |first: u64| (0..).zip(&chunks).all(|(n, chunk)| *chunk == Some(first + n * (piece >> bits)));
-    match chunks.first() {
-        None => Body::Plain { start: None, tail },
-        Some(Some(first)) if !rules.chunks && in_row(*first) => Body::Plain { start: Some(*first), tail },
-        _ => {
-            let bits = u8::try_from((piece >> bits).ilog2()).expect("a few bits");
-            Body::Chunks { bits, blocks: chunks.into() }
-        }
     }
 }

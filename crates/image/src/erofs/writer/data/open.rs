@@ -1,5 +1,6 @@
 //! The file whose pieces are coming in, and files that are down. How a file is put down is decided before its first
-//! piece comes; each way takes only what its layout can say, so that a hole goes nowhere but where one may be.
+//! piece comes. Each way is a type of its own that takes only what its layout can say: a hole goes nowhere but where one
+//! may be, and bytes behind the inode only behind blocks in a row.
 
 use super::Rules;
 use crate::erofs::writer::keep::Kept;
@@ -60,42 +61,32 @@ pub(super) struct Open {
 /// What there is of an open file.
 #[derive(Debug)]
 pub(super) enum SoFar {
-    Raw(RawFile),
-    Compressed(Vec<Part>),
-    /// Where it began in the stream of small files, and how long it is.
-    Fragment {
-        offset: u64,
-        len: u64,
-    },
+    /// Not compressed; its pieces may be those of other files.
+    Raw(Blocks),
+    /// Not compressed, between holes; its pieces are its own.
+    Sparse(Blocks),
+    Compressed(Parts),
+    /// All in the stream of small files, from this offset on, zeros in place of holes.
+    Fragment(u64),
 }
 
 impl SoFar {
-    pub(super) fn new(way: Way, small_len: u64) -> SoFar {
+    /// A file of which nothing has come; `small_len` is the length of the stream of small files.
+    pub(super) fn new(way: Way, rules: &Rules, small_len: u64) -> SoFar {
         match way {
-            Way::Raw | Way::Sparse => SoFar::Raw(RawFile { sparse: way == Way::Sparse, ..RawFile::default() }),
-            Way::Compressed => SoFar::Compressed(Vec::new()),
-            Way::Fragment => SoFar::Fragment { offset: small_len, len: 0 },
+            Way::Raw => SoFar::Raw(Blocks::new(rules)),
+            Way::Sparse => SoFar::Sparse(Blocks::new(rules)),
+            Way::Compressed => SoFar::Compressed(Parts::default()),
+            Way::Fragment => SoFar::Fragment(small_len),
         }
     }
 
-    /// Adds so many bytes of zeros, but to no fragment, which has bytes in their place.
-    pub(super) fn push_hole(&mut self, len: u64) {
-        match self {
-            SoFar::Raw(raw) => raw.push_hole(len),
-            SoFar::Compressed(parts) => match parts.last_mut() {
-                Some(Part::Hole(before)) => *before += len,
-                _ => parts.push(Part::Hole(len)),
-            },
-            SoFar::Fragment { .. } => debug_assert!(false, "fragments have no holes"),
-        }
-    }
-
-    /// Whether the last that came was a hole.
+    /// True if a hole came last.
     pub(super) fn ends_with_hole(&self) -> bool {
         match self {
-            SoFar::Raw(raw) => matches!(raw.stretches.last(), Some(Stretch::Hole(_))),
-            SoFar::Compressed(parts) => matches!(parts.last(), Some(Part::Hole(_))),
-            SoFar::Fragment { .. } => false,
+            SoFar::Raw(blocks) | SoFar::Sparse(blocks) => blocks.ends_with_hole(),
+            SoFar::Compressed(parts) => matches!(parts.0.last(), Some(Part::Hole(_))),
+            SoFar::Fragment(_) => false,
         }
     }
 }
@@ -109,7 +100,29 @@ pub(super) enum Part {
     Hole(u64),
 }
 
-/// A part of a file that is not compressed.
+/// The parts of a compressed file, in order; no hole follows another.
+#[derive(Debug, Default)]
+pub(super) struct Parts(Vec<Part>);
+
+impl Parts {
+    pub(super) fn push(&mut self, piece: u32) {
+        self.0.push(Part::Piece(piece));
+    }
+
+    pub(super) fn push_hole(&mut self, len: u64) {
+        match self.0.last_mut() {
+            Some(Part::Hole(before)) => *before += len,
+            _ => self.0.push(Part::Hole(len)),
+        }
+    }
+
+    /// The parts; `None` if they are one hole.
+    pub(super) fn finish(self) -> Option<Vec<Part>> {
+        if matches!(self.0[..], [Part::Hole(_)]) { None } else { Some(self.0) }
+    }
+}
+
+/// A part of a file in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stretch {
     /// A piece, or the file's end, from this byte of the image on.
@@ -118,39 +131,118 @@ pub(super) enum Stretch {
     Hole(u64),
 }
 
-/// A file that is not compressed.
-#[derive(Debug, Clone, Default)]
-pub(super) struct RawFile {
-    pub(super) stretches: Vec<Stretch>,
-    /// What follows the inode.
-    pub(super) tail: Kept,
-    pub(super) sparse: bool,
-    /// Where the next piece has to lie for all of them to be in one row, which they are so far.
-    next: Option<u64>,
+/// Where the bytes of a file lie that is not compressed.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    /// Bytes of a piece.
+    piece: u64,
+    shape: Shape,
 }
 
-impl RawFile {
-    /// Whether the file is in one row if its next piece lies at `start`.
-    pub(super) fn in_row(&self, start: u64) -> bool {
-        self.stretches.is_empty() || self.next == Some(start)
+#[derive(Debug)]
+enum Shape {
+    /// Nowhere yet.
+    Empty,
+    /// So many pieces, one behind the other.
+    Row { start: u64, pieces: u64 },
+    /// The same, and the end of the last piece behind the inode: no more can come.
+    Tailed { start: u64, tail: Kept },
+    /// Anywhere.
+    Chunks(Vec<Stretch>),
+}
+
+impl Blocks {
+    pub(super) fn new(rules: &Rules) -> Self {
+        let shape = if rules.chunks { Shape::Chunks(Vec::new()) } else { Shape::Empty };
+        Blocks { piece: rules.piece as u64, shape }
     }
 
-    /// Adds a piece of up to `piece` bytes.
-    pub(super) fn push(&mut self, start: u64, piece: usize) {
-        self.next = self.in_row(start).then_some(start + piece as u64);
-        self.stretches.push(Stretch::At(start));
-    }
-
-    pub(super) fn push_hole(&mut self, len: u64) {
-        self.next = None;
-        match self.stretches.last_mut() {
-            Some(Stretch::Hole(before)) => *before += len,
-            _ => self.stretches.push(Stretch::Hole(len)),
+    /// True if nothing came.
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.shape {
+            Shape::Empty => true,
+            Shape::Row { .. } | Shape::Tailed { .. } => false,
+            Shape::Chunks(stretches) => stretches.is_empty(),
         }
     }
 
+    /// True if something came that is no hole.
     pub(super) fn has_data(&self) -> bool {
-        self.stretches.iter().any(|stretch| matches!(stretch, Stretch::At(_)))
+        match &self.shape {
+            Shape::Empty => false,
+            Shape::Row { .. } | Shape::Tailed { .. } => true,
+            Shape::Chunks(stretches) => stretches.iter().any(|stretch| matches!(stretch, Stretch::At(_))),
+        }
+    }
+
+    /// True if all is in one row once a piece at `start` follows.
+    pub(super) fn goes_on(&self, start: u64) -> bool {
+        match self.shape {
+            Shape::Empty => true,
+            Shape::Row { start: first, pieces } => first + pieces * self.piece == start,
+            Shape::Tailed { .. } | Shape::Chunks(_) => false,
+        }
+    }
+
+    /// Adds a piece.
+    pub(super) fn push(&mut self, start: u64) {
+        match &mut self.shape {
+            Shape::Empty => self.shape = Shape::Row { start, pieces: 1 },
+            Shape::Row { start: first, pieces } if *first + *pieces * self.piece == start => *pieces += 1,
+            _ => self.stretches().push(Stretch::At(start)),
+        }
+    }
+
+    /// Adds a piece; if there is a `tail`, it is the last one, in the row, and its end follows the inode.
+    pub(super) fn add(&mut self, start: u64, tail: Kept) {
+        if tail == Kept::NONE {
+            return self.push(start);
+        }
+        debug_assert!(self.goes_on(start), "only a row can end behind its inode");
+        let start = if let Shape::Row { start, .. } = self.shape { start } else { start };
+        self.shape = Shape::Tailed { start, tail };
+    }
+
+    /// Adds so many bytes of zeros.
+    pub(super) fn push_hole(&mut self, len: u64) {
+        let stretches = self.stretches();
+        match stretches.last_mut() {
+            Some(Stretch::Hole(before)) => *before += len,
+            _ => stretches.push(Stretch::Hole(len)),
+        }
+    }
+
+    /// The stretches, after which no row goes on.
+    fn stretches(&mut self) -> &mut Vec<Stretch> {
+        let at = |start: u64, n: u64| Stretch::At(start + n * self.piece);
+        let row = match self.shape {
+            Shape::Row { start, pieces } => (0..pieces).map(|n| at(start, n)).collect(),
+            _ => Vec::new(),
+        };
+        if !matches!(self.shape, Shape::Chunks(_)) {
+            self.shape = Shape::Chunks(row);
+        }
+        match &mut self.shape {
+            Shape::Chunks(stretches) => stretches,
+            _ => unreachable!("made so above"),
+        }
+    }
+
+    fn ends_with_hole(&self) -> bool {
+        matches!(&self.shape, Shape::Chunks(stretches) if matches!(stretches.last(), Some(Stretch::Hole(_))))
+    }
+
+    /// What there is when all has come.
+    pub(super) fn finish(self) -> What {
+        if !self.has_data() {
+            return What::Hole;
+        }
+        match self.shape {
+            Shape::Empty => What::Hole,
+            Shape::Row { start, .. } => What::Row { start, tail: Kept::NONE },
+            Shape::Tailed { start, tail } => What::Row { start, tail },
+            Shape::Chunks(stretches) => What::Chunks(stretches.into()),
+        }
     }
 }
 
@@ -168,17 +260,18 @@ pub(super) enum What {
     Missing(Way),
     /// Nowhere: it is a hole.
     Hole,
-    /// In blocks as they are, and behind the inode.
-    Raw {
-        stretches: Box<[Stretch]>,
+    /// In blocks in a row from this byte of the image on, and behind the inode.
+    Row {
+        start: u64,
         tail: Kept,
     },
+    /// Behind the inode.
+    Tail(Kept),
+    /// In blocks anywhere.
+    Chunks(Box<[Stretch]>),
     Compressed(Box<[Part]>),
-    /// In the stream of small files.
-    Fragment {
-        offset: u64,
-        len: u64,
-    },
+    /// In the stream of small files, from this offset on.
+    Fragment(u64),
 }
 
 #[cfg(test)]
@@ -200,6 +293,7 @@ mod tests {
             scattered: true,
             sparse: true,
             inline_tails: true,
+            codec: packfs_codec::Codec::Lz4,
             dedup: true,
             chunk: None,
             on_error: OnError::Stop,
@@ -234,15 +328,49 @@ mod tests {
 
     #[test]
     fn a_row_ends_at_the_first_piece_elsewhere() {
-        let mut raw = RawFile::default();
-        assert!(raw.in_row(7 * 4096));
-        raw.push(4096, 8192);
-        assert!(raw.in_row(4096 + 8192) && !raw.in_row(8192));
-        raw.push(4096 + 8192, 8192);
-        assert!(raw.in_row(4096 + 2 * 8192));
-        raw.push_hole(8192);
-        assert!(!raw.in_row(4096 + 3 * 8192));
-        raw.push(4096 + 3 * 8192, 8192);
-        assert!(!raw.in_row(4096 + 4 * 8192));
+        let rules = Rules { piece: 8192, ..rules() };
+        let mut blocks = Blocks::new(&rules);
+        assert!(blocks.is_empty() && blocks.goes_on(7 * 4096));
+        blocks.push(4096);
+        assert!(blocks.goes_on(4096 + 8192) && !blocks.goes_on(8192));
+        blocks.push(4096 + 8192);
+        assert!(blocks.goes_on(4096 + 2 * 8192));
+        blocks.push_hole(8192);
+        blocks.push_hole(100);
+        assert!(!blocks.goes_on(4096 + 3 * 8192) && blocks.ends_with_hole());
+        blocks.push(4096 + 3 * 8192);
+        assert!(!blocks.goes_on(4096 + 4 * 8192) && !blocks.ends_with_hole());
+        let What::Chunks(stretches) = blocks.finish() else { panic!("a hole is in chunks only") };
+        let at = |start| Stretch::At(start);
+        assert_eq!(stretches[..], [at(4096), at(4096 + 8192), Stretch::Hole(8292), at(4096 + 3 * 8192)]);
+    }
+
+    #[test]
+    fn a_file_ends_as_what_it_became() {
+        let tail = Kept::new(7, 100).unwrap();
+        type Fill = fn(&mut Blocks, Kept);
+        let table: [(bool, Fill, &str); 9] = [
+            (false, |_, _| {}, "Hole"),
+            (false, |blocks, _| blocks.push(4096), "Row { start: 4096, tail: none }"),
+            (false, |blocks, _| (0..3).for_each(|n| blocks.push(n * 8192)), "Row { start: 0, tail: none }"),
+            (false, |blocks, tail| blocks.add(4096, tail), "Row { start: 4096, tail }"),
+            (false, |blocks, tail| (blocks.push(0), blocks.add(8192, tail)).1, "Row { start: 0, tail }"),
+            (false, |blocks, _| blocks.push_hole(1 << 40), "Hole"),
+            (false, |blocks, _| (blocks.push_hole(8192), blocks.push(0)).1, "Chunks"),
+            (true, |blocks, _| blocks.push(4096), "Chunks"),
+            (true, |_, _| {}, "Hole"),
+        ];
+        for (n, (chunks, fill, want)) in table.into_iter().enumerate() {
+            let mut blocks = Blocks::new(&Rules { chunks, piece: 8192, ..rules() });
+            fill(&mut blocks, tail);
+            let found = match blocks.finish() {
+                What::Hole => "Hole".to_owned(),
+                What::Row { start, tail: Kept::NONE } => format!("Row {{ start: {start}, tail: none }}"),
+                What::Row { start, .. } => format!("Row {{ start: {start}, tail }}"),
+                What::Chunks(_) => "Chunks".to_owned(),
+                other => format!("{other:?}"),
+            };
+            assert_eq!(found, want, "{n}");
+        }
     }
 }

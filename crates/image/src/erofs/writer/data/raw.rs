@@ -3,27 +3,32 @@
 
 use std::ops::Range;
 
-use packfs_blocks::stages::Stage;
-use packfs_blocks::{Buffer, Digest};
+use packfs_blocks::{Buffer, Buffers, Digest};
 
-use super::open::{RawFile, Stretch};
-use super::{Data, What, Work};
+use super::open::Blocks;
+use super::{Data, Rules};
+use crate::Result;
+use crate::build::{BATCH_FILES, BATCH_LEN};
 use crate::erofs::writer::keep::Kept;
 use crate::erofs::writer::layout::tail_max;
-use crate::{Error, Result};
+
+/// Buffers for the blocks of many small files.
+pub(super) fn regions(rules: &Rules) -> Buffers {
+    Buffers::new(BATCH_LEN.max(rules.piece) + BATCH_FILES * rules.block())
+}
 
 impl Data<'_, '_> {
     /// Whole files shorter than a piece.
     pub(super) fn raw_batch(&mut self, bytes: Buffer, fresh: &[(u32, Range<usize>)]) -> Result<()> {
         let block = self.rules.block();
-        let mut parts = Vec::with_capacity(fresh.len());
-        let mut len = 0;
+        let (mut parts, mut len) = (Vec::with_capacity(fresh.len()), 0);
         for (file, range) in fresh {
-            self.packs(range.len());
+            self.tally.packs(range.len());
             let whole = self.blocks_of(range.len());
-            let tail = self.keep(&bytes[range.start + whole..range.end])?;
-            let stretches = Box::new([Stretch::At(self.pos + len as u64)]);
-            self.files[*file as usize].what = What::Raw { stretches, tail };
+            let (start, tail) = (self.zone.pos() + len as u64, self.keep(&bytes[range.start + whole..range.end])?);
+            let mut blocks = Blocks::new(&self.rules);
+            blocks.add(start, tail);
+            self.files.put(*file, blocks.finish());
             if whole > 0 {
                 parts.push((range.start..range.start + whole, len));
                 len += whole.next_multiple_of(block);
@@ -32,10 +37,8 @@ impl Data<'_, '_> {
         if parts.is_empty() {
             return Ok(());
         }
-        let mut region = self.regions.take(len);
-        let (output, stages, at) = (self.tools.output, &self.tools.progress.stages, self.base + self.pos);
-        self.pos += len as u64;
-        let ticket = self.tools.pool.submit(move |_| {
+        let (mut region, reserved) = (self.regions.take(len), self.zone.reserve(len));
+        self.jobs.write(2 * len, move || {
             let mut done = 0;
             for (range, to) in parts {
                 region[done..to].fill(0);
@@ -43,44 +46,46 @@ impl Data<'_, '_> {
                 region[to..done].copy_from_slice(&bytes[range]);
             }
             region[done..].fill(0);
-            let written = stages.time(Stage::WriteApart, || output.write_all_at(&region, at));
-            written.map_err(Error::io("cannot write", output.target()))?;
-            Ok(Work::Written(region.len() as u64))
+            reserved.write(&region, 0)?;
+            Ok(region.len() as u64)
         });
-        self.push(ticket, 2 * len)
+        self.make_room()
     }
 
-    /// The next piece of a larger file.
-    pub(super) fn raw_block(&mut self, file: &mut RawFile, bytes: Buffer, digest: Digest, last: bool) -> Result<()> {
+    /// The next piece of a file that may share pieces with others.
+    pub(super) fn raw_piece(&mut self, blocks: &mut Blocks, bytes: Buffer, digest: Digest, last: bool) -> Result<()> {
         let len = bytes.len();
-        if file.sparse && !file.has_data() {
-            self.settle()?;
-        }
-        let anywhere = self.rules.scattered || (last && file.stretches.is_empty());
-        if self.rules.dedup && !file.sparse && anywhere {
+        if self.rules.scattered || (last && blocks.is_empty()) {
             // A tail behind the inode needs all other blocks in one row.
-            let tailed = self.raw_ends.get(&digest).filter(|(start, _)| last && file.in_row(*start));
-            let whole = self.raw_pieces.get(&digest).map(|start| (*start, Kept::NONE));
-            if let Some((start, tail)) = tailed.copied().or(whole) {
-                self.counts.duplicate_bytes += len as u64;
-                self.save(len as u64);
-                file.push(start, self.rules.piece);
-                file.tail = tail;
+            let tailed = self.sharing.tailed(&digest).filter(|(start, _)| last && blocks.goes_on(*start));
+            let found = tailed.or_else(|| self.sharing.blocks(&digest).map(|start| (start, Kept::NONE)));
+            if let Some((start, tail)) = found {
+                self.tally.saves(len);
+                blocks.add(start, tail);
                 return Ok(());
             }
         }
-        self.packs(len);
-        let in_row = last && !file.sparse && !self.rules.chunks && file.in_row(self.pos);
-        let whole = if in_row { self.blocks_of(len) } else { len };
+        self.tally.packs(len);
+        let start = self.zone.pos();
+        let may_have_tail = last && !self.rules.chunks && blocks.goes_on(start);
+        let whole = if may_have_tail { self.blocks_of(len) } else { len };
         let tail = self.keep(&bytes[whole..])?;
-        if tail.len() > 0 {
-            self.raw_ends.insert(digest, (self.pos, tail));
-        } else if !file.sparse {
-            self.raw_pieces.insert(digest, self.pos);
-        }
-        file.push(self.pos, self.rules.piece);
-        file.tail = tail;
+        self.sharing.add_blocks(digest, start, tail);
+        blocks.add(start, tail);
         self.write_raw(bytes, whole)
+    }
+
+    /// The next piece of a file between holes.
+    pub(super) fn sparse_piece(&mut self, blocks: &mut Blocks, bytes: Buffer) -> Result<()> {
+        if !blocks.has_data() {
+            // Clusters get their places when they are done, these pieces at once: the order must not depend on how far
+            // the workers are.
+            self.settle()?;
+        }
+        self.tally.packs(bytes.len());
+        blocks.push(self.zone.pos());
+        let len = bytes.len();
+        self.write_raw(bytes, len)
     }
 
     /// Of so many bytes, those that take blocks; the rest goes behind the inode.
@@ -96,16 +101,14 @@ impl Data<'_, '_> {
         }
         bytes.truncate(len);
         let padding = len.next_multiple_of(self.rules.block()) - len;
-        let (output, stages, at) = (self.tools.output, &self.tools.progress.stages, self.base + self.pos);
-        self.pos += (len + padding) as u64;
-        let ticket = self.tools.pool.submit(move |_| {
-            let failed = || Error::io("cannot write", output.target());
-            stages.time(Stage::WriteApart, || output.write_all_at(&bytes, at)).map_err(failed())?;
+        let reserved = self.zone.reserve(len + padding);
+        self.jobs.write(len, move || {
+            reserved.write(&bytes, 0)?;
             if padding > 0 {
-                output.write_all_at(&vec![0; padding], at + bytes.len() as u64).map_err(failed())?;
+                reserved.write(&vec![0; padding], len as u64)?;
             }
-            Ok(Work::Written((bytes.len() + padding) as u64))
+            Ok((len + padding) as u64)
         });
-        self.push(ticket, len)
+        self.make_room()
     }
 }

@@ -1,146 +1,245 @@
-//! Parts of pieces that are down already: which clusters to use again.
+//! Stretches of a piece that clusters of earlier pieces hold already, wherever they lie in both.
 //!
-//! A chunk that was seen before is a hint at a cluster that may decode to what is here. It is read back,
-//! decoded and compared, so that a stretch is found to the byte, and what is used again is proven.
+//! Equal chunks only hint at them. Clusters begin where those of a file began before, not with chunks: they are read
+//! back, decoded and compared, so that a stretch is found to the byte, and what is used again is proven.
 
-use packfs_blocks::stages::Stage;
+use packfs_blocks::dedup::Recent;
+use packfs_blocks::hash::Half;
+use packfs_codec::{Codec, Decoder};
 
-use super::{Data, Done};
+use super::Data;
+use super::jobs::Chunked;
+use super::zone::Zone;
+use crate::Result;
 use crate::erofs::writer::chunk::Chunk;
 use crate::erofs::writer::index::Cluster;
-use crate::erofs::writer::pack::Reuse;
-use crate::{Error, Result};
+use crate::erofs::writer::pack::{Reuse, count};
 
-/// Jobs that are likely to be on their way. The same number on all machines, as the image must not depend on
-/// how many threads there are.
-pub(super) const RECENT: usize = 8;
-/// How much longer a stretch has to be to be looked for in them.
+/// Chunks remembered at least, and half of them at most; each takes some 40 bytes.
+const MOST: usize = 1 << 19;
+/// How much longer a stretch has to be to be looked for in pieces that may be on their way.
 const RECENT_FACTOR: usize = 4;
+
+/// Where a chunk was first seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    piece: u32,
+    offset: u32,
+}
+
+/// Chunks of earlier pieces, and what it takes to compare with their clusters.
+pub(super) struct Stretches {
+    chunks: Recent<Seen, Half>,
+    /// Bytes of a block.
+    block: usize,
+    codec: Codec,
+    decoder: Option<Box<dyn Decoder>>,
+    stored: Vec<u8>,
+    decoded: Vec<u8>,
+}
 
 impl Data<'_, '_> {
     /// Hands the oldest pieces that wait for their chunks to workers, with what to use again; false if there
     /// are none.
     pub(super) fn plan(&mut self) -> Result<bool> {
-        let Some((bytes, pieces, ticket)) = self.chunking.pop_front() else { return Ok(false) };
+        let Some(Chunked { bytes, pieces }) = self.jobs.chunked() else { return Ok(false) };
         let mut job = Vec::with_capacity(pieces.len());
-        let chunks = self.tools.progress.stages.time(Stage::Wait, || ticket.wait());
-        for (mut piece, chunks) in pieces.into_iter().zip(chunks) {
-            if chunks.iter().any(|chunk| self.chunks.find(chunk).is_some_and(|(other, _)| other >= self.planned)) {
+        for (mut piece, chunks) in pieces {
+            let seen = self.stretches.find(&chunks);
+            if seen.iter().flatten().any(|seen| !self.jobs.is_planned(seen.piece)) {
                 // Of the same job: what comes before goes ahead.
-                self.submit_planned(&bytes, std::mem::take(&mut job))?;
+                self.pack(&bytes, std::mem::take(&mut job))?;
             }
-            piece.reuse = self.reuse(&bytes[piece.range.clone()], &chunks)?;
+            piece.reuse = self.reuse(&bytes[piece.range.clone()], &chunks, &seen)?;
             let reused = piece.reuse.iter().flat_map(|reuse| &reuse.clusters);
-            self.counts.duplicate_bytes += reused.map(|cluster| u64::from(cluster.logical)).sum::<u64>();
-            self.chunks.add(piece.seq, &chunks);
+            self.tally.shares(reused.map(|cluster| u64::from(cluster.logical)).sum());
+            self.stretches.add(piece.seq, &chunks);
             job.push(piece);
         }
-        self.submit_planned(&bytes, job)?;
+        self.pack(&bytes, job)?;
         Ok(true)
     }
 
-    /// What of a piece can be had from clusters of earlier ones.
-    fn reuse(&mut self, piece: &[u8], chunks: &[Chunk]) -> Result<Vec<Reuse>> {
+    /// Stretches of a piece that can be had from clusters of earlier ones.
+    fn reuse(&mut self, piece: &[u8], chunks: &[Chunk], seen: &[Option<Seen>]) -> Result<Vec<Reuse>> {
         let (mut found, mut done, mut start, mut run) = (Vec::new(), 0, 0, 0..0);
-        for (n, chunk) in chunks.iter().enumerate() {
+        for (n, (chunk, seen_here)) in chunks.iter().zip(seen).enumerate() {
             let (here, end) = (start, chunk.end as usize);
             start = end;
-            let Some((other, offset)) = self.chunks.find(chunk).filter(|_| end > done) else { continue };
+            let Some(other) = seen_here.filter(|_| end > done) else { continue };
             if here >= run.end {
-                run = here..self.known_until(chunks, n);
+                run = here..seen_until(&chunks[n..], &seen[n..]);
             }
             // Looking closer may mean waiting for what is on its way, while other threads have nothing to do.
-            let worthwhile = self.worthwhile() * if other >= self.recent() { RECENT_FACTOR } else { 1 };
-            if run.len() < worthwhile {
+            let factor = if self.jobs.is_recent(other.piece) { RECENT_FACTOR } else { 1 };
+            if run.len() < self.stretches.worthwhile() * factor || !self.jobs.is_planned(other.piece) {
                 continue;
             }
-            if let Some(reuse) = self.stretch(piece, done, here, other, offset as usize)? {
+            while self.pieces.get(other.piece).is_none() && self.next()? {}
+            let Some(there) = self.pieces.get(other.piece) else { continue };
+            let clusters = self.zone.clusters(there.part);
+            let offset = other.offset as usize;
+            if let Some(reuse) = self.stretches.compare(&self.zone, clusters, offset, piece, done..here)? {
                 done = reuse.start + reuse.clusters.iter().map(|cluster| cluster.logical as usize).sum::<usize>();
                 found.push(reuse);
             }
         }
         Ok(found)
     }
+}
 
-    /// Where the chunks that were seen before end, from number `first` on.
-    fn known_until(&self, chunks: &[Chunk], first: usize) -> usize {
-        let known = chunks[first..].iter().take_while(|chunk| self.chunks.find(chunk).is_some());
-        known.last().map_or(0, |chunk| chunk.end as usize)
+/// Where the first chunks of these, all of which were seen before, end.
+fn seen_until(chunks: &[Chunk], seen: &[Option<Seen>]) -> usize {
+    let known = chunks.iter().zip(seen).take_while(|(_, seen)| seen.is_some());
+    known.last().map_or(0, |(chunk, _)| chunk.end as usize)
+}
+
+impl Stretches {
+    pub(super) fn new(codec: Codec, block: usize) -> Self {
+        let (chunks, stored, decoded) = (Recent::with_most(MOST), Vec::new(), Vec::new());
+        Stretches { chunks, block, codec, decoder: None, stored, decoded }
     }
 
-    /// The first piece of the last few jobs.
-    fn recent(&self) -> u32 {
-        self.recent.front().copied().filter(|_| self.recent.len() == RECENT).unwrap_or(0)
+    /// Where each chunk was first seen.
+    fn find(&self, chunks: &[Chunk]) -> Vec<Option<Seen>> {
+        chunks.iter().map(|chunk| self.chunks.find(&chunk.digest)).collect()
+    }
+
+    /// Remembers the chunks of a piece that are new.
+    fn add(&mut self, piece: u32, chunks: &[Chunk]) {
+        let mut offset = 0;
+        for chunk in chunks {
+            self.chunks.find_or_add(chunk.digest, Seen { piece, offset });
+            offset = chunk.end;
+        }
     }
 
     /// Fewer bytes are not worth sharing: what comes before ends with a cluster of its own, half a block of which is
     /// lost.
     fn worthwhile(&self) -> usize {
-        self.rules.block() / 4 * 3
+        self.block / 4 * 3
     }
 
-    /// The clusters that what is around `here` in a piece consists of, if what is there is at `offset` of another
-    /// piece, and nothing before `from` is wanted.
-    fn stretch(&mut self, piece: &[u8], from: usize, here: usize, other: u32, offset: usize) -> Result<Option<Reuse>> {
-        if other >= self.planned {
-            return Ok(None);
-        }
-        // It may still be on its way: what a worker makes of it is not known before.
-        while self.done[other as usize].is_none() && self.next()? {}
-        let Some(Done { part, .. }) = self.done[other as usize] else { return Ok(None) };
-        let (mut at, mut start, mut clusters, mut saved) = (0, 0, Vec::new(), 0);
-        for n in part.first..part.first + part.count {
-            let cluster = self.clusters[n as usize];
+    /// The clusters of another piece, `clusters`, that a stretch of `piece` consists of, if the bytes at `within.end`
+    /// are those at `offset` there; it may not begin before `within.start`.
+    fn compare(
+        &mut self,
+        zone: &Zone<'_>,
+        clusters: &[Cluster],
+        offset: usize,
+        piece: &[u8],
+        within: std::ops::Range<usize>,
+    ) -> Result<Option<Reuse>> {
+        let (mut at, mut start, mut end, mut found, mut saved) = (0, 0, 0, Vec::new(), 0);
+        for cluster in clusters {
             let len = cluster.logical as usize;
             at += len;
             if at <= offset {
                 continue;
             }
-            if clusters.is_empty() {
+            if found.is_empty() {
                 // The first cluster begins at or before the chunk.
-                match (here + at - len).checked_sub(offset) {
-                    Some(begin) if begin >= from => start = begin,
+                match (within.end + at - len).checked_sub(offset) {
+                    Some(begin) if begin >= within.start => (start, end) = (begin, begin),
                     _ => return Ok(None),
                 }
             }
-            let begin = start + clusters.iter().map(|cluster: &Cluster| cluster.logical as usize).sum::<usize>();
-            let equal = self.equal(&cluster, &piece[begin.min(piece.len())..])?;
+            let equal = self.equal(zone, cluster, &piece[end.min(piece.len())..])?;
             // A cluster of several blocks needs a logical cluster of its own behind the head to say so.
-            let block = self.rules.block();
-            if equal < if cluster.physical as usize > block { 2 * block } else { block } {
+            if equal < if cluster.physical as usize > self.block { 2 * self.block } else { self.block } {
                 break;
             }
             saved += cluster.physical as usize * equal / len;
-            let logical = u32::try_from(equal).expect("at most the cluster's");
-            clusters.push(Cluster { logical, partial: cluster.partial || equal < len, ..cluster });
+            end += equal;
+            found.push(Cluster { logical: count(equal), partial: cluster.partial || equal < len, ..*cluster });
             if equal < len {
                 break;
             }
         }
-        Ok((saved >= self.worthwhile()).then_some(Reuse { start, clusters }))
+        Ok((saved >= self.worthwhile()).then_some(Reuse { start, clusters: found }))
     }
 
     /// How many bytes `piece` begins with that the cluster begins with, too.
-    fn equal(&mut self, cluster: &Cluster, piece: &[u8]) -> Result<usize> {
-        let mut packed = std::mem::take(&mut self.packed);
-        let mut raw = std::mem::take(&mut self.unpacked);
-        packed.resize(cluster.physical as usize, 0);
-        raw.resize(cluster.logical as usize, 0);
-        let at = self.base + cluster.start;
-        self.tools
-            .output
-            .read_exact_at(&mut packed, at)
-            .map_err(Error::io("cannot read back", self.tools.output.target()))?;
-        match &mut self.decoder {
-            Some(decoder) if !cluster.raw => {
-                let stream = packed.iter().position(|byte| *byte != 0).map_or(&[][..], |first| &packed[first..]);
-                decoder.decode_prefix(stream, &mut raw)?;
-            }
-            _ => std::mem::swap(&mut packed, &mut raw),
-        }
-        raw.truncate(cluster.logical as usize);
-        let equal = raw.iter().zip(piece).take_while(|(a, b)| a == b).count();
-        (self.packed, self.unpacked) = (packed, raw);
-        Ok(equal)
+    fn equal(&mut self, zone: &Zone<'_>, cluster: &Cluster, piece: &[u8]) -> Result<usize> {
+        zone.read(cluster, &mut self.stored)?;
+        let len = cluster.logical as usize;
+        let bytes = if cluster.raw {
+            &self.stored[..len]
+        } else {
+            let decoder = match &mut self.decoder {
+                Some(decoder) => decoder,
+                none => none.insert(self.codec.cluster_decoder()?),
+            };
+            let first = self.stored.iter().position(|byte| *byte != 0);
+            self.decoded.resize(len, 0);
+            decoder.decode_prefix(first.map_or(&[], |first| &self.stored[first..]), &mut self.decoded)?;
+            &self.decoded
+        };
+        Ok(bytes.iter().zip(piece).take_while(|(a, b)| a == b).count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use packfs_blocks::io::Memory;
+    use packfs_blocks::{Output, Progress};
+
+    use super::*;
+    use crate::erofs::writer::pack::Cut;
+
+    const BLOCK: usize = 4096;
+
+    /// Bytes without repetition.
+    fn noise(len: usize, mut state: u64) -> Vec<u8> {
+        let next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state.to_le_bytes()[7]
+        };
+        std::iter::repeat_with(next).take(len).collect()
+    }
+
+    #[test]
+    fn a_stretch_is_found_to_the_byte_and_begins_with_a_cluster() {
+        let (output, progress) = (Output::over(Arc::new(Memory::default()), "image"), Progress::default());
+        let mut zone = Zone::new(&output, &progress, (0, 0), 0);
+        let old = noise(4 * 2 * BLOCK, 7);
+        let len = count(2 * BLOCK);
+        let cut = Cut { physical: len, logical: len, raw: true, digest: None, reused: None };
+        let part = zone.write(&old, &[cut; 4], [4].into_iter()).unwrap()[0];
+        let mut stretches = Stretches::new(Codec::None, BLOCK);
+        // The second and third cluster of the old piece and half of the fourth, behind other bytes.
+        let before = noise(1000, 9);
+        let piece = [&before[..], &old[2 * BLOCK..7 * BLOCK + 5], &noise(5000, 11)].concat();
+        // The hint is in the middle of the second cluster.
+        let mut find = |from: usize, here, offset| {
+            stretches.compare(&zone, zone.clusters(part), offset, &piece, from..here).unwrap()
+        };
+        let reuse = find(0, 1000 + 100, 2 * BLOCK + 100).expect("a stretch");
+        let lens: Vec<_> = reuse.clusters.iter().map(|cluster| (cluster.logical as usize, cluster.partial)).collect();
+        assert_eq!(
+            (reuse.start, &lens[..]),
+            (1000, &[(2 * BLOCK, false), (2 * BLOCK, false)][..]),
+            "a block is too little"
+        );
+        assert!(find(1001, 1100, 2 * BLOCK + 100).is_none(), "what is before is taken");
+        assert!(find(0, 1000 + 100, 100).is_none(), "other bytes lie there");
+    }
+
+    #[test]
+    fn chunks_seen_in_a_row_end_where_one_is_new() {
+        let chunks: Vec<_> = [100, 200, 300, 400]
+            .into_iter()
+            .map(|end| Chunk { end, digest: packfs_blocks::Digest::of(&end.to_le_bytes()).half() })
+            .collect();
+        let mut stretches = Stretches::new(Codec::None, BLOCK);
+        stretches.add(5, &chunks[..2]);
+        stretches.add(6, &chunks[1..2]);
+        let seen = stretches.find(&chunks);
+        let at = |offset| Some(Seen { piece: 5, offset });
+        assert_eq!(seen, [at(0), at(100), None, None]);
+        assert_eq!((seen_until(&chunks, &seen), seen_until(&chunks[1..], &seen[1..])), (200, 200));
+        assert_eq!(seen_until(&chunks[2..], &seen[2..]), 0);
     }
 }

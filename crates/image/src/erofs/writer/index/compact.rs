@@ -32,8 +32,8 @@ pub(super) fn len(entries: usize, at: usize) -> usize {
 }
 
 /// Whether packs can say it all: whole extents, and within each pack clusters one behind the other.
-pub(super) fn can_say(index: &Index, at: usize) -> bool {
-    if let Some(super::End::Fragment { offset, .. }) = index.end
+pub(super) fn can_say(index: &Index<'_>, at: usize) -> bool {
+    if let Some(super::End::Fragment(offset)) = index.end
         && offset > u64::from(u32::MAX)
     {
         return false;
@@ -43,7 +43,7 @@ pub(super) fn can_say(index: &Index, at: usize) -> bool {
     possible
 }
 
-pub(super) fn write(index: &Index, at: usize, out: &mut Vec<u8>) {
+pub(super) fn write(index: &Index<'_>, at: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(header(index, index.is_big(), true).as_bytes());
     for_packs(index, at, |pack, big, len| {
         let packed = Packed::of(pack, big).expect("asked before");
@@ -58,7 +58,7 @@ pub(super) fn write(index: &Index, at: usize, out: &mut Vec<u8>) {
 }
 
 /// Calls `put` with the entries of each pack, whether clusters may have several blocks, and its length in bytes.
-fn for_packs(index: &Index, at: usize, mut put: impl FnMut(&[Entry], bool, usize)) {
+fn for_packs(index: &Index<'_>, at: usize, mut put: impl FnMut(&[Entry], bool, usize)) {
     let big = index.is_big();
     let (before, packed, _) = split(index.entries(), at);
     let (mut pack, mut done) = (Vec::with_capacity(PACK), 0);

@@ -8,24 +8,24 @@ use crate::erofs::format::{Advise, EncodedExtent, MapHeader, encoded_extent};
 /// Where the size of records is in [`Advise`], as log2 less 2.
 const RECORD_SHIFT: u16 = 1;
 
-fn record_len(index: &Index) -> usize {
+fn record_len(index: &Index<'_>) -> usize {
     if index.size > u64::from(u32::MAX) { 32 } else { 16 }
 }
 
 /// Bytes between the header and the first record.
-fn gap(index: &Index, at: usize) -> usize {
+fn gap(index: &Index<'_>, at: usize) -> usize {
     let begin = at + size_of::<MapHeader>();
     begin.next_multiple_of(record_len(index)) - begin
 }
 
-pub(super) fn len(index: &Index, at: usize) -> usize {
+pub(super) fn len(index: &Index<'_>, at: usize) -> usize {
     size_of::<MapHeader>() + gap(index, at) + index.extents().count() * record_len(index)
 }
 
-pub(super) fn write(index: &Index, at: usize, out: &mut Vec<u8>) {
+pub(super) fn write(index: &Index<'_>, at: usize, out: &mut Vec<u8>) {
     let (len, count) = (record_len(index), index.extents().count() as u64);
     let mut advise = Advise::COMPACT_2B_OR_EXTENTS;
-    advise.set(Advise::FRAGMENT, matches!(index.end, Some(End::Fragment { .. })));
+    advise.set(Advise::FRAGMENT, matches!(index.end, Some(End::Fragment(_))));
     let size = u16::try_from(len.ilog2() - 2).expect("2 or 3") << RECORD_SHIFT;
     let [count_low, count_high] = u16::try_from(count >> 32).expect("fewer than 2^48 extents").to_le_bytes();
     let header = MapHeader {

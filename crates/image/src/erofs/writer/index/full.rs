@@ -12,7 +12,7 @@ pub(super) fn len(entries: usize) -> usize {
     size_of::<MapHeader>() + FULL_INDEX_GAP + entries * size_of::<FullIndex>()
 }
 
-pub(super) fn write(index: &Index, out: &mut Vec<u8>) {
+pub(super) fn write(index: &Index<'_>, out: &mut Vec<u8>) {
     let big = index.is_big();
     out.extend_from_slice(header(index, big, false).as_bytes());
     out.extend_from_slice(&[0; FULL_INDEX_GAP]);

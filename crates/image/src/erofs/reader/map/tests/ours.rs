@@ -1,7 +1,5 @@
 //! Indexes of our own writer, in every form, as this reader understands them.
 
-use std::sync::Arc;
-
 use super::*;
 use crate::erofs::writer::index::{self, Cluster, End, Index, Part};
 use crate::erofs::writer::keep::Keep;
@@ -50,7 +48,7 @@ fn clusters(form: index::Form, wishes: &[Wish], big: bool) -> Vec<Cluster> {
     wishes.iter().map(cluster).collect()
 }
 
-fn expected(index: &Index, inline_at: u64, inline_len: usize) -> Vec<MappedExtent> {
+fn expected(index: &Index<'_>, tail_len: u64, inline_at: u64, inline_len: usize) -> Vec<MappedExtent> {
     let (mut at, mut out) = (0, Vec::new());
     let mut push = |len, data| {
         out.push(MappedExtent { logical: at, len, data });
@@ -66,14 +64,14 @@ fn expected(index: &Index, inline_at: u64, inline_len: usize) -> Vec<MappedExten
     }
     match index.end {
         None => {}
-        Some(End::Fragment { offset, len }) => push(len, Data::Fragment(offset)),
-        Some(End::Inline { len, raw, .. }) => {
+        Some(End::Fragment(offset)) => push(tail_len, Data::Fragment(offset)),
+        Some(End::Inline { raw, .. }) => {
             let stored = Stored { place: Where::Meta(inline_at), len: inline_len as u64 };
             let data = match raw {
                 true => Data::Plain { stored, rotated: false },
                 false => Data::Packed { stored, algorithm: ALGORITHM, partial: false },
             };
-            push(len, data);
+            push(tail_len, data);
         }
     }
     out
@@ -93,24 +91,20 @@ proptest! {
         let form = index::Form { block_bits, algorithm: ALGORITHM, encoded, compact };
         let clusters = clusters(form, &wishes, big);
         let mut keep = Keep::new(packfs_blocks::io::Scratch::new(std::env::temp_dir()));
-        let end = match tail {
-            Tail::Fragment(offset) => Some(End::Fragment { offset, len: more + 1 }),
+        let (end, tail_len) = match tail {
+            Tail::Fragment(offset) => (Some(End::Fragment(offset)), more + 1),
             Tail::Inline(len, raw) if !encoded => {
                 let kept = keep.put(&vec![7; len]).unwrap();
                 // Bytes that are stored as they are are as many as there are.
-                Some(End::Inline { kept, len: if raw { len as u64 } else { more + len as u64 }, raw })
+                (Some(End::Inline { kept, raw }), if raw { len as u64 } else { more + len as u64 })
             }
-            _ => None,
+            _ => (None, 0),
         };
         prop_assume!(!clusters.is_empty() || end.is_some());
-        let tail_len = match end {
-            None => 0,
-            Some(End::Fragment { len, .. } | End::Inline { len, .. }) => len,
-        };
         let size = clusters.iter().map(|one| u64::from(one.logical)).sum::<u64>() + tail_len;
         let count = u32::try_from(clusters.len()).unwrap();
         let parts = if count == 0 { vec![] } else { vec![Part { first: 0, count }] };
-        let index = Index { form, clusters: Arc::new(clusters), parts: parts.into(), end, size };
+        let index = Index { form, clusters: &clusters, parts: &parts, end, size };
 
         let at = slot * 8;
         let mut bytes = vec![0; at];
@@ -125,7 +119,7 @@ proptest! {
             payload: at as u64,
             block_bits,
         };
-        let want = expected(&index, (bytes.len() - inline) as u64, inline);
+        let want = expected(&index, tail_len, (bytes.len() - inline) as u64, inline);
         // Where an inline cluster lies in its block is up to whoever lays out inodes.
         prop_assume!(inline == 0 || (bytes.len() - inline) % (1 << block_bits) + inline <= 1 << block_bits);
         let made = Made { bytes, facts, list: Vec::new() };

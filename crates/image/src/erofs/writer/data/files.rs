@@ -1,0 +1,87 @@
+//! The files of an image by number: the one whose pieces are coming in, those that are down, those that failed.
+
+use super::Rules;
+use super::open::{File, Open, SoFar, Way, What};
+use crate::build::Failed;
+use crate::{Error, OnError, Result};
+
+/// All files so far.
+#[derive(Debug)]
+pub(super) struct Files {
+    list: Vec<File>,
+    open: Option<Open>,
+    failed: Failed,
+    on_error: OnError,
+}
+
+impl Files {
+    pub(super) fn new(on_error: OnError) -> Self {
+        Files { list: Vec::new(), open: None, failed: Vec::new(), on_error }
+    }
+
+    /// Adds a file of which nothing has come, and returns its number.
+    pub(super) fn add(&mut self, size: u64, way: Way) -> Result<u32> {
+        let file = u32::try_from(self.list.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
+        self.list.push(File { size, what: What::Missing(way) });
+        Ok(file)
+    }
+
+    /// Length of a file in bytes.
+    pub(super) fn size(&self, file: u32) -> u64 {
+        self.list[file as usize].size
+    }
+
+    /// Takes the open file, or opens `file`; `None` if it failed. `small_len` is the length of the stream of small
+    /// files.
+    pub(super) fn take_open(&mut self, file: u32, rules: &Rules, small_len: u64) -> Option<Open> {
+        if self.failed.last().is_some_and(|(failed, _)| *failed == file) {
+            return None;
+        }
+        if let Some(open) = self.open.take() {
+            debug_assert_eq!(open.file, file, "files come one after the other");
+            return Some(open);
+        }
+        match self.list[file as usize].what {
+            What::Missing(way) => Some(Open { file, at: 0, so_far: SoFar::new(way, rules, small_len) }),
+            _ => None,
+        }
+    }
+
+    /// Takes the open file when no more of it comes.
+    pub(super) fn take_whole(&mut self) -> Option<Open> {
+        self.open.take()
+    }
+
+    /// Puts the open file back.
+    pub(super) fn put_open(&mut self, open: Open) {
+        self.open = Some(open);
+    }
+
+    /// Says where a file is.
+    pub(super) fn put(&mut self, file: u32, what: What) {
+        self.list[file as usize].what = what;
+    }
+
+    /// Says that a file is where another one is.
+    pub(super) fn put_same(&mut self, file: u32, other: u32) {
+        self.list[file as usize] = self.list[other as usize].clone();
+    }
+
+    /// Notes that a file cannot be read, unless that is to end the build. Pieces of it go on coming in; it is reported
+    /// once. What was written of it is cleared at the end.
+    pub(super) fn fail(&mut self, file: u32, error: Error) -> Result<()> {
+        self.open = None;
+        if self.on_error == OnError::Stop {
+            return Err(error);
+        }
+        if self.failed.last().is_none_or(|(last, _)| *last != file) {
+            self.failed.push((file, error));
+        }
+        Ok(())
+    }
+
+    /// All files, and those that failed.
+    pub(super) fn finish(self) -> (Vec<File>, Failed) {
+        (self.list, self.failed)
+    }
+}

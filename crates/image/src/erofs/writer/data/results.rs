@@ -1,0 +1,76 @@
+//! Results of the workers: written, noted, their ends put where they go.
+
+use super::Data;
+use super::done::{Done, PieceEnd};
+use super::jobs::Work;
+use crate::Error;
+use crate::Result;
+use crate::erofs::writer::keep::Kept;
+use crate::erofs::writer::pack::{Packed, Rest};
+use packfs_blocks::Progress;
+
+impl Data<'_, '_> {
+    /// Takes results until more jobs may be handed in.
+    pub(super) fn make_room(&mut self) -> Result<()> {
+        while self.jobs.is_full() {
+            self.next()?;
+        }
+        Ok(())
+    }
+
+    /// Takes the results of all that was handed to workers.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        while self.plan()? {}
+        while self.next()? {}
+        while let Some(packed) = self.jobs.late() {
+            self.write(packed?)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the oldest job's result and those of ends that are due; false if there is none.
+    pub(super) fn next(&mut self) -> Result<bool> {
+        let Some(work) = self.jobs.next() else { return Ok(false) };
+        match work? {
+            Work::Packed(packed) => self.write(packed)?,
+            Work::Written(len) => Progress::add(&self.progress.written, len),
+        }
+        while let Some(packed) = self.jobs.due() {
+            self.write(packed?)?;
+        }
+        Ok(true)
+    }
+
+    fn write(&mut self, packed: Packed) -> Result<()> {
+        let Packed { bytes, cuts, pieces } = packed;
+        let parts = self.zone.write(&bytes, &cuts, pieces.iter().map(|(_, count, _)| *count))?;
+        for ((seq, _, rest), part) in pieces.into_iter().zip(parts) {
+            let end = self.rest(rest)?;
+            self.pieces.put(seq, Done { part, end });
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self, rest: Rest) -> Result<PieceEnd> {
+        Ok(match rest {
+            Rest::Nothing => PieceEnd::Nothing,
+            Rest::Inline { bytes, raw } => PieceEnd::Inline { kept: self.keep(&bytes)?, raw },
+            Rest::Plain(tail) => PieceEnd::Plain(self.keep(&tail)?),
+            Rest::Fragment(bytes, digest) => {
+                self.tally.fragment(bytes.len());
+                if let Some(offset) = self.sharing.end(&digest) {
+                    self.tally.shares(bytes.len() as u64);
+                    return Ok(PieceEnd::Fragment(offset));
+                }
+                let offset = self.put_end(&bytes)?;
+                self.sharing.add_end(digest, offset);
+                PieceEnd::Fragment(offset)
+            }
+        })
+    }
+
+    /// Keeps bytes that will follow an inode.
+    pub(super) fn keep(&mut self, bytes: &[u8]) -> Result<Kept> {
+        self.keep.put(bytes).map_err(Error::io("cannot write", "a temporary file"))
+    }
+}

@@ -1,0 +1,269 @@
+//! Placing: where the next block of the data zone is, which clusters lie where, and which of them equal one that is
+//! there already.
+
+use std::ops::Range;
+
+use packfs_blocks::dedup::Places;
+use packfs_blocks::hash::Half;
+use packfs_blocks::stages::Stage;
+use packfs_blocks::{Output, Progress};
+
+use crate::erofs::page_end;
+use crate::erofs::writer::index::{Cluster, Part};
+use crate::erofs::writer::pack::Cut;
+use crate::{Error, Result};
+
+/// Clusters are shared if at least one in so many bytes of a piece is saved by it.
+const SHARED_PART: u64 = 64;
+
+/// The data of an image, from its first block on.
+#[derive(Debug)]
+pub(super) struct Zone<'env> {
+    output: &'env Output,
+    progress: &'env Progress,
+    /// Byte of the output file at which the image begins.
+    base: u64,
+    /// Number of the algorithm that clusters are compressed with.
+    algorithm: u8,
+    /// Byte of the image at which the next data goes.
+    pos: u64,
+    clusters: Vec<Cluster>,
+    /// Clusters by their bytes in the image.
+    known: Places<u32, Half>,
+    counts: ClusterCounts,
+}
+
+/// Counters of clusters: written, of these stored as they are, and found to be there already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ClusterCounts {
+    pub(super) written: u64,
+    pub(super) raw: u64,
+    pub(super) shared: u64,
+}
+
+/// A range of the image that a worker fills.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reserved<'env> {
+    output: &'env Output,
+    /// Byte of the output.
+    at: u64,
+}
+
+impl Reserved<'_> {
+    /// Writes `bytes` from an offset of the range on.
+    pub(super) fn write(self, bytes: &[u8], offset: u64) -> Result<()> {
+        let written = self.output.write_all_at(bytes, self.at + offset);
+        written.map_err(Error::io("cannot write", self.output.target()))
+    }
+}
+
+impl<'env> Zone<'env> {
+    /// A zone that begins at byte `pos` of the image, which begins at byte `base` of the output.
+    pub(super) fn new(
+        output: &'env Output,
+        progress: &'env Progress,
+        (base, pos): (u64, u64),
+        algorithm: u8,
+    ) -> Zone<'env> {
+        let (clusters, known, counts) = (Vec::new(), Places::default(), ClusterCounts::default());
+        Zone { output, progress, base, algorithm, pos, clusters, known, counts }
+    }
+
+    /// Byte of the image at which the next data goes.
+    pub(super) fn pos(&self) -> u64 {
+        self.pos
+    }
+
+    /// Leaves the next `len` bytes to a worker.
+    pub(super) fn reserve(&mut self, len: usize) -> Reserved<'env> {
+        let at = self.base + self.pos;
+        self.pos += len as u64;
+        Reserved { output: self.output, at }
+    }
+
+    /// Writes the clusters of packed pieces, each with its number of `cuts`, but for those that are there already.
+    /// Returns where each piece lies.
+    pub(super) fn write(
+        &mut self,
+        bytes: &[u8],
+        mut cuts: &[Cut],
+        pieces: impl Iterator<Item = u32>,
+    ) -> Result<Vec<Part>> {
+        // What is written in one go: clusters in a row that are new.
+        let mut run = 0..0;
+        let mut parts = Vec::new();
+        for count in pieces {
+            let first = number(self.clusters.len())?;
+            let (mine, others) = cuts.split_at(count as usize);
+            cuts = others;
+            let share = self.is_sharing_worth_it(mine);
+            for cut in mine {
+                match cut.reused.or_else(|| self.equal(cut).filter(|_| share)) {
+                    Some(cluster) => self.push_shared(cut, cluster, bytes, &mut run)?,
+                    None => self.push_new(cut, bytes, &mut run)?,
+                }
+            }
+            parts.push(Part { first, count });
+        }
+        self.append(&bytes[run])?;
+        Ok(parts)
+    }
+
+    /// Puts in a cluster that is there already; if it was packed again, its bytes are passed over.
+    fn push_shared(&mut self, cut: &Cut, cluster: Cluster, bytes: &[u8], run: &mut Range<usize>) -> Result<()> {
+        if cut.reused.is_none() {
+            self.append(&bytes[run.clone()])?;
+            let end = run.end + cut.physical as usize;
+            *run = end..end;
+        }
+        self.clusters.push(cluster);
+        self.counts.shared += 1;
+        Ok(())
+    }
+
+    /// Puts in the cluster whose bytes follow the run.
+    fn push_new(&mut self, cut: &Cut, bytes: &[u8], run: &mut Range<usize>) -> Result<()> {
+        let Cut { physical, logical, raw, digest, .. } = *cut;
+        let mut start = self.pos + run.len() as u64;
+        // Linux cannot read every cluster wherever it lies.
+        let moved = if raw { 0 } else { page_end::moved(self.algorithm, start, physical.into()) };
+        if moved > 0 {
+            self.append(&bytes[run.clone()])?;
+            self.append(&[0; 2][..moved])?;
+            run.start = run.end;
+            start += moved as u64;
+        }
+        if let Some(digest) = digest {
+            self.known.insert(digest, number(self.clusters.len())?);
+        }
+        self.clusters.push(Cluster { start, physical, logical, raw, partial: false });
+        self.counts.written += 1;
+        self.counts.raw += u64::from(raw);
+        run.end += physical as usize;
+        Ok(())
+    }
+
+    /// A cluster that is there and equal.
+    fn equal(&self, cut: &Cut) -> Option<Cluster> {
+        let found = self.clusters[self.known.find(&cut.digest?)? as usize];
+        let same = (found.physical, found.logical, found.raw) == (cut.physical, cut.logical, cut.raw);
+        same.then_some(found)
+    }
+
+    /// Clusters elsewhere cost a larger index: for a few of many it is larger than they are.
+    fn is_sharing_worth_it(&self, cuts: &[Cut]) -> bool {
+        let saved: u64 = cuts.iter().filter(|cut| self.equal(cut).is_some()).map(|cut| u64::from(cut.physical)).sum();
+        let all: u64 = cuts.iter().map(|cut| u64::from(cut.logical)).sum();
+        saved * SHARED_PART >= all
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let at = self.base + self.pos;
+        let written = self.progress.stages.time(Stage::Write, || self.output.write_all_at(bytes, at));
+        written.map_err(Error::io("cannot write", self.output.target()))?;
+        Progress::add(&self.progress.written, bytes.len() as u64);
+        self.pos += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// The clusters of a piece.
+    pub(super) fn clusters(&self, part: Part) -> &[Cluster] {
+        &self.clusters[part.first as usize..][..part.count as usize]
+    }
+
+    /// Reads back the bytes of a cluster.
+    pub(super) fn read(&self, cluster: &Cluster, bytes: &mut Vec<u8>) -> Result<()> {
+        bytes.resize(cluster.physical as usize, 0);
+        let read = self.output.read_exact_at(bytes, self.base + cluster.start);
+        read.map_err(Error::io("cannot read back", self.output.target()))
+    }
+
+    pub(super) fn counts(&self) -> ClusterCounts {
+        self.counts
+    }
+
+    /// All clusters, and the byte of the image at which the data ends.
+    pub(super) fn finish(self) -> (Vec<Cluster>, u64) {
+        (self.clusters, self.pos)
+    }
+}
+
+/// Number of the next cluster.
+fn number(len: usize) -> Result<u32> {
+    u32::try_from(len).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use packfs_blocks::Digest;
+    use packfs_blocks::io::Memory;
+
+    use super::*;
+    use crate::erofs::format::algorithm;
+
+    const BLOCK: usize = 4096;
+
+    fn cut(bytes: &[u8], logical: u32) -> Cut {
+        let (physical, digest) = (u32::try_from(bytes.len()).unwrap(), Some(Digest::of(bytes).half()));
+        Cut { physical, logical, raw: false, digest, reused: None }
+    }
+
+    fn on_memory(check: impl FnOnce(&mut Zone<'_>, &Memory)) {
+        let (memory, progress) = (Arc::new(Memory::default()), Progress::default());
+        let output = Output::over(Arc::clone(&memory), "image");
+        check(&mut Zone::new(&output, &progress, (100, BLOCK as u64), algorithm::DEFLATE), &memory);
+    }
+
+    #[test]
+    fn equal_clusters_are_written_once_and_those_of_other_lengths_again() {
+        on_memory(|zone, memory| {
+            let (a, b) = ([1; BLOCK], [2; BLOCK]);
+            let bytes = [a, b, a, a, b].concat();
+            let cuts = [cut(&a, 5000), cut(&b, 6000), cut(&a, 5000), cut(&a, 7000), cut(&b, 6000)];
+            let parts = zone.write(&bytes, &cuts, [2, 3].into_iter()).unwrap();
+            assert_eq!(parts, [Part { first: 0, count: 2 }, Part { first: 2, count: 3 }]);
+            let starts: Vec<_> = zone.clusters.iter().map(|cluster| cluster.start / BLOCK as u64).collect();
+            assert_eq!(starts, [1, 2, 1, 3, 2]);
+            assert_eq!(zone.counts, ClusterCounts { written: 3, raw: 0, shared: 2 });
+            assert_eq!(zone.pos, 4 * BLOCK as u64);
+            assert_eq!(memory.lock().unwrap().get_ref()[100 + BLOCK..], [a, b, a].concat());
+            let mut back = Vec::new();
+            zone.read(&zone.clusters(parts[1])[2], &mut back).unwrap();
+            assert_eq!(back, b);
+        });
+    }
+
+    #[test]
+    fn one_equal_cluster_among_many_is_written_again() {
+        on_memory(|zone, _| {
+            let a = [1; BLOCK];
+            zone.write(&a, &[cut(&a, 5000)], [1].into_iter()).unwrap();
+            let long = Cut { digest: None, ..cut(&a, 64 * 4096) };
+            zone.write(&[a, a].concat(), &[cut(&a, 5000), long], [2].into_iter()).unwrap();
+            assert_eq!(zone.counts, ClusterCounts { written: 3, raw: 0, shared: 0 });
+        });
+    }
+
+    #[test]
+    fn a_stream_whose_end_lies_alone_on_a_page_is_moved() {
+        on_memory(|zone, memory| {
+            let bytes = [7; BLOCK + 1];
+            let other = [8; 10];
+            zone.write(&[&other[..], &bytes[..]].concat(), &[cut(&other, 50), cut(&bytes, 9000)], [2].into_iter())
+                .unwrap();
+            // From byte 10 of a block on, 4,097 bytes end 11 bytes into the next: nothing is moved.
+            assert_eq!(zone.clusters[1].start, BLOCK as u64 + 10);
+            let to_block = [9; BLOCK - 11];
+            zone.write(&to_block, &[cut(&to_block, 9000)], [1].into_iter()).unwrap();
+            let before = zone.pos;
+            assert_eq!(before % BLOCK as u64, 0);
+            zone.write(&bytes, &[cut(&bytes, 9001)], [1].into_iter()).unwrap();
+            assert_eq!(zone.clusters[3].start, before + 2);
+            let image = memory.lock().unwrap();
+            let at = 100 + usize::try_from(before).unwrap();
+            assert_eq!(image.get_ref()[at..at + 4], [0, 0, 7, 7]);
+        });
+    }
+}
