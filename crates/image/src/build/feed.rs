@@ -231,15 +231,20 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
             let read = stages.time(Stage::Read, || read_batch(&batch, &mut bytes));
             hash_batch(bytes, read, stages)
         });
-        self.push(ticket, BATCH_LEN);
+        self.push_batch(ticket, len);
     }
 
     fn send_streamed(&mut self) {
         let Some((bytes, files)) = self.streamed.take() else { return };
-        let stages = self.cutter.stages;
+        let (stages, len) = (self.cutter.stages, files.last().map_or(0, |(_, range)| range.end));
         let read = files.into_iter().map(|(file, range)| (file, Ok(range))).collect();
         let ticket = self.pool.submit(move |_: &mut S| hash_batch(bytes, read, stages));
-        self.push(ticket, BATCH_LEN);
+        self.push_batch(ticket, len);
+    }
+
+    /// Batches of very small files take the place of larger ones: few are enough to keep all workers busy.
+    fn push_batch(&mut self, ticket: Ticket<Fed>, len: usize) {
+        self.push(ticket, len.max(BATCH_LEN));
     }
 }
 

@@ -162,11 +162,16 @@ impl Tree {
 
     /// Calls `visit` for every inode reachable from the root, once each, with the path of its first
     /// name: a directory before its entries, entries in byte order.
-    pub fn walk<'t>(&'t self, mut visit: impl FnMut(Ino, &[u8]) -> Result<()>) -> Result<()> {
+    pub fn walk(&self, mut visit: impl FnMut(Ino, &[u8]) -> Result<()>) -> Result<()> {
+        self.walk_named(|ino, _, path| visit(ino, path))
+    }
+
+    /// The same with the first name of each inode, which is the end of its path; empty for the root.
+    pub(crate) fn walk_named<'t>(&'t self, mut visit: impl FnMut(Ino, &'t [u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut seen = vec![false; self.len()];
         let mut path = Vec::new();
         let mut stack: Vec<(Entries<'t>, usize)> = Vec::new();
-        visit(ROOT, b"")?;
+        visit(ROOT, b"", b"")?;
         if let Kind::Dir(entries) = &self.inode(ROOT).kind {
             stack.push((entries.iter(), 0));
         }
@@ -183,7 +188,7 @@ impl Tree {
                 path.push(b'/');
             }
             path.extend_from_slice(name);
-            visit(*ino, &path)?;
+            visit(*ino, name, &path)?;
             if let Kind::Dir(entries) = &self.inode(*ino).kind {
                 stack.push((entries.iter(), path.len()));
             }

@@ -12,29 +12,39 @@ use crate::tree::{Ino, Kind, Tree};
 /// Longest ending that says what a file is.
 const ENDING_MAX: usize = 8;
 
-/// What a small file is put in order by: the ending of its name, the name, and its length.
-type Key = (Box<[u8]>, Box<[u8]>, u64);
+/// What a small file is put in order by: the ending of its name as a number, the name, and its length. Kept small: a
+/// tree may have millions.
+type Key<'t> = (u64, &'t [u8], u64);
 
 /// The files that `order` names, then larger ones in the order of the tree, then those of up to `small_max` bytes.
 pub(super) fn similar(tree: &Tree, order: Vec<Ino>, small_max: u64) -> Result<Vec<Ino>> {
     let named: HashSet<Ino> = order.iter().copied().collect();
-    let (mut large, mut small) = (Vec::new(), Vec::new());
-    tree.walk(|ino, path| {
+    let (mut files, mut small) = (order, Vec::<(u64, &[u8], Ino)>::new());
+    tree.walk_named(|ino, name, _| {
         match tree.inode(ino).kind {
-            Kind::File { size, .. } if !named.contains(&ino) => {
-                let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-                match size <= small_max {
-                    true => small.push(((ending(name).into(), name.into(), size), ino)),
-                    false => large.push(ino),
-                }
-            }
+            Kind::File { size, .. } if !named.contains(&ino) => match size <= small_max {
+                true => small.push((number(ending(name)), name, ino)),
+                false => files.push(ino),
+            },
             _ => {}
         }
         Ok(())
     })?;
+    let size = |ino| if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 };
     // Stable: what is alike in all this stays in the tree's order.
-    small.sort_by(|a: &(Key, Ino), b| a.0.cmp(&b.0));
-    Ok(order.into_iter().chain(large).chain(small.into_iter().map(|(_, ino)| ino)).collect())
+    small.sort_by(|a, b| {
+        let key = |(ending, name, ino): &(u64, _, Ino)| -> Key<'_> { (*ending, *name, size(*ino)) };
+        key(a).cmp(&key(b))
+    });
+    files.extend(small.into_iter().map(|(.., ino)| ino));
+    Ok(files)
+}
+
+/// An ending as a number that has the same order: names hold no NUL.
+fn number(ending: &[u8]) -> u64 {
+    let mut bytes = [0; ENDING_MAX];
+    bytes[..ending.len()].copy_from_slice(ending);
+    u64::from_be_bytes(bytes)
 }
 
 /// What says most about a file's contents: the part behind the last dot that is not a number.
@@ -63,5 +73,11 @@ mod tests {
         for (name, expected) in table {
             assert_eq!(ending(name.as_bytes()), expected.as_bytes(), "{name}");
         }
+    }
+
+    #[test]
+    fn endings_have_the_same_order_as_numbers() {
+        let sorted: [&[u8]; 7] = [b"", b"a", b"aa", b"ab", b"b", b"longlong", b"\xff"];
+        assert!(sorted.windows(2).all(|pair| pair[0] < pair[1] && number(pair[0]) < number(pair[1])));
     }
 }
