@@ -28,6 +28,7 @@ pub(crate) use self::cut::Cut;
 pub(crate) use self::feed::{BATCH_FILES, BATCH_LEN, Cutting, Fed, Feed, Part};
 pub use self::options::Options;
 pub use self::plan::Plan;
+pub(crate) use self::plan::referenced;
 pub use self::summary::{Details, Summary};
 use crate::source::{Contents, Store};
 use crate::tree::{Data, Ino, Kind, Tree};
@@ -271,3 +272,6 @@ fn data_len(from: &dyn Contents, key: u64) -> u64 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,6 +29,20 @@ pub(super) fn to_read(tree: &Tree, order: Vec<Ino>) -> (Vec<Ino>, u64) {
     (files, total)
 }
 
+/// True for each of so many files, by number, that a name of the tree leads to; `None` if that is all of them. Others are
+/// members of a stream that a later one replaced, and beginnings of files that could not be read to their end.
+pub(crate) fn referenced(tree: &Tree, files: usize) -> Option<Vec<bool>> {
+    let mut referenced = vec![false; files];
+    let walked = tree.walk(|ino, _| {
+        if let Kind::File { data: Data::Stored(file), .. } = tree.inode(ino).kind {
+            referenced[file as usize] = true;
+        }
+        Ok(())
+    });
+    debug_assert!(walked.is_ok(), "the visitor never fails");
+    if referenced.iter().all(|referenced| *referenced) { None } else { Some(referenced) }
+}
+
 /// Removes files that could not be read from the tree, and returns their paths with the reasons.
 pub(super) fn leave_out(tree: &mut Tree, failed: &[(u32, Error)]) -> Vec<(String, String)> {
     if failed.is_empty() {

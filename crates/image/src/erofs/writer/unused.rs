@@ -14,8 +14,9 @@ use packfs_codec::Decoder;
 use super::data::{Body, DataDone, Stored};
 use super::index::{Cluster, Part};
 use super::pack::{Ending, Packing, Piece, Worker};
+use crate::build::referenced;
 use crate::erofs::page_end;
-use crate::tree::{Data, Kind, Tree};
+use crate::tree::Tree;
 use crate::{Error, Result};
 
 /// Bytes cleared at a time.
@@ -33,16 +34,7 @@ pub(super) struct Place<'a> {
 
 /// Takes out of an image what no file of the tree refers to.
 pub(super) fn clear(tree: &Tree, data: &mut DataDone, place: &Place<'_>) -> Result<()> {
-    let mut used = vec![false; data.files.len()];
-    tree.walk(|ino, _| {
-        if let Kind::File { data: Data::Stored(file), .. } = tree.inode(ino).kind {
-            used[file as usize] = true;
-        }
-        Ok(())
-    })?;
-    if used.iter().all(|used| *used) {
-        return Ok(());
-    }
+    let Some(used) = referenced(tree, data.files.len()) else { return Ok(()) };
     repack(data, &used, place)?;
     let files = data.files.iter().zip(&used).filter(|(_, used)| **used).map(|(file, _)| file);
     let mut areas = Vec::new();

@@ -10,22 +10,14 @@ use packfs_blocks::dedup::Seq;
 
 use super::data::{DataDone, Place, Stored};
 use super::pack::{Packing, Worker};
+use crate::build::referenced;
 use crate::squashfs::format::DATA_RAW;
-use crate::tree::{Data, Kind, Tree};
+use crate::tree::Tree;
 use crate::{Error, Result};
 
 /// Clears everything that no file of the tree refers to. The image begins at byte `base` of the output.
 pub(crate) fn clear(tree: &Tree, data: &mut DataDone, packing: &Packing, output: &Output, base: u64) -> Result<()> {
-    let mut used = vec![false; data.files.len()];
-    tree.walk(|ino, _| {
-        if let Kind::File { data: Data::Stored(file), .. } = tree.inode(ino).kind {
-            used[file as usize] = true;
-        }
-        Ok(())
-    })?;
-    if used.iter().all(|used| *used) {
-        return Ok(());
-    }
+    let Some(used) = referenced(tree, data.files.len()) else { return Ok(()) };
     let used = Used::of(data, &used, packing.block_len);
     let image = Image { output, base };
     for (place, _) in data.places.iter().zip(&used.places).filter(|(_, used)| !**used) {

@@ -1,0 +1,142 @@
+//! What a build does with files that it cannot read to their end, in every format.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use packfs_blocks::Progress;
+use packfs_blocks::io::{FileAt, Memory};
+
+use super::*;
+use crate::erofs::{self, Features};
+use crate::source::FileReader;
+use crate::squashfs::{self, Fragments};
+use crate::testing::{Node, Piece, Spec, differences, findings, snapshot_image, snapshot_tree, whole_seconds};
+use crate::{AnyImage, OnError, OpenOptions};
+
+/// Bytes that tell noise from any other.
+const PROBE_LEN: usize = 16;
+const MIB: u64 = 1 << 20;
+
+/// Files that cannot be read from some byte on.
+struct Failing {
+    from: Arc<dyn Contents>,
+    at: u64,
+}
+
+impl Contents for Failing {
+    fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
+        Ok(Box::new(FailingReader { from: self.from.open(key)?, at: self.at }))
+    }
+
+    fn path(&self, key: u64) -> PathBuf {
+        self.from.path(key)
+    }
+}
+
+struct FailingReader<'c> {
+    from: Box<dyn FileReader + 'c>,
+    at: u64,
+}
+
+impl FileReader for FailingReader<'_> {
+    fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        if offset + buf.len() as u64 > self.at {
+            return Err(Error::Changed { path: "failing".into(), why: "no more".into() });
+        }
+        self.from.read_exact_at(buf, offset)
+    }
+
+    fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
+        self.from.next_data(offset)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.from.finish()
+    }
+}
+
+fn noise(seed: u64, len: u64) -> Node {
+    Node::file(vec![Piece::Noise { seed, len }])
+}
+
+fn probe(seed: u64, at: u64) -> [u8; PROBE_LEN] {
+    let mut bytes = [0; PROBE_LEN];
+    Piece::Noise { seed, len: u64::MAX }.fill(&mut bytes, at);
+    bytes
+}
+
+fn holds(image: &[u8], probe: [u8; PROBE_LEN]) -> bool {
+    image.windows(PROBE_LEN).any(|bytes| bytes == probe)
+}
+
+/// Options of both formats that store files in every way there is.
+fn cases() -> Vec<AnyOptions> {
+    let common = |build: &mut Options, codec: &str| {
+        build.codec = codec.parse().expect("a codec");
+        build.on_error = OnError::Skip;
+        build.threads = 2;
+    };
+    let squashfs = [("none", Fragments::Tails), ("lz4", Fragments::None), ("gzip:1", Fragments::Small)];
+    let squashfs = squashfs.map(|(codec, fragments)| {
+        let options = squashfs::Options { fragments, ..squashfs::Options::default() };
+        AnyOptions::Squashfs(options.with(|build| common(build, codec)))
+    });
+    let erofs = [
+        ("none", Features::empty()),
+        ("none", Features::CHUNKS),
+        ("lz4", Features::empty()),
+        ("lz4", Features::FRAGMENTS),
+        ("lz4", Features::ALL_FRAGMENTS),
+        ("lz4", Features::ZTAILPACKING),
+        ("deflate:1", Features::BITS_48 | Features::UNALIGNED | Features::FRAGMENTS),
+    ];
+    let erofs = erofs.map(|(codec, features)| {
+        let target_kernel = "6.18".parse().expect("a kernel");
+        let options = erofs::Options { features, target_kernel, cluster_size: 16 << 10, ..erofs::Options::default() };
+        AnyOptions::Erofs(options.with(|build| common(build, codec)))
+    });
+    squashfs.into_iter().chain(erofs).collect()
+}
+
+#[test]
+fn files_that_fail_leave_nothing_and_take_nothing_along() {
+    let name = |name: &str| name.as_bytes().to_vec();
+    let failing = [("b-large", 5 * MIB, 9 * MIB / 2, 1), ("c-small", 3000, 2000, 2), ("d-medium", MIB, MIB / 2, 3)];
+    let live = [
+        (name("a-live"), noise(4, 9000)),
+        (name("e-live"), Node::file(vec![Piece::Text { seed: 5, len: 70_000 }, Piece::Noise { seed: 6, len: 100 }])),
+        // What a file that fails shares with another stays.
+        (name("f-twin"), noise(1, 2 * MIB)),
+    ];
+    let want = whole_seconds(snapshot_tree(&Spec::of(live.clone()).tree().unwrap()).unwrap());
+    let all = failing.iter().map(|(path, len, _, seed)| (name(path), noise(*seed, *len))).chain(live);
+    let spec = Spec::of(all);
+    for options in cases() {
+        let mut tree = spec.tree().unwrap();
+        for (path, _, at, _) in failing {
+            let ino = tree.lookup(path.as_bytes()).expect("a file of the tree");
+            let Kind::File { data: Data::Source { from, .. }, .. } = &mut tree.inode_mut(ino).kind else {
+                panic!("{path} is a file");
+            };
+            *from = Arc::new(Failing { from: Arc::clone(from), at });
+        }
+        let what = format!("{options:?}");
+        let image = Arc::new(Memory::default());
+        let output = Output::over(Arc::clone(&image), "image");
+        let order = Vec::new();
+        let summary = options.build_to(output, &Progress::default(), |_| Ok(Plan { tree, order })).unwrap();
+        let left_out: Vec<_> = summary.left_out.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(left_out, failing.map(|(path, ..)| path), "{what}");
+        let bytes = image.lock().unwrap().get_ref().clone();
+        for (seed, at) in [(1, 2 * MIB + 5000), (1, 3 * MIB), (2, 100), (3, 100), (3, MIB / 4)] {
+            assert!(!holds(&bytes, probe(seed, at)), "{what}: byte {at} of file {seed}, which failed, is there");
+        }
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, &bytes).unwrap();
+        let file = FileAt::open(file.path(), 0).unwrap();
+        let image = AnyImage::open(Arc::new(file), OpenOptions::default()).unwrap().into_image();
+        let found = whole_seconds(snapshot_image(&*image).unwrap());
+        assert_eq!(differences(&want, &found), Vec::<String>::new(), "{what}");
+        assert_eq!(findings(&*image, 0), Vec::<String>::new(), "{what}");
+    }
+}
