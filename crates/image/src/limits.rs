@@ -193,11 +193,7 @@ impl Limits {
         let acl = self.acls && (name == acl::ACCESS || name == acl::DEFAULT);
         let rest = CLASSES.iter().find_map(|class| name.strip_prefix(*class));
         if !acl && rest.is_none() {
-            let classes = match self.acls {
-                true => "user., trusted. and security. attributes and POSIX ACLs",
-                false => "user., trusted. and security. attributes",
-            };
-            return Err(Excess::XattrClass { format: self.format, classes, name: name.to_owned() });
+            return Err(xattr_class(self.format, self.acls, name));
         }
         if rest.is_some_and(|rest| rest.is_empty() || rest.contains(&0)) {
             return Err(format!("attribute `{shown}`: nothing, or a NUL, behind its class").into());
@@ -220,6 +216,15 @@ impl Limits {
         }
         Ok(())
     }
+}
+
+/// An attribute of a class that `format` does not have; `acls` is true if it has POSIX ACLs.
+pub(crate) fn xattr_class(format: &'static str, acls: bool, name: &[u8]) -> Excess {
+    let classes = match acls {
+        true => "user., trusted. and security. attributes and POSIX ACLs",
+        false => "user., trusted. and security. attributes",
+    };
+    Excess::XattrClass { format, classes, name: name.to_owned() }
 }
 
 #[cfg(test)]

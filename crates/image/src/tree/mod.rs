@@ -43,6 +43,14 @@ pub struct Device {
     pub minor: u32,
 }
 
+impl Device {
+    /// The number in 32 bits, as both formats have it: 12 bits of the major number between 8 and 12 of the minor.
+    pub(crate) fn encode(self) -> u32 {
+        let Device { major, minor } = self;
+        minor & 0xff | (major & 0xfff) << 8 | (minor & 0xfff00) << 12
+    }
+}
+
 /// One inode.
 #[derive(Debug)]
 pub struct Inode {

@@ -9,11 +9,9 @@ use super::index::Index;
 use super::keep::Kept;
 use super::xattr::Xattrs;
 use super::{Features, Options};
-use crate::erofs::format::{
-    CompactInode, ExtendedInode, INODE_SLOT, Incompat, Layout, NAME_MAX, NO_BLOCK, SYMLINK_MAX, inode_format,
-};
-use crate::tree::{Data, Device, Ino, Kind, Time, Tree};
-use crate::{Error, Excess, Result};
+use crate::erofs::format::{CompactInode, ExtendedInode, INODE_SLOT, Incompat, Layout, NO_BLOCK, inode_format};
+use crate::tree::{Data, Ino, Kind, Time, Tree};
+use crate::{Error, Result};
 
 /// File types in an inode's mode.
 mod mode {
@@ -83,10 +81,7 @@ enum Follows<'a> {
 
 impl<'a> Inodes<'a> {
     /// Measures a directory and its inode.
-    pub(super) fn measure_dir(&self, ino: Ino) -> Result<(Listing, Size)> {
-        if let Some((name, long)) = self.tree.entries(ino).find(|(name, _)| name.len() > NAME_MAX) {
-            return Err(self.blame(long, format!("a name of {} bytes; the limit is {NAME_MAX}", name.len())));
-        }
+    pub(super) fn measure_dir(&self, ino: Ino) -> (Listing, Size) {
         let block = u64::from(self.options.block_size);
         let listing = dir::measure(self.tree, ino, self.options.block_size as usize);
         let head = self.head_len(&self.fields(ino, dir_links(&listing)), listing.size);
@@ -97,23 +92,23 @@ impl<'a> Inodes<'a> {
             true => Size { len: head + tail, together: tail, blocks: listing.size - tail },
             false => Size { len: head, together: 0, blocks: listing.size.next_multiple_of(block) },
         };
-        Ok((listing, size))
+        (listing, size)
     }
 
     /// Measures any other inode.
-    pub(super) fn measure(&self, ino: Ino) -> Result<Size> {
+    pub(super) fn measure(&self, ino: Ino) -> Size {
         let inode = self.tree.inode(ino);
         let fields = self.fields(ino, inode.links);
-        let payload = self.payload(&inode.kind, None).map_err(|why| self.blame(ino, why))?;
+        let payload = self.payload(&inode.kind, None);
         let Size { len, .. } = self.size(&fields, &payload);
-        let Kind::Symlink(target) = &inode.kind else { return Ok(self.size(&fields, &payload)) };
+        let Kind::Symlink(target) = &inode.kind else { return self.size(&fields, &payload) };
         let block = u64::from(self.options.block_size);
         let target = target.len() as u64;
-        Ok(match len <= block {
+        match len <= block {
             // Older kernels want the target in the block in which the inode ends.
             true => Size { len, together: len, blocks: 0 },
             false => Size { len: len - target, together: 0, blocks: target.next_multiple_of(block) },
-        })
+        }
     }
 
     /// Measures the packed inode, if there is one.
@@ -139,7 +134,7 @@ impl<'a> Inodes<'a> {
     /// follow. Gives what of the format the inode makes use of.
     pub(super) fn write(&self, ino: Ino, target: Option<u32>, serial: u32, out: &mut Vec<u8>) -> Result<Incompat> {
         let inode = self.tree.inode(ino);
-        let payload = self.payload(&inode.kind, target).map_err(|why| self.blame(ino, why))?;
+        let payload = self.payload(&inode.kind, target);
         self.put(&self.fields(ino, inode.links), &payload, serial, out)?;
         Ok(payload.uses())
     }
@@ -149,10 +144,6 @@ impl<'a> Inodes<'a> {
         let Some(payload) = self.packed() else { return Ok(Incompat::empty()) };
         self.put(&self.packed_fields(), &payload, serial, out)?;
         Ok(payload.uses() | Incompat::FRAGMENTS_OR_DEDUPE)
-    }
-
-    pub(super) fn blame(&self, ino: Ino, why: impl Into<Excess>) -> Error {
-        Error::limit(self.tree.path_of(ino), why)
     }
 
     fn fields(&self, ino: Ino, nlink: u32) -> Fields<'a> {
@@ -170,28 +161,22 @@ impl<'a> Inodes<'a> {
         self.data.packed.as_ref().map(|stored| Payload::of(self.data, stored, self.options))
     }
 
-    /// What an inode that is no directory says of its data; the error says why it cannot.
-    fn payload(&self, kind: &'a Kind, target_block: Option<u32>) -> std::result::Result<Payload<'a>, String> {
+    /// What an inode that is no directory says of its data.
+    fn payload(&self, kind: &'a Kind, target_block: Option<u32>) -> Payload<'a> {
         match kind {
             Kind::File { data: Data::Stored(file), .. } => {
-                Ok(Payload::of(self.data, &self.data.files[*file as usize], self.options))
+                Payload::of(self.data, &self.data.files[*file as usize], self.options)
             }
             Kind::Symlink(target) => {
-                let (len, size) = (target.len(), target.len() as u64);
-                if target.is_empty() || len > SYMLINK_MAX {
-                    return Err(format!("a symlink target of {len} bytes; the kernel reads 1 to {SYMLINK_MAX}"));
-                }
-                if target.contains(&0) {
-                    return Err("a symlink target with a NUL in it, where the kernel would end it".into());
-                }
-                Ok(match target_block {
+                let size = target.len() as u64;
+                match target_block {
                     Some(data) => Payload { size, data, follows: Follows::Nothing },
                     None => Payload { size, data: NO_BLOCK, follows: Follows::Tail(target) },
-                })
+                }
             }
-            Kind::Char(device) | Kind::Block(device) => Ok(Payload::empty(device_number(*device)?)),
-            Kind::File { .. } => Ok(Payload::empty(NO_BLOCK)),
-            Kind::Dir(_) | Kind::Fifo | Kind::Socket => Ok(Payload::empty(0)),
+            Kind::Char(device) | Kind::Block(device) => Payload::empty(device.encode()),
+            Kind::File { .. } => Payload::empty(NO_BLOCK),
+            Kind::Dir(_) | Kind::Fifo | Kind::Socket => Payload::empty(0),
         }
     }
 
@@ -380,11 +365,4 @@ fn type_bits(kind: &Kind) -> u16 {
         Kind::Fifo => mode::FIFO,
         Kind::Socket => mode::SOCKET,
     }
-}
-
-fn device_number(Device { major, minor }: Device) -> std::result::Result<u32, String> {
-    if major > 0xfff || minor > 0xf_ffff {
-        return Err(format!("device number {major}:{minor}; EROFS holds majors up to 4095, minors up to 1048575"));
-    }
-    Ok(minor & 0xff | major << 8 | (minor & !0xff) << 12)
 }

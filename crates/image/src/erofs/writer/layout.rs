@@ -198,7 +198,7 @@ struct Plan<'p, 'a> {
 
 impl Plan<'_, '_> {
     fn dir(&mut self, ino: Ino, parent: Ino) -> Result<()> {
-        let (listing, size) = self.inodes.measure_dir(ino)?;
+        let (listing, size) = self.inodes.measure_dir(ino);
         let number = u32::try_from(self.layout.dirs.len()).expect("no more directories than inodes");
         self.inode(ino, size, What::Dir(number))?;
         let blocks = self.blocks(size.blocks, What::DirBlocks(number));
@@ -207,7 +207,7 @@ impl Plan<'_, '_> {
     }
 
     fn other(&mut self, ino: Ino) -> Result<()> {
-        let size = self.inodes.measure(ino)?;
+        let size = self.inodes.measure(ino);
         self.inode(ino, size, What::Inode(ino))?;
         if let Some(at) = self.blocks(size.blocks, What::Target(ino)) {
             self.layout.targets.insert(ino, at);

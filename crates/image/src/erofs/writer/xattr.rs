@@ -7,6 +7,7 @@ use zerocopy::IntoBytes;
 use super::Options;
 use crate::erofs::format::{XATTR_FILTER_SEED, XattrEntry, XattrHeader, xattr_prefix};
 use crate::erofs::hash::xxh32;
+use crate::limits;
 use crate::tree::{Ino, Tree, XattrId, XattrSet};
 use crate::{Error, Excess, Result};
 
@@ -18,8 +19,6 @@ const LONG: usize = 2048;
 const SHARED_MAX: usize = 255;
 /// Most bytes of attributes that an inode can count.
 const BODY_MAX: usize = size_of::<XattrHeader>() + 4 * (u16::MAX as usize - 1);
-/// Most bytes of a value.
-const VALUE_MAX: usize = u16::MAX as usize;
 /// Most bytes of a name behind its prefix.
 const NAME_MAX: usize = u8::MAX as usize;
 /// Most long prefixes.
@@ -172,10 +171,8 @@ fn filter_bit(name: &[u8]) -> Limit<u32> {
 fn split_class(name: &[u8]) -> Limit<(u8, &[u8])> {
     let class = CLASSES.iter().find_map(|(class, number)| Some((*number, name.strip_prefix(*class)?)));
     // What is called so as a whole has nothing behind it; what is called so in part has something.
-    class.filter(|(number, rest)| is_acl(*number) == rest.is_empty()).ok_or_else(|| {
-        let classes = "user., trusted. and security. attributes and POSIX ACLs";
-        Excess::XattrClass { format: "EROFS", classes, name: name.to_owned() }
-    })
+    let class = class.filter(|(number, rest)| is_acl(*number) == rest.is_empty());
+    class.ok_or_else(|| limits::xattr_class("EROFS", true, name))
 }
 
 fn is_acl(class: u8) -> bool {
@@ -219,11 +216,9 @@ impl Prefixes {
             Some(found) => found,
             None => split_class(name)?,
         };
-        let shown = name.escape_ascii();
-        let e_name_len = u8::try_from(rest.len())
-            .map_err(|_| format!("attribute `{shown}`: the name is longer than {NAME_MAX} bytes"))?;
-        let value_len = u16::try_from(value.len())
-            .map_err(|_| format!("attribute `{shown}`: a value of {} bytes; the limit is {VALUE_MAX}", value.len()))?;
+        let too_long = |_| format!("attribute `{}`: name or value too long", name.escape_ascii());
+        let e_name_len = u8::try_from(rest.len()).map_err(too_long)?;
+        let value_len = u16::try_from(value.len()).map_err(too_long)?;
         out.extend_from_slice(XattrEntry { e_name_len, e_name_index, e_value_size: value_len.into() }.as_bytes());
         out.extend_from_slice(rest);
         out.extend_from_slice(value);

@@ -4,7 +4,7 @@ use zerocopy::IntoBytes;
 
 use super::data::{Place, Stored};
 use crate::squashfs::format::{self, NO_FRAGMENT, NO_XATTR, inode_type};
-use crate::tree::{Device, Inode, Kind};
+use crate::tree::{Inode, Kind};
 
 /// Why an inode does not fit in the format.
 type Limit = std::result::Result<(), String>;
@@ -161,17 +161,12 @@ pub(crate) fn other(common: &Common, inode: &Inode, out: &mut Vec<u8>) -> Limit 
     let nlink = common.links.into();
     match &inode.kind {
         Kind::Symlink(target) => {
-            if target.is_empty() || target.len() > format::SYMLINK_MAX {
-                let max = format::SYMLINK_MAX;
-                return Err(format!("a symlink target of {} bytes; the kernel reads 1 to {max}", target.len()));
-            }
-            let symlink_size = u32::try_from(target.len()).expect("checked above").into();
+            let symlink_size = u32::try_from(target.len()).map_err(|_| "a symlink target of more than 4 GiB")?.into();
             out.extend_from_slice(format::Symlink { nlink, symlink_size }.as_bytes());
             out.extend_from_slice(target);
         }
         Kind::Block(device) | Kind::Char(device) => {
-            let rdev = device_number(*device)?.into();
-            out.extend_from_slice(format::Device { nlink, rdev }.as_bytes());
+            out.extend_from_slice(format::Device { nlink, rdev: device.encode().into() }.as_bytes());
         }
         _ => out.extend_from_slice(format::Ipc { nlink }.as_bytes()),
     }
@@ -179,11 +174,4 @@ pub(crate) fn other(common: &Common, inode: &Inode, out: &mut Vec<u8>) -> Limit 
         out.extend_from_slice(&common.xattr.to_le_bytes());
     }
     Ok(())
-}
-
-fn device_number(Device { major, minor }: Device) -> std::result::Result<u32, String> {
-    if major > 0xfff || minor > 0xf_ffff {
-        return Err(format!("device number {major}:{minor}; SquashFS holds majors up to 4095, minors up to 1048575"));
-    }
-    Ok(minor & 0xff | major << 8 | (minor & !0xff) << 12)
 }

@@ -13,7 +13,7 @@ use super::pack::Worker;
 use super::table::{At, Table};
 use super::{Blame, Options, dir, inode, xattr};
 use crate::build::Tools;
-use crate::squashfs::format::{Fragment, IDS_MAX, NAME_MAX, NO_TABLE, NO_XATTR, XattrTable};
+use crate::squashfs::format::{Fragment, IDS_MAX, NO_TABLE, NO_XATTR, XattrTable};
 use crate::tree::{Data, Ino, Kind, ROOT, Tree, XattrId};
 use crate::{Error, Excess, Result};
 
@@ -52,10 +52,8 @@ impl Ids {
         if let Some(number) = self.numbers.get(&id) {
             return Ok(*number);
         }
-        if self.list.len() == IDS_MAX {
-            return Err(Excess::Owners { max: IDS_MAX });
-        }
-        let number = u16::try_from(self.list.len()).expect("below the limit");
+        let number = u16::try_from(self.list.len()).ok().filter(|number| usize::from(*number) < IDS_MAX);
+        let number = number.ok_or(Excess::Owners { max: IDS_MAX })?;
         self.list.push(id.into());
         self.numbers.insert(id, number);
         Ok(number)
@@ -160,10 +158,6 @@ impl<'p> Metadata<'p, '_> {
         self.tree
             .entries(dir)
             .map(|(name, ino)| {
-                if name.len() > NAME_MAX {
-                    let why = format!("a name of {} bytes; the limit is {NAME_MAX}", name.len());
-                    return Err(self.blame(ino, why));
-                }
                 let At { block, offset } = places[ino.0 as usize];
                 let kind = inode::basic_type(&self.tree.inode(ino).kind);
                 Ok(dir::Entry { name, start: inodes.start(block)?, offset, number: self.layout.number(ino), kind })

@@ -8,6 +8,7 @@ use zerocopy::IntoBytes;
 use super::Blame;
 use super::pack::Worker;
 use super::table::{At, Table};
+use crate::limits;
 use crate::squashfs::format::{XattrKey, XattrSetEntry, XattrValue, xattr_type};
 use crate::tree::{Ino, XattrId, XattrSet, Xattrs};
 use crate::{Excess, Result};
@@ -23,10 +24,7 @@ const PREFIXES: [(&[u8], u16); 3] =
 /// Splits a full name into its prefix's number and the rest; the error says what SquashFS can hold.
 pub(crate) fn split_name(name: &[u8]) -> std::result::Result<(u16, &[u8]), Excess> {
     let found = PREFIXES.iter().find_map(|(prefix, kind)| Some((*kind, name.strip_prefix(*prefix)?)));
-    found.ok_or_else(|| {
-        let classes = "user., trusted. and security. attributes";
-        Excess::XattrClass { format: "SquashFS", classes, name: name.to_owned() }
-    })
+    found.ok_or_else(|| limits::xattr_class("SquashFS", false, name))
 }
 
 /// The finished table: packed names and values, and the sets' entries in order of their index.
@@ -90,10 +88,8 @@ impl<'t> Writer<'_, '_, 't> {
         let (start, mut size) = (self.table.at(), 0usize);
         for (name, value) in set {
             let (kind, rest) = split_name(name).map_err(limit)?;
-            let name_len = u16::try_from(rest.len()).ok().filter(|len| (1..=255).contains(len));
-            let name_len = name_len.ok_or_else(|| {
-                limit(format!("attribute name `{}` is empty or longer than 255 bytes", name.escape_ascii()).into())
-            })?;
+            let name_len =
+                u16::try_from(rest.len()).map_err(|_| limit("an attribute name of 64 KiB or more".into()))?;
             let elsewhere = self.values.get(&**value).copied();
             let kind = if elsewhere.is_some() { kind | xattr_type::OUT_OF_LINE } else { kind };
             self.table.push(XattrKey { r#type: kind.into(), size: name_len.into() }.as_bytes())?;
@@ -114,11 +110,7 @@ impl<'t> Writer<'_, '_, 't> {
     }
 
     fn value(&mut self, value: &[u8], limit: &dyn Fn(Excess) -> crate::Error) -> Result<()> {
-        // What the kernel hands out to programs.
-        if value.len() > 65_536 {
-            return Err(limit(format!("an attribute value of {} bytes; the limit is 65,536", value.len()).into()));
-        }
-        let vsize = u32::try_from(value.len()).expect("at most 65,536").into();
+        let vsize = u32::try_from(value.len()).map_err(|_| limit("an attribute value of 4 GiB or more".into()))?.into();
         self.table.push(XattrValue { vsize }.as_bytes())?;
         self.table.push(value)
     }
