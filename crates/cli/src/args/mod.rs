@@ -9,6 +9,7 @@ mod compare;
 mod extra;
 mod join;
 mod read;
+mod select;
 mod split;
 mod tune;
 mod value;
@@ -22,7 +23,8 @@ pub(crate) use build::{Build, BuildPlan, Format, fastest};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
 pub(crate) use join::{As, Join};
-pub(crate) use read::{Cat, Extract, Info, List, Tar};
+pub(crate) use read::{Cat, Extract, Info, List, SortKey, Tar};
+pub(crate) use select::{ExcludeArgs, Select};
 pub(crate) use split::Split;
 pub(crate) use tune::{Tune, Way, Ways};
 #[cfg(test)]

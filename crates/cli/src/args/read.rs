@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 
-use super::{Effort, ImageArg, OnError, PartsArg, Talk, value};
+use super::{Effort, ImageArg, OnError, PartsArg, Select, Talk, value};
 
 /// Unpack an image, or some of its paths, into a directory.
 ///
@@ -16,18 +16,27 @@ use super::{Effort, ImageArg, OnError, PartsArg, Talk, value};
 #[command(after_help = "\
 Examples:
   packfs extract root.sqfs -C /srv/root
-  packfs extract root.sqfs etc usr/share/doc -C /tmp/some")]
+  packfs extract root.sqfs etc usr/share/doc -C /tmp/some
+  packfs extract root.sqfs usr/local -C /usr/local --strip-components 2
+  packfs extract root.sqfs -C /srv/root --exclude usr/share/doc --dry-run")]
 pub(crate) struct Extract {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 
-    /// Paths in the image, with everything below [default: all]
-    #[arg(value_name = "PATH")]
-    pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) select: Select,
 
     /// Directory to unpack into; made if it does not exist
     #[arg(short = 'C', long = "directory", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) directory: PathBuf,
+
+    /// Cut N leading components off each path; what has no more than N is left out
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) strip_components: usize,
+
+    /// Write nothing: list what would be made, and say what stands in the way
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 
     /// Replace files that exist
     #[arg(short, long)]
@@ -67,9 +76,8 @@ pub(crate) struct Tar {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 
-    /// Paths in the image, with everything below [default: all]
-    #[arg(value_name = "PATH")]
-    pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) select: Select,
 
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -100,22 +108,48 @@ pub(crate) struct Tar {
 Examples:
   packfs list root.sqfs
   packfs list -l root.sqfs etc
+  packfs list --du --human --sort size root.sqfs 'usr/*'
+  packfs list --tree root.sqfs --exclude '*.pyc'
   packfs list --json root.sqfs")]
 pub(crate) struct List {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 
-    /// Paths in the image, with everything below [default: all]
-    #[arg(value_name = "PATH")]
-    pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) select: Select,
 
     /// Show mode, owner, size or device, and time as well
     #[arg(short, long)]
     pub(crate) long: bool,
 
+    /// Show sizes with units, as 4.00 KiB
+    #[arg(long)]
+    pub(crate) human: bool,
+
+    /// Show the sizes of files, and for directories that of all files listed below them; a file with several names counts
+    /// once
+    #[arg(long)]
+    pub(crate) du: bool,
+
+    /// Show entries as a tree
+    #[arg(long, conflicts_with = "sort")]
+    pub(crate) tree: bool,
+
+    /// Order of the entries: by path, the largest first, or the newest first
+    #[arg(long, value_enum, value_name = "KEY")]
+    pub(crate) sort: Option<SortKey>,
+
     /// Print the entries as JSON
-    #[arg(long, conflicts_with = "long")]
+    #[arg(long, conflicts_with_all = ["long", "human", "tree"])]
     pub(crate) json: bool,
+}
+
+/// Orders of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SortKey {
+    Path,
+    Size,
+    Time,
 }
 
 /// Write files of an image, or bytes of a dump, to standard output.
@@ -131,8 +165,8 @@ pub(crate) struct Cat {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 
-    /// Files in the image, one after the other; symbolic links are followed within it. Where IMAGE is a part of a dump:
-    /// its further parts, in any order
+    /// Files in the image, one after the other, or globs such as 'etc/*.conf'; symbolic links are followed within it. Where
+    /// IMAGE is a part of a dump: its further parts, in any order
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 

@@ -1,5 +1,6 @@
 //! `packfs cat`.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +12,7 @@ use packfs_dump::join;
 use packfs_image::Image;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::name::display;
-use packfs_image::sink;
+use packfs_image::sink::{self, Walk};
 
 use super::{open, parts, sources};
 use crate::args::Cat;
@@ -33,12 +34,11 @@ pub(super) fn run(args: &Cat) -> Result<Outcome> {
     }
     let opened = open::image(&args.image)?;
     let mut out = output::stdout()?;
-    let files: Vec<_> = args
-        .paths
-        .iter()
-        .map(|path| File::find(opened.image(), path, &args.range).with_context(|| display(path).to_string()))
-        .collect::<Result<_>>()?;
-    for (file, path) in files.iter().zip(&args.paths) {
+    let mut files = Vec::new();
+    for path in &args.paths {
+        files.extend(File::find(opened.image(), path, &args.range)?);
+    }
+    for (path, file) in &files {
         file.write(opened.image(), &mut out).with_context(|| display(path).to_string())?;
     }
     out.flush()?;
@@ -73,10 +73,29 @@ struct File {
 }
 
 impl File {
-    fn find(image: &dyn Image, path: &Path, asked: &[Range<u64>]) -> Result<File> {
-        let Some(nid) = sink::resolve(image, path.as_os_str().as_bytes())? else { bail!("no such file in the image") };
-        let FileType::File { size } = image.stat(nid)?.kind else { bail!("not a regular file") };
-        Ok(File { nid, ranges: ranges(asked, size)? })
+    /// The file at `path`, or the files that a glob selects, in the order of their paths.
+    fn find(image: &dyn Image, path: &Path, asked: &[Range<u64>]) -> Result<Vec<(PathBuf, File)>> {
+        if let Some(nid) = sink::resolve(image, path.as_os_str().as_bytes())? {
+            let file = File::at(image, nid, asked).and_then(|file| file.context("not a regular file"));
+            return Ok(vec![(path.to_owned(), file.with_context(|| display(path).to_string())?)]);
+        }
+        let (mut files, mut walk) = (Vec::new(), Walk::new(image, &[path.to_owned()])?);
+        while let Some(visit) = walk.step()? {
+            let Some(nid) = sink::resolve(image, visit.path)?.filter(|_| visit.selected) else { continue };
+            let path = Path::new(OsStr::from_bytes(visit.path));
+            let file = File::at(image, nid, asked).with_context(|| display(path).to_string())?;
+            files.extend(file.map(|file| (path.to_owned(), file)));
+        }
+        if files.is_empty() {
+            bail!("{}: no file in the image", display(path));
+        }
+        Ok(files)
+    }
+
+    /// The file at `nid`; `None` if it is no regular file.
+    fn at(image: &dyn Image, nid: Nid, asked: &[Range<u64>]) -> Result<Option<File>> {
+        let FileType::File { size } = image.stat(nid)?.kind else { return Ok(None) };
+        Ok(Some(File { nid, ranges: ranges(asked, size)? }))
     }
 
     fn write(&self, image: &dyn Image, out: &mut impl Write) -> Result<()> {

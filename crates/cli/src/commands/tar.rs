@@ -27,7 +27,8 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
     let memory = args.effort.memory();
     let image = open::in_order(&args.image, memory)?;
     let options = Options {
-        paths: args.paths.clone(),
+        paths: args.select.paths.clone(),
+        exclude: args.select.exclude.resolve()?,
         threads: args.effort.threads(),
         memory: (memory / 2).min(IN_FLIGHT),
         xattrs: !args.no_xattrs,

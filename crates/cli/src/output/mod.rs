@@ -11,14 +11,24 @@ pub(crate) mod warnings;
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
+
+use packfs_image::name::show;
 
 /// Standard output for data: buffered in large pieces, without the line buffering of [`io::stdout`].
 /// Flush it; what stays in the buffer when it is dropped may be lost without an error.
 pub(crate) fn stdout() -> io::Result<BufWriter<File>> {
     let own = io::stdout().as_fd().try_clone_to_owned()?;
     Ok(BufWriter::with_capacity(1 << 16, File::from(own)))
+}
+
+/// Writes a name to standard output: as it is, but for a terminal, which its control characters must not reach.
+pub(crate) fn name(out: &mut impl Write, name: &[u8]) -> io::Result<()> {
+    static TERMINAL: OnceLock<bool> = OnceLock::new();
+    let is_terminal = *TERMINAL.get_or_init(|| io::stdout().is_terminal());
+    if is_terminal { out.write_all(&show(name)) } else { out.write_all(name) }
 }
 
 /// Says something on standard error, in a line of its own. Nobody listening is no reason to fail.

@@ -12,6 +12,7 @@ use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use super::lookup::lookup;
 use crate::image::{Entry, FileType, Image, Nid, Stat};
 use crate::name;
+use crate::source::Exclude;
 use crate::tree::{check_name, components, path_of};
 use crate::{Error, Result};
 
@@ -26,6 +27,7 @@ const MAX_PATH: usize = 1 << 16;
 pub struct Walk<'i> {
     image: &'i dyn Image,
     paths: Paths,
+    exclude: Exclude,
     /// The directories from the root down to the one being read.
     levels: Vec<Level>,
     /// How many of `levels` the caller has been told of: ancestors wait until something below is selected.
@@ -69,6 +71,26 @@ struct Found {
     name_len: usize,
 }
 
+impl Visit<'_> {
+    /// The entry without the first `count` components of its path; `None` if it has fewer. A directory with just so many
+    /// becomes the root.
+    pub fn strip(self, count: usize) -> Option<Self> {
+        let depth = self.depth.checked_sub(count)?;
+        let mut path = self.path;
+        for _ in 0..count {
+            let end = path.iter().position(|byte| *byte == b'/').map_or(path.len(), |slash| slash + 1);
+            path = &path[end..];
+        }
+        let is_root = depth == 0;
+        (!is_root || self.stat.kind == FileType::Dir).then_some(Visit {
+            path,
+            name: if is_root { b"" } else { self.name },
+            depth,
+            ..self
+        })
+    }
+}
+
 impl<'i> Walk<'i> {
     /// Begins a walk over what `paths` select, each with everything below; no paths: over everything.
     ///
@@ -77,6 +99,7 @@ impl<'i> Walk<'i> {
     pub fn new(image: &'i dyn Image, paths: &[PathBuf]) -> Result<Self> {
         Ok(Walk {
             paths: Paths::new(image, paths)?,
+            exclude: Exclude::default(),
             image,
             levels: Vec::new(),
             told: 0,
@@ -85,6 +108,12 @@ impl<'i> Walk<'i> {
             entered: HashSet::new(),
             started: false,
         })
+    }
+
+    /// The same walk without what `exclude` matches and all below it.
+    #[must_use]
+    pub fn excluding(self, exclude: &Exclude) -> Self {
+        Walk { exclude: exclude.clone(), ..self }
     }
 
     /// The next entry: a directory before what is in it. `None` at the end. After an error the walk can go
@@ -139,10 +168,12 @@ impl<'i> Walk<'i> {
         }
         if selected || self.paths.selects(&self.path) {
             let stat = self.image.stat(entry.nid)?;
-            self.found = Some(Found { nid: entry.nid, stat, name_len: entry.name.len() });
+            if !self.exclude.matches(&self.path, stat.kind == FileType::Dir) {
+                self.found = Some(Found { nid: entry.nid, stat, name_len: entry.name.len() });
+            }
         } else if self.paths.may_select_below(&self.path) {
             let stat = self.image.stat(entry.nid)?;
-            if stat.kind == FileType::Dir {
+            if stat.kind == FileType::Dir && !self.exclude.matches(&self.path, true) {
                 self.enter(entry.nid, false, Some((entry.nid, stat)))?;
             }
         }
@@ -381,6 +412,30 @@ mod tests {
             }
             assert_eq!(errors, 1, "{why}");
             assert!(last.is_none() || last.map(|path| path.as_bytes().to_vec()) == reached, "{why}");
+        }
+    }
+
+    #[test]
+    fn what_is_excluded_is_left_out_with_all_below() {
+        let cases: [(&[&str], &[&str], &[&str]); 7] = [
+            (&[], &["x"], &["", "a", "a/y", "a.b", "d", "d/deep", "e[1]"]),
+            (&[], &["d/", "a/y"], &["", "a", "a/x", "a.b", "e[1]"]),
+            (&["a", "d"], &["x"], &["()", "a", "a/y", "d", "d/deep"]),
+            (&["**/x"], &["deep"], &["()", "(a)", "a/x"]),
+            (&["d/deep/x"], &["d"], &[]),
+            (&["a/*"], &["a"], &[]),
+            (&[], &["*"], &[""]),
+        ];
+        for (paths, exclude, expected) in cases {
+            let (image, exclude) = (image(), Exclude::new(exclude).unwrap());
+            let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            let mut walk = Walk::new(&image, &paths).unwrap().excluding(&exclude);
+            let mut seen = Vec::new();
+            while let Ok(Some(visit)) = walk.step() {
+                let path = String::from_utf8_lossy(visit.path).into_owned();
+                seen.push(if visit.selected { path } else { format!("({path})") });
+            }
+            assert_eq!(seen, expected, "{paths:?}");
         }
     }
 

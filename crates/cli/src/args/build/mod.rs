@@ -19,7 +19,7 @@ pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
 use self::erofs::ErofsArgs;
 use self::squashfs::SquashfsArgs;
-use super::{Effort, OnError, Talk, value};
+use super::{Effort, ExcludeArgs, OnError, Talk, value};
 use crate::output::failure::Usage;
 
 /// Pack directories, tar archives, images and pack lists into one image.
@@ -83,9 +83,8 @@ pub(crate) struct Build {
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
     offset: u64,
 
-    /// Leave out entries that match GLOB; with a `/` it is matched from the root, without one against names
-    #[arg(long, value_name = "GLOB")]
-    exclude: Vec<String>,
+    #[command(flatten)]
+    exclude: ExcludeArgs,
 
     /// Do not descend into other file systems
     #[arg(short = 'x', long)]
@@ -282,7 +281,7 @@ impl Build {
             memory: self.effort.memory(),
         };
         Ok(BuildPlan {
-            exclude: Exclude::new(&self.exclude).map_err(usage)?,
+            exclude: self.exclude.resolve()?,
             transform,
             image_time,
             threads: shared.threads,

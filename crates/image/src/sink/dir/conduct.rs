@@ -38,6 +38,8 @@ pub(super) struct Conductor<'c, 'p> {
     window: Window<Outcome>,
     /// Whether the destination itself takes the attributes of the image's root.
     restore_top: bool,
+    /// Components to cut off each path.
+    strip: usize,
     /// The directories from the root down to the one being filled.
     levels: Vec<Level>,
     batch: Batch,
@@ -90,7 +92,7 @@ struct Name {
 }
 
 impl<'c, 'p> Conductor<'c, 'p> {
-    pub(super) fn new(context: &'c Context<'c>, pool: &'p Pool<'c, Worker>, restore_top: bool) -> Self {
+    pub(super) fn new(context: &'c Context<'c>, pool: &'p Pool<'c, Worker>, restore_top: bool, strip: usize) -> Self {
         // Half of what the process may open is left for everybody else.
         let limit = getrlimit(Resource::Nofile).current.and_then(|n| usize::try_from(n).ok());
         let budget = (64 * pool.threads() + 64).min(limit.unwrap_or(usize::MAX) / 2);
@@ -99,6 +101,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
             pool,
             window: Window::new(budget),
             restore_top,
+            strip,
             levels: Vec::new(),
             batch: Batch::default(),
             made: Vec::new(),
@@ -114,7 +117,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
             Error::unless_cancelled(self.context.progress)?;
             let done = match walk.step() {
                 Ok(None) => break,
-                Ok(Some(visit)) => self.visit(visit),
+                Ok(Some(visit)) => visit.strip(self.strip).map_or(Ok(()), |visit| self.visit(visit)),
                 Err(error) => Err(error),
             };
             done.or_else(|error| self.skip(error))?;
@@ -170,13 +173,17 @@ impl<'c, 'p> Conductor<'c, 'p> {
             Ok(None) | Err(_) => State::Failed,
         };
         let parent = self.levels.last().map_or(0, |level| level.made);
-        self.levels.push(Level { state, made: self.made.len() });
+        // Where components are cut off, several directories may become the destination.
+        let is_known = visit.depth == 0 && !self.made.is_empty();
+        self.levels.push(Level { state, made: if is_known { 0 } else { self.made.len() } });
         if let Some(far) = self.levels.len().checked_sub(OPEN_LEVELS + 1).and_then(|at| self.levels.get_mut(at))
             && matches!(far.state, State::Open(_))
         {
             far.state = State::Closed;
         }
-        if let Some((_, restore)) = opened? {
+        if let Some((_, restore)) = opened?
+            && !is_known
+        {
             let Visit { name, nid, stat, .. } = visit;
             self.made.push(MadeDir { parent, name: name.into(), nid, stat, restore });
             self.summary.directories += 1;

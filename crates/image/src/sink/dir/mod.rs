@@ -26,6 +26,7 @@ use self::restore::Restore;
 use self::work::{Context, Worker};
 use super::Walk;
 use crate::image::Image;
+use crate::source::Exclude;
 use crate::{Error, OnError, Result};
 
 /// Whose the extracted entries are.
@@ -45,6 +46,11 @@ pub enum Owner {
 pub struct Options {
     /// What to extract, see [`Walk::new`]; empty for everything.
     pub paths: Vec<PathBuf>,
+    /// What to leave out of that.
+    pub exclude: Exclude,
+    /// How many leading components of each path to cut off; entries with no more than that are not made. The destination
+    /// then keeps its own attributes.
+    pub strip: usize,
     /// Worker threads; 0 does everything on the calling thread.
     pub threads: usize,
     /// Whether to replace what is there. Without it existing directories are filled but keep their
@@ -65,6 +71,8 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             paths: Vec::new(),
+            exclude: Exclude::default(),
+            strip: 0,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             replace: false,
             owner: Owner::Auto,
@@ -153,7 +161,7 @@ fn extract_on(
     progress: &Progress,
 ) -> Result<Summary> {
     progress.enter(Phase::Read);
-    let mut walk = Walk::new(image, &options.paths)?;
+    let mut walk = Walk::new(image, &options.paths)?.excluding(&options.exclude);
     let (place, empty) = Place::open(files, dir, options.replace)?;
     let owner = match options.owner {
         Owner::Auto => place.uid == 0,
@@ -163,7 +171,8 @@ fn extract_on(
     let restore = Restore { image, place: &place, owner, xattrs: options.xattrs };
     let context = Context::new(restore, options, progress);
     let summary = pipeline::scope(options.threads, Worker::default, |pool| {
-        Conductor::new(&context, pool, empty || options.replace).run(&mut walk)
+        let restore_top = options.strip == 0 && (empty || options.replace);
+        Conductor::new(&context, pool, restore_top, options.strip).run(&mut walk)
     })?;
     progress.enter(Phase::Done);
     Ok(summary)

@@ -14,6 +14,7 @@ use self::batch::{Batches, Output};
 use self::header::Member;
 use super::Walk;
 use crate::image::{Extent, FileType, Image, Nid, Stat};
+use crate::source::Exclude;
 use crate::source::tar::format::BLOCK;
 use crate::tree::{XattrSet, path_of};
 use crate::{Error, Result, Warning, WarningKind, Warnings};
@@ -31,6 +32,8 @@ const HOLE_MIN: u64 = 4096;
 pub struct Options {
     /// What to write, see [`Walk::new`]; empty for everything.
     pub paths: Vec<PathBuf>,
+    /// What to leave out of that.
+    pub exclude: Exclude,
     /// Threads that decode; 0 does everything on the calling thread.
     pub threads: usize,
     /// Bytes of the archive that are held at a time; below 2 MiB a thread they have to wait for each other.
@@ -48,6 +51,7 @@ impl Default for Options {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Options {
             paths: Vec::new(),
+            exclude: Exclude::default(),
             threads,
             memory: (2 * threads as u64 + 4) * batch::MAX as u64,
             xattrs: true,
@@ -75,7 +79,7 @@ pub struct Summary {
 /// [`Error::Io`](crate::Error::Io) of kind [`BrokenPipe`](std::io::ErrorKind::BrokenPipe).
 pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Summary> {
     progress.enter(Phase::Read);
-    let mut walk = Walk::new(image, &options.paths)?;
+    let mut walk = Walk::new(image, &options.paths)?.excluding(&options.exclude);
     pipeline::scope(
         options.threads,
         || (),

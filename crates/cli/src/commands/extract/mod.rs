@@ -1,5 +1,7 @@
 //! `packfs extract`.
 
+mod dry;
+
 use anyhow::{Context, Result};
 use packfs_image::name::display;
 use packfs_image::sink::dir;
@@ -13,7 +15,9 @@ use crate::output::{say, units};
 pub(super) fn run(args: &Extract) -> Result<Outcome> {
     let image = open::in_order(&args.image, args.effort.memory())?;
     let options = dir::Options {
-        paths: args.paths.clone(),
+        paths: args.select.paths.clone(),
+        exclude: args.select.exclude.resolve()?,
+        strip: args.strip_components,
         threads: args.effort.threads(),
         replace: args.force,
         owner: if args.no_owner { dir::Owner::Extractor } else { dir::Owner::Auto },
@@ -21,6 +25,9 @@ pub(super) fn run(args: &Extract) -> Result<Outcome> {
         sparse: !args.no_sparse,
         on_error: args.on_error.into(),
     };
+    if args.dry_run {
+        return dry::run(image.image(), &args.directory, &options, args.talk.quiet);
+    }
     let meter = Meter::start(args.talk.quiet);
     let extracted = dir::extract(image.image(), &args.directory, &options, meter.progress());
     let spent = meter.finish();

@@ -1,0 +1,51 @@
+//! Which entries a command is about: paths and globs in an image, and what is left out.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use packfs_image::source::Exclude;
+
+use crate::output::failure::Usage;
+
+/// Entries of an image.
+#[derive(Debug, Args)]
+pub(crate) struct Select {
+    /// Paths in the image, with everything below, or globs such as 'usr/lib/*.so' and '**/*.conf' [default: all]
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) exclude: ExcludeArgs,
+}
+
+/// Entries to leave out.
+#[derive(Debug, Args)]
+pub(crate) struct ExcludeArgs {
+    /// Leave out entries that match GLOB, with everything below; with a `/` it is matched from the root, without one
+    /// against names
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+
+    /// Leave out entries that match the globs in FILE, one a line; a line that begins with `#` is a comment
+    #[arg(long, value_name = "FILE", value_parser = patterns, value_hint = ValueHint::FilePath)]
+    exclude_from: Vec<Patterns>,
+}
+
+/// The globs of one file.
+#[derive(Debug, Clone)]
+struct Patterns(Vec<String>);
+
+impl ExcludeArgs {
+    /// The patterns of all options together.
+    pub(crate) fn resolve(&self) -> Result<Exclude, Usage> {
+        let files = self.exclude_from.iter().flat_map(|Patterns(lines)| lines);
+        Exclude::new(self.exclude.iter().chain(files)).map_err(|error| Usage(error.to_string()))
+    }
+}
+
+/// Reads a file of globs.
+fn patterns(path: &str) -> Result<Patterns, String> {
+    let text = std::fs::read_to_string(Path::new(path)).map_err(|error| error.to_string())?;
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(Patterns(lines.map(str::to_owned).collect()))
+}

@@ -1,0 +1,81 @@
+//! Entries as lines of text: names, names with sizes, or with all attributes; a tree if asked for.
+
+use std::io::{self, Write};
+
+use packfs_image::image::{FileType, Stat};
+use packfs_image::tree::{Device, Time};
+
+use super::Entry;
+use super::mode::mode;
+use crate::args::List;
+use crate::output::{name, units};
+
+/// Writes lines.
+pub(super) struct Lines {
+    long: bool,
+    sizes: bool,
+    human: bool,
+    /// The last time written, since neighbours often share it.
+    time: (i64, String),
+}
+
+impl Lines {
+    pub(super) fn new(args: &List) -> Self {
+        Lines {
+            long: args.long,
+            sizes: args.du || args.human,
+            human: args.human,
+            time: (0, units::utc(Time::default())),
+        }
+    }
+
+    /// Writes one entry: the whole path, or behind its branch of the tree the last component.
+    pub(super) fn entry(
+        &mut self,
+        out: &mut impl Write,
+        entry: &Entry,
+        total: Option<u64>,
+        branch: Option<&str>,
+    ) -> io::Result<()> {
+        let size = self.size(&entry.stat, total);
+        if self.long {
+            self.attributes(out, &entry.stat, &size)?;
+        } else if self.sizes {
+            write!(out, "{size:>11} ")?;
+        }
+        let path = if entry.path.is_empty() { b"." } else { &entry.path[..] };
+        match branch {
+            Some(branch) => {
+                out.write_all(branch.as_bytes())?;
+                name(out, path.rsplit(|byte| *byte == b'/').next().unwrap_or(path))?;
+            }
+            None => name(out, path)?,
+        }
+        if let (true, FileType::Symlink { target }) = (self.long, &entry.stat.kind) {
+            out.write_all(b" -> ")?;
+            name(out, target)?;
+        }
+        out.write_all(b"\n")
+    }
+
+    fn attributes(&mut self, out: &mut impl Write, stat: &Stat, size: &str) -> io::Result<()> {
+        if self.time.0 != stat.mtime.secs {
+            self.time = (stat.mtime.secs, units::utc(stat.mtime));
+        }
+        let mode = mode(&stat.kind, stat.mode);
+        let (mode, time) = (mode.as_str(), &self.time.1);
+        write!(out, "{mode} {:>3} {:>5} {:>5} {size:>11} {time} ", stat.nlink, stat.uid, stat.gid)
+    }
+
+    fn size(&self, stat: &Stat, total: Option<u64>) -> String {
+        let number = |n: u64| if self.human { units::bytes(n) } else { n.to_string() };
+        match &stat.kind {
+            FileType::Char(Device { major, minor }) | FileType::Block(Device { major, minor }) => {
+                format!("{major:>5},{minor:>5}")
+            }
+            FileType::File { size } => number(*size),
+            FileType::Symlink { target } => number(target.len() as u64),
+            _ => total.map_or_else(|| "-".into(), number),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What takes all entries of a listing at once: totals of directories, orders, and the branches of a tree.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use packfs_image::image::FileType;
+
+use super::Entry;
+use crate::args::SortKey;
+
+/// For each directory the bytes of all files listed below it, each file once, whatever names it has.
+pub(super) fn totals(entries: &[Entry]) -> Vec<Option<u64>> {
+    let mut totals = vec![None; entries.len()];
+    let mut counted = HashSet::new();
+    // The directories that lead to the entry at hand.
+    let mut above: Vec<usize> = Vec::new();
+    for (n, entry) in entries.iter().enumerate() {
+        above.truncate(above.partition_point(|dir| entries[*dir].depth < entry.depth));
+        match entry.stat.kind {
+            FileType::Dir => {
+                totals[n] = Some(0);
+                above.push(n);
+            }
+            FileType::File { size } if entry.stat.nlink < 2 || counted.insert(entry.nid) => {
+                for dir in &above {
+                    totals[*dir] = totals[*dir].map(|total| total + size);
+                }
+            }
+            _ => {}
+        }
+    }
+    totals
+}
+
+/// Entries with their totals in another order. Equal ones stay in the order of their paths.
+pub(super) fn sort(
+    entries: Vec<Entry>,
+    totals: Vec<Option<u64>>,
+    key: Option<SortKey>,
+) -> (Vec<Entry>, Vec<Option<u64>>) {
+    let mut both: Vec<_> = entries.into_iter().zip(totals).collect();
+    let size = |entry: &Entry, total: Option<u64>| match entry.stat.kind {
+        FileType::File { size } => size,
+        _ => total.unwrap_or(0),
+    };
+    match key {
+        None | Some(SortKey::Path) => {}
+        Some(SortKey::Size) => both.sort_by_key(|(entry, total)| Reverse(size(entry, *total))),
+        Some(SortKey::Time) => both.sort_by_key(|(entry, _)| Reverse((entry.stat.mtime.secs, entry.stat.mtime.nanos))),
+    }
+    both.into_iter().unzip()
+}
+
+/// The branch that each entry hangs on, as `tree` draws it.
+pub(super) fn branches(entries: &[Entry]) -> Vec<String> {
+    // From the end: whether another entry of the same directory follows.
+    let mut follows = vec![false; entries.len()];
+    let mut open: Vec<bool> = Vec::new();
+    for (n, entry) in entries.iter().enumerate().rev() {
+        open.resize(entry.depth + 1, false);
+        follows[n] = std::mem::replace(&mut open[entry.depth], true);
+    }
+    let mut lines: Vec<bool> = Vec::new();
+    let branch = |(entry, follows): (&Entry, bool)| {
+        lines.resize(entry.depth + 1, false);
+        lines[entry.depth] = follows;
+        let above = lines.get(1..entry.depth).unwrap_or_default();
+        let mut branch: String = above.iter().map(|line| if *line { "│   " } else { "    " }).collect();
+        if entry.depth > 0 {
+            branch.push_str(if follows { "├── " } else { "└── " });
+        }
+        branch
+    };
+    entries.iter().zip(follows).map(branch).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use packfs_image::image::{Nid, Stat};
+    use packfs_image::tree::Time;
+
+    use super::*;
+
+    /// Directories end in `/`; `=` marks a further name of file 9.
+    fn entries(lines: &[(&str, u64)]) -> Vec<Entry> {
+        let entry = |(n, (path, size)): (usize, &(&str, u64))| {
+            let nid = if path.ends_with('=') { 9 } else { 100 + n as u64 };
+            let kind = if path.ends_with('/') { FileType::Dir } else { FileType::File { size: *size } };
+            let path = path.trim_end_matches(['/', '=']);
+            let depth = if path.is_empty() { 0 } else { path.split('/').count() };
+            let mtime = Time { secs: i64::try_from(*size % 7).unwrap(), nanos: 0 };
+            let nlink = if nid == 9 { 2 } else { 1 };
+            let stat = Stat { kind, mode: 0o644, uid: 0, gid: 0, mtime, ino: nid, nlink, has_xattrs: false };
+            Entry { path: path.into(), depth, nid: Nid(nid), stat }
+        };
+        lines.iter().enumerate().map(entry).collect()
+    }
+
+    #[test]
+    fn totals_count_what_is_below_once() {
+        let entries =
+            entries(&[("/", 0), ("a/", 0), ("a/b/", 0), ("a/b/x", 5), ("a/l=", 20), ("c/", 0), ("c/l=", 20), ("d", 1)]);
+        let found: Vec<_> = totals(&entries).into_iter().flatten().collect();
+        assert_eq!(found, [26, 25, 5, 0]);
+    }
+
+    #[test]
+    fn orders_keep_paths_where_they_are_equal() {
+        let given = || entries(&[("a", 3), ("b", 12), ("c/", 0), ("d", 3)]);
+        let order = |key, total| {
+            let (entries, _) = sort(given(), vec![None, None, total, None], key);
+            entries.iter().map(|entry| String::from_utf8_lossy(&entry.path).into_owned()).collect::<String>()
+        };
+        assert_eq!(order(None, None), "abcd");
+        assert_eq!(order(Some(SortKey::Size), None), "badc");
+        assert_eq!(order(Some(SortKey::Size), Some(20)), "cbad");
+        assert_eq!(order(Some(SortKey::Time), None), "badc");
+    }
+
+    #[test]
+    fn a_tree_is_drawn_as_tree_does() {
+        let entries = entries(&[("/", 0), ("a/", 0), ("a/b/", 0), ("a/b/x", 1), ("a/y", 1), ("c/", 0), ("c/z", 1)]);
+        let drawn = ["", "├── ", "│   ├── ", "│   │   └── ", "│   └── ", "└── ", "    └── "];
+        assert_eq!(branches(&entries), drawn);
+    }
+}
