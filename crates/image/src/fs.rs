@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use packfs_blocks::ReadAt;
 use packfs_blocks::io::FileAt;
+use packfs_blocks::{Progress, ReadAt};
 
 use crate::image::{FileType, Image, Nid, Stat};
 use crate::sink::{Visit, Walk, lookup, resolve};
@@ -23,21 +23,12 @@ const WINDOW: usize = 64 << 10;
 /// An opened image of any format. Clones share the image and its cache; any number of threads may use them at once.
 ///
 /// ```
+/// # use packfs_image::{Builder, Fs, source::Entry};
 /// # let place = tempfile::tempdir()?;
-/// # std::fs::create_dir_all(place.path().join("root/etc"))?;
-/// # std::fs::write(place.path().join("root/etc/motd"), "Welcome.")?;
 /// # let path = place.path().join("root.erofs");
-/// # packfs_image::erofs::build(&path, &Default::default(), &Default::default(), |store| {
-/// #     let mut tree = packfs_image::Tree::default();
-/// #     let mut dir = packfs_image::source::Dir::new(place.path().join("root"), Default::default());
-/// #     packfs_image::source::Source::scan(&mut dir, &mut tree, store)?;
-/// #     Ok(packfs_image::Plan { tree, order: Vec::new() })
-/// # })?;
-/// use std::io::Read;
-/// let fs = packfs_image::Fs::open(&path)?;
-/// let mut text = String::new();
-/// fs.open_file("/etc/motd")?.read_to_string(&mut text)?;
-/// assert_eq!(text, "Welcome.");
+/// # Builder::erofs().entries([Entry::file("etc/motd", "Welcome.")]).build(&path)?;
+/// let motd = Fs::open(&path)?.open_file("/etc/motd")?;
+/// assert_eq!(std::io::read_to_string(motd)?, "Welcome.");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -70,6 +61,13 @@ impl Fs {
     /// The image below, for sinks and for converting.
     pub fn image(&self) -> &Arc<dyn Image> {
         &self.image
+    }
+
+    /// Extracts everything into the directory `dir`, which is made if it does not exist, with the default options; see
+    /// [`extract`](crate::sink::dir::extract) for others, parts and progress.
+    pub fn extract(&self, dir: impl AsRef<Path>) -> Result<crate::sink::dir::Summary> {
+        let (options, progress) = (crate::sink::dir::Options::default(), Progress::default());
+        crate::sink::dir::extract(&*self.image, dir.as_ref(), &options, &progress)
     }
 
     /// Attributes of what `path` leads to, the last symbolic link followed.

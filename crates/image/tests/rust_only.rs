@@ -6,6 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use packfs_image::name::display;
 use packfs_image::source::{Dir, Source, dir};
 use packfs_image::{Choice, Codec, Error, Fs, Plan, Progress, Severity, Tree, erofs, sink, squashfs};
 
@@ -74,13 +75,13 @@ fn compare(image: &Path, root: &Path, what: &str) {
         let want = std::fs::read(root.join(&name)).unwrap();
         let mut file = fs.open_file(&name).unwrap();
         let mut got = Vec::new();
-        file.read_to_end(&mut got).unwrap_or_else(|error| panic!("{what}: {}: {error}", name.display()));
-        assert!(got == want, "{what}: {}", name.display());
+        file.read_to_end(&mut got).unwrap_or_else(|error| panic!("{what}: {}: {error}", display(&name)));
+        assert!(got == want, "{what}: {}", display(&name));
         for at in [1, want.len() / 3, want.len().saturating_sub(10)] {
             let mut part = Vec::new();
             file.seek(SeekFrom::Start(at as u64)).unwrap();
             Read::by_ref(&mut file).take(5000).read_to_end(&mut part).unwrap();
-            assert!(part[..] == want[at.min(want.len())..want.len().min(at + 5000)], "{what}: {}", name.display());
+            assert!(part[..] == want[at.min(want.len())..want.len().min(at + 5000)], "{what}: {}", display(&name));
         }
     }
     let mut findings = Vec::new();
@@ -141,9 +142,9 @@ fn uncompressed_images_are_built_and_extracted() {
     squashfs::build(&sqfs, &options, &progress, plan).unwrap();
     let options = erofs::Options::default().with(|build| build.codec = Choice::new(Codec::None));
     erofs::build(&erofs, &options, &progress, plan).unwrap();
-    for image in [sqfs, erofs] {
+    for (image, out) in [(sqfs, "sqfs.out"), (erofs, "erofs.out")] {
         compare(&image, root.path(), "built");
-        let out = image.with_extension(format!("{}.out", image.extension().unwrap().display()));
+        let out = place.path().join(out);
         let fs = Fs::open(&image).unwrap();
         sink::dir::extract(&**fs.image(), &out, &sink::dir::Options::default(), &progress).unwrap();
         for name in files(root.path()) {

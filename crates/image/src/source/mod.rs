@@ -13,6 +13,7 @@ use packfs_blocks::ReadAt;
 use crate::{Error, Result, Tree};
 
 pub mod dir;
+mod entries;
 mod exclude;
 mod image;
 mod lex;
@@ -23,6 +24,7 @@ mod sort;
 mod spool;
 
 pub use dir::Dir;
+pub use entries::{Entries, Entry};
 pub use exclude::Exclude;
 pub use image::FromImage;
 pub use open::open;

@@ -1,0 +1,23 @@
+//! Prints files of an image, or lists its directories: `cat IMAGE PATH...`. Needs no C compiler where the image has gzip,
+//! lz4 or zstd: `cargo run --example cat --no-default-features --features rust-only -- IMAGE PATH...`
+
+use std::io::{self, Write};
+
+use packfs_image::Fs;
+use packfs_image::image::FileType;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args_os().skip(1);
+    let fs = Fs::open(args.next().ok_or("usage: cat IMAGE PATH...")?)?;
+    let mut out = io::stdout().lock();
+    for path in args {
+        if fs.metadata(&path)?.kind == FileType::Dir {
+            for entry in fs.read_dir(&path)? {
+                writeln!(out, "{:04o} {}", entry.stat.mode, entry.name.escape_ascii())?;
+            }
+        } else {
+            io::copy(&mut fs.open_file(&path)?, &mut out)?;
+        }
+    }
+    Ok(())
+}

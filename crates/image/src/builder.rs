@@ -1,0 +1,136 @@
+//! Building in a few lines: a format and its options, sources one over the other, and where the image goes.
+//!
+//! A thin layer over [`AnyOptions::build`], which takes what this does not have: transformed trees, an order of the data.
+
+use std::fmt;
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use packfs_blocks::io::Storage;
+use packfs_blocks::{Output, Progress};
+
+use crate::build::{AnyOptions, Options, Plan, Summary};
+use crate::source::{Dir, Entries, Entry, Exclude, FromImage, Source, Store, dir};
+use crate::{Error, Fs, Result, Tree, erofs, squashfs};
+
+/// An image to be.
+///
+/// ```
+/// use packfs_image::Builder;
+/// use packfs_image::source::Entry;
+/// # let place = tempfile::tempdir()?;
+/// # let target = place.path().join("root.erofs");
+///
+/// let entries = [Entry::file("etc/motd", "Welcome.\n"), Entry::symlink("motd", "etc/motd")];
+/// let summary = Builder::erofs().options(|all| all.threads = 2).entries(entries).build(&target)?;
+/// assert_eq!(summary.files, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub struct Builder<'a> {
+    options: AnyOptions,
+    sources: Vec<Box<dyn Source + 'a>>,
+    progress: Arc<Progress>,
+}
+
+impl fmt::Debug for Builder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Builder<'a> {
+    /// An image with the options of a format, which need not be the defaults.
+    pub fn new(options: impl Into<AnyOptions>) -> Self {
+        Builder { options: options.into(), sources: Vec::new(), progress: Arc::default() }
+    }
+
+    /// A SquashFS image.
+    pub fn squashfs() -> Self {
+        Builder::new(squashfs::Options::default())
+    }
+
+    /// An EROFS image.
+    pub fn erofs() -> Self {
+        Builder::new(erofs::Options::default())
+    }
+
+    /// Changes options that every format has. Do so before adding directories, which are scanned by them.
+    pub fn options(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(self.options.common_mut());
+        self
+    }
+
+    /// Counts in `progress`, and stops when it is cancelled. Also to be called before adding directories.
+    pub fn progress(self, progress: Arc<Progress>) -> Self {
+        Builder { progress, ..self }
+    }
+
+    /// Adds what a directory holds, or one file.
+    pub fn dir(self, path: impl Into<PathBuf>) -> Self {
+        let Options { threads, on_error, .. } = *self.options.common();
+        let progress = Some(self.progress.clone());
+        self.source(Dir::new(path, dir::Options { threads, on_error, progress, ..dir::Options::default() }))
+    }
+
+    /// Adds what another image holds: this converts.
+    pub fn image(self, fs: &Fs) -> Self {
+        self.source(FromImage::new(fs.image().clone(), "image", Exclude::default(), true))
+    }
+
+    /// Adds entries of the caller's; see [`Entries`].
+    pub fn entries<I: IntoIterator<Item = Entry<'a>>>(self, entries: I) -> Self
+    where
+        I::IntoIter: 'a,
+    {
+        self.source(Entries::new(entries))
+    }
+
+    /// Adds any source. Where sources have the same path the later one is kept; directories are merged.
+    pub fn source(mut self, source: impl Source + 'a) -> Self {
+        self.sources.push(Box::new(source));
+        self
+    }
+
+    /// Builds the image at `target`, which appears whole or not at all.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if `target` is there already and [`Options::force`] is not set.
+    pub fn build(self, target: impl AsRef<Path>) -> Result<Summary> {
+        let Builder { options, sources, progress } = self;
+        scanned(sources, |fill| options.build(target.as_ref(), &progress, fill))
+    }
+
+    /// Builds the image into anything that reads, writes and seeks, from its first byte on, and gives it back. It should
+    /// be empty: what lies behind the image stays.
+    pub fn write_to<W: Read + Write + Seek + Send + fmt::Debug + 'static>(self, writer: W) -> Result<W> {
+        let shared = Arc::new(Mutex::new(writer));
+        self.store_in(shared.clone())?;
+        let writer = Arc::into_inner(shared).ok_or_else(|| Error::Misuse("the image is still being written".into()))?;
+        Ok(writer.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Builds the image into storage that is written at any offset by several threads.
+    pub fn store_in(self, storage: impl Storage + 'static) -> Result<Summary> {
+        let Builder { options, sources, progress } = self;
+        scanned(sources, |fill| options.build_to(Output::over(storage, "image"), &progress, fill))
+    }
+}
+
+/// Calls `build` with what scans the sources, and adds what these left out to its summary.
+fn scanned<'a>(
+    mut sources: Vec<Box<dyn Source + 'a>>,
+    build: impl FnOnce(&mut dyn FnMut(&mut dyn Store) -> Result<Plan>) -> Result<Summary>,
+) -> Result<Summary> {
+    let mut summary = build(&mut |store| {
+        let mut tree = Tree::default();
+        sources.iter_mut().try_for_each(|source| source.scan(&mut tree, store))?;
+        Ok(Plan { tree, order: Vec::new() })
+    })?;
+    for error in sources.iter().flat_map(|source| source.left_out()) {
+        let path = error.path().map(|path| crate::name::display(path).to_string()).unwrap_or_default();
+        summary.left_out.push((path, error.to_string()));
+    }
+    Ok(summary)
+}

@@ -1,0 +1,126 @@
+//! The builder and entries of the caller's: everything they can describe arrives in both formats.
+
+use std::io::{self, Cursor, Read};
+use std::sync::Arc;
+
+use packfs_image::image::FileType;
+use packfs_image::source::{Entries, Entry, Source};
+use packfs_image::tree::{Device, Time};
+use packfs_image::{Builder, Error, Fs, Tree};
+
+fn builders() -> [Builder<'static>; 2] {
+    [Builder::squashfs(), Builder::erofs()].map(|builder| builder.options(|all| all.codec = "lz4".parse().unwrap()))
+}
+
+fn read(fs: &Fs, path: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    fs.open_file(path).unwrap().read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn entries_of_all_kinds_arrive() {
+    let long: Vec<u8> = (0..700_000u32).flat_map(|n| n.to_le_bytes()).collect();
+    for builder in builders() {
+        let stored: Arc<Vec<u8>> = Arc::new(long.clone());
+        let entries = [
+            Entry::dir("/").mode(0o700).owner(1, 2).mtime(Time { secs: 5, nanos: 0 }),
+            Entry::file("a/deep/file", "old"),
+            Entry::file("a/deep/file", "new").mode(0o4755).owner(3, 4).xattr("user.kind", "text"),
+            Entry::hard_link("again", "/a/deep/file"),
+            Entry::file("empty", ""),
+            Entry::stream("streamed", long.len() as u64, Cursor::new(long.clone())),
+            Entry::stored("stored", stored),
+            Entry::symlink("link", "a/deep/file"),
+            Entry::char_device("null", Device { major: 1, minor: 3 }),
+            Entry::block_device("loop", Device { major: 7, minor: 0 }),
+            Entry::fifo("fifo"),
+            Entry::socket("socket"),
+        ];
+        let fs = Fs::from_bytes(builder.entries(entries).write_to(Cursor::new(Vec::new())).unwrap().into_inner());
+        let fs = fs.unwrap();
+        assert_eq!(read(&fs, "link"), b"new");
+        assert!(read(&fs, "streamed") == long && read(&fs, "stored") == long && read(&fs, "empty").is_empty());
+        let file = fs.metadata("again").unwrap();
+        assert_eq!((file.mode, file.uid, file.gid, file.nlink, file.has_xattrs), (0o4755, 3, 4, 2, true));
+        assert_eq!(file.ino, fs.metadata("a/deep/file").unwrap().ino);
+        let root = fs.metadata("/").unwrap();
+        assert_eq!((root.mode, root.uid, root.gid, root.mtime.secs), (0o700, 1, 2, 5));
+        assert_eq!(fs.metadata("a/deep").unwrap().mode, 0o755);
+        let kind = |path: &str| fs.symlink_metadata(path).unwrap().kind;
+        assert_eq!(kind("null"), FileType::Char(Device { major: 1, minor: 3 }));
+        assert_eq!(kind("loop"), FileType::Block(Device { major: 7, minor: 0 }));
+        assert_eq!((kind("fifo"), kind("socket")), (FileType::Fifo, FileType::Socket));
+        assert_eq!(kind("link"), FileType::Symlink { target: (*b"a/deep/file").into() });
+    }
+}
+
+/// The same entries over a directory and an image; later sources are kept.
+#[test]
+fn sources_lie_one_over_the_other() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir(place.path().join("root")).unwrap();
+    std::fs::write(place.path().join("root/file"), "of the directory").unwrap();
+    std::fs::write(place.path().join("root/other"), "stays").unwrap();
+    for builder in builders() {
+        let target = place.path().join("image");
+        let over = [Entry::file("file", "of the program")];
+        builder.options(|all| all.force = true).dir(place.path().join("root")).entries(over).build(&target).unwrap();
+        let fs = Fs::open(&target).unwrap();
+        for builder in builders() {
+            let image = builder.image(&fs).write_to(Cursor::new(Vec::new())).unwrap().into_inner();
+            let fs = Fs::from_bytes(image).unwrap();
+            assert_eq!((&read(&fs, "file")[..], &read(&fs, "other")[..]), (&b"of the program"[..], &b"stays"[..]));
+        }
+    }
+}
+
+/// The data of an entry is read before the next one is asked for.
+#[test]
+fn entries_are_never_all_in_memory() {
+    use std::cell::Cell;
+    struct Counted<'c>(&'c Cell<u32>, Cursor<Vec<u8>>);
+    impl Read for Counted<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.1.read(buf)
+        }
+    }
+    impl Drop for Counted<'_> {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() - 1);
+        }
+    }
+    let (alive, most) = (Cell::new(0), Cell::new(0));
+    let entries = (0..100u8).map(|n| {
+        alive.set(alive.get() + 1);
+        most.set(most.get().max(alive.get()));
+        Entry::stream(format!("{n}"), 5000, Counted(&alive, Cursor::new(vec![n; 5000])))
+    });
+    Builder::squashfs().entries(entries).write_to(Cursor::new(Vec::new())).unwrap();
+    assert_eq!((alive.get(), most.get()), (0, 1));
+}
+
+#[test]
+fn errors_name_the_entry() {
+    let build = |entry: Entry<'static>| {
+        let entries = [Entry::file("file", "text"), entry];
+        Builder::squashfs().entries(entries).write_to(Cursor::new(Vec::new())).unwrap_err().to_string()
+    };
+    assert_eq!(build(Entry::stream("short", 9, &b"four"[..])), "short: cannot read: unexpected end of file");
+    assert_eq!(build(Entry::hard_link("link", "gone")), "gone: not found in the image");
+    assert_eq!(build(Entry::file("/", "")), "/: not a directory");
+    assert_eq!(build(Entry::file("file/below", "")), "file/below: `file` on the way is not a directory");
+    assert_eq!(build(Entry::file("a/..", "")), "`..` cannot be a file name");
+    let mut used = Entries::new(Vec::new());
+    let scan = |source: &mut Entries<_>| Builder::squashfs().source(Once(source)).write_to(Cursor::new(Vec::new()));
+    scan(&mut used).unwrap();
+    assert!(matches!(scan(&mut used), Err(Error::Misuse(_))));
+}
+
+struct Once<'s, S>(&'s mut S);
+
+impl<S: Source> Source for Once<'_, S> {
+    fn scan(&mut self, tree: &mut Tree, store: &mut dyn packfs_image::source::Store) -> packfs_image::Result<()> {
+        self.0.scan(tree, store)
+    }
+}
