@@ -113,7 +113,7 @@ impl Compression {
             other => {
                 let codec = other.name();
                 let why = format!("this build does not decompress {codec}: it needs the cargo feature `tar-{codec}`");
-                Err(Error::Unsupported(format!("{}: {why}", crate::name::display(name))))
+                Err(Error::Unsupported(format!("{}: {why}", display(name))))
             }
         }
     }

@@ -40,8 +40,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl JsonEntry {
-    /// `total` is that of a directory, if it was asked for.
-    pub(super) fn new(image: &dyn Image, entry: &Entry, total: Option<u64>) -> Result<Self> {
+    pub(super) fn new(image: &dyn Image, entry: &Entry) -> Result<Self> {
         let stat = &entry.stat;
         let (mut size, mut target, mut device) = (None, None, None);
         let kind = match &stat.kind {
@@ -78,7 +77,7 @@ impl JsonEntry {
             inode: stat.ino,
             nlink: stat.nlink,
             size,
-            total,
+            total: entry.total,
             target,
             device,
             xattrs,

@@ -30,21 +30,15 @@ impl Lines {
     }
 
     /// Writes one entry: the whole path, or behind its branch of the tree the last component.
-    pub(super) fn entry(
-        &mut self,
-        out: &mut impl Write,
-        entry: &Entry,
-        total: Option<u64>,
-        branch: Option<&str>,
-    ) -> io::Result<()> {
-        let size = self.size(&entry.stat, total);
+    pub(super) fn entry(&mut self, out: &mut impl Write, entry: &Entry) -> io::Result<()> {
+        let size = self.size(&entry.stat, entry.total);
         if self.long {
             self.attributes(out, &entry.stat, &size)?;
         } else if self.sizes {
             write!(out, "{size:>11} ")?;
         }
         let path = if entry.path.is_empty() { b"." } else { &entry.path[..] };
-        match branch {
+        match &entry.branch {
             Some(branch) => {
                 out.write_all(branch.as_bytes())?;
                 name(out, path.rsplit(|byte| *byte == b'/').next().unwrap_or(path))?;

@@ -28,11 +28,16 @@ struct Entry {
     depth: usize,
     nid: Nid,
     stat: Stat,
+    /// Of a directory, if it was asked for: bytes of all files listed below it.
+    total: Option<u64>,
+    /// The branch of the tree that it hangs on, if one is drawn.
+    branch: Option<String>,
 }
 
 impl Entry {
     fn new(visit: &Visit<'_>) -> Self {
-        Entry { path: visit.path.to_vec(), depth: visit.depth, nid: visit.nid, stat: visit.stat.clone() }
+        let Visit { path, depth, nid, stat, .. } = visit;
+        Entry { path: path.to_vec(), depth: *depth, nid: *nid, stat: stat.clone(), total: None, branch: None }
     }
 }
 
@@ -45,16 +50,14 @@ pub(super) fn run(args: &List) -> Result<Outcome> {
     let mut listing = if args.json { Listing::Json { first: true } } else { Listing::Text(Lines::new(args)) };
     listing.begin(&mut out)?;
     if args.du || args.tree || args.sort.is_some() {
-        let (entries, totals, branches) = gather(args, &mut walk)?;
-        for (n, entry) in entries.iter().enumerate() {
-            let branch = branches.get(n).map(String::as_str);
-            listing.entry(&mut out, image, entry, totals.get(n).copied().flatten(), branch)?;
+        for entry in gather(args, &mut walk)? {
+            listing.entry(&mut out, image, &entry)?;
         }
     } else {
         // As it is met: the listing of a large image needs no memory.
         while let Some(visit) = walk.step()? {
             if visit.selected {
-                listing.entry(&mut out, image, &Entry::new(&visit), None, None)?;
+                listing.entry(&mut out, image, &Entry::new(&visit))?;
             }
         }
     }
@@ -63,8 +66,8 @@ pub(super) fn run(args: &List) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// All entries in the order in which they are shown, for each one its total and the branch of the tree that it hangs on.
-fn gather(args: &List, walk: &mut Walk<'_>) -> Result<(Vec<Entry>, Vec<Option<u64>>, Vec<String>)> {
+/// All entries in the order in which they are shown.
+fn gather(args: &List, walk: &mut Walk<'_>) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     while let Some(visit) = walk.step()? {
         // A tree also shows the directories on the way.
@@ -72,10 +75,14 @@ fn gather(args: &List, walk: &mut Walk<'_>) -> Result<(Vec<Entry>, Vec<Option<u6
             entries.push(Entry::new(&visit));
         }
     }
-    let totals = if args.du { totals(&entries) } else { vec![None; entries.len()] };
-    let branches = if args.tree { branches(&entries) } else { Vec::new() };
-    let (entries, totals) = sort(entries, totals, args.sort);
-    Ok((entries, totals, branches))
+    if args.du {
+        totals(&mut entries);
+    }
+    if args.tree {
+        branches(&mut entries);
+    }
+    sort(&mut entries, args.sort);
+    Ok(entries)
 }
 
 enum Listing {
@@ -98,19 +105,12 @@ impl Listing {
         }
     }
 
-    fn entry(
-        &mut self,
-        out: &mut impl Write,
-        image: &dyn Image,
-        entry: &Entry,
-        total: Option<u64>,
-        branch: Option<&str>,
-    ) -> Result<()> {
+    fn entry(&mut self, out: &mut impl Write, image: &dyn Image, entry: &Entry) -> Result<()> {
         match self {
-            Listing::Text(lines) => lines.entry(out, entry, total, branch)?,
+            Listing::Text(lines) => lines.entry(out, entry)?,
             Listing::Json { first } => {
                 out.write_all(if std::mem::take(first) { b"\n" } else { b",\n" })?;
-                serde_json::to_writer(out, &JsonEntry::new(image, entry, total)?).map_err(io::Error::from)?;
+                serde_json::to_writer(out, &JsonEntry::new(image, entry)?).map_err(io::Error::from)?;
             }
         }
         Ok(())

@@ -8,51 +8,43 @@ use packfs_image::image::FileType;
 use super::Entry;
 use crate::args::SortKey;
 
-/// For each directory the bytes of all files listed below it, each file once, whatever names it has.
-pub(super) fn totals(entries: &[Entry]) -> Vec<Option<u64>> {
-    let mut totals = vec![None; entries.len()];
+/// Sets for each directory the bytes of all files listed below it, each file once, whatever names it has.
+pub(super) fn totals(entries: &mut [Entry]) {
     let mut counted = HashSet::new();
     // The directories that lead to the entry at hand.
     let mut above: Vec<usize> = Vec::new();
-    for (n, entry) in entries.iter().enumerate() {
-        above.truncate(above.partition_point(|dir| entries[*dir].depth < entry.depth));
-        match entry.stat.kind {
+    for n in 0..entries.len() {
+        above.truncate(above.partition_point(|dir| entries[*dir].depth < entries[n].depth));
+        match entries[n].stat.kind {
             FileType::Dir => {
-                totals[n] = Some(0);
+                entries[n].total = Some(0);
                 above.push(n);
             }
-            FileType::File { size } if entry.stat.nlink < 2 || counted.insert(entry.nid) => {
+            FileType::File { size } if entries[n].stat.nlink < 2 || counted.insert(entries[n].nid) => {
                 for dir in &above {
-                    totals[*dir] = totals[*dir].map(|total| total + size);
+                    entries[*dir].total = entries[*dir].total.map(|total| total + size);
                 }
             }
             _ => {}
         }
     }
-    totals
 }
 
-/// Entries with their totals in another order. Equal ones stay in the order of their paths.
-pub(super) fn sort(
-    entries: Vec<Entry>,
-    totals: Vec<Option<u64>>,
-    key: Option<SortKey>,
-) -> (Vec<Entry>, Vec<Option<u64>>) {
-    let mut both: Vec<_> = entries.into_iter().zip(totals).collect();
-    let size = |entry: &Entry, total: Option<u64>| match entry.stat.kind {
+/// Puts entries in another order. Equal ones stay in the order of their paths.
+pub(super) fn sort(entries: &mut [Entry], key: Option<SortKey>) {
+    let size = |entry: &Entry| match entry.stat.kind {
         FileType::File { size } => size,
-        _ => total.unwrap_or(0),
+        _ => entry.total.unwrap_or(0),
     };
     match key {
         None | Some(SortKey::Path) => {}
-        Some(SortKey::Size) => both.sort_by_key(|(entry, total)| Reverse(size(entry, *total))),
-        Some(SortKey::Time) => both.sort_by_key(|(entry, _)| Reverse((entry.stat.mtime.secs, entry.stat.mtime.nanos))),
+        Some(SortKey::Size) => entries.sort_by_key(|entry| Reverse(size(entry))),
+        Some(SortKey::Time) => entries.sort_by_key(|entry| Reverse((entry.stat.mtime.secs, entry.stat.mtime.nanos))),
     }
-    both.into_iter().unzip()
 }
 
-/// The branch that each entry hangs on, as `tree` draws it.
-pub(super) fn branches(entries: &[Entry]) -> Vec<String> {
+/// Sets the branch that each entry hangs on, as `tree` draws it.
+pub(super) fn branches(entries: &mut [Entry]) {
     // From the end: whether another entry of the same directory follows.
     let mut follows = vec![false; entries.len()];
     let mut open: Vec<bool> = Vec::new();
@@ -61,7 +53,7 @@ pub(super) fn branches(entries: &[Entry]) -> Vec<String> {
         follows[n] = std::mem::replace(&mut open[entry.depth], true);
     }
     let mut lines: Vec<bool> = Vec::new();
-    let branch = |(entry, follows): (&Entry, bool)| {
+    for (entry, follows) in entries.iter_mut().zip(follows) {
         lines.resize(entry.depth + 1, false);
         lines[entry.depth] = follows;
         let above = lines.get(1..entry.depth).unwrap_or_default();
@@ -69,9 +61,8 @@ pub(super) fn branches(entries: &[Entry]) -> Vec<String> {
         if entry.depth > 0 {
             branch.push_str(if follows { "├── " } else { "└── " });
         }
-        branch
-    };
-    entries.iter().zip(follows).map(branch).collect()
+        entry.branch = Some(branch);
+    }
 }
 
 #[cfg(test)]
@@ -91,16 +82,17 @@ mod tests {
             let mtime = Time { secs: i64::try_from(*size % 7).unwrap(), nanos: 0 };
             let nlink = if nid == 9 { 2 } else { 1 };
             let stat = Stat { kind, mode: 0o644, uid: 0, gid: 0, mtime, ino: nid, nlink, has_xattrs: false };
-            Entry { path: path.into(), depth, nid: Nid(nid), stat }
+            Entry { path: path.into(), depth, nid: Nid(nid), stat, total: None, branch: None }
         };
         lines.iter().enumerate().map(entry).collect()
     }
 
     #[test]
     fn totals_count_what_is_below_once() {
-        let entries =
+        let mut entries =
             entries(&[("/", 0), ("a/", 0), ("a/b/", 0), ("a/b/x", 5), ("a/l=", 20), ("c/", 0), ("c/l=", 20), ("d", 1)]);
-        let found: Vec<_> = totals(&entries).into_iter().flatten().collect();
+        totals(&mut entries);
+        let found: Vec<_> = entries.iter().filter_map(|entry| entry.total).collect();
         assert_eq!(found, [26, 25, 5, 0]);
     }
 
@@ -108,7 +100,9 @@ mod tests {
     fn orders_keep_paths_where_they_are_equal() {
         let given = || entries(&[("a", 3), ("b", 12), ("c/", 0), ("d", 3)]);
         let order = |key, total| {
-            let (entries, _) = sort(given(), vec![None, None, total, None], key);
+            let mut entries = given();
+            entries[2].total = total;
+            sort(&mut entries, key);
             entries.iter().map(|entry| String::from_utf8_lossy(&entry.path).into_owned()).collect::<String>()
         };
         assert_eq!(order(None, None), "abcd");
@@ -119,8 +113,9 @@ mod tests {
 
     #[test]
     fn a_tree_is_drawn_as_tree_does() {
-        let entries = entries(&[("/", 0), ("a/", 0), ("a/b/", 0), ("a/b/x", 1), ("a/y", 1), ("c/", 0), ("c/z", 1)]);
+        let mut entries = entries(&[("/", 0), ("a/", 0), ("a/b/", 0), ("a/b/x", 1), ("a/y", 1), ("c/", 0), ("c/z", 1)]);
         let drawn = ["", "├── ", "│   ├── ", "│   │   └── ", "│   └── ", "└── ", "    └── "];
-        assert_eq!(branches(&entries), drawn);
+        branches(&mut entries);
+        assert_eq!(entries.iter().filter_map(|entry| entry.branch.as_deref()).collect::<Vec<_>>(), drawn);
     }
 }
