@@ -90,6 +90,41 @@ fn failures_are_status_1_with_one_line() {
 }
 
 #[test]
+fn a_file_is_named_once_and_what_it_is_instead_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("data"), [7; 9000]).unwrap();
+    succeed(dir.path(), &["build", "data", "-o", "i.sqfs", "-q"]);
+    succeed(dir.path(), &["split", "data", "-o", "part", "-q"]);
+    succeed(dir.path(), &["tar", "i.sqfs", "-o", "a.tar", "-q"]);
+    let cases: [(&[&str], &str); 9] = [
+        (&["build", "nosuch", "-o", "x.sqfs"], "packfs: nosuch: cannot open: No such file"),
+        (&["build", "data", "-o", "i.sqfs"], "packfs: i.sqfs exists; --force replaces it"),
+        (&["build", "data", "-o", "no/i.sqfs"], "packfs: no/i.sqfs: cannot create: No such file"),
+        (&["split", "nosuch", "-o", "p"], "packfs: nosuch: cannot look at: No such file"),
+        (&["list", "."], "packfs: .: cannot read: Is a directory"),
+        (&["list", "part"], "packfs: part: a part of a dump, not an image: packfs join"),
+        (&["extract", "part", "-C", "to"], "packfs: part: a part of a dump, not an image: packfs join"),
+        (&["tar", "a.tar"], "packfs: a.tar: an archive, not an image: packfs build"),
+        (&["list", "data"], "packfs: data: superblock at byte 0: this is neither"),
+    ];
+    for (args, told) in cases {
+        let message = fail(dir.path(), 1, args);
+        assert!(message.starts_with(told), "{args:?}: {message}");
+    }
+    for args in [&["list", "i.sqfs"][..], &["cat", "i.sqfs", "data"], &["tar", "i.sqfs"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ran = packfs(args).current_dir(dir.path()).stdout(full).output().unwrap();
+        let message = stderr(&ran);
+        let told = "standard output: cannot write: No space left on device";
+        assert_eq!(
+            (ran.status.code(), message.matches(told).count(), message.lines().count()),
+            (Some(1), 1, 1),
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn a_name_writes_nothing_but_itself_to_the_terminal() {
     let dir = tempfile::tempdir().unwrap();
     let (evil, other) = ("no\x1b[2Ksuch\npackfs: done", "no\x1b[2Kother");

@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use packfs_blocks::ReadAt;
 use packfs_blocks::io::FileAt;
 use packfs_image::name::display;
-use packfs_image::{AnyImage, OpenOptions};
+use packfs_image::source::open::Kind;
+use packfs_image::{AnyImage, Error, OpenOptions};
 
+use super::sources;
 use crate::args::ImageArg;
 use crate::resources;
 
@@ -24,7 +26,8 @@ pub(super) fn image(arg: &ImageArg) -> Result<AnyImage> {
 pub(super) fn with_cache(arg: &ImageArg, cache_bytes: u64) -> Result<AnyImage> {
     let devices = arg.device.iter().map(|path| bytes(path, 0)).collect::<Result<_>>()?;
     let options = OpenOptions { cache_bytes, name: arg.path.clone(), devices };
-    AnyImage::open(bytes(&arg.path, arg.offset)?, options).with_context(|| name(&arg.path))
+    let opened = AnyImage::open(bytes(&arg.path, arg.offset)?, options);
+    opened.map_err(|error| instead(error, &arg.path, arg.offset)).with_context(|| name(&arg.path))
 }
 
 /// The same for a command that reads everything once and in order: a larger cache would only cost the
@@ -36,7 +39,23 @@ pub(super) fn in_order(arg: &ImageArg, memory: u64) -> Result<AnyImage> {
 /// Opens an image by its path alone.
 pub(super) fn path(path: &Path, cache_bytes: u64) -> Result<AnyImage> {
     let options = OpenOptions { cache_bytes, name: path.to_owned(), ..OpenOptions::default() };
-    AnyImage::open(bytes(path, 0)?, options).with_context(|| name(path))
+    AnyImage::open(bytes(path, 0)?, options).map_err(|error| instead(error, path, 0)).with_context(|| name(path))
+}
+
+/// Says which command is for a file that is no image.
+fn instead(error: Error, path: &Path, offset: u64) -> anyhow::Error {
+    let Error::Corrupt { structure: "superblock", offset: 0, .. } = &error else { return error.into() };
+    if offset == 0 && packfs_dump::set::is_part(path) {
+        return anyhow!(
+            "a part of a dump, not an image: packfs join puts the dump together, packfs info says what it is"
+        );
+    }
+    match sources::kind(path) {
+        Kind::Tar | Kind::Gzip | Kind::Xz | Kind::Zstd | Kind::Bzip2 if offset == 0 => {
+            anyhow!("an archive, not an image: packfs build makes an image of it")
+        }
+        _ => error.into(),
+    }
 }
 
 fn bytes(path: &Path, offset: u64) -> Result<Arc<dyn ReadAt>> {

@@ -59,16 +59,21 @@ pub(super) fn name(argument: &Path) -> String {
     if argument == Path::new("-") { "standard input".into() } else { display(argument).to_string() }
 }
 
-/// Whether a file is an image, going by its first bytes. What cannot be read is not; opening it as a
-/// source says why. What can be read only once is left alone.
+/// Whether a file is an image.
 pub(super) fn is_image(path: &Path) -> bool {
+    matches!(kind(path), open::Kind::SquashFs | open::Kind::Erofs)
+}
+
+/// What a file is, going by its first bytes. Nothing is known of what cannot be read; opening it as a source says why. What
+/// can be read only once is left alone.
+pub(super) fn kind(path: &Path) -> open::Kind {
     let again = path.metadata().is_ok_and(|file| file.is_file() || file.file_type().is_block_device());
     let mut head = Vec::with_capacity(open::SNIFF_LEN);
     if again && let Ok(file) = File::open(path) {
         // What is not read is not compared with anything.
         let _ = file.take(open::SNIFF_LEN as u64).read_to_end(&mut head);
     }
-    matches!(open::sniff(&head), open::Kind::SquashFs | open::Kind::Erofs)
+    open::sniff(&head)
 }
 
 /// `/var/tmp` is on a disk where `/tmp` may be memory; `TMPDIR` overrides both.

@@ -1,6 +1,6 @@
 //! `packfs tar`.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
         memory: (memory / 2).min(IN_FLIGHT),
         xattrs: !args.no_xattrs,
         strict: args.strict,
-        name: target.map_or_else(|| PathBuf::from("standard output"), Path::to_owned),
+        name: target.map_or_else(|| PathBuf::from(output::STDOUT), Path::to_owned),
     };
     let meter = Meter::start(args.talk.quiet);
     let written = write(image.image(), args, target, &options, meter.progress());
@@ -62,7 +62,7 @@ fn write(
     progress: &Progress,
 ) -> Result<Summary> {
     let Some(path) = path else {
-        let mut out = output::stdout()?;
+        let mut out = BufWriter::new(output::unnamed_stdout()?);
         let summary = write_tar(image, &mut out, options, progress)?;
         out.flush()?;
         return Ok(summary);

@@ -133,17 +133,25 @@ fn hung_up(error: &anyhow::Error) -> bool {
     error.chain().any(|e| e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
 }
 
-/// The error with its causes, leaving out those that the text before already ends with.
+/// The error with its causes. Nothing is said twice: neither a cause that the text before ends with, nor the file that was
+/// worked on where the cause begins with it.
 fn whole(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
+        if text.is_empty() || begins_with_end(&text, &cause) {
             text = cause;
         } else if !text.ends_with(&cause) {
             text = format!("{text}: {cause}");
         }
     }
     text
+}
+
+/// Whether `cause` begins with the last words of `text`.
+fn begins_with_end(text: &str, cause: &str) -> bool {
+    let ends = std::iter::once(0).chain(text.match_indices(' ').map(|(at, _)| at + 1)).map(|at| &text[at..]);
+    let mut rests = ends.filter(|end| !end.is_empty()).filter_map(|end| cause.strip_prefix(end));
+    rests.any(|rest| rest.starts_with([':', ' ']))
 }
 
 #[cfg(test)]
@@ -157,6 +165,16 @@ mod tests {
         let error = Err::<(), _>(inner).context("building x").unwrap_err();
         assert_eq!(whole(&error), "building x: a/b: cannot open: no such luck");
         assert_eq!(whole(&anyhow!("only this")), "only this");
+        let cases = [
+            ("building y from a b", "a b: cannot open: x", "a b: cannot open: x"),
+            ("building y", "y exists", "y exists"),
+            ("a", "a: it is a directory", "a: it is a directory"),
+            ("extracting into a", "ab: cannot write", "extracting into a: ab: cannot write"),
+            ("a: cannot read", "no room", "a: cannot read: no room"),
+        ];
+        for (context, cause, told) in cases {
+            assert_eq!(whole(&anyhow!(cause.to_owned()).context(context)), told);
+        }
     }
 
     #[test]

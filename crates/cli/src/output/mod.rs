@@ -19,9 +19,30 @@ use packfs_image::name::show;
 
 /// Standard output for data: buffered in large pieces, without the line buffering of [`io::stdout`].
 /// Flush it; what stays in the buffer when it is dropped may be lost without an error.
-pub(crate) fn stdout() -> io::Result<BufWriter<File>> {
-    let own = io::stdout().as_fd().try_clone_to_owned()?;
-    Ok(BufWriter::with_capacity(1 << 16, File::from(own)))
+pub(crate) fn stdout() -> io::Result<BufWriter<Stdout>> {
+    Ok(BufWriter::with_capacity(1 << 16, Stdout(unnamed_stdout()?)))
+}
+
+/// The same for writers that are told what their output is called.
+pub(crate) fn unnamed_stdout() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// Standard output, whose errors name it.
+#[derive(Debug)]
+pub(crate) struct Stdout(File);
+
+/// What standard output is called in messages.
+pub(crate) const STDOUT: &str = "standard output";
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(|error| io::Error::new(error.kind(), format!("{STDOUT}: cannot write: {error}")))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Writes a name to standard output: as it is, but for a terminal, which its control characters must not reach.

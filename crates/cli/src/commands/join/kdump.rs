@@ -54,7 +54,7 @@ pub(super) fn write(
             Err(Usage("--as kdump is not written from front to back: for a pipe there is --as kdump-flat".into())
                 .into())
         }
-        Target::Stdout => flattened(&mut output::stdout()?, Path::new("standard output")),
+        Target::Stdout => flattened(&mut output::unnamed_stdout()?, Path::new(output::STDOUT)),
         Target::Stream(path) => {
             let mut file = OpenOptions::new().write(true).open(&path).with_context(|| display(&path).to_string())?;
             flattened(&mut file, &path)
