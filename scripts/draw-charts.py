@@ -12,19 +12,36 @@ import subprocess
 import sys
 import tempfile
 
-# Runs in the page behind its own scripts: draws each chart, with its captions as the title and on white paper.
+# Runs in the page behind its own scripts: draws each chart as the page does, with its captions as the title, on white
+# paper, and takes along the part of the style that it uses.
 SAVE = """<script>
-addEventListener("load", async () => {
-  dispatchEvent(new Event("beforeprint"));
+addEventListener("load", () => {
   const pictures = {};
   for (const id of %s) {
-    const chart = document.getElementById(id);
-    const title = chart.closest("section").querySelector("h2").textContent + "<br><sub>" +
-      chart.closest("figure").querySelector("figcaption").textContent + "</sub>";
-    const layout = { ...chart.layout, updatemenus: [], paper_bgcolor: "#fff", autosize: false,
-      title: { text: title, font: { size: 15 }, x: 0.02, xanchor: "left" }, margin: { l: 50, r: 20, t: 60, b: 40 } };
-    const url = await Plotly.toImage({ data: chart.data, layout }, { format: "svg", width: 900, height: 520 });
-    pictures[id] = decodeURIComponent(url.slice(url.indexOf(",") + 1));
+    const div = document.getElementById(id);
+    const heading = div.closest("section").querySelector("h3") ?? div.closest("details").querySelector("summary");
+    const titles = [heading.textContent, div.closest("figure").querySelector("figcaption").textContent];
+    draw(charts.find(chart => chart.id === id), 860);
+    const picture = div.querySelector(":scope > svg");
+    const legend = [...div.querySelectorAll(".legend li")];
+    const [, , width, height] = picture.getAttribute("viewBox").split(" ").map(Number);
+    const top = 48 + 18 * legend.length + (legend.length ? 8 : 0);
+    const rules = [...document.styleSheets[0].cssRules].filter(rule => rule.selectorText === ":root" ||
+      rule.selectorText?.split(",").some(one => picture.querySelector(one.trim()) || one.includes(".series")));
+    picture.prepend(svg("style", {}, rules.map(rule => rule.cssText).join("\\n")),
+      svg("rect", { x: -12, y: -top, width: width + 24, height: height + top + 12, fill: "#fff" }),
+      svg("text", { x: 0, y: 20 - top, "font-size": 16, "font-weight": 600 }, titles[0]),
+      svg("text", { x: 0, y: 38 - top, "font-size": 13 }, titles[1]));
+    legend.forEach((item, n) => {
+      const icon = item.querySelector("g").cloneNode(true);
+      icon.setAttribute("transform", `translate(8,${60 - top + 18 * n})`);
+      picture.append(icon, svg("text", { x: 20, y: 64 - top + 18 * n }, item.textContent));
+    });
+    for (const [key, value] of Object.entries({ xmlns: NAMESPACE, viewBox: `-12 ${-top} ${width + 24} ${height + top + 12}`,
+      width: width + 24, height: height + top + 12, style: "font: 11px system-ui, sans-serif" })) picture.setAttribute(key, value);
+    for (const name of ["tabindex", "class"]) picture.removeAttribute(name);
+    picture.setAttribute("aria-label", titles.join(": "));
+    pictures[id] = new XMLSerializer().serializeToString(picture);
   }
   const result = document.createElement("pre");
   result.id = "pictures";
@@ -38,7 +55,7 @@ def charts(page):
     """The IDs of all charts, each with its section and caption."""
     section, found = "", []
     for heading, chart, caption in re.findall(
-        r'<h2>(.*?)</h2>|<figure><figcaption>(?=.*?id="(.*?)")(.*?)</figcaption>', page
+        r'<(?:h3|summary)>(.*?)</(?:h3|summary)>|<figure><figcaption>(?=.*?id="(.*?)")(.*?)</figcaption>', page
     ):
         section = heading or section
         if chart:

@@ -42,6 +42,9 @@ if [[ $(id -u) == 0 && $(mkfs.erofs -V 2>&1 | grep -o '[0-9]\.[0-9]*' | head -1)
     PATH=$PWD/target/peers/bin:$PATH
 fi
 
+# What finds pages that some people cannot use.
+scripts/get-axe.sh || say "the test that needs axe will be skipped"
+
 if [[ $(id -u) == 0 ]]; then
     export PACKFS_REQUIRE_ORACLES=${PACKFS_REQUIRE_ORACLES-1}
 fi

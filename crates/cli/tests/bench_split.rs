@@ -43,9 +43,9 @@ fn dumps_are_split_restored_shown_and_reported() {
         "Splitting memory over simulated disks of 2000 MB/s",
         "Splitting incompressible over simulated disks of 2000 MB/s",
         "3 outputs are so many times as fast as one:",
-        "Splitting over disks that differ",
+        "What do disks that differ or fail cost?",
         "1000,1000,4000",
-        "Restoring dumps",
+        "How fast do dumps come back?",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -86,7 +86,7 @@ fn parts_go_to_directories_and_away_again() {
     let args = ["--data", "core", "--dirs", "a", "b", "--runs", "1", "--codecs", "raw,lz4"];
     let text = shown(&split(dir.path(), &args));
     assert!(text.contains("Splitting core over directories") && text.contains("Over 2 outputs"), "{text}");
-    assert!(text.contains("Joining") || text.contains("Restoring"), "{text}");
+    assert!(text.contains("How fast do dumps come back?"), "{text}");
     for name in ["a", "b"] {
         assert_eq!(fs::read_dir(dir.path().join(name)).unwrap().count(), 0, "{name}");
     }
@@ -113,7 +113,7 @@ fn peers_are_measured_and_their_failures_told() {
     let (text, said) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
     assert!(said.contains("nsplit split of memory, raw, 2 outputs of 1000 MB/s is left out"), "{said}");
     assert!(said.contains("exit status 7: out of luck"), "{said}");
-    assert!(text.contains("What could not be measured") && text.contains("Restoring dumps"), "{text}");
+    assert!(text.contains("What could not be measured") && text.contains("How fast do dumps come back?"), "{text}");
 }
 
 #[test]

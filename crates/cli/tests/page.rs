@@ -1,12 +1,14 @@
-//! The page of `packfs bench report` in a real browser: Chromium without a screen.
+//! The page of `packfs bench report` in a real browser: Chromium without a screen. Every chart kind is drawn from the
+//! results in docs/results at the widths of a phone, a tablet and a desk, and the page's own boxes are compared.
 
 mod common;
 
-use packfs_image::name::display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{have, succeed};
+use common::{have, skip, succeed};
+use packfs_image::name::display;
+use serde_json::{Value, json};
 
 /// Goes before the page's own scripts and keeps what goes wrong.
 const WATCH: &str = r#"<script>
@@ -17,56 +19,202 @@ console.error = (...args) => problems.push(args.join(" "));
 console.warn = (...args) => problems.push(args.join(" "));
 </script>"#;
 
-/// Goes after them: looks at every chart, moves the mouse over a mark of each kind, and writes down what it saw.
-const LOOK: &str = r#"<script>
-addEventListener("load", () => setTimeout(async () => {
-  const seen = { charts: [], width: document.documentElement.scrollWidth, window: innerWidth,
-    paper: getComputedStyle(document.body).backgroundColor, opened: performance.now() };
-  for (const div of document.querySelectorAll(".chart")) {
-    div.scrollIntoView({ block: "center" });
-    const all = () => div.querySelectorAll(".scatterlayer .point, .barlayer .point path");
-    for (let wait = 0; wait < 50 && !all().length; wait++) await new Promise(done => setTimeout(done, 50));
-    const marks = all();
-    const mark = marks[Math.floor(marks.length / 2)];
-    const box = mark.getBoundingClientRect();
-    // A bar on a scale of powers has no end below: its upper end is where it can be seen.
-    const at = { clientX: box.x + box.width / 2, clientY: box.y + Math.min(box.height / 2, 5), bubbles: true };
-    const area = div.querySelector(".nsewdrag");
-    for (const kind of ["mouseover", "mousemove"]) area.dispatchEvent(new MouseEvent(kind, at));
-    await new Promise(done => setTimeout(done, 150));
-    seen.charts.push({ id: div.id, marks: marks.length, hover: div.querySelector(".hoverlayer").textContent,
-      width: div.getBoundingClientRect().width });
-  }
-  const result = document.createElement("pre");
-  result.id = "seen";
-  result.textContent = JSON.stringify({ ...seen, problems });
-  document.body.append(result);
-}, 300));
-</script>"#;
+/// Goes after them and writes down what it sees.
+const LOOK: &str = include_str!("page/look.js");
 
-/// What the page looks like from within, at a size and with some options.
-fn look(dir: &Path, page: &str, size: &str, options: &[&str]) -> serde_json::Value {
+/// How a page is looked at.
+#[derive(Clone, Copy, Default)]
+struct View<'v> {
+    width: usize,
+    dark: bool,
+    /// With the style of paper.
+    printed: bool,
+    /// The script of axe, which looks for what keeps people from using the page.
+    axe: Option<&'v str>,
+}
+
+/// Looks at a page in a frame of some width: the browser makes no window narrower than 500 pixels.
+fn look(dir: &Path, page: &str, view: View<'_>) -> Value {
     let (head, rest) = page.split_once("<style>").unwrap();
-    let watched = format!("{head}{WATCH}<style>{rest}").replace("</body>", &format!("{LOOK}</body>"));
-    let path = dir.join("watched.html");
-    std::fs::write(&path, watched).unwrap();
-    let output = Command::new("chromium")
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", display(&dir.join("profile"))))
-        .args(["--virtual-time-budget=30000", &format!("--window-size={size}")])
-        .args(options)
+    let printed = if view.printed { "<script>window.printed = true;</script>" } else { "" };
+    let axe = view.axe.map_or(String::new(), |axe| format!("<script>{axe}</script>"));
+    let mut watched = format!("{head}{WATCH}{printed}<style>{rest}");
+    watched = watched.replace("</body>", &format!("{axe}<script>{LOOK}</script></body>"));
+    if view.printed {
+        watched = watched.replace("@media print", "@media all").replace("@media screen", "@media speech");
+    }
+    let inner = serde_json::to_string(&watched).unwrap().replace('<', "\\u003c");
+    let frame = format!(
+        "<!DOCTYPE html><body><script>const frame = document.createElement('iframe');\
+         frame.style = 'width:{}px;height:900px;border:0'; frame.srcdoc = {inner}; document.body.append(frame);</script>",
+        view.width
+    );
+    let path = dir.join("frame.html");
+    std::fs::write(&path, frame).unwrap();
+    let output = chromium(dir)
+        .args(["--dump-dom", "--virtual-time-budget=300000", "--window-size=1600,1000"])
+        .args(view.dark.then_some("--blink-settings=preferredColorScheme=0"))
         .arg(format!("file://{}", display(&path)))
         .output()
         .unwrap();
     let dom = String::from_utf8_lossy(&output.stdout).into_owned();
     let seen = dom.split_once("<pre id=\"seen\">").and_then(|(_, rest)| rest.split_once("</pre>"));
     let (seen, _) = seen.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
-    serde_json::from_str(&seen.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")).unwrap()
+    serde_json::from_str(&seen.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")).unwrap()
+}
+
+fn chromium(dir: &Path) -> Command {
+    let mut command = Command::new("chromium");
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
+    command.arg(format!("--user-data-dir={}", display(&dir.join("profile"))));
+    command
+}
+
+/// The page of all results that the documentation has.
+fn page_of_docs(dir: &Path) -> String {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
+    let mut args = vec!["bench", "report", "-o", "page.html"];
+    for name in ["codecs.jsonl", "build.jsonl", "read.jsonl", "split.jsonl"] {
+        let packed = std::fs::File::open(results.join(format!("{name}.xz"))).unwrap();
+        let unpacked = Command::new("xz").arg("-dc").stdin(packed).output().unwrap();
+        assert!(unpacked.status.success(), "{name}");
+        std::fs::write(dir.join(name), unpacked.stdout).unwrap();
+        args.push(name);
+    }
+    succeed(dir, &args);
+    std::fs::read_to_string(dir.join("page.html")).unwrap()
+}
+
+/// Nothing went wrong; no words cover one another, nothing leaves its chart, no legend covers the drawing, every chart
+/// tells values with their units.
+fn assert_readable(seen: &Value, view: View<'_>) {
+    let View { width, dark, printed, .. } = view;
+    let how = format!("at {width}, dark: {dark}, printed: {printed}");
+    assert_eq!(seen["problems"], json!([]), "{how}");
+    assert_eq!(seen["dangling"], json!([]), "{how}");
+    assert!(seen["width"].as_u64() <= seen["window"].as_u64(), "{how}: wider than the screen: {}", seen["width"]);
+    let charts = seen["charts"].as_array().unwrap();
+    assert!(!charts.is_empty(), "{how}");
+    for chart in charts {
+        let id = &chart["id"];
+        assert!(chart["marks"].as_u64().unwrap() > 0 && chart["words"].as_u64().unwrap() > 3, "{how}: {chart}");
+        assert_eq!(chart["overlaps"], json!([]), "{how}: {id}");
+        assert_eq!(chart["outside"], json!([]), "{how}: {id}");
+        assert_eq!((&chart["covered"], &chart["numbers"]), (&json!(0), &json!([])), "{how}: {id}");
+        assert_eq!(chart["pressed"], json!(true), "{how}: {id}");
+        if !printed {
+            let shown = chart["hover"]["text"].as_str().unwrap();
+            assert!(shown.chars().any(|c| c.is_ascii_digit()) && shown.contains(": "), "{how}: {chart}");
+            assert_eq!(chart["hover"]["whole"], json!(true), "{how}: {chart}");
+        }
+    }
+    assert!(seen["hits"].as_u64().unwrap() > 0, "{how}");
+    assert_eq!(seen["searched"], json!([]), "{how}: with names of what is searched");
 }
 
 #[test]
-fn the_page_draws_its_charts_and_shows_values() {
-    if !have("the_page_draws_its_charts_and_shows_values", "chromium") {
+fn every_chart_can_be_read_at_every_width() {
+    let test = "every_chart_can_be_read_at_every_width";
+    if !have(test, "chromium") || !have(test, "xz") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let page = page_of_docs(dir.path());
+    // Nothing of it comes from elsewhere.
+    let others = page.replace("http://www.w3.org/2000/svg", "");
+    assert!(!others.contains("http://") && !others.contains("https://"));
+    for width in [390, 768, 1400] {
+        for dark in [false, true] {
+            let view = View { width, dark, ..View::default() };
+            let seen = look(dir.path(), &page, view);
+            assert_readable(&seen, view);
+            assert_eq!(seen["paper"], if dark { "rgb(15, 19, 24)" } else { "rgb(255, 255, 255)" });
+            assert_eq!(
+                seen["menu"],
+                json!(width >= 1200),
+                "contents are a menu where there is no room beside the page"
+            );
+            assert!((3..=5).contains(&seen["findings"].as_u64().unwrap()), "{}", seen["findings"]);
+            let chapters = json!(["Codecs", "Building", "Reading", "Splitting", "Method and raw data"]);
+            assert_eq!(seen["headings"], chapters);
+        }
+    }
+    let view = View { width: 768, printed: true, ..View::default() };
+    assert_readable(&look(dir.path(), &page, view), view);
+}
+
+#[test]
+fn the_page_can_be_printed() {
+    let test = "the_page_can_be_printed";
+    if !have(test, "chromium") || !have(test, "xz") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    page_of_docs(dir.path());
+    let (page, printed) = (dir.path().join("page.html"), dir.path().join("page.pdf"));
+    let output = chromium(dir.path())
+        .args([format!("--print-to-pdf={}", display(&printed)), format!("file://{}", display(&page))])
+        .output()
+        .unwrap();
+    let bytes = std::fs::read(&printed).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    let pages = String::from_utf8_lossy(&bytes).matches("/Type /Page\n").count();
+    assert!(bytes.starts_with(b"%PDF") && pages > 10, "{pages} pages");
+}
+
+/// The twenty questions of the guide, each with the section of the page that answers it.
+#[test]
+fn every_question_of_the_guide_has_its_place() {
+    let test = "every_question_of_the_guide_has_its_place";
+    if !have(test, "xz") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let page = page_of_docs(dir.path());
+    let titles: Vec<&str> = ["<h3>", "<summary>"].iter().flat_map(|tag| page.split(tag).skip(1)).collect();
+    let titles: Vec<&str> = titles.iter().filter_map(|text| text.split("</").next()).collect();
+    let guide =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/bench.md")).unwrap();
+    let table = guide.split("### Where the page answers what").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert_eq!(rows.len(), 20);
+    for row in rows {
+        let place = row.split('|').nth(2).unwrap();
+        let named: Vec<&str> = place.split(';').filter_map(|part| part.split_once(": ")?.1.split(',').next()).collect();
+        assert!(!named.is_empty(), "{row}");
+        for name in named {
+            // Dots stand for the data.
+            let parts: Vec<&str> = name.trim().split("...").map(str::trim).collect();
+            let fits = |title: &&str| parts.iter().all(|part| title.contains(part));
+            assert!(titles.iter().any(fits), "{row}: there is no section {name:?}");
+        }
+    }
+}
+
+/// `scripts/get-axe.sh` fetches axe; its licence (MPL-2.0) keeps it out of the repository.
+#[test]
+fn nothing_keeps_people_from_using_the_page() {
+    let test = "nothing_keeps_people_from_using_the_page";
+    if !have(test, "chromium") || !have(test, "xz") {
+        return;
+    }
+    let axe = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/axe/axe.min.js");
+    let axe = std::env::var_os("PACKFS_AXE").map_or(axe, PathBuf::from);
+    let Ok(axe) = std::fs::read_to_string(&axe) else {
+        return skip(test, "axe is not there (scripts/get-axe.sh)");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let page = page_of_docs(dir.path());
+    for (width, dark) in [(390, false), (1400, false), (1400, true)] {
+        let seen = look(dir.path(), &page, View { width, dark, axe: Some(&axe), printed: false });
+        assert_eq!(seen["violations"], json!([]), "at {width}, dark: {dark}");
+    }
+}
+
+/// What was just measured, with few codecs and one block size.
+#[test]
+fn the_page_of_a_small_measurement_is_whole() {
+    let test = "the_page_of_a_small_measurement_is_whole";
+    if !have(test, "chromium") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -74,24 +222,13 @@ fn the_page_draws_its_charts_and_shows_values() {
     succeed(dir.path(), &[&["bench", "codecs", "-q", "--runs", "3", "--least", "0"], &quick[..]].concat());
     succeed(dir.path(), &["bench", "report", "packfs-bench.jsonl", "-o", "report.html"]);
     let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
-    // Nothing of it comes from elsewhere.
-    let own = page.split("<script>").next().unwrap();
-    assert!(!own.contains("http"), "{own}");
-
-    let light = look(dir.path(), &page, "1200,900", &[]);
-    assert_eq!(light["problems"], serde_json::json!([]));
-    let charts = light["charts"].as_array().unwrap();
-    // Four for each of two blocks; then relative speed, savings for each block, noise, sizes, and two for threads.
-    assert_eq!(charts.len(), 4 * 2 + 1 + 2 + 1 + 1 + 2, "{charts:#?}");
-    for chart in charts {
-        assert!(chart["marks"].as_u64().unwrap() >= 3, "{chart}");
-        assert!(chart["hover"].as_str().unwrap().chars().any(|c| c.is_ascii_digit()), "no value is shown: {chart}");
+    let view = View { width: 768, ..View::default() };
+    let seen = look(dir.path(), &page, view);
+    assert_readable(&seen, view);
+    // Four for each of two blocks; then size by block, two for threads, noise, relative speed, savings for each block.
+    assert_eq!(seen["charts"].as_array().unwrap().len(), 4 * 2 + 1 + 2 + 1 + 1 + 2);
+    let told = seen["charts"][0]["hover"]["text"].as_str().unwrap();
+    for part in ["MB/s: ", "size, % of the data: ", "samples: ", "spread ", "packfs bench codecs --data "] {
+        assert!(told.contains(part), "{part}: {told}");
     }
-    assert_eq!(light["paper"], "rgb(255, 255, 255)");
-
-    let phone = look(dir.path(), &page, "500,900", &["--blink-settings=preferredColorScheme=0"]);
-    assert_eq!(phone["problems"], serde_json::json!([]));
-    assert_eq!(phone["paper"], "rgb(15, 19, 24)", "dark");
-    let (width, window) = (phone["width"].as_u64().unwrap(), phone["window"].as_u64().unwrap());
-    assert!(width <= window, "{width} wider than the screen of {window}");
 }

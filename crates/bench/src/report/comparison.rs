@@ -1,7 +1,7 @@
 //! What is said of results beside earlier ones: what changed first, then every cell.
 
 use super::leaders::listed;
-use super::model::{Column, Report, Section, Table, Value};
+use super::model::{Chapter, Column, Report, Section, Table, Value};
 use super::shape::{distinct, spread, table};
 use crate::compare::{Change, Comparison, Metric, Verdict};
 use crate::record::Session;
@@ -13,7 +13,7 @@ impl Report {
     pub fn of_comparison(comparison: &Comparison) -> Self {
         let mut sections = vec![changed(comparison)];
         sections.extend(all(comparison));
-        Report { sections }
+        Report { title: "Results compared with earlier ones".into(), sections, ..Report::default() }
     }
 }
 
@@ -32,23 +32,26 @@ fn changed(comparison: &Comparison) -> Section {
     sentences.extend(sessions(comparison));
     sentences.extend(unmatched(comparison));
     let tables = if changes.is_empty() { Vec::new() } else { vec![changes_table("changes", "Changes", &changes)] };
-    Section { title: "What changed".into(), sentences, charts: Vec::new(), tables }
+    let title = "What changed".into();
+    let finding = sentences.first().cloned();
+    Section { chapter: Chapter::Changes, title, sentences, tables, finding, ..Section::default() }
 }
 
 /// Every cell that both have.
 fn all(comparison: &Comparison) -> Option<Section> {
     let changes: Vec<&Change> = comparison.changes.iter().collect();
     (!changes.is_empty()).then(|| Section {
+        chapter: Chapter::Changes,
         title: "Every cell compared".into(),
-        sentences: vec![
+        notes: vec![
             "Medians before and after, with the spread of each side. The change is that of the median. p is the \
              probability that runs of one and the same program differ as much, by the U test of Mann and Whitney; it is \
              blank where sizes are the same in every run. ~ is a difference that chance explains, or that is below the \
              threshold."
                 .into(),
         ],
-        charts: Vec::new(),
         tables: vec![changes_table("compared", "Every cell compared", &changes)],
+        ..Section::default()
     })
 }
 

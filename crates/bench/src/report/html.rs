@@ -1,50 +1,129 @@
-//! A report as one page that needs no network: tables, charts, and the library that draws them.
+//! A report as one page that needs no network: tables, charts, and the scripts that draw them.
 
 use std::fmt::Write as _;
 
 use super::model::{Chart, Report, Section, Table};
+use super::shape::slug;
 
-/// plotly.js, the bundle with bars and lines only; see `assets/README.md`.
-pub(super) const LIBRARY: &str = include_str!("../../assets/plotly-basic.min.js");
-pub(super) const STYLE: &str = include_str!("../../assets/report.css");
-pub(super) const SCRIPT: &str = include_str!("../../assets/report.js");
+pub(super) const STYLE: &str = include_str!("../../assets/page.css");
+
+/// The scripts, in the order in which they need each other; see `assets/README.md`.
+const SCRIPTS: [&str; 6] = [
+    include_str!("../../assets/looks.js"),
+    include_str!("../../assets/scales.js"),
+    include_str!("../../assets/labels.js"),
+    include_str!("../../assets/plots.js"),
+    include_str!("../../assets/rows.js"),
+    include_str!("../../assets/page.js"),
+];
+
+/// All scripts as one.
+pub(super) fn script() -> String {
+    SCRIPTS.concat()
+}
+
+/// Where the script puts the colours and shapes of the page.
+const KEY: &str = "<details class=\"notes\"><summary>How to read the charts</summary>\n\
+    <p>A codec has one colour and a program one shape, in every chart. Thin lines through marks reach from the least to the \
+    greatest sample. Dashed lines are models and ideals; marks of other hardware are hollow and dotted. Point at a mark, or \
+    go through them with the arrow keys, to see its value, spread and command. What is typed into the field at the \
+    contents is highlighted in all charts.</p>\n<div id=\"key\"></div>\n</details>\n";
 
 /// The whole report.
 pub fn html(report: &Report) -> String {
     let mut body = String::new();
-    for section in &report.sections {
-        put_section(&mut body, section);
+    put_head(&mut body, report);
+    if report.sections.iter().any(|section| !section.charts.is_empty()) {
+        body.push_str(KEY);
     }
+    for (at, section) in report.sections.iter().enumerate() {
+        if at == 0 || report.sections[at - 1].chapter != section.chapter {
+            // Writing to a String cannot fail.
+            let _ = writeln!(body, "<h2 id=\"{}\">{}</h2>", chapter_id(section), section.chapter.title());
+        }
+        put_section(&mut body, at, section);
+    }
+    let title = escape(report.heading());
+    let contents = contents(report);
     let charts: Vec<&Chart> = report.sections.iter().flat_map(|section| &section.charts).collect();
     // Charts are numbers and names: nothing of them can fail to become JSON.
     let data = serde_json::to_string(&charts).unwrap_or_else(|_| "[]".into());
     // In a page nothing may look like the end of a script.
     let data = data.replace('<', "\\u003c");
+    let script = script();
     format!(
         "<!DOCTYPE html>\n\
          <html lang=\"en\">\n\
          <head>\n\
          <meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>What packfs measured</title>\n\
+         <title>{title}</title>\n\
          <link rel=\"icon\" href=\"data:,\">\n\
          <style>\n{STYLE}</style>\n\
          </head>\n\
          <body>\n\
-         <main>\n\
-         <h1>What packfs measured</h1>\n\
+         {contents}<main>\n\
          {body}</main>\n\
          <script type=\"application/json\" id=\"charts\">{data}</script>\n\
-         <script>{LIBRARY}</script>\n\
-         <script>\n{SCRIPT}</script>\n\
+         <div id=\"tip\" role=\"status\" hidden></div>\n\
+         <script>\n{script}</script>\n\
          </body>\n\
          </html>\n"
     )
 }
 
-fn put_section(out: &mut String, section: &Section) {
-    // Writing to a String cannot fail.
-    let _ = writeln!(out, "<section>\n<h2>{}</h2>", escape(&section.title));
+/// The heading, and what matters most with links to where it is from.
+fn put_head(out: &mut String, report: &Report) {
+    let _ = writeln!(out, "<h1>{}</h1>", escape(report.heading()));
+    for sentence in &report.about {
+        let _ = writeln!(out, "<p class=\"about\">{}</p>", escape(sentence));
+    }
+    let findings = report.findings();
+    if !findings.is_empty() {
+        out.push_str("<ul class=\"findings\">\n");
+        for (at, sentence) in findings {
+            let target = report.sections[at].charts.first().map_or_else(|| section_id(at), |chart| chart.id.clone());
+            let (chapter, target) = (report.sections[at].chapter.title(), escape(&target));
+            let _ = writeln!(out, "<li>{} <a href=\"#{target}\">{chapter}</a></li>", escape(sentence));
+        }
+        out.push_str("</ul>\n");
+    }
+}
+
+/// The list of chapters and sections, which stays in sight.
+fn contents(report: &Report) -> String {
+    let has_charts = report.sections.iter().any(|section| !section.charts.is_empty());
+    let search = "<label>Highlight <input id=\"search\" type=\"search\" placeholder=\"zstd, mksquashfs\"></label>\n";
+    let search = if has_charts { search } else { "" };
+    let mut out = format!("<nav aria-label=\"Contents\">\n{search}<details open><summary>Contents</summary>\n<ul>\n");
+    for (at, section) in report.sections.iter().enumerate() {
+        if at == 0 || report.sections[at - 1].chapter != section.chapter {
+            let close = if at == 0 { "" } else { "</ul></li>\n" };
+            let (id, title) = (chapter_id(section), section.chapter.title());
+            let _ = write!(out, "{close}<li><a href=\"#{id}\">{title}</a>\n<ul>\n");
+        }
+        if !section.folded {
+            let _ = writeln!(out, "<li><a href=\"#{}\">{}</a></li>", section_id(at), escape(&section.title));
+        }
+    }
+    out.push_str(if report.sections.is_empty() { "" } else { "</ul></li>\n" });
+    out + "</ul>\n</details>\n</nav>\n"
+}
+
+fn chapter_id(section: &Section) -> String {
+    format!("chapter-{}", slug(section.chapter.title()))
+}
+
+fn section_id(at: usize) -> String {
+    format!("section-{}", at + 1)
+}
+
+fn put_section(out: &mut String, at: usize, section: &Section) {
+    let (id, title) = (section_id(at), escape(&section.title));
+    let _ = match section.folded {
+        true => writeln!(out, "<details class=\"more\" id=\"{id}\"><summary>{title}</summary>\n<section>"),
+        false => writeln!(out, "<section id=\"{id}\">\n<h3>{title}</h3>"),
+    };
     for sentence in &section.sentences {
         let _ = writeln!(out, "<p>{}</p>", escape(sentence));
     }
@@ -62,13 +141,24 @@ fn put_section(out: &mut String, section: &Section) {
     for table in &section.tables {
         put_table(out, table);
     }
-    out.push_str("</section>\n");
+    if !section.notes.is_empty() {
+        out.push_str("<details class=\"notes\"><summary>How this was measured and computed</summary>\n");
+        for note in &section.notes {
+            let _ = writeln!(out, "<p>{}</p>", escape(note));
+        }
+        out.push_str("</details>\n");
+    }
+    out.push_str(if section.folded { "</section>\n</details>\n" } else { "</section>\n" });
 }
 
 fn put_table(out: &mut String, table: &Table) {
     let numeric = table.numeric();
     let class = |at: usize| if numeric.get(at) == Some(&true) { " class=\"number\"" } else { "" };
-    let _ = write!(out, "<div class=\"scroll\"><table><caption>{}</caption>\n<thead><tr>", escape(&table.title));
+    let _ = write!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{0}\"><table><caption>{0}</caption>\n<thead><tr>",
+        escape(&table.title)
+    );
     for (at, column) in table.columns.iter().enumerate() {
         let _ = write!(out, "<th{}>{}</th>", class(at), escape(&column.name));
     }

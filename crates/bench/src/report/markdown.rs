@@ -6,7 +6,11 @@ use super::model::{Report, Table};
 
 /// The whole report.
 pub fn markdown(report: &Report) -> String {
-    let mut out = String::from("# What packfs measured\n");
+    let mut out = format!("# {}\n", escape(report.heading()));
+    for sentence in &report.about {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\n{}\n", escape(sentence));
+    }
     for section in &report.sections {
         // Writing to a String cannot fail.
         let _ = write!(out, "\n## {}\n\n", escape(&section.title));
@@ -15,6 +19,9 @@ pub fn markdown(report: &Report) -> String {
         }
         for (at, table) in section.tables.iter().enumerate() {
             let _ = write!(out, "{}{}", if at > 0 { "\n" } else { "" }, one(table));
+        }
+        for (at, note) in section.notes.iter().enumerate() {
+            let _ = writeln!(out, "{}{}", if at > 0 || !section.tables.is_empty() { "\n" } else { "" }, escape(note));
         }
     }
     out

@@ -2,27 +2,78 @@
 
 use serde::Serialize;
 
+use crate::stats::Summary;
 use crate::units::three;
 
 /// What results have to say.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
-    /// Its parts, in order.
+    /// Its heading; without one a general one is shown.
+    pub title: String,
+    /// The machine, the data and the date, where all of it has one.
+    pub about: Vec<String>,
+    /// Its parts; those of one chapter follow each other.
     pub sections: Vec<Section>,
 }
 
 /// One part of a report.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Section {
+    /// The chapter it belongs to.
+    pub chapter: Chapter,
     /// Its heading.
     pub title: String,
     /// Sentences, each a paragraph.
     pub sentences: Vec<String>,
+    /// The sentence that stands at the beginning of the report, if this section has one of those that matter most.
+    pub finding: Option<String>,
+    /// True if the page folds it: the same question as another section's, under other conditions.
+    pub folded: bool,
     /// Charts.
     pub charts: Vec<Chart>,
     /// Tables.
     pub tables: Vec<Table>,
+    /// How it was measured and computed: what not everyone needs to read.
+    pub notes: Vec<String>,
 }
+
+/// Chapters, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Chapter {
+    /// Against earlier results.
+    Changes,
+    /// The choice of settings.
+    Settings,
+    /// Codecs on blocks.
+    Codecs,
+    /// Images built.
+    Building,
+    /// Images read.
+    Reading,
+    /// Dumps split and joined.
+    Splitting,
+    /// Sessions, settings and failures.
+    #[default]
+    Method,
+}
+
+impl Chapter {
+    /// Its heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Chapter::Changes => "Changes",
+            Chapter::Settings => "Settings",
+            Chapter::Codecs => "Codecs",
+            Chapter::Building => "Building",
+            Chapter::Reading => "Reading",
+            Chapter::Splitting => "Splitting",
+            Chapter::Method => "Method and raw data",
+        }
+    }
+}
+
+/// The most findings that stand at the beginning.
+const FINDINGS: usize = 5;
 
 /// A table with a name that a file may have.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,12 +169,51 @@ pub struct Axis {
 pub struct Series {
     /// Its name.
     pub name: String,
+    /// Where its values come from.
+    pub role: Role,
+    /// True if its marks are hollow: the second of two kinds that the same program makes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hollow: bool,
+    /// Its values.
+    pub points: Vec<Point>,
+}
+
+/// Where the values of a series come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Measured here.
+    Measured,
+    /// An ideal, a front or another line to compare with.
+    Guide,
+    /// Computed by a model that was fitted to the measured series of the same name.
+    Model,
+    /// Published by others, from other hardware and data.
+    Published,
+}
+
+/// One value of a series, with what is known of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Point {
     /// Across.
-    pub x: Vec<X>,
+    pub x: X,
     /// Upwards.
-    pub y: Vec<f64>,
-    /// Whether it is a guide (an ideal, a front) rather than something measured.
-    pub guide: bool,
+    pub y: f64,
+    /// Least and greatest sample, across.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub x_range: Option<[f64; 2]>,
+    /// Least and greatest sample, upwards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub y_range: Option<[f64; 2]>,
+    /// Number of samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<usize>,
+    /// Spread of the samples in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread: Option<f64>,
+    /// Command that does the measured work again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 /// A place across.
@@ -136,7 +226,90 @@ pub enum X {
     Name(String),
 }
 
+impl From<(X, f64)> for Point {
+    fn from((x, y): (X, f64)) -> Self {
+        Point { x, y, x_range: None, y_range: None, runs: None, spread: None, command: None }
+    }
+}
+
+impl Point {
+    /// Adds the samples of a value that grows with the time.
+    pub(super) fn costing(self, time: &Summary) -> Self {
+        let y_range = range(self.y, time, |sample| sample / time.median);
+        Point { y_range, ..self.sampled(time) }
+    }
+
+    /// Adds the samples of a value that falls as the time grows, such as a speed.
+    pub(super) fn gaining(self, time: &Summary) -> Self {
+        let y_range = range(self.y, time, |sample| time.median / sample);
+        Point { y_range, ..self.sampled(time) }
+    }
+
+    /// [`costing`](Self::costing), across.
+    pub(super) fn costing_across(self, time: &Summary) -> Self {
+        let x_range = self.x.number().and_then(|x| range(x, time, |sample| sample / time.median));
+        Point { x_range, ..self.sampled(time) }
+    }
+
+    /// [`gaining`](Self::gaining), across.
+    pub(super) fn gaining_across(self, time: &Summary) -> Self {
+        let x_range = self.x.number().and_then(|x| range(x, time, |sample| time.median / sample));
+        Point { x_range, ..self.sampled(time) }
+    }
+
+    fn sampled(self, time: &Summary) -> Self {
+        Point { runs: Some(time.count), spread: time.spread().map(|spread| 100.0 * spread), ..self }
+    }
+
+    /// Adds the command that does the work again.
+    pub(super) fn by(self, command: Option<String>) -> Self {
+        Point { command, ..self }
+    }
+}
+
+/// The values of the least and the greatest sample; one sample has no range.
+fn range(value: f64, time: &Summary, factor: impl Fn(f64) -> f64) -> Option<[f64; 2]> {
+    let ends = [factor(time.min) * value, factor(time.max) * value];
+    let known = time.count > 1 && ends.iter().all(|end| end.is_finite());
+    known.then(|| [ends[0].min(ends[1]), ends[0].max(ends[1])])
+}
+
+impl X {
+    fn number(&self) -> Option<f64> {
+        match self {
+            X::Number(number) => Some(*number),
+            X::Name(_) => None,
+        }
+    }
+}
+
 impl Report {
+    /// Its heading.
+    pub fn heading(&self) -> &str {
+        if self.title.is_empty() { "What packfs measured" } else { &self.title }
+    }
+
+    /// The findings that matter most, each with the number of its section: the first of each chapter, then the second
+    /// ones as long as there is room, in the order of the sections.
+    pub fn findings(&self) -> Vec<(usize, &str)> {
+        let sections = self.sections.iter().enumerate();
+        let all: Vec<(usize, &str)> =
+            sections.filter_map(|(at, section)| Some((at, section.finding.as_deref()?))).collect();
+        let chapter = |at: usize| self.sections[at].chapter;
+        let place = |at: usize| all.iter().filter(|(other, _)| *other < at && chapter(*other) == chapter(at)).count();
+        let mut ranked = all.clone();
+        ranked.sort_by_key(|(at, _)| (place(*at), *at));
+        ranked.truncate(FINDINGS);
+        ranked.sort_by_key(|(at, _)| *at);
+        ranked
+    }
+
+    /// Sorts the sections by chapter.
+    pub(super) fn in_order(mut self) -> Self {
+        self.sections.sort_by_key(|section| section.chapter);
+        self
+    }
+
     /// All tables.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.sections.iter().flat_map(|section| &section.tables)

@@ -1,7 +1,9 @@
-//! What is said of all kinds of measurements alike: who measured, how well, and what could not be measured.
+//! Sections about all kinds of measurements alike: who measured, how well, and what could not be measured.
 
+use super::leaders::listed;
 use super::model::{Section, Table, Value};
-use super::shape::table;
+use super::shape::{distinct, table};
+use crate::corpus::INCOMPRESSIBLE;
 use crate::record::{Failure, Session};
 use crate::results::{Results, Spread};
 use crate::units::three;
@@ -38,13 +40,60 @@ fn date(secs: u64) -> String {
     format!("{:04}-{month:02}-{day:02}", era * 400 + year_of_era + u64::from(month <= 2))
 }
 
+/// The heading of a report: the data, the machine where there is but one, and the date.
+pub(super) fn title(results: &Results) -> String {
+    if results.sessions.is_empty() {
+        return String::new();
+    }
+    let machines = distinct(results.sessions.iter().map(|session| session.machine.cpu.as_str()));
+    let on = match machines.as_slice() {
+        [one] if !one.is_empty() => format!(" on {one}"),
+        _ => String::new(),
+    };
+    format!("{}{on}, {}", listed(&data(results)), days(results))
+}
+
+/// Names of the data; generated data is named only if there is no other.
+fn data(results: &Results) -> Vec<String> {
+    let codecs = results.codecs.iter().map(|row| row.key.data.as_str());
+    let builds = results.builds.iter().map(|row| row.key.source.as_str());
+    let reads = results.reads.iter().map(|row| row.key.source.as_str());
+    let splits = results.splits.iter().map(|row| row.key.data.as_str());
+    let mut data = distinct(codecs.chain(builds).chain(reads).chain(splits).map(str::to_owned));
+    if data.iter().any(|name| name != INCOMPRESSIBLE) {
+        data.retain(|name| name != INCOMPRESSIBLE);
+    }
+    data
+}
+
+fn days(results: &Results) -> String {
+    let days = distinct(results.sessions.iter().map(|session| date(session.time)));
+    match days.as_slice() {
+        [first, .., last] => format!("{first} to {last}"),
+        days => days.concat(),
+    }
+}
+
+/// The data, the machine, the dates, and a warning where the results are not to be trusted.
+pub(super) fn about(results: &Results) -> Vec<String> {
+    if results.sessions.is_empty() {
+        return Vec::new();
+    }
+    let of = |what: fn(&Session) -> String| distinct(results.sessions.iter().map(what)).join(", ");
+    let processors = of(|session| session.machine.processors.to_string());
+    let (kernels, versions) = (of(|session| session.machine.kernel.clone()), of(|session| session.program.clone()));
+    let data = data(results).join(", ");
+    let facts = format!("Data: {data}. {processors} processors; {kernels}; packfs {versions}; {}.", days(results));
+    std::iter::once(facts).chain(warning(&results.spreads())).collect()
+}
+
 /// The section that everything else is to be read with.
 pub(super) fn overview(results: &Results) -> Section {
     Section {
-        title: "What was measured".into(),
+        title: "How it was measured".into(),
         sentences: method(results),
-        charts: Vec::new(),
         tables: std::iter::once(sessions(results)).chain(settings(results)).collect(),
+        ..Section::default()
     }
 }
 
@@ -60,7 +109,6 @@ fn method(results: &Results) -> Vec<String> {
          medians; MB are millions of bytes; the spread is 1.4826 times the median distance from the median.",
         spreads.len()
     )];
-    sentences.extend(warning(&spreads));
     sentences.extend(repeated(results));
     sentences
 }
@@ -124,9 +172,8 @@ pub(super) fn failures(results: &Results) -> Option<Section> {
     let rows: Vec<Vec<Value>> = results.failures.iter().map(row).collect();
     (!rows.is_empty()).then(|| Section {
         title: "What could not be measured".into(),
-        sentences: Vec::new(),
-        charts: Vec::new(),
         tables: vec![table("failures", "Failures", ["what", "why"], rows)],
+        ..Section::default()
     })
 }
 

@@ -1,6 +1,6 @@
 //! Pieces that tables and charts of all kinds are made of.
 
-use super::model::{Axis, Column, Series, Table, Value, X};
+use super::model::{Axis, Chart, Column, Point, Role, Series, Table, Value, X};
 use crate::build::Kind;
 use crate::results::TrialRow;
 use crate::stats::Summary;
@@ -60,14 +60,29 @@ pub(super) fn axis(title: &str, log: bool) -> Axis {
     Axis { title: title.into(), log }
 }
 
-pub(super) fn series(name: &str, points: impl IntoIterator<Item = (X, f64)>) -> Series {
-    let (x, y) = points.into_iter().unzip();
-    Series { name: name.into(), x, y, guide: false }
+pub(super) fn series<P: Into<Point>>(name: &str, points: impl IntoIterator<Item = P>) -> Series {
+    let points = points.into_iter().map(Into::into).collect();
+    Series { name: name.into(), role: Role::Measured, hollow: false, points }
 }
 
-/// A series of what was not measured: an ideal, a model.
-pub(super) fn guide(name: &str, points: impl IntoIterator<Item = (X, f64)>) -> Series {
-    Series { guide: true, ..series(name, points) }
+/// An ideal, a front or another line to compare with.
+pub(super) fn guide<P: Into<Point>>(name: &str, points: impl IntoIterator<Item = P>) -> Series {
+    Series { role: Role::Guide, ..series(name, points) }
+}
+
+/// The model of the measured series of the same name.
+pub(super) fn modelled(name: &str, points: impl IntoIterator<Item = (X, f64)>) -> Series {
+    Series { role: Role::Model, ..series(name, points) }
+}
+
+/// Figures of others.
+pub(super) fn published(name: &str, points: impl IntoIterator<Item = (X, f64)>) -> Series {
+    Series { role: Role::Published, ..series(name, points) }
+}
+
+/// True if a chart shows anything measured.
+pub(super) fn has_points(chart: &Chart) -> bool {
+    chart.series.iter().any(|series| series.role == Role::Measured && !series.points.is_empty())
 }
 
 pub(super) fn name(text: &str) -> X {

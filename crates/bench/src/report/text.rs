@@ -6,7 +6,7 @@ use super::model::{Report, Table};
 
 /// All tables of measurements, with what there is to say about them.
 pub fn text(report: &Report) -> String {
-    let mut out = String::new();
+    let mut out: String = report.about.iter().map(|sentence| wrapped(sentence, 120)).collect();
     for section in &report.sections {
         // Writing to a String cannot fail.
         let _ = write!(out, "{}{}\n\n", if out.is_empty() { "" } else { "\n" }, section.title);
@@ -19,6 +19,10 @@ pub fn text(report: &Report) -> String {
         for (at, table) in section.tables.iter().enumerate() {
             out.push_str(if at > 0 { "\n" } else { "" });
             out.push_str(&one(table));
+        }
+        for (at, note) in section.notes.iter().enumerate() {
+            out.push_str(if at == 0 && !section.tables.is_empty() { "\n" } else { "" });
+            out.push_str(&wrapped(note, 120));
         }
     }
     out

@@ -1,6 +1,6 @@
 //! What tuning has to say: the choice with its command, the front it was made from, and everything that was tried.
 
-use super::model::{Chart, Column, Kind, Report, Section, Value, X};
+use super::model::{Chapter, Chart, Column, Kind, Report, Section, Value, X};
 use super::shape::{axis, distinct, guide, series, table};
 use crate::metrics;
 use crate::results::Results;
@@ -14,7 +14,7 @@ impl Report {
     pub fn of_tuning(tuning: &Tuning) -> Self {
         let mut sections = vec![chosen(tuning)];
         sections.extend(tried(&tuning.predictions));
-        Report { sections }
+        Report { title: format!("packfs tune {}", tuning.source), sections, ..Report::default() }
     }
 }
 
@@ -23,7 +23,7 @@ impl Report {
     pub fn of_quick(results: &Results, predictions: &[Prediction]) -> Self {
         let mut report = Report::of(results);
         report.sections.extend(tried(predictions));
-        report
+        report.in_order()
     }
 }
 
@@ -31,6 +31,7 @@ impl Report {
     /// What of it fits a terminal: the sentences, the command, and the settings that no others beat.
     pub fn brief(mut self) -> Self {
         for section in &mut self.sections {
+            section.notes.clear();
             section.tables.retain(|table| ["tune-command", "tune-front"].contains(&table.id.as_str()));
         }
         self.sections.retain(|section| !section.sentences.is_empty() || !section.tables.is_empty());
@@ -67,7 +68,8 @@ fn chosen(tuning: &Tuning) -> Section {
     // A table, as a sentence would be wrapped.
     let command = vec![vec![Value::Text(shell(tuning))]];
     let tables = vec![table("tune-command", "The command that builds it", ["command"], command)];
-    Section { title: format!("Packing {}", tuning.source), sentences, charts: Vec::new(), tables }
+    let title = format!("Packing {}", tuning.source);
+    Section { chapter: Chapter::Settings, title, sentences, tables, ..Section::default() }
 }
 
 /// Settings in a sentence.
@@ -136,7 +138,8 @@ pub(super) fn tried(predictions: &[Prediction]) -> Option<Section> {
             (one.random_read, false)
         }),
     ];
-    Some(Section { title: "What was tried".into(), sentences, charts, tables })
+    let title = "What was tried".into();
+    Some(Section { chapter: Chapter::Settings, title, sentences, charts, tables, ..Section::default() })
 }
 
 fn method() -> String {

@@ -1,10 +1,11 @@
 //! The charts of builds. What a model says is drawn as a guide, apart from what was measured.
 
-use super::super::model::{Chart, Kind, Series, X};
-use super::super::shape::{axis, distinct, guide, name, series};
-use super::lines::{Base, FAR, Row, fastest, features, label, lines, model};
+use super::super::commands;
+use super::super::model::{Chart, Kind, Point, Series, X};
+use super::super::shape::{self, axis, distinct, guide, has_points, name, series};
+use super::lines::{Base, FAR, Row, fastest, features, lines, model};
 use super::tables::{group_id, set_id};
-use crate::build::Model;
+use crate::build::{Key, Model};
 use crate::results::Results;
 use crate::units::size;
 
@@ -15,8 +16,13 @@ pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {
         charts.extend([times(results, group), speedups(results, group), efficiencies(results, group)]);
     }
     charts.push(throughput(group));
-    charts.retain(|chart| chart.series.iter().any(|series| !series.guide && !series.y.is_empty()));
+    charts.retain(has_points);
     charts
+}
+
+/// The program and the codec; unlike in sentences, packfs is named, too.
+fn who(key: &Key) -> String {
+    format!("{} {}", key.tool, key.codec)
 }
 
 fn number(threads: usize) -> X {
@@ -28,20 +34,27 @@ fn steps() -> impl Iterator<Item = usize> {
     std::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|threads| *threads <= FAR)
 }
 
-/// A line for each program and codec, and one for the model of each, where there is one.
+/// A line for each program and codec, and one for the model of each, where there is one. `costs`: the value grows with
+/// the time.
 fn with_models(
     results: &Results,
     group: &[&Row],
+    costs: bool,
     measured: impl Fn(&[&Row], &Row) -> Option<f64>,
-    modelled: impl Fn(&Model, usize) -> f64,
+    computed: impl Fn(&Model, usize) -> f64,
 ) -> Vec<Series> {
     let mut all = Vec::new();
     for line in lines(group) {
-        let label = label(&line[0].key);
+        let label = who(&line[0].key);
         let points = line.iter().filter(|row| row.key.threads > 0);
-        all.push(series(&label, points.filter_map(|row| Some((number(row.key.threads), measured(&line, row)?)))));
+        let point = |row: &&Row| {
+            let point = Point::from((number(row.key.threads), measured(&line, row)?));
+            let point = if costs { point.costing(&row.time) } else { point.gaining(&row.time) };
+            Some(point.by(commands::build(&row.key)))
+        };
+        all.push(series(&label, points.filter_map(point)));
         if let Some((model, _)) = model(results, &line) {
-            all.push(guide(&format!("{label}, model"), steps().map(|n| (number(n), modelled(&model, n)))));
+            all.push(shape::modelled(&label, steps().map(|n| (number(n), computed(&model, n)))));
         }
     }
     all
@@ -53,14 +66,14 @@ fn chart(id: String, title: &str, y: (&str, bool), series: Vec<Series>) -> Chart
 
 /// S0a, S1a: time by threads.
 fn times(results: &Results, group: &[&Row]) -> Chart {
-    let series = with_models(results, group, |_, row| Some(row.time.median), Model::seconds);
+    let series = with_models(results, group, true, |_, row| Some(row.time.median), Model::seconds);
     chart(format!("builds-{}-time", group_id(group)), "Time by threads", ("seconds", true), series)
 }
 
 /// S0b: speed-up, relative to one thread.
 fn speedups(results: &Results, group: &[&Row]) -> Chart {
     let modelled = |model: &Model, threads: usize| model.seconds(1) / model.seconds(threads);
-    let mut series = with_models(results, group, |line, row| Base::One.speedup(line, row), modelled);
+    let mut series = with_models(results, group, false, |line, row| Base::One.speedup(line, row), modelled);
     series.push(guide("ideal", steps().map(|threads| (number(threads), threads as f64))));
     chart(format!("builds-{}-speedup", group_id(group)), "Speed-up by threads", ("times one thread", true), series)
 }
@@ -68,7 +81,7 @@ fn speedups(results: &Results, group: &[&Row]) -> Chart {
 /// S0c: efficiency, relative to one thread.
 fn efficiencies(results: &Results, group: &[&Row]) -> Chart {
     let modelled = |model: &Model, threads: usize| model.seconds(1) / model.seconds(threads) / threads as f64;
-    let mut series = with_models(results, group, |line, row| Base::One.efficiency(line, row), modelled);
+    let mut series = with_models(results, group, false, |line, row| Base::One.efficiency(line, row), modelled);
     series.push(guide("ideal", steps().map(|threads| (number(threads), 1.0))));
     let y = ("speed-up for each thread", false);
     chart(format!("builds-{}-efficiency", group_id(group)), "Efficiency by threads", y, series)
@@ -79,9 +92,13 @@ fn throughput(group: &[&Row]) -> Chart {
     let tools = distinct(group.iter().map(|row| row.key.tool.as_str()));
     let bars = |tool: &str| {
         let rows: Vec<&Row> = group.iter().copied().filter(|row| row.key.tool == tool).collect();
-        let bars: Vec<(X, f64)> = lines(&rows)
+        let bars: Vec<Point> = lines(&rows)
             .iter()
-            .filter_map(|line| fastest(line).and_then(|row| Some((name(&row.key.codec), row.speed()?))))
+            .filter_map(|line| {
+                let row = fastest(line)?;
+                let point = Point::from((name(&row.key.codec), row.speed()?)).gaining(&row.time);
+                Some(point.by(commands::build(&row.key)))
+            })
             .collect();
         series(tool, bars)
     };
@@ -124,7 +141,12 @@ fn sizes(set: &[&Row]) -> Chart {
 fn sizes_by_block(set: &[&Row]) -> Option<Chart> {
     let mut blocks = distinct(set.iter().map(|row| row.key.block));
     blocks.sort_unstable();
-    let kind = |row: &Row| format!("{}, {}", label(&row.key), features(&row.key));
+    // Features are named where they differ.
+    let alike = set.iter().all(|row| row.key.features == set[0].key.features);
+    let kind = |row: &Row| match alike {
+        true => who(&row.key),
+        false => format!("{}, {}", who(&row.key), features(&row.key)),
+    };
     let of = |one: String| {
         let at = |block: usize| {
             let row = set.iter().find(|row| row.key.block == block && kind(row) == one)?;

@@ -1,4 +1,4 @@
-//! What is said of images built: tables and charts S0a to S0d, S0f, S1a and S1b, and the sizes of S4a and S4h, by the
+//! The chapter about building images: tables and charts S0a to S0d, S0f, S1a and S1b, and the sizes of S4a and S4h, by the
 //! names that the tables of the benchmark documents have in this project.
 
 mod charts;
@@ -7,7 +7,7 @@ mod sentences;
 mod tables;
 
 use self::lines::{groups, sets};
-use super::model::Section;
+use super::model::{Chapter, Section};
 use crate::results::Results;
 
 /// For each source and format a section of sizes and comparisons, and one of times for each choice of blocks and
@@ -16,19 +16,33 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
     let mut sections = Vec::new();
     for set in sets(results) {
         sections.push(Section {
+            chapter: Chapter::Building,
             title: sentences::set_title(&set),
             sentences: sentences::of_set(results, &set),
             charts: charts::of_set(&set),
             tables: tables::of_set(results, &set),
+            finding: sentences::finding(&set),
+            ..Section::default()
         });
-        for group in groups(&set) {
-            sections.push(Section {
-                title: sentences::group_title(&group),
-                sentences: sentences::of_group(results, &group),
-                charts: charts::of_group(results, &group),
-                tables: tables::of_group(results, &group),
-            });
-        }
+        let groups = groups(&set);
+        // One choice of blocks and features stands for the others: that of which most was measured.
+        let first = groups.iter().enumerate().max_by_key(|(at, group)| (group.len(), std::cmp::Reverse(*at)));
+        let first = first.map_or(0, |(at, _)| at);
+        let order = std::iter::once(first).chain((0..groups.len()).filter(|at| *at != first));
+        sections.extend(order.map(|at| {
+            let group = &groups[at];
+            let heading = sentences::group_title(group);
+            Section {
+                chapter: Chapter::Building,
+                title: if at == first { format!("Do more threads help? {heading}") } else { heading },
+                sentences: sentences::of_group(group),
+                charts: charts::of_group(results, group),
+                tables: tables::of_group(results, group),
+                notes: sentences::models(results, group),
+                folded: at != first,
+                ..Section::default()
+            }
+        }));
     }
     sections
 }

@@ -1,6 +1,7 @@
 //! The sentences about builds. Every number in them comes from the data at hand.
 
 use super::super::leaders::{is, leaders};
+use super::super::shape::distinct;
 use super::lines::{Base, FAR, Row, error, fastest, features, is_own, label, lines, model, tar_bytes};
 use super::tables::same_work;
 use crate::build::Model;
@@ -18,12 +19,12 @@ fn format(key: &crate::build::Key) -> &str {
 
 pub(super) fn set_title(set: &[&Row]) -> String {
     let key = &set[0].key;
-    format!("{} as {}", key.source, format(key))
+    format!("How small is {} as {}?", key.source, format(key))
 }
 
 pub(super) fn group_title(group: &[&Row]) -> String {
     let key = &group[0].key;
-    let features = if key.features.is_empty() { "nothing besides".into() } else { key.features.replace(',', " and ") };
+    let features = if key.features.is_empty() { "no features".into() } else { key.features.replace(',', " and ") };
     format!("{} as {} in blocks of {}, {features}", key.source, format(key), size(key.block))
 }
 
@@ -47,18 +48,55 @@ pub(super) fn of_set(results: &Results, set: &[&Row]) -> Vec<String> {
     sentences
 }
 
+/// The sentence for the beginning: how the peer that did most of the same work compares, or the smallest image.
+pub(super) fn finding(set: &[&Row]) -> Option<String> {
+    let key = &set.first()?.key;
+    let pairs = |tool: &str| set.iter().filter(|row| row.key.tool == tool && same_work(set, row).is_some()).count();
+    let tools = distinct(set.iter().filter(|row| !is_own(&row.key)).map(|row| row.key.tool.as_str()));
+    let most = tools.into_iter().max_by_key(|tool| pairs(tool)).and_then(|tool| compared(set, tool));
+    if let Some(Compared { tool, time, size, .. }) = most {
+        return Some(format!(
+            "{} as {}: {tool} takes {time} times as long as packfs for the same work, and its images are {size} times as \
+             large.",
+            key.source,
+            format(key)
+        ));
+    }
+    let smallest = set.iter().min_by_key(|row| row.made)?;
+    let (mb, share) = (three(smallest.made as f64 / 1e6), 100.0 * smallest.ratio()?);
+    let who = label(&smallest.key);
+    Some(format!(
+        "{} as {}: the smallest image is that of {who}, {mb} MB, {} % of the files.",
+        key.source,
+        format(key),
+        three(share)
+    ))
+}
+
+/// A peer beside packfs: geometric means over the work that both did.
+struct Compared<'t> {
+    tool: &'t str,
+    time: String,
+    size: String,
+    count: usize,
+}
+
+fn compared<'t>(set: &[&Row], tool: &'t str) -> Option<Compared<'t>> {
+    let rows = set.iter().filter(|row| !is_own(&row.key) && row.key.tool == tool);
+    let pairs: Vec<(&Row, &Row)> = rows.filter_map(|peer| Some((*peer, same_work(set, peer)?))).collect();
+    let mean = |value: fn(&Row) -> f64| {
+        let factors: Vec<f64> = pairs.iter().map(|(peer, own)| value(peer) / value(own)).collect();
+        geometric_mean(&factors).map(three)
+    };
+    let (time, size) = mean(|row| row.time.median).zip(mean(|row| row.made as f64))?;
+    Some(Compared { tool, time, size, count: pairs.len() })
+}
+
 /// How each peer compares over all work that both did.
 fn peers(set: &[&Row]) -> Vec<String> {
-    let tools = super::super::shape::distinct(set.iter().map(|row| row.key.tool.as_str()));
+    let tools = distinct(set.iter().map(|row| row.key.tool.as_str()));
     let of = |tool: &str| {
-        let pairs = set.iter().filter(|row| !is_own(&row.key) && row.key.tool == tool);
-        let pairs: Vec<(&Row, &Row)> = pairs.filter_map(|peer| Some((*peer, same_work(set, peer)?))).collect();
-        let mean = |value: fn(&Row) -> f64| {
-            let factors: Vec<f64> = pairs.iter().map(|(peer, own)| value(peer) / value(own)).collect();
-            geometric_mean(&factors).map(three)
-        };
-        let (time, size) = mean(|row| row.time.median).zip(mean(|row| row.made as f64))?;
-        let count = pairs.len();
+        let Compared { tool, time, size, count } = compared(set, tool)?;
         Some(format!(
             "{tool} takes {time} times as long as packfs for the same work, and its images are {size} times as large \
              (geometric means of {count} pairs). packfs decompresses and compares what it packs, but where it says \
@@ -69,21 +107,21 @@ fn peers(set: &[&Row]) -> Vec<String> {
 }
 
 /// What stands out of one choice of blocks and features.
-pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<String> {
-    let lines = lines(group);
-    let mut sentences: Vec<String> = fastest_and_scaling(&lines).into_iter().collect();
-    let models: Vec<String> = lines.iter().filter_map(|line| modelled(results, line)).collect();
-    if !models.is_empty() {
-        sentences.push(
-            "The model is T(n) = s + max(c, o, w / n, (c + w) / p), of the stages that were measured on p processors: s \
-             before and after file data goes through, c what one thread does with it meanwhile, w what is shared, o all \
-             writing. It takes memory and devices to keep up, and as many processors as threads. What follows from it is \
-             computed, not measured."
-                .into(),
-        );
+pub(super) fn of_group(group: &[&Row]) -> Vec<String> {
+    fastest_and_scaling(&lines(group)).into_iter().collect()
+}
+
+/// What the model says, and how it is computed.
+pub(super) fn models(results: &Results, group: &[&Row]) -> Vec<String> {
+    let models: Vec<String> = lines(group).iter().filter_map(|line| modelled(results, line)).collect();
+    if models.is_empty() {
+        return models;
     }
-    sentences.extend(models);
-    sentences
+    let method = "The model is T(n) = s + max(c, o, w / n, (c + w) / p), of the stages that were measured on p processors: \
+                  s before and after file data goes through, c what one thread does with it meanwhile, w what is \
+                  shared, o all writing. It takes memory and devices to keep up, and as many processors as threads. \
+                  What follows from it is computed, not measured.";
+    std::iter::once(method.to_owned()).chain(models).collect()
 }
 
 fn fastest_and_scaling(lines: &[Vec<&Row>]) -> Option<String> {
@@ -117,8 +155,11 @@ fn modelled(results: &Results, line: &[&Row]) -> Option<String> {
     let (model, threads) = model(results, line)?;
     let far = model.seconds(FAR);
     let enough = model.enough().map_or(String::new(), |enough| {
-        let alone = three(model.alone());
-        format!(" From {} threads on, more change nothing: {alone} s of work remain for one.", enough.ceil())
+        let alone = three(1e3 * model.alone());
+        format!(
+            " Scaling stops at about {} threads, where the ordering thread ({alone} ms) becomes the limit.",
+            enough.ceil()
+        )
     });
     let (read, written) = rates(&model, line[0], far);
     Some(format!(

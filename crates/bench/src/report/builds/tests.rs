@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Report, markdown};
+use super::super::{Chart, Report, Role, Series, markdown};
 use super::*;
 use crate::Result;
 use crate::build::{Cell, Features, Kind, Matrix, Tool};
@@ -110,19 +110,19 @@ fn charts_tell_what_was_measured_from_what_was_not() {
     let chart = |id: &str| *charts.iter().find(|chart| chart.id == id).unwrap();
     let speedup = chart("builds-root-0011-squashfs-128k-fragments-dedupe-speedup");
     for series in &speedup.series {
-        let guide = series.name.ends_with(", model") || series.name == "ideal";
-        assert_eq!((series.guide, series.x.len()), (guide, if guide { 7 } else { 2 }), "{}", series.name);
+        // Measured on one and two threads, computed for up to 64.
+        let measured = series.role == Role::Measured;
+        assert_eq!(series.points.len(), if measured { 2 } else { 7 }, "{}", series.name);
+        let ranged = series.points.iter().all(|point| point.y_range.is_some() && point.command.is_some());
+        assert_eq!(ranged, measured, "{}", series.name);
     }
-    let all: Vec<String> = charts
-        .iter()
-        .flat_map(|chart| {
-            let line = |name: &str, y: &[f64], guide: bool| {
-                format!("  {name}{}: {y:.3?}", if guide { " (guide)" } else { "" })
-            };
-            let head = format!("{}: {} [{}] by {}", chart.id, chart.title, chart.y.title, chart.x.title);
-            std::iter::once(head)
-                .chain(chart.series.iter().map(move |series| line(&series.name, &series.y, series.guide)))
-        })
-        .collect();
-    insta::assert_snapshot!(all.join("\n"));
+    let shown = |chart: &&Chart| {
+        let line = |series: &Series| {
+            let values: Vec<f64> = series.points.iter().map(|point| point.y).collect();
+            format!("  {} ({:?}): {values:.3?}", series.name, series.role)
+        };
+        let head = format!("{}: {} [{}] by {}", chart.id, chart.title, chart.y.title, chart.x.title);
+        std::iter::once(head).chain(chart.series.iter().map(line)).collect::<Vec<_>>()
+    };
+    insta::assert_snapshot!(charts.iter().flat_map(shown).collect::<Vec<_>>().join("\n"));
 }

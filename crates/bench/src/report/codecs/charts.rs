@@ -1,12 +1,14 @@
 //! The charts of codecs.
 
-use super::super::model::{Chart, Kind, Series, X};
-use super::super::shape::{axis, distinct, guide, name, series, slug};
+use super::super::commands;
+use super::super::model::{Chart, Kind, Point, Series, X};
+use super::super::shape::{axis, distinct, guide, has_points, name, series, slug};
+use super::USUAL;
 use super::tables::{Relative, factors, fronts, group_id};
 use crate::corpus::INCOMPRESSIBLE;
 use crate::metrics::{efficiency, hull, speedup};
 use crate::results::{Results, Row};
-use crate::stats::geometric_mean;
+use crate::stats::{Summary, geometric_mean};
 use crate::units::size;
 
 /// Charts of one data set at one block size. Those of more threads than one would look the same: there are charts
@@ -18,24 +20,43 @@ pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {
     let id = group_id(group[0]);
     let (compressing, decompressing) = fronts(group);
     let mut charts = vec![
-        size_and_speed(&format!("{id}-in"), "Size and compression speed", group, Row::encode_speed, &compressing),
-        size_and_speed(&format!("{id}-out"), "Size and decompression speed", group, Row::decode_speed, &decompressing),
+        size_and_speed(&format!("{id}-in"), "Size and compression speed", group, encoding, &compressing),
+        size_and_speed(&format!("{id}-out"), "Size and decompression speed", group, decoding, &decompressing),
         mixtures(&format!("{id}-mix"), group),
         break_even(&format!("{id}-device"), group),
     ];
-    charts.retain(|chart| chart.series.iter().any(|series| !series.guide && !series.y.is_empty()));
+    charts.retain(has_points);
     charts
 }
 
+/// A speed, and the times that it was computed from.
+type Speed = (f64, Summary);
+
+fn encoding(row: &Row) -> Option<Speed> {
+    Some((row.encode_speed()?, row.encode))
+}
+
+fn decoding(row: &Row) -> Option<Speed> {
+    Some((row.decode_speed()?, row.decode?))
+}
+
+fn command(row: &Row) -> Option<String> {
+    Some(commands::codec(&row.key))
+}
+
 /// A point for each codec, and a line along the front.
-fn size_and_speed(id: &str, title: &str, group: &[&Row], speed: fn(&Row) -> Option<f64>, front: &[bool]) -> Chart {
-    let point = |row: &Row| Some((speed(row)?, 100.0 * row.sizes.ratio()));
-    let mut on: Vec<(f64, f64)> =
+fn size_and_speed(id: &str, title: &str, group: &[&Row], speed: fn(&Row) -> Option<Speed>, front: &[bool]) -> Chart {
+    let point = |row: &Row| {
+        let (speed, time) = speed(row)?;
+        let point = Point::from((X::Number(speed), 100.0 * row.sizes.ratio()));
+        Some((speed, point.gaining_across(&time).by(command(row))))
+    };
+    let mut on: Vec<(f64, Point)> =
         group.iter().zip(front).filter(|(_, on)| **on).filter_map(|(row, _)| point(row)).collect();
     on.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut all = vec![guide("Pareto front", on.into_iter().map(|(x, y)| (X::Number(x), y)))];
+    let mut all = vec![guide("Pareto front", on.into_iter().map(|(_, point)| (point.x, point.y)))];
     let points = group.iter().filter_map(|row| Some((row, point(row)?)));
-    all.extend(points.map(|(row, (x, y))| series(&row.key.codec, [(X::Number(x), y)])));
+    all.extend(points.map(|(row, (_, point))| series(&row.key.codec, [point])));
     let (x, y) = (axis("MB/s", true), axis("size, % of the data", false));
     Chart { id: id.into(), title: title.into(), x, y, kind: Kind::Points, series: all }
 }
@@ -47,7 +68,10 @@ fn mixtures(id: &str, group: &[&Row]) -> Chart {
     let on = hull(&points).into_iter().map(|at| points[at]);
     let line = std::iter::once((0.0, 0.0)).chain(on).map(|(x, y)| (X::Number(x), y));
     let mut all = vec![guide("best mixtures", line)];
-    all.extend(group.iter().zip(&points).map(|(row, (x, y))| series(&row.key.codec, [(X::Number(*x), *y)])));
+    all.extend(group.iter().zip(&points).map(|(row, (x, y))| {
+        let point = Point::from((X::Number(*x), *y)).costing_across(&row.encode).by(command(row));
+        series(&row.key.codec, [point])
+    }));
     Chart {
         id: id.into(),
         title: "Time and savings, with the best mixtures".into(),
@@ -60,29 +84,44 @@ fn mixtures(id: &str, group: &[&Row]) -> Chart {
 
 /// How slow a device must be for compression to pay.
 fn break_even(id: &str, group: &[&Row]) -> Chart {
-    let bars = |metric: fn(&Row) -> Option<f64>| {
-        let valued = group.iter().filter_map(move |row| Some((name(&row.key.codec), metric(row)?)));
-        valued.filter(|(_, value)| *value > 0.0)
+    let bars = |metric: fn(&Row) -> Option<Speed>| {
+        let valued = group.iter().filter_map(move |row| Some((row, metric(row)?)));
+        valued
+            .filter(|(_, (value, _))| *value > 0.0)
+            .map(|(row, (value, time))| Point::from((name(&row.key.codec), value)).gaining(&time).by(command(row)))
     };
+    let writing = |row: &Row| Some((row.encode_savings()?, row.encode));
+    let reading = |row: &Row| Some((row.decode_savings()?, row.decode?));
     Chart {
         id: id.into(),
         title: "Device speed below which compressing pays".into(),
         x: axis("codec", false),
         y: axis("MB/s", true),
         kind: Kind::Bars,
-        series: vec![series("writing", bars(Row::encode_savings)), series("reading", bars(Row::decode_savings))],
+        series: vec![series("writing", bars(writing)), series("reading", bars(reading))],
     }
 }
 
-/// Charts over several groups.
-pub(super) fn across(results: &Results) -> Vec<Chart> {
-    let factors = factors(results);
-    let mut charts: Vec<Chart> = relative_speed(&factors).into_iter().collect();
-    charts.extend(relative_savings(&factors));
-    charts.extend(noise(results));
-    charts.extend(sizes(results));
-    charts.extend(threads(results));
-    charts
+/// Charts of codecs relative to zlib -9: those to begin with, and savings in further block sizes.
+pub(super) struct Relatives {
+    pub(super) usual: Vec<Chart>,
+    pub(super) others: Vec<Chart>,
+}
+
+impl Relatives {
+    pub(super) fn of(results: &Results) -> Self {
+        let factors = factors(results);
+        let mut blocks = distinct(factors.iter().map(|one| one.block));
+        blocks.sort_unstable();
+        let usual = if blocks.contains(&USUAL) { Some(USUAL) } else { blocks.last().copied() };
+        let (first, others): (Vec<usize>, Vec<usize>) = blocks.into_iter().partition(|block| Some(*block) == usual);
+        let savings = |blocks: Vec<usize>| blocks.into_iter().map(|block| relative_savings(&factors, block));
+        let mut usual: Vec<Chart> = relative_speed(&factors).into_iter().chain(savings(first)).collect();
+        let mut others: Vec<Chart> = savings(others).collect();
+        usual.retain(has_points);
+        others.retain(has_points);
+        Relatives { usual, others }
+    }
 }
 
 /// Speeds relative to zlib -9, averaged over data and blocks.
@@ -105,49 +144,48 @@ fn relative_speed(factors: &[Relative]) -> Option<Chart> {
     })
 }
 
-/// Savings a second relative to zlib -9, a chart for each block size.
-fn relative_savings(factors: &[Relative]) -> Vec<Chart> {
-    let mut blocks = distinct(factors.iter().map(|one| one.block));
-    blocks.sort_unstable();
-    let chart = |block: usize| {
-        let bars = |which: usize| {
-            let of = factors.iter().filter(move |one| one.block == block);
-            of.filter_map(move |one| Some((name(&one.codec), geometric_mean(&one.factors[which])?)))
-        };
-        Chart {
-            id: format!("relative-savings-{}", slug(&size(block))),
-            title: format!("Savings a second relative to zlib -9, blocks of {}", size(block)),
-            x: axis("codec", false),
-            y: axis("times zlib -9", true),
-            kind: Kind::Bars,
-            series: vec![series("compressing", bars(2)), series("decompressing", bars(3))],
-        }
+/// Savings a second relative to zlib -9 in blocks of one size.
+fn relative_savings(factors: &[Relative], block: usize) -> Chart {
+    let bars = |which: usize| {
+        let of = factors.iter().filter(move |one| one.block == block);
+        of.filter_map(move |one| Some((name(&one.codec), geometric_mean(&one.factors[which])?)))
     };
-    blocks.into_iter().map(chart).collect()
+    Chart {
+        id: format!("relative-savings-{}", slug(&size(block))),
+        title: format!("Savings a second relative to zlib -9, blocks of {}", size(block)),
+        x: axis("codec", false),
+        y: axis("times zlib -9", true),
+        kind: Kind::Bars,
+        series: vec![series("compressing", bars(2)), series("decompressing", bars(3))],
+    }
 }
 
-/// Speed on data that does not compress.
-fn noise(results: &Results) -> Option<Chart> {
+/// Speed on data that does not compress: by block size, or in rows where there is but one.
+pub(super) fn noise(results: &Results) -> Option<Chart> {
     let rows: Vec<&Row> = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
-    let mut blocks = distinct(rows.iter().map(|row| row.key.block));
-    blocks.sort_unstable();
-    let of_block = |block: &usize| {
-        let of = rows.iter().filter(|row| row.key.block == *block);
-        let bars = of.filter_map(|row| Some((name(&row.key.codec), row.encode_speed()?)));
-        series(&format!("blocks of {}", size(*block)), bars)
+    let least = rows.iter().map(|row| row.key.threads).min()?;
+    let rows: Vec<&Row> = rows.into_iter().filter(|row| row.key.threads == least).collect();
+    let one = rows.iter().all(|row| row.key.block == rows[0].key.block);
+    let point = |row: &Row, x: X| {
+        let (speed, time) = encoding(row)?;
+        Some(Point::from((x, speed)).gaining(&time).by(command(row)))
+    };
+    let series = match one {
+        true => vec![series("compressing", rows.iter().filter_map(|row| point(row, name(&row.key.codec))))],
+        false => lines(&rows, |row| point(row, X::Name(size(row.key.block)))),
     };
     (!rows.is_empty()).then(|| Chart {
         id: "incompressible".into(),
         title: "Speed on data that does not compress".into(),
-        x: axis("codec", false),
+        x: axis(if one { "codec" } else { "block" }, false),
         y: axis("MB/s", true),
-        kind: Kind::Bars,
-        series: blocks.iter().map(of_block).collect(),
+        kind: if one { Kind::Bars } else { Kind::Lines },
+        series,
     })
 }
 
 /// Rows by data and rule.
-fn by_data(results: &Results) -> Vec<Vec<&Row>> {
+pub(super) fn by_data(results: &Results) -> Vec<Vec<&Row>> {
     let set = |row: &Row| (row.key.data.clone(), row.key.digest.clone(), row.key.policy.clone(), row.key.sector);
     let rows: Vec<&Row> = results.groups().into_iter().flatten().collect();
     let sets = distinct(rows.iter().map(|row| set(row)));
@@ -155,7 +193,7 @@ fn by_data(results: &Results) -> Vec<Vec<&Row>> {
 }
 
 /// A line for each codec, over something that several of its rows differ in.
-fn lines(rows: &[&Row], point: impl Fn(&Row) -> Option<(X, f64)>) -> Vec<Series> {
+fn lines<P: Into<Point>>(rows: &[&Row], point: impl Fn(&Row) -> Option<P>) -> Vec<Series> {
     let of = |codec: &str| {
         let rows = rows.iter().filter(|row| row.key.codec == codec);
         series(codec, rows.filter_map(|row| point(row)).collect::<Vec<_>>())
@@ -164,7 +202,7 @@ fn lines(rows: &[&Row], point: impl Fn(&Row) -> Option<(X, f64)>) -> Vec<Series>
 }
 
 /// Size by block size.
-fn sizes(results: &Results) -> Vec<Chart> {
+pub(super) fn sizes(results: &Results) -> Vec<Chart> {
     let mut charts = Vec::new();
     for set in by_data(results) {
         let least = set.iter().map(|row| row.key.threads).min().unwrap_or(1);
@@ -185,7 +223,7 @@ fn sizes(results: &Results) -> Vec<Chart> {
 }
 
 /// Speed-up and efficiency by threads, with what would be ideal.
-fn threads(results: &Results) -> Vec<Chart> {
+pub(super) fn threads(results: &Results) -> Vec<Chart> {
     let mut charts = Vec::new();
     for set in by_data(results) {
         let Some(block) = set.iter().map(|row| row.key.block).max() else { continue };
@@ -199,12 +237,13 @@ fn threads(results: &Results) -> Vec<Chart> {
         let times = |row: &Row| Some((results.one_thread(row)?.encode.median, row.encode.median));
         let mut speedups = lines(&rows, |row| {
             let (one, many) = times(row)?;
-            Some((number(row.key.threads), speedup(one, many)?))
+            Some(Point::from((number(row.key.threads), speedup(one, many)?)).gaining(&row.encode).by(command(row)))
         });
         speedups.push(guide("ideal", counts.iter().map(|threads| (number(*threads), *threads as f64))));
         let mut efficiencies = lines(&rows, |row| {
             let (one, many) = times(row)?;
-            Some((number(row.key.threads), efficiency(one, many, row.key.threads)?))
+            let efficiency = efficiency(one, many, row.key.threads)?;
+            Some(Point::from((number(row.key.threads), efficiency)).gaining(&row.encode).by(command(row)))
         });
         efficiencies.push(guide("ideal", counts.iter().map(|threads| (number(*threads), 1.0))));
         for (what, title, y, series) in [

@@ -1,33 +1,89 @@
-//! What is said of codecs on blocks.
+//! The chapter about codecs on blocks.
 
 mod charts;
 mod sentences;
 mod tables;
 
-use super::model::Section;
-use crate::results::Results;
+use super::model::{Chapter, Chart, Section, Table};
+use crate::results::{Results, Row};
 
-/// A section for each data set, block size, rule and number of threads, and one for what lies across.
+/// Bytes of a block that file systems use most.
+pub(super) const USUAL: usize = 128 << 10;
+
+/// The choice of a codec for each data set, folded for further block sizes; then block sizes, threads, data that does
+/// not compress, and zlib -9 as the measure.
 pub(super) fn sections(results: &Results) -> Vec<Section> {
     if results.codecs.is_empty() {
         return Vec::new();
     }
-    let sentences = vec![sentences::method()];
-    let mut sections = vec![Section { title: "Codecs".into(), sentences, charts: Vec::new(), tables: Vec::new() }];
-    sections.extend(results.groups().iter().map(|group| Section {
-        title: sentences::heading(group),
-        sentences: sentences::findings(results, group),
-        charts: charts::of_group(results, group),
-        tables: vec![tables::of_group(results, group)],
-    }));
-    let across = Section {
-        title: "Across data, blocks and threads".into(),
-        sentences: Vec::new(),
-        charts: charts::across(results),
-        tables: [tables::relative(results), tables::threads(results)].into_iter().flatten().collect(),
+    let mut sections = choices(results);
+    if let Some(first) = sections.first_mut() {
+        first.notes = vec![sentences::method()];
+    }
+    let section = |title: &str, sentences: Option<String>, charts: Vec<Chart>, table: Option<Table>| {
+        let (title, sentences, tables) = (title.into(), sentences.into_iter().collect(), table.into_iter().collect());
+        Section { chapter: Chapter::Codecs, title, sentences, charts, tables, ..Section::default() }
     };
-    if !across.charts.is_empty() || !across.tables.is_empty() {
-        sections.push(across);
+    let relative = charts::Relatives::of(results);
+    let mut across = vec![
+        section("Which block size?", sentences::blocks(results), charts::sizes(results), None),
+        section(
+            "Do more threads help codecs?",
+            sentences::threads(results),
+            charts::threads(results),
+            tables::threads(results),
+        ),
+        section(
+            "What does data that does not compress cost?",
+            sentences::noise(results),
+            charts::noise(results).into_iter().collect(),
+            None,
+        ),
+        section(
+            "How do codecs compare with zlib -9?",
+            sentences::relative(results),
+            relative.usual,
+            tables::relative(results),
+        ),
+        Section {
+            folded: true,
+            ..section("Savings relative to zlib -9 in other block sizes", None, relative.others, None)
+        },
+    ];
+    across.retain(|section| !section.charts.is_empty() || !section.tables.is_empty());
+    sections.extend(across);
+    sections
+}
+
+/// A section for each group. Of each data set the group in blocks of the usual size, on the fewest threads, stands first,
+/// and the others are folded.
+fn choices(results: &Results) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    for set in charts::by_data(results) {
+        let digests = |group: &&Vec<&Row>| group.iter().all(|row| set.iter().any(|one| one.key == row.key));
+        let groups = results.groups();
+        let mut groups: Vec<&Vec<&Row>> = groups.iter().filter(digests).collect();
+        let distance = |group: &Vec<&Row>| group[0].key.block.max(USUAL) / group[0].key.block.clamp(1, USUAL);
+        let nearness = |at: &usize| (groups[*at][0].key.threads, distance(groups[*at]));
+        let Some(at) = (0..groups.len()).min_by_key(nearness) else { continue };
+        let first = groups.remove(at);
+        let section = |group: &Vec<&Row>| Section {
+            chapter: Chapter::Codecs,
+            title: sentences::heading(group),
+            sentences: sentences::findings(results, group),
+            charts: charts::of_group(results, group),
+            tables: vec![tables::of_group(results, group)],
+            folded: true,
+            ..Section::default()
+        };
+        let usual = section(first);
+        sections.push(Section {
+            title: format!("Which codec for {}?", usual.title),
+            finding: sentences::finding(results, first),
+            folded: false,
+            ..usual
+        });
+        sections.extend(groups.into_iter().map(section));
     }
     sections
 }

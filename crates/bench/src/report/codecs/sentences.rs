@@ -1,8 +1,13 @@
 //! The sentences about codecs. Every number in them comes from the data at hand.
 
-use super::super::leaders::{is, leaders};
+use super::super::leaders::{is, leaders, trailers};
+use super::super::shape::distinct;
+use super::USUAL;
+use super::charts::by_data;
+use super::tables::factors;
+use crate::corpus::INCOMPRESSIBLE;
 use crate::results::{Results, Row};
-use crate::stats::Summary;
+use crate::stats::{Summary, geometric_mean};
 use crate::units::{size, three};
 
 /// What the columns mean.
@@ -104,4 +109,88 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
         });
     }
     sentences
+}
+
+/// The sentence for the beginning.
+pub(super) fn finding(results: &Results, group: &[&Row]) -> Option<String> {
+    let first = findings(results, group).into_iter().next()?;
+    let rest = first.strip_prefix("The ")?;
+    Some(format!("{} in blocks of {}: the {rest}", group[0].key.data, size(group[0].key.block)))
+}
+
+/// The smallest result by block size.
+pub(super) fn blocks(results: &Results) -> Option<String> {
+    let told = |set: Vec<&Row>| {
+        let least = |block: usize| {
+            let of = set.iter().filter(|row| row.key.block == block).map(|row| row.sizes.ratio());
+            of.reduce(f64::min)
+        };
+        let mut blocks = distinct(set.iter().map(|row| row.key.block));
+        blocks.sort_unstable();
+        let (small, large) = (*blocks.first()?, *blocks.last()?);
+        let shown = distinct([small, USUAL, large].into_iter());
+        let values = shown
+            .iter()
+            .filter_map(|block| Some(format!("{} % in blocks of {}", three(100.0 * least(*block)?), size(*block))));
+        (small < large).then(|| format!("{}: {}", set[0].key.data, values.collect::<Vec<_>>().join(", ")))
+    };
+    let sets: Vec<String> = by_data(results).into_iter().filter_map(told).collect();
+    (!sets.is_empty()).then(|| format!("The smallest result of any codec, of the data: {}.", sets.join("; ")))
+}
+
+/// By how much threads help, at least and at most.
+pub(super) fn threads(results: &Results) -> Option<String> {
+    let factor = |row: &&Row| {
+        let one = results.one_thread(row).filter(|_| row.key.threads > 1)?;
+        Some((one.encode.median / row.encode.median, row.key.codec.clone(), row.key.threads))
+    };
+    let groups = results.groups();
+    let mut factors: Vec<_> = groups.iter().flatten().filter_map(factor).collect();
+    let most = factors.iter().map(|(.., threads)| *threads).max()?;
+    factors.retain(|(.., threads)| *threads == most);
+    factors.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ((least, slow, _), (best, fast, _)) = (factors.first()?, factors.last()?);
+    Some(format!(
+        "{most} threads compress {} ({slow}) to {} times ({fast}) as fast as one.",
+        three(*least),
+        three(*best)
+    ))
+}
+
+/// Which codecs give up soonest.
+pub(super) fn noise(results: &Results) -> Option<String> {
+    let rows: Vec<&Row> = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
+    let block = rows.iter().map(|row| row.key.block).min_by_key(|block| block.max(&USUAL) / block.clamp(&1, &USUAL))?;
+    let rows: Vec<&Row> = rows.into_iter().filter(|row| row.key.block == block).collect();
+    let best = best(&rows, encoding);
+    let slow = trailers(rows.iter().filter_map(|row| Some((*row, encoding(row)?))));
+    let ((_, least), (_, most)) = (best.first()?, slow.first()?);
+    let speed = |cost: &Summary| format!("{} MB/s", three(1.0 / cost.median));
+    Some(format!(
+        "In blocks of {} the fastest {}; the slowest {}.",
+        size(block),
+        is(&names(&best), &speed(least)),
+        is(&names(&slow), &speed(most))
+    ))
+}
+
+/// The codecs that are farthest ahead of zlib -9.
+pub(super) fn relative(results: &Results) -> Option<String> {
+    let all = factors(results);
+    let best = |which: usize| {
+        let codecs = distinct(all.iter().map(|one| one.codec.as_str()).filter(|codec| *codec != "memcpy"));
+        let mean = |codec: &str| {
+            let of = all.iter().filter(|one| one.codec == codec);
+            geometric_mean(&of.flat_map(|one| one.factors[which].iter().copied()).collect::<Vec<_>>())
+        };
+        let means = codecs.into_iter().filter_map(|codec| Some((codec, mean(codec)?)));
+        means.max_by(|a, b| a.1.total_cmp(&b.1))
+    };
+    let ((fast_in, factor_in), (fast_out, factor_out)) = (best(0)?, best(1)?);
+    Some(format!(
+        "On average over data and blocks (geometric mean) {fast_in} compresses {} times and {fast_out} decompresses {} \
+         times as fast as zlib -9.",
+        three(factor_in),
+        three(factor_out)
+    ))
 }

@@ -2,7 +2,7 @@
 //! 10 GiB that do not compress over 1 to 8 disks, on three kernels (S2a to S2c).
 
 use super::super::model::{Chart, Column, Kind, Table, Value, X};
-use super::super::shape::{axis, distinct, guide, series};
+use super::super::shape::{axis, distinct, published, series};
 use super::figures::{Figure, Unit, claims, of_document, value};
 use super::part::{Part, codec_name};
 use crate::metrics::speedup;
@@ -154,7 +154,7 @@ fn charts(results: &Results, rows: &[&Row]) -> Vec<Chart> {
         for (kernel, name) in KERNELS.iter().enumerate() {
             let outputs = 1..=OUTPUTS;
             let points = outputs.filter_map(|outputs| Some((number(outputs), factor(kernel, outputs, at)?)));
-            all.push(guide(&format!("nsplit on {name}, published 2012"), points));
+            all.push(published(&format!("nsplit on {name}, published 2012"), points));
         }
         Some(Chart {
             id: format!("published-splits-{codec}"),

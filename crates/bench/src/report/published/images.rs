@@ -2,7 +2,7 @@
 //! S4g), and one large file with fio (S4i to S4k), by cluster size, of EROFS and of SquashFS.
 
 use super::super::model::{Chart, Column, Kind, Series, Table, Value, X};
-use super::super::shape::{axis, distinct, guide, name, series, table};
+use super::super::shape::{self, axis, distinct, name, series, table};
 use super::figures::{Figure, Unit, of_document, value};
 use super::part::{Part, codec_name};
 use crate::results::{Results, TrialRow};
@@ -200,11 +200,11 @@ fn sizes_chart(builds: &[&Build]) -> Chart {
         let clusters = sizes.map(|one| one.at).filter(|cluster| *cluster > 0);
         let points: Vec<(X, f64)> =
             clusters.filter_map(|cluster| Some((name(&size(cluster)), of_root(format, cluster)?))).collect();
-        guide(&format!("{format} of Debian, published 2023"), points)
+        shape::published(&format!("{format} of Debian, published 2023"), points)
     };
     // The published ones have every cluster size, in order.
     let mut all = vec![published("erofs"), published("squashfs")];
-    all.extend(kinds.iter().map(line).filter(|line| !line.y.is_empty()));
+    all.extend(kinds.iter().map(line).filter(|line| !line.points.is_empty()));
     Chart {
         id: "published-image-sizes".into(),
         title: "Size by cluster with LZ4HC, here and as published for other data".into(),

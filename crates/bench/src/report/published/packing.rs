@@ -2,7 +2,7 @@
 //! of images (S0f, S1b).
 
 use super::super::model::{Chart, Column, Kind, Table, Value, X};
-use super::super::shape::{axis, distinct, guide, series, table};
+use super::super::shape::{axis, distinct, published, series, table};
 use super::figures::{of_document, value};
 use super::part::{Part, codec_name};
 use crate::metrics::speedup;
@@ -159,6 +159,7 @@ fn packing(results: &Results, builds: &[&Build]) -> Table {
 /// Speed-up by threads, for each codec measured here with several numbers of them.
 fn scaling(results: &Results, builds: &[&Build]) -> Vec<Chart> {
     let number = |threads: usize| X::Number(threads as f64);
+    let sources = distinct(builds.iter().map(|row| &row.key.source)).len();
     let chart = |codec: &str| {
         let rows: Vec<&&Build> = builds.iter().filter(|row| codec_name(&row.key.codec) == codec).collect();
         let kinds = distinct(rows.iter().map(|row| build::Key { threads: 1, ..row.key.clone() }));
@@ -170,8 +171,8 @@ fn scaling(results: &Results, builds: &[&Build]) -> Vec<Chart> {
             });
             let points: Vec<_> = points.collect();
             let features = if kind.features.is_empty() { String::new() } else { format!(", {}", kind.features) };
-            (points.len() > 1)
-                .then(|| series(&format!("{} {} of {}{features}", kind.tool, kind.codec, kind.source), points))
+            let of = if sources > 1 { format!(" of {}", kind.source) } else { String::new() };
+            (points.len() > 1).then(|| series(&format!("{} {}{of}{features}", kind.tool, kind.codec), points))
         };
         let mut all: Vec<_> = kinds.iter().filter_map(line).collect();
         if all.is_empty() {
@@ -180,8 +181,8 @@ fn scaling(results: &Results, builds: &[&Build]) -> Vec<Chart> {
         for document in &DOCUMENTS {
             let jobs = 1..=JOBS;
             let points = jobs.filter_map(|jobs| Some((number(jobs), document.speedup(codec, jobs)?)));
-            let published = guide(&format!("tar2sqfs, published {}", document.year), points);
-            all.extend(Some(published).filter(|published| !published.y.is_empty()));
+            let published = published(&format!("tar2sqfs, published {}", document.year), points);
+            all.extend(Some(published).filter(|published| !published.points.is_empty()));
         }
         Some(Chart {
             id: format!("published-packing-{codec}"),

@@ -88,21 +88,24 @@ fn lines() -> Vec<Line> {
     lines
 }
 
-fn section(lines: Vec<Line>) -> Option<super::Section> {
-    super::section(&Results::of(&[Contents { lines, ..Contents::default() }]))
+fn sections(lines: Vec<Line>) -> Vec<super::Section> {
+    super::sections(&Results::of(&[Contents { lines, ..Contents::default() }]))
 }
 
 #[test]
 fn published_figures_in_markdown() {
-    insta::assert_snapshot!(markdown(&Report { sections: section(lines()).into_iter().collect() }));
+    insta::assert_snapshot!(markdown(&Report { sections: sections(lines()), ..Report::default() }));
 }
 
 #[test]
 fn published_figures_as_charts() {
-    let charts = section(lines()).unwrap().charts;
+    let charts: Vec<_> = sections(lines()).into_iter().flat_map(|section| section.charts).collect();
     for chart in &charts {
-        assert!(chart.series.iter().all(|series| series.x.len() == series.y.len()), "{}", chart.id);
-        assert!(chart.series.iter().all(|series| series.y.iter().all(|y| y.is_finite())), "{}", chart.id);
+        assert!(
+            chart.series.iter().all(|series| series.points.iter().all(|point| point.y.is_finite())),
+            "{}",
+            chart.id
+        );
     }
     insta::assert_snapshot!(
         charts.iter().map(|chart| serde_json::to_string(chart).unwrap() + "\n").collect::<String>()
@@ -112,10 +115,10 @@ fn published_figures_as_charts() {
 /// Documents of which nothing can be compared are not told of.
 #[test]
 fn only_what_can_be_compared_is_shown() {
-    assert!(section(Vec::new()).is_none());
-    let of = |line: Line| {
-        let section = section(vec![line]);
-        section.map_or(Vec::new(), |section| section.tables.into_iter().map(|table| table.id).collect())
+    assert!(sections(Vec::new()).is_empty());
+    let of = |line: Line| -> Vec<String> {
+        let tables = sections(vec![line]).into_iter().flat_map(|section| section.tables);
+        tables.map(|table| table.id).collect()
     };
     assert_eq!(of(was_split("packfs", "zstd:1", "50", 1, 100)), [""; 0]);
     assert_eq!(of(was_split("packfs", "raw", "50", 1, 100)), ["published-splits"]);

@@ -1,25 +1,31 @@
 //! The charts of reading images.
 
-use super::super::model::{Chart, Kind, Series, X};
+use super::super::commands;
+use super::super::model::{Chart, Kind, Point, Series, X};
 use super::super::shape::{axis, distinct, guide, name, series, slug};
-use super::group::{Group, Image, PATTERNS, WORKS};
+use super::group::{Group, Image, Row};
+use crate::read::{FIO, KERNEL};
 use crate::units::size;
 
-/// Size, every work of the kernel and of fio by the size of blocks; and what programs do.
-pub(super) fn of_group(group: &Group<'_>) -> Vec<Chart> {
-    let mut charts = Vec::new();
-    let sizes = |image: &Image<'_>| Some(image.len() as f64 / 1e6);
-    charts.extend(by_block(group, "size", "Sizes of images", "MB", &sizes));
-    for (work, _) in WORKS {
-        let times = |image: &Image<'_>| image.seconds(work).map(|seconds| 1e3 * seconds);
-        charts.extend(by_block(group, work, &format!("Kernel, {work}"), "ms", &times));
-    }
-    for pattern in PATTERNS {
-        let speeds = |image: &Image<'_>| image.fio(pattern);
-        charts.extend(by_block(group, &format!("fio-{pattern}"), &format!("fio, {pattern}"), "MiB/s", &speeds));
-    }
-    charts.extend(programs(group));
-    charts
+pub(super) fn sizes(group: &Group<'_>) -> Option<Chart> {
+    let sizes = |image: &Image<'_>, x: X| Some(Point::from((x, image.len() as f64 / 1e6)));
+    by_block(group, "size", "Sizes of images", "MB", &sizes)
+}
+
+/// A work of the kernel.
+pub(super) fn of_work(group: &Group<'_>, work: &str) -> Option<Chart> {
+    let times = |image: &Image<'_>, x: X| {
+        let time = image.row(KERNEL, work)?.time;
+        Some(Point::from((x, 1e3 * time.median)).costing(&time))
+    };
+    by_block(group, work, &format!("Kernel, {work}"), "ms", &times)
+}
+
+/// A work of fio.
+pub(super) fn of_pattern(group: &Group<'_>, pattern: &str) -> Option<Chart> {
+    let speeds =
+        |image: &Image<'_>, x: X| Some(Point::from((x, image.fio(pattern)?)).gaining(&image.row(FIO, pattern)?.time));
+    by_block(group, &format!("fio-{pattern}"), &format!("fio, {pattern}"), "MiB/s", &speeds)
 }
 
 /// A line for each kind of image; those that are not compressed are guides. With a single size of blocks, bars.
@@ -28,14 +34,15 @@ fn by_block(
     id: &str,
     title: &str,
     unit: &str,
-    value: &dyn Fn(&Image<'_>) -> Option<f64>,
+    value: &dyn Fn(&Image<'_>, X) -> Option<Point>,
 ) -> Option<Chart> {
-    let valued: Vec<(&Image<'_>, f64)> = group.images.iter().filter_map(|image| Some((image, value(image)?))).collect();
+    let named = |image| Some((image, value(image, name(&image.name()))?));
+    let valued: Vec<(&Image<'_>, Point)> = group.images.iter().filter_map(named).collect();
     let mut blocks = distinct(valued.iter().map(|(image, _)| image.key.block).filter(|block| *block > 0));
     blocks.sort_unstable();
     let (kind, x, all) = match blocks.len() {
         0 | 1 => {
-            let bars = series(unit, valued.iter().map(|(image, value)| (name(&image.name()), *value)));
+            let bars = series(unit, valued.iter().map(|(_, point)| point.clone()));
             (Kind::Bars, "image", vec![bars])
         }
         _ => (Kind::Lines, "block", lines(&valued, &blocks)),
@@ -50,34 +57,38 @@ fn by_block(
     })
 }
 
-fn lines(valued: &[(&Image<'_>, f64)], blocks: &[usize]) -> Vec<Series> {
+fn lines(valued: &[(&Image<'_>, Point)], blocks: &[usize]) -> Vec<Series> {
     let families = distinct(valued.iter().map(|(image, _)| image.family()));
     let mut all = Vec::new();
     for family in families {
         let of = || valued.iter().filter(|(image, _)| image.family() == family);
-        let at = |block: usize| of().find(|(image, _)| image.key.block == block).map(|(_, value)| *value);
-        match at(0) {
-            Some(plain) => all.push(guide(&family, blocks.iter().map(|block| (name(&size(*block)), plain)))),
-            None => {
-                let points = blocks.iter().filter_map(|block| Some((X::Name(size(*block)), at(*block)?)));
-                all.push(series(&family, points));
-            }
-        }
+        let at = |block: usize| of().find(|(image, _)| image.key.block == block).map(|(_, point)| point);
+        let Some((first, _)) = of().next() else { continue };
+        let placed = |block: usize, point: &Point| Point { x: name(&size(block)), ..point.clone() };
+        let line = match at(0) {
+            Some(plain) => guide(&first.short(), blocks.iter().map(|block| placed(*block, plain))),
+            None => series(&first.short(), blocks.iter().filter_map(|block| Some(placed(*block, at(*block)?)))),
+        };
+        all.push(Series { hollow: first.key.format == "erofs", ..line });
     }
     // What is measured at every size comes first, so that the axis has the sizes in their order.
-    all.sort_by_key(|series| std::cmp::Reverse(series.x.len()));
+    all.sort_by_key(|series| std::cmp::Reverse(series.points.len()));
     all
 }
 
 /// S0e: a bar for each image, a series for each program and what it does.
-fn programs(group: &Group<'_>) -> Option<Chart> {
+pub(super) fn programs(group: &Group<'_>) -> Option<Chart> {
     let rows = || group.images.iter().flat_map(|image| image.programs().map(move |row| (image, row)));
     let readers = distinct(rows().map(|(_, row)| (&row.key.reader, &row.key.work)));
+    let point = |image: &Image<'_>, row: &Row| {
+        let point = Point::from((name(&image.name()), row.speed()?)).gaining(&row.time);
+        Some(point.by(commands::read(&row.key)))
+    };
     let of = |(reader, work): &(&String, &String)| {
         let own = rows().filter(|(_, row)| (&row.key.reader, &row.key.work) == (reader, work));
-        series(&format!("{reader} {work}"), own.filter_map(|(image, row)| Some((name(&image.name()), row.speed()?))))
+        series(&format!("{reader} {work}"), own.filter_map(|(image, row)| point(image, row)))
     };
-    let all: Vec<Series> = readers.iter().map(of).filter(|series| !series.y.is_empty()).collect();
+    let all: Vec<Series> = readers.iter().map(of).filter(|series| !series.points.is_empty()).collect();
     (!all.is_empty()).then(|| Chart {
         id: format!("{}-program-speeds", group.id),
         title: format!("Whole images read by programs: {}", group.title),

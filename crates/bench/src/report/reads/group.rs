@@ -116,6 +116,17 @@ impl<'r> Image<'r> {
         }
     }
 
+    /// The program and codec, and of an image that some program made of both formats the format.
+    pub(super) fn short(&self) -> String {
+        let Key { format, codec, tool, .. } = self.key;
+        let codec = if self.is_plain() { "not compressed" } else { codec };
+        match tool.as_str() {
+            "" => format!("{}, {codec}", self.key.source),
+            "packfs" => format!("packfs {format}, {codec}"),
+            tool => format!("{tool}, {codec}"),
+        }
+    }
+
     /// What it is.
     pub(super) fn name(&self) -> String {
         match self.key.block {

@@ -1,4 +1,4 @@
-//! What is said of reading images: by the kernel, as the EROFS project's page has it (S4a to S4k), and by programs
+//! The chapter about reading images: by the kernel, as the EROFS project's page has it (S4a to S4k), and by programs
 //! (S0e).
 
 mod charts;
@@ -8,28 +8,72 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use self::group::groups;
-use super::model::Section;
+use self::group::{Group, PATTERNS, groups};
+use super::model::{Chapter, Chart, Section, Table};
 use crate::results::Results;
 
-/// One section for what is to be known of all, and one for each source.
+/// For each source one section a question.
 pub(super) fn sections(results: &Results) -> Vec<Section> {
     if results.reads.is_empty() {
         return Vec::new();
     }
-    let mut sections = vec![Section {
-        title: "Reading images".into(),
-        sentences: sentences::method(results),
-        charts: Vec::new(),
-        tables: Vec::new(),
-    }];
-    for group in groups(results) {
-        sections.push(Section {
-            title: format!("Reading {}", group.title),
-            sentences: sentences::findings(&group),
-            charts: charts::of_group(&group),
-            tables: tables::of_group(&group),
-        });
+    let mut sections: Vec<Section> = groups(results).iter().flat_map(questions).collect();
+    if let Some(first) = sections.first_mut() {
+        first.notes = sentences::method(results);
     }
+    sections
+}
+
+/// The questions about images of the same files that something was measured for.
+fn questions(group: &Group<'_>) -> Vec<Section> {
+    let about = &group.title;
+    let ask = |title: String, sentences: Vec<String>, charts: Vec<Option<Chart>>, tables: Vec<Table>| Section {
+        chapter: Chapter::Reading,
+        title,
+        sentences,
+        charts: charts.into_iter().flatten().collect(),
+        tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
+        ..Section::default()
+    };
+    let kernel = |works: &[&str], patterns: &[&str]| {
+        let sentences = works.iter().flat_map(|work| sentences::of_work(group, work));
+        let sentences = sentences.chain(patterns.iter().filter_map(|pattern| sentences::of_pattern(group, pattern)));
+        let charts = works.iter().map(|work| charts::of_work(group, work));
+        let charts = charts.chain(patterns.iter().map(|pattern| charts::of_pattern(group, pattern)));
+        (sentences.collect::<Vec<_>>(), charts.collect::<Vec<_>>())
+    };
+    let sequential = kernel(&["sequential data"], &PATTERNS[..1]);
+    let random = kernel(&["full random data", "small random data"], &PATTERNS[1..]);
+    let names = kernel(&["sequential metadata", "small random metadata", "full random metadata"], &[]);
+    let mut sections = vec![
+        ask(
+            format!("How large are images of {about}?"),
+            sentences::smallest(group).into_iter().collect(),
+            vec![charts::sizes(group)],
+            vec![tables::sizes(group)],
+        ),
+        ask(format!("How fast is {about} read from beginning to end?"), sequential.0, sequential.1, Vec::new()),
+        Section {
+            finding: sentences::finding(group),
+            ..ask(format!("What do larger clusters cost in random reads of {about}?"), random.0, random.1, Vec::new())
+        },
+        ask(format!("How fast are names and attributes of {about} looked up?"), names.0, names.1, Vec::new()),
+        ask(
+            format!("Which program reads images of {about} fastest?"),
+            sentences::programs(group),
+            vec![charts::programs(group)],
+            vec![tables::programs(group)],
+        ),
+        Section {
+            folded: true,
+            ..ask(
+                format!("All readings of {about} by the kernel and fio"),
+                Vec::new(),
+                Vec::new(),
+                vec![tables::times(group), tables::speeds(group), tables::fio(group)],
+            )
+        },
+    ];
+    sections.retain(|section| !section.charts.is_empty() || !section.tables.is_empty());
     sections
 }

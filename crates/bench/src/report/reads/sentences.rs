@@ -2,7 +2,7 @@
 
 use super::super::leaders::{is, leaders, trailers};
 use super::super::shape::distinct;
-use super::group::{Group, Image, PATTERNS, Row, WORKS};
+use super::group::{Group, Image, Row};
 use crate::read::{FIO, KERNEL};
 use crate::results::Results;
 use crate::stats::Summary;
@@ -29,30 +29,29 @@ pub(super) fn method(results: &Results) -> Vec<String> {
     sentences
 }
 
-/// What stands out among images of the same files.
-pub(super) fn findings(group: &Group<'_>) -> Vec<String> {
-    let mut sentences = Vec::new();
-    sentences.extend(smallest(group));
-    for (work, _) in WORKS {
-        let seconds = |image: &Image<'_>| image.row(KERNEL, work).map(|row| row.time);
-        sentences.extend(extremes(group, work, &seconds, |seconds| format!("{} ms", three(1e3 * seconds))));
-    }
-    for pattern in PATTERNS {
-        // Seconds for a MiB.
-        let cost = |image: &Image<'_>| {
-            let row = image.row(FIO, pattern).filter(|row| row.bytes > 0)?;
-            Some(row.time.scaled(f64::from(1 << 20) / row.bytes as f64))
-        };
-        sentences.extend(extremes(group, &format!("with fio, {pattern}"), &cost, |cost| {
-            format!("{} MiB/s", three(1.0 / cost))
-        }));
-    }
-    sentences.extend(formats(group));
-    sentences.extend(programs(group));
-    sentences
+/// How the formats compare in a work of the kernel, and the images that it costs least and most.
+pub(super) fn of_work(group: &Group<'_>, work: &str) -> Vec<String> {
+    let seconds = |image: &Image<'_>| image.row(KERNEL, work).map(|row| row.time);
+    let extremes = extremes(group, work, &seconds, |seconds| format!("{} ms", three(1e3 * seconds)));
+    formats(group, work).into_iter().chain(extremes).collect()
 }
 
-fn smallest(group: &Group<'_>) -> Option<String> {
+/// The images that fio reads fastest and slowest.
+pub(super) fn of_pattern(group: &Group<'_>, pattern: &str) -> Option<String> {
+    // Seconds for a MiB.
+    let cost = |image: &Image<'_>| {
+        let row = image.row(FIO, pattern).filter(|row| row.bytes > 0)?;
+        Some(row.time.scaled(f64::from(1 << 20) / row.bytes as f64))
+    };
+    extremes(group, &format!("with fio, {pattern}"), &cost, |cost| format!("{} MiB/s", three(1.0 / cost)))
+}
+
+/// The sentence for the beginning: the formats against each other, else the smallest image.
+pub(super) fn finding(group: &Group<'_>) -> Option<String> {
+    formats(group, "full random data").or_else(|| smallest(group))
+}
+
+pub(super) fn smallest(group: &Group<'_>) -> Option<String> {
     let compressed: Vec<&Image<'_>> = group.images.iter().filter(|image| !image.is_plain()).collect();
     let least = compressed.iter().min_by_key(|image| image.len()).filter(|_| compressed.len() > 1)?;
     let share = least.bytes().map_or(String::new(), |bytes| {
@@ -101,42 +100,37 @@ fn capital(text: &str) -> String {
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// The formats against each other, where codec, size of blocks and side are the same.
-fn formats(group: &Group<'_>) -> Vec<String> {
+/// The formats against each other in a work of the kernel, where codec, size of blocks and side are the same.
+fn formats(group: &Group<'_>, work: &str) -> Option<String> {
     let ours = |image: &Image<'_>| image.key.tool == "packfs";
     let is_pair = |a: &Image<'_>, b: &Image<'_>| {
         let same = (&a.key.codec, a.key.block) == (&b.key.codec, b.key.block);
         same && a.key.format == "squashfs" && b.key.format == "erofs" && ours(a) == ours(b)
     };
     let known = || group.images.iter().filter(|image| !image.key.tool.is_empty() && !image.is_plain());
-    let pairs: Vec<_> = known().flat_map(|a| known().filter(move |b| is_pair(a, b)).map(move |b| (a, b))).collect();
-    let mut sentences = Vec::new();
-    for (work, _) in WORKS {
-        let factor = |(a, b): &(&Image<'_>, &Image<'_>)| {
-            let (squashfs, erofs) = (a.seconds(work)?, b.seconds(work)?);
-            (squashfs > 0.0).then(|| (erofs / squashfs, b.key.block))
-        };
-        let factors: Vec<(f64, usize)> = pairs.iter().filter_map(factor).collect();
-        let least = factors.iter().min_by(|a, b| a.0.total_cmp(&b.0));
-        let most = factors.iter().max_by(|a, b| a.0.total_cmp(&b.0));
-        let (Some((least, at)), Some((most, at_most))) = (least, most) else { continue };
-        let what = format!("{}, EROFS for SquashFS in blocks of the same size", capital(work));
-        sentences.push(match factors.len() {
-            1 => format!("{what}: {} times the time (blocks of {}).", three(*least), size(*at)),
-            n => format!(
-                "{what}: {} times the time (blocks of {}) to {} times (blocks of {}), {n} pairs.",
-                three(*least),
-                size(*at),
-                three(*most),
-                size(*at_most)
-            ),
-        });
-    }
-    sentences
+    let pairs = known().flat_map(|a| known().filter(move |b| is_pair(a, b)).map(move |b| (a, b)));
+    let factor = |(a, b): (&Image<'_>, &Image<'_>)| {
+        let (squashfs, erofs) = (a.seconds(work)?, b.seconds(work)?);
+        (squashfs > 0.0).then(|| (erofs / squashfs, b.key.block))
+    };
+    let factors: Vec<(f64, usize)> = pairs.filter_map(factor).collect();
+    let (least, at) = factors.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (most, at_most) = factors.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let what = format!("{}, EROFS for SquashFS in blocks of the same size", capital(work));
+    Some(match factors.len() {
+        1 => format!("{what}: {} times the time (blocks of {}).", three(*least), size(*at)),
+        n => format!(
+            "{what}: {} times the time (blocks of {}) to {} times (blocks of {}), {n} pairs.",
+            three(*least),
+            size(*at),
+            three(*most),
+            size(*at_most)
+        ),
+    })
 }
 
 /// The fastest of the programs that do the same with the same image.
-fn programs<'g, 'r>(group: &'g Group<'r>) -> Vec<String> {
+pub(super) fn programs<'g, 'r>(group: &'g Group<'r>) -> Vec<String> {
     let mut sentences = Vec::new();
     for work in ["tar", "extract"] {
         let rows = || group.images.iter().flat_map(|image| image.programs().map(move |row| (image, row)));

@@ -6,13 +6,7 @@ use super::group::{Group, Image, PATTERNS, WORKS};
 use crate::read::{FIO, KERNEL};
 use crate::units::size;
 
-/// Those that there is something for.
-pub(super) fn of_group(group: &Group<'_>) -> Vec<Table> {
-    let all = [sizes(group), times(group), speeds(group), fio(group), programs(group)];
-    all.into_iter().filter(|table| !table.rows.is_empty()).collect()
-}
-
-/// What images are told apart by.
+/// The columns that tell images apart.
 fn what() -> [Column; 5] {
     let features = Column::wide("features");
     [Column::of("image"), Column::of("format"), Column::of("codec"), Column::of("block"), features]
@@ -33,7 +27,7 @@ fn made(group: &Group<'_>, id: &str, title: &str, more: Vec<Column>, rows: Vec<V
 }
 
 /// S4a and S4h.
-fn sizes(group: &Group<'_>) -> Table {
+pub(super) fn sizes(group: &Group<'_>) -> Table {
     let row = |image: &Image<'_>| {
         let share = image.bytes().map(|bytes| 100.0 * image.len() as f64 / bytes as f64);
         let plain = group.uncompressed(image).map(Image::len).filter(|len| *len > 0);
@@ -45,7 +39,7 @@ fn sizes(group: &Group<'_>) -> Table {
 }
 
 /// S4b to S4g: milliseconds.
-fn times(group: &Group<'_>) -> Table {
+pub(super) fn times(group: &Group<'_>) -> Table {
     let columns = WORKS.iter().map(|(work, _)| Column::of(&format!("{work} ms")));
     let spreads = WORKS.iter().map(|(work, _)| Column::wide(&format!("{work} spread %")));
     let row = |image: &Image<'_>| {
@@ -61,7 +55,7 @@ fn times(group: &Group<'_>) -> Table {
 }
 
 /// The same where data are read, in MB a second.
-fn speeds(group: &Group<'_>) -> Table {
+pub(super) fn speeds(group: &Group<'_>) -> Table {
     let works = || WORKS.iter().map(|(work, _)| *work).filter(|work| work.ends_with(" data"));
     let columns = works().map(|work| Column::of(&format!("{work} MB/s"))).collect();
     let row = |image: &Image<'_>| {
@@ -73,7 +67,7 @@ fn speeds(group: &Group<'_>) -> Table {
 }
 
 /// S4i to S4k: MiB a second, as fio has it.
-fn fio(group: &Group<'_>) -> Table {
+pub(super) fn fio(group: &Group<'_>) -> Table {
     let columns = PATTERNS.iter().map(|pattern| Column::of(&format!("{pattern} MiB/s")));
     let spreads = PATTERNS.iter().map(|pattern| Column::wide(&format!("{pattern} spread %")));
     let row = |image: &Image<'_>| {
@@ -87,7 +81,7 @@ fn fio(group: &Group<'_>) -> Table {
 }
 
 /// S0e.
-fn programs(group: &Group<'_>) -> Table {
+pub(super) fn programs(group: &Group<'_>) -> Table {
     let rows = group.images.iter().flat_map(|image| {
         image.programs().map(move |row| {
             let plain = group.uncompressed(image).and_then(|plain| plain.row(&row.key.reader, &row.key.work));

@@ -109,7 +109,10 @@ fn matrix() -> Report {
 }
 
 fn own(report: Report) -> Report {
-    Report { sections: report.sections.into_iter().filter(|section| section.title.contains("ead")).collect() }
+    Report {
+        sections: report.sections.into_iter().filter(|section| section.chapter == Chapter::Reading).collect(),
+        ..Report::default()
+    }
 }
 
 fn charts(report: &Report) -> Vec<&Chart> {
@@ -138,8 +141,12 @@ fn charts_of_a_matrix_of_images() {
     let report = matrix();
     let shown = |chart: &&Chart| {
         let line = |series: &crate::report::Series| {
-            let guide = if series.guide { " (guide)" } else { "" };
-            format!("    {}{guide}: {} {:?}", series.name, serde_json::to_string(&series.x).unwrap(), series.y)
+            let points = series
+                .points
+                .iter()
+                .map(|point| format!("{} {}", serde_json::to_string(&point.x).unwrap(), crate::units::three(point.y)));
+            let points: Vec<String> = points.collect();
+            format!("    {} ({:?}): {}", series.name, series.role, points.join(", "))
         };
         let lines: Vec<String> = chart.series.iter().map(line).collect();
         format!("{}: {}, {} by {}\n{}", chart.id, chart.title, chart.y.title, chart.x.title, lines.join("\n"))

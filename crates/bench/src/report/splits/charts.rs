@@ -1,6 +1,7 @@
 //! The charts of splits.
 
-use super::super::model::{Chart, Kind, Series, X};
+use super::super::commands;
+use super::super::model::{Chart, Kind, Point, Series, X};
 use super::super::shape::{axis, distinct, guide, name, series, short, slug};
 use super::group::{Group, Row, sound, way_of};
 use crate::metrics::speedup;
@@ -18,9 +19,12 @@ pub(super) fn of_group(group: &Group<'_>) -> Vec<Chart> {
         x: axis("outputs", false),
         y: axis("s", true),
         kind: Kind::Lines,
-        series: lines(group, |row| Some(row.time.median)),
+        series: lines(group, |row, x| Some(Point::from((x, row.time.median)).costing(&row.time))),
     }];
-    let mut speedups = lines(group, |row| speedup(group.one(row)?.time.median, row.time.median));
+    let mut speedups = lines(group, |row, x| {
+        let speedup = speedup(group.one(row)?.time.median, row.time.median)?;
+        Some(Point::from((x, speedup)).gaining(&row.time))
+    });
     if !speedups.is_empty() {
         speedups.push(guide("ideal", outputs.iter().map(|outputs| (number(*outputs), *outputs as f64))));
         charts.push(Chart {
@@ -40,10 +44,11 @@ fn number(outputs: usize) -> X {
 }
 
 /// A line for each way to split that has points.
-fn lines(group: &Group<'_>, value: impl Fn(&Row) -> Option<f64>) -> Vec<Series> {
+fn lines(group: &Group<'_>, value: impl Fn(&Row, X) -> Option<Point>) -> Vec<Series> {
     let line = |way: String| {
         let rows = group.rows.iter().filter(|row| way_of(row) == way);
-        let points: Vec<_> = rows.filter_map(|row| Some((number(row.key.outputs), value(row)?))).collect();
+        let points: Vec<_> =
+            rows.filter_map(|row| Some(value(row, number(row.key.outputs))?.by(commands::split(&row.key)))).collect();
         (!points.is_empty()).then(|| series(&way, points))
     };
     distinct(group.rows.iter().map(|row| way_of(row))).into_iter().filter_map(line).collect()
@@ -59,12 +64,18 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<Chart> {
                 .filter(move |(_, row)| (&row.key.data, &row.key.digest, &row.key.disks) == (data, digest, disks));
             all.filter_map(move |(profile, row)| Some((name(&way_of(row)), value(profile, row)?)))
         };
+        let point = |(_, row): &(Profile, &Row)| {
+            Point::from((name(&way_of(row)), row.time.median)).costing(&row.time).by(commands::split(&row.key))
+        };
+        let same =
+            |(_, row): &&(Profile, &Row)| (&row.key.data, &row.key.digest, &row.key.disks) == (data, digest, disks);
+        let measured = series("measured", rows.iter().filter(same).map(point));
         let mut all = vec![
-            series("measured", of(|_, row| Some(row.time.median))),
+            measured,
             guide("equal ranges, computed", of(|profile, row| Some(ranges(&sound(row, profile)?, row.made)))),
             guide("all disks busy, computed", of(|profile, row| Some(shared(&sound(row, profile)?, row.made)))),
         ];
-        all.retain(|series| !series.y.is_empty());
+        all.retain(|series| !series.points.is_empty());
         Chart {
             id: slug(&format!("split-uneven-{data}-{}-{disks}", short(digest))),
             title: format!("Splitting {data} over disks of {disks} MB/s"),
@@ -83,8 +94,11 @@ pub(super) fn restored(rows: &[&Row]) -> Vec<Chart> {
         let bars = |work: Work| {
             let all = rows.iter().filter(|row| (&row.key.data, &row.key.digest) == (data, digest));
             let all = all.filter(|row| row.key.work == work.name());
-            let bars =
-                all.filter_map(|row| Some((name(&format!("{} {}", row.key.codec, row.key.outputs)), row.speed()?)));
+            let bars = all.filter_map(|row| {
+                let parts = if row.key.outputs == 1 { "1 part".into() } else { format!("{} parts", row.key.outputs) };
+                let point = Point::from((name(&format!("{}, {parts}", row.key.codec)), row.speed()?));
+                Some(point.gaining(&row.time).by(commands::split(&row.key)))
+            });
             series(work.name(), bars.collect::<Vec<_>>())
         };
         Chart {
@@ -93,7 +107,7 @@ pub(super) fn restored(rows: &[&Row]) -> Vec<Chart> {
             x: axis("codec, parts", false),
             y: axis("MB/s", true),
             kind: Kind::Bars,
-            series: [Work::Join, Work::Check].map(bars).into_iter().filter(|bars| !bars.y.is_empty()).collect(),
+            series: [Work::Join, Work::Check].map(bars).into_iter().filter(|bars| !bars.points.is_empty()).collect(),
         }
     };
     distinct(rows.iter().map(|row| (&row.key.data, &row.key.digest))).into_iter().map(chart).collect()

@@ -1,4 +1,4 @@
-//! What is said of dumps split over several outputs: the tables of the nsplit mail (S2a to S2c: seconds by outputs and
+//! The chapter about dumps split over several outputs: the tables of the nsplit mail (S2a to S2c: seconds by outputs and
 //! codecs, one for each kind of disks), what follows from them, uneven and failing disks (S2d), and restoring.
 
 mod charts;
@@ -7,7 +7,7 @@ mod sentences;
 mod tables;
 
 use self::group::{groups, restored, uneven};
-use super::model::Section;
+use super::model::{Chapter, Section};
 use crate::results::Results;
 
 /// A section for each set of data and kind of disks, one for disks that differ, and one for restoring.
@@ -15,30 +15,39 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
     let mut sections: Vec<Section> = groups(results)
         .iter()
         .map(|group| Section {
-            title: group.title(),
+            chapter: Chapter::Splitting,
+            title: format!("{}: do more help?", group.title()),
             sentences: sentences::of_group(group),
             charts: charts::of_group(group),
             tables: tables::of_group(group),
+            finding: sentences::of_group(group).into_iter().next().map(|first| format!("{}: {first}", group.title())),
+            ..Section::default()
         })
         .collect();
     if let Some(first) = sections.first_mut() {
-        first.sentences.insert(0, sentences::method());
+        first.notes = vec![sentences::method()];
     }
     let (uneven, restored) = (uneven(results), restored(results));
     if !uneven.is_empty() {
         sections.push(Section {
-            title: "Splitting over disks that differ".into(),
+            chapter: Chapter::Splitting,
+            title: "What do disks that differ or fail cost?".into(),
             sentences: sentences::uneven(&uneven),
             charts: charts::uneven(&uneven),
             tables: vec![tables::uneven(&uneven)],
+            notes: vec![sentences::ranges_are_computed()],
+            ..Section::default()
         });
     }
     if !restored.is_empty() {
         sections.push(Section {
-            title: "Restoring dumps".into(),
+            chapter: Chapter::Splitting,
+            title: "How fast do dumps come back?".into(),
             sentences: sentences::restored(&restored),
             charts: charts::restored(&restored),
             tables: vec![tables::restored(&restored)],
+            notes: vec![sentences::restoring()],
+            ..Section::default()
         });
     }
     sections

@@ -78,13 +78,16 @@ fn backwards(group: &Group<'_>) -> Option<String> {
     (!slower.is_empty()).then(|| format!("More outputs took longer: {}.", slower.join(", ")))
 }
 
+/// How the columns of disks that differ are computed.
+pub(super) fn ranges_are_computed() -> String {
+    "Equal ranges is computed: each disk gets a range of the data of the same length, as nsplit and makedumpfile do it, \
+     and the slowest ends last. All disks is computed, too: every disk works until the end."
+        .into()
+}
+
 /// What disks that differ cost.
 pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<String> {
-    let mut sentences = vec![
-        "Equal ranges is computed: each disk gets a range of the data of the same length, as nsplit and makedumpfile \
-         do it, and the slowest ends last. All disks is computed, too: every disk works until the end."
-            .to_owned(),
-    ];
+    let mut sentences = Vec::new();
     let kinds = distinct(rows.iter().map(|(_, row)| (&row.key.data, &row.key.disks)));
     for (data, disks) in kinds {
         let of = rows.iter().filter(|(_, row)| (&row.key.data, &row.key.disks) == (data, disks));
@@ -116,13 +119,16 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<String> {
     sentences
 }
 
+/// How restoring is measured.
+pub(super) fn restoring() -> String {
+    "From files, of which packfs leaves nothing in the page cache when it has written them; what was joined was compared \
+     with the source."
+        .into()
+}
+
 /// How fast dumps come back.
 pub(super) fn restored(rows: &[&Row]) -> Vec<String> {
-    let mut sentences = vec![
-        "From files, of which packfs leaves nothing in the page cache when it has written them; what was joined was \
-         compared with the source."
-            .to_owned(),
-    ];
+    let mut sentences = Vec::new();
     for work in [Work::Join, Work::Check] {
         let of = || rows.iter().filter(|row| row.key.work == work.name() && row.bytes > 0);
         let costs = || of().map(|row| (row, row.time.scaled(1e6 / row.bytes as f64)));

@@ -89,13 +89,13 @@ fn results() -> Results {
 
 #[test]
 fn splits_in_markdown() {
-    let report = Report { sections: super::sections(&results()) };
+    let report = Report { sections: super::sections(&results()), ..Report::default() };
     insta::assert_snapshot!(markdown(&report));
 }
 
 #[test]
 fn splits_in_csv() {
-    let report = Report { sections: super::sections(&results()) };
+    let report = Report { sections: super::sections(&results()), ..Report::default() };
     let files: Vec<String> = report.tables().map(|table| format!("# {}\n{}", table.id, csv(table))).collect();
     insta::assert_snapshot!(files.join("\n"));
 }
@@ -105,8 +105,11 @@ fn splits_as_charts() {
     let sections = super::sections(&results());
     let charts: Vec<_> = sections.iter().flat_map(|section| &section.charts).collect();
     for chart in &charts {
-        assert!(chart.series.iter().all(|series| series.x.len() == series.y.len()), "{}", chart.id);
-        assert!(chart.series.iter().all(|series| series.y.iter().all(|y| y.is_finite())), "{}", chart.id);
+        assert!(
+            chart.series.iter().all(|series| series.points.iter().all(|point| point.y.is_finite())),
+            "{}",
+            chart.id
+        );
         assert!(chart.id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'), "{}", chart.id);
     }
     insta::assert_snapshot!(

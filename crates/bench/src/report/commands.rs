@@ -1,0 +1,110 @@
+//! The commands that do measured work again, as a shell takes them: what a chart shows beside a value.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::keys::{build, codec, read, split};
+use crate::units::size;
+
+/// Measures a codec on blocks.
+pub(super) fn codec(key: &codec::Key) -> String {
+    let codec::Key { data, codec, block, threads, policy, .. } = key;
+    format!(
+        "packfs bench codecs --data {} --codecs {codec} --blocks {} --policy {policy} -j {threads}",
+        word(data),
+        size(*block)
+    )
+}
+
+/// Builds an image.
+pub(super) fn build(key: &build::Key) -> Option<String> {
+    use crate::build::{Input, Kind, PEERS, Tool};
+    let kind = PEERS.into_iter().chain([Kind::Packfs]).find(|kind| kind.name() == key.tool)?;
+    let tool = Tool { kind, path: kind.name().into(), version: String::new() };
+    let tar = format!("{}.tar", key.source);
+    let input = Input { directory: key.source.clone().into(), tar: Some(tar.clone().into()), bytes: 0 };
+    let image = format!("{}.{}", key.source, key.format);
+    let (command, stdin) = tool.command(key, &input, Path::new(&image)).ok()?;
+    let from = stdin.map_or(String::new(), |_| format!(" < {}", word(&tar)));
+    Some(shell(&command) + &from)
+}
+
+/// Reads an image with a program; what the kernel reads takes no command.
+pub(super) fn read(key: &read::Key) -> Option<String> {
+    let image = word(&format!("{}.{}", key.source, key.format));
+    let reader = &key.reader;
+    Some(match (reader.as_str(), key.work.as_str()) {
+        ("packfs", "tar") => format!("packfs tar -q {image} > /dev/null"),
+        ("packfs", "extract") => format!("packfs extract -q -C out {image}"),
+        ("sqfs2tar", _) => format!("sqfs2tar {image} > /dev/null"),
+        ("unsquashfs", _) => format!("unsquashfs -no-progress -d out {image}"),
+        ("fsck.erofs", _) => format!("fsck.erofs --extract=out {image}"),
+        _ => return None,
+    })
+}
+
+/// Splits a dump, or does something with its parts.
+pub(super) fn split(key: &split::Key) -> Option<String> {
+    let parts = || (1..=key.outputs).map(|part| format!("part{part}"));
+    let list = |before: &str| parts().map(|part| format!(" {before}{part}")).collect::<String>();
+    let (codec, data) = (&key.codec, word(&key.data));
+    Some(match (key.tool.as_str(), key.work.as_str()) {
+        ("packfs", "split") => format!("packfs split --as-is --codec {codec} {data}{}", list("-o ")),
+        ("packfs", work) => format!("packfs {work}{}", list("")),
+        _ => return None,
+    })
+}
+
+fn shell(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|one| word(&one.to_string_lossy())).collect::<Vec<_>>().join(" ")
+}
+
+/// A word that a shell does not take apart.
+pub(super) fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@+,%^".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_those_that_were_run() {
+        let key = build::Key {
+            source: "my root".into(),
+            digest: "00".into(),
+            tool: "mksquashfs".into(),
+            format: "squashfs".into(),
+            codec: "zstd:3".into(),
+            block: 131_072,
+            features: "fragments,dedupe".into(),
+            threads: 2,
+        };
+        assert_eq!(
+            build(&key).unwrap(),
+            "mksquashfs 'my root' 'my root.squashfs' -noappend -no-progress -quiet -b 131072 -processors 2 \
+             -always-use-fragments -comp zstd -Xcompression-level 3"
+        );
+        let packed = build(&build::Key { tool: "packfs".into(), ..key.clone() }).unwrap();
+        assert!(packed.starts_with("packfs build 'my root' -o 'my root.squashfs' "), "{packed}");
+        let piped = build(&build::Key { tool: "tar2sqfs".into(), ..key.clone() }).unwrap();
+        assert!(piped.ends_with(" < 'my root.tar'"), "{piped}");
+        assert_eq!(build(&build::Key { tool: "unknown".into(), ..key }), None);
+        let key = split::Key {
+            data: "core".into(),
+            digest: "00".into(),
+            tool: "packfs".into(),
+            codec: "lzo".into(),
+            disks: "50".into(),
+            outputs: 2,
+            work: "split".into(),
+        };
+        assert_eq!(split(&key).unwrap(), "packfs split --as-is --codec lzo core -o part1 -o part2");
+        assert_eq!(split(&split::Key { work: "join".into(), ..key }).unwrap(), "packfs join part1 part2");
+    }
+}
