@@ -4,9 +4,12 @@
 #
 #   scripts/mutate.sh [PART]    PART: only images with this in their names, such as lz4
 #
-# Mounts in a namespace of its own, and ends after LIMIT seconds (7200).
+# Mounts in a namespace of its own, and ends after LIMIT seconds (7200). Images that kernel and packfs read differently are
+# kept in target/mutations.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PACKFS_MUTATIONS=${1:-1}
+export PACKFS_MUTATIONS_KEEP=$PWD/target/mutations
+mkdir -p "$PACKFS_MUTATIONS_KEEP"
 exec unshare -m timeout "${LIMIT:-7200}" \
     cargo test -p packfs-image --lib -- --test-threads=1 no_field_can_be_wrong_unnoticed

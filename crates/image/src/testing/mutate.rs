@@ -2,7 +2,8 @@
 //!
 //! A format's test lists the [`Field`]s of an image; [`judge`] changes each, and does everything there is to do with
 //! what comes of it. With `PACKFS_MUTATIONS` in the environment every value is tried, and every image that a check
-//! still calls sound is mounted: the kernel must show the same tree as the reader. Without, a few values are.
+//! still calls sound is mounted: the kernel must show the same tree as the reader. Without, a few values are. Images
+//! that the two read differently are kept in the directory `PACKFS_MUTATIONS_KEEP`, if there is one.
 
 use std::path::Path;
 use std::time::Duration;
@@ -105,7 +106,11 @@ pub fn judge(subject: &Subject<'_>, fields: &[Field]) -> Vec<String> {
             }
             let Some(reader) = sound.filter(|_| mounts) else { continue };
             if !subject.known.iter().any(|known| field.name.contains(known)) {
-                compare(&*reader, &image, &dir.path().join("image"), subject.kind).into_iter().for_each(say);
+                let found = compare(&*reader, &image, &dir.path().join("image"), subject.kind);
+                if !found.is_empty() {
+                    keep(&image, &format!("{} {} {} {value:#x}", subject.name, field.name, field.at));
+                }
+                found.into_iter().for_each(say);
             }
         }
     }
@@ -150,6 +155,14 @@ fn is_sound(image: &dyn Image) -> bool {
         sound &= finding.severity != Severity::Damage;
     });
     checked.is_ok() && sound
+}
+
+/// Keeps an image for whoever looks into it.
+fn keep(image: &[u8], name: &str) {
+    if let Some(dir) = std::env::var_os("PACKFS_MUTATIONS_KEEP") {
+        let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+        std::fs::write(Path::new(&dir).join(name), image).expect("there is room for an image");
+    }
 }
 
 /// Where the kernel shows another tree than the reader.
