@@ -81,7 +81,7 @@ impl Codec {
         self.check_erofs()?;
         let decoder = match self {
             #[cfg(feature = "xz")]
-            Codec::Lzma => crate::xz::micro_decoder(),
+            Codec::Lzma => crate::xz::micro_decoder(LZMA_WINDOWS.1),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
             Codec::Lzma => return Err(Error::NotBuilt { codec: self.name(), feature: self.feature() }),
             _ => self.decoder()?,
@@ -99,9 +99,9 @@ impl Codec {
 }
 
 /// A decoder whose streams have the length that is asked for.
-struct Exact {
-    codec: &'static str,
-    decoder: Box<dyn Decoder>,
+pub(crate) struct Exact {
+    pub(crate) codec: &'static str,
+    pub(crate) decoder: Box<dyn Decoder>,
 }
 
 impl Decoder for Exact {

@@ -40,6 +40,7 @@ mod settings;
 #[cfg(any(feature = "gzip", feature = "xz"))]
 mod smallest;
 mod store;
+mod strict;
 mod syntax;
 pub mod table;
 

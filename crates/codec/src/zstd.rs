@@ -59,6 +59,47 @@ pub(crate) fn decoder() -> Result<Box<dyn Decoder>> {
     Ok(Box::new(Unzstd { context }))
 }
 
+/// A decoder that keeps a window as Linux does, of at most `window` bytes: matches farther back than the frame declares
+/// are refused, which decoding straight into the block does not notice.
+pub(crate) fn streaming_decoder(window: u32) -> Result<Box<dyn Decoder>> {
+    let mut context = DCtx::try_create().ok_or_else(no_memory)?;
+    let log = window.clamp(1 << 10, 1 << 27).ilog2();
+    context.set_parameter(DParameter::WindowLogMax(log)).map_err(library)?;
+    Ok(Box::new(Streaming(Unzstd { context })))
+}
+
+struct Streaming(Unzstd);
+
+impl Decoder for Streaming {
+    fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        let corrupt = |code| Error::corrupt("zstd", zstd_safe::get_error_name(code));
+        if zstd_safe::find_frame_compressed_size(src).map_err(corrupt)? != src.len() {
+            return Err(Error::corrupt("zstd", "bytes after the frame"));
+        }
+        let context = &mut self.0.context;
+        context.reset(ResetDirective::SessionOnly).map_err(library)?;
+        let mut output = OutBuffer::around(dst);
+        // A frame that is there as a whole would be decoded without a window.
+        let (head, rest) = src.split_at(src.len() / 2);
+        let mut left = 1;
+        for part in [head, rest] {
+            let mut input = InBuffer::around(part);
+            loop {
+                let before = (input.pos, output.pos());
+                left = context.decompress_stream(&mut output, &mut input).map_err(corrupt)?;
+                if left == 0 || before == (input.pos, output.pos()) {
+                    break;
+                }
+            }
+        }
+        if left == 0 { Ok(output.pos()) } else { Err(Error::corrupt("zstd", "decodes to more than its length")) }
+    }
+
+    fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+        self.0.decode_prefix(src, dst)
+    }
+}
+
 impl Decoder for Unzstd {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         let corrupt = |code| Error::corrupt("zstd", zstd_safe::get_error_name(code));

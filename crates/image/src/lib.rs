@@ -140,7 +140,6 @@ mod finding;
 mod fs;
 pub mod image;
 mod limits;
-mod lz4;
 mod open;
 pub mod sink;
 pub mod source;

@@ -17,7 +17,6 @@ pub(crate) struct Inflate {
 
 impl Inflate {
     /// For zlib streams, whose checksum is compared.
-    #[cfg(any(test, not(feature = "gzip")))]
     pub(crate) fn zlib() -> Self {
         Inflate::new("gzip", true)
     }

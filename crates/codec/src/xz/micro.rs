@@ -10,7 +10,8 @@ const LEAST: usize = 6;
 /// What is handed in is at first so many times the room: the library copies all of it before it begins.
 const LOOKAHEAD: usize = 16;
 
-/// The largest dictionary that EROFS has a number for.
+/// The smallest and the largest dictionary that EROFS has a number for.
+const DICT_MIN: u32 = 4096;
 const DICT_MAX: u32 = 8 << 20;
 
 struct Micro {
@@ -54,30 +55,36 @@ impl Encoder for Micro {
     }
 }
 
-struct Unmicro(Stream);
+struct Unmicro {
+    stream: Stream,
+    /// The largest dictionary.
+    dict_max: u32,
+}
 
-/// A decoder of clusters.
-pub(crate) fn micro_decoder() -> Box<dyn Decoder> {
-    Box::new(Unmicro(Stream::new(NAME)))
+/// A decoder of clusters that need no dictionary beyond `dict_max` bytes.
+pub(crate) fn micro_decoder(dict_max: u32) -> Box<dyn Decoder> {
+    let dict_max = dict_max.clamp(DICT_MIN, DICT_MAX);
+    Box::new(Unmicro { stream: Stream::new(NAME), dict_max })
 }
 
 impl Unmicro {
     /// Distances end within what is decoded, so that much is dictionary enough. Rounding it up to a power
     /// of two lets the library keep its memory from one cluster to the next.
     fn start(&mut self, src: &[u8], dst: &[u8], exact: bool) -> Result<()> {
-        let dict = u32::try_from(dst.len()).unwrap_or(DICT_MAX).clamp(4096, DICT_MAX).next_power_of_two();
-        self.0.start_micro_decoder(src.len() as u64, dst.len() as u64, exact, dict)
+        let dict = u32::try_from(dst.len()).unwrap_or(DICT_MAX).clamp(DICT_MIN, DICT_MAX).next_power_of_two();
+        let dict = dict.min(self.dict_max);
+        self.stream.start_micro_decoder(src.len() as u64, dst.len() as u64, exact, dict)
     }
 }
 
 impl Decoder for Unmicro {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.start(src, dst, true)?;
-        self.0.decode(src, dst)
+        self.stream.decode(src, dst)
     }
 
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
         self.start(src, dst, false)?;
-        self.0.decode_some(src, dst)
+        self.stream.decode_some(src, dst)
     }
 }

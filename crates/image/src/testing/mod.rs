@@ -15,6 +15,8 @@ mod random;
 mod snapshot;
 mod spec;
 mod strategy;
+#[cfg(test)]
+pub mod streams;
 mod tools;
 
 pub use content::{Memory, Piece};

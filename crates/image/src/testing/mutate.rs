@@ -2,8 +2,8 @@
 //!
 //! A format's test lists the [`Field`]s of an image; [`judge`] changes each, and does everything there is to do with
 //! what comes of it. With `PACKFS_MUTATIONS` in the environment every value is tried, and every image that a check
-//! still calls sound is mounted: the kernel must show the same tree as the reader. Without, a few values are. Images
-//! that the two read differently are kept in the directory `PACKFS_MUTATIONS_KEEP`, if there is one.
+//! still calls sound is mounted: the kernel must show the same tree as the reader. Without, a few values are. They
+//! are kept in the directory `PACKFS_MUTATIONS_KEEP`, if there is one, where the two differ.
 
 use std::path::Path;
 use std::time::Duration;
@@ -86,6 +86,7 @@ pub(crate) use fields;
 pub fn judge(subject: &Subject<'_>, fields: &[Field]) -> Vec<String> {
     let reader = (subject.open)(subject.image).expect("the image can be opened");
     assert_eq!(findings(&*reader, 0), Vec::<String>::new(), "{}", subject.name);
+    keep(subject.image, subject.name);
     let mounts = thorough() && can_mount("mutations");
     let dir = tempfile::tempdir().expect("there is room for an image");
     let mut wrong = Vec::new();

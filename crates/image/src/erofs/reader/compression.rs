@@ -57,6 +57,16 @@ impl Compression {
         }
     }
 
+    /// Bytes of window or dictionary that a decoder has.
+    pub(super) fn window(&self) -> u32 {
+        match self {
+            Compression::Lz4 { max_distance, .. } => (*max_distance).into(),
+            Compression::Lzma { dict_size } => *dict_size,
+            Compression::Deflate { .. } => 1 << DEFLATE_WINDOW,
+            Compression::Zstd { window_log } => 1 << window_log,
+        }
+    }
+
     /// The algorithm's name.
     pub fn name(&self) -> &'static str {
         match self {

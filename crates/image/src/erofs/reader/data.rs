@@ -179,18 +179,13 @@ impl<'r> File<'r> {
         Some(Cluster { stored, space: self.source.space, algorithm, partial, len })
     }
 
-    /// Refuses an extent that can be decoded, but not by Linux, or not to the same bytes.
-    pub(super) fn check_end(&self, extent: &MappedExtent) -> Result<()> {
-        let Some(cluster) = self.cluster(extent) else { return Ok(()) };
-        let (reader, Stored { place, len }) = (self.source.reader, cluster.stored);
-        let why = if reader.is_stranded(cluster)? {
-            format!("Linux cannot read it: the end of its {len} bytes lies alone on a page")
-        } else if reader.is_ambiguous(cluster)? {
-            "a match at distance 0, which every decoder takes for something else".into()
-        } else {
-            return Ok(());
-        };
-        Err(Error::corrupt("cluster", place.byte(), why))
+    /// Reads an extent of a check, `out` having all of its bytes if it is compressed. What Linux does not read, or not
+    /// as the same bytes, is refused.
+    pub(super) fn verify_extent(&self, extent: &MappedExtent, skip: u64, out: &mut [u8]) -> Result<()> {
+        match self.cluster(extent).filter(|cluster| cluster.len == out.len()) {
+            Some(cluster) => self.source.reader.verify(cluster, out),
+            None => self.read_extent(extent, skip, out),
+        }
     }
 
     /// Fills `out` from byte `skip` of an extent, which it does not exceed.

@@ -7,11 +7,11 @@ use packfs_blocks::cache::BlockCache;
 use packfs_codec::{Codec, Decoder};
 
 use super::Reader;
+use super::compression::Compression;
 use super::map::{Stored, Where};
 use super::metadata::{Place, Space};
 use crate::erofs::format::{EXTENT_MAX, Incompat, algorithm};
 use crate::erofs::page_end;
-use crate::lz4;
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "cluster";
@@ -47,6 +47,8 @@ type Decoders = [Option<Box<dyn Decoder>>; algorithm::COUNT as usize];
 #[derive(Default)]
 struct Tools {
     decoders: Decoders,
+    /// For checks.
+    strict: Decoders,
     stored: Vec<u8>,
 }
 
@@ -86,9 +88,41 @@ impl Reader {
 
     /// Decodes clusters that lie one behind the other into `out`, which has the length of their extents together.
     pub(super) fn decode(&self, clusters: &[Cluster], out: &mut [u8]) -> Result<()> {
+        self.with_tools(|tools| self.decode_with(tools, clusters, out))
+    }
+
+    /// Refuses a cluster that Linux does not decode, or not to the same bytes; `out` has the length of its extent.
+    pub(super) fn verify(&self, cluster: Cluster, out: &mut [u8]) -> Result<()> {
+        self.with_tools(|tools| {
+            // The stricter decoders take the places of the others for the time being.
+            std::mem::swap(&mut tools.decoders, &mut tools.strict);
+            let made = self.make_strict(&mut tools.decoders, cluster.algorithm);
+            let result = made.and_then(|()| self.decode_with(tools, &[cluster], out));
+            std::mem::swap(&mut tools.decoders, &mut tools.strict);
+            result
+        })?;
+        if self.is_stranded(cluster)? {
+            let why = format!("Linux cannot read it: the end of its {} bytes lies alone on a page", cluster.stored.len);
+            return Err(Error::corrupt(STRUCTURE, cluster.stored.place.byte(), why));
+        }
+        Ok(())
+    }
+
+    /// Makes the strict decoder of an algorithm, if there is none.
+    fn make_strict(&self, decoders: &mut Decoders, algorithm: u8) -> Result<()> {
+        if let (Some(none @ None), Some(codec)) =
+            (decoders.get_mut(usize::from(algorithm)), Codec::from_erofs_id(algorithm))
+        {
+            let announced = self.superblock.compression.iter().find(|one| one.number() == algorithm);
+            *none = Some(codec.strict_cluster_decoder(announced.map_or(u32::MAX, Compression::window))?);
+        }
+        Ok(())
+    }
+
+    fn with_tools<R>(&self, work: impl FnOnce(&mut Tools) -> R) -> R {
         let taken = self.clusters.stock.lock().ok().and_then(|mut stock| stock.pop());
         let mut tools = taken.unwrap_or_default();
-        let result = self.decode_with(&mut tools, clusters, out);
+        let result = work(&mut tools);
         if let Ok(mut stock) = self.clusters.stock.lock() {
             stock.push(tools);
         }
@@ -96,7 +130,7 @@ impl Reader {
     }
 
     /// Whether Linux cannot read a cluster to its end because of where that is: see [`page_end`].
-    pub(super) fn is_stranded(&self, cluster: Cluster) -> Result<bool> {
+    fn is_stranded(&self, cluster: Cluster) -> Result<bool> {
         let Cluster { stored, space, algorithm, partial, len } = cluster;
         let (Where::Image(start) | Where::Device(_, start)) = stored.place else { return Ok(false) };
         let stranded = page_end::stranded(algorithm, start, stored.len);
@@ -120,7 +154,7 @@ impl Reader {
 
     fn decode_with(&self, tools: &mut Tools, clusters: &[Cluster], mut out: &mut [u8]) -> Result<()> {
         let Some(Cluster { stored: Stored { place, .. }, space, .. }) = clusters.first() else { return Ok(()) };
-        let Tools { decoders, stored } = tools;
+        let Tools { decoders, stored, .. } = tools;
         let len = clusters.iter().map(|cluster| cluster.stored.len).fold(0, u64::saturating_add);
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         if stored.len() < len {
@@ -161,19 +195,6 @@ impl Reader {
     /// Whether streams lie at the ends of clusters. Those of LZ4 did not at first, and anything may be behind them.
     fn is_padded(&self, algorithm: u8) -> bool {
         algorithm != algorithm::LZ4 || self.superblock.incompat.contains(Incompat::ZERO_PADDING)
-    }
-
-    /// Whether decoders do not agree on what a cluster holds: see [`lz4`].
-    pub(super) fn is_ambiguous(&self, cluster: Cluster) -> Result<bool> {
-        let Cluster { stored, space, algorithm, len, .. } = cluster;
-        if algorithm != algorithm::LZ4 {
-            return Ok(false);
-        }
-        let mut bytes = vec![0; usize::try_from(stored.len).unwrap_or(0)];
-        self.read_stored(STRUCTURE, space, stored.place, &mut bytes)?;
-        let stream =
-            if self.is_padded(algorithm) { self.without_padding(stored, &bytes).unwrap_or_default() } else { &bytes };
-        Ok(lz4::zero_distance(stream, len).is_some())
     }
 
     /// The stream at the end of a cluster. No stream begins with a zero, and none begins behind the first block.

@@ -149,7 +149,8 @@ fn compact(
         wide,
         uid: raw.i_uid.get().into(),
         gid: raw.i_gid.get().into(),
-        mtime: Time { secs: epoch.secs.saturating_add(raw.i_mtime.get().into()), nanos: epoch.nanos },
+        // As the kernel adds them.
+        mtime: Time { secs: epoch.secs.wrapping_add(raw.i_mtime.get().into()), nanos: epoch.nanos },
         nlink: if wide { 1 } else { word.into() },
         xattr_len,
         payload: place.skip(raw.as_bytes().len() as u64 + u64::from(xattr_len)),

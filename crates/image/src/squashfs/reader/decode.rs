@@ -5,8 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use packfs_codec::{Codec, Decoder};
 
+use super::compression::CompressorOptions;
 use super::disk::Disk;
+use super::superblock::Superblock;
 use crate::{Error, Result};
+
+/// Length of the largest metadata block, for which Linux makes room at least.
+const METADATA_MAX: u32 = 8192;
 
 /// A stored block, compressed or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub(super) struct Stored {
 pub(super) struct Blocks {
     pub(super) disk: Disk,
     codec: Codec,
+    /// Bytes of window or dictionary that Linux has for the streams of this image.
+    window: u32,
     stock: Mutex<Vec<Tools>>,
 }
 
@@ -33,8 +40,19 @@ pub(super) struct Blocks {
 #[derive(Default)]
 struct Tools {
     decoder: Option<Box<dyn Decoder>>,
+    /// For checks.
+    strict: Option<Box<dyn Decoder>>,
     packed: Vec<u8>,
     plain: Vec<u8>,
+}
+
+/// Which streams are refused, besides damaged ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rules {
+    /// None.
+    Library,
+    /// Those that Linux does not read.
+    Linux,
 }
 
 impl fmt::Debug for Blocks {
@@ -44,8 +62,24 @@ impl fmt::Debug for Blocks {
 }
 
 impl Blocks {
-    pub(super) fn new(disk: Disk, codec: Codec) -> Self {
-        Blocks { disk, codec, stock: Mutex::default() }
+    pub(super) fn new(disk: Disk, superblock: &Superblock) -> Self {
+        let window = match superblock.options {
+            Some(CompressorOptions::Xz { dictionary, .. }) => dictionary,
+            _ => superblock.block_size.max(METADATA_MAX),
+        };
+        Blocks { disk, codec: superblock.codec, window, stock: Mutex::default() }
+    }
+
+    /// Decodes a block into `out` as Linux would, which it may not fill; returns its length.
+    pub(super) fn verify(&self, block: Stored, out: &mut [u8]) -> Result<usize> {
+        self.with_tools(|tools| self.decode(tools, block, out, Rules::Linux))
+    }
+
+    /// The same for a block that it has to fill exactly.
+    pub(super) fn verify_exact(&self, block: Stored, out: &mut [u8]) -> Result<()> {
+        let expected = out.len();
+        let got = self.verify(block, out)?;
+        exact(block, got, expected)
     }
 
     /// Decodes a block into `out`, which it has to fill exactly.
@@ -57,7 +91,7 @@ impl Blocks {
 
     /// Decodes a block into `out`, which it may not fill; returns its length.
     pub(super) fn decode_up_to(&self, block: Stored, out: &mut [u8]) -> Result<usize> {
-        self.with_tools(|tools| self.decode(tools, block, out))
+        self.with_tools(|tools| self.decode(tools, block, out, Rules::Library))
     }
 
     /// A block of exactly `expected` bytes, in memory of its own.
@@ -72,7 +106,8 @@ impl Blocks {
         self.with_tools(|tools| {
             let mut plain = std::mem::take(&mut tools.plain);
             grow(&mut plain, most);
-            let result = self.decode(tools, block, &mut plain[..most]).map(|got| Arc::from(&plain[..got]));
+            let result =
+                self.decode(tools, block, &mut plain[..most], Rules::Library).map(|got| Arc::from(&plain[..got]));
             tools.plain = plain;
             result
         })
@@ -80,10 +115,10 @@ impl Blocks {
 
     /// Decodes a block that was read already.
     pub(super) fn decode_packed(&self, block: Stored, packed: &[u8], out: &mut [u8]) -> Result<usize> {
-        self.with_tools(|tools| self.call_decoder(tools, block, packed, out))
+        self.with_tools(|tools| self.call_decoder(tools, block, packed, out, Rules::Library))
     }
 
-    fn decode(&self, tools: &mut Tools, block: Stored, out: &mut [u8]) -> Result<usize> {
+    fn decode(&self, tools: &mut Tools, block: Stored, out: &mut [u8], rules: Rules) -> Result<usize> {
         if block.raw {
             let Some(out) = out.get_mut(..block.len) else { return Err(too_long(block, out.len())) };
             return self.disk.read(block.structure, block.start, out).map(|()| block.len);
@@ -93,15 +128,23 @@ impl Blocks {
         let result = self
             .disk
             .read(block.structure, block.start, &mut packed[..block.len])
-            .and_then(|()| self.call_decoder(tools, block, &packed[..block.len], out));
+            .and_then(|()| self.call_decoder(tools, block, &packed[..block.len], out, rules));
         tools.packed = packed;
         result
     }
 
-    fn call_decoder(&self, tools: &mut Tools, block: Stored, packed: &[u8], out: &mut [u8]) -> Result<usize> {
-        let decoder = match &mut tools.decoder {
-            Some(decoder) => decoder,
-            none => none.insert(self.codec.decoder()?),
+    fn call_decoder(
+        &self,
+        tools: &mut Tools,
+        block: Stored,
+        packed: &[u8],
+        out: &mut [u8],
+        rules: Rules,
+    ) -> Result<usize> {
+        let decoder = match (rules, &mut tools.decoder, &mut tools.strict) {
+            (Rules::Library, Some(decoder), _) | (Rules::Linux, _, Some(decoder)) => decoder,
+            (Rules::Library, none, _) => none.insert(self.codec.decoder()?),
+            (Rules::Linux, _, none) => none.insert(self.codec.strict_decoder(self.window)?),
         };
         decoder.decode(packed, out).map_err(|error| match error {
             packfs_codec::Error::Corrupt { .. } => Error::corrupt(block.structure, block.start, error.to_string()),

@@ -71,6 +71,17 @@ impl Metadata {
         self.cache.get(start, || self.load(area, start))
     }
 
+    /// Refuses a metadata block that Linux does not decode; `block` is what [`Metadata::block`] gives.
+    pub(super) fn verify(&self, area: Area, start: u64, block: &[u8]) -> Result<()> {
+        let raw = block.first_chunk().is_none_or(|word| u16::from_le_bytes(*word) & METADATA_RAW != 0);
+        if raw {
+            return Ok(());
+        }
+        let stored =
+            Stored { structure: area.structure, start: start + HEADER_LEN as u64, len: stored_len(block), raw };
+        self.blocks.verify(stored, &mut [0; METADATA_LEN]).map(drop)
+    }
+
     fn load(&self, area: Area, start: u64) -> Result<Arc<[u8]>> {
         // Header and block in one read; the area may end sooner.
         let mut stored = [0; HEADER_LEN + METADATA_LEN + SLACK];

@@ -81,7 +81,7 @@ impl Reader {
         let disk = Disk::new(source, options.name);
         let superblock = Superblock::read(&disk)?;
         let tables = Tables::open(&disk, &superblock)?;
-        let blocks = Arc::new(Blocks::new(disk, superblock.codec));
+        let blocks = Arc::new(Blocks::new(disk, &superblock));
         let metadata = Metadata::new(blocks, options.cache_bytes / 4);
         let reader = Reader {
             data: DataCache::new(options.cache_bytes / 4 * 3, superblock.block_size),

@@ -36,7 +36,10 @@ impl Map {
             Form::Clusters(header, clusters) => {
                 self.check_header(header, &mut say);
                 let mut window = Window::new(source, super::INDEX, clusters.end());
-                Walker { clusters, head: None, promised: None, wrong: &mut *wrong }.run(&mut window)?;
+                let block_bits = self.block_bits;
+                let walker =
+                    Walker { clusters, block_bits, head: None, promised: None, empty: None, wrong: &mut *wrong };
+                walker.run(&mut window)?;
             }
             Form::Encoded(header, _) => self.check_header(header, &mut say),
             _ => {}
@@ -120,15 +123,19 @@ impl Map {
 /// Goes over every entry of an index.
 struct Walker<'c, 'w> {
     clusters: &'c Clusters,
+    /// log2 of a block.
+    block_bits: u8,
     /// The last head, and its cluster.
     head: Option<(u64, Head)>,
     /// Least and most cluster that entries since then say the next head is in.
     promised: Option<(u64, u64)>,
+    /// Where the last head is said to have a cluster of no blocks.
+    empty: Option<u64>,
     wrong: Wrong<'w>,
 }
 
 impl Walker<'_, '_> {
-    fn run(&mut self, window: &mut Window<'_>) -> Result<()> {
+    fn run(mut self, window: &mut Window<'_>) -> Result<()> {
         let count = self.clusters.count();
         for n in 0..count {
             match self.clusters.load(window, n)? {
@@ -137,13 +144,17 @@ impl Walker<'_, '_> {
                         self.say(window, n, "a hole, which Linux before 7.2 reads as a cluster".into());
                     }
                     self.keep_promise(window, n);
+                    // One at the end of the file begins no extent.
+                    if (n << self.clusters.bits) + head.offset < self.clusters.size {
+                        self.refuse_empty(window);
+                    }
                     self.head = Some((n, head));
                 }
                 Cluster::Inner { back, blocks, forward } => self.inner(window, n, back, blocks, forward),
             }
         }
         self.end(window, count);
-        Ok(())
+        self.last(window, count)
     }
 
     fn say(&mut self, window: &Window<'_>, n: u64, why: String) {
@@ -160,6 +171,9 @@ impl Walker<'_, '_> {
             self.say(window, n, "no count of blocks behind a head".into());
         } else if !counts && blocks.is_some() {
             self.say(window, n, "a count of blocks that is not behind a head".into());
+        }
+        if blocks == Some(0) {
+            self.empty = Some(n);
         }
         if back > distance || (back < distance && back < CAPPED) {
             self.say(window, n, format!("its head is {distance} clusters back, not {back}"));
@@ -178,6 +192,33 @@ impl Walker<'_, '_> {
             let said = if most > n { most } else { least };
             self.say(window, n.saturating_sub(1), format!("the next head is at cluster {n}, not {said}"));
         }
+    }
+
+    /// A cluster of no blocks is a hole from Linux 7.2 on; before, another cluster is read. Where the extent lies in the
+    /// packed inode, it has no cluster.
+    fn refuse_empty(&mut self, window: &Window<'_>) {
+        if let Some(n) = self.empty.take() {
+            self.say(window, n, "a count of 0 blocks, which Linux before 7.2 does not read as a hole".into());
+        }
+    }
+
+    /// If the last extent begins in the last cluster, Linux takes it to go on to the end of that, not of the file.
+    fn last(&mut self, window: &mut Window<'_>, count: u64) -> Result<()> {
+        let advise = self.clusters.advise;
+        if !advise.contains(Advise::FRAGMENT) {
+            self.refuse_empty(window);
+        }
+        let Some((at, head)) = self.head.filter(|_| !advise.intersects(Advise::INLINE_CLUSTER | Advise::FRAGMENT))
+        else {
+            return Ok(());
+        };
+        let span = self.clusters.measure(window, at, head)?;
+        let len = (count << self.clusters.bits).saturating_sub(span.start);
+        let stored = span.blocks.saturating_mul(1 << self.block_bits);
+        if head.kind == Kind::Plain && span.start < self.clusters.size && len > stored {
+            self.say(window, at, format!("{stored} bytes as they are for {len} up to the end of the cluster"));
+        }
+        Ok(())
     }
 
     /// An extent that began in an earlier cluster ends with an entry of its own.

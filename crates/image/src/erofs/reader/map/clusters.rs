@@ -174,7 +174,7 @@ impl Clusters {
 
     /// The extent whose head is in cluster `n`: goes on to the next head. What the entries say of its
     /// distance is not needed, as extents have few clusters.
-    fn measure(&self, window: &mut Window<'_>, n: u64, head: Head) -> Result<Span> {
+    pub(super) fn measure(&self, window: &mut Window<'_>, n: u64, head: Head) -> Result<Span> {
         let start = self.start(n, head);
         let endless = head.hole || self.advise.contains(Advise::FRAGMENT);
         let most = if endless { u64::MAX } else { start.saturating_add(EXTENT_MAX) };

@@ -9,7 +9,7 @@ use super::full::Full;
 use super::window::Bytes;
 use super::{Facts, Form};
 use crate::Result;
-use crate::erofs::format::{self, Advise, Layout, WHOLE_FRAGMENT};
+use crate::erofs::format::{self, Advise, EXTENT_MAX, Layout, WHOLE_FRAGMENT};
 
 const STRUCTURE: &str = "map header";
 /// Its length, and what it is aligned to.
@@ -51,6 +51,9 @@ pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Form> {
         let count = u64::from(low) | u64::from(raw.h_clusterbits) << 40 | u64::from(raw.h_algorithmtype) << 32;
         let len = RecordLen::of_advise(raw.h_advise.get());
         return Ok(Form::Encoded(header, Encoded::new(end, len, count, bits, facts.size)));
+    }
+    if 1 << bits > EXTENT_MAX {
+        return wrong(format!("logical clusters of {} bytes; an extent has at most {EXTENT_MAX}", 1u64 << bits));
     }
     let advise = header.advise;
     if advise.contains(Advise::INLINE_CLUSTER) {

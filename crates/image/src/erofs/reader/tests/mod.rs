@@ -7,6 +7,7 @@ mod hostile;
 mod lzma;
 mod mutations;
 mod needs;
+mod streams;
 mod unannounced;
 mod verdicts;
 mod writers;

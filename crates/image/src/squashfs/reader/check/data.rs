@@ -2,13 +2,11 @@
 //! between them that nobody refers to.
 
 use packfs_blocks::Progress;
-use packfs_codec::Codec;
 
 use super::inodes::Inodes;
 use crate::Result;
 use crate::check::in_order;
 use crate::finding::Report;
-use crate::lz4;
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::decode::Stored;
 use crate::squashfs::reader::map;
@@ -49,8 +47,8 @@ pub(super) fn check(
 
 /// Decodes pieces; returns what went wrong.
 fn decode(reader: &Reader, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progress) -> Vec<crate::Error> {
-    let (mut errors, block_size) = (Vec::new(), reader.superblock.block_size as usize);
-    buf.resize(block_size, 0);
+    let mut errors = Vec::new();
+    buf.resize(reader.superblock.block_size as usize, 0);
     for Piece { stored, len } in pieces {
         if progress.is_cancelled() {
             errors.push(crate::Error::Cancelled);
@@ -58,29 +56,13 @@ fn decode(reader: &Reader, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progr
         }
         let blocks = &reader.metadata.blocks;
         let result = match len {
-            Length::Exactly(len) => blocks.decode_exact(*stored, &mut buf[..*len]),
-            Length::AtLeast(len) => blocks.decode_up_to(*stored, buf).and_then(|got| at_least(*stored, got, *len)),
+            Length::Exactly(len) => blocks.verify_exact(*stored, &mut buf[..*len]),
+            Length::AtLeast(len) => blocks.verify(*stored, buf).and_then(|got| at_least(*stored, got, *len)),
         };
-        errors.extend(result.and_then(|()| ambiguous(reader, *stored, block_size)).err());
+        errors.extend(result.err());
         Progress::add(&progress.done, stored.len as u64);
     }
     errors
-}
-
-/// Refuses a block of LZ4 that decoders do not agree on: see [`lz4`].
-fn ambiguous(reader: &Reader, stored: Stored, block_size: usize) -> Result<()> {
-    if stored.raw || reader.superblock.codec != Codec::Lz4 {
-        return Ok(());
-    }
-    let mut bytes = vec![0; stored.len];
-    reader.metadata.blocks.disk.read(stored.structure, stored.start, &mut bytes)?;
-    match lz4::zero_distance(&bytes, block_size) {
-        Some(_) => {
-            let why = "a match at distance 0, which every decoder takes for something else";
-            Err(crate::Error::corrupt(stored.structure, stored.start, why))
-        }
-        None => Ok(()),
-    }
 }
 
 fn at_least(stored: Stored, got: usize, used: u64) -> Result<()> {

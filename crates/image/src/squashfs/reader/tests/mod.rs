@@ -5,6 +5,7 @@ mod access;
 mod dump;
 mod hostile;
 mod mutations;
+mod streams;
 mod verdicts;
 mod writers;
 

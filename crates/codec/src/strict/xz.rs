@@ -1,0 +1,60 @@
+//! Headers of xz streams: the checks, filters and dictionaries that Linux's decoder takes.
+
+/// Length of the header before that of the first block: magic, flags, checksum.
+const STREAM_HEADER: usize = 12;
+/// Where it says which check follows the data.
+const CHECK: usize = 7;
+/// The largest number of a check that Linux knows: none, or CRC32.
+const CHECK_MAX: u8 = 1;
+/// Flags of a block header: number of filters less 1, and whether it has the two lengths.
+const FILTERS: u8 = 0x03;
+const LENGTHS: [u8; 2] = [0x40, 0x80];
+/// Numbers of filters: LZMA2, and those for machine code.
+const LZMA2: u64 = 0x21;
+const MACHINE_CODE: std::ops::RangeInclusive<u64> = 4..=11;
+/// The largest dictionary that Linux parses: 3 GiB.
+const DICT_MAX: u8 = 39;
+
+/// Why Linux does not decode a stream with a dictionary of at most `window` bytes. What is damaged is for the decoder to
+/// tell.
+pub(super) fn defect(stream: &[u8], window: u32) -> Option<String> {
+    let check = *stream.get(CHECK)?;
+    if check > CHECK_MAX {
+        return Some(format!("check {check}; Linux knows 0 (none) and 1 (CRC32)"));
+    }
+    let [_, flags, rest @ ..] = stream.get(STREAM_HEADER..)? else { return None };
+    let mut rest = rest;
+    for _ in LENGTHS.iter().filter(|bit| flags & **bit != 0) {
+        number(&mut rest)?;
+    }
+    match flags & FILTERS {
+        0 => {}
+        1 => {
+            let (filter, properties) = (number(&mut rest)?, number(&mut rest)?);
+            if !MACHINE_CODE.contains(&filter) || properties != 0 {
+                return Some(format!("filter {filter:#x} with {properties} bytes of properties before LZMA2"));
+            }
+        }
+        more => return Some(format!("{} filters; Linux takes two", more + 1)),
+    }
+    let (filter, len, dict) = (number(&mut rest)?, number(&mut rest)?, *rest.first()?);
+    if filter != LZMA2 || len != 1 || dict > DICT_MAX {
+        return None;
+    }
+    let dict = u64::from(2 | dict & 1) << (dict / 2 + 11);
+    (dict > window.into()).then(|| format!("a dictionary of {dict} bytes, where Linux has one of {window}"))
+}
+
+/// A number of seven bits a byte.
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..63).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}

@@ -1,0 +1,123 @@
+//! Streams and extents that packfs reads and Linux does not, or not as the same bytes, in images: Linux says whether they
+//! are sound.
+
+use super::*;
+use crate::erofs::format::cluster_type;
+use crate::erofs::reader::data::File;
+use crate::erofs::reader::map::{Data, MappedExtent, Where};
+use crate::testing::{Mount, can_mount, streams};
+
+/// An image with one file.
+struct Base {
+    image: Vec<u8>,
+    /// Its first extent that is stored.
+    extent: MappedExtent,
+    /// Where the map of the file is.
+    map: usize,
+}
+
+fn base(codec: &str, features: Features, pieces: Vec<Piece>) -> Base {
+    let spec = Spec::of([(b"f".to_vec(), Node::file(pieces))]);
+    let options = Options {
+        features,
+        block_size: 512,
+        cluster_size: 4096,
+        target_kernel: "6.18".parse().unwrap(),
+        ..Options::default()
+    }
+    .with(|build| {
+        build.codec = codec.parse().unwrap();
+        build.threads = 0;
+    });
+    let image = hostile::without_checksum(&image_of(&spec, &options));
+    let reader = open(&image).unwrap();
+    assert_eq!(findings(&reader, 0), Vec::<String>::new(), "{codec}");
+    let inode = reader.inode(find(&reader, "f")).unwrap();
+    let mut extents = Vec::new();
+    let visit = &mut |extent: &MappedExtent| {
+        extents.push(*extent);
+        Ok(())
+    };
+    File::open(&reader, &inode).unwrap().each(visit).unwrap();
+    let stored = |extent: &&MappedExtent| matches!(extent.data, Data::Packed { .. } | Data::Plain { .. });
+    let extent = *extents.iter().find(stored).unwrap_or_else(|| panic!("{codec}: {extents:?}"));
+    Base { image, extent, map: inode.payload.byte.next_multiple_of(8) as usize }
+}
+
+impl Base {
+    /// Puts a stream at the end of the extent's cluster.
+    fn put(mut self, stream: &[u8]) -> Vec<u8> {
+        let Data::Packed { stored, .. } = self.extent.data else { panic!("{:?}", self.extent) };
+        let Where::Image(at) = stored.place else { panic!("{:?}", self.extent) };
+        let cluster = &mut self.image[at as usize..(at + stored.len) as usize];
+        let (padding, room) = cluster.split_at_mut(stored.len as usize - stream.len());
+        padding.fill(0);
+        room.copy_from_slice(stream);
+        self.image
+    }
+
+    /// Sets bits of a word of the map.
+    fn set(mut self, at: usize, bits: u32) -> Vec<u8> {
+        let word = self.image[self.map + at..].first_chunk_mut::<4>().unwrap();
+        *word = (u32::from_le_bytes(*word) | bits).to_le_bytes();
+        self.image
+    }
+}
+
+/// What the kernel reads of the file, if it can.
+fn kernel_reads(image: &[u8]) -> Option<Vec<u8>> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    std::fs::write(&path, image).unwrap();
+    let mount = Mount::new(&path, "erofs").ok()?;
+    std::fs::read(mount.path().join("f")).ok()
+}
+
+#[test]
+fn what_linux_does_not_read_is_damage() {
+    if !can_mount("what_linux_does_not_read_is_damage") {
+        return;
+    }
+    let full = Features::FULL_INDEX;
+    let encoded = Features::BITS_48.union(Features::UNALIGNED);
+    let frame = || base("zstd", encoded, vec![text(1, 9000)]);
+    let window = {
+        let base = frame();
+        let Data::Packed { stored, .. } = base.extent.data else { panic!("{:?}", base.extent) };
+        let mut image = base.image;
+        image[stored.place.byte() as usize + 5] = 0x88;
+        image
+    };
+    let cases: [(&str, &str, Vec<u8>); 5] = [
+        ("deflate", "not such a stream", {
+            let base = base("deflate", full, vec![text(1, 4096)]);
+            let len = base.extent.len as usize;
+            base.put(&streams::deflate_with_symbol_286(len, false))
+        }),
+        ("lz4", "distance 0", {
+            let base = base("lz4", full, vec![text(1, 4096)]);
+            let len = base.extent.len as usize;
+            base.put(&streams::lz4_with_distance_0(len))
+        }),
+        ("zstd", "a window of", window),
+        // Length of the first record: 2^20 - 1 bytes, of which the file wants a few.
+        ("lz4", "ends inside it", {
+            let base = base("lz4", encoded, vec![noise(1, 9000)]);
+            let record = (base.map + 8).next_multiple_of(16) - base.map;
+            base.set(record, (1 << 20) - 1)
+        }),
+        // Type of the first entry.
+        ("lz4", "a hole", base("lz4", full, vec![text(1, 9000)]).set(16, cluster_type::HOLE.into())),
+    ];
+    for (codec, why, image) in cases {
+        let reader = open(&image).unwrap();
+        let mut ours = vec![0; 9000];
+        let read = reader.read_at(find(&reader, "f"), &mut ours, 0);
+        ours.truncate(*read.as_ref().unwrap_or_else(|error| panic!("{codec}: packfs reads it: {error}")));
+        // At distance 0 there happens to be the same, and of an extent the kernel may leave the end alone.
+        let chance = ["distance 0", "ends inside it"].contains(&why);
+        assert!(chance || kernel_reads(&image) != Some(ours), "{codec}, {why}: the kernel reads the same");
+        let found = findings(&reader, 0);
+        assert!(found.iter().any(|finding| finding.contains(why)), "{codec}: {found:?}");
+    }
+}
