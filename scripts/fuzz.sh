@@ -5,6 +5,8 @@
 #   AMOUNT  seconds for each (the default is 60), or executions, as in 1000000x; 0x only tries what is kept.
 #           `minimise` instead takes what was found into fuzz/corpus, as few and as short inputs as reach the same code
 #
+# FUZZ_SEED, a number, makes runs that begin with the same inputs try the same ones in the same order.
+#
 # Inputs found are kept in target/fuzz/TARGET and are where the next run begins. An input that breaks something is
 # written to target/fuzz/found-TARGET-*, and the script fails.
 set -euo pipefail
@@ -53,6 +55,7 @@ fuzz() {
     *x) options=(-runs="${amount%x}") ;;
     *) options=(-max_total_time="$amount") ;;
     esac
+    [[ -z ${FUZZ_SEED:-} ]] || options+=(-seed="$FUZZ_SEED")
     local log=target/fuzz/$name.log
     if ! "$built/$name" "target/fuzz/$name" "fuzz/corpus/$name" "${options[@]}" -max_len="$(longest "$name")" \
         -timeout="${FUZZ_TIMEOUT:-10}" -rss_limit_mb=512 -print_final_stats=1 -reload=0 \

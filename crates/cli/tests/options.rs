@@ -199,6 +199,29 @@ fn options_of_erofs_show_in_the_image() {
 }
 
 #[test]
+fn lz4_clusters_of_too_many_blocks_are_for_no_linux() {
+    let dir = workplace();
+    entries(dir.path(), &["--format", "erofs", "-c", "lz4", "--fs-block", "512", "--target-kernel", "6.8"]);
+    let place = dir.path().join("image");
+    let pristine = std::fs::read(&place).unwrap();
+    for (blocks, fits) in [(256u16, true), (257, false), (512, false)] {
+        let mut image = pristine.clone();
+        // Without a checksum; the record of LZ4 behind the superblock has length, distance, blocks.
+        image[1024 + 8] &= !1;
+        image[1024 + 128 + 4..][..2].copy_from_slice(&blocks.to_le_bytes());
+        std::fs::write(&place, image).unwrap();
+        let (about, text) = (info(dir.path()), succeed(dir.path(), &["info", "image"]));
+        let check = run_in(dir.path(), &["check", "image", "-q"]);
+        assert_eq!((about["needs_linux"] == "6.8", check.status.code()), (fits, Some(i32::from(!fits))), "{about}");
+        if !fits {
+            assert!(about["needs_linux"].is_null() && text.contains("not for Linux: LZ4 clusters"), "{about}\n{text}");
+            let said = format!("LZ4 clusters of {blocks} blocks: Linux mounts images with up to 256");
+            assert!([stderr(&check), String::from_utf8(check.stdout.clone()).unwrap()].concat().contains(&said));
+        }
+    }
+}
+
+#[test]
 fn no_image_needs_more_than_the_kernel_it_is_for() {
     let dir = workplace();
     // Holes between data, and pieces that are elsewhere already but not in a row.

@@ -22,7 +22,8 @@ pub(super) struct About {
     inodes: u64,
     uuid: String,
     label: String,
-    needs_linux: String,
+    /// `None`: none reads it.
+    needs_linux: Option<String>,
     /// Blocks of its clusters, if these are more than any Linux mounts.
     #[serde(skip)]
     no_linux: Option<u32>,
@@ -62,6 +63,7 @@ struct Device {
 impl About {
     pub(super) fn new(superblock: &Superblock) -> Self {
         let used = used(superblock);
+        let no_linux = superblock.lz4_blocks().filter(|blocks| *blocks > LZ4_BLOCKS_MAX);
         let device = |device: &packfs_image::erofs::Device| Device {
             tag: encode(&device.tag).into_owned(),
             blocks: device.blocks,
@@ -76,8 +78,8 @@ impl About {
             inodes: superblock.inodes,
             uuid: uuid(superblock.uuid),
             label: encode(&superblock.label).into_owned(),
-            needs_linux: Kernel::needed(&used).to_string(),
-            no_linux: superblock.lz4_blocks().filter(|blocks| *blocks > LZ4_BLOCKS_MAX),
+            needs_linux: no_linux.is_none().then(|| Kernel::needed(&used).to_string()),
+            no_linux,
             features: used.iter().map(|feature| name(*feature, superblock)).collect(),
             flags: flags(superblock.compat),
             layout: Layout {
@@ -95,11 +97,11 @@ impl About {
         let created = units::utc(Time { secs: self.created, nanos: 0 });
         let size = self.blocks.saturating_mul(self.block_size.into());
         writeln!(out, "format       {}", self.format)?;
-        match self.no_linux {
-            Some(blocks) => {
-                writeln!(out, "needs        not for Linux: LZ4 clusters of {blocks} blocks, it reads {LZ4_BLOCKS_MAX}")?
-            }
-            None => writeln!(out, "needs        Linux {}", self.needs_linux)?,
+        if let Some(blocks) = self.no_linux {
+            writeln!(out, "needs        not for Linux: LZ4 clusters of {blocks} blocks, it reads {LZ4_BLOCKS_MAX}")?;
+        }
+        if let Some(linux) = &self.needs_linux {
+            writeln!(out, "needs        Linux {linux}")?;
         }
         writeln!(out, "codec        {}", or_none(self.algorithms.iter().map(Algorithm::describe)))?;
         writeln!(out, "block size   {}", units::bytes(self.block_size.into()))?;
