@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+use std::time::Instant;
 
 use crate::executor::{Executor, Subject};
 use crate::record::{Failure, Line, Measured, Recorded};
@@ -14,7 +15,7 @@ use crate::{Error, Result};
 /// How to run.
 #[derive(Debug, Clone)]
 pub struct Plan<S: Subject> {
-    /// What to measure.
+    /// Cells to measure.
     pub cells: Vec<S>,
     /// How often each.
     pub runs: u32,
@@ -30,29 +31,95 @@ pub struct Plan<S: Subject> {
     pub stop: Arc<AtomicBool>,
 }
 
-/// What happens, for a display.
+/// Progress of a run, for a display.
 #[derive(Debug)]
 pub enum Event<'e, S> {
-    /// A measurement begins: its number, of how many, and of what. The first ones warm up.
+    /// The run begins: the number of cells to measure, and of steps, warm-ups included.
+    Begun {
+        /// Cells.
+        cells: usize,
+        /// Steps.
+        steps: usize,
+    },
+    /// A step begins: a warm-up or a measurement of one cell.
     Step {
-        /// From 0.
+        /// Number of the step, from 0.
         number: usize,
-        /// All, warm-ups included.
+        /// Number of all steps, warm-ups included.
         of: usize,
+        /// Number of the round, from 0: the warm-up.
+        round: u32,
+        /// Expected time until the end, from the second step on.
+        left: Option<Duration>,
         /// The cell.
         cell: &'e S,
     },
-    /// After the warm-up it can be said how long the rest will take.
+    /// The warm-up is over: the expected time of the measurements.
     Left(Duration),
     /// A cell failed and is left out from now on.
     Failed(&'e Failure),
 }
 
-/// What came of a step.
+/// Result of a step.
 enum Outcome<T> {
-    /// How long one measurement will take.
+    /// Expected time of one measurement.
     Warm(Duration),
     Measured(T),
+}
+
+/// Expected time of the steps to come. Cells that were not warmed up yet are taken to be like the mean of those that were.
+struct Forecast {
+    /// Cells to be warmed up, and measurements of them to be made.
+    cold: (u32, u32),
+    /// Warm-ups made, and their time.
+    warm: (u32, Duration),
+    /// Measurements of warm cells to be made, and their expected time.
+    measurements: (u32, Duration),
+    /// Measurements that the expected time is known of.
+    known: (u32, Duration),
+}
+
+impl Forecast {
+    fn of(runs: impl Iterator<Item = u32>) -> Self {
+        let cold = runs.fold((0, 0), |(cells, all), runs| (cells + 1, all + runs));
+        let none = (0, Duration::ZERO);
+        Forecast { cold, warm: none, measurements: none, known: none }
+    }
+
+    fn warmed(&mut self, took: Duration, one: Duration, runs: u32) {
+        self.cold = (self.cold.0.saturating_sub(1), self.cold.1.saturating_sub(runs));
+        self.warm = (self.warm.0 + 1, self.warm.1 + took);
+        self.measurements = (self.measurements.0 + runs, self.measurements.1 + one * runs);
+        self.known = self.measurements;
+    }
+
+    /// One measurement less, of the mean length.
+    fn measured(&mut self) {
+        self.measurements.0 = self.measurements.0.saturating_sub(1);
+    }
+
+    /// A cell is left out, with the measurements of it that were to come.
+    fn failed(&mut self, warm_up: bool, runs: u32) {
+        match warm_up {
+            true => self.cold = (self.cold.0.saturating_sub(1), self.cold.1.saturating_sub(runs - 1)),
+            false => self.measurements.0 = self.measurements.0.saturating_sub(runs),
+        }
+    }
+
+    /// Expected time of all measurements of warm cells.
+    fn measuring(&self) -> Duration {
+        mean(self.known).map_or(Duration::ZERO, |one| one * self.measurements.0)
+    }
+
+    /// Expected time until the end; unknown before the first cell is warm.
+    fn left(&self) -> Option<Duration> {
+        let (warm_up, one) = (mean(self.warm)?, mean(self.known)?);
+        Some(warm_up * self.cold.0 + one * self.cold.1 + self.measuring())
+    }
+}
+
+fn mean((count, sum): (u32, Duration)) -> Option<Duration> {
+    (count > 0).then(|| sum / count)
 }
 
 /// Runs the plan. Each line is given to `record`; an error of that ends the run, an error of a cell does not.
@@ -68,14 +135,16 @@ pub fn run<S: Subject>(
     left.retain(|(_, runs)| *runs > 0);
     let of = left.iter().map(|(_, runs)| *runs as usize + 1).sum();
     let (mut number, mut failed) = (0, 0);
+    watch(Event::Begun { cells: left.len(), steps: of });
+    let mut forecast = Forecast::of(left.iter().map(|(_, runs)| *runs));
     for round in 0..=plan.runs {
         let warm_up = round == 0;
         Rng::of(plan.seed, u64::from(round)).shuffle(&mut left);
-        let mut took = Duration::ZERO;
         let mut broken = Vec::new();
         for (cell, runs) in left.iter().filter(|(_, runs)| *runs >= round) {
-            watch(Event::Step { number, of, cell });
+            watch(Event::Step { number, of, round, left: forecast.left(), cell });
             number += 1;
+            let begun = Instant::now();
             let outcome = match warm_up {
                 true => executor.warm_up(cell).map(Outcome::Warm),
                 false => executor.run(cell, plan.least).map(Outcome::Measured),
@@ -85,11 +154,13 @@ pub fn run<S: Subject>(
                 return Err(Error::Interrupted);
             }
             match outcome {
-                Ok(Outcome::Warm(one)) => took += one.max(2 * plan.least) * *runs,
+                Ok(Outcome::Warm(one)) => forecast.warmed(begun.elapsed(), one.max(2 * plan.least), *runs),
                 Ok(Outcome::Measured(sample)) => {
+                    forecast.measured();
                     record(&Recorded::line(Measured { session: plan.session.clone(), key: cell.key(), sample }))?
                 }
                 Err(error) => {
+                    forecast.failed(warm_up, *runs + 1 - round);
                     let (session, key) = (plan.session.clone(), cell.key().any());
                     let failure = Failure { session, key, why: error.to_string() };
                     watch(Event::Failed(&failure));
@@ -105,7 +176,7 @@ pub fn run<S: Subject>(
         failed += broken.len();
         left.retain(|(cell, _)| !broken.contains(&cell.key()));
         if warm_up {
-            watch(Event::Left(took));
+            watch(Event::Left(forecast.measuring()));
         }
     }
     Ok(failed)
@@ -177,6 +248,39 @@ mod tests {
         }
         assert_eq!(go(&plan(3), "").0, order);
         assert_ne!(go(&Plan { seed: 2, ..plan(3) }, "").0, order);
+    }
+
+    #[test]
+    fn the_time_left_is_told_from_the_second_step_on() {
+        let second = Duration::from_secs(1);
+        // Three cells of two runs each: a warm-up takes a second, a measurement two.
+        let mut forecast = Forecast::of([2, 2, 2].into_iter());
+        assert_eq!(forecast.left(), None);
+        forecast.warmed(second, 2 * second, 2);
+        assert_eq!(forecast.left(), Some((2 + 4 * 2 + 2 * 2) * second));
+        forecast.failed(true, 3);
+        assert_eq!(forecast.left(), Some((1 + 2 * 2 + 2 * 2) * second));
+        forecast.warmed(second, 4 * second, 2);
+        assert_eq!((forecast.measuring(), forecast.left()), (12 * second, Some(12 * second)));
+        forecast.measured();
+        assert_eq!(forecast.left(), Some(9 * second));
+        forecast.failed(false, 2);
+        assert_eq!(forecast.left(), Some(3 * second));
+        forecast.measured();
+        assert_eq!(forecast.left(), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn every_step_is_told_before_it_begins() {
+        let (mut mock, mut told) = (Mock { order: Vec::new(), fails: "" }, Vec::new());
+        let mut watch = |event: Event<'_, Cell>| match event {
+            Event::Begun { cells, steps } => told.push((cells, steps, true)),
+            Event::Step { number, of, left, .. } => told.push((number, of, left.is_some())),
+            _ => {}
+        };
+        run(&plan(2), &mut mock, &mut |_| Ok(()), &mut watch).unwrap();
+        assert_eq!((told.len(), told[0], told[1], told[2]), (25, (8, 24, true), (0, 24, false), (1, 24, true)));
+        assert_eq!(told.last(), Some(&(23, 24, true)));
     }
 
     #[test]

@@ -93,6 +93,39 @@ fn the_kernel_and_programs_read_images() {
 }
 
 #[test]
+fn a_first_look_measures_once_and_says_how_far_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    common::sample(dir.path());
+    let args = [
+        "bench",
+        "read",
+        "--quick",
+        "--matrix",
+        "root",
+        "--codecs",
+        "lz4hc:12",
+        "--blocks",
+        "4K..64K",
+        "--scratch",
+        ".",
+    ];
+    let output = packfs(args).current_dir(dir.path()).output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    // Two formats by two sizes of blocks.
+    assert!(said.contains("making 4 images of root"), "{said}");
+    let lines = std::fs::read_to_string(dir.path().join("packfs-bench.jsonl")).unwrap();
+    let works: Vec<serde_json::Value> = lines.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (cells, steps) = (works.len(), 2 * works.len());
+    assert!(said.contains(&format!("measuring {cells} cells: a warm-up and 1 run each, {steps} steps")), "{said}");
+    let expected = ["sequential data", "small random data", "small random metadata", "tar"];
+    assert!(works.iter().all(|line| expected.contains(&line["work"].as_str().unwrap())), "{lines}");
+    assert_eq!(works.iter().filter(|line| line["work"] == "tar").count(), 4, "{lines}");
+    let both = ["bench", "read", "--quick", "--runs", "2", "--matrix", "root"];
+    assert!(common::fail(dir.path(), 2, &both).contains("cannot be used with"));
+}
+
+#[test]
 fn images_are_made_read_and_removed() {
     let test = "images_are_made_read_and_removed";
     if !is_root(test) || !have(test, "mksquashfs") {

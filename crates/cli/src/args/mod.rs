@@ -101,7 +101,7 @@ impl Effort {
 }
 
 /// What to tell while working.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Talk {
     /// Print nothing but errors
     #[arg(short, long)]

@@ -34,6 +34,11 @@ impl Steps {
         bar.set_message(next.to_string());
     }
 
+    /// True on a terminal.
+    pub(crate) fn is_live(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Says something beside it.
     pub(crate) fn say(&self, line: impl Display) {
         match &self.0 {

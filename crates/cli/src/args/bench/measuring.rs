@@ -9,7 +9,7 @@ use packfs_codec::Choice;
 use super::super::{Talk, value};
 
 /// How often to measure, and where the samples go.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Measuring {
     /// Measurements of each cell
     #[arg(long, value_name = "N", default_value = "5", value_parser = runs)]

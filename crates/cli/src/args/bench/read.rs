@@ -28,6 +28,11 @@ pub(crate) struct Read {
     #[arg(long, value_name = "SOURCE", conflicts_with = "images", value_hint = ValueHint::DirPath)]
     pub(crate) matrix: Option<PathBuf>,
 
+    /// A first look: one measurement each, of the smallest and the largest blocks, without fio and without readings that
+    /// take long
+    #[arg(long, conflicts_with = "runs")]
+    pub(crate) quick: bool,
+
     /// Codecs of the images to make, as --codec of `packfs build` takes them, with colons between options
     #[arg(long, value_name = "LIST", default_value = "lz4hc:12,none", value_parser = choices, requires = "matrix")]
     pub(crate) codecs: Choices,

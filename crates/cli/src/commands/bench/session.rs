@@ -92,7 +92,7 @@ pub(super) fn measure<S: Subject>(
     };
     let (name, stop) = (session.session.clone(), stop()?);
     let plan = Plan { cells, runs: how.runs, seed: how.seed, least, session: name, done, stop };
-    let shown = Display::new(how.talk.quiet);
+    let mut shown = Display::new(how);
     let mut record = |line: &Line| log.append(line);
     let failed = run::run(&plan, executor, &mut record, &mut |event| shown.show(&event));
     shown.steps.finish();
@@ -205,21 +205,45 @@ fn resumed<S: Subject>(
     Some((session.clone(), contents.done::<S::Key>(&session.session)))
 }
 
-/// Live progress on a terminal, elsewhere a word beforehand about how long it will take.
+/// Live progress on a terminal; elsewhere the number of steps beforehand, and how many are done every minute.
 struct Display {
     steps: Steps,
     quiet: bool,
+    runs: u32,
     begun: Instant,
+    /// When progress was last told where there is no terminal.
+    told: Instant,
 }
 
+/// Time between two lines of progress where there is no terminal.
+const LINES: Duration = Duration::from_secs(60);
+
 impl Display {
-    fn new(quiet: bool) -> Self {
-        Display { steps: Steps::new("measuring", quiet), quiet, begun: Instant::now() }
+    fn new(how: &Measuring) -> Self {
+        let quiet = how.talk.quiet;
+        let now = Instant::now();
+        Display { steps: Steps::new("measuring", quiet), quiet, runs: how.runs, begun: now, told: now }
     }
 
-    fn show<S: Subject>(&self, event: &Event<'_, S>) {
+    fn show<S: Subject>(&mut self, event: &Event<'_, S>) {
         match event {
-            Event::Step { number, of, cell } => self.steps.show(*number as f64 / *of as f64, cell.key()),
+            Event::Begun { cells, steps } if *cells > 0 && !self.quiet => {
+                let cells = if *cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
+                let runs = if self.runs == 1 { "1 run".to_owned() } else { format!("{} runs", self.runs) };
+                let text = format_args!("packfs: measuring {cells}: a warm-up and {runs} each, {steps} steps");
+                self.steps.say(text);
+            }
+            Event::Begun { .. } => {}
+            Event::Step { number, of, round, left, cell } => {
+                let left = left.map_or(String::new(), |left| format!(", {} left", units::span(left)));
+                let round = if *round == 0 { "warm-up".to_owned() } else { format!("run {round}") };
+                let done = format!("{number} of {of} done{left}");
+                if !self.steps.is_live() && !self.quiet && self.told.elapsed() >= LINES {
+                    self.told = Instant::now();
+                    self.steps.say(format_args!("packfs: {done}"));
+                }
+                self.steps.show(*number as f64 / *of as f64, format_args!("{done}, {round}: {}", cell.key()));
+            }
             Event::Left(left) if !left.is_zero() && !self.quiet => {
                 let warm_up = units::span(self.begun.elapsed());
                 self.steps.say(format_args!("packfs: warmed up in {warm_up}; about {} to go", units::span(*left)));

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use packfs_bench::build::{self, Input, Kind, Tool};
@@ -14,8 +15,9 @@ use packfs_image::name::display;
 
 use super::{go_on, images, peers};
 use crate::args::Read;
+use crate::output::display::Steps;
 use crate::output::failure::Usage;
-use crate::output::say;
+use crate::output::{say, units};
 use crate::resources;
 
 /// The block of images that are not compressed, which matters to SquashFS only.
@@ -40,9 +42,15 @@ pub(super) fn make(
     if !args.measuring.talk.quiet {
         say(format_args!("packfs: making {} images of {name} in {}", plans.len(), display(scratch)));
     }
+    let (steps, begun) = (Steps::new("making images", args.measuring.talk.quiet), Instant::now());
     let (mut made, mut left_out) = (Vec::new(), 0);
     for (number, (tool, key)) in plans.iter().enumerate() {
         go_on(stop)?;
+        let (done, of) = (number as f64, plans.len() as f64);
+        // The images to come are taken to be like those made so far.
+        let left = begun.elapsed().mul_f64((of - done) / done.max(1.0));
+        let left = if number > 0 { format!(", {} left", units::span(left)) } else { String::new() };
+        steps.show(done / of, format_args!("{number} of {} done{left}: {key}", plans.len()));
         let path = scratch.join(format!("{number}-{}.img", key.tool));
         match one(tool, key, &input, &path) {
             Ok(image) => made.push(image),
@@ -51,10 +59,11 @@ pub(super) fn make(
                 go_on(stop)?;
                 left_out += 1;
                 let _ = std::fs::remove_file(&path);
-                say(format_args!("packfs: {key} is left out: {error:#}"));
+                steps.say(format_args!("packfs: {key} is left out: {error:#}"));
             }
         }
     }
+    steps.finish();
     Ok((made, left_out))
 }
 
@@ -73,8 +82,12 @@ fn plans<'t>(args: &Read, tools: &'t [Tool], source: &str) -> Vec<(&'t Tool, bui
     let mut plans = Vec::new();
     for choice in &args.codecs.0 {
         let plain = choice.codec() == Codec::None;
-        let blocks = if plain { &[PLAIN_BLOCK][..] } else { &args.blocks.0 };
-        for &block in blocks {
+        let mut blocks = if plain { vec![PLAIN_BLOCK] } else { args.blocks.0.clone() };
+        if args.quick {
+            let (least, most) = (blocks.iter().min().copied(), blocks.iter().max().copied());
+            blocks.retain(|block| Some(*block) == least || Some(*block) == most);
+        }
+        for block in blocks {
             for (tool, format) in tools.iter().flat_map(|tool| Format::ALL.map(|format| (tool, format))) {
                 if !tool.kind.makes(format) || !format.has(choice) {
                     continue;
