@@ -1,6 +1,7 @@
 //! Counters of a long piece of work, which any thread may add to and a user interface may watch, and the way to stop it.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use crate::stages::Stages;
 
@@ -24,7 +25,7 @@ pub enum Phase {
 
 const PHASES: [Phase; 6] = [Phase::Scan, Phase::Data, Phase::Metadata, Phase::Flush, Phase::Read, Phase::Done];
 
-/// Live counters; all in bytes but `entries`. Reading them is never more than a snapshot.
+/// Live counters; all in bytes but those of entries. Reading them is never more than a snapshot.
 ///
 /// Contract: workers only ever add, so each counter grows; between two counters there is no order, and `done` may be seen
 /// above `total` for a moment, or stay below it where files were left out. Whoever watches polls; nothing waits for that.
@@ -36,6 +37,8 @@ pub struct Progress {
     cancelled: AtomicBool,
     /// Inodes seen while scanning or finished while reading.
     pub entries: AtomicU64,
+    /// Entries there are to do while reading; 0 when not known.
+    pub entries_total: AtomicU64,
     /// File bytes there are to do in this phase; 0 when not known (a stream).
     pub total: AtomicU64,
     /// File bytes done so far (holes and duplicates included).
@@ -46,8 +49,26 @@ pub struct Progress {
     pub packed: AtomicU64,
     /// Bytes written to the output.
     pub written: AtomicU64,
+    /// Where work is spread over several files, those of each.
+    pub files: Files,
     /// Where the time goes.
     pub stages: Stages,
+}
+
+/// Bytes that were read from, or written to, each of several files.
+#[derive(Debug, Default)]
+pub struct Files(OnceLock<Vec<Arc<AtomicU64>>>);
+
+impl Files {
+    /// The counters, which readers and writers of the files add to. Only the first call counts.
+    pub fn set(&self, counters: Vec<Arc<AtomicU64>>) {
+        let _ = self.0.set(counters);
+    }
+
+    /// The bytes of each file; empty where work is not spread.
+    pub fn bytes(&self) -> Vec<u64> {
+        self.0.get().map_or_else(Vec::new, |files| files.iter().map(|bytes| bytes.load(Relaxed)).collect())
+    }
 }
 
 impl Progress {

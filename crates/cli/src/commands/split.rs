@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::args::Split;
 use crate::output::failure::Outcome;
 use crate::output::meter::{Meter, Spent};
-use crate::output::{json, say, units};
+use crate::output::{interrupt, json, say, units};
 
 pub(super) fn run(args: &Split) -> Result<Outcome> {
     let options = args.options();
@@ -30,6 +30,11 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
         let input = display(&args.input);
         note(&format!("{input}: stored as the ELF core that this crash dump was made of; --as-is stores its bytes"));
     }
+    interrupt::explain(if args.input == Path::new("-") {
+        "what the parts hold can be joined with --partial".into()
+    } else {
+        "the same command with --resume goes on".into()
+    });
     let meter = Meter::start(args.talk.quiet);
     let done = core
         .map_or_else(|| Input::open(&args.input), Ok)

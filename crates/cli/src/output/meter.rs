@@ -1,7 +1,7 @@
 //! Live progress: a thread that looks at the counters of a [`Progress`] while the work goes on.
 //!
-//! On a terminal it keeps one line up to date, ten times a second. Elsewhere it prints a plain line
-//! every five seconds, so short work prints nothing. The work itself never waits for it.
+//! On a terminal it keeps one line up to date, ten times a second. Elsewhere it prints a plain line after ten seconds
+//! and then each minute, so short work prints nothing. The work itself never waits for it.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::Arc;
@@ -18,7 +18,10 @@ use super::{say, units};
 use crate::resources;
 
 const REDRAW: Duration = Duration::from_millis(100);
-const PLAIN_LINE: Duration = Duration::from_secs(5);
+const FIRST_PLAIN_LINE: Duration = Duration::from_secs(10);
+const PLAIN_LINE: Duration = Duration::from_secs(60);
+/// Columns of a line where the terminal does not say how many it has.
+const COLUMNS: usize = 80;
 
 /// The progress display of one piece of work; gone when dropped.
 #[derive(Debug)]
@@ -39,9 +42,10 @@ impl Meter {
             let live = stderr().is_terminal();
             let display = move || {
                 let mut display = if live { Display::live() } else { Display::Plain };
-                let interval = if live { REDRAW } else { PLAIN_LINE };
+                let mut interval = if live { REDRAW } else { FIRST_PLAIN_LINE };
                 while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                     display.show(&Snapshot::take(&watched, begun));
+                    interval = if live { REDRAW } else { PLAIN_LINE };
                 }
                 display.clear();
             };
@@ -96,16 +100,18 @@ impl Display {
         match self {
             Display::Live(bar) => {
                 bar.set_prefix(now.phase());
-                bar.set_message(now.describe());
+                bar.set_message(now.describe(columns().saturating_sub(now.phase().len() + BAR)));
                 bar.set_style(now.style());
-                match now.total {
-                    0 => bar.unset_length(),
-                    total => bar.set_length(total),
+                match now.share() {
+                    None => bar.unset_length(),
+                    Some((done, total)) => {
+                        bar.set_length(total);
+                        bar.set_position(done);
+                    }
                 }
-                bar.set_position(now.done);
                 bar.tick();
             }
-            Display::Plain => say(format_args!("packfs: {}: {}", now.phase(), now.describe())),
+            Display::Plain => say(format_args!("packfs: {}: {}", now.phase(), now.describe(usize::MAX))),
         }
     }
 
@@ -116,16 +122,31 @@ impl Display {
     }
 }
 
+/// Columns that the bar and the spaces around it take.
+const BAR: usize = " [============] ".len();
+
+/// Columns of the terminal.
+fn columns() -> usize {
+    rustix::termios::tcgetwinsize(stderr())
+        .ok()
+        .map(|size| usize::from(size.ws_col))
+        .filter(|n| *n > 0)
+        .unwrap_or(COLUMNS)
+}
+
 /// The counters at one moment.
 #[derive(Debug)]
 struct Snapshot {
     phase: Phase,
     entries: u64,
+    entries_total: u64,
     total: u64,
     done: u64,
     saved: u64,
     packed: u64,
     written: u64,
+    /// Bytes of each file that the work is spread over.
+    files: Vec<u64>,
     elapsed: Duration,
     resident: u64,
 }
@@ -135,18 +156,21 @@ impl Snapshot {
         Snapshot {
             phase: progress.phase(),
             entries: progress.entries.load(Relaxed),
+            entries_total: progress.entries_total.load(Relaxed),
             total: progress.total.load(Relaxed),
             done: progress.done.load(Relaxed),
             saved: progress.saved.load(Relaxed),
             packed: progress.packed.load(Relaxed),
             written: progress.written.load(Relaxed),
+            files: progress.files.bytes(),
             elapsed: begun.elapsed(),
             resident: resources::resident().0,
         }
     }
 
     fn style(&self) -> ProgressStyle {
-        let template = if self.total > 0 { "{prefix} [{bar:12}] {wide_msg}" } else { "{prefix} {spinner} {wide_msg}" };
+        let template =
+            if self.share().is_some() { "{prefix} [{bar:12}] {wide_msg}" } else { "{prefix} {spinner} {wide_msg}" };
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         style.progress_chars("=> ")
     }
@@ -162,9 +186,21 @@ impl Snapshot {
         }
     }
 
-    fn describe(&self) -> String {
+    /// How much of all is done, in bytes or, where their sum is not known, in entries.
+    fn share(&self) -> Option<(u64, u64)> {
+        let of_bytes = (self.done, self.total);
+        // Further names of files are entries too, and nobody counted them before.
+        let of_entries = (self.entries, self.entries_total.max(self.entries));
+        [of_bytes, of_entries].into_iter().find(|(_, total)| *total > 0 && !(matches!(self.phase, Phase::Scan)))
+    }
+
+    /// What is known, in the order of interest, as far as `columns` have room for it.
+    fn describe(&self, columns: usize) -> String {
         let mut parts = Vec::new();
-        if matches!(self.phase, Phase::Scan) {
+        if self.entries_total > 0 && self.total == 0 {
+            let (entries, total) = (units::count(self.entries), units::count(self.entries_total.max(self.entries)));
+            parts.push(format!("{entries} of {total} entries"));
+        } else if matches!(self.phase, Phase::Scan) {
             parts.push(format!("{} entries", units::count(self.entries)));
         }
         if self.done > 0 {
@@ -174,12 +210,15 @@ impl Snapshot {
             });
             parts.push(units::speed(self.done, self.elapsed));
         }
+        if let Some(left) = self.remaining() {
+            parts.push(format!("{} left", units::span(left)));
+        }
         if self.packed > 0 && self.written > 0 {
             parts.push(format!("ratio {:.2}", units::ratio(self.packed, self.written)));
         }
-        // In the order of interest: a narrow terminal cuts the end off.
-        if let Some(left) = self.remaining() {
-            parts.push(format!("{} left", units::span(left)));
+        if self.files.len() > 1 {
+            let speeds: Vec<_> = self.files.iter().map(|bytes| units::speed(*bytes, self.elapsed)).collect();
+            parts.push(format!("parts {}", speeds.join(" + ")));
         }
         if self.saved > 0 {
             parts.push(format!("{} saved", units::bytes(self.saved)));
@@ -187,17 +226,32 @@ impl Snapshot {
         if self.resident > 0 {
             parts.push(format!("{} memory", units::bytes(self.resident)));
         }
-        parts.join(", ")
+        fitted(&parts, columns)
     }
 
     /// Time left at the speed so far; not guessed at in the first second.
     fn remaining(&self) -> Option<Duration> {
-        if self.elapsed < Duration::from_secs(1) || self.done == 0 || self.done >= self.total {
+        let (done, total) = self.share().filter(|(done, total)| *done > 0 && done < total)?;
+        if self.elapsed < Duration::from_secs(1) {
             return None;
         }
-        let speed = units::per_second(self.done, self.elapsed).max(1);
-        Some(Duration::from_secs((self.total - self.done) / speed))
+        let seconds = u128::from(total - done) * self.elapsed.as_millis() / u128::from(done) / 1000;
+        Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX)))
     }
+}
+
+/// As many parts as fit, separated by commas: what does not fit is left out rather than cut.
+fn fitted(parts: &[String], columns: usize) -> String {
+    let mut line = String::new();
+    for part in parts {
+        let separator = if line.is_empty() { "" } else { ", " };
+        if line.len() + separator.len() + part.len() > columns {
+            break;
+        }
+        line.push_str(separator);
+        line.push_str(part);
+    }
+    line
 }
 
 #[cfg(test)]
@@ -208,11 +262,13 @@ mod tests {
         Snapshot {
             phase,
             entries: 7300,
+            entries_total: 0,
             total: 0,
             done: 0,
             saved: 0,
             packed: 0,
             written: 0,
+            files: Vec::new(),
             elapsed: Duration::from_secs(10),
             resident: 0,
         }
@@ -221,7 +277,7 @@ mod tests {
     #[test]
     fn a_line_says_what_is_known_and_nothing_else() {
         let scan = snapshot(Phase::Scan);
-        assert_eq!((scan.phase(), scan.describe()), ("scanning", "7,300 entries".into()));
+        assert_eq!((scan.phase(), scan.describe(80)), ("scanning", "7,300 entries".into()));
         let data = Snapshot {
             total: 100 << 20,
             done: 50 << 20,
@@ -231,12 +287,15 @@ mod tests {
             resident: 30 << 20,
             ..snapshot(Phase::Data)
         };
-        assert_eq!(
-            data.describe(),
-            "50.0 MiB of 100 MiB, 5.00 MiB/s, ratio 2.50, 10 s left, 10.0 MiB saved, 30.0 MiB memory"
-        );
+        assert_eq!(data.describe(80), "50.0 MiB of 100 MiB, 5.00 MiB/s, 10 s left, ratio 2.50, 10.0 MiB saved");
+        assert_eq!(data.describe(usize::MAX), format!("{}, 30.0 MiB memory", data.describe(80)));
+        assert_eq!(data.describe(36), "50.0 MiB of 100 MiB, 5.00 MiB/s");
         let stream = Snapshot { done: 1 << 20, ..snapshot(Phase::Data) };
-        assert_eq!(stream.describe(), "1.00 MiB, 102 KiB/s");
+        assert_eq!(stream.describe(80), "1.00 MiB, 102 KiB/s");
+        let extracting = Snapshot { entries_total: 14_600, done: 1 << 20, ..snapshot(Phase::Read) };
+        assert_eq!(extracting.describe(80), "7,300 of 14,600 entries, 1.00 MiB, 102 KiB/s, 10 s left");
+        let split = Snapshot { done: 20 << 20, files: vec![10 << 20, 5 << 20], ..snapshot(Phase::Data) };
+        assert_eq!(split.describe(80), "20.0 MiB, 2.00 MiB/s, parts 1.00 MiB/s + 512 KiB/s");
     }
 
     #[test]
@@ -245,6 +304,6 @@ mod tests {
         Progress::add(&meter.progress().done, 1);
         let begun = Instant::now();
         drop(meter);
-        assert!(begun.elapsed() < PLAIN_LINE / 2);
+        assert!(begun.elapsed() < FIRST_PLAIN_LINE / 2);
     }
 }

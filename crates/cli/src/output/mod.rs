@@ -3,6 +3,7 @@
 pub(crate) mod display;
 pub(crate) mod failure;
 pub(crate) mod findings;
+pub(crate) mod interrupt;
 pub(crate) mod json;
 pub(crate) mod meter;
 pub(crate) mod target;

@@ -179,6 +179,7 @@ fn take(set: &Set, range: Range<u64>, buffer: &mut [u8], scratch: &mut Scratch) 
 fn begin(set: &Set, range: &Range<u64>, options: &Options, progress: &Progress) -> Result<Report> {
     progress.enter(Phase::Read);
     progress.total.store(range.end - range.start, Relaxed);
+    progress.files.set(set.count_reads());
     let mut lost = set.lost();
     lost.retain(|lost| lost.start < range.end && lost.end > range.start);
     let open_end = set.open_end().filter(|_| range.end == set.len());

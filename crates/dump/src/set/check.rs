@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use packfs_blocks::Progress;
 use packfs_blocks::name::display;
 use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::progress::Phase;
+use packfs_blocks::{Progress, ReadAt};
 use serde::Serialize;
 
 use super::map::{ABSENT, Number, Place};
@@ -279,7 +279,7 @@ impl Set {
         let known: HashSet<u64> = places.filter(|place| place.part == at).map(|place| place.position).collect();
         let to = part.foot.as_ref().map_or(u64::MAX, |foot| foot.index);
         let (status, _) = self.status(part);
-        for step in Scan::new(part.source.as_ref(), &self.superblock, ALIGN as u64..to) {
+        for step in Scan::new(&part.source, &self.superblock, ALIGN as u64..to) {
             let (offset, what) = match step.map_err(Error::io("cannot read", &part.path))? {
                 Met::Segment { position, segment } => match segment.head.kind {
                     SegmentKind::Data | SegmentKind::Parity => {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use packfs_blocks::ReadAt;
 use serde::Serialize;
 
 use super::map::ABSENT;

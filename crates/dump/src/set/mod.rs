@@ -5,6 +5,7 @@
 //! [`check`](Set::check) and [`info`](Set::info) look at all of it.
 
 mod check;
+mod counted;
 mod extents;
 mod info;
 mod map;
@@ -19,12 +20,14 @@ mod tests;
 use std::fmt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use packfs_blocks::ReadAt;
 use packfs_blocks::cache::BlockCache;
 use packfs_blocks::io::FileAt;
 
+use self::counted::Counted;
 use self::map::{Map, Number};
 use crate::format::MAGIC;
 use crate::part::{Foot, Super};
@@ -82,7 +85,7 @@ pub struct Set {
 #[derive(Debug)]
 struct Part {
     path: PathBuf,
-    source: Arc<dyn ReadAt>,
+    source: Counted,
     /// Counted from 0; not known where the superblock is damaged and the footer gone.
     number: Option<u16>,
     /// Its superblock; where that is damaged, another part's with what is known of this one.
@@ -143,6 +146,11 @@ impl Set {
             .into_iter()
             .map(|gap| Lost { start: gap.start, end: gap.end, why: why.clone() })
             .collect()
+    }
+
+    /// Counts from now on the bytes read from each part, in the order of their numbers.
+    pub(crate) fn count_reads(&self) -> Vec<Arc<AtomicU64>> {
+        self.parts.iter().map(|part| part.source.restart()).collect()
     }
 
     /// Why there may be more of the dump than [`len`](ReadAt::len) says, and what there is lacks its end.

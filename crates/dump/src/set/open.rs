@@ -6,6 +6,7 @@ use std::sync::Arc;
 use packfs_blocks::ReadAt;
 use packfs_blocks::name::display;
 
+use super::counted::Counted;
 use super::map::{ABSENT, Map, Number, Place};
 use super::stripe::Stripe;
 use super::{Part, Set};
@@ -62,7 +63,8 @@ pub(super) fn parts(sources: Sources, common: &Super) -> Result<Vec<Part>> {
 }
 
 fn part(path: PathBuf, source: Arc<dyn ReadAt>, superblock: Super) -> Result<Part> {
-    let foot = find_footer(source.as_ref(), &superblock).map_err(Error::io("cannot read", &path))?;
+    let source = Counted::new(source);
+    let foot = find_footer(&source, &superblock).map_err(Error::io("cannot read", &path))?;
     let foot = foot.map(|(_, foot)| foot);
     Ok(Part { path, source, number: Some(superblock.part), superblock, flaw: None, foot, scanned: None })
 }
@@ -89,7 +91,7 @@ fn headless(path: PathBuf, source: Arc<dyn ReadAt>, common: &Super, flaw: Flaw) 
         (None, Some(_)) => (None, Super { footer: None, ..common.clone() }, None),
         (None, None) => return Err(flaw.at(&path, 0)),
     };
-    Ok(Part { path, source, number, superblock, flaw: Some(flaw.why), foot, scanned: None })
+    Ok(Part { path, source: Counted::new(source), number, superblock, flaw: Some(flaw.why), foot, scanned: None })
 }
 
 /// Where all segments are.
@@ -135,7 +137,7 @@ impl Part {
                 self.scanned = Some("it has no footer: the part is not finished, or was cut off".into());
                 u64::MAX
             }
-            Some(foot) => match read_index(self.source.as_ref(), &self.superblock, foot).map_err(reading)? {
+            Some(foot) => match read_index(&self.source, &self.superblock, foot).map_err(reading)? {
                 Ok(entries) => {
                     entries.iter().for_each(|entry| found(entry.position, entry.len, entry.head));
                     return Ok(());
@@ -146,7 +148,7 @@ impl Part {
                 }
             },
         };
-        for step in Scan::new(self.source.as_ref(), &self.superblock, ALIGN as u64..to) {
+        for step in Scan::new(&self.source, &self.superblock, ALIGN as u64..to) {
             if let Found::Segment { position, segment } = step.map_err(reading)? {
                 found(position, u32::try_from(segment.len()).unwrap_or(u32::MAX), segment.head);
             }

@@ -210,7 +210,7 @@ impl Set {
 
     fn read_head_with(&self, place: &Place, kind: SegmentKind, bytes: &mut Vec<u8>) -> Result<Segment> {
         let part = &self.parts[usize::from(place.part)];
-        let read = read_segment(part.source.as_ref(), &self.superblock, place.position, bytes);
+        let read = read_segment(&part.source, &self.superblock, place.position, bytes);
         let read = read.map_err(Error::io("cannot read", &part.path))?;
         read.and_then(|segment| agrees(segment, place, kind)).map_err(|flaw| flaw.at(&part.path, place.position))
     }
@@ -313,7 +313,7 @@ impl Set {
         if opened.origin == Origin::Stripe || self.map.is(number, DAMAGED) || self.map.is(number, SOUND) {
             return;
         }
-        let source = self.parts[usize::from(place.part)].source.as_ref();
+        let source = &self.parts[usize::from(place.part)].source;
         let sound = payload_is_sound(source, place.position, &opened.segment, &mut Vec::new());
         self.map.mark(number, if sound.is_ok_and(|sound| sound) { SOUND } else { DAMAGED });
     }

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use packfs_blocks::ReadAt;
 use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 use xxhash_rust::xxh3::Xxh3;
 

@@ -26,6 +26,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use packfs_blocks::io::{FileSystem, System};
@@ -135,14 +136,16 @@ fn run(
     let queue = Queue::new(parts.len(), work.plan.queue);
     let mut report = work.report();
     let mut stop = None;
+    let counters: Vec<_> = parts.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
+    progress.files.set(counters.clone());
     std::thread::scope(|scope| {
         // Also on a panic, so that the threads that are waited for then do not wait for work.
         let _home = SendHome(&queue);
-        for (n, part) in parts.iter_mut().enumerate() {
+        for (n, (part, bytes)) in parts.iter_mut().zip(counters).enumerate() {
             let queue = &queue;
             std::thread::Builder::new()
                 .name(format!("packfs-part-{n}"))
-                .spawn_scoped(scope, move || serve(n, part, queue, progress))
+                .spawn_scoped(scope, move || serve(n, part, queue, &[&progress.written, &bytes]))
                 .expect("the system refused a thread; give fewer parts");
         }
         pipeline::scope(options.threads, Worker::new, |pool| {

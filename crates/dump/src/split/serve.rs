@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use packfs_blocks::Progress;
@@ -10,8 +11,8 @@ use super::part::Part;
 use super::queue::{Queue, Task};
 use super::segment::Sealed;
 
-/// Serves part number `n`.
-pub(super) fn serve(n: usize, part: &mut Part, queue: &Queue, progress: &Progress) {
+/// Serves part number `n`, and adds what it writes to `written`.
+pub(super) fn serve(n: usize, part: &mut Part, queue: &Queue, written: &[&AtomicU64]) {
     let _leave = Leave(n, queue);
     if let Err(error) = part.begin() {
         fail(n, part, queue, None, &error);
@@ -19,7 +20,7 @@ pub(super) fn serve(n: usize, part: &mut Part, queue: &Queue, progress: &Progres
     loop {
         match queue.take(n) {
             Task::Quit => return,
-            Task::Write(sealed) => write(n, part, queue, sealed, progress),
+            Task::Write(sealed) => write(n, part, queue, sealed, written),
             Task::Sync => match part.sync() {
                 Ok(()) => queue.obeyed(n, part.extent()),
                 Err(error) => fail(n, part, queue, None, &error),
@@ -43,13 +44,13 @@ impl Drop for Leave<'_> {
     }
 }
 
-fn write(n: usize, part: &mut Part, queue: &Queue, sealed: Arc<Sealed>, progress: &Progress) {
+fn write(n: usize, part: &mut Part, queue: &Queue, sealed: Arc<Sealed>, written: &[&AtomicU64]) {
     let before = part.position();
     let appended = part.append(&sealed);
     // What failed may have been what comes after the segment, which then is in the part.
     let is_written = part.position() > before;
     if is_written {
-        Progress::add(&progress.written, sealed.bytes.len() as u64);
+        written.iter().for_each(|counter| Progress::add(counter, sealed.bytes.len() as u64));
         queue.written(n, &sealed, *appended.as_ref().unwrap_or(&Duration::ZERO));
     }
     if let Err(error) = appended {

@@ -20,13 +20,13 @@ use packfs_bench::scratch::{self, Scratch};
 use packfs_image::name::display;
 use rustix::fs::{Access, access};
 use serde::Serialize;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::args::Measuring;
 use crate::output::display::Steps;
 use crate::output::failure::{Outcome, Usage};
+use crate::output::interrupt;
 use crate::output::{json, say, units};
 
 /// What came of it.
@@ -119,11 +119,11 @@ pub(in crate::commands) fn stop() -> Result<Arc<AtomicBool>> {
 }
 
 fn watch(stop: &Arc<AtomicBool>) -> io::Result<()> {
-    const ENDS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
-    for signal in ENDS {
+    let ends = interrupt::heeded();
+    for &signal in &ends {
         flag::register(signal, Arc::clone(stop))?;
     }
-    let mut signals = Signals::new(ENDS)?;
+    let mut signals = Signals::new(ends)?;
     let end = move || {
         let mut signals = signals.forever();
         // A terminal's Ctrl-C reaches the program that is measured, too; a signal to this process alone does not.

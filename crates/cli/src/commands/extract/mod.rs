@@ -10,7 +10,7 @@ use super::open;
 use crate::args::Extract;
 use crate::output::failure::Outcome;
 use crate::output::meter::Meter;
-use crate::output::{say, units};
+use crate::output::{interrupt, say, units};
 
 pub(super) fn run(args: &Extract) -> Result<Outcome> {
     let image = open::in_order(&args.image, args.effort.memory())?;
@@ -28,6 +28,8 @@ pub(super) fn run(args: &Extract) -> Result<Outcome> {
     if args.dry_run {
         return dry::run(image.image(), &args.directory, &options, args.talk.quiet);
     }
+    let dir = display(&args.directory);
+    interrupt::explain(format!("files in {dir} may be unfinished; the same command with --force completes them"));
     let meter = Meter::start(args.talk.quiet);
     let extracted = dir::extract(image.image(), &args.directory, &options, meter.progress());
     let spent = meter.finish();

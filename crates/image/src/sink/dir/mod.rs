@@ -15,6 +15,7 @@ mod work;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use packfs_blocks::io::{FileSystem, System};
 use packfs_blocks::progress::Phase;
@@ -161,6 +162,7 @@ fn extract_on(
     progress: &Progress,
 ) -> Result<Summary> {
     progress.enter(Phase::Read);
+    progress.entries_total.store(super::count(image, &options.paths, &options.exclude), Relaxed);
     let mut walk = Walk::new(image, &options.paths)?.excluding(&options.exclude);
     let (place, empty) = Place::open(files, dir, options.replace)?;
     let owner = match options.owner {

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
 
 use packfs_blocks::pipeline::{self, Pool};
 use packfs_blocks::progress::{Phase, Progress};
@@ -79,6 +80,7 @@ pub struct Summary {
 /// [`Error::Io`](crate::Error::Io) of kind [`BrokenPipe`](std::io::ErrorKind::BrokenPipe).
 pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Summary> {
     progress.enter(Phase::Read);
+    progress.entries_total.store(super::count(image, &options.paths, &options.exclude), Relaxed);
     let mut walk = Walk::new(image, &options.paths)?.excluding(&options.exclude);
     pipeline::scope(
         options.threads,

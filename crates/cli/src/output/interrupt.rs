@@ -1,0 +1,33 @@
+//! A word before a signal ends the program, for work that leaves something behind.
+
+use std::process;
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use super::say;
+
+/// The signals that would end the program: not those that it was started to ignore, as by `nohup`.
+pub(crate) fn heeded() -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
+}
+
+/// Has the first signal that would end the program say `word`, and then end it as ever. Holds as long as the program runs;
+/// without a thread for it, signals end the program without a word.
+pub(crate) fn explain(word: String) {
+    let Ok(mut signals) = Signals::new(heeded()) else { return };
+    let wait = move || {
+        if let Some(signal) = signals.forever().next() {
+            say(format_args!("packfs: interrupted: {word}"));
+            // It does not come back.
+            let _ = emulate_default_handler(signal);
+            process::abort();
+        }
+    };
+    let _ = thread::Builder::new().name("packfs-signals".into()).spawn(wait);
+}
