@@ -11,7 +11,7 @@ const SUPERBLOCK: usize = 1024;
 pub fn look(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     let _ = mend(&mut bytes);
-    let options = ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() };
+    let options = ReadOptions::default().set(|all| all.cache_bytes = 1 << 20);
     if let Ok(image) = Reader::open(Arc::new(bytes), options) {
         crate::image::look(&image);
     }

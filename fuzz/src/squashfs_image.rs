@@ -6,7 +6,7 @@ use packfs_image::squashfs::{ReadOptions, Reader};
 
 /// Opens it and does everything a reader can do with it.
 pub fn look(bytes: &[u8]) {
-    let options = ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() };
+    let options = ReadOptions::default().set(|all| all.cache_bytes = 1 << 20);
     if let Ok(image) = Reader::open(Arc::new(bytes.to_vec()), options) {
         crate::image::look(&image);
     }

@@ -27,7 +27,7 @@ pub fn look(bytes: &[u8]) {
     let spec = crate::tree::tree(&mut Take(bytes), 4096, true);
     let Ok(tree) = spec.tree() else { return };
     let mut archive = Vec::new();
-    let options = Options { threads: 0, ..Options::default() };
+    let options = Options::default().set(|all| all.threads = 0);
     write_tar(&TreeImage::new(&tree), &mut archive, &options, &Progress::default()).expect("it is in memory");
 
     let mut again = Tree::default();

@@ -34,26 +34,24 @@ fn place() -> &'static Path {
 }
 
 fn squashfs_options(take: &mut Take<'_>) -> squashfs::Options {
-    let options = squashfs::Options {
-        block_size: take.one_of(&[4096, 8192]),
-        fragments: take.one_of(&[Fragments::None, Fragments::Small, Fragments::Tails]),
-        export: take.byte() & 1 == 1,
-        plain_metadata: take.byte() & 1 == 1,
-        ..squashfs::Options::default()
-    };
+    let options = squashfs::Options::default().set(|all| {
+        all.block_size = take.one_of(&[4096, 8192]);
+        all.fragments = take.one_of(&[Fragments::None, Fragments::Small, Fragments::Tails]);
+        all.export = take.byte() & 1 == 1;
+        all.plain_metadata = take.byte() & 1 == 1;
+    });
     let codec = take.one_of(&["lz4", "zstd:1", "gzip:1", "lzo:algorithm=lzo1x_1", "none"]);
     options.with(|build| common(build, codec, take.byte()))
 }
 
 fn erofs_options(take: &mut Take<'_>) -> erofs::Options {
     let block_size = take.one_of(&[512, 1024, 2048, 4096]);
-    let options = erofs::Options {
-        block_size,
-        cluster_size: block_size << (take.byte() & 3),
-        features: Features::from_bits_truncate(take.short().into()),
-        target_kernel: take.one_of(&["6.18", "6.1", "6.10", "5.4"]).parse().expect("a kernel"),
-        ..erofs::Options::default()
-    };
+    let options = erofs::Options::default().set(|all| {
+        all.block_size = block_size;
+        all.cluster_size = block_size << (take.byte() & 3);
+        all.features = Features::from_bits_truncate(take.short().into());
+        all.target_kernel = take.one_of(&["6.18", "6.1", "6.10", "5.4"]).parse().expect("a kernel");
+    });
     let codec = take.one_of(&["lz4", "zstd:1", "deflate:1", "none"]);
     options.with(|build| common(build, codec, take.byte()))
 }

@@ -23,6 +23,8 @@
 
 pub mod elf;
 mod error;
+// For tests and fuzzing: raw structs, no part of the interface.
+#[doc(hidden)]
 pub mod format;
 mod input;
 pub mod join;

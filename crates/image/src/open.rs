@@ -11,6 +11,7 @@ use crate::{Error, Image, Result, erofs, squashfs};
 
 /// How to read an image.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct OpenOptions {
     /// Most bytes of decoded data to keep.
     pub cache_bytes: u64,

@@ -61,8 +61,8 @@ fn build(place: &Path, progress: &Progress, fill: impl Fn(&mut dyn Store) -> Res
         build.codec = "lz4".parse::<Choice>().unwrap();
         build.threads = 2;
     };
-    let squashfs = squashfs::Options { block_size: 4096, ..Default::default() }.with(codec);
-    let erofs = erofs::Options { cluster_size: 4096, ..Default::default() }.with(codec);
+    let squashfs = squashfs::Options::default().set(|all| all.block_size = 4096).with(codec);
+    let erofs = erofs::Options::default().set(|all| all.cluster_size = 4096).with(codec);
     [
         squashfs::build(&place.join("a.sqfs"), &squashfs, progress, &fill).map(|_| ()),
         erofs::build(&place.join("a.erofs"), &erofs, progress, &fill).map(|_| ()),
@@ -151,7 +151,7 @@ fn an_extraction_leaves_whole_files_only() {
     {
         at_every_read(image, |fs, progress| {
             let out = tempfile::tempdir().unwrap();
-            let options = sink::dir::Options { on_error, threads, ..Default::default() };
+            let options = sink::dir::Options::default().set(|all| (all.on_error, all.threads) = (on_error, threads));
             let done = sink::dir::extract(&**fs.image(), out.path(), &options, progress).map(|summary| {
                 assert!(summary.skipped.is_empty());
             });
@@ -189,7 +189,7 @@ fn a_build_leaves_the_target_as_it_was() {
                 progress.cancel();
             });
             build(out.path(), &progress, |store| {
-                let options = dir::Options { progress: Some(progress.clone()), ..Default::default() };
+                let options = dir::Options::default().set(|all| all.progress = Some(progress.clone()));
                 scan(Dir::new(root.path(), options), store)
             })
         });

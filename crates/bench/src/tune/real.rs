@@ -119,7 +119,10 @@ fn unit(candidate: &Candidate) -> u64 {
 fn reading(path: &Path, seed: u64) -> Result<Reading> {
     let open = |cache_bytes| {
         let bytes = FileAt::open(path, 0).map_err(Error::io(path))?;
-        Ok::<_, Error>(AnyImage::open(Arc::new(bytes), OpenOptions { cache_bytes, ..OpenOptions::default() })?)
+        Ok::<_, Error>(AnyImage::open(
+            Arc::new(bytes),
+            OpenOptions::default().set(|all| all.cache_bytes = cache_bytes),
+        )?)
     };
     let image = open(IN_ORDER_CACHE)?;
     let files = files(image.image())?;

@@ -19,17 +19,17 @@ use crate::sample::Timing;
 
 fn squashfs_of(codec: &str, block_size: u32) -> Candidate {
     let codec = codec.parse().unwrap();
-    Candidate::new(AnyOptions::Squashfs(squashfs::Options { block_size, ..Default::default() }.with(|build| {
-        build.codec = codec;
-        build.threads = 2;
+    Candidate::new(AnyOptions::Squashfs(squashfs::Options::default().set(|all| {
+        all.block_size = block_size;
+        (all.build.codec, all.build.threads) = (codec, 2);
     })))
 }
 
 fn erofs_of(codec: &str, cluster_size: u32) -> Candidate {
     let codec = codec.parse().unwrap();
-    Candidate::new(AnyOptions::Erofs(erofs::Options { cluster_size, ..Default::default() }.with(|build| {
-        build.codec = codec;
-        build.threads = 2;
+    Candidate::new(AnyOptions::Erofs(erofs::Options::default().set(|all| {
+        all.cluster_size = cluster_size;
+        (all.build.codec, all.build.threads) = (codec, 2);
     })))
 }
 

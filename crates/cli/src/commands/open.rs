@@ -25,7 +25,9 @@ pub(super) fn image(arg: &ImageArg) -> Result<AnyImage> {
 /// The same, keeping at most `cache_bytes` of decoded blocks.
 pub(super) fn with_cache(arg: &ImageArg, cache_bytes: u64) -> Result<AnyImage> {
     let devices = arg.device.iter().map(|path| bytes(path, 0)).collect::<Result<_>>()?;
-    let options = OpenOptions { cache_bytes, name: arg.path.clone(), devices };
+    let options = OpenOptions::default().set(|all| {
+        (all.cache_bytes, all.name, all.devices) = (cache_bytes, arg.path.clone(), devices);
+    });
     let opened = AnyImage::open(bytes(&arg.path, arg.offset)?, options);
     opened.map_err(|error| instead(error, &arg.path, arg.offset)).with_context(|| name(&arg.path))
 }
@@ -38,7 +40,7 @@ pub(super) fn in_order(arg: &ImageArg, memory: u64) -> Result<AnyImage> {
 
 /// Opens an image by its path alone.
 pub(super) fn path(path: &Path, cache_bytes: u64) -> Result<AnyImage> {
-    let options = OpenOptions { cache_bytes, name: path.to_owned(), ..OpenOptions::default() };
+    let options = OpenOptions::default().set(|all| (all.cache_bytes, all.name) = (cache_bytes, path.to_owned()));
     AnyImage::open(bytes(path, 0)?, options).map_err(|error| instead(error, path, 0)).with_context(|| name(path))
 }
 

@@ -19,8 +19,8 @@ pub(super) fn tree<P: AsRef<Path>>(
     threads: usize,
     progress: &Arc<Progress>,
 ) -> Result<Tree> {
-    let scan = dir::Options { threads, progress: Some(Arc::clone(progress)), ..dir::Options::default() };
-    let options = open::Options { scan, ..open::Options::default() };
+    let scan = dir::Options::default().set(|all| (all.threads, all.progress) = (threads, Some(Arc::clone(progress))));
+    let options = open::Options::default().set(|all| all.scan = scan);
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(strict);
     let mut copies = Copies::default();

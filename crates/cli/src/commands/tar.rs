@@ -26,15 +26,13 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
     }
     let memory = args.effort.memory();
     let image = open::in_order(&args.image, memory)?;
-    let options = Options {
-        paths: args.select.paths.clone(),
-        exclude: args.select.exclude.resolve()?,
-        threads: args.effort.threads(),
-        memory: (memory / 2).min(IN_FLIGHT),
-        xattrs: !args.no_xattrs,
-        strict: args.strict,
-        name: target.map_or_else(|| PathBuf::from(output::STDOUT), Path::to_owned),
-    };
+    let exclude = args.select.exclude.resolve()?;
+    let options = Options::default().set(|all| {
+        (all.paths, all.exclude) = (args.select.paths.clone(), exclude);
+        (all.threads, all.memory) = (args.effort.threads(), (memory / 2).min(IN_FLIGHT));
+        (all.xattrs, all.strict) = (!args.no_xattrs, args.strict);
+        all.name = target.map_or_else(|| PathBuf::from(output::STDOUT), Path::to_owned);
+    });
     let meter = Meter::start(args.talk.quiet);
     let written = write(image.image(), args, target, &options, meter.progress());
     let spent = meter.finish();

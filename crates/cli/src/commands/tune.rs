@@ -13,7 +13,7 @@ use packfs_bench::tune::choose::{Choice, choose, front};
 use packfs_bench::tune::predict::Prediction;
 use packfs_bench::tune::real::Machine;
 use packfs_bench::tune::{Candidate, Event, Plan, Tuning, sample, tune};
-use packfs_image::source::{self, dir, open};
+use packfs_image::source::{self, open};
 use packfs_image::{OnError, Tree};
 use serde::Serialize;
 
@@ -129,12 +129,14 @@ fn attempt(
 /// The source as a tree whose contents can be read again and again, and how long it took to list it.
 fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) -> Result<(Tree, Timing)> {
     let meter = Meter::start(quiet);
-    let progress = Some(Arc::clone(meter.progress()));
-    let scan = dir::Options { threads, progress, on_error: OnError::Skip, ..dir::Options::default() };
+    let options = open::Options::default().set(|all| {
+        (all.scan.threads, all.scan.progress) = (threads, Some(Arc::clone(meter.progress())));
+        all.scan.on_error = OnError::Skip;
+    });
     let begun = Instant::now();
     let mut tree = Tree::default();
     let mut copies = Copies::default();
-    let mut source = source::open(path.as_os_str(), &open::Options { scan, ..open::Options::default() })?;
+    let mut source = source::open(path.as_os_str(), &options)?;
     source.scan(&mut tree, &mut copies)?;
     left_out.extend(source.left_out().iter().map(ToString::to_string));
     copies.serve(&mut tree);

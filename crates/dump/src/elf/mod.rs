@@ -4,6 +4,8 @@
 //! little-endian cores are read and made.
 
 mod core;
+// For tests and fuzzing: raw structs, no part of the interface.
+#[doc(hidden)]
 pub mod format;
 mod layout;
 mod notes;

@@ -5,6 +5,8 @@
 
 mod bitmap;
 mod flat;
+// For tests and fuzzing: raw structs, no part of the interface.
+#[doc(hidden)]
 pub mod format;
 mod header;
 mod machine;

@@ -6,6 +6,7 @@ use crate::OnError;
 
 /// How an image is built, whatever its format.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// Codec, level and options.
     pub codec: Choice,

@@ -24,8 +24,6 @@ pub const BLOCK_BITS: std::ops::RangeInclusive<u8> = 9..=16;
 pub const INODE_SLOT: u64 = 32;
 /// Longest file name.
 pub const NAME_MAX: usize = 255;
-/// Longest symlink target the kernel reads: a page and its NUL.
-pub const SYMLINK_MAX: usize = 4095;
 /// Most bytes of a physical cluster.
 pub const CLUSTER_MAX: u64 = 1 << 20;
 /// Most blocks of a physical cluster of an image that Linux mounts, if the algorithm is LZ4: a mebibyte in pages of

@@ -1,6 +1,7 @@
 //! EROFS: see docs/formats/erofs.md.
 
-pub mod format;
+#[allow(unreachable_pub, reason = "raw structs are public to this crate only")]
+mod format;
 mod hash;
 mod kernel;
 mod limits;
@@ -8,6 +9,7 @@ mod page_end;
 mod reader;
 mod writer;
 
+pub use format::{Compat, Incompat, LZ4_BLOCKS_MAX};
 pub use kernel::{Feature, Kernel};
 pub use reader::{Compression, Device, ReadOptions, Reader, Superblock};
 pub use writer::{Counts, Details, Features, Options, build, build_to};

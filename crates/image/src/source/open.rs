@@ -23,6 +23,7 @@ use crate::{AnyImage, Error, OpenOptions, Result};
 
 /// How sources are read, whatever they are.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Options {
     /// How directories are scanned; `exclude` and `xattrs` hold for every source.
     pub scan: dir::Options,

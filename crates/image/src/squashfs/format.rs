@@ -350,8 +350,6 @@ pub mod xattr_type {
     pub const TRUSTED: u16 = 1;
     /// `security.`
     pub const SECURITY: u16 = 2;
-    /// Bits that hold the prefix.
-    pub const PREFIX_MASK: u16 = 0xff;
     /// The value is stored elsewhere.
     pub const OUT_OF_LINE: u16 = 0x100;
 }

@@ -1,11 +1,13 @@
 //! SquashFS 4.0: see docs/formats/squashfs.md.
 
 mod compressor;
-pub mod format;
+#[allow(unreachable_pub, reason = "raw structs are public to this crate only")]
+mod format;
 mod limits;
 mod reader;
 mod writer;
 
+pub use format::flags;
 pub use reader::{CompressorOptions, ReadOptions, Reader, Superblock};
 pub use writer::{Counts, Details, Fragments, Options, build, build_to};
 

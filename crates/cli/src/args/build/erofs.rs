@@ -73,16 +73,15 @@ impl ErofsArgs {
         let codec = codec(&shared, defaults.build.codec.clone())?;
         let block_size = block_size(self.fs_block, defaults.block_size)?;
         let features = features(&self.features, &shared, target, &codec)?;
-        let options = Options {
-            cluster_size: cluster_size(shared.block_size, defaults.cluster_size, block_size, target)?,
-            build: shared.build(defaults.build, codec),
-            block_size,
-            features,
-            target_kernel: target,
-            xattr_prefixes: self.xattr_prefix.into_iter().map(|prefix| prefix.into_bytes().into()).collect(),
-            uuid: self.uuid.map(Uuid::bytes).transpose()?,
-            label: self.label.unwrap_or_default(),
-        };
+        let cluster_size = cluster_size(shared.block_size, defaults.cluster_size, block_size, target)?;
+        let build = shared.build(defaults.build.clone(), codec);
+        let uuid = self.uuid.map(Uuid::bytes).transpose()?;
+        let options = defaults.set(|all| {
+            (all.build, all.block_size, all.cluster_size) = (build, block_size, cluster_size);
+            (all.features, all.target_kernel) = (features, target);
+            all.xattr_prefixes = self.xattr_prefix.into_iter().map(|prefix| prefix.into_bytes().into()).collect();
+            (all.uuid, all.label) = (uuid, self.label.unwrap_or_default());
+        });
         options.check_target().map_err(|error| {
             let needed = Kernel::needed(&Feature::needed_by(&options));
             let who = if self.target_kernel.is_some() { "" } else { ", which is the default," };

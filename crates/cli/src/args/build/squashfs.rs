@@ -29,18 +29,18 @@ impl SquashfsArgs {
     /// Decides what the options leave open.
     pub(super) fn resolve(self, shared: Shared) -> Result<squashfs::Options, Usage> {
         let defaults = squashfs::Options::default();
-        Ok(squashfs::Options {
-            build: shared.build(defaults.build.clone(), codec(&shared, defaults.build.codec)?),
-            block_size: block_size(shared.block_size, defaults.block_size)?,
-            fragments: match shared.fragments {
+        let build = shared.build(defaults.build.clone(), codec(&shared, defaults.build.codec.clone())?);
+        let block_size = block_size(shared.block_size, defaults.block_size)?;
+        Ok(defaults.set(|all| {
+            (all.build, all.block_size) = (build, block_size);
+            all.fragments = match shared.fragments {
                 Some(Fragments::None) => squashfs::Fragments::None,
                 Some(Fragments::Small) => squashfs::Fragments::Small,
                 Some(Fragments::Tails) => squashfs::Fragments::Tails,
-                None => defaults.fragments,
-            },
-            export: !self.no_export,
-            plain_metadata: self.plain_metadata,
-        })
+                None => all.fragments,
+            };
+            (all.export, all.plain_metadata) = (!self.no_export, self.plain_metadata);
+        }))
     }
 }
 

@@ -71,7 +71,9 @@ fn fill<'p>(
     notes: &mut Notes<'p>,
 ) -> packfs_image::Result<Plan> {
     let sort = plan.sort.as_deref().map(SortFile::read).transpose()?;
-    let options = source::open::Options { scan: scan_options(plan, progress), time: plan.entry_time() };
+    let options = source::open::Options::default().set(|all| {
+        (all.scan, all.time) = (scan_options(plan, progress), plan.entry_time());
+    });
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(plan.strict);
     let mut copies = Copies::default();
@@ -108,13 +110,9 @@ fn place(error: &Error) -> String {
 }
 
 fn scan_options(plan: &BuildPlan, progress: &Arc<Progress>) -> dir::Options {
-    dir::Options {
-        threads: plan.threads,
-        one_file_system: plan.one_file_system,
-        exclude: plan.exclude.clone(),
-        xattrs: !plan.transform.drop_xattrs,
-        on_error: plan.on_error,
-        leave_out: Vec::new(),
-        progress: Some(Arc::clone(progress)),
-    }
+    dir::Options::default().set(|all| {
+        (all.threads, all.one_file_system, all.on_error) = (plan.threads, plan.one_file_system, plan.on_error);
+        (all.exclude, all.xattrs) = (plan.exclude.clone(), !plan.transform.drop_xattrs);
+        all.progress = Some(Arc::clone(progress));
+    })
 }

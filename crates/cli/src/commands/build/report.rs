@@ -25,7 +25,7 @@ impl fmt::Display for Lines<'_> {
                 let fragments = units::count((*fragments).into());
                 writeln!(out, "blocks      {blocks} ({raw} stored raw, {fragments} of fragments)")
             }
-            Details::Erofs(erofs::Details { data, kernel, uuid }) => {
+            Details::Erofs(erofs::Details { data, kernel, uuid, .. }) => {
                 let (clusters, raw) = (units::count(data.clusters), units::count(data.raw_clusters));
                 let fragments = units::bytes(data.fragment_bytes);
                 writeln!(out, "clusters    {clusters} ({raw} stored raw), {fragments} of fragments")?;

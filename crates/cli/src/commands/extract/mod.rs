@@ -14,17 +14,13 @@ use crate::output::{interrupt, say, units};
 
 pub(super) fn run(args: &Extract) -> Result<Outcome> {
     let image = open::in_order(&args.image, args.effort.memory())?;
-    let options = dir::Options {
-        paths: args.select.paths.clone(),
-        exclude: args.select.exclude.resolve()?,
-        strip: args.strip_components,
-        threads: args.effort.threads(),
-        replace: args.force,
-        owner: if args.no_owner { dir::Owner::Extractor } else { dir::Owner::Auto },
-        xattrs: !args.no_xattrs,
-        sparse: !args.no_sparse,
-        on_error: args.on_error.into(),
-    };
+    let exclude = args.select.exclude.resolve()?;
+    let options = dir::Options::default().set(|all| {
+        (all.paths, all.exclude) = (args.select.paths.clone(), exclude);
+        (all.strip, all.threads, all.replace) = (args.strip_components, args.effort.threads(), args.force);
+        all.owner = if args.no_owner { dir::Owner::Extractor } else { dir::Owner::Auto };
+        (all.xattrs, all.sparse, all.on_error) = (!args.no_xattrs, !args.no_sparse, args.on_error.into());
+    });
     if args.dry_run {
         return dry::run(image.image(), &args.directory, &options, args.talk.quiet);
     }

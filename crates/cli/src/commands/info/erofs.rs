@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use packfs_image::erofs::format::{Compat, LZ4_BLOCKS_MAX};
+use packfs_image::erofs::{Compat, LZ4_BLOCKS_MAX};
 use packfs_image::erofs::{Compression, Feature, Kernel, Superblock};
 use packfs_image::name::encode;
 use packfs_image::tree::Time;

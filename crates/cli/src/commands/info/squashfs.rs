@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Result;
-use packfs_image::squashfs::{CompressorOptions, Superblock, format::flags};
+use packfs_image::squashfs::{CompressorOptions, Superblock, flags};
 use packfs_image::tree::Time;
 use serde::Serialize;
 

@@ -42,6 +42,7 @@ const TARGET_MAX: u64 = 65535;
 
 /// How to read an image.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ReadOptions {
     /// Most bytes of decoded data to keep, metadata included.
     pub cache_bytes: u64,

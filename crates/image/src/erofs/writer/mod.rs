@@ -67,6 +67,7 @@ bitflags::bitflags! {
 
 /// How an image is built. [`Options::default`] is what the command line does without options.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// Options that every format has.
     pub build: build::Options,
@@ -112,6 +113,7 @@ impl Default for Options {
 
 /// Counters of the data writer. All in bytes but the `..._clusters`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Counts {
     /// Physical clusters written.
     pub clusters: u64,
@@ -131,6 +133,7 @@ pub struct Counts {
 
 /// Figures of a build that only EROFS has.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct Details {
     /// The oldest Linux that reads the image.
     pub kernel: String,

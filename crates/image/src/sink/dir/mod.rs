@@ -44,6 +44,7 @@ pub enum Owner {
 
 /// How to extract.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// What to extract, see [`Walk::new`]; empty for everything.
     pub paths: Vec<PathBuf>,
@@ -86,6 +87,7 @@ impl Default for Options {
 
 /// What was done.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Summary {
     /// Directories made or filled.
     pub directories: u64,
@@ -129,6 +131,7 @@ impl Summary {
 
 /// Something that is not as in the image, because the system refused.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct NotRestored {
     /// The entry, below the destination.
     pub path: PathBuf,

@@ -30,6 +30,7 @@ const HOLE_MIN: u64 = 4096;
 
 /// How to write an archive.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// What to write, see [`Walk::new`]; empty for everything.
     pub paths: Vec<PathBuf>,
@@ -41,7 +42,7 @@ pub struct Options {
     pub memory: u64,
     /// Whether to write extended attributes.
     pub xattrs: bool,
-    /// Whether a warning is an error: [`Error::Refused`](crate::Error::Refused).
+    /// Whether a warning is an error: [`Error::Refused`].
     pub strict: bool,
     /// What to call the archive in messages.
     pub name: PathBuf,
@@ -64,6 +65,7 @@ impl Default for Options {
 
 /// What was written.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Summary {
     /// Members.
     pub entries: u64,
@@ -77,7 +79,7 @@ pub struct Summary {
 /// are written too, apart from the root.
 ///
 /// The bytes do not depend on the number of threads. When the reader of a pipe is gone, the error is an
-/// [`Error::Io`](crate::Error::Io) of kind [`BrokenPipe`](std::io::ErrorKind::BrokenPipe).
+/// [`Error::Io`] of kind [`BrokenPipe`](std::io::ErrorKind::BrokenPipe).
 pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Summary> {
     progress.enter(Phase::Read);
     progress.entries_total.store(super::count(image, &options.paths, &options.exclude), Relaxed);

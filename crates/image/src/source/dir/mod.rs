@@ -31,6 +31,7 @@ pub(super) use single::{Links, Single, Singles};
 
 /// How to scan a directory.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// Worker threads; 0 scans on the caller. The tree is the same for any number.
     pub threads: usize,

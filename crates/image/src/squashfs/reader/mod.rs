@@ -44,6 +44,7 @@ pub use self::superblock::Superblock;
 
 /// How to read an image.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ReadOptions {
     /// Most bytes of decoded blocks to keep, metadata included.
     pub cache_bytes: u64,

@@ -49,6 +49,7 @@ pub enum Fragments {
 
 /// How an image is built. [`Options::default`] is what the command line does without options.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// Options that every format has.
     pub build: build::Options,
@@ -84,6 +85,7 @@ impl Default for Options {
 
 /// Counters of the data writer. All in bytes but the `..._blocks`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Counts {
     /// Data and fragment blocks written.
     pub blocks: u64,
@@ -101,6 +103,7 @@ pub struct Counts {
 
 /// Figures of a build that only SquashFS has.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct Details {
     /// Length of the image with padding.
     pub padded_bytes: u64,

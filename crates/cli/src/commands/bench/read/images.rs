@@ -15,7 +15,7 @@ use packfs_image::erofs::{self, Compression};
 use packfs_image::image::FileType;
 use packfs_image::name::display;
 use packfs_image::sink::Walk;
-use packfs_image::squashfs::{self, CompressorOptions, format::flags};
+use packfs_image::squashfs::{self, CompressorOptions, flags};
 
 use super::super::super::open;
 
