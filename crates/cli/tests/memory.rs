@@ -1,0 +1,77 @@
+//! Peak memory of builds and extractions of many small files. A run takes what programs and buffers take, which is the
+//! same for all trees, and so much for each inode: the first is below 64 MiB, the second is seen by comparing two trees.
+//! Without worker threads, so that only the tree decides.
+
+mod common;
+
+use std::path::Path;
+use std::process::Stdio;
+
+use wait4::Wait4;
+
+use common::{FORMATS, packfs};
+
+/// Files of each directory.
+const FILES: u64 = 100;
+/// What a build may take beside the bytes for each inode.
+const FIXED: u64 = 64 << 20;
+/// Bytes an inode that a build of a million files may take.
+const PER_INODE: u64 = 300;
+/// The same where trees of a tenth of that are compared: tables grow by doubling, and each run differs a little.
+const GROWTH: u64 = 450;
+/// Bytes an inode that an extraction may take: it goes through an image and keeps nothing of what is done.
+const EXTRACT_GROWTH: u64 = 200;
+
+/// Makes a directory with so many directories of [`FILES`] files each, no two of them equal. Returns the number of
+/// inodes.
+fn many(root: &Path, dirs: u64) -> u64 {
+    for dir in 0..dirs {
+        let dir = root.join(format!("directory-{dir:05}"));
+        std::fs::create_dir_all(&dir).unwrap();
+        for file in 0..FILES {
+            let path = dir.join(format!("file-{file:05}.txt"));
+            std::fs::write(&path, path.as_os_str().as_encoded_bytes()).unwrap();
+        }
+    }
+    1 + dirs * (1 + FILES)
+}
+
+/// Runs the program in `dir`; returns its peak memory in bytes.
+fn peak(dir: &Path, args: &[&str]) -> u64 {
+    let child = packfs(args).current_dir(dir).stdout(Stdio::null()).spawn().expect("packfs starts");
+    let ended = child.wait4().expect("packfs ends");
+    assert!(ended.status.success(), "packfs {args:?}");
+    ended.rusage.maxrss
+}
+
+#[test]
+fn builds_of_many_files_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let (few, many) = (many(&dir.path().join("few"), 50), many(&dir.path().join("many"), 500));
+    for format in FORMATS {
+        let build = |root| peak(dir.path(), &["build", root, "-o", "image", "--format", format, "-f", "-q", "-j", "0"]);
+        let (small, large) = (build("few"), build("many"));
+        assert!(large < FIXED + many * PER_INODE, "{format}: {large} bytes for {many} inodes");
+        let growth = large.saturating_sub(small) / (many - few);
+        assert!(growth < GROWTH, "{format}: {growth} bytes an inode, {small} to {large} in all");
+    }
+}
+
+#[test]
+fn extractions_of_many_files_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let (few, many) = (many(&dir.path().join("few"), 10), many(&dir.path().join("many"), 100));
+    for format in FORMATS {
+        let extract = |root: &str| {
+            common::succeed(dir.path(), &["build", root, "-o", "image", "--format", format, "-f", "-q"]);
+            let (out, path) = (format!("{format}-{root}"), dir.path());
+            let taken = peak(path, &["extract", "image", "-C", &out, "-q", "-j", "0"]);
+            std::fs::remove_dir_all(path.join(out)).unwrap();
+            taken
+        };
+        let (small, large) = (extract("few"), extract("many"));
+        assert!(large < FIXED, "{format}: {large} bytes for {many} inodes");
+        let growth = large.saturating_sub(small) / (many - few);
+        assert!(growth < EXTRACT_GROWTH, "{format}: {growth} bytes an inode, {small} to {large} in all");
+    }
+}
