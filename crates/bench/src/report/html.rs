@@ -29,7 +29,10 @@ const KEY: &str = "<details class=\"notes\"><summary>How to read the charts</sum
     go through them with the arrow keys, to see its value, spread and command. What is typed into the field at the \
     contents is highlighted in all charts.</p>\n<div id=\"key\"></div>\n</details>\n";
 
-/// The whole report.
+/// Sentences above the charts of a section.
+const ANSWER: usize = 2;
+
+/// Returns the whole report.
 pub fn html(report: &Report) -> String {
     let mut body = String::new();
     put_head(&mut body, report);
@@ -124,7 +127,10 @@ fn put_section(out: &mut String, at: usize, section: &Section) {
         true => writeln!(out, "<details class=\"more\" id=\"{id}\"><summary>{title}</summary>\n<section>"),
         false => writeln!(out, "<section id=\"{id}\">\n<h3>{title}</h3>"),
     };
-    for sentence in &section.sentences {
+    // The answer stands above its charts; what else there is to say waits below them.
+    let answer = if section.charts.is_empty() { section.sentences.len() } else { ANSWER };
+    let (answer, more) = section.sentences.split_at(answer.min(section.sentences.len()));
+    for sentence in answer {
         let _ = writeln!(out, "<p>{}</p>", escape(sentence));
     }
     if !section.charts.is_empty() {
@@ -141,14 +147,20 @@ fn put_section(out: &mut String, at: usize, section: &Section) {
     for table in &section.tables {
         put_table(out, table);
     }
-    if !section.notes.is_empty() {
-        out.push_str("<details class=\"notes\"><summary>How this was measured and computed</summary>\n");
-        for note in &section.notes {
-            let _ = writeln!(out, "<p>{}</p>", escape(note));
-        }
-        out.push_str("</details>\n");
-    }
+    put_folded(out, "More findings", more);
+    put_folded(out, "How this was measured and computed", &section.notes);
     out.push_str(if section.folded { "</section>\n</details>\n" } else { "</section>\n" });
+}
+
+fn put_folded(out: &mut String, summary: &str, sentences: &[String]) {
+    if sentences.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "<details class=\"notes\"><summary>{summary}</summary>");
+    for sentence in sentences {
+        let _ = writeln!(out, "<p>{}</p>", escape(sentence));
+    }
+    out.push_str("</details>\n");
 }
 
 fn put_table(out: &mut String, table: &Table) {

@@ -1,6 +1,6 @@
 //! What tuning has to say: the choice with its command, the front it was made from, and everything that was tried.
 
-use super::model::{Chapter, Chart, Column, Kind, Report, Section, Value, X};
+use super::model::{Chapter, Chart, Column, Kind, Report, Section, Series, Value, X};
 use super::shape::{axis, distinct, guide, series, table};
 use crate::metrics;
 use crate::results::Results;
@@ -189,7 +189,9 @@ fn against(id: &str, title: &str, all: &[Prediction], x: &str, value: fn(&Predic
     let name = |one: &Prediction| format!("{} {}", one.settings.format, one.settings.codec);
     for codec in distinct(all.iter().map(name)) {
         let of = all.iter().filter(|one| name(one) == codec);
-        drawn.push(series(&codec, of.map(point).map(|(x, y)| (X::Number(x), y))));
+        // Both formats are packfs's: EROFS has the hollow marks, as on the other charts.
+        let points = series(&codec, of.map(point).map(|(x, y)| (X::Number(x), y)));
+        drawn.push(Series { hollow: codec.starts_with("erofs"), ..points });
     }
     Chart {
         id: id.into(),

@@ -1,7 +1,7 @@
 //! The EROFS project's PERFORMANCE.md (2023): sizes of images (S4a, S4h), reading files through the kernel (S4b to
 //! S4g), and one large file with fio (S4i to S4k), by cluster size, of EROFS and of SquashFS.
 
-use super::super::model::{Chart, Column, Kind, Series, Table, Value, X};
+use super::super::model::{Chart, Column, Kind, Role, Series, Table, Value, X};
 use super::super::shape::{self, axis, distinct, name, series, table};
 use super::figures::{Figure, Unit, of_document, value};
 use super::part::{Part, codec_name};
@@ -69,13 +69,13 @@ fn shown(cluster: Cluster) -> String {
 type Build = TrialRow<build::Key>;
 type Read = TrialRow<read::Key>;
 
-/// The figures, beside images built and read.
+/// Returns the figures beside images built and read.
 pub(super) fn part(results: &Results) -> Option<Part> {
     let mut part = Part::default();
-    let builds = builds(results);
-    if !builds.is_empty() {
-        part.tables.push(sizes(&builds));
-        part.charts.push(sizes_chart(&builds));
+    let images = images(results);
+    if !images.is_empty() {
+        part.tables.push(sizes(&images));
+        part.charts.extend(Some(sizes_chart(&images)).filter(has_lines));
     }
     part.tables.extend(reads(results));
     (!part.tables.is_empty()).then(|| Part { sentences: vec![setup(), findings()], ..part })
@@ -116,21 +116,59 @@ fn gain(unit: Unit, erofs: f64, squashfs: f64) -> f64 {
     if unit == Unit::Seconds { squashfs / erofs } else { erofs / squashfs }
 }
 
-/// Builds that the page has, each once whatever the number of threads.
-fn builds(results: &Results) -> Vec<&Build> {
-    let mut builds: Vec<&Build> = Vec::new();
-    for row in &results.builds {
-        let on_page =
-            cluster(&row.key.codec, row.key.block).is_some_and(|one| image(ROOT, &row.key.format, one).is_some());
-        let same = |other: &&Build| {
-            let threads = |row: &Build| build::Key { threads: 0, ..row.key.clone() };
-            threads(other) == threads(row)
-        };
-        if on_page && !builds.iter().any(same) {
-            builds.push(row);
+/// An image that was built or read here.
+#[derive(Clone, Copy)]
+struct Made<'r> {
+    source: &'r str,
+    format: &'r str,
+    tool: &'r str,
+    codec: &'r str,
+    features: &'r str,
+    /// Bytes of a block, 0 if unknown.
+    block: usize,
+    cluster: Cluster,
+    len: u64,
+    /// Length for that of the files in it, where that is known.
+    ratio: Option<f64>,
+}
+
+impl<'r> Made<'r> {
+    fn built(row: &'r Build) -> Option<Self> {
+        let build::Key { source, format, tool, codec, features, block, .. } = &row.key;
+        let cluster = cluster(codec, *block)?;
+        Some(Made { source, format, tool, codec, features, block: *block, cluster, len: row.made, ratio: row.ratio() })
+    }
+
+    /// Only what reads a whole image tells how long the files in it are.
+    fn read(row: &'r Read) -> Option<Self> {
+        let read::Key { source, format, tool, codec, features, block, work, .. } = &row.key;
+        let cluster = cluster(codec, *block)?;
+        let ratio = row.ratio().filter(|_| ["sequential data", "tar", "extract"].contains(&work.as_str()));
+        Some(Made { source, format, tool, codec, features, block: *block, cluster, len: row.made, ratio })
+    }
+
+    fn kind(&self) -> (&'r str, &'r str, &'r str, &'r str) {
+        (self.source, self.format, self.tool, self.features)
+    }
+
+    fn is_same(&self, other: &Made<'_>) -> bool {
+        let blocks = self.block == other.block || self.block == 0 || other.block == 0;
+        blocks && (self.kind(), self.codec, self.cluster) == (other.kind(), other.codec, other.cluster)
+    }
+}
+
+/// Images that the page has, each once whatever was done with it.
+fn images(results: &Results) -> Vec<Made<'_>> {
+    let built = results.builds.iter().filter_map(Made::built);
+    let read = results.reads.iter().filter(|row| row.made > 0).filter_map(Made::read);
+    let mut all: Vec<Made<'_>> = Vec::new();
+    for one in built.chain(read).filter(|one| image(ROOT, one.format, one.cluster).is_some()) {
+        match all.iter_mut().find(|other| other.is_same(&one)) {
+            Some(other) => other.ratio = other.ratio.or(one.ratio),
+            None => all.push(one),
         }
     }
-    builds
+    all
 }
 
 /// A published size in percent of what is not compressed.
@@ -142,24 +180,22 @@ fn of_root(format: &str, cluster: Cluster) -> Option<f64> {
     percent(ROOT, image(ROOT, format, 0), format, cluster)
 }
 
-fn sizes(builds: &[&Build]) -> Table {
-    let row = |row: &&Build| {
-        let key = &row.key;
-        let cluster = cluster(&key.codec, key.block).unwrap_or(0);
-        let bytes = |on: &str| Value::from(image(on, &key.format, cluster));
+fn sizes(images: &[Made<'_>]) -> Table {
+    let row = |one: &Made<'_>| {
+        let bytes = |on: &str| Value::from(image(on, one.format, one.cluster));
         vec![
-            key.source.as_str().into(),
-            key.format.as_str().into(),
-            key.tool.as_str().into(),
-            key.codec.as_str().into(),
-            key.features.as_str().into(),
-            Value::Text(shown(cluster)),
-            Value::Whole(row.made),
-            row.ratio().map(|ratio| 100.0 * ratio).into(),
+            one.source.into(),
+            one.format.into(),
+            one.tool.into(),
+            one.codec.into(),
+            one.features.into(),
+            Value::Text(shown(one.cluster)),
+            Value::Whole(one.len),
+            one.ratio.map(|ratio| 100.0 * ratio).into(),
             bytes(ROOT),
-            of_root(&key.format, cluster).into(),
+            of_root(one.format, one.cluster).into(),
             bytes(SILESIA),
-            percent(SILESIA, silesia(), &key.format, cluster).into(),
+            percent(SILESIA, silesia(), one.format, one.cluster).into(),
         ]
     };
     let columns = [
@@ -177,19 +213,20 @@ fn sizes(builds: &[&Build]) -> Table {
         Column::of("silesia.tar %"),
     ];
     let title = "Images for their sources here, for the uncompressed image and for silesia.tar as published in 2023";
-    table("published-image-sizes", title, columns, builds.iter().map(row).collect())
+    table("published-image-sizes", title, columns, images.iter().map(row).collect())
 }
 
-fn sizes_chart(builds: &[&Build]) -> Chart {
-    let kinds = distinct(builds.iter().map(|row| (&row.key.source, &row.key.format, &row.key.tool, &row.key.features)));
-    let line = |(source, format, tool, features): &(&String, &String, &String, &String)| {
-        let of = builds.iter().filter(|row| {
-            (&row.key.source, &row.key.format, &row.key.tool, &row.key.features) == (*source, *format, *tool, *features)
-        });
-        let mut points: Vec<(Cluster, f64)> = of
-            .filter_map(|row| Some((cluster(&row.key.codec, row.key.block)?, 100.0 * row.ratio()?)))
-            .filter(|(cluster, _)| *cluster > 0)
-            .collect();
+/// True if some measured line has several points.
+fn has_lines(chart: &Chart) -> bool {
+    chart.series.iter().any(|series| series.role == Role::Measured && series.points.len() > 1)
+}
+
+fn sizes_chart(images: &[Made<'_>]) -> Chart {
+    let kinds = distinct(images.iter().map(Made::kind));
+    let line = |kind: &(&str, &str, &str, &str)| {
+        let (source, format, tool, features) = kind;
+        let of = images.iter().filter(|one| one.kind() == *kind && one.cluster > 0);
+        let mut points: Vec<(Cluster, f64)> = of.filter_map(|one| Some((one.cluster, 100.0 * one.ratio?))).collect();
         points.sort_by_key(|(cluster, _)| *cluster);
         let features = if features.is_empty() { String::new() } else { format!(", {features}") };
         let named = points.into_iter().map(|(cluster, share)| (name(&size(cluster)), share));
@@ -206,7 +243,7 @@ fn sizes_chart(builds: &[&Build]) -> Chart {
     let mut all = vec![published("erofs"), published("squashfs")];
     all.extend(kinds.iter().map(line).filter(|line| !line.points.is_empty()));
     Chart {
-        id: "published-image-sizes".into(),
+        id: "published-sizes-by-cluster".into(),
         title: "Size by cluster with LZ4HC, here and as published for other data".into(),
         x: axis("cluster", false),
         y: axis("size, % of the data", false),

@@ -128,4 +128,14 @@ fn only_what_can_be_compared_is_shown() {
     assert_eq!(of(built("packfs", "erofs", "lz4hc", 65_536, 1, (100, 100))), ["published-image-sizes"]);
     assert_eq!(of(was_read("packfs", "squashfs", "lz4", 131_072, "packfs", ("tar", 10))), ["published-unpacking"]);
     assert_eq!(of(was_read("packfs", "erofs", "none", 0, "kernel", ("sequential metadata", 1))), ["published-reads"]);
+    // Images that were only read have sizes, too.
+    let image = |line: Line| match line {
+        Line::Read(mut read) => {
+            read.sample.made = 50_000_000;
+            Line::Read(read)
+        }
+        other => other,
+    };
+    let read = image(was_read("packfs", "erofs", "lz4hc:12", 4096, "kernel", ("sequential data", 1)));
+    assert_eq!(of(read), ["published-image-sizes", "published-reads"]);
 }
