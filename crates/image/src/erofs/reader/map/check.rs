@@ -37,8 +37,15 @@ impl Map {
                 self.check_header(header, &mut say);
                 let mut window = Window::new(source, super::INDEX, clusters.end());
                 let block_bits = self.block_bits;
-                let walker =
-                    Walker { clusters, block_bits, head: None, promised: None, empty: None, wrong: &mut *wrong };
+                let walker = Walker {
+                    clusters,
+                    block_bits,
+                    head: None,
+                    last: None,
+                    promised: None,
+                    empty: None,
+                    wrong: &mut *wrong,
+                };
                 walker.run(&mut window)?;
             }
             Form::Encoded(header, _) => self.check_header(header, &mut say),
@@ -127,6 +134,8 @@ struct Walker<'c, 'w> {
     block_bits: u8,
     /// The last head, and its cluster.
     head: Option<(u64, Head)>,
+    /// The last one at which an extent begins: one at the end of the file begins none.
+    last: Option<(u64, Head)>,
     /// Least and most cluster that entries since then say the next head is in.
     promised: Option<(u64, u64)>,
     /// Where the last head is said to have a cluster of no blocks.
@@ -144,9 +153,9 @@ impl Walker<'_, '_> {
                         self.say(window, n, "a hole, which Linux before 7.2 reads as a cluster".into());
                     }
                     self.keep_promise(window, n);
-                    // One at the end of the file begins no extent.
                     if (n << self.clusters.bits) + head.offset < self.clusters.size {
                         self.refuse_empty(window);
+                        self.last = Some((n, head));
                     }
                     self.head = Some((n, head));
                 }
@@ -202,20 +211,24 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// If the last extent begins in the last cluster, Linux takes it to go on to the end of that, not of the file.
+    /// If the last extent has no entry behind it, Linux takes it to go on to the end of its cluster, not of the file. If
+    /// it lies in the packed inode, nothing is stored of it, which is too little for one that is stored as it is.
     fn last(&mut self, window: &mut Window<'_>, count: u64) -> Result<()> {
         let advise = self.clusters.advise;
         if !advise.contains(Advise::FRAGMENT) {
             self.refuse_empty(window);
         }
-        let Some((at, head)) = self.head.filter(|_| !advise.intersects(Advise::INLINE_CLUSTER | Advise::FRAGMENT))
-        else {
+        let Some((at, head)) = self.last.filter(|(_, head)| head.kind == Kind::Plain) else { return Ok(()) };
+        if advise.contains(Advise::FRAGMENT) {
+            self.say(window, at, "stored as it is, but in the packed inode".into());
+        }
+        if advise.intersects(Advise::INLINE_CLUSTER | Advise::FRAGMENT) || self.head != self.last {
             return Ok(());
-        };
+        }
         let span = self.clusters.measure(window, at, head)?;
         let len = (count << self.clusters.bits).saturating_sub(span.start);
         let stored = span.blocks.saturating_mul(1 << self.block_bits);
-        if head.kind == Kind::Plain && span.start < self.clusters.size && len > stored {
+        if len > stored {
             self.say(window, at, format!("{stored} bytes as they are for {len} up to the end of the cluster"));
         }
         Ok(())

@@ -256,7 +256,11 @@ impl Map {
 /// The bytes behind the last whole block, which follow the inode.
 fn inline_tail(source: &dyn Bytes, facts: &Facts) -> Result<Option<Stored>> {
     let block = 1 << facts.block_bits;
-    let len = facts.size % block;
+    // Of whole blocks, Linux takes the last to be the one behind the inode.
+    let len = match facts.size % block {
+        0 if facts.size > 0 => block,
+        len => len,
+    };
     if len > block - facts.payload % block {
         let why = format!("{len} bytes behind the inode cross a block");
         return Err(source.error("inline data", facts.payload, why));

@@ -2,10 +2,10 @@
 //! are sound.
 
 use super::*;
-use crate::erofs::format::cluster_type;
+use crate::erofs::format::{Advise, Layout, cluster_type, inode_format};
 use crate::erofs::reader::data::File;
 use crate::erofs::reader::map::{Data, MappedExtent, Where};
-use crate::testing::{Mount, can_mount, streams};
+use crate::testing::{Mount, Source, can_mount, erofs_utils, streams};
 
 /// An image with one file.
 struct Base {
@@ -120,4 +120,46 @@ fn what_linux_does_not_read_is_damage() {
         let found = findings(&reader, 0);
         assert!(found.iter().any(|finding| finding.contains(why)), "{codec}: {found:?}");
     }
+}
+
+/// Asserts that the kernel cannot read the file, and that a check says why.
+fn refused_by_both(image: &[u8], why: &str) {
+    assert_eq!(kernel_reads(image), None, "{why}");
+    let found = findings(&open(image).unwrap(), 0);
+    assert!(found.iter().any(|finding| finding.contains(why)), "{why}: {found:?}");
+}
+
+#[test]
+fn whole_blocks_do_not_fit_behind_an_inode() {
+    if !can_mount("whole_blocks_do_not_fit_behind_an_inode") {
+        return;
+    }
+    let mut image = base("none", Features::empty(), vec![noise(1, 1024)]).image;
+    let reader = open(&image).unwrap();
+    let nid = find(&reader, "f");
+    // From the plain layout to the one with a tail behind the inode.
+    image[reader.inode_place(nid).byte as usize] |= (Layout::Inline as u8) << inode_format::LAYOUT_SHIFT;
+    refused_by_both(&image, "cross a block");
+    assert!(open(&image).unwrap().read_at(nid, &mut [0; 1024], 0).is_err());
+}
+
+#[test]
+fn fragments_are_not_stored_as_they_are() {
+    const TEST: &str = "fragments_are_not_stored_as_they_are";
+    if !can_mount(TEST) || !erofs_utils(TEST) {
+        return;
+    }
+    let spec =
+        Spec::of([(b"f".to_vec(), Node::file(vec![noise(4, 1100)])), (b"g".to_vec(), Node::file(vec![text(3, 50)]))]);
+    let line = "mkfs.erofs --quiet -b512 -T1 -zlzma -Efragments,dedupe $IMAGE $TREE";
+    let mut image = hostile::without_checksum(&std::fs::read(Source::new(&spec).make(line)).unwrap());
+    let reader = open(&image).unwrap();
+    assert_eq!(findings(&reader, 0), Vec::<String>::new());
+    let map = reader.inode(find(&reader, "f")).unwrap().payload.byte.next_multiple_of(8) as usize;
+    assert_ne!(u16::from(image[map + 4]) & Advise::FRAGMENT.bits(), 0, "the end lies in the packed inode");
+    // The second pack of two entries, of which the first has the last head: its type.
+    let entry = image[map + 16..].first_chunk_mut::<2>().unwrap();
+    assert_eq!(u16::from_le_bytes(*entry) >> 12, cluster_type::HEAD1);
+    entry[1] &= 0xf;
+    refused_by_both(&image, "stored as it is, but in the packed inode");
 }
