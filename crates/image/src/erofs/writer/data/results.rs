@@ -1,13 +1,13 @@
 //! Results of the workers: written, noted, their ends put where they go.
 
+use packfs_blocks::Progress;
+
 use super::Data;
 use super::done::{Done, PieceEnd};
 use super::jobs::Work;
-use crate::Error;
-use crate::Result;
 use crate::erofs::writer::keep::Kept;
 use crate::erofs::writer::pack::{Packed, Rest};
-use packfs_blocks::Progress;
+use crate::{Error, Result};
 
 impl Data<'_, '_> {
     /// Takes results until more jobs may be handed in.

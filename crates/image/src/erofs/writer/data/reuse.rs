@@ -3,6 +3,8 @@
 //! Equal chunks only hint at them. Clusters begin where those of a file began before, not with chunks: they are read
 //! back, decoded and compared, so that a stretch is found to the byte, and what is used again is proven.
 
+use std::ops::Range;
+
 use packfs_blocks::dedup::Recent;
 use packfs_blocks::hash::Half;
 use packfs_codec::{Codec, Decoder};
@@ -15,7 +17,7 @@ use crate::erofs::writer::chunk::Chunk;
 use crate::erofs::writer::index::Cluster;
 use crate::erofs::writer::pack::{Reuse, count};
 
-/// Chunks remembered at least, and half of them at most; each takes some 40 bytes.
+/// Number of chunks remembered at least; at most it is twice as many. Each takes about 40 bytes.
 const MOST: usize = 1 << 19;
 /// How much longer a stretch has to be to be looked for in pieces that may be on their way.
 const RECENT_FACTOR: usize = 4;
@@ -128,7 +130,7 @@ impl Stretches {
         clusters: &[Cluster],
         offset: usize,
         piece: &[u8],
-        within: std::ops::Range<usize>,
+        within: Range<usize>,
     ) -> Result<Option<Reuse>> {
         let (mut at, mut start, mut end, mut found, mut saved) = (0, 0, 0, Vec::new(), 0);
         for cluster in clusters {
