@@ -99,9 +99,10 @@ impl Display {
     fn show(&mut self, now: &Snapshot) {
         match self {
             Display::Live(bar) => {
+                // First, or the bar is drawn in a style of its own.
+                bar.set_style(now.style());
                 bar.set_prefix(now.phase());
                 bar.set_message(now.describe(columns().saturating_sub(now.phase().len() + BAR)));
-                bar.set_style(now.style());
                 match now.share() {
                     None => bar.unset_length(),
                     Some((done, total)) => {
@@ -213,12 +214,12 @@ impl Snapshot {
         if let Some(left) = self.remaining() {
             parts.push(format!("{} left", units::span(left)));
         }
-        if self.packed > 0 && self.written > 0 {
-            parts.push(format!("ratio {:.2}", units::ratio(self.packed, self.written)));
-        }
         if self.files.len() > 1 {
             let speeds: Vec<_> = self.files.iter().map(|bytes| units::speed(*bytes, self.elapsed)).collect();
             parts.push(format!("parts {}", speeds.join(" + ")));
+        }
+        if self.packed > 0 && self.written > 0 {
+            parts.push(format!("ratio {:.2}", units::ratio(self.packed, self.written)));
         }
         if self.saved > 0 {
             parts.push(format!("{} saved", units::bytes(self.saved)));
