@@ -89,6 +89,38 @@ fn parts_may_be_missing_as_parity_has_it() {
 }
 
 #[test]
+fn what_parity_brought_back_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = split(dir.path(), 3, &["--parity", "1"]);
+    let join = |args: &[&str]| {
+        let ran = run_in(dir.path(), &[&["join", "-o", "back", "--force"], args].concat());
+        assert!(ran.status.success() && fs::read(dir.path().join("back")).unwrap() == bytes, "{}", stderr(&ran));
+        (stderr(&ran), String::from_utf8(ran.stdout).unwrap())
+    };
+    let (told, _) = join(&["p0", "p1", "p2"]);
+    assert!(!told.contains("parity"), "{told}");
+    // Which parts have data depends on who was first; some may have nothing but parity.
+    let has_data = |gone: &usize| {
+        let left: Vec<String> = (0..3).filter(|n| n != gone).map(|n| format!("p{n}")).collect();
+        join(&[&left[0], &left[1]]).0.contains(&format!("of part {}, which is missing", gone + 1))
+    };
+    let bad = format!("p{}", (0..3).find(has_data).expect("the data are in some part"));
+    // Every page of that part, but for its superblock.
+    let path = dir.path().join(&bad);
+    let mut part = fs::read(&path).unwrap();
+    let len = part.len() - 4096;
+    part[4096..len].iter_mut().step_by(4096).for_each(|byte| *byte ^= 1);
+    fs::write(&path, part).unwrap();
+    let (told, _) = join(&["p0", "p1", "p2"]);
+    assert!(told.contains(&format!("damaged in {bad} (")), "{told}");
+    let (_, json) = join(&["p0", "p1", "p2", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let repaired = &json["repaired"][0];
+    assert_eq!((repaired["part"].as_str(), json["repaired"].as_array().unwrap().len()), (Some(bad.as_str()), 1));
+    assert!(repaired["segments"].as_u64() > Some(0) && repaired["bytes"].as_u64() > Some(4096), "{json}");
+}
+
+#[test]
 fn a_part_without_parity_is_missed() {
     let dir = tempfile::tempdir().unwrap();
     split(dir.path(), 2, &[]);

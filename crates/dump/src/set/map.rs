@@ -13,6 +13,8 @@ pub(super) const DAMAGED: u8 = 1;
 pub(super) const SOUND: u8 = 4;
 /// Its stripe cannot bring it back.
 pub(super) const HOPELESS: u8 = 2;
+/// Its stripe brought it back.
+pub(super) const RESTORED: u8 = 8;
 
 /// Where a data or parity segment is: what has to be known of each to find it. 48 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

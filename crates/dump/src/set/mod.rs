@@ -11,6 +11,7 @@ mod info;
 mod map;
 mod open;
 mod read;
+mod repair;
 mod stripe;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -37,6 +38,7 @@ pub use self::check::{Checked, Finding, Harm};
 pub use self::extents::{Content, Extent, Extents};
 pub use self::info::{Info, PartInfo, PartStatus};
 pub(crate) use self::read::{Bytes, Scratch};
+pub use self::repair::Repair;
 pub use crate::lost::Lost;
 
 /// How to read a set.

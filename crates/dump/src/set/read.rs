@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
-use super::map::{ABSENT, DAMAGED, HOPELESS, Number, Place, SOUND};
+use super::map::{ABSENT, DAMAGED, HOPELESS, Number, Place, RESTORED, SOUND};
 use super::{Lost, Set};
 use crate::format::{self, PAGE, SegmentKind};
 use crate::part::{ChunkDecoder, Flaw, Segment, Stretch, What, fill, payload_is_sound, read_segment};
@@ -192,10 +192,12 @@ impl Set {
                     let segment = segment.and_then(|segment| agrees(segment, &place, SegmentKind::Data));
                     Ok((segment.map_err(|flaw| flaw.why)?, Some(bytes)))
                 });
-                restored.map_err(|why| {
+                let restored = restored.map_err(|why| {
                     self.map.mark(number, HOPELESS);
                     Error::Lost { start: place.start, end: place.end, why }
-                })?
+                })?;
+                self.map.mark(number, RESTORED);
+                restored
             }
         };
         let opened = Arc::new(Opened { number, origin, segment, bytes });

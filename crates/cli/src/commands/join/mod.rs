@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::join::{Options, Report, to_output, to_stream};
 use packfs_dump::kdump::Report as Kdump;
-use packfs_dump::set::Lost;
+use packfs_dump::set::{Lost, Repair};
 use packfs_dump::{Error, Set};
 use packfs_image::name::display;
 use serde::Serialize;
@@ -40,12 +40,14 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
     };
     let spent = meter.finish();
     let (report, kdump) = joined.map_err(|error| explain(error, args))?;
+    let repairs = set.repairs();
     if !args.talk.quiet {
+        repairs.iter().for_each(|repair| say(format_args!("packfs: {}", told(repair, &set))));
         report.lost.iter().for_each(|lost| say(format_args!("packfs: lost: {lost}")));
         set.open_end().iter().for_each(|why| say(format_args!("packfs: the dump has no end: {why}")));
     }
     let whole = report.lost.is_empty() && set.open_end().is_none();
-    let summary = Summary::new(args, &report, kdump, whole, &spent);
+    let summary = Summary::new(args, &report, &repairs, kdump, whole, &spent);
     if args.json {
         json::print("join", &summary)?;
     } else if !args.talk.quiet && !to_stdout {
@@ -92,6 +94,35 @@ fn explain(error: anyhow::Error, args: &Join) -> anyhow::Error {
     }
 }
 
+/// A repair in words.
+fn told(repair: &Repair, set: &Set) -> String {
+    let Repair { part, segments, bytes, start } = repair;
+    let whose = match (part, &set.missing()[..]) {
+        (Some(path), _) => format!("damaged in {}", display(path)),
+        (None, [number]) => format!("of part {}, which is missing", number + 1),
+        (None, _) => "of missing parts".into(),
+    };
+    let (what, bytes) = (if *segments == 1 { "segment" } else { "segments" }, units::bytes(*bytes));
+    format!("brought back by parity: {segments} {what} {whose} ({bytes} of the dump, from byte {start} on)")
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct Repaired {
+    /// Null for parts that are missing.
+    part: Option<String>,
+    segments: u64,
+    bytes: u64,
+    start: u64,
+}
+
+impl Repaired {
+    fn new(repair: &Repair) -> Self {
+        let Repair { part, segments, bytes, start } = repair;
+        Repaired { part: part.as_deref().map(parts::text), segments: *segments, bytes: *bytes, start: *start }
+    }
+}
+
 /// See `docs/guide/json.md`.
 #[derive(Serialize)]
 struct Summary<'a> {
@@ -101,6 +132,8 @@ struct Summary<'a> {
     hole_bytes: u64,
     lost_bytes: u64,
     lost: &'a [Lost],
+    /// What parity brought back.
+    repaired: Vec<Repaired>,
     /// What was written, if not these bytes themselves.
     kdump: Option<Kdump>,
     seconds: f64,
@@ -109,7 +142,14 @@ struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    fn new(args: &Join, report: &'a Report, kdump: Option<Kdump>, whole: bool, spent: &Spent) -> Self {
+    fn new(
+        args: &Join,
+        report: &'a Report,
+        repairs: &[Repair],
+        kdump: Option<Kdump>,
+        whole: bool,
+        spent: &Spent,
+    ) -> Self {
         Summary {
             output: parts::text(&args.output),
             whole,
@@ -117,6 +157,7 @@ impl<'a> Summary<'a> {
             hole_bytes: report.hole_bytes,
             lost_bytes: report.lost.iter().map(|lost| lost.end - lost.start).sum(),
             lost: &report.lost,
+            repaired: repairs.iter().map(Repaired::new).collect(),
             kdump,
             seconds: spent.time.as_secs_f64(),
             bytes_per_second: units::per_second(report.size, spent.time),

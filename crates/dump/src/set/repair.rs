@@ -1,0 +1,38 @@
+//! What parity brought back while a dump was read.
+
+use std::path::PathBuf;
+
+use super::map::{ABSENT, RESTORED};
+use super::{Part, Set};
+
+/// Segments of one part, or of all that are missing, that the others of their stripes brought back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repair {
+    /// The part where they are damaged; `None` for those of parts that are missing.
+    pub part: Option<PathBuf>,
+    /// How many.
+    pub segments: u64,
+    /// Bytes of the dump in them.
+    pub bytes: u64,
+    /// The first of these bytes.
+    pub start: u64,
+}
+
+impl Set {
+    /// What was brought back since the set was opened, in the order of the parts; missing ones are last.
+    pub fn repairs(&self) -> Vec<Repair> {
+        let mut found: Vec<Option<Repair>> = vec![None; self.parts.len() + 1];
+        for (number, place) in (0..).zip(self.map.data()) {
+            if !self.map.is(number, RESTORED) {
+                continue;
+            }
+            let at = if place.part == ABSENT { self.parts.len() } else { usize::from(place.part) };
+            let part = self.parts.get(at).map(|Part { path, .. }| path.clone());
+            let begun = Repair { part, segments: 0, bytes: 0, start: place.start };
+            let repair = found[at].get_or_insert(begun);
+            repair.segments += 1;
+            repair.bytes += place.end - place.start;
+        }
+        found.into_iter().flatten().collect()
+    }
+}
