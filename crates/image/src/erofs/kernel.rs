@@ -153,7 +153,7 @@ impl Feature {
     }
 
     /// What an image uses, going by its superblock: `algorithms` has a bit for each number of
-    /// [`algorithm`], whether or not the superblock says so in words of its own.
+    /// `algorithm`, whether or not the superblock says so in words of its own.
     pub fn used(compat: Compat, incompat: Incompat, algorithms: u16, block_bits: u8) -> Vec<Feature> {
         let has = |feature: &Feature| match feature {
             Feature::Lz4 => algorithms & 1 << algorithm::LZ4 != 0,

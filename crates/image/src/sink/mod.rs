@@ -1,6 +1,6 @@
 //! Where images go: directories, tar archives, listings.
 //!
-//! Each sink follows a [`Walk`] over an [`Image`](crate::Image), whatever its format.
+//! Each sink follows a [`Walk`] over an [`Image`], whatever its format.
 
 pub mod dir;
 #[cfg(test)]
