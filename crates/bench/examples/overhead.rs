@@ -1,4 +1,4 @@
-//! What measuring costs: the times that the executor reports beside those of a bare loop over the same blocks.
+//! The overhead of measuring: the times that the executor reports beside those of a bare loop over the same blocks.
 //!
 //! `cargo run --release -p packfs-bench --example overhead [CODEC...]`. The two take turns; medians of the time on a
 //! processor are compared, as other work on the machine disturbs it less.

@@ -82,7 +82,7 @@ pub struct Change {
     pub new: Summary,
     /// Probability that chance alone makes as much of a difference; none where nothing varies.
     pub p: Option<f64>,
-    /// What to think of it.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -189,7 +189,7 @@ impl<'l> Side<'l> {
     }
 }
 
-/// What is compared of a sample.
+/// The compared quantities of a sample.
 trait Measures {
     /// A quantity, if the sample has it.
     fn measure(&self, metric: Metric) -> Option<f64>;

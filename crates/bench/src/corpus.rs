@@ -1,4 +1,4 @@
-//! What is compressed: files, directories and generated data, read into memory before anything is timed.
+//! Data to compress: files, directories and generated data, read into memory before anything is timed.
 //!
 //! The files of a set stand one behind the other, as the metrics have it: the room lost behind the ends of small
 //! files is the same for all codecs and would hide what they save. Of much data an even sample is taken.
@@ -26,9 +26,9 @@ pub const INCOMPRESSIBLE: &str = "incompressible";
 /// One set of data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Data {
-    /// What it is called in tables.
+    /// Its name in tables.
     pub name: String,
-    /// What is cut into blocks, each on its own.
+    /// Pieces that are cut into blocks, each on its own.
     pub files: Vec<Vec<u8>>,
     /// Bytes of the set that the sample was taken of.
     pub total: u64,

@@ -1,4 +1,4 @@
-//! What can go wrong while measuring.
+//! Errors of measuring.
 
 use packfs_image::name::display;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What was asked for is not understood or cannot be; says what would be accepted.
+    /// A request that is not understood or cannot be met; says what would be accepted.
     #[error("{0}")]
     Usage(String),
     /// A file or directory could not be read or written.
@@ -18,7 +18,7 @@ pub enum Error {
     Io {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A file of results is not one, or not of this version.
@@ -28,7 +28,7 @@ pub enum Error {
         path: PathBuf,
         /// Which line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// A program that was to be measured, or to help, did not do its work.

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 pub use crate::keys::codec::Key;
 
-/// What to combine.
+/// The values to combine.
 #[derive(Debug, Clone)]
 pub struct Matrix {
     /// Sets of data.

@@ -14,7 +14,7 @@ use crate::rng::{Rng, mix};
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 
-/// What a page holds.
+/// The contents of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Zeros.

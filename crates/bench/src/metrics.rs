@@ -1,4 +1,4 @@
-//! What the times and sizes of one pass mean, each as a formula of its own.
+//! Metrics of the times and sizes of one pass, a formula each.
 //!
 //! A block of `s` bytes is stored in `stored` bytes; `e` is 1 where it is kept compressed. Sums go over all blocks.
 //! MB are millions of bytes.

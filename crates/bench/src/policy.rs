@@ -25,7 +25,7 @@ pub enum Policy {
     F2fs,
     /// As EROFS: clusters of the block's length, filled with as much as they hold.
     Erofs,
-    /// What the codec makes of each block, whatever its length.
+    /// The codec's output for each block, whatever its length.
     Raw,
 }
 
@@ -105,7 +105,7 @@ impl Policy {
         }
     }
 
-    /// What a block occupies, given the length of its compressed form if that fit the room.
+    /// Returns the space that a block occupies, given the length of its compressed form if that fit the room.
     pub fn store(self, raw: &[u8], packed: Option<usize>, sector: usize) -> Stored {
         let len = raw.len();
         let unit = match self {

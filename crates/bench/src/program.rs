@@ -18,7 +18,7 @@ use wait4::Wait4;
 use crate::sample::Timing;
 use crate::{Error, Result};
 
-/// What a program did and took.
+/// Output and resource use of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     /// From its start to its end.
@@ -26,7 +26,7 @@ pub struct Ran {
     /// Most bytes of memory it had at once. Not known where that is less than this process had: the system counts a
     /// child from before it becomes another program.
     pub peak_memory: Option<u64>,
-    /// What it wrote on standard output.
+    /// Its standard output.
     pub output: Vec<u8>,
 }
 
@@ -141,7 +141,7 @@ pub fn find_all<K: Copy>(
     (found, missing)
 }
 
-/// What a program says of its version: the first line that it prints when given `option`, whatever its status.
+/// Returns the version that a program states: the first line that it prints when given `option`, whatever its status.
 pub fn version(program: &Path, option: impl AsRef<OsStr>) -> String {
     let done = Command::new(program).arg(option).stdin(Stdio::null()).output();
     let text = done.map_or_else(|_| Vec::new(), |done| if done.stdout.is_empty() { done.stderr } else { done.stdout });

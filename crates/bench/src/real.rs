@@ -63,9 +63,9 @@ struct Block<'d> {
     raw: &'d [u8],
     /// Where the encoder writes; empty where the rule does not compress the block.
     packed: Vec<u8>,
-    /// What became of it as a whole. Not in a vector, as looking there would cost as much as copying a small block.
+    /// Its result as a whole. Not in a vector, as looking there would cost as much as copying a small block.
     whole: Piece,
-    /// What became of it where it fills clusters; their compressed forms lie one behind the other.
+    /// Its result where it fills clusters; their compressed forms lie one behind the other.
     clusters: Vec<Piece>,
     /// Where the decoder writes.
     back: Vec<u8>,
@@ -130,7 +130,7 @@ impl Worker {
     }
 }
 
-/// Whether what was decoded of a block is what it was.
+/// True if a block decodes to its source.
 fn came_back(block: &Block<'_>) -> bool {
     let mut at = 0;
     block.pieces().iter().all(|piece| {

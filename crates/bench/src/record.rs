@@ -42,7 +42,7 @@ pub enum Line {
 /// Where, when and how.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Session {
-    /// What its other lines name it by.
+    /// The name by which its other lines refer to it.
     pub session: String,
     /// When it began: seconds since 1970.
     pub time: u64,
@@ -52,7 +52,7 @@ pub struct Session {
     pub machine: Machine,
     /// Library of each codec, version of each program.
     pub libraries: BTreeMap<String, String>,
-    /// What else the results depend on and a reader should know, by name.
+    /// Other settings that the results depend on, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
     /// Seed of the order and of generated data.
@@ -61,7 +61,7 @@ pub struct Session {
     pub runs: u32,
 }
 
-/// What a result depends on.
+/// The machine that a result depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Machine {
     /// Its processor.
@@ -84,7 +84,7 @@ pub struct Measured<K, S> {
     /// The cell.
     #[serde(flatten)]
     pub key: K,
-    /// What it came to.
+    /// The result.
     #[serde(flatten)]
     pub sample: S,
 }
@@ -190,7 +190,7 @@ struct Versioned<T> {
     line: T,
 }
 
-/// What a file of results holds.
+/// The contents of a file of results.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Contents {
     /// Its lines.

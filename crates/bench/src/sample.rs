@@ -11,7 +11,7 @@ use crate::metrics::Sizes;
 /// One measurement of a codec on some blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodecSample {
-    /// What it came to.
+    /// Result.
     pub sizes: Sizes,
     /// Encoding all blocks.
     pub encode: Timing,
@@ -48,7 +48,7 @@ impl Timing {
     }
 }
 
-/// What doing the work once came to.
+/// Result of doing the work once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// How long it took.

@@ -30,7 +30,7 @@ pub struct Builder {
     pub tar_bytes: u64,
 }
 
-/// What packfs says of a build.
+/// The summary of a build by packfs.
 #[derive(Deserialize)]
 struct Built {
     peak_memory: u64,

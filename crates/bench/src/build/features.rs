@@ -5,19 +5,19 @@ use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// What is on besides compressing.
+/// Features besides compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features {
     /// Small files and ends of files are packed together.
     pub fragments: bool,
     /// Equal data is stored once.
     pub dedupe: bool,
-    /// What was compressed is not decompressed and compared.
+    /// Compressed blocks are not decompressed and compared.
     pub unverified: bool,
 }
 
 impl Features {
-    /// What packfs does unless told otherwise.
+    /// The defaults of packfs.
     pub const ALL: Features = Features { fragments: true, dedupe: true, unverified: false };
 
     fn words(self) -> Vec<&'static str> {

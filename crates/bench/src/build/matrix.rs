@@ -18,10 +18,10 @@ fn defaults(format: Format) -> &'static str {
     }
 }
 
-/// What to combine.
+/// The values to combine.
 #[derive(Debug, Clone)]
 pub struct Matrix {
-    /// What is packed: its name, and its digest.
+    /// The source: its name, and its digest.
     pub source: (String, String),
     /// Formats.
     pub formats: Vec<Format>,
@@ -31,7 +31,7 @@ pub struct Matrix {
     pub blocks: Vec<usize>,
     /// Numbers of threads; 0 is all on one.
     pub jobs: Vec<usize>,
-    /// What is on besides.
+    /// Features besides compression.
     pub features: Vec<Features>,
 }
 

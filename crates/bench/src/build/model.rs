@@ -1,4 +1,4 @@
-//! What the measured stages of a build say about more threads than the machine has.
+//! A model of builds on more threads than the machine has, fitted to the measured stages.
 //!
 //! With `n` workers beside the thread that conducts, on `p` processors, a build takes
 //! `T(n) = s + max(c, o, w / n, (c + w) / p)`:
@@ -11,7 +11,7 @@
 //!
 //! It is Amdahl's law (1967), `T(n) = serial + parallel / n`, for a pipeline, in which conducting goes on beside the
 //! work and is hidden by it until `n` exceeds `w / c`, or by one more where the conductor has no processor to itself.
-//! What threads cost one another is in `w` as far as it was measured, and memory and devices are taken to keep up. For
+//! The cost of threads to one another is in `w` as far as it was measured; memory and devices are taken to keep up. For
 //! more threads than there are processors, it is taken that there are as many.
 
 use std::collections::BTreeMap;
@@ -35,10 +35,10 @@ pub struct Model {
     pub processors: usize,
 }
 
-/// What keeps a build from being faster.
+/// The limit of a build's speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// What is done before and after file data goes through.
+    /// Work before and after file data goes through.
     Serial,
     /// The conductor's ordering.
     Order,
@@ -79,7 +79,7 @@ impl Model {
         self.read + self.compute + self.write_apart
     }
 
-    /// What only one thread at a time can do: c or o.
+    /// Work that only one thread at a time can do: c or o.
     pub fn alone(&self) -> f64 {
         self.conducting().max(self.writing())
     }
@@ -109,7 +109,7 @@ impl Model {
         (self.alone() > 0.0).then(|| (shared / self.alone()).max(1.0))
     }
 
-    /// What takes most of the time with so many workers.
+    /// Returns the stage that takes most of the time with so many workers.
     pub fn limit(&self, threads: usize) -> Limit {
         let flowing = self.seconds(threads) - self.serial;
         let larger = |a: f64, b: f64, then: Limit, other: Limit| if a >= b { then } else { other };

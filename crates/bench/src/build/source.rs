@@ -1,4 +1,4 @@
-//! What is packed: a directory, what is known of it, and a small part of it to warm up with.
+//! The source of a build benchmark: a directory, its statistics, and a small part of it for the warm-up.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub struct Source {
     /// Where it is.
     pub path: PathBuf,
-    /// What it is called in tables.
+    /// Its name in tables.
     pub name: String,
     /// A digest of what is known of its entries without reading them: names, sizes, times.
     pub digest: String,

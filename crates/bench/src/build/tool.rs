@@ -18,7 +18,7 @@ pub struct Tool {
     pub kind: Kind,
     /// The program.
     pub path: PathBuf,
-    /// What it says of its version.
+    /// Its version as the program states it.
     pub version: String,
 }
 
@@ -35,7 +35,7 @@ pub enum Kind {
     MkfsErofs,
 }
 
-/// What is compared with packfs.
+/// The programs that packfs is compared with.
 pub const PEERS: [Kind; 3] = [Kind::Mksquashfs, Kind::Tar2sqfs, Kind::MkfsErofs];
 
 impl Kind {
@@ -79,7 +79,7 @@ impl Kind {
     }
 }
 
-/// What a program is given to pack.
+/// The input of a program that packs.
 #[derive(Debug, Clone)]
 pub struct Input {
     /// A directory.

@@ -1,4 +1,4 @@
-//! What can be measured: every codec of packfs, and a few that no image has, for comparison.
+//! The codecs that can be measured: every codec of packfs, and a few that no image has, for comparison.
 
 mod lzjb;
 mod quicklz;
@@ -29,7 +29,7 @@ pub enum Method {
     ZlibRs(u8),
 }
 
-/// What `packfs bench codecs` measures unless told otherwise: the nine of the comparison that packfs's metrics
+/// The default codecs of `packfs bench codecs`: the nine of the comparison that packfs's metrics
 /// come from, then what came after them.
 pub const DEFAULT: &[&str] = &[
     "memcpy",
@@ -58,7 +58,7 @@ pub const DEFAULT: &[&str] = &[
     "lzma:6",
 ];
 
-/// What the others are compared with.
+/// The codec that others are compared with.
 pub const BASELINE: Method = Method::Zlib(9);
 
 impl Method {

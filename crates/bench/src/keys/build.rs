@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::size;
 
-/// What tells one build from others.
+/// Key of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Name of the source.
@@ -21,7 +21,7 @@ pub struct Key {
     pub codec: String,
     /// Bytes of a block or cluster.
     pub block: usize,
-    /// What is on besides: `fragments`, `dedupe`, joined by commas, or nothing.
+    /// Features besides compression: `fragments`, `dedupe`, joined by commas, or nothing.
     pub features: String,
     /// Threads at work; 0 where all is done by one, without handing over.
     pub threads: usize,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::size;
 
-/// What tells a cell from others, in words that outlive this program.
+/// Key of a codec on blocks, in words that outlive this program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Name of the data.

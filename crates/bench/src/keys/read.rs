@@ -13,7 +13,7 @@ pub const FIO: &str = "fio";
 /// The codec of what is not compressed.
 pub const NONE: &str = "none";
 
-/// What tells one reading from others.
+/// Key of a reading.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Name of what the image was made of, or of the image where that is not known.
@@ -28,11 +28,11 @@ pub struct Key {
     pub codec: String,
     /// Bytes of a block or cluster; 0 where nothing is compressed, or the image does not say.
     pub block: usize,
-    /// What is on besides, joined by commas, or nothing.
+    /// Features besides compression, joined by commas, or nothing.
     pub features: String,
     /// `kernel`, `fio`, or the program that reads.
     pub reader: String,
-    /// What is read: `sequential data`, `full random metadata`, ...
+    /// Work that is timed: `sequential data`, `full random metadata`, ...
     pub work: String,
 }
 

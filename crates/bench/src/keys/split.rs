@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What is timed.
+/// Work that is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// Splitting, until every disk has what it was given.
@@ -26,7 +26,7 @@ impl Work {
     }
 }
 
-/// What tells one such run from others.
+/// Key of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Name of the data.
@@ -37,7 +37,7 @@ pub struct Key {
     pub tool: String,
     /// The codec as a user writes it.
     pub codec: String,
-    /// What the outputs are: `directories`, or speeds of simulated disks in MB/s. See [`Profile`](crate::split::Profile).
+    /// Kind of outputs: `directories`, or speeds of simulated disks in MB/s. See [`Profile`](crate::split::Profile).
     pub disks: String,
     /// How many outputs.
     pub outputs: usize,

@@ -1,4 +1,4 @@
-//! What there is to read, and every way to read it.
+//! Images to read, and every way to read them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub struct File {
     pub data: u64,
 }
 
-/// What is in an image.
+/// The files in an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tree {
     /// Its regular files, by their paths.
@@ -88,11 +88,11 @@ pub struct Image {
     pub codec: String,
     /// Bytes of a block or cluster; 0 where nothing is compressed, or the image does not say.
     pub block: usize,
-    /// What is on besides.
+    /// Features besides compression.
     pub features: String,
     /// Whether it can be mounted here.
     pub mounts: bool,
-    /// What is in it.
+    /// The files in it.
     pub tree: Arc<Tree>,
 }
 
@@ -155,7 +155,7 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// What they do with an image.
+    /// Work with an image.
     fn works(&self, image: &Image) -> Vec<Work> {
         let mut works = Vec::new();
         if image.mounts {
@@ -175,7 +175,7 @@ impl Readers {
 /// One thing to measure.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// What is read.
+    /// Image that is read.
     pub image: Arc<Image>,
     /// How.
     pub work: Work,

@@ -46,7 +46,7 @@ impl Config {
         }
     }
 
-    /// What readings of images in a format depend on, by name. `options` are those of a mount of one: where the
+    /// Returns the settings that readings of a format depend on, by name. `options` are those of a mount of one: where the
     /// decompressor is chosen when mounting they have the choice.
     pub fn describe(&self, format: Format, options: &str) -> BTreeMap<String, String> {
         let (name, value) = match format {

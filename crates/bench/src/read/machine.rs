@@ -18,7 +18,7 @@ use crate::sample::Trial;
 use crate::scratch::Scratch;
 use crate::{Error, Result};
 
-/// What the kernel keeps is dropped by writing here.
+/// File that drops the kernel's caches when written to.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 /// A file system in memory that is there on almost every system.
 const MEMORY: &str = "/dev/shm";

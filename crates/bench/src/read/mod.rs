@@ -1,6 +1,6 @@
 //! Reading images: by the kernel, which mounts them, and by programs.
 //!
-//! What the EROFS project measures: every file of a tree in order, some files and all files in an order made at
+//! The measurements of the EROFS project: every file of a tree in order, some files and all files in an order made at
 //! random, their data or their metadata only; and with fio one large file. All of it with caches dropped, on a mount
 //! made for it. Programs read whole images, which lie in the page cache.
 //!

@@ -16,7 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use crate::format::Format;
 use crate::{Error, Result};
 
-/// What the child runs; its arguments are the file system, the image and where to mount it. Programs that lie there are
+/// The script of the child; its arguments are the file system, the image and where to mount it. Programs that lie there are
 /// hidden then, so waiting is the shell's own work; without umount(8) the mount ends with the child.
 const SCRIPT: &str = r#"
 mount -t "$1" -o ro,nodev,nosuid,noexec,loop -- "$2" "$3" || exit 1
@@ -89,7 +89,7 @@ impl Mount {
         lines.next_back()?.rsplit(' ').next().map(str::to_owned)
     }
 
-    /// What a child that failed says about it.
+    /// Returns the message of a child that failed.
     fn last_words(&mut self) -> String {
         let mut text = String::new();
         if let Some(mut errors) = self.child.stderr.take() {

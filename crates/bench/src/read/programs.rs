@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// What makes it tell its version.
+    /// Returns the option that makes it state its version.
     fn version_option(self) -> &'static str {
         match self {
             Kind::Packfs | Kind::Sqfs2tar => "--version",
@@ -60,7 +60,7 @@ impl Program {
         self.kind.name()
     }
 
-    /// What it says of its version.
+    /// Returns its version as the program states it.
     pub fn version(&self) -> String {
         program::version(&self.path, self.kind.version_option())
     }

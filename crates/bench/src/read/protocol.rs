@@ -1,4 +1,4 @@
-//! What is read of a mounted image, and in which order.
+//! The files of a mounted image that are read, and their order.
 //!
 //! Nothing here looks at a clock, and nothing leaves the mount: paths come from the image, names are looked up from
 //! its root or from the directory that has them, and only regular files are opened.

@@ -1,4 +1,4 @@
-//! What is said of results beside earlier ones: what changed first, then every cell.
+//! The report on results compared with earlier ones: changes first, then every cell.
 
 use super::leaders::listed;
 use super::model::{Chapter, Column, Report, Section, Table, Value};
@@ -17,7 +17,7 @@ impl Report {
     }
 }
 
-/// What got worse and better.
+/// Returns the section of changes, the worst first.
 fn changed(comparison: &Comparison) -> Section {
     let mut changes: Vec<&Change> = comparison.with(Verdict::Worse).chain(comparison.with(Verdict::Better)).collect();
     let far = |change: &Change| change.factor().map_or(f64::INFINITY, |factor| factor.ln().abs());
@@ -120,7 +120,7 @@ fn too_few(comparison: &Comparison) -> Option<String> {
     })
 }
 
-/// What of a machine makes its results differ.
+/// Names the parts of a machine that make results differ.
 const FACTS: [&str; 4] = ["processor", "number of processors", "kernel", "governor"];
 
 fn fact(session: &Session, name: &str) -> String {
@@ -133,7 +133,7 @@ fn fact(session: &Session, name: &str) -> String {
     }
 }
 
-/// What else differs between the two sides.
+/// Names other differences between the two sides.
 fn sessions(comparison: &Comparison) -> Option<String> {
     let of = |name: &str, sessions: &[Session]| distinct(sessions.iter().map(|session| fact(session, name)));
     let differ = FACTS.into_iter().filter(|name| of(name, &comparison.old) != of(name, &comparison.new));

@@ -1,6 +1,6 @@
 //! A report: sentences, tables and charts made from results, and the forms they can be written in.
 //!
-//! What a report says is decided once, in [`Report::of`]; a terminal, Markdown, CSV and a page show the same tables.
+//! The contents of a report are decided once, in [`Report::of`]; all forms show the same tables.
 
 mod builds;
 mod codecs;
@@ -28,7 +28,7 @@ pub use text::text;
 use crate::results::Results;
 
 impl Report {
-    /// What these results have to say.
+    /// Reports on results.
     pub fn of(results: &Results) -> Self {
         let mut sections = codecs::sections(results);
         sections.extend(builds::sections(results));

@@ -1,11 +1,11 @@
-//! What a report consists of, without a word about how it is shown.
+//! The contents of a report, whatever form it is shown in.
 
 use serde::Serialize;
 
 use crate::stats::Summary;
 use crate::units::three;
 
-/// What results have to say.
+/// A report on results.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
     /// Its heading; without one a general one is shown.
@@ -131,7 +131,7 @@ pub enum Value {
 pub struct Chart {
     /// Letters, digits and dashes.
     pub id: String,
-    /// What it shows.
+    /// Its caption.
     pub title: String,
     /// Across.
     pub x: Axis,
@@ -139,7 +139,7 @@ pub struct Chart {
     pub y: Axis,
     /// How values are drawn.
     pub kind: Kind,
-    /// What is drawn.
+    /// Its series.
     pub series: Vec<Series>,
 }
 
@@ -158,7 +158,7 @@ pub enum Kind {
 /// One axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Axis {
-    /// What it measures, with its unit.
+    /// The quantity, with its unit.
     pub title: String,
     /// Whether equal distances are equal factors, to begin with.
     pub log: bool,

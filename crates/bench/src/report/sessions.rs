@@ -153,7 +153,7 @@ fn repeated(results: &Results) -> Option<String> {
     })
 }
 
-/// What results depend on besides the machine, where sessions say so.
+/// Settings that results depend on besides the machine.
 fn settings(results: &Results) -> Option<Table> {
     let of = |session: &Session| {
         let rows = session
@@ -166,7 +166,7 @@ fn settings(results: &Results) -> Option<Table> {
     (!rows.is_empty()).then(|| table("settings", "Settings", ["session", "what", "how"], rows))
 }
 
-/// What could not be measured.
+/// Cells that could not be measured.
 pub(super) fn failures(results: &Results) -> Option<Section> {
     let row = |failure: &Failure| vec![Value::Text(failure.key.to_string()), failure.why.as_str().into()];
     let rows: Vec<Vec<Value>> = results.failures.iter().map(row).collect();

@@ -51,7 +51,7 @@ pub(super) fn whose(tool: &str, codec: &str) -> String {
     if tool == Kind::Packfs.name() { codec.to_owned() } else { format!("{tool} {codec}") }
 }
 
-/// What is enough of a digest to tell data of one name apart.
+/// Returns as much of a digest as tells data of one name apart.
 pub(super) fn short(digest: &str) -> &str {
     digest.get(..4).unwrap_or(digest)
 }

@@ -1,4 +1,4 @@
-//! What tuning has to say: the choice with its command, the front it was made from, and everything that was tried.
+//! The report on tuning: the choice with its command, the front it was made from, and everything that was tried.
 
 use super::model::{Chapter, Chart, Column, Kind, Report, Section, Series, Value, X};
 use super::shape::{axis, distinct, guide, series, table};
@@ -10,7 +10,7 @@ use crate::tune::{Settings, Tuning};
 use crate::units::{size, three};
 
 impl Report {
-    /// What tuning has to say.
+    /// Reports on tuning.
     pub fn of_tuning(tuning: &Tuning) -> Self {
         let mut sections = vec![chosen(tuning)];
         sections.extend(tried(&tuning.predictions));
@@ -28,7 +28,7 @@ impl Report {
 }
 
 impl Report {
-    /// What of it fits a terminal: the sentences, the command, and the settings that no others beat.
+    /// Returns the part that fits a terminal: the sentences, the command, and the settings that no others beat.
     pub fn brief(mut self) -> Self {
         for section in &mut self.sections {
             section.notes.clear();
@@ -102,7 +102,7 @@ fn shell(tuning: &Tuning) -> String {
     tuning.command.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// What was tried: the front as a table and in charts, then all of it in the page.
+/// All candidates: the front as a table and in charts, then all of it in the page.
 pub(super) fn tried(predictions: &[Prediction]) -> Option<Section> {
     let on = front(predictions);
     let mut best: Vec<&Prediction> = predictions.iter().zip(&on).filter(|(_, on)| **on).map(|(one, _)| one).collect();

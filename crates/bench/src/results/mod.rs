@@ -1,4 +1,4 @@
-//! What recorded samples come to: a row for each cell, with medians and everything that follows from them.
+//! Results computed from recorded samples: a row for each cell, with medians and everything that follows from them.
 
 mod codecs;
 mod trials;
@@ -166,7 +166,7 @@ impl Spread {
     }
 }
 
-/// What rows were made of.
+/// Sessions and cells that rows were made of.
 #[derive(Default)]
 struct Seen<'l> {
     sessions: BTreeSet<&'l str>,

@@ -51,7 +51,7 @@ impl<K> TrialRow<K> {
         (self.time.median > 0.0).then(|| self.bytes as f64 / 1e6 / self.time.median)
     }
 
-    /// What came of it for what it was about. Below 1 is a gain.
+    /// Returns the output length divided by the input length. Below 1 is a gain.
     pub fn ratio(&self) -> Option<f64> {
         (self.bytes > 0 && self.made > 0).then(|| self.made as f64 / self.bytes as f64)
     }

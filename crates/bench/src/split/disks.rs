@@ -14,7 +14,7 @@ pub struct Disk {
     pub fails_after: Option<u32>,
 }
 
-/// What the outputs are on. As text: `directories`; a speed (`50`), which all disks have; or the speeds of as many
+/// The disks that outputs are on. As text: `directories`; a speed (`50`), which all disks have; or the speeds of as many
 /// disks (`50,50,200`), of which some may fail after so many MB (`50,50@20`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Profile {

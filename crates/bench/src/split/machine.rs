@@ -136,7 +136,7 @@ fn trial(cell: &Cell, ran: &Ran, time: Timing, made: u64) -> Trial {
     Trial { time, bytes: cell.source.bytes, made, peak_memory: ran.peak_memory, stages }
 }
 
-/// What `packfs split --json` says, as far as it is of use here.
+/// The fields of `packfs split --json` that are used here.
 #[derive(Deserialize)]
 struct Summary {
     complete: bool,

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use super::{Cell, Profile, Program, Source, Tool, Work};
 
-/// What to combine.
+/// The values to combine.
 #[derive(Debug, Clone)]
 pub struct Matrix {
-    /// What is split.
+    /// Data to split.
     pub sources: Vec<Arc<Source>>,
     /// Who splits it; restoring is for packfs alone.
     pub tools: Vec<Tool>,
     /// Codecs as a user writes them.
     pub codecs: Vec<String>,
-    /// What is split over.
+    /// Kinds of disks to split over.
     pub profiles: Vec<Profile>,
     /// Numbers of outputs, where the profile does not say.
     pub outputs: Vec<usize>,

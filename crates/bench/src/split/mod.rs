@@ -23,7 +23,7 @@ pub use tool::{Program, Tool};
 /// One thing to measure.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// What is split.
+    /// Data to split.
     pub source: Arc<Source>,
     /// Who splits it.
     pub tool: Tool,
@@ -33,7 +33,7 @@ pub struct Cell {
     pub profile: Profile,
     /// How many outputs.
     pub outputs: usize,
-    /// What is timed.
+    /// Work that is timed.
     pub work: Work,
 }
 

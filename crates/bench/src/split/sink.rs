@@ -92,7 +92,7 @@ impl Sink {
     }
 }
 
-/// What was given up is not waited for longer than its end takes without a pace.
+/// A sink that was given up is waited for no longer than its end takes without a pace.
 impl Drop for Sink {
     fn drop(&mut self) {
         self.hurry.store(true, Relaxed);

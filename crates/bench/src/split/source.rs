@@ -1,4 +1,4 @@
-//! What is split: a file of the user's, or one made for it.
+//! The data to split: a file of the user's, or one made for it.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -17,7 +17,7 @@ const PIECE: usize = 1 << 20;
 /// One file to split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// What it is called in tables.
+    /// Its name in tables.
     pub name: String,
     /// Where it is.
     pub path: PathBuf,

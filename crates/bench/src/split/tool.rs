@@ -36,7 +36,7 @@ impl Tool {
         }
     }
 
-    /// What it says of its version.
+    /// Returns its version as the program states it.
     pub fn version(&self) -> String {
         match self.program {
             Program::Packfs => program::version(&self.path, "--version"),

@@ -12,7 +12,7 @@ use crate::units::size;
 /// Any Linux that reads what the reference codecs make.
 const WITH_ZSTD: Kernel = Kernel { major: 6, minor: 10 };
 
-/// What a user chooses between.
+/// The settings that a user chooses between.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Settings {
     /// `squashfs` or `erofs`.
@@ -33,9 +33,9 @@ impl fmt::Display for Settings {
 /// One way to build.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// What tells it from others.
+    /// Settings that tell it from others.
     pub settings: Settings,
-    /// What the writer is asked for.
+    /// Options of the writer.
     pub options: AnyOptions,
 }
 

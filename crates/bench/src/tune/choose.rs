@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::predict::Prediction;
 use crate::{Error, Result};
 
-/// What matters.
+/// The goal of a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
     /// The smallest image.
@@ -40,7 +40,7 @@ impl fmt::Display for Goal {
     }
 }
 
-/// What an image may not exceed.
+/// Limits of an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Limits {
     /// Most bytes of the image.
@@ -74,7 +74,7 @@ pub fn front(predictions: &[Prediction]) -> Vec<bool> {
     (0..all.len()).map(on).collect()
 }
 
-/// What was chosen, or what came nearest to limits that nothing keeps.
+/// The chosen settings, or those that come nearest to limits that nothing keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// The best within the limits.

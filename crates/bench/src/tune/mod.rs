@@ -32,12 +32,12 @@ pub trait Builder {
     fn build(&mut self, candidate: &Candidate, part: Part, read: bool) -> Result<Built>;
 }
 
-/// What happens, for a display.
+/// Progress, for a display.
 #[derive(Debug)]
 pub enum Event<'e> {
     /// A build begins. `done` and `of` are in the seconds that [`Plan::forecast`] reckons with.
     Step {
-        /// What is built.
+        /// Settings of the build.
         settings: &'e Settings,
         /// How much of the work is done.
         done: f64,
@@ -48,18 +48,18 @@ pub enum Event<'e> {
     Failed(&'e Settings, &'e Error),
 }
 
-/// What trying all candidates came to, and what was chosen.
+/// Results of all candidates, and the chosen one.
 #[derive(Debug, Clone)]
 pub struct Tuning {
-    /// What is to be packed.
+    /// The source to pack.
     pub source: String,
     /// Bytes of its files.
     pub bytes: u64,
     /// Its entries.
     pub inodes: u64,
-    /// What matters.
+    /// The goal.
     pub goal: Goal,
-    /// What it may not exceed.
+    /// Limits of the image.
     pub limits: Limits,
     /// All predictions.
     pub predictions: Vec<Prediction>,

@@ -18,7 +18,7 @@ pub enum Part {
     Whole,
 }
 
-/// What building came to.
+/// Result of a build.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Built {
     /// Bytes of the files in it.
@@ -33,11 +33,11 @@ pub struct Built {
     pub packed: u64,
     /// Time taken.
     pub time: Timing,
-    /// What reading the image came to, where that was asked for.
+    /// Result of reading the image, where that was asked for.
     pub read: Option<Reading>,
 }
 
-/// What reading an image came to.
+/// Result of reading an image.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
     /// MB a second when one thread reads all files one after the other.
@@ -46,7 +46,7 @@ pub struct Reading {
     pub random: f64,
 }
 
-/// What to try.
+/// The candidates to try.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The candidates.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::candidate::{Candidate, Settings};
 use super::plan::{Built, Plan, Reading};
 
-/// What an image is expected to be like.
+/// Expected size and times of an image.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
     /// With these settings.
@@ -41,7 +41,7 @@ pub(super) struct Reference {
 /// Images end with whole pages.
 const PAGE: u64 = 4096;
 
-/// What to expect of a candidate of which a part was built; without a reference, of which the whole was built.
+/// Predicts a candidate of which a part was built; without a reference, of which the whole was built.
 pub(super) fn predict(plan: &Plan, candidate: &Candidate, built: &Built, reference: Option<Reference>) -> Prediction {
     let (data, metadata, cpu, wall) = match &reference {
         None => {

@@ -41,7 +41,7 @@ pub(super) fn is_own(key: &Key) -> bool {
     key.tool == Kind::Packfs.name()
 }
 
-/// What is on besides, in a word.
+/// Returns the features in a word.
 pub(super) fn features(key: &Key) -> &str {
     if key.features.is_empty() { "plain" } else { &key.features }
 }

@@ -28,7 +28,7 @@ pub(super) fn group_title(group: &[&Row]) -> String {
     format!("{} as {} in blocks of {}, {features}", key.source, format(key), size(key.block))
 }
 
-/// What the source is, and how peers do.
+/// Describes the source, the smallest image and how peers compare.
 pub(super) fn of_set(results: &Results, set: &[&Row]) -> Vec<String> {
     let Some(smallest) = set.iter().min_by_key(|row| row.made) else { return Vec::new() };
     let mb = |bytes: u64| three(bytes as f64 / 1e6);
@@ -106,12 +106,12 @@ fn peers(set: &[&Row]) -> Vec<String> {
     tools.into_iter().filter_map(of).collect()
 }
 
-/// What stands out of one choice of blocks and features.
+/// Describes the fastest build and the scaling of one choice of blocks and features.
 pub(super) fn of_group(group: &[&Row]) -> Vec<String> {
     fastest_and_scaling(&lines(group)).into_iter().collect()
 }
 
-/// What the model says, and how it is computed.
+/// Describes the model: its formula, then each line's.
 pub(super) fn models(results: &Results, group: &[&Row]) -> Vec<String> {
     let models: Vec<String> = lines(group).iter().filter_map(|line| modelled(results, line)).collect();
     if models.is_empty() {
@@ -150,7 +150,7 @@ fn fastest_and_scaling(lines: &[Vec<&Row>]) -> Option<String> {
     Some(format!("The fastest {}.{scaling}", is(&names, &format!("{} s{speed}", three(first.time.median)))))
 }
 
-/// What the model says of many threads.
+/// Describes the model of one line for many threads.
 fn modelled(results: &Results, line: &[&Row]) -> Option<String> {
     let (model, threads) = model(results, line)?;
     let far = model.seconds(FAR);

@@ -9,7 +9,7 @@ use crate::metrics::speedup;
 use crate::results::Results;
 use crate::units::size;
 
-/// What tables and charts of a set or a group are named by.
+/// Returns the part of IDs that tells a set from others.
 pub(super) fn set_id(set: &[&Row]) -> String {
     let key = &set[0].key;
     slug(&format!("{}-{}-{}", key.source, short(&key.digest), key.format))
@@ -144,7 +144,7 @@ fn sizes(results: &Results, set: &[&Row]) -> Table {
     table(&format!("builds-{}-sizes", set_id(set)), "Sizes of images", columns, lines.iter().map(row).collect())
 }
 
-/// What features gain and cost: each line against the plain one, on the most threads that both have.
+/// Gains and costs of features: each line against the plain one, on the most threads that both have.
 fn gains(set: &[&Row]) -> Option<Table> {
     let all = lines(set);
     let mut rows = Vec::new();

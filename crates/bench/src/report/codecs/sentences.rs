@@ -10,7 +10,7 @@ use crate::results::{Results, Row};
 use crate::stats::{Summary, geometric_mean};
 use crate::units::{size, three};
 
-/// What the columns mean.
+/// Explains the columns.
 pub(super) fn method() -> String {
     "Data in memory, cut into blocks that are compressed apart from one another; every block that was decoded was \
      compared with its source. In is compressing all blocks, those included that do not shrink; out is decompressing \
@@ -21,7 +21,7 @@ pub(super) fn method() -> String {
         .into()
 }
 
-/// What a group is.
+/// Names a group.
 pub(super) fn heading(group: &[&Row]) -> String {
     let key = &group[0].key;
     let threads = if key.threads == 1 { "1 thread".into() } else { format!("{} threads", key.threads) };
@@ -63,7 +63,7 @@ fn decoding_saved(row: &Row) -> Option<Summary> {
     row.decode.filter(|_| row.sizes.saved() > 0.0).map(|decode| decode.scaled(1e6 / row.sizes.saved()))
 }
 
-/// What stands out in a group.
+/// Returns the findings of a group.
 pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
     let mut sentences = Vec::new();
     let rows = group.iter().filter(|row| row.key.codec != "memcpy");

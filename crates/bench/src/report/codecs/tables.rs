@@ -8,7 +8,7 @@ use crate::results::{Results, Row};
 use crate::stats::{arithmetic_mean, geometric_mean};
 use crate::units::size;
 
-/// What a group's tables and charts are told apart by.
+/// Returns the part of IDs that tells a group from others.
 pub(super) fn group_id(row: &Row) -> String {
     let key = &row.key;
     let digest = short(&key.digest);

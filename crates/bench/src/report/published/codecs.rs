@@ -13,7 +13,7 @@ const TITLE: &str = "Published in 2011 on other hardware, and measured here";
 
 const DOCUMENT: &str = "synthetic test 2011";
 
-/// What a claim of the document comes to here, and its unit.
+/// Returns the values measured here for a claim of the document, and their unit.
 fn measured(results: &Results, of: &str) -> (Vec<f64>, &'static str) {
     match of {
         "fastest" => (speeds(results, "lzo:algorithm=lzo1x_1"), "MB/s"),

@@ -80,7 +80,7 @@ fn says(codec: &str) -> String {
     claims(DOCUMENT).find(|claim| claim.of == codec).map_or(String::new(), |claim| claim.says())
 }
 
-/// What its text says, and what follows from its own tables.
+/// Compares the text of the mail with its own tables.
 fn errors() -> String {
     let most = OUTPUTS;
     let range = |codec: usize| {

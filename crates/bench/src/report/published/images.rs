@@ -26,7 +26,7 @@ struct Reading {
     unit: Unit,
 }
 
-/// What it measured of reading, in its order.
+/// Returns the readings of the document, in its order.
 fn readings() -> Vec<Reading> {
     let reads = of_document(DOCUMENT).filter(|one| one.unit != Unit::Bytes);
     distinct(reads.map(|one| Reading { work: one.work, on: one.on, unit: one.unit }))

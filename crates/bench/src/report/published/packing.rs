@@ -22,7 +22,7 @@ const DOCUMENTS: [Document; 2] = [
 ];
 /// The most jobs they have.
 const JOBS: usize = 16;
-/// What tar2sqfs makes blocks of, unless told otherwise.
+/// Default block size of tar2sqfs.
 const BLOCK: usize = 128 << 10;
 
 impl Document {
@@ -96,7 +96,7 @@ fn setup() -> String {
     )
 }
 
-/// What the text of 2021 says, and what follows from its own figures.
+/// Compares the text of 2021 with its own figures.
 fn errors() -> String {
     let percent = |a: f64, b: f64| three(100.0 * a / b);
     let [_, document] = &DOCUMENTS;

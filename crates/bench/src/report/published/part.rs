@@ -2,7 +2,7 @@
 
 use super::super::model::{Chart, Table};
 
-/// What is said of one document.
+/// Sentences, charts and tables of one document.
 #[derive(Default)]
 pub(super) struct Part {
     pub(super) sentences: Vec<String>,

@@ -24,7 +24,7 @@ pub(super) const PATTERNS: [&str; 3] = ["sequential 4K", "random 4K", "random 4K
 
 /// Images of the same files.
 pub(super) struct Group<'r> {
-    /// What tables and charts are told apart by.
+    /// The part of IDs that tells it from others.
     pub(super) id: String,
     pub(super) title: String,
     pub(super) images: Vec<Image<'r>>,
@@ -105,7 +105,7 @@ impl<'r> Image<'r> {
         if self.key.tool.is_empty() { &self.key.source } else { &self.key.tool }
     }
 
-    /// What it is but for the size of its blocks.
+    /// Describes the image without the size of its blocks.
     pub(super) fn family(&self) -> String {
         let Key { format, codec, features, .. } = self.key;
         let features = if features.is_empty() { String::new() } else { format!(" with {features}") };
@@ -127,7 +127,7 @@ impl<'r> Image<'r> {
         }
     }
 
-    /// What it is.
+    /// Describes the image.
     pub(super) fn name(&self) -> String {
         match self.key.block {
             0 => self.family(),

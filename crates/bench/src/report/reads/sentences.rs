@@ -8,7 +8,7 @@ use crate::results::Results;
 use crate::stats::Summary;
 use crate::units::{size, three};
 
-/// What was done, and with what kernel.
+/// Explains how images were read, and by which kernel.
 pub(super) fn method(results: &Results) -> Vec<String> {
     let mut sentences = vec![
         "The kernel reads a mount made for each measurement, through a loop device whatever the format, after all caches \

@@ -8,7 +8,7 @@ use crate::split::{Profile, Work, ranges};
 use crate::stats::{Summary, WIDE};
 use crate::units::three;
 
-/// What the columns mean.
+/// Explains the columns.
 pub(super) fn method() -> String {
     "Seconds from the program's start until the last disk has all that it was given. A simulated disk is a pipe whose \
      reader takes so many millions of bytes a second, behind a cache of 1 MiB. Speed-up is the time over one output \
@@ -18,7 +18,7 @@ pub(super) fn method() -> String {
         .into()
 }
 
-/// What stands out in a group.
+/// Returns the findings of a group.
 pub(super) fn of_group(group: &Group<'_>) -> Vec<String> {
     let most = group.outputs().last().copied().unwrap_or(1);
     let at_most: Vec<&Row> = group.rows.iter().copied().filter(|row| row.key.outputs == most).collect();
@@ -85,7 +85,7 @@ pub(super) fn ranges_are_computed() -> String {
         .into()
 }
 
-/// What disks that differ cost.
+/// Describes the cost of disks that differ.
 pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<String> {
     let mut sentences = Vec::new();
     let kinds = distinct(rows.iter().map(|(_, row)| (&row.key.data, &row.key.disks)));
