@@ -100,6 +100,7 @@ fn told(repair: &Repair, set: &Set) -> String {
     let whose = match (part, &set.missing()[..]) {
         (Some(path), _) => format!("damaged in {}", display(path)),
         (None, [number]) => format!("of part {}, which is missing", number + 1),
+        (None, []) => "that no part has".into(),
         (None, _) => "of missing parts".into(),
     };
     let (what, bytes) = (if *segments == 1 { "segment" } else { "segments" }, units::bytes(*bytes));
