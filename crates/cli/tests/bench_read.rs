@@ -246,12 +246,16 @@ fn what_is_missing_is_told_and_the_rest_is_measured() {
     assert!(said.contains("reading by the kernel is left out: mount: a.sqfs: "), "{said}");
 }
 
-/// Whether a program runs that was told of a path below this directory.
+/// Whether a program runs in this directory, or one that was told of a path below it. One that was forked and has not begun
+/// yet is in the directory, too.
 fn runs_for(dir: &Path) -> bool {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let mut told = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-    let dir = dir.as_os_str().as_encoded_bytes();
-    told.any(|words| words.windows(dir.len()).any(|part| part == dir))
+    let bytes = dir.as_os_str().as_encoded_bytes();
+    let told = |words: Vec<u8>| words.windows(bytes.len()).any(|part| part == bytes);
+    std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
+        let process = process.path();
+        std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir))
+            || std::fs::read(process.join("cmdline")).is_ok_and(told)
+    })
 }
 
 /// Neither Ctrl-C nor a kill that nothing can be done about leaves a mount or a loop device.
