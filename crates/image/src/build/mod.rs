@@ -8,6 +8,7 @@ mod any;
 mod census;
 mod cut;
 mod feed;
+mod holes;
 mod options;
 mod plan;
 mod stream;
@@ -26,6 +27,7 @@ pub use self::any::AnyOptions;
 pub(crate) use self::census::Census;
 pub(crate) use self::cut::Cut;
 pub(crate) use self::feed::{BATCH_FILES, BATCH_LEN, Cutting, Fed, Feed, Part};
+use self::holes::Holes;
 pub use self::options::Options;
 pub use self::plan::Plan;
 pub(crate) use self::plan::referenced;
@@ -49,6 +51,9 @@ pub(crate) trait Format: Sync {
 
     /// A new worker's state.
     fn worker(&self) -> Self::Worker;
+
+    /// Whether a file that is one hole needs no list of blocks, however long it is.
+    const WHOLE_HOLES_ARE_FREE: bool;
 
     /// How files are cut for the writer.
     fn cutting(&self) -> Cutting;
@@ -161,7 +166,8 @@ pub(crate) fn build_to<F: Format>(
             let tools = Tools { pool, output: out, progress };
             let feed = Feed::new(pool, format.cutting(), &progress.stages);
             let writer = format.writer(tools)?;
-            let mut conductor = Conductor::<F> { feed, writer, output: out, progress };
+            let holes = Holes::new(format.cutting().block_len, F::WHOLE_HOLES_ARE_FREE);
+            let mut conductor = Conductor::<F> { feed, writer, holes, output: out, progress };
             progress.enter(Phase::Scan);
             let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut conductor))?;
             Error::unless_cancelled(progress)?;
@@ -196,6 +202,7 @@ fn output_error(what: &'static str, target: &Path) -> impl FnOnce(std::io::Error
 struct Conductor<'p, 'env, F: Format + 'env> {
     feed: Feed<'p, 'env, F::Worker>,
     writer: F::Writer<'p, 'env>,
+    holes: Holes,
     output: &'env Output,
     progress: &'env Progress,
 }
@@ -206,12 +213,13 @@ impl<F: Format> Store for Conductor<'_, '_, F> {
         if size == 0 {
             return Ok(file);
         }
-        let Conductor { feed, writer, progress, .. } = self;
+        let Conductor { feed, writer, holes, progress, .. } = self;
         Error::unless_cancelled(progress)?;
         progress.stages.time(Stage::Put, || {
             let mut stream = feed.stream(file, from, size, data)?;
             while let Some(fed) = stream.next()? {
                 Error::unless_cancelled(progress)?;
+                holes.count(&fed)?;
                 writer.take(fed)?;
             }
             Ok(file)
@@ -246,11 +254,13 @@ impl<'p, 'env, F: Format> Conductor<'p, 'env, F> {
             *data = Data::Stored(file);
             while let Some(fed) = self.feed.next() {
                 Error::unless_cancelled(progress)?;
+                self.holes.count(&fed)?;
                 self.writer.take(fed)?;
             }
         }
         while let Some(fed) = self.feed.rest() {
             Error::unless_cancelled(progress)?;
+            self.holes.count(&fed)?;
             self.writer.take(fed)?;
         }
         self.writer.finish()

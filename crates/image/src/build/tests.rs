@@ -140,3 +140,19 @@ fn files_that_fail_leave_nothing_and_take_nothing_along() {
         assert_eq!(findings(&*image, 0), Vec::<String>::new(), "{what}");
     }
 }
+
+#[test]
+fn holes_that_cost_the_source_nothing_are_bounded() {
+    let sparse = Spec::of([(b"f".to_vec(), Node::file(vec![Piece::Text { seed: 1, len: 9 }, Piece::Hole(200 << 40)]))]);
+    let plan = |_: &mut dyn Store| Ok(Plan { tree: sparse.tree()?, order: Vec::new() });
+    let progress = Progress::default();
+    let memory = || Output::over(Memory::default(), "image");
+    let mut errors =
+        vec![squashfs::build_to(memory(), &squashfs::Options::default(), &progress, plan).unwrap_err().to_string()];
+    for (codec, features) in [("none", Features::empty()), ("lz4", Features::empty()), ("zstd:1", Features::BITS_48)] {
+        let options = erofs::Options { features, target_kernel: "6.18".parse().unwrap(), ..erofs::Options::default() };
+        let options = options.with(|build| build.codec = codec.parse().unwrap());
+        errors.push(erofs::build_to(memory(), &options, &progress, plan).unwrap_err().to_string());
+    }
+    assert!(errors.iter().all(|error| error.contains("GiB of holes")), "{errors:?}");
+}

@@ -199,6 +199,8 @@ impl Format for Builder<'_> {
         Self: 'env,
         'env: 'p;
 
+    const WHOLE_HOLES_ARE_FREE: bool = true;
+
     fn options(&self) -> &build::Options {
         &self.options.build
     }

@@ -177,6 +177,8 @@ impl Format for Builder<'_> {
         Self: 'env,
         'env: 'p;
 
+    const WHOLE_HOLES_ARE_FREE: bool = false;
+
     fn options(&self) -> &build::Options {
         &self.options.build
     }

@@ -1,0 +1,77 @@
+//! A bound on holes, which cost the source nothing and the image a little.
+
+use super::cut::Cut;
+use super::feed::Fed;
+use crate::{Error, Result};
+
+/// Most blocks of holes in all files. Each takes its place in the lists of blocks, in memory and in the image, although an
+/// archive of a few hundred bytes can have exbibytes of holes.
+const MAX: u64 = 1 << 27;
+
+/// A count of the blocks that are holes.
+#[derive(Debug)]
+pub(super) struct Holes {
+    block_len: u64,
+    /// Whether a file that is one hole needs no list of blocks.
+    whole_is_free: bool,
+    blocks: u64,
+    /// Of the file at hand: blocks that do not count while it has no data.
+    pending: u64,
+    has_data: bool,
+}
+
+impl Holes {
+    pub(super) fn new(block_len: usize, whole_is_free: bool) -> Self {
+        Holes { block_len: block_len as u64, whole_is_free, blocks: 0, pending: 0, has_data: false }
+    }
+
+    /// Adds those of `fed`; an error if there are too many.
+    pub(super) fn count(&mut self, fed: &Fed) -> Result<()> {
+        let Fed::Blocks { cuts: Ok(cuts), last, .. } = fed else { return Ok(()) };
+        for cut in cuts {
+            match cut {
+                Cut::Hole(len) => self.pending = self.pending.saturating_add(len / self.block_len),
+                Cut::Block(..) => self.has_data = true,
+            }
+        }
+        if self.has_data || !self.whole_is_free {
+            self.blocks = self.blocks.saturating_add(std::mem::take(&mut self.pending));
+        }
+        if *last {
+            (self.pending, self.has_data) = (0, false);
+        }
+        if self.blocks <= MAX {
+            return Ok(());
+        }
+        let (block, most) = (self.block_len, MAX.saturating_mul(self.block_len) >> 30);
+        let why = format!("the files have more than {most} GiB of holes, which is too much in blocks of {block} bytes");
+        Err(Error::Unsupported(why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packfs_blocks::{Buffers, Digest};
+
+    use super::*;
+
+    #[test]
+    fn holes_of_all_files_are_counted_together() {
+        let hole = |len, last| Fed::Blocks { file: 0, cuts: Ok(vec![Cut::Hole(len)]), last };
+        let data = |last| {
+            let digest = Digest::of(&[1]);
+            let cuts = Ok(vec![Cut::Block(Buffers::new(4096).take(4096), digest)]);
+            Fed::Blocks { file: 0, cuts, last }
+        };
+        let half = MAX / 2 * 4096;
+        let mut holes = Holes::new(4096, false);
+        assert!(holes.count(&hole(half, true)).is_ok() && holes.count(&hole(half, true)).is_ok());
+        let error = holes.count(&hole(4096, true)).unwrap_err().to_string();
+        assert!(error.contains("512 GiB of holes"), "{error}");
+        assert!(Holes::new(1 << 20, false).count(&hole(u64::MAX, true)).is_err());
+        // Where files that are one hole are free, holes count from the first data on.
+        let mut holes = Holes::new(4096, true);
+        assert!(holes.count(&hole(u64::MAX, true)).is_ok() && holes.count(&hole(3 * half, false)).is_ok());
+        assert!(holes.count(&data(true)).is_err());
+    }
+}
