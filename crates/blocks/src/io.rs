@@ -9,7 +9,7 @@ mod storage;
 mod temporary;
 
 pub use file_system::{FileSystem, System};
-pub use output::Output;
+pub use output::{Appender, Output};
 pub use read_at::{FileAt, ReadAt};
 pub use storage::{Device, Memory, Storage};
 pub use temporary::Scratch;

@@ -157,6 +157,11 @@ impl Output {
         writer.flush()
     }
 
+    /// A writer from the first byte on. It gathers nothing: let writes be large.
+    pub fn appender(&self) -> Appender<'_> {
+        Appender { output: self, at: 0 }
+    }
+
     /// Flushes to disk and puts the file under its name, then flushes the directory.
     pub fn commit(self) -> io::Result<()> {
         let Output { storage, target, naming, .. } = self;
@@ -174,6 +179,25 @@ impl Output {
 
 fn identity(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
+}
+
+/// Writes an [`Output`] from front to back.
+#[derive(Debug)]
+pub struct Appender<'o> {
+    output: &'o Output,
+    at: u64,
+}
+
+impl Write for Appender<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output.write_all_at(bytes, self.at)?;
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use packfs_blocks::{Output, Progress};
+use packfs_blocks::Progress;
 use packfs_image::Image;
 use packfs_image::name::display;
 use packfs_image::sink::tar::{Options, Summary, write_tar};
@@ -66,26 +66,8 @@ fn write(
         return Ok(summary);
     };
     let file = target::create(path, 0o666, args.force)?;
-    let mut out = Sequential { file: &file, position: 0 };
+    let mut out = file.appender();
     let summary = write_tar(image, &mut out, options, progress)?;
     target::commit(file)?;
     Ok(summary)
-}
-
-/// An [`Output`] written from its start to its end; the writes are large, so nothing is gathered.
-struct Sequential<'o> {
-    file: &'o Output,
-    position: u64,
-}
-
-impl Write for Sequential<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write_all_at(bytes, self.position)?;
-        self.position += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

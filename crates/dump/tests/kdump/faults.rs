@@ -1,6 +1,6 @@
 //! Writes that fail while a kdump-compressed dump is written.
 
-use std::io::{self, BufWriter, Write};
+use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,27 +12,12 @@ use packfs_dump::{Error, Result};
 use super::machine::Machine;
 use super::{options, view, write_to};
 
-/// The whole of an output from front to back, as a flattened dump is written.
-struct Appender<'a>(&'a Output, u64);
-
-impl Write for Appender<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_all_at(bytes, self.1)?;
-        self.1 += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 fn write(machine: &Machine, faults: &Faults, path: &Path, flat: bool, threads: usize) -> Result<()> {
     let failed = |source| Error::Io { path: path.to_owned(), what: "cannot write", source };
     let (core, options) = (machine.core(), options("zstd:1", threads));
     let output = Output::create_on(Arc::new(faults.clone()), path, 0o600, false).map_err(failed)?;
     if flat {
-        let mut flattener = Flattener::new(BufWriter::new(Appender(&output, 0))).map_err(failed)?;
+        let mut flattener = Flattener::new(BufWriter::new(output.appender())).map_err(failed)?;
         write_to(&core, &mut flattener, &options)?;
         flattener.finish().map_err(failed)?;
     } else {

@@ -10,11 +10,10 @@ use super::*;
 use crate::erofs::{self, Features};
 use crate::source::FileReader;
 use crate::squashfs::{self, Fragments};
+use crate::testing::probe::{holds, noise, probe};
 use crate::testing::{Node, Piece, Spec, differences, findings, snapshot_image, snapshot_tree, whole_seconds};
 use crate::{AnyImage, OnError, OpenOptions};
 
-/// Bytes that tell noise from any other.
-const PROBE_LEN: usize = 16;
 const MIB: u64 = 1 << 20;
 
 /// Files that cannot be read from some byte on.
@@ -53,20 +52,6 @@ impl FileReader for FailingReader<'_> {
     fn finish(&mut self) -> Result<()> {
         self.from.finish()
     }
-}
-
-fn noise(seed: u64, len: u64) -> Node {
-    Node::file(vec![Piece::Noise { seed, len }])
-}
-
-fn probe(seed: u64, at: u64) -> [u8; PROBE_LEN] {
-    let mut bytes = [0; PROBE_LEN];
-    Piece::Noise { seed, len: u64::MAX }.fill(&mut bytes, at);
-    bytes
-}
-
-fn holds(image: &[u8], probe: [u8; PROBE_LEN]) -> bool {
-    image.windows(PROBE_LEN).any(|bytes| bytes == probe)
 }
 
 /// Options of both formats that store files in every way there is.

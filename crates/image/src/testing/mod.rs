@@ -11,6 +11,8 @@ mod everything;
 mod mount;
 #[cfg(test)]
 pub mod mutate;
+#[cfg(test)]
+pub mod probe;
 mod random;
 mod snapshot;
 mod spec;

@@ -1,11 +1,11 @@
 //! `packfs join --as kdump`: the ELF core in a set of parts as a file that `crash` opens.
 
 use std::fs::OpenOptions;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use packfs_blocks::{Output, Progress, ReadAt};
+use packfs_blocks::{Progress, ReadAt};
 use packfs_codec::Choice;
 use packfs_dump::kdump::{self, Flattener, Kind, Report, WriteAt};
 use packfs_dump::{Error, Set, join};
@@ -44,7 +44,7 @@ pub(super) fn write(
     match target {
         Target::File(file) => {
             let report = match flat {
-                true => flattened(&mut Appender { file: &file, at: 0 }, file.target())?,
+                true => flattened(&mut file.appender(), file.target())?,
                 false => plain(&mut &file, file.target())?,
             };
             commit(file, progress)?;
@@ -75,22 +75,4 @@ fn check(set: &Set) -> Result<()> {
         Kind::Raw => "is no ELF core of 64 bits in little-endian order",
     };
     bail!("{DUMP} of {} bytes {what}; without --as it is written as it was split", set.len())
-}
-
-/// Writes a file from front to back.
-struct Appender<'a> {
-    file: &'a Output,
-    at: u64,
-}
-
-impl Write for Appender<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write_all_at(bytes, self.at)?;
-        self.at += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

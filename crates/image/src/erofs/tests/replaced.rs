@@ -6,24 +6,8 @@ use std::fs::File;
 use super::matrix::{self, say};
 use super::*;
 use crate::source::tar;
+use crate::testing::probe::{holds, noise, probe};
 use crate::testing::{self, Mount, Node, Piece, can_mount, differences, findings, sh, snapshot, snapshot_image};
-
-/// Bytes that tell noise from any other.
-const PROBE_LEN: usize = 16;
-
-fn noise(seed: u64, len: u64) -> Node {
-    Node::file(vec![Piece::Noise { seed, len }])
-}
-
-fn probe(seed: u64, at: u64) -> [u8; PROBE_LEN] {
-    let mut bytes = [0; PROBE_LEN];
-    Piece::Noise { seed, len: u64::MAX }.fill(&mut bytes, at);
-    bytes
-}
-
-fn holds(image: &[u8], probe: [u8; PROBE_LEN]) -> bool {
-    image.windows(PROBE_LEN).any(|bytes| bytes == probe)
-}
 
 #[test]
 fn replaced_members_leave_nothing() {
