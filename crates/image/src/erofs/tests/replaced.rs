@@ -7,7 +7,7 @@ use super::matrix::{self, say};
 use super::*;
 use crate::source::tar;
 use crate::testing::probe::{holds, noise, probe};
-use crate::testing::{self, Mount, Node, Piece, can_mount, differences, findings, sh, snapshot, snapshot_image};
+use crate::testing::{self, Mount, Node, can_mount, differences, findings, sh, snapshot, snapshot_image};
 
 #[test]
 fn replaced_members_leave_nothing() {
