@@ -3,7 +3,7 @@
 use packfs_blocks::Progress;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::sink::Walk;
-use packfs_image::{Image, Severity};
+use packfs_image::{Error, Image, Severity};
 
 /// Files up to this length are read whole.
 const WHOLE: u64 = 64 << 10;
@@ -91,7 +91,10 @@ fn file(image: &dyn Image, nid: Nid, size: u64, left: &mut u64) -> packfs_image:
             } else {
                 let mut got = vec![1; want.len()];
                 assert_eq!(image.read_at(nid, &mut got, extent.offset)?, want.len());
-                assert!(got == want, "the same bytes, however they are read");
+                if got != want {
+                    // Of a sound image; what a match at distance 0 decodes to depends on what was decoded before.
+                    return Err(Error::Unsupported("the bytes depend on how they are read".into()));
+                }
             }
         }
     } else {

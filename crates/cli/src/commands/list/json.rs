@@ -40,8 +40,8 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl JsonEntry {
-    pub(super) fn new(image: &dyn Image, entry: &Entry) -> Result<Self> {
-        let stat = &entry.stat;
+    pub(super) fn new(image: &dyn Image, entry: &Entry<'_>) -> Result<Self> {
+        let stat = &*entry.stat;
         let (mut size, mut target, mut device) = (None, None, None);
         let kind = match &stat.kind {
             FileType::Dir => "directory",

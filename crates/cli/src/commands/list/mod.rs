@@ -5,6 +5,7 @@ mod lines;
 mod mode;
 mod order;
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use anyhow::Result;
@@ -23,21 +24,29 @@ use crate::output::json::SCHEMA;
 
 /// An entry of the listing.
 #[derive(Debug)]
-struct Entry {
-    path: Vec<u8>,
+struct Entry<'v> {
+    path: Cow<'v, [u8]>,
     depth: usize,
     nid: Nid,
-    stat: Stat,
+    stat: Cow<'v, Stat>,
     /// Of a directory, if it was asked for: bytes of all files listed below it.
     total: Option<u64>,
     /// The branch of the tree that it hangs on, if one is drawn.
     branch: Option<String>,
 }
 
-impl Entry {
-    fn new(visit: &Visit<'_>) -> Self {
+impl<'v> Entry<'v> {
+    /// As it is met.
+    fn new(visit: &'v Visit<'_>) -> Self {
         let Visit { path, depth, nid, stat, .. } = visit;
-        Entry { path: path.to_vec(), depth: *depth, nid: *nid, stat: stat.clone(), total: None, branch: None }
+        let (path, stat) = (Cow::Borrowed(*path), Cow::Borrowed(stat));
+        Entry { path, depth: *depth, nid: *nid, stat, total: None, branch: None }
+    }
+
+    /// To keep while the walk goes on.
+    fn into_owned(self) -> Entry<'static> {
+        let (path, stat) = (Cow::Owned(self.path.into_owned()), Cow::Owned(self.stat.into_owned()));
+        Entry { path, stat, depth: self.depth, nid: self.nid, total: self.total, branch: self.branch }
     }
 }
 
@@ -67,12 +76,12 @@ pub(super) fn run(args: &List) -> Result<Outcome> {
 }
 
 /// All entries in the order in which they are shown.
-fn gather(args: &List, walk: &mut Walk<'_>) -> Result<Vec<Entry>> {
+fn gather(args: &List, walk: &mut Walk<'_>) -> Result<Vec<Entry<'static>>> {
     let mut entries = Vec::new();
     while let Some(visit) = walk.step()? {
         // A tree also shows the directories on the way.
         if visit.selected || args.tree {
-            entries.push(Entry::new(&visit));
+            entries.push(Entry::new(&visit).into_owned());
         }
     }
     if args.du {
@@ -105,7 +114,7 @@ impl Listing {
         }
     }
 
-    fn entry(&mut self, out: &mut impl Write, image: &dyn Image, entry: &Entry) -> Result<()> {
+    fn entry(&mut self, out: &mut impl Write, image: &dyn Image, entry: &Entry<'_>) -> Result<()> {
         match self {
             Listing::Text(lines) => lines.entry(out, entry)?,
             Listing::Json { first } => {

@@ -9,7 +9,7 @@ use super::Entry;
 use crate::args::SortKey;
 
 /// Sets for each directory the bytes of all files listed below it, each file once, whatever names it has.
-pub(super) fn totals(entries: &mut [Entry]) {
+pub(super) fn totals(entries: &mut [Entry<'_>]) {
     let mut counted = HashSet::new();
     // The directories that lead to the entry at hand.
     let mut above: Vec<usize> = Vec::new();
@@ -31,8 +31,8 @@ pub(super) fn totals(entries: &mut [Entry]) {
 }
 
 /// Puts entries in another order. Equal ones stay in the order of their paths.
-pub(super) fn sort(entries: &mut [Entry], key: Option<SortKey>) {
-    let size = |entry: &Entry| match entry.stat.kind {
+pub(super) fn sort(entries: &mut [Entry<'_>], key: Option<SortKey>) {
+    let size = |entry: &Entry<'_>| match entry.stat.kind {
         FileType::File { size } => size,
         _ => entry.total.unwrap_or(0),
     };
@@ -44,7 +44,7 @@ pub(super) fn sort(entries: &mut [Entry], key: Option<SortKey>) {
 }
 
 /// Sets the branch that each entry hangs on, as `tree` draws it.
-pub(super) fn branches(entries: &mut [Entry]) {
+pub(super) fn branches(entries: &mut [Entry<'_>]) {
     // From the end: whether another entry of the same directory follows.
     let mut follows = vec![false; entries.len()];
     let mut open: Vec<bool> = Vec::new();
@@ -67,13 +67,15 @@ pub(super) fn branches(entries: &mut [Entry]) {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use packfs_image::image::{Nid, Stat};
     use packfs_image::tree::Time;
 
     use super::*;
 
     /// Directories end in `/`; `=` marks a further name of file 9.
-    fn entries(lines: &[(&str, u64)]) -> Vec<Entry> {
+    fn entries(lines: &[(&str, u64)]) -> Vec<Entry<'static>> {
         let entry = |(n, (path, size)): (usize, &(&str, u64))| {
             let nid = if path.ends_with('=') { 9 } else { 100 + n as u64 };
             let kind = if path.ends_with('/') { FileType::Dir } else { FileType::File { size: *size } };
@@ -82,7 +84,14 @@ mod tests {
             let mtime = Time { secs: i64::try_from(*size % 7).unwrap(), nanos: 0 };
             let nlink = if nid == 9 { 2 } else { 1 };
             let stat = Stat { kind, mode: 0o644, uid: 0, gid: 0, mtime, ino: nid, nlink, has_xattrs: false };
-            Entry { path: path.into(), depth, nid: Nid(nid), stat, total: None, branch: None }
+            Entry {
+                path: Cow::Owned(path.into()),
+                depth,
+                nid: Nid(nid),
+                stat: Cow::Owned(stat),
+                total: None,
+                branch: None,
+            }
         };
         lines.iter().enumerate().map(entry).collect()
     }
