@@ -1,6 +1,5 @@
 //! Entries as lines of text: names, names with sizes, or with all attributes; a tree if asked for.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use packfs_image::image::{FileType, Stat};
@@ -16,7 +15,6 @@ pub(super) struct Lines {
     long: bool,
     sizes: bool,
     human: bool,
-    size: String,
     /// The last time written, since neighbours often share it.
     time: (i64, String),
 }
@@ -27,20 +25,17 @@ impl Lines {
             long: args.long,
             sizes: args.du || args.human,
             human: args.human,
-            size: String::new(),
             time: (0, units::utc(Time::default())),
         }
     }
 
     /// Writes one entry: the whole path, or behind its branch of the tree the last component.
     pub(super) fn entry(&mut self, out: &mut impl Write, entry: &Entry<'_>) -> io::Result<()> {
-        if self.long || self.sizes {
-            self.size(&entry.stat, entry.total);
-        }
         if self.long {
-            self.attributes(out, &entry.stat)?;
+            self.attributes(out, &entry.stat, entry.total)?;
         } else if self.sizes {
-            write!(out, "{:>11} ", self.size)?;
+            self.size(out, &entry.stat, entry.total)?;
+            out.write_all(b" ")?;
         }
         let path = if entry.path.is_empty() { b"." } else { &entry.path[..] };
         match &entry.branch {
@@ -57,32 +52,30 @@ impl Lines {
         out.write_all(b"\n")
     }
 
-    fn attributes(&mut self, out: &mut impl Write, stat: &Stat) -> io::Result<()> {
+    fn attributes(&mut self, out: &mut impl Write, stat: &Stat, total: Option<u64>) -> io::Result<()> {
         if self.time.0 != stat.mtime.secs {
             self.time = (stat.mtime.secs, units::utc(stat.mtime));
         }
         let mode = mode(&stat.kind, stat.mode);
-        let (mode, size, time) = (mode.as_str(), &self.size, &self.time.1);
-        write!(out, "{mode} {:>3} {:>5} {:>5} {size:>11} {time} ", stat.nlink, stat.uid, stat.gid)
+        write!(out, "{} {:>3} {:>5} {:>5} ", mode.as_str(), stat.nlink, stat.uid, stat.gid)?;
+        self.size(out, stat, total)?;
+        write!(out, " {} ", self.time.1)
     }
 
-    /// Sets the text of the size; a string that is used again, as listings are long.
-    fn size(&mut self, stat: &Stat, total: Option<u64>) {
-        self.size.clear();
+    /// In eleven columns.
+    fn size(&self, out: &mut impl Write, stat: &Stat, total: Option<u64>) -> io::Result<()> {
         let number = match &stat.kind {
             FileType::Char(Device { major, minor }) | FileType::Block(Device { major, minor }) => {
-                let _ = write!(self.size, "{major:>5},{minor:>5}");
-                return;
+                return write!(out, "{major:>5},{minor:>5}");
             }
             FileType::File { size } => Some(*size),
             FileType::Symlink { target } => Some(target.len() as u64),
             _ => total,
         };
-        // Writing to a string does not fail.
-        let _ = match number {
-            None => self.size.write_str("-"),
-            Some(n) if self.human => self.size.write_str(&units::bytes(n)),
-            Some(n) => write!(self.size, "{n}"),
-        };
+        match number {
+            None => write!(out, "{:>11}", "-"),
+            Some(n) if self.human => write!(out, "{:>11}", units::bytes(n)),
+            Some(n) => write!(out, "{n:>11}"),
+        }
     }
 }
