@@ -72,6 +72,9 @@ impl Exclude {
 
 impl Set {
     fn matches(&self, path: &[u8]) -> bool {
+        if self.names.is_empty() && self.paths.is_empty() {
+            return false;
+        }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let is_match =
             |set: &GlobSet, text: &[u8]| !set.is_empty() && set.is_match(Path::new(std::ffi::OsStr::from_bytes(text)));
