@@ -71,7 +71,7 @@ pub fn look(bytes: &[u8]) {
     });
 }
 
-/// What our libraries take and others refuse: liblz4 a match at distance 0, copying what is in the buffer, libdeflate
+/// Streams that our libraries take and others refuse: liblz4 a match at distance 0, copying what is in the buffer, libdeflate
 /// codes that stand for nothing, and libzstd blocks longer than the window.
 fn is_known(codec: Codec, other: &Result<Vec<u8>, String>) -> bool {
     match codec {
@@ -81,7 +81,7 @@ fn is_known(codec: Codec, other: &Result<Vec<u8>, String>) -> bool {
     }
 }
 
-/// What another decoder makes of `src`, at most `len` bytes; `None` where there is no other.
+/// The output of another decoder for `src`, at most `len` bytes; `None` where there is no other.
 pub(crate) fn peer(codec: Codec, src: &[u8], len: usize) -> Option<Result<Vec<u8>, String>> {
     Some(match codec {
         Codec::Gzip => read(flate2::read::ZlibDecoder::new(src), len),

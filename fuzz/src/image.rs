@@ -55,7 +55,7 @@ fn walk(image: &dyn Image) -> Result<(), String> {
     first
 }
 
-/// What is listed is found by name, and nothing else.
+/// Checks that names that are listed are found, and no others.
 fn entries(image: &dyn Image, dir: Nid) -> packfs_image::Result<()> {
     let entries = image.read_dir(dir)?;
     for entry in entries.iter().take(50) {

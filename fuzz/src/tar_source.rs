@@ -26,7 +26,7 @@ impl Store for Keep {
     }
 }
 
-/// What is said of the entries, and the bytes of the files.
+/// A description of the entries, and the bytes of the files.
 fn scan(mut source: Box<dyn Source>) -> Option<Vec<String>> {
     let (mut tree, mut store) = (Tree::default(), Keep(Vec::new()));
     source.scan(&mut tree, &mut store).ok()?;

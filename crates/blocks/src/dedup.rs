@@ -1,4 +1,4 @@
-//! What is down already: places of files, blocks, clusters, tails and chunks by their digests. Everything is decided by
+//! Places of files, blocks, clusters, tails and chunks that are down already, by their digests. Everything is decided by
 //! digest alone, on the conductor, before anything is compressed.
 //!
 //! [`Places`] remembers every key, [`Recent`] the latest within bounded memory, [`Runs`] blocks in their order, so that
@@ -18,7 +18,7 @@ pub type Seq = u32;
 const CANDIDATES: usize = 16;
 const NONE: Seq = Seq::MAX;
 
-/// What things are known by: a digest or half of one. All its bits are as good as random.
+/// A digest, or half of one, by which a block is known. All its bits are as good as random.
 pub trait Key: Copy + Eq {
     /// The first bits.
     fn bits(&self) -> u64;

@@ -1,4 +1,4 @@
-//! What commands say when a signal ends them.
+//! Messages of commands that a signal ends.
 
 mod common;
 

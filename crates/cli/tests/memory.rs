@@ -13,7 +13,7 @@ use common::{FORMATS, packfs};
 
 /// Files of each directory.
 const FILES: u64 = 100;
-/// What a build may take beside the bytes for each inode.
+/// Memory that a build may take beside the bytes for each inode.
 const FIXED: u64 = 64 << 20;
 /// Bytes an inode that a build of a million files may take.
 const PER_INODE: u64 = 300;

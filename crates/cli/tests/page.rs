@@ -210,7 +210,7 @@ fn nothing_keeps_people_from_using_the_page() {
     }
 }
 
-/// What was just measured, with few codecs and one block size.
+/// A page of figures that were just measured, with few codecs and one block size.
 #[test]
 fn the_page_of_a_small_measurement_is_whole() {
     let test = "the_page_of_a_small_measurement_is_whole";

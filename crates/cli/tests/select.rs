@@ -1,4 +1,4 @@
-//! What of an image a command is about: globs, `--exclude`, `--strip-components`, orders and totals.
+//! Selecting entries of an image: globs, `--exclude`, `--strip-components`, orders and totals.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What checks of all formats have in common: their phases, and pieces of data that are read on threads while what is
+//! The common part of the checks of all formats: their phases, and pieces of data that are read on threads while what is
 //! wrong with them is reported in the order in which they lie.
 
 use packfs_blocks::Progress;

@@ -128,7 +128,7 @@
 //! packfs-image = { version = "0.1", default-features = false, features = ["rust-only"] }
 //! ```
 //!
-//! What a build lacks is an error that names the codec and its feature.
+//! A codec that a build lacks is an error that names the codec and its feature.
 
 pub mod build;
 mod builder;

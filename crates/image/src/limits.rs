@@ -17,7 +17,7 @@ const SYMLINK_MAX: usize = 4095;
 const FILE_MAX: u64 = i64::MAX.unsigned_abs();
 /// Largest major number of a device (12 bits), and largest minor number (20 bits).
 const DEVICE_MAX: Device = Device { major: 0xfff, minor: 0xf_ffff };
-/// What no owner and no group has: system calls take it for "leave as it is", and the kernel shows another.
+/// The number that no owner and no group has: system calls take it for "leave as it is", and the kernel shows another.
 const NO_ID: u32 = u32::MAX;
 /// Longest full name of an extended attribute in bytes.
 const XATTR_NAME_MAX: usize = 255;

@@ -205,7 +205,7 @@ fn a_build_leaves_the_target_as_it_was() {
     assert!(stopped > 0);
 }
 
-/// What was cancelled before it begins does not begin.
+/// Work that was cancelled before it begins does not begin.
 #[test]
 fn nothing_begins_that_was_cancelled() {
     let (root, out) = (source(), tempfile::tempdir().unwrap());

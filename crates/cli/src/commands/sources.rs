@@ -64,8 +64,8 @@ pub(super) fn is_image(path: &Path) -> bool {
     matches!(kind(path), open::Kind::SquashFs | open::Kind::Erofs)
 }
 
-/// What a file is, going by its first bytes. Nothing is known of what cannot be read; opening it as a source says why. What
-/// can be read only once is left alone.
+/// The kind of a file, going by its first bytes. Nothing is known of what cannot be read; opening it as a source says why.
+/// What can be read only once is left alone.
 pub(super) fn kind(path: &Path) -> open::Kind {
     let again = path.metadata().is_ok_and(|file| file.is_file() || file.file_type().is_block_device());
     let mut head = Vec::with_capacity(open::SNIFF_LEN);

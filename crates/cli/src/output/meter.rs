@@ -195,7 +195,7 @@ impl Snapshot {
         [of_bytes, of_entries].into_iter().find(|(_, total)| *total > 0 && !(matches!(self.phase, Phase::Scan)))
     }
 
-    /// What is known, in the order of interest, as far as `columns` have room for it.
+    /// The known figures, in the order of interest, as far as `columns` have room for it.
     fn describe(&self, columns: usize) -> String {
         let mut parts = Vec::new();
         if self.entries_total > 0 && self.total == 0 {

@@ -33,7 +33,7 @@ pub(crate) fn unnamed_stdout() -> io::Result<File> {
 #[derive(Debug)]
 pub(crate) struct Stdout(File);
 
-/// What standard output is called in messages.
+/// The name of standard output in messages.
 pub(crate) const STDOUT: &str = "standard output";
 
 impl Write for Stdout {

@@ -11,7 +11,7 @@ use crate::{Choice, Codec, Decoder, Error};
 enum Verdicts {
     /// Both take the same streams.
     Same,
-    /// What the one in Rust takes the library takes, too: libdeflate goes on with codes that stand for nothing.
+    /// The library takes all that the one in Rust takes, and more: libdeflate goes on with codes that stand for nothing.
     Stricter,
     /// Each takes streams that the other refuses; where both take one they make the same of it.
     Free,

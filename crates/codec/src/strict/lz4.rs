@@ -6,7 +6,7 @@ const MATCH_MIN: usize = 4;
 /// Length in a token that further bytes add to.
 const MORE: u8 = 15;
 
-/// What is wrong with a match that belongs to the first `len` bytes that `stream` decodes to; matches are at most
+/// The defect of a match that belongs to the first `len` bytes that `stream` decodes to; matches are at most
 /// `window` bytes back.
 pub(super) fn defect(stream: &[u8], len: usize, window: u32) -> Option<String> {
     let mut matches = Matches { stream, at: 0, out: 0 };

@@ -1,4 +1,4 @@
-//! What parity brought back while a dump was read.
+//! Segments that parity brought back while a dump was read.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub struct Repair {
 }
 
 impl Set {
-    /// What was brought back since the set was opened, in the order of the parts; missing ones are last.
+    /// All that was brought back since the set was opened, in the order of the parts; missing ones are last.
     pub fn repairs(&self) -> Vec<Repair> {
         let mut found: Vec<Option<Repair>> = vec![None; self.parts.len() + 1];
         for (number, place) in (0..).zip(self.map.data()) {

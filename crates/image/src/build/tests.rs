@@ -1,4 +1,4 @@
-//! What a build does with files that it cannot read to their end, in every format.
+//! Builds from files that cannot be read to their end, or that are nearly all holes, in every format.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ pub struct Entry<'a> {
     xattrs: XattrSet,
 }
 
-/// What an entry is.
+/// The kind of an entry, with its content.
 enum Node<'a> {
     Dir,
     Bytes(Vec<u8>),

@@ -105,7 +105,7 @@ pub fn findings(image: &dyn Image, threads: usize) -> Vec<String> {
     findings
 }
 
-/// What a check says is wrong with an image, notes left out.
+/// The findings of a check of an image, notes left out.
 ///
 /// # Panics
 /// If it cannot be done.

@@ -133,7 +133,7 @@ struct Summary<'a> {
     hole_bytes: u64,
     lost_bytes: u64,
     lost: &'a [Lost],
-    /// What parity brought back.
+    /// Segments that parity brought back.
     repaired: Vec<Repaired>,
     /// What was written, if not these bytes themselves.
     kdump: Option<Kdump>,

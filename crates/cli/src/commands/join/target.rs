@@ -1,4 +1,4 @@
-//! What a joined dump is written to.
+//! The target of a join: standard output, a stream, or a file.
 
 use std::fs::Metadata;
 use std::io::{self, IsTerminal};
@@ -17,7 +17,7 @@ use crate::output::target;
 /// A dump may hold what was in memory: only its owner may read it.
 const MODE: u32 = 0o600;
 
-/// What is written to.
+/// The target.
 pub(super) enum Target {
     Stdout,
     /// A FIFO or a character device.

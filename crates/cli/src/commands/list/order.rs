@@ -1,4 +1,4 @@
-//! What takes all entries of a listing at once: totals of directories, orders, and the branches of a tree.
+//! Steps of a listing that need all entries at once: totals of directories, orders, and the branches of a tree.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;

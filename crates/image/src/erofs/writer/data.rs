@@ -95,7 +95,7 @@ pub(crate) struct Data<'p, 'env> {
     jobs: Jobs<'p, 'env>,
     zone: Zone<'env>,
     pieces: Pieces,
-    /// What lies behind inodes.
+    /// Data that lies behind inodes.
     keep: Keep,
     /// For pieces.
     buffers: Buffers,

@@ -161,7 +161,7 @@ impl<'a> Inodes<'a> {
         self.data.packed.as_ref().map(|stored| Payload::of(self.data, stored, self.options))
     }
 
-    /// What an inode that is no directory says of its data.
+    /// The data fields of an inode that is no directory.
     fn payload(&self, kind: &'a Kind, target_block: Option<u32>) -> Payload<'a> {
         match kind {
             Kind::File { data: Data::Stored(file), .. } => {

@@ -12,7 +12,7 @@ use crate::tree::{Ino, Kind, Tree};
 /// Longest ending that says what a file is.
 const ENDING_MAX: usize = 8;
 
-/// What a small file is put in order by: the ending of its name as a number, the name, and its length. Kept small: a
+/// The sort key of a small file: the ending of its name as a number, the name, and its length. Kept small: a
 /// tree may have millions.
 type Key<'t> = (u64, &'t [u8], u64);
 

@@ -48,7 +48,7 @@ pub enum Owner {
 pub struct Options {
     /// What to extract, see [`Walk::new`]; empty for everything.
     pub paths: Vec<PathBuf>,
-    /// What to leave out of that.
+    /// Entries to leave out of that.
     pub exclude: Exclude,
     /// How many leading components of each path to cut off; entries with no more than that are not made. The destination
     /// then keeps its own attributes.

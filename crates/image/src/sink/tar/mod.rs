@@ -34,7 +34,7 @@ const HOLE_MIN: u64 = 4096;
 pub struct Options {
     /// What to write, see [`Walk::new`]; empty for everything.
     pub paths: Vec<PathBuf>,
-    /// What to leave out of that.
+    /// Entries to leave out of that.
     pub exclude: Exclude,
     /// Threads that decode; 0 does everything on the calling thread.
     pub threads: usize,

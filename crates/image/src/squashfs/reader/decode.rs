@@ -36,7 +36,7 @@ pub(super) struct Blocks {
     stock: Mutex<Vec<Tools>>,
 }
 
-/// What one thread needs to decode a block.
+/// Decoders and buffers of one thread.
 #[derive(Default)]
 struct Tools {
     decoder: Option<Box<dyn Decoder>>,

@@ -64,7 +64,7 @@ impl Base {
     }
 }
 
-/// What the kernel reads of the file, if it can.
+/// The file as the kernel reads it, if it can.
 fn kernel_reads(image: &[u8]) -> Option<Vec<u8>> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");

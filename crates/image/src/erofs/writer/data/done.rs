@@ -68,7 +68,7 @@ pub(super) struct Done {
     pub(super) end: PieceEnd,
 }
 
-/// What follows the clusters of a piece.
+/// The end of a piece, behind its clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PieceEnd {
     Nothing,

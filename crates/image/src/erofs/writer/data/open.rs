@@ -232,7 +232,7 @@ impl Blocks {
         matches!(&self.shape, Shape::Chunks(stretches) if matches!(stretches.last(), Some(Stretch::Hole(_))))
     }
 
-    /// What there is when all has come.
+    /// The whole file, once all of it has come.
     pub(super) fn finish(self) -> What {
         if !self.has_data() {
             return What::Hole;
