@@ -1,16 +1,15 @@
 //! A small tree as SquashFS and as EROFS, with options of the fuzzer: both read back as the tree, and both checks
 //! find nothing.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use packfs_blocks::Progress;
-use packfs_blocks::io::FileAt;
-use packfs_image::build;
+use packfs_blocks::io::Memory;
+use packfs_blocks::{Output, Progress};
+use packfs_image::build::{self, AnyOptions};
 use packfs_image::erofs::{self, Features};
 use packfs_image::squashfs::{self, Fragments};
 use packfs_image::testing::{Snapshot, Spec, differences, findings, snapshot_image, snapshot_tree, whole_seconds};
-use packfs_image::{Error, Image, Plan};
+use packfs_image::{AnyImage, Error, Image, OpenOptions, Plan};
 
 use crate::take::Take;
 
@@ -23,14 +22,8 @@ pub fn look(bytes: &[u8]) {
     let spec = crate::tree::tree(&mut take, block, false);
     let Ok(tree) = spec.tree() else { return };
     let want = whole_seconds(snapshot_tree(&tree).expect("it is in memory"));
-    as_squashfs(&spec, &want, &squashfs);
-    as_erofs(&spec, &want, &erofs);
-}
-
-/// A file in memory that each build replaces.
-fn place() -> &'static Path {
-    static PLACE: OnceLock<PathBuf> = OnceLock::new();
-    PLACE.get_or_init(|| PathBuf::from(format!("/dev/shm/packfs-fuzz-{}", std::process::id())))
+    as_image(&spec, &want, &AnyOptions::Squashfs(squashfs));
+    as_image(&spec, &want, &AnyOptions::Erofs(erofs));
 }
 
 fn squashfs_options(take: &mut Take<'_>) -> squashfs::Options {
@@ -59,34 +52,23 @@ fn erofs_options(take: &mut Take<'_>) -> erofs::Options {
 fn common(build: &mut build::Options, codec: &str, bits: u8) {
     build.codec = codec.parse().expect("a codec");
     (build.dedup, build.sparse, build.verify) = (bits & 1 == 0, bits & 2 == 0, bits & 4 == 0);
-    (build.force, build.threads, build.memory) = (true, 0, 1 << 20);
+    (build.threads, build.memory) = (0, 1 << 20);
 }
 
-fn as_squashfs(spec: &Spec, want: &Snapshot, options: &squashfs::Options) {
-    let tree = spec.tree().expect("it was one before");
-    let built = squashfs::build(place(), options, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() }));
-    match built {
+/// Builds it in memory, and compares what comes back.
+fn as_image(spec: &Spec, want: &Snapshot, options: &AnyOptions) {
+    let (tree, format) = (spec.tree().expect("it was one before"), options.format());
+    let image = Arc::new(Memory::default());
+    let output = Output::over(Arc::clone(&image), format);
+    match options.build_to(output, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() })) {
         Ok(_) => {}
         // What cannot be held is said.
         Err(Error::InvalidOption { .. } | Error::Limit { .. }) => return,
-        Err(error) => panic!("SquashFS: {error}"),
+        Err(error) => panic!("{format}: {error}"),
     }
-    let file = Arc::new(FileAt::open(place(), 0).expect("it was built"));
-    let image = squashfs::Reader::open(file, squashfs::ReadOptions::default()).expect("it was built");
-    compare("SquashFS", want, &image);
-}
-
-fn as_erofs(spec: &Spec, want: &Snapshot, options: &erofs::Options) {
-    let tree = spec.tree().expect("it was one before");
-    let built = erofs::build(place(), options, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() }));
-    match built {
-        Ok(_) => {}
-        Err(Error::InvalidOption { .. } | Error::Limit { .. }) => return,
-        Err(error) => panic!("EROFS: {error}"),
-    }
-    let file = Arc::new(FileAt::open(place(), 0).expect("it was built"));
-    let image = erofs::Reader::open(file, erofs::ReadOptions::default()).expect("it was built");
-    compare("EROFS", want, &image);
+    let bytes = std::mem::take(image.lock().expect("nothing panics there").get_mut());
+    let image = AnyImage::open(Arc::new(bytes), OpenOptions::default()).expect("it was built");
+    compare(format, want, image.image());
 }
 
 fn compare(format: &str, want: &Snapshot, image: &dyn Image) {

@@ -43,6 +43,16 @@ impl Drop for Mount {
     }
 }
 
+/// The file `f` of an image as the kernel reads it, if it can. `kind` is `squashfs` or `erofs`.
+#[cfg(test)]
+pub fn kernel_reads(kind: &str, image: &[u8]) -> Option<Vec<u8>> {
+    let dir = tempfile::tempdir().ok()?;
+    let path = dir.path().join("image");
+    std::fs::write(&path, image).ok()?;
+    let mount = Mount::new(&path, kind).ok()?;
+    std::fs::read(mount.path().join("f")).ok()
+}
+
 /// Whether images can be mounted here; if not, says so for `test`.
 pub fn can_mount(test: &str) -> bool {
     let can = super::is_root() && Command::new("mount").arg("--version").output().is_ok();
