@@ -189,18 +189,23 @@ impl Snapshot {
 
     /// How much of all is done, in bytes or, where their sum is not known, in entries.
     fn share(&self) -> Option<(u64, u64)> {
-        let of_bytes = (self.done, self.total);
+        match self.phase {
+            Phase::Scan => None,
+            _ if self.total > 0 => Some((self.done, self.total)),
+            _ => self.share_of_entries(),
+        }
+    }
+
+    fn share_of_entries(&self) -> Option<(u64, u64)> {
         // Further names of files are entries too, and nobody counted them before.
-        let of_entries = (self.entries, self.entries_total.max(self.entries));
-        [of_bytes, of_entries].into_iter().find(|(_, total)| *total > 0 && !(matches!(self.phase, Phase::Scan)))
+        (self.entries_total > 0).then(|| (self.entries, self.entries_total.max(self.entries)))
     }
 
     /// The known figures, in the order of interest, as far as `columns` have room for it.
     fn describe(&self, columns: usize) -> String {
         let mut parts = Vec::new();
-        if self.entries_total > 0 && self.total == 0 {
-            let (entries, total) = (units::count(self.entries), units::count(self.entries_total.max(self.entries)));
-            parts.push(format!("{entries} of {total} entries"));
+        if let Some((entries, total)) = self.share_of_entries().filter(|_| self.total == 0) {
+            parts.push(format!("{} of {} entries", units::count(entries), units::count(total)));
         } else if matches!(self.phase, Phase::Scan) {
             parts.push(format!("{} entries", units::count(self.entries)));
         }
@@ -295,6 +300,9 @@ mod tests {
         assert_eq!(stream.describe(80), "1.00 MiB, 102 KiB/s");
         let extracting = Snapshot { entries_total: 14_600, done: 1 << 20, ..snapshot(Phase::Read) };
         assert_eq!(extracting.describe(80), "7,300 of 14,600 entries, 1.00 MiB, 102 KiB/s, 10 s left");
+        // Of some entries nobody knows how many there are: no bar.
+        let some = Snapshot { done: 1 << 20, ..snapshot(Phase::Read) };
+        assert_eq!((some.share(), some.remaining()), (None, None));
         let split = Snapshot { done: 20 << 20, files: vec![10 << 20, 5 << 20], ..snapshot(Phase::Data) };
         assert_eq!(split.describe(80), "20.0 MiB, 2.00 MiB/s, parts 1.00 MiB/s + 512 KiB/s");
     }

@@ -24,7 +24,7 @@ pub(crate) fn stdout() -> io::Result<BufWriter<Stdout>> {
     Ok(BufWriter::with_capacity(1 << 16, Stdout(unnamed_stdout()?)))
 }
 
-/// The same for writers that are told what their output is called.
+/// Standard output without a buffer, for writers that are told what it is called.
 pub(crate) fn unnamed_stdout() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
