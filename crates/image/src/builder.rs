@@ -30,8 +30,14 @@ use crate::{Error, Fs, Result, Tree, erofs, squashfs};
 #[must_use]
 pub struct Builder<'a> {
     options: AnyOptions,
-    sources: Vec<Box<dyn Source + 'a>>,
+    sources: Vec<Added<'a>>,
     progress: Arc<Progress>,
+}
+
+/// A source, or a directory that becomes one when all options are known.
+enum Added<'a> {
+    Dir(PathBuf),
+    Source(Box<dyn Source + 'a>),
 }
 
 impl fmt::Debug for Builder<'_> {
@@ -56,22 +62,21 @@ impl<'a> Builder<'a> {
         Builder::new(erofs::Options::default())
     }
 
-    /// Changes options that every format has. Do so before adding directories, which are scanned by them.
+    /// Changes options that every format has.
     pub fn options(mut self, change: impl FnOnce(&mut Options)) -> Self {
         change(self.options.common_mut());
         self
     }
 
-    /// Counts in `progress`, and stops when it is cancelled. Also to be called before adding directories.
+    /// Counts in `progress`, and stops when it is cancelled.
     pub fn progress(self, progress: Arc<Progress>) -> Self {
         Builder { progress, ..self }
     }
 
     /// Adds what a directory holds, or one file.
-    pub fn dir(self, path: impl Into<PathBuf>) -> Self {
-        let Options { threads, on_error, .. } = *self.options.common();
-        let progress = Some(self.progress.clone());
-        self.source(Dir::new(path, dir::Options { threads, on_error, progress, ..dir::Options::default() }))
+    pub fn dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.sources.push(Added::Dir(path.into()));
+        self
     }
 
     /// Adds what another image holds: this converts.
@@ -89,7 +94,7 @@ impl<'a> Builder<'a> {
 
     /// Adds any source. Where sources have the same path the later one is kept; directories are merged.
     pub fn source(mut self, source: impl Source + 'a) -> Self {
-        self.sources.push(Box::new(source));
+        self.sources.push(Added::Source(Box::new(source)));
         self
     }
 
@@ -98,7 +103,7 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// [`Error::Exists`] if `target` is there already and [`Options::force`] is not set.
     pub fn build(self, target: impl AsRef<Path>) -> Result<Summary> {
-        let Builder { options, sources, progress } = self;
+        let (options, sources, progress) = self.ready();
         scanned(sources, |fill| options.build(target.as_ref(), &progress, fill))
     }
 
@@ -113,8 +118,23 @@ impl<'a> Builder<'a> {
 
     /// Builds the image into storage that is written at any offset by several threads.
     pub fn store_in(self, storage: impl Storage + 'static) -> Result<Summary> {
-        let Builder { options, sources, progress } = self;
+        let (options, sources, progress) = self.ready();
         scanned(sources, |fill| options.build_to(Output::over(storage, "image"), &progress, fill))
+    }
+
+    /// All that is needed, with directories as sources.
+    fn ready(self) -> (AnyOptions, Vec<Box<dyn Source + 'a>>, Arc<Progress>) {
+        let Builder { options, sources, progress } = self;
+        let Options { threads, on_error, .. } = *options.common();
+        let source = |added| match added {
+            Added::Source(source) => source,
+            Added::Dir(path) => {
+                let progress = Some(Arc::clone(&progress));
+                Box::new(Dir::new(path, dir::Options { threads, on_error, progress, ..dir::Options::default() }))
+            }
+        };
+        let sources = sources.into_iter().map(source).collect();
+        (options, sources, progress)
     }
 }
 

@@ -124,3 +124,17 @@ impl<S: Source> Source for Once<'_, S> {
         self.0.scan(tree, store)
     }
 }
+
+#[test]
+fn directories_are_scanned_with_options_and_progress_that_come_later() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "x").unwrap();
+    for builder in builders() {
+        let progress = Arc::new(packfs_image::Progress::default());
+        // It ends with the scan, so all that was counted was counted there.
+        progress.cancel();
+        let built = builder.dir(dir.path()).progress(Arc::clone(&progress)).write_to(Cursor::new(Vec::new()));
+        assert!(matches!(built, Err(Error::Cancelled)), "{built:?}");
+        assert_ne!(progress.entries.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+}
