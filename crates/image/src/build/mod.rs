@@ -218,9 +218,7 @@ impl<F: Format> Store for Conductor<'_, '_, F> {
         progress.stages.time(Stage::Put, || {
             let mut stream = feed.stream(file, from, size, data)?;
             while let Some(fed) = stream.next()? {
-                Error::unless_cancelled(progress)?;
-                holes.count(&fed)?;
-                writer.take(fed)?;
+                hand_on(fed, writer, holes, progress)?;
             }
             Ok(file)
         })
@@ -253,18 +251,21 @@ impl<'p, 'env, F: Format> Conductor<'p, 'env, F> {
             self.feed.file(file, from, *key, *size);
             *data = Data::Stored(file);
             while let Some(fed) = self.feed.next() {
-                Error::unless_cancelled(progress)?;
-                self.holes.count(&fed)?;
-                self.writer.take(fed)?;
+                hand_on(fed, &mut self.writer, &mut self.holes, progress)?;
             }
         }
         while let Some(fed) = self.feed.rest() {
-            Error::unless_cancelled(progress)?;
-            self.holes.count(&fed)?;
-            self.writer.take(fed)?;
+            hand_on(fed, &mut self.writer, &mut self.holes, progress)?;
         }
         self.writer.finish()
     }
+}
+
+/// Gives the writer what the feed has, unless the build is to stop here.
+fn hand_on(fed: Fed, writer: &mut impl Writer, holes: &mut Holes, progress: &Progress) -> Result<()> {
+    Error::unless_cancelled(progress)?;
+    holes.count(&fed)?;
+    writer.take(fed)
 }
 
 /// Bytes of a file that are not in holes. A file that cannot be read counts as all data: reading it will say why.
