@@ -227,22 +227,3 @@ fn there_is_one_rule_for_the_exit_status() {
         assert_eq!(output.status.code(), Some(status), "packfs {args:?}: {}", stderr(&output));
     }
 }
-
-#[test]
-fn completions_and_pages_cover_every_command() {
-    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let script = succeed(here(), &["completions", shell]);
-        for command in COMMANDS {
-            assert!(script.contains(command), "{shell}: {command}");
-        }
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let pages = dir.path().join("new/man1");
-    succeed(here(), &["man", "--dir", pages.to_str().unwrap()]);
-    for command in COMMANDS {
-        let page = std::fs::read_to_string(pages.join(format!("packfs-{command}.1"))).unwrap();
-        assert!(page.contains(&format!("packfs\\-{command}")) && page.contains("Example"), "{command}:\n{page}");
-        assert_eq!(page, succeed(here(), &["man", command]));
-    }
-    assert!(std::fs::read_to_string(pages.join("packfs.1")).unwrap().contains("Exit status"));
-}

@@ -22,6 +22,11 @@ pub enum Goal {
 impl Goal {
     const ALL: [(Goal, &str); 4] =
         [(Goal::Size, "size"), (Goal::Speed, "speed"), (Goal::Read, "read"), (Goal::Balanced, "balanced")];
+
+    /// Names of all goals.
+    pub fn names() -> Vec<&'static str> {
+        Self::ALL.map(|(_, name)| name).to_vec()
+    }
 }
 
 impl FromStr for Goal {

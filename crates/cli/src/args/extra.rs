@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use clap_complete::Shell;
 
+use super::known::Known;
+
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -22,13 +24,42 @@ pub(crate) struct Completions {
 #[command(after_help = "\
 Examples:
   packfs man build | man -l -
+  packfs man bench read | man -l -
   packfs man --dir /usr/local/share/man/man1")]
 pub(crate) struct Man {
-    /// Command to explain [default: packfs itself]
-    #[arg(value_name = "COMMAND")]
-    pub(crate) command: Option<String>,
+    /// Command to explain, as in `build` or `bench read` [default: packfs itself]
+    #[arg(value_name = "COMMAND", value_parser = Known::<String>::of(commands), hide_possible_values = true)]
+    pub(crate) command: Vec<String>,
 
     /// Write all pages into DIR instead
     #[arg(long, value_name = "DIR", conflicts_with = "command", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
+}
+
+/// All commands. A list of its own, as the definition of all commands has this one in it.
+fn commands() -> Vec<&'static str> {
+    let images = ["build", "extract", "tar", "list", "cat", "info", "check", "diff"];
+    let others = ["split", "join", "bench", "tune", "completions", "man"];
+    let of_bench = ["codecs", "read", "report", "memory"];
+    [&images[..], &others, &of_bench].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::args::Cli;
+
+    #[test]
+    fn every_command_is_offered() {
+        let packfs = Cli::command();
+        let below = packfs.get_subcommands().flat_map(clap::Command::get_subcommands);
+        let mut names: Vec<_> = packfs.get_subcommands().chain(below).map(clap::Command::get_name).collect();
+        let mut offered = commands();
+        names.sort_unstable();
+        names.dedup();
+        offered.sort_unstable();
+        assert_eq!(offered, names);
+    }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Join {
     /// What --as kdump compresses pages with: lzo, snappy, gzip, zstd or none, with level and options as in zstd:3;
     /// where nothing is said of it, a codec takes its fastest level [default: lzo, which crash and makedumpfile read
     /// however they were built]
-    #[arg(long, value_name = "CODEC", value_parser = CodecParser::FASTEST)]
+    #[arg(short, long, value_name = "CODEC", value_parser = CodecParser::PAGES, hide_possible_values = true)]
     codec: Option<CodecArg>,
 
     #[command(flatten)]

@@ -8,6 +8,7 @@ mod build;
 mod compare;
 mod extra;
 mod join;
+mod known;
 mod read;
 mod select;
 mod split;
@@ -163,6 +164,41 @@ mod tests {
     #[test]
     fn every_command_and_option_is_explained_and_every_command_has_an_example() {
         explained(&Cli::command(), "packfs");
+    }
+
+    /// Letters, and the only options that each stands for, in every command. `--codecs` is a list of what `--codec` takes,
+    /// `--blocks` one of what `--block-size` takes.
+    const SHORT: [(char, &[&str]); 11] = [
+        ('b', &["block-size", "blocks"]),
+        ('C', &["directory"]),
+        ('c', &["codec", "codecs"]),
+        ('f', &["force"]),
+        ('h', &["help"]),
+        ('j', &["jobs"]),
+        ('l', &["long"]),
+        ('o', &["output"]),
+        ('q', &["quiet"]),
+        ('V', &["version"]),
+        ('x', &["one-file-system"]),
+    ];
+
+    #[test]
+    fn a_short_letter_means_the_same_in_every_command() {
+        let mut packfs = Cli::command();
+        packfs.build();
+        let mut commands = vec![&packfs];
+        while let Some(command) = commands.pop() {
+            commands.extend(command.get_subcommands());
+            for arg in command.get_arguments() {
+                let Some(long) = arg.get_long() else {
+                    assert_eq!(arg.get_short(), None, "{}: {}", command.get_name(), arg.get_id());
+                    continue;
+                };
+                // Both ways: a letter has one meaning, and what has a letter has it everywhere.
+                let letter = SHORT.iter().find(|(_, options)| options.contains(&long)).map(|(letter, _)| *letter);
+                assert_eq!(arg.get_short(), letter, "{}: --{long}", command.get_name());
+            }
+        }
     }
 
     /// Those of a command, and of the commands below them.

@@ -170,8 +170,8 @@ pub(crate) struct Cat {
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Write only LENGTH bytes from OFFSET on, as in 1G:64K, of each file or of the dump; may be given several times
-    #[arg(long, value_name = "OFFSET:LENGTH", value_parser = value::range)]
+    /// Write only these bytes of each file, or of the dump: OFFSET:LENGTH, as in 1G:64K (repeat for more)
+    #[arg(long, value_name = "RANGE", value_parser = value::range)]
     pub(crate) range: Vec<Range<u64>>,
 }
 

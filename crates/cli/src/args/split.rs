@@ -37,7 +37,8 @@ pub(crate) struct Split {
 
     /// Codec, with level and options as in zstd:3; `raw` for none, `help` lists them. Where nothing is said of it, a
     /// codec takes its fastest level
-    #[arg(long, value_name = "CODEC", default_value = "lz4", value_parser = CodecParser::FASTEST)]
+    #[arg(short, long, value_name = "CODEC", default_value = "lz4", value_parser = CodecParser::FASTEST,
+        hide_possible_values = true)]
     codec: CodecArg,
 
     /// Cut the input into chunks of SIZE, a power of two from 4K to 16M: larger ones are a little smaller on disk,

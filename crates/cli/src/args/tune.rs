@@ -10,6 +10,7 @@ use packfs_bench::tune::choose::{Goal, Limits};
 use packfs_image::OnError;
 use packfs_image::erofs::Kernel;
 
+use super::known::{self, Known};
 use super::{Cli, Command, Format, Talk, value};
 use crate::output::failure::Usage;
 
@@ -30,7 +31,8 @@ pub(crate) struct Tune {
     pub(crate) source: PathBuf,
 
     /// What matters: size (the smallest image), speed (the shortest build), read (the fastest reads), or balanced
-    #[arg(long, value_name = "GOAL", default_value = "balanced")]
+    #[arg(long, value_name = "GOAL", default_value = "balanced", value_parser = Known::<Goal>::of(Goal::names),
+        hide_possible_values = true)]
     pub(crate) goal: Goal,
 
     /// Nothing larger than SIZE
@@ -50,15 +52,16 @@ pub(crate) struct Tune {
     pub(crate) format: Option<Format>,
 
     /// Try these codecs, as `packfs build --codec` takes them, with colons between options [default: a good choice]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',',
+        value_parser = Known::<String>::of(known::image_codecs), hide_possible_values = true)]
     pub(crate) codecs: Vec<String>,
 
     /// Try these sizes of blocks, for EROFS of clusters [default: 32K,128K,1M; for EROFS 16K,64K,256K]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) blocks: Vec<String>,
 
     /// EROFS images are for Linux VERSION and newer [default: 6.1]
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_parser = Known::<Kernel>::of(known::kernels), hide_possible_values = true)]
     pub(crate) target_kernel: Option<Kernel>,
 
     /// Try the slowest codecs on about SIZE of the source; quicker ones are tried on up to 4 times as much in the

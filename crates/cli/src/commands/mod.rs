@@ -4,12 +4,13 @@ mod bench;
 mod build;
 mod cat;
 mod check;
+mod completions;
 mod diff;
-mod extra;
 mod extract;
 mod info;
 mod join;
 mod list;
+mod man;
 mod open;
 mod parts;
 mod sources;
@@ -40,8 +41,8 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Join(args) => join::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Tune(args) => tune::run(&args),
-        Command::Completions(args) => extra::completions(&args),
-        Command::Man(args) => extra::man(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 

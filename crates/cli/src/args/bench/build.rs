@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 use packfs_bench::build::Features;
 use packfs_bench::format::Format;
 
+use super::super::known::{self, Known};
 use super::super::value;
 use super::measuring::{Choices, Measuring, Sizes, blocks, choices};
 
@@ -30,19 +31,22 @@ pub(crate) struct Build {
 
     /// Codecs as --codec of `packfs build` takes them, with colons between options; each for the formats that have it
     /// [default: squashfs: gzip, xz, lzma, lzo, lz4, zstd and none; erofs: lz4, lz4hc:12, deflate, zstd, lzma and none]
-    #[arg(long, value_name = "LIST", value_parser = choices)]
+    #[arg(short, long, value_name = "LIST", value_parser = Known::new(choices, known::image_codecs),
+        hide_possible_values = true)]
     pub(crate) codecs: Option<Choices>,
 
     /// Formats of images
-    #[arg(long, value_name = "LIST", default_value = "squashfs,erofs", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", default_value = "squashfs,erofs", value_delimiter = ',',
+        value_parser = Known::<Format>::of(formats), hide_possible_values = true)]
     pub(crate) formats: Vec<Format>,
 
     /// Sizes of blocks, for EROFS of the largest clusters: a list, or a range of powers of two such as 4K..128K
-    #[arg(long, value_name = "LIST", default_value = "128K", value_parser = blocks)]
+    #[arg(short, long, value_name = "LIST", default_value = "128K", value_parser = blocks)]
     pub(crate) blocks: Sizes,
 
     /// What is on besides: fragments, dedupe and unverified, joined by +, or plain for none of them
-    #[arg(long, value_name = "LIST", default_value = "fragments+dedupe,plain", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", default_value = "fragments+dedupe,plain", value_delimiter = ',',
+        value_parser = Known::<Features>::of(features), hide_possible_values = true)]
     pub(crate) features: Vec<Features>,
 
     /// Let mksquashfs, tar2sqfs and mkfs.erofs do the same, those in DIR before those on PATH
@@ -55,4 +59,12 @@ pub(crate) struct Build {
 
     #[command(flatten)]
     pub(crate) measuring: Measuring,
+}
+
+fn formats() -> Vec<&'static str> {
+    Format::ALL.map(Format::name).to_vec()
+}
+
+fn features() -> Vec<&'static str> {
+    vec!["plain", "fragments", "dedupe", "unverified", "fragments+dedupe"]
 }

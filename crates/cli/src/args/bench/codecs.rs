@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 use packfs_bench::codecs::Method;
 use packfs_bench::policy::Policy;
 
+use super::super::known::{self, Known};
 use super::super::value;
 use super::measuring::{Measuring, Sizes, block, blocks};
 
@@ -27,11 +28,12 @@ pub(crate) struct Codecs {
 
     /// Codecs as --codec of `packfs build` takes them, with colons between options, and also memcpy, lzjb, quicklz,
     /// zlib:1 to zlib:9 and zlib-rs:1 to zlib-rs:9 [default: a good choice of all]
-    #[arg(long, value_name = "LIST", value_parser = methods)]
+    #[arg(short, long, value_name = "LIST", value_parser = Known::new(methods, known::measured_codecs),
+        hide_possible_values = true)]
     pub(crate) codecs: Option<Methods>,
 
     /// Sizes of blocks: a list, or a range of powers of two such as 4K..1M
-    #[arg(long, value_name = "LIST", default_value = "8K,128K", value_parser = blocks)]
+    #[arg(short, long, value_name = "LIST", default_value = "8K,128K", value_parser = blocks)]
     pub(crate) blocks: Sizes,
 
     /// Size of a sector of the device
@@ -40,7 +42,8 @@ pub(crate) struct Codecs {
 
     /// How blocks are stored: sector (whole sectors, where at least one is saved), squashfs, zfs, btrfs, f2fs, erofs
     /// (blocks are clusters to fill), or raw (what the codec makes)
-    #[arg(long, value_name = "NAME", default_value = "sector")]
+    #[arg(long, value_name = "NAME", default_value = "sector", value_parser = Known::<Policy>::of(policies),
+        hide_possible_values = true)]
     pub(crate) policy: Policy,
 
     /// Numbers of threads
@@ -63,6 +66,10 @@ pub(crate) struct Codecs {
 /// Several codecs, as one value of the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Methods(pub(crate) Vec<Method>);
+
+fn policies() -> Vec<&'static str> {
+    Policy::ALL.map(Policy::name).to_vec()
+}
 
 fn methods(text: &str) -> Result<Methods, String> {
     Method::list(text).map(Methods).map_err(|error| error.to_string())

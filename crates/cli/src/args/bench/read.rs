@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::super::known::{self, Known};
 use super::measuring::{Choices, Measuring, Sizes, block, blocks, choices};
 
 /// Measure how fast images are read, by the kernel and by programs.
@@ -34,11 +35,12 @@ pub(crate) struct Read {
     pub(crate) quick: bool,
 
     /// Codecs of the images to make, as --codec of `packfs build` takes them, with colons between options
-    #[arg(long, value_name = "LIST", default_value = "lz4hc:12,none", value_parser = choices, requires = "matrix")]
+    #[arg(short, long, value_name = "LIST", default_value = "lz4hc:12,none", requires = "matrix",
+        value_parser = Known::new(choices, known::image_codecs), hide_possible_values = true)]
     pub(crate) codecs: Choices,
 
     /// Their blocks or clusters: a list, or a range of powers of two such as 4K..1M
-    #[arg(long, value_name = "LIST", default_value = "4K,16K,64K,128K", value_parser = image_blocks,
+    #[arg(short, long, value_name = "LIST", default_value = "4K,16K,64K,128K", value_parser = image_blocks,
         requires = "matrix")]
     pub(crate) blocks: Sizes,
 

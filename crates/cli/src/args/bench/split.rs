@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 use packfs_bench::memory::Shares;
 use packfs_bench::split::Profile;
 
+use super::super::known::{self, Known};
 use super::super::{build, value};
 use super::measuring::Measuring;
 
@@ -35,7 +36,8 @@ pub(crate) struct Split {
     pub(crate) shares: Shares,
 
     /// Codecs as --codec of `packfs split` takes them, with colons between options
-    #[arg(long, value_name = "LIST", default_value = "raw,lzo,snappy,lz4,zstd:1", value_parser = codecs)]
+    #[arg(short, long, value_name = "LIST", default_value = "raw,lzo,snappy,lz4,zstd:1",
+        value_parser = Known::new(codecs, known::dump_codecs), hide_possible_values = true)]
     pub(crate) codecs: Codecs,
 
     /// Numbers of outputs: a list, or a range such as 1..8 [default: 1..8, or one to as many as there are directories]

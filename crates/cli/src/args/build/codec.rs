@@ -1,10 +1,11 @@
 //! `--codec` as typed, and the codecs that each format takes.
 
-use clap::builder::{TypedValueParser, ValueParserFactory};
+use clap::builder::{PossibleValue, TypedValueParser, ValueParserFactory};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use packfs_codec::table::CODECS;
 use packfs_codec::{Choice, Codec};
 
+use crate::args::known;
 use crate::output::failure::Usage;
 
 /// The value of `--codec`, checked; the word `help` prints the table of codecs instead.
@@ -35,7 +36,7 @@ impl ValueParserFactory for CodecArg {
     type Parser = CodecParser;
 
     fn value_parser() -> CodecParser {
-        CodecParser { complete: str::to_owned }
+        CodecParser { complete: str::to_owned, words: known::image_codecs }
     }
 }
 
@@ -44,11 +45,16 @@ impl ValueParserFactory for CodecArg {
 pub(in crate::args) struct CodecParser {
     /// Gives the text the options it does not name.
     complete: fn(&str) -> String,
+    /// Names to offer.
+    words: fn() -> Vec<&'static str>,
 }
 
 impl CodecParser {
     /// A codec without options takes its fastest; `raw` is another name for none.
-    pub(in crate::args) const FASTEST: CodecParser = CodecParser { complete: fastest };
+    pub(in crate::args) const FASTEST: CodecParser = CodecParser { complete: fastest, words: known::dump_codecs };
+
+    /// The same for pages of crash dumps.
+    pub(in crate::args) const PAGES: CodecParser = CodecParser { complete: fastest, words: known::page_codecs };
 }
 
 /// A codec as `packfs split` takes it, with the options that it does not name.
@@ -83,5 +89,9 @@ impl TypedValueParser for CodecParser {
         let parse =
             move |text: &str| complete(text).parse().map(CodecArg).map_err(|e: packfs_codec::Error| e.to_string());
         TypedValueParser::parse_ref(&parse, command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.words)().into_iter().chain(["help"]).map(PossibleValue::new)))
     }
 }

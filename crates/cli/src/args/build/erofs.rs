@@ -8,8 +8,9 @@ use clap::Args;
 use packfs_codec::{Choice, Codec};
 use packfs_image::erofs::{Feature, Features, Kernel, Options};
 
-use super::features::Changes;
+use super::features::{self, Changes};
 use super::{Fragments, Shared};
+use crate::args::known::{self, Known};
 use crate::args::value;
 use crate::output::failure::Usage;
 
@@ -28,11 +29,11 @@ pub(super) struct ErofsArgs {
     /// Use features of the format, or not (^NAME): fragments, all-fragments, dedupe, ztailpacking, 48bit, unaligned,
     /// full-index, chunks, inline-data, extended-inodes [default: inline-data; fragments if files are compressed and Linux
     /// is 6.1 or newer; with them dedupe, but for fast codecs]
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", value_parser = Known::<Changes>::of(features::words), hide_possible_values = true)]
     features: Vec<Changes>,
 
     /// Make an image that Linux VERSION and newer can read [default: 6.1]
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_parser = Known::<Kernel>::of(known::kernels), hide_possible_values = true)]
     target_kernel: Option<Kernel>,
 
     /// Bytes of a file system block: a power of two from 512 to 4096 [default: 4096]

@@ -63,6 +63,11 @@ impl Changes {
     }
 }
 
+/// The words.
+pub(super) fn words() -> Vec<&'static str> {
+    WORDS.iter().map(|(word, ..)| *word).collect()
+}
+
 impl FromStr for Changes {
     type Err = String;
 

@@ -49,9 +49,9 @@ pub(crate) struct Build {
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// Codec with its level and options, as in zstd:19 or lzma:6; `help` lists all
+    /// Codec as NAME[:LEVEL][:KEY=VALUE,...], for example zstd:19 or lzma:6; `help` lists all
     /// [default: zstd for SquashFS, lz4hc:9 for EROFS]
-    #[arg(short, long, value_name = "NAME[:LEVEL][:KEY=VALUE,...]")]
+    #[arg(short, long, value_name = "CODEC", hide_possible_values = true)]
     codec: Option<CodecArg>,
 
     /// SquashFS: cut files into blocks of SIZE, a power of two from 4K to 1M [default: 128K].
@@ -104,8 +104,8 @@ pub(crate) struct Build {
     #[arg(long, value_name = "T", value_parser = value::time, allow_hyphen_values = true)]
     time: Option<Time>,
 
-    /// Give everything this owner and group; `UID:` or `:GID` changes only one
-    #[arg(long, value_name = "UID:GID", value_parser = value::owner)]
+    /// Give everything this owner and group, as UID:GID; `UID:` or `:GID` changes only one
+    #[arg(long, value_name = "OWNER", value_parser = value::owner)]
     owner: Option<(Option<u32>, Option<u32>)>,
 
     /// Change permissions as chmod does: octal or symbolic, with D or F in front for directories or the rest only,

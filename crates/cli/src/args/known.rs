@@ -1,0 +1,125 @@
+//! Values that completions offer where more than these are accepted: codecs with levels, lists, features.
+
+use std::ffi::OsStr;
+use std::fmt::{self, Display};
+use std::str::FromStr;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use packfs_codec::table::CODECS;
+
+/// Parser of a value of which some are known by name.
+pub(super) struct Known<T> {
+    parse: fn(&str) -> Result<T, String>,
+    words: fn() -> Vec<&'static str>,
+}
+
+impl<T> Known<T> {
+    /// A parser that accepts what `parse` does, and offers `words`.
+    pub(super) const fn new(parse: fn(&str) -> Result<T, String>, words: fn() -> Vec<&'static str>) -> Self {
+        Known { parse, words }
+    }
+}
+
+impl<T: FromStr<Err: Display>> Known<T> {
+    /// A parser of values that are read from text by their type.
+    pub(super) const fn of(words: fn() -> Vec<&'static str>) -> Self {
+        Known { parse: |text| text.parse().map_err(|error: T::Err| error.to_string()), words }
+    }
+}
+
+impl<T> Clone for Known<T> {
+    fn clone(&self) -> Self {
+        Known { parse: self.parse, words: self.words }
+    }
+}
+
+impl<T> fmt::Debug for Known<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Known").field(&(self.words)()).finish()
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Known<T> {
+    type Value = T;
+
+    fn parse_ref(&self, command: &clap::Command, arg: Option<&clap::Arg>, value: &OsStr) -> Result<T, clap::Error> {
+        TypedValueParser::parse_ref(&self.parse, command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.words)().into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// Codecs that images may have, of either format.
+pub(super) fn image_codecs() -> Vec<&'static str> {
+    let stored = CODECS.iter().filter(|info| info.squashfs_id.is_some() || info.erofs_id.is_some());
+    stored.map(|info| info.name).chain(["none"]).collect()
+}
+
+/// Codecs that dumps may have.
+pub(super) fn dump_codecs() -> Vec<&'static str> {
+    CODECS.iter().map(|info| info.name).chain(["raw"]).collect()
+}
+
+/// Codecs that pages of crash dumps may have.
+pub(super) fn page_codecs() -> Vec<&'static str> {
+    let accepted = CODECS.iter().filter(|info| packfs_dump::kdump::accepts(info.codec).is_ok());
+    accepted.map(|info| info.name).collect()
+}
+
+/// Codecs that are measured on data.
+pub(super) fn measured_codecs() -> Vec<&'static str> {
+    let others = ["memcpy", "lzjb", "quicklz", "zlib", "zlib-rs"];
+    CODECS.iter().map(|info| info.name).chain(others).collect()
+}
+
+/// Kernels with long-term support that read EROFS images of packfs.
+pub(super) fn kernels() -> Vec<&'static str> {
+    vec!["5.4", "5.10", "5.15", "6.1", "6.6", "6.12", "6.18"]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+
+    use crate::args::Cli;
+
+    /// All values that completions offer, as `command --option: values`.
+    fn offered(command: &clap::Command, name: &str, all: &mut String) {
+        for arg in command.get_arguments() {
+            let values = arg.get_possible_values();
+            let values: Vec<_> = values.iter().map(clap::builder::PossibleValue::get_name).collect();
+            // In completions of zsh a colon would end the name of the value.
+            let names = arg.get_value_names().unwrap_or_default();
+            assert!(names.iter().all(|name| !name.contains(':')), "{name}: {names:?}");
+            if values.is_empty() || !arg.get_action().takes_values() {
+                continue;
+            }
+            let option = arg.get_long().map(|long| format!("--{long}"));
+            for value in &values {
+                let words = name.split(' ').chain(option.as_deref()).chain([*value]);
+                if let Err(error) = Cli::command().try_get_matches_from(words) {
+                    let refused = [ErrorKind::InvalidValue, ErrorKind::ValueValidation].contains(&error.kind());
+                    assert!(!refused, "{name} {}: {value} is offered and refused", arg.get_id());
+                }
+            }
+            let option = option.unwrap_or_else(|| arg.get_id().to_string());
+            writeln!(all, "{name} {option}: {}", values.join(" ")).unwrap();
+        }
+        for below in command.get_subcommands() {
+            offered(below, &format!("{name} {}", below.get_name()), all);
+        }
+    }
+
+    #[test]
+    fn values_that_are_offered_are_accepted() {
+        let (mut command, mut all) = (Cli::command(), String::new());
+        command.build();
+        offered(&command, "packfs", &mut all);
+        insta::assert_snapshot!(all);
+    }
+}

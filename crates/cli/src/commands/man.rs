@@ -1,0 +1,130 @@
+//! `packfs man`: a page for each command, from the same definition as its help.
+
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use clap::{Command, CommandFactory};
+use clap_mangen::Man as Page;
+use clap_mangen::roff::{Roff, bold, roman};
+use packfs_image::name::display;
+
+use crate::args::{Cli, Man};
+use crate::output::failure::{Outcome, Usage};
+
+pub(super) fn run(args: &Man) -> Result<Outcome> {
+    let mut packfs = Cli::command();
+    packfs.build();
+    if let Some(dir) = &args.dir {
+        return write_all(&packfs, dir);
+    }
+    let mut command = &packfs;
+    for name in &args.command {
+        command = command.find_subcommand(name).ok_or_else(|| unknown(name, command))?;
+    }
+    super::print(&page(command, &packfs)?)
+}
+
+fn unknown(name: &str, parent: &Command) -> Usage {
+    let names: Vec<_> = parent.get_subcommands().map(Command::get_name).collect();
+    let parent = display_name(parent);
+    Usage(match &names[..] {
+        [] => format!("{parent} has no commands of its own, such as `{name}`"),
+        names => format!("there is no command `{name}`; there are {}", names.join(", ")),
+    })
+}
+
+fn write_all(packfs: &Command, dir: &Path) -> Result<Outcome> {
+    std::fs::create_dir_all(dir).with_context(|| format!("{}: cannot create", display(dir)))?;
+    for command in all(packfs) {
+        let path = dir.join(format!("{}.1", display_name(command)));
+        std::fs::write(&path, page(command, packfs)?).with_context(|| format!("{}: cannot write", display(&path)))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// A command and all below it.
+fn all(command: &Command) -> Vec<&Command> {
+    std::iter::once(command).chain(command.get_subcommands().flat_map(all)).collect()
+}
+
+/// The command with its parents, joined as in the name of its page: `packfs-bench-read`.
+fn display_name(command: &Command) -> &str {
+    command.get_display_name().unwrap_or_else(|| command.get_name())
+}
+
+fn page(command: &Command, packfs: &Command) -> Result<String> {
+    let mut own = command.clone().subcommand_help_heading("COMMANDS");
+    let usage = own.render_usage().to_string();
+    own = own.override_usage(usage.trim_start_matches("Usage:").trim().to_owned());
+    let (name, version) = (display_name(command), command.get_version().unwrap_or_default());
+    // clap_mangen leaves an empty date out, and what follows would move to its place.
+    let mut page = format!(".TH {} 1 \"\" \"packfs {version}\" \"packfs manual\"\n", name.to_uppercase());
+    let man = Page::new(own);
+    page.push_str(&section(|out| man.render_name_section(out))?);
+    page.push_str(&section(|out| man.render_synopsis_section(out))?);
+    page.push_str(&section(|out| man.render_description_section(out))?);
+    page.push_str(&section(|out| man.render_options_section(out))?);
+    if command.has_subcommands() {
+        page.push_str(&section(|out| man.render_subcommands_section(out))?);
+    }
+    page.push_str(&section(|out| end(command, packfs).to_writer(out))?);
+    Ok(format!("{APOSTROPHES}{page}"))
+}
+
+/// Definitions that the library repeats for each section.
+const APOSTROPHES: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
+
+/// A section without what pages have once, and without the empty lines that roff warns of.
+fn section(render: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Result<String> {
+    let mut out = Vec::new();
+    render(&mut out)?;
+    Ok(String::from_utf8(out)?.replace(APOSTROPHES, "").replace(".br\n\n.br\n", ".sp\n"))
+}
+
+/// The sections that clap does not know.
+fn end(command: &Command, packfs: &Command) -> Roff {
+    let mut end = Roff::default();
+    examples(command, &mut end);
+    end.control("SH", ["EXIT STATUS"]);
+    for (status, meaning) in EXIT_STATUS {
+        end.control("TP", []);
+        end.text([bold(status)]);
+        end.text([roman(meaning)]);
+    }
+    end.control("SH", ["SEE ALSO"]);
+    end.text([roman(related(command, packfs).join(", "))]);
+    end
+}
+
+const EXIT_STATUS: [(&str, &str); 3] =
+    [("0", "Done."), ("1", "The command failed, or it found damage or differences."), ("2", "Wrong usage.")];
+
+/// The examples of the help text, line by line as they are typed.
+fn examples(command: &Command, page: &mut Roff) {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let Some(lines) = help.strip_prefix("Examples:\n") else { return };
+    page.control("SH", ["EXAMPLES"]);
+    page.control("nf", []);
+    for line in lines.lines() {
+        page.text([roman(line.trim())]);
+    }
+    page.control("fi", []);
+}
+
+/// Pages of the command above, of those below, and of those that the help text names.
+fn related(command: &Command, packfs: &Command) -> Vec<String> {
+    let (own, help) = (display_name(command), command.clone().render_long_help().to_string());
+    let words: Vec<&str> = help.split(|c: char| !(c.is_alphanumeric() || c == '-')).collect();
+    let named = |name: &str| {
+        let name: Vec<&str> = name.split('-').collect();
+        words.windows(name.len()).any(|some| some == name)
+    };
+    let is_related = |other: &&Command| {
+        let name = display_name(other);
+        let above_or_below = |one: &str, other: &str| one.rsplit_once('-').is_some_and(|(parent, _)| parent == other);
+        name != own && (above_or_below(own, name) || above_or_below(name, own) || name == "packfs" || named(name))
+    };
+    let all = all(packfs).into_iter().filter(is_related);
+    all.map(|other| format!("{}(1)", display_name(other))).collect()
+}
