@@ -5,7 +5,7 @@ use libdeflater::{CompressionLvl, Compressor};
 
 use crate::inflate::{Frame, Inflate};
 use crate::rust::inflate::Inflate as Beginning;
-use crate::{Decoder, Encoder, Error, Result};
+use crate::{Decoded, Decoder, Encoder, Error, Result};
 
 const NAME: &str = "deflate";
 
@@ -43,7 +43,11 @@ pub(crate) fn decoder() -> Result<Box<dyn Decoder>> {
 
 impl Decoder for Undeflate {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        self.whole.decode(src, dst)
+        self.decode_stream(src, dst)?.of_all(NAME, src)
+    }
+
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+        self.whole.decode_stream(src, dst)
     }
 
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {

@@ -7,7 +7,7 @@ use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Status, Strategy};
 use crate::inflate::{Frame, Inflate};
 use crate::settings::Strategies;
 use crate::smallest::Smallest;
-use crate::{Decoder, Encoder, Error, Result};
+use crate::{Decoded, Decoder, Encoder, Error, Result};
 
 const NAME: &str = "gzip";
 
@@ -69,6 +69,10 @@ struct Unzip(Inflate);
 
 impl Decoder for Unzip {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        self.0.decode(src, dst)
+        self.decode_stream(src, dst)?.of_all(NAME, src)
+    }
+
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+        self.0.decode_stream(src, dst)
     }
 }

@@ -4,7 +4,7 @@
 
 use libdeflate_sys as sys;
 
-use crate::{Error, Result};
+use crate::{Decoded, Error, Result};
 
 /// What is around the deflated bytes.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +42,8 @@ impl Inflate {
         Ok(Inflate { raw, frame, codec })
     }
 
-    /// Decodes all of `src`, which has to end where the stream ends.
-    pub(crate) fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+    /// Decodes the stream at the beginning of `src`.
+    pub(crate) fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
         let function = match self.frame {
             Frame::Zlib => sys::libdeflate_zlib_decompress_ex,
             Frame::Raw => sys::libdeflate_deflate_decompress_ex,
@@ -63,8 +63,7 @@ impl Inflate {
             )
         };
         let why = match code {
-            sys::libdeflate_result_LIBDEFLATE_SUCCESS if read == src.len() => return Ok(written),
-            sys::libdeflate_result_LIBDEFLATE_SUCCESS => "bytes after the stream",
+            sys::libdeflate_result_LIBDEFLATE_SUCCESS => return Ok(Decoded { taken: read, len: written }),
             sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => "decodes to more than its length",
             _ => "not such a stream, or a damaged one",
         };

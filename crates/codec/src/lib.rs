@@ -114,6 +114,29 @@ impl Prefix {
     }
 }
 
+/// What [`Decoder::decode_stream`] read and wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decoded {
+    /// Length of the stream, in bytes of `src`.
+    pub taken: usize,
+    /// Length of what it decodes to, in bytes of `dst`.
+    pub len: usize,
+}
+
+impl Decoded {
+    /// The decoded length, of a stream that takes all of `src`.
+    #[cfg_attr(
+        not(any(feature = "gzip", feature = "gzip-rust", feature = "xz", feature = "zstd", feature = "zstd-rust")),
+        allow(dead_code)
+    )]
+    pub(crate) fn of_all(self, codec: &'static str, src: &[u8]) -> Result<usize> {
+        match src.len() - self.taken {
+            0 => Ok(self.len),
+            more => Err(Error::corrupt(codec, format!("{more} bytes after the stream"))),
+        }
+    }
+}
+
 /// Decompresses independent blocks.
 ///
 /// Contract: one thread at a time; each thread makes its own. Nothing in `src` makes it panic, read or write elsewhere, or
@@ -123,6 +146,13 @@ pub trait Decoder: Send {
     /// Decodes all of `src` into `dst` and returns the decoded length. A stream that is damaged,
     /// that would exceed `dst`, or that is followed by bytes not its own is [`Error::Corrupt`].
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize>;
+
+    /// Decodes the stream that `src` begins with, as [`Decoder::decode`] does, and ignores what follows it.
+    ///
+    /// Only gzip, deflate, xz and zstd mark where a stream ends. Streams of other codecs take all of `src`.
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+        Ok(Decoded { taken: src.len(), len: self.decode(src, dst)? })
+    }
 
     /// Fills `dst` with the first bytes of what `src` decodes to, which may be more. A stream that is
     /// damaged in that part, or that decodes to less, is [`Error::Corrupt`].

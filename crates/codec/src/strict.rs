@@ -8,7 +8,7 @@ mod xz;
 mod zstd;
 
 use crate::cluster::Exact;
-use crate::{Codec, Decoder, Error, Result};
+use crate::{Codec, Decoded, Decoder, Error, Result};
 
 impl Codec {
     /// A decoder for this codec's streams as Linux reads them, where `window` bytes are the window or the dictionary that
@@ -65,6 +65,11 @@ impl Decoder for Strict {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.examine(src, dst.len())?;
         self.decoder.decode(src, dst)
+    }
+
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+        self.examine(src, dst.len())?;
+        self.decoder.decode_stream(src, dst)
     }
 
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {

@@ -10,7 +10,7 @@ use stream::{Chain, Lzma, Stream};
 
 use crate::settings::{Bcj, Dict};
 use crate::smallest::Smallest;
-use crate::{Decoder, Encoder, Error, Result, Settings};
+use crate::{Decoded, Decoder, Encoder, Error, Result, Settings};
 
 /// Memory a stream may ask its decoder for: the largest preset's dictionary and the decoder itself.
 /// The library touches no more of it than the block is long.
@@ -78,6 +78,10 @@ pub(crate) fn decoder() -> Box<dyn Decoder> {
 
 impl Decoder for Unxz {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        self.decode_stream(src, dst)?.of_all("xz", src)
+    }
+
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
         self.0.start_xz_decoder(DECODER_MEMORY)?;
         self.0.decode(src, dst)
     }
@@ -134,11 +138,11 @@ impl Decoder for LegacyUnlzma {
         self.0.start_lzma_decoder(DECODER_MEMORY)?;
         if dst.is_empty() {
             // The library does not even begin without room; an empty stream leaves this byte alone.
-            return match self.0.decode(src, &mut [0])? {
+            return match self.0.decode(src, &mut [0])?.of_all("lzma", src)? {
                 0 => Ok(0),
                 _ => Err(Error::corrupt("lzma", "decodes to more than its length")),
             };
         }
-        self.0.decode(src, dst)
+        self.0.decode(src, dst)?.of_all("lzma", src)
     }
 }

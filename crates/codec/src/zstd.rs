@@ -3,8 +3,9 @@
 
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer, ResetDirective};
 
-use crate::{Decoder, Encoder, Error, Result};
+use crate::{Decoded, Decoder, Encoder, Error, Result};
 
+const NAME: &str = "zstd";
 /// `ZSTD_error_dstSize_tooSmall`, as the library returns it.
 const DOES_NOT_FIT: ErrorCode = 70_usize.wrapping_neg();
 
@@ -72,10 +73,11 @@ struct Streaming(Unzstd);
 
 impl Decoder for Streaming {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        let corrupt = |code| Error::corrupt("zstd", zstd_safe::get_error_name(code));
-        if zstd_safe::find_frame_compressed_size(src).map_err(corrupt)? != src.len() {
-            return Err(Error::corrupt("zstd", "bytes after the frame"));
-        }
+        self.decode_stream(src, dst)?.of_all(NAME, src)
+    }
+
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+        let src = first_frame(src)?;
         let context = &mut self.0.context;
         context.reset(ResetDirective::SessionOnly).map_err(library)?;
         let mut output = OutBuffer::around(dst);
@@ -92,7 +94,10 @@ impl Decoder for Streaming {
                 }
             }
         }
-        if left == 0 { Ok(output.pos()) } else { Err(Error::corrupt("zstd", "decodes to more than its length")) }
+        match left {
+            0 => Ok(Decoded { taken: src.len(), len: output.pos() }),
+            _ => Err(Error::corrupt(NAME, "decodes to more than its length")),
+        }
     }
 
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
@@ -102,12 +107,12 @@ impl Decoder for Streaming {
 
 impl Decoder for Unzstd {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        let corrupt = |code| Error::corrupt("zstd", zstd_safe::get_error_name(code));
-        // The library would go on with further frames; a block is one.
-        if zstd_safe::find_frame_compressed_size(src).map_err(corrupt)? != src.len() {
-            return Err(Error::corrupt("zstd", "bytes after the frame"));
-        }
-        self.context.decompress(dst, src).map_err(corrupt)
+        self.decode_stream(src, dst)?.of_all(NAME, src)
+    }
+
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
+        let src = first_frame(src)?;
+        Ok(Decoded { taken: src.len(), len: self.context.decompress(dst, src).map_err(corrupt)? })
     }
 
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
@@ -117,22 +122,31 @@ impl Decoder for Unzstd {
         while output.pos() < room {
             let before = (input.pos, output.pos());
             let left = self.context.decompress_stream(&mut output, &mut input);
-            let left = left.map_err(|code| Error::corrupt("zstd", zstd_safe::get_error_name(code)))?;
+            let left = left.map_err(corrupt)?;
             // Nothing is left of the frame, or nothing more can be had from its bytes.
             if output.pos() < room && (left == 0 || before == (input.pos, output.pos())) {
-                return Err(Error::corrupt("zstd", "ends too early"));
+                return Err(Error::corrupt(NAME, "ends too early"));
             }
         }
         Ok(())
     }
 }
 
+/// The frame that `src` begins with: the library would go on with further ones, and a block is one.
+fn first_frame(src: &[u8]) -> Result<&[u8]> {
+    Ok(&src[..zstd_safe::find_frame_compressed_size(src).map_err(corrupt)?])
+}
+
+fn corrupt(code: ErrorCode) -> Error {
+    Error::corrupt(NAME, zstd_safe::get_error_name(code))
+}
+
 fn library(code: ErrorCode) -> Error {
-    Error::Library { codec: "zstd", why: zstd_safe::get_error_name(code).to_owned() }
+    Error::Library { codec: NAME, why: zstd_safe::get_error_name(code).to_owned() }
 }
 
 fn no_memory() -> Error {
-    Error::Library { codec: "zstd", why: "out of memory".to_owned() }
+    Error::Library { codec: NAME, why: "out of memory".to_owned() }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::progress::Phase;
 
-use crate::finding::{Finding, Report};
-use crate::{Error, Result};
+use crate::Result;
+use crate::finding::{Finding, Remark, Report};
 
 /// Jobs in flight for each thread.
 const JOBS: usize = 4;
@@ -28,12 +28,12 @@ pub(crate) fn run<M>(
     Ok(())
 }
 
-/// Does `work` on all `jobs` on `threads` threads, until the report is full. `work` returns what went wrong.
+/// Does `work` on all `jobs` on `threads` threads, until the report is full. `work` returns what it found.
 pub(crate) fn in_order<'env, P: Sync + 'env>(
     threads: usize,
     jobs: impl Iterator<Item = &'env [P]>,
     report: &mut Report<'_>,
-    work: impl Fn(&[P], &mut Vec<u8>) -> Vec<Error> + Copy + Send + 'env,
+    work: impl Fn(&[P], &mut Vec<u8>) -> Vec<Remark> + Copy + Send + 'env,
 ) -> Result<()> {
     pipeline::scope(threads, Vec::new, |pool| {
         let mut window = Window::new(threads.max(1) * JOBS);
@@ -53,6 +53,6 @@ pub(crate) fn in_order<'env, P: Sync + 'env>(
     })
 }
 
-fn take(window: &mut Window<Vec<Error>>, report: &mut Report<'_>) -> Result<()> {
-    window.pop().into_iter().flatten().try_for_each(|error| report.error(error))
+fn take(window: &mut Window<Vec<Remark>>, report: &mut Report<'_>) -> Result<()> {
+    window.pop().into_iter().flatten().try_for_each(|remark| report.remark(remark))
 }

@@ -46,6 +46,14 @@ impl fmt::Display for Finding {
     }
 }
 
+/// Outcome of a job of a check that is worth telling.
+pub(crate) enum Remark {
+    /// What stopped a step.
+    Error(Error),
+    /// What is unusual about a structure: its name, its offset, and the text.
+    Note(&'static str, u64, String),
+}
+
 /// Collector of findings.
 pub(crate) struct Report<'f> {
     finding: &'f mut dyn FnMut(Finding),
@@ -109,6 +117,17 @@ impl<'f> Report<'f> {
             other => return Err(other),
         }
         Ok(())
+    }
+
+    /// Reports what a job found.
+    pub(crate) fn remark(&mut self, remark: Remark) -> Result<()> {
+        match remark {
+            Remark::Error(error) => self.error(error),
+            Remark::Note(structure, offset, text) => {
+                self.note(structure, offset, text);
+                Ok(())
+            }
+        }
     }
 
     /// The value of a step, or `None` when damage stopped it.

@@ -3,7 +3,7 @@
 
 use zlib_rs::{InflateFlush, Status};
 
-use crate::{Decoder, Error, Result};
+use crate::{Decoded, Decoder, Error, Result};
 
 /// log2 of deflate's window.
 const WINDOW_BITS: u8 = 15;
@@ -51,14 +51,17 @@ impl Inflate {
 
 impl Decoder for Inflate {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        self.decode_stream(src, dst)?.of_all(self.codec, src)
+    }
+
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
         self.state.reset(self.framed);
-        let room = dst.len();
+        let (read, room) = (src.len(), dst.len());
         let (src, dst, end) = self.step(src, dst, InflateFlush::Finish)?;
-        let why = match (end, src.is_empty(), dst.is_empty()) {
-            (true, true, _) => return Ok(room - dst.len()),
-            (true, false, _) => "bytes after the stream",
-            (false, _, true) => "decodes to more than its length",
-            (false, _, false) => "ends too early",
+        let why = match (end, dst.is_empty()) {
+            (true, _) => return Ok(Decoded { taken: read - src.len(), len: room - dst.len() }),
+            (false, true) => "decodes to more than its length",
+            (false, false) => "ends too early",
         };
         Err(Error::corrupt(self.codec, why))
     }

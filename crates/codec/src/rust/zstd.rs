@@ -7,7 +7,7 @@ use std::io::Read;
 
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use crate::{Decoder, Error, Result};
+use crate::{Decoded, Decoder, Error, Result};
 
 const NAME: &str = "zstd";
 /// Magic, descriptor, window: as much of a frame's header as this looks at.
@@ -65,12 +65,14 @@ impl Unzstd {
 
 impl Decoder for Unzstd {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        self.decode_stream(src, dst)?.of_all(NAME, src)
+    }
+
+    fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
         if !self.blocks(src, dst.len(), dst.len() + 1)? {
             return Err(Error::corrupt(NAME, "decodes to more than its length"));
         }
-        if self.frame.bytes_read_from_source() != src.len() as u64 {
-            return Err(Error::corrupt(NAME, "bytes after the frame"));
-        }
+        let taken = usize::try_from(self.frame.bytes_read_from_source()).unwrap_or(usize::MAX).min(src.len());
         let len = self.collect(dst)?;
         if self.frame.can_collect() > 0 {
             return Err(Error::corrupt(NAME, "decodes to more than its length"));
@@ -79,7 +81,7 @@ impl Decoder for Unzstd {
             Some(sum) if self.frame.get_calculated_checksum() != Some(sum) => {
                 Err(Error::corrupt(NAME, "the data does not decode to its checksum"))
             }
-            _ => Ok(len),
+            _ => Ok(Decoded { taken, len }),
         }
     }
 

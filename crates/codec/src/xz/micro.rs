@@ -80,7 +80,7 @@ impl Unmicro {
 impl Decoder for Unmicro {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.start(src, dst, true)?;
-        self.stream.decode(src, dst)
+        self.stream.decode(src, dst)?.of_all("lzma", src)
     }
 
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {

@@ -7,7 +7,7 @@ use std::ptr;
 use liblzma_sys as sys;
 
 use crate::settings::Bcj;
-use crate::{Error, Prefix, Result};
+use crate::{Decoded, Error, Prefix, Result};
 
 /// The library's version.
 pub(crate) fn version() -> String {
@@ -186,11 +186,12 @@ impl Stream {
         }
     }
 
-    /// Decodes all of `src`; the stream has to end where it ends.
-    pub(super) fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+    /// Decodes the stream at the beginning of `src`.
+    pub(super) fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
         let why = match self.run(src, dst) {
-            sys::LZMA_STREAM_END if self.raw.avail_in == 0 => return Ok(dst.len() - self.raw.avail_out),
-            sys::LZMA_STREAM_END => "bytes after the stream",
+            sys::LZMA_STREAM_END => {
+                return Ok(Decoded { taken: src.len() - self.raw.avail_in, len: dst.len() - self.raw.avail_out });
+            }
             sys::LZMA_BUF_ERROR if self.raw.avail_in > 0 => "decodes to more than its length",
             sys::LZMA_BUF_ERROR => "ends too early, or decodes to more than its length",
             sys::LZMA_FORMAT_ERROR => "not the header of such a stream",

@@ -1,7 +1,7 @@
 //! Decoders on bytes that are not what they claim: an error or some bytes, never more than asked for.
 
 use crate::{BLOCK, choices, noise, packed, text};
-use packfs_codec::{Codec, Decoder, Error};
+use packfs_codec::{Codec, Decoded, Decoder, Error};
 use proptest::prelude::*;
 
 /// Decodes into the middle of a larger buffer and checks that nothing around it is touched.
@@ -53,6 +53,27 @@ fn bytes_after_the_stream_are_refused() {
         for tail in [&[0][..], &[0; 4], &[0xFF; 40], &packed(&choice, &block)] {
             let bytes = [&packed(&choice, &block), tail].concat();
             assert!(decode(decoder.as_mut(), &bytes, block.len()).is_err(), "{choice}: {} bytes more", tail.len());
+        }
+    }
+}
+
+#[test]
+fn a_stream_with_an_end_is_told_from_what_follows() {
+    for choice in codecs() {
+        let (codec, block) = (choice.codec(), text(5000, 1));
+        let stream = packed(&choice, &block);
+        let has_end = matches!(codec, Codec::Gzip | Codec::Deflate | Codec::Xz | Codec::Zstd);
+        for mut decoder in [codec.decoder().unwrap(), codec.strict_decoder(1 << 17).unwrap()] {
+            for tail in [&[][..], &[0], &[0; 4], &[0xFF; 40], &stream] {
+                let bytes = [&stream, tail].concat();
+                let mut dst = vec![0; block.len()];
+                let decoded = decoder.decode_stream(&bytes, &mut dst);
+                let expected = Decoded { taken: stream.len(), len: block.len() };
+                match has_end || tail.is_empty() {
+                    true => assert!(decoded.unwrap() == expected && dst == block, "{choice}: {} more", tail.len()),
+                    false => assert!(decoded.is_err(), "{choice}: {} more", tail.len()),
+                }
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use packfs_codec::{Codec, Decoder};
+use packfs_codec::{Codec, Decoded, Decoder};
 
 use super::compression::CompressorOptions;
 use super::disk::Disk;
@@ -30,7 +30,9 @@ pub(super) struct Stored {
 /// stock, so threads wait for each other only while one is taken from it.
 pub(super) struct Blocks {
     pub(super) disk: Disk,
-    codec: Codec,
+    /// Byte behind the image.
+    pub(super) end: u64,
+    pub(super) codec: Codec,
     /// Bytes of window or dictionary that Linux has for the streams of this image.
     window: u32,
     stock: Mutex<Vec<Tools>>,
@@ -67,19 +69,28 @@ impl Blocks {
             Some(CompressorOptions::Xz { dictionary, .. }) => dictionary,
             _ => superblock.block_size.max(METADATA_MAX),
         };
-        Blocks { disk, codec: superblock.codec, window, stock: Mutex::default() }
+        Blocks { disk, end: superblock.bytes_used, codec: superblock.codec, window, stock: Mutex::default() }
     }
 
-    /// Decodes a block into `out` as Linux would, which it may not fill; returns its length.
-    pub(super) fn verify(&self, block: Stored, out: &mut [u8]) -> Result<usize> {
+    /// Decodes a block into `out` as Linux would, which it may not fill.
+    pub(super) fn verify(&self, block: Stored, out: &mut [u8]) -> Result<Decoded> {
         self.with_tools(|tools| self.decode(tools, block, out, Rules::Linux))
     }
 
     /// The same for a block that it has to fill exactly.
-    pub(super) fn verify_exact(&self, block: Stored, out: &mut [u8]) -> Result<()> {
+    pub(super) fn verify_exact(&self, block: Stored, out: &mut [u8]) -> Result<Decoded> {
         let expected = out.len();
-        let got = self.verify(block, out)?;
-        exact(block, got, expected)
+        let decoded = self.verify(block, out)?;
+        exact(block, decoded.len, expected)?;
+        Ok(decoded)
+    }
+
+    /// What is unusual about a stored block that was decoded.
+    pub(super) fn oddity(&self, block: Stored, decoded: Decoded) -> Option<String> {
+        let more = block.len - decoded.taken;
+        let others = if self.codec == Codec::Gzip { "" } else { ", unsquashfs refuses it" };
+        (more > 0)
+            .then(|| format!("its stream takes {} of its {} bytes; Linux reads it{others}", decoded.taken, block.len))
     }
 
     /// Decodes a block into `out`, which it has to fill exactly.
@@ -91,7 +102,7 @@ impl Blocks {
 
     /// Decodes a block into `out`, which it may not fill; returns its length.
     pub(super) fn decode_up_to(&self, block: Stored, out: &mut [u8]) -> Result<usize> {
-        self.with_tools(|tools| self.decode(tools, block, out, Rules::Library))
+        self.with_tools(|tools| self.decode(tools, block, out, Rules::Library)).map(|decoded| decoded.len)
     }
 
     /// A block of exactly `expected` bytes, in memory of its own.
@@ -106,8 +117,8 @@ impl Blocks {
         self.with_tools(|tools| {
             let mut plain = std::mem::take(&mut tools.plain);
             grow(&mut plain, most);
-            let result =
-                self.decode(tools, block, &mut plain[..most], Rules::Library).map(|got| Arc::from(&plain[..got]));
+            let result = self.decode(tools, block, &mut plain[..most], Rules::Library);
+            let result = result.map(|decoded| Arc::from(&plain[..decoded.len]));
             tools.plain = plain;
             result
         })
@@ -115,13 +126,14 @@ impl Blocks {
 
     /// Decodes a block that was read already.
     pub(super) fn decode_packed(&self, block: Stored, packed: &[u8], out: &mut [u8]) -> Result<usize> {
-        self.with_tools(|tools| self.call_decoder(tools, block, packed, out, Rules::Library))
+        self.with_tools(|tools| self.call_decoder(tools, block, packed, out, Rules::Library)).map(|decoded| decoded.len)
     }
 
-    fn decode(&self, tools: &mut Tools, block: Stored, out: &mut [u8], rules: Rules) -> Result<usize> {
+    fn decode(&self, tools: &mut Tools, block: Stored, out: &mut [u8], rules: Rules) -> Result<Decoded> {
         if block.raw {
             let Some(out) = out.get_mut(..block.len) else { return Err(too_long(block, out.len())) };
-            return self.disk.read(block.structure, block.start, out).map(|()| block.len);
+            self.disk.read(block.structure, block.start, out)?;
+            return Ok(Decoded { taken: block.len, len: block.len });
         }
         let mut packed = std::mem::take(&mut tools.packed);
         grow(&mut packed, block.len);
@@ -140,13 +152,14 @@ impl Blocks {
         packed: &[u8],
         out: &mut [u8],
         rules: Rules,
-    ) -> Result<usize> {
+    ) -> Result<Decoded> {
         let decoder = match (rules, &mut tools.decoder, &mut tools.strict) {
             (Rules::Library, Some(decoder), _) | (Rules::Linux, _, Some(decoder)) => decoder,
             (Rules::Library, none, _) => none.insert(self.codec.decoder()?),
             (Rules::Linux, _, none) => none.insert(self.codec.strict_decoder(self.window)?),
         };
-        decoder.decode(packed, out).map_err(|error| match error {
+        // Linux passes over what follows a stream.
+        decoder.decode_stream(packed, out).map_err(|error| match error {
             packfs_codec::Error::Corrupt { .. } => Error::corrupt(block.structure, block.start, error.to_string()),
             other => other.into(),
         })

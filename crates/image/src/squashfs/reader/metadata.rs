@@ -71,28 +71,33 @@ impl Metadata {
         self.cache.get(start, || self.load(area, start))
     }
 
-    /// Refuses a metadata block that Linux does not decode; `block` is what [`Metadata::block`] gives.
-    pub(super) fn verify(&self, area: Area, start: u64, block: &[u8]) -> Result<()> {
+    /// Refuses a metadata block that Linux does not decode, and returns what is unusual about it; `block` is what
+    /// [`Metadata::block`] gives.
+    pub(super) fn verify(&self, area: Area, start: u64, block: &[u8]) -> Result<Option<String>> {
         let raw = block.first_chunk().is_none_or(|word| u16::from_le_bytes(*word) & METADATA_RAW != 0);
         if raw {
-            return Ok(());
+            return Ok(None);
         }
         let stored =
             Stored { structure: area.structure, start: start + HEADER_LEN as u64, len: stored_len(block), raw };
-        self.blocks.verify(stored, &mut [0; METADATA_LEN]).map(drop)
+        let decoded = self.blocks.verify(stored, &mut [0; METADATA_LEN])?;
+        Ok(self.blocks.oddity(stored, decoded))
     }
 
     fn load(&self, area: Area, start: u64) -> Result<Arc<[u8]>> {
-        // Header and block in one read; the area may end sooner.
+        // Header and block in one read; the image may end sooner.
         let mut stored = [0; HEADER_LEN + METADATA_LEN + SLACK];
-        let available = usize::try_from(area.end - start).unwrap_or(usize::MAX).min(stored.len());
+        let room = |end: u64| usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
+        let available = room(self.blocks.end.max(area.end)).min(stored.len());
         let stored = &mut stored[..available];
         self.blocks.disk.read(area.structure, start, stored)?;
         let word = u16::from_le_bytes([stored[0], stored[1]]);
         let (len, raw) = (usize::from(word & !METADATA_RAW), word & METADATA_RAW != 0);
-        let most = if raw { METADATA_LEN } else { METADATA_LEN + SLACK };
+        // The length of a compressed block may be too large: what counts is where its stream ends.
+        let left = room(area.end) - HEADER_LEN;
+        let most = if raw { METADATA_LEN.min(left) } else { METADATA_LEN + SLACK };
         let Some(packed) = stored.get(HEADER_LEN..HEADER_LEN + len).filter(|_| (1..=most).contains(&len)) else {
-            let why = format!("metadata block of {len} bytes where {} are left in the table", available - HEADER_LEN);
+            let why = format!("metadata block of {len} bytes where {left} are left in the table");
             return Err(Error::corrupt(area.structure, start, why));
         };
         let mut out = [0; HEADER_LEN + METADATA_LEN];

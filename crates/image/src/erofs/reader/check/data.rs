@@ -11,7 +11,7 @@ use crate::erofs::reader::data::File;
 use crate::erofs::reader::inode::{Inode, Kind};
 use crate::erofs::reader::map::{Data, MappedExtent, Stored, Where};
 use crate::erofs::reader::metadata::Space;
-use crate::finding::{Report, Severity};
+use crate::finding::{Remark, Report, Severity};
 use crate::{Error, Result};
 
 /// Bytes that one job takes on.
@@ -117,15 +117,15 @@ fn job_len(pieces: &[Piece]) -> usize {
 }
 
 /// Reads pieces; returns what went wrong.
-fn run(reader: &Reader, inodes: &Inodes, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Error> {
+fn run(reader: &Reader, inodes: &Inodes, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Remark> {
     let mut errors = Vec::new();
     for piece in pieces {
         if progress.is_cancelled() {
-            errors.push(Error::Cancelled);
+            errors.push(Remark::Error(Error::Cancelled));
             break;
         }
         let result = File::open(reader, &inodes.found[piece.inode].inode).and_then(|file| read(&file, piece, buf));
-        errors.extend(result.err());
+        errors.extend(result.err().map(Remark::Error));
         Progress::add(&progress.done, piece.len);
     }
     errors

@@ -2,11 +2,12 @@
 //! between them that nobody refers to.
 
 use packfs_blocks::Progress;
+use packfs_codec::Decoded;
 
 use super::inodes::Inodes;
 use crate::Result;
 use crate::check::in_order;
-use crate::finding::Report;
+use crate::finding::{Remark, Report};
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::decode::Stored;
 use crate::squashfs::reader::map;
@@ -45,31 +46,37 @@ pub(super) fn check(
     in_order(threads, jobs, report, |job, buf| decode(reader, job, buf, progress))
 }
 
-/// Decodes pieces; returns what went wrong.
-fn decode(reader: &Reader, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progress) -> Vec<crate::Error> {
-    let mut errors = Vec::new();
+/// Decodes pieces; returns what went wrong, and what is unusual.
+fn decode(reader: &Reader, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Remark> {
+    let mut found = Vec::new();
     buf.resize(reader.superblock.block_size as usize, 0);
     for Piece { stored, len } in pieces {
         if progress.is_cancelled() {
-            errors.push(crate::Error::Cancelled);
+            found.push(Remark::Error(crate::Error::Cancelled));
             break;
         }
         let blocks = &reader.metadata.blocks;
         let result = match len {
             Length::Exactly(len) => blocks.verify_exact(*stored, &mut buf[..*len]),
-            Length::AtLeast(len) => blocks.verify(*stored, buf).and_then(|got| at_least(*stored, got, *len)),
+            Length::AtLeast(len) => at_least(*stored, blocks.verify(*stored, buf), *len),
         };
-        errors.extend(result.err());
+        found.extend(match result {
+            Ok(decoded) => {
+                blocks.oddity(*stored, decoded).map(|text| Remark::Note(stored.structure, stored.start, text))
+            }
+            Err(error) => Some(Remark::Error(error)),
+        });
         Progress::add(&progress.done, stored.len as u64);
     }
-    errors
+    found
 }
 
-fn at_least(stored: Stored, got: usize, used: u64) -> Result<()> {
-    if got as u64 >= used {
-        return Ok(());
+fn at_least(stored: Stored, decoded: Result<Decoded>, used: u64) -> Result<Decoded> {
+    let decoded = decoded?;
+    if decoded.len as u64 >= used {
+        return Ok(decoded);
     }
-    let why = format!("it holds {got} bytes, but files use {used}");
+    let why = format!("it holds {} bytes, but files use {used}", decoded.len);
     Err(crate::Error::corrupt(stored.structure, stored.start, why))
 }
 
@@ -112,7 +119,12 @@ fn check_layout(reader: &Reader, pieces: &[Piece], complete: bool, report: &mut 
         (end, before_raw) = (end.max(stored.start + stored.len as u64), stored.raw);
     }
     if end > data_end {
-        report.add("inode table", data_end, format!("data blocks reach up to byte {end}"));
+        let text = format!("data blocks reach up to byte {end}");
+        if before_raw {
+            report.add("inode table", data_end, text);
+        } else {
+            report.note("inode table", data_end, text);
+        }
     } else if complete {
         check_gap(reader, end, data_end, report)?;
     }

@@ -70,7 +70,9 @@ pub(super) fn blocks(reader: &Reader, area: Area, report: &mut Report<'_>) -> Re
         let Some(block) = report.take(reader.metadata.block(area, start))? else { break };
         let (stored, payload) = (metadata::stored_len(&block), block.len() - HEADER_LEN);
         let next = start + (HEADER_LEN + stored) as u64;
-        report.take(reader.metadata.verify(area, start, &block))?;
+        if let Some(text) = report.take(reader.metadata.verify(area, start, &block))?.flatten() {
+            report.note(area.structure, start, text);
+        }
         if stored > METADATA_LEN {
             report.add(area.structure, start, format!("metadata block stored in {stored} bytes, more than 8192"));
         }
