@@ -205,6 +205,51 @@ fn killed_at_any_moment_it_goes_on_with_resume() {
 }
 
 #[test]
+fn an_unfinished_set_says_so_first_and_how_to_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = memory(24 << 20, 9);
+    std::fs::write(dir.path().join("core"), &bytes).unwrap();
+    let split = ["split", "core", "-o", "a b", "-o", "b", "-q", "--codec", "zstd", "--chunk", "64K", "--json"];
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let whole = json(&succeed(dir.path(), &split));
+    let about = |args: &[&str]| succeed(dir.path(), &[&["info"], args].concat());
+    let finished = json(&about(&["a b", "b", "--json"]));
+    assert_eq!((&finished["finished"], &finished["resume"]), (&true.into(), &serde_json::Value::Null));
+    assert!(finished["ratio"].as_f64().unwrap() > 1.0 && !about(&["a b", "b"]).contains("unfinished"));
+    for part in ["a b", "b"] {
+        let file = File::options().write(true).open(dir.path().join(part)).unwrap();
+        file.set_len(file.metadata().unwrap().len().saturating_sub(100_000).max(4096)).unwrap();
+    }
+    let text = about(&["a b", "b"]);
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().starts_with("unfinished   no part has the end of the dump"), "{text}");
+    let command = "packfs split INPUT -o 'a b' -o b --codec zstd:1 --chunk 64K --resume";
+    assert_eq!(lines.next().unwrap(), format!("go on with   {command} (INPUT: what was split)"));
+    assert!(!text.contains("times smaller"), "{text}");
+    let unfinished = json(&about(&["a b", "b", "--json"]));
+    assert_eq!((&unfinished["finished"], &unfinished["ratio"]), (&false.into(), &serde_json::Value::Null));
+    // The command as it is printed finishes the set, and its figures are those of the whole.
+    let words: Vec<&str> = unfinished["resume"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    let words = words[1..].iter().map(|word| if *word == "INPUT" { "core" } else { word });
+    let args: Vec<&str> = words.chain(["--json", "-q"]).collect();
+    let resumed = json(&succeed(dir.path(), &args));
+    assert!(resumed["resumed_bytes"].as_u64().unwrap() > 0, "{resumed}");
+    for field in ["raw_bytes", "coded_bytes", "fill_bytes", "squeezed_bytes"] {
+        assert_eq!(resumed["chunks"][field], whole["chunks"][field], "{field}");
+    }
+    assert!(restore(dir.path(), &["a b", "b"]) == bytes);
+    // A stream cannot be read again.
+    let mut child =
+        packfs(["split", "-", "-o", "s", "-q"]).current_dir(dir.path()).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    assert!(child.wait().unwrap().success());
+    File::options().write(true).open(dir.path().join("s")).unwrap().set_len(2 << 20).unwrap();
+    let text = about(&["s"]);
+    assert!(text.lines().nth(1).unwrap().contains("packfs join --partial"), "{text}");
+    assert_eq!(json(&about(&["s", "--json"]))["resume"], serde_json::Value::Null);
+}
+
+#[test]
 fn eight_parts_fit_64_mib() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = memory(80 << 20, 5);

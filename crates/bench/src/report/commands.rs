@@ -61,7 +61,7 @@ fn shell(command: &Command) -> String {
 }
 
 /// A word that a shell does not take apart.
-pub(super) fn word(text: &str) -> String {
+pub fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@+,%^".contains(c);
     match !text.is_empty() && text.chars().all(plain) {
         true => text.to_owned(),

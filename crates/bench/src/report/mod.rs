@@ -19,6 +19,7 @@ mod splits;
 mod text;
 mod tune;
 
+pub use commands::word;
 pub use csv::csv;
 pub use html::html;
 pub use markdown::markdown;

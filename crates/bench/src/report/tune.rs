@@ -1,5 +1,6 @@
 //! The report on tuning: the choice with its command, the front it was made from, and everything that was tried.
 
+use super::commands::word;
 use super::model::{Chapter, Chart, Column, Kind, Report, Section, Series, Value, X};
 use super::shape::{axis, distinct, guide, series, table};
 use crate::metrics;
@@ -90,16 +91,7 @@ fn limits(tuning: &Tuning) -> String {
 
 /// The command as a shell takes it.
 fn shell(tuning: &Tuning) -> String {
-    let quoted = |word: &std::ffi::OsString| {
-        let word = word.to_string_lossy();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@+,%".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word.into_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    tuning.command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    tuning.command.iter().map(|one| word(&one.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
 /// All candidates: the front as a table and in charts, then all of it in the page.

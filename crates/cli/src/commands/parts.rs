@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use packfs_bench::report::word;
 use packfs_dump::Set;
 use packfs_dump::set::{Finding, Harm, Info, Lost, Options, PartStatus, is_part};
 use packfs_image::name::{display, encode};
@@ -134,15 +135,46 @@ struct About {
     chunk_size: u32,
     segment_size: u32,
     parity: u16,
+    finished: bool,
+    /// The command that finishes it, with `INPUT` for what was split; null where none can.
+    resume: Option<Vec<String>>,
     size: u64,
     open_end: Option<&'static str>,
     stored_bytes: u64,
-    ratio: f64,
+    /// Null unless it is finished.
+    ratio: Option<f64>,
     fill_bytes: u64,
     zero_bytes: u64,
     restorable: bool,
     lost: Vec<Lost>,
     parts: Vec<AboutPart>,
+}
+
+/// The words of the command that goes on with an unfinished split. A part that is not at hand has its number as its name.
+fn resume(info: &Info) -> Vec<String> {
+    let mut words: Vec<String> = ["packfs", "split", "INPUT"].map(str::to_owned).into();
+    for part in &info.parts {
+        let missing = || part.number.map_or("PART".to_owned(), |number| format!("PART{number}"));
+        words.extend(["-o".to_owned(), part.path.as_deref().map_or_else(missing, operand)]);
+    }
+    words.extend(["--codec".to_owned(), info.codec.clone()]);
+    words.extend(["--chunk".to_owned(), size(info.chunk)]);
+    if info.parity > 0 {
+        words.extend(["--parity".to_owned(), info.parity.to_string()]);
+    }
+    words.push("--resume".to_owned());
+    words
+}
+
+/// A size as options take it.
+fn size(bytes: u32) -> String {
+    if bytes.is_multiple_of(1 << 20) { format!("{}M", bytes >> 20) } else { format!("{}K", bytes >> 10) }
+}
+
+/// A path that cannot be taken for an option.
+fn operand(path: &Path) -> String {
+    let text = path.to_string_lossy().into_owned();
+    if text.starts_with('-') { format!("./{text}") } else { text }
 }
 
 #[derive(Serialize)]
@@ -172,10 +204,12 @@ impl About {
             chunk_size: info.chunk,
             segment_size: info.segment,
             parity: info.parity,
+            finished: info.finished,
+            resume: (!info.finished && info.seekable).then(|| resume(info)),
             size: info.size,
             open_end: info.open_end,
             stored_bytes: info.stored_bytes,
-            ratio: units::ratio(info.size, info.stored_bytes),
+            ratio: info.finished.then(|| units::ratio(info.size, info.stored_bytes)),
             fill_bytes: info.fill_bytes,
             zero_bytes: info.zero_bytes,
             restorable: info.restorable,
@@ -186,6 +220,22 @@ impl About {
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let bytes = |n: u64| format!("{} ({} bytes)", units::bytes(n), units::count(n));
+        if !self.finished {
+            writeln!(
+                out,
+                "unfinished   no part has the end of the dump: the split was interrupted, or parts were cut off"
+            )?;
+            match &self.resume {
+                Some(words) => {
+                    let words: Vec<_> = words.iter().map(|one| word(one)).collect();
+                    writeln!(out, "go on with   {} (INPUT: what was split)", words.join(" "))?;
+                }
+                None => writeln!(
+                    out,
+                    "go on with   packfs join --partial, which gives what is there; a stream cannot be split again"
+                )?,
+            }
+        }
         writeln!(out, "format       {}", self.format)?;
         writeln!(out, "set          {}", self.set)?;
         writeln!(out, "codec        {}", self.codec)?;
@@ -196,7 +246,10 @@ impl About {
         }
         writeln!(out, "zeros        {}", bytes(self.zero_bytes))?;
         writeln!(out, "other fills  {}", bytes(self.fill_bytes - self.zero_bytes))?;
-        writeln!(out, "stored       {}, {:.2} times smaller", bytes(self.stored_bytes), self.ratio)?;
+        match self.ratio {
+            Some(ratio) => writeln!(out, "stored       {}, {ratio:.2} times smaller", bytes(self.stored_bytes))?,
+            None => writeln!(out, "stored       {}, so far", bytes(self.stored_bytes))?,
+        }
         writeln!(out, "parity       any {} of {} parts may be lost", self.parity, self.parts.len())?;
         for part in &self.parts {
             let number = part.number.map_or("part ?".to_owned(), |number| format!("part {number}"));

@@ -119,7 +119,7 @@ impl<'a> Summary<'a> {
         let text = |path: &Path| encode(path.as_os_str().as_bytes()).into_owned();
         let parts = report.parts.iter().map(|part| PartFile {
             path: text(&part.path),
-            bytes_per_second: speed(part.bytes, part.busy_seconds + part.sync_seconds),
+            bytes_per_second: speed(part.bytes - part.resumed_bytes, part.busy_seconds + part.sync_seconds),
             report: part,
         });
         Summary {
@@ -151,7 +151,7 @@ impl fmt::Display for Summary<'_> {
         let state = if report.complete { "complete" } else { "incomplete" };
         writeln!(out, "split       {}, {state}, {:.2} times smaller", bytes(report.bytes), self.ratio)?;
         if report.resumed_bytes > 0 {
-            writeln!(out, "resumed     {} were there already", bytes(report.resumed_bytes))?;
+            writeln!(out, "resumed     {} of it were there already", bytes(report.resumed_bytes))?;
         }
         let chunks = &report.chunks;
         let saved = chunks.fill_bytes + chunks.squeezed_bytes;

@@ -23,6 +23,11 @@ pub struct Info {
     pub segment: u32,
     /// So many parts may be lost.
     pub parity: u16,
+    /// True if a part at hand says that the split went through to the end of its input. Otherwise it was interrupted, or
+    /// all parts at hand were cut off.
+    pub finished: bool,
+    /// True if the input can be read again, so that an unfinished split can be resumed: it was no stream.
+    pub seekable: bool,
     /// Bytes of the dump, as far as is known.
     pub size: u64,
     /// Why there may be more.
@@ -108,6 +113,8 @@ impl Set {
             chunk: self.superblock.chunk,
             segment: self.superblock.segment,
             parity: self.superblock.parity,
+            finished: self.parts.iter().filter_map(|part| part.foot.as_ref()).any(|foot| foot.complete),
+            seekable: self.superblock.size.is_some(),
             size: self.size,
             open_end: self.open_end,
             restorable: lost.is_empty() && self.open_end.is_none(),

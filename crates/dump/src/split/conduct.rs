@@ -170,7 +170,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
         let own = std::mem::take(&mut self.report);
         let nanos = |counter: &AtomicU64| Duration::from_nanos(counter.load(Relaxed)).as_secs_f64();
         report.bytes = own.bytes;
-        report.chunks = own.chunks;
+        report.chunks += own.chunks;
         report.redone_bytes = own.redone_bytes;
         report.suspect = own.suspect;
         report.weak_stripes = own.weak_stripes;
@@ -366,11 +366,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
                 false
             }
             Packed::Stored { coded, map, .. } => {
-                let there: u64 = map.iter().map(|byte| u64::from(byte.count_ones())).sum();
-                if !map.is_empty() {
-                    chunks.squeezed_bytes += (len.div_ceil(PAGE as u64) - there) * PAGE as u64;
-                }
-                *(if *coded { &mut chunks.coded_bytes } else { &mut chunks.raw_bytes }) += len;
+                chunks.add_stored(len, *coded, map);
                 true
             }
         };

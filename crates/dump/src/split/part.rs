@@ -40,6 +40,8 @@ pub(super) struct Part {
     behind: Behind,
     /// Where the next byte goes.
     position: u64,
+    /// Bytes that were there when this run began.
+    resumed: u64,
     index: Vec<Entry>,
     /// What had reached the disk: bytes and entries.
     safe: (u64, usize),
@@ -83,6 +85,7 @@ impl Part {
             sink: manner.sink,
             direct: manner.direct,
             position,
+            resumed: position,
             index,
             safe,
             checkpoint_every: manner.checkpoint_every,
@@ -290,6 +293,7 @@ impl Part {
         PartReport {
             path: self.path.clone(),
             bytes: self.position,
+            resumed_bytes: self.resumed.min(self.position),
             segments: self.extent().segments,
             busy_seconds: self.busy.as_secs_f64(),
             sync_seconds: self.synced.as_secs_f64(),

@@ -1,8 +1,11 @@
 //! What came of a split.
 
+use std::ops::AddAssign;
 use std::path::PathBuf;
 
 use serde::Serialize;
+
+use crate::format::PAGE;
 
 /// What came of a split: how much of what, where it is, and what went wrong without stopping it.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -19,7 +22,7 @@ pub struct SplitReport {
     pub resumed_bytes: u64,
     /// Of `bytes`: done again because a part had failed.
     pub redone_bytes: u64,
-    /// What became of the chunks.
+    /// What became of the chunks, those found by `resume` included.
     pub chunks: Chunks,
     /// The parts, by number; not serialised, as their paths need not be text.
     #[serde(skip)]
@@ -63,14 +66,39 @@ pub struct Chunks {
     pub parity_bytes: u64,
 }
 
+impl Chunks {
+    /// Counts a stored chunk of `len` bytes; `map` has a bit for each page that is there, and is empty if all are.
+    pub(super) fn add_stored(&mut self, len: u64, coded: bool, map: &[u8]) {
+        if !map.is_empty() {
+            let there: u64 = map.iter().map(|byte| u64::from(byte.count_ones())).sum();
+            self.squeezed_bytes += len.div_ceil(PAGE as u64).saturating_sub(there) * PAGE as u64;
+        }
+        *(if coded { &mut self.coded_bytes } else { &mut self.raw_bytes }) += len;
+    }
+}
+
+impl AddAssign for Chunks {
+    fn add_assign(&mut self, other: Self) {
+        self.raw_bytes += other.raw_bytes;
+        self.coded_bytes += other.coded_bytes;
+        self.fill_bytes += other.fill_bytes;
+        self.squeezed_bytes += other.squeezed_bytes;
+        self.same_bytes += other.same_bytes;
+        self.segment_bytes += other.segment_bytes;
+        self.parity_bytes += other.parity_bytes;
+    }
+}
+
 /// A part.
 #[derive(Debug, Clone, Serialize)]
 pub struct PartReport {
     /// Its path; not serialised, as it need not be text.
     #[serde(skip)]
     pub path: PathBuf,
-    /// Bytes written to it, all counted.
+    /// Length of it.
     pub bytes: u64,
+    /// Of `bytes`: found by `resume`.
+    pub resumed_bytes: u64,
     /// Data and parity segments in it.
     pub segments: u64,
     /// Seconds in which something was being written to it.

@@ -8,8 +8,9 @@ use packfs_blocks::io::FileAt;
 
 use super::open::Opened;
 use super::part::Sink;
-use crate::format::{ALIGN, MAGIC, SEGMENT_MAX, SegmentKind};
-use crate::part::{Entry, Found, Scan, Segment, Super, find_footer, payload_is_sound};
+use super::report::Chunks;
+use crate::format::{ALIGN, MAGIC, PAGE, SEGMENT_MAX, SegmentKind};
+use crate::part::{Entry, Found, Scan, Segment, Super, What, find_footer, payload_is_sound};
 use crate::{Error, Result};
 
 /// What earlier runs left.
@@ -21,6 +22,8 @@ pub(super) struct Resumed {
     pub(super) parts: Vec<Left>,
     /// Ranges of the dump that need not be done, in order and apart.
     pub(super) covered: Vec<Range<u64>>,
+    /// What became of their chunks.
+    pub(super) chunks: Chunks,
     /// First number no stripe has.
     pub(super) next_stripe: u64,
     /// All parts have their trailer and say that the set is complete.
@@ -51,20 +54,21 @@ pub(super) fn examine(opened: &[Opened], wanted: &Super) -> Result<Option<Resume
     let (mut parts, mut finished) = (Vec::new(), true);
     let mut stripes = Stripes::default();
     for ((part, found), number) in opened.iter().zip(&found).zip(numbers) {
-        let (mut position, mut index) = (0, Vec::new());
+        let (mut position, mut kept) = (0, Vec::new());
         match found {
             Some((superblock, source)) => {
-                (position, index) = scan(part, superblock, source)?;
+                (position, kept) = scan(part, superblock, source)?;
                 let foot = find_footer(source, superblock).map_err(Error::io("cannot read", &part.path))?;
                 finished &= foot.is_some_and(|(_, foot)| foot.complete);
             }
             None => finished = false,
         }
-        stripes.add(&index);
+        stripes.add(&kept);
+        let index = kept.into_iter().map(|(entry, _)| entry).collect();
         parts.push(Left { number, position, index });
     }
-    let covered = stripes.covered();
-    Ok(Some(Resumed { superblock, parts, covered, next_stripe: stripes.next, finished }))
+    let (covered, chunks) = stripes.covered();
+    Ok(Some(Resumed { superblock, parts, covered, chunks, next_stripe: stripes.next, finished }))
 }
 
 /// The superblock of a part, if it was begun.
@@ -131,8 +135,8 @@ fn number(opened: &[Opened], found: &[Option<(Super, FileAt)>], first: &Super) -
     Ok(found.iter().filter_map(number).collect())
 }
 
-/// The good segments of a part, and where the last of them ends.
-fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<Entry>)> {
+/// The good segments of a part with what their chunks are, and where the last of them ends.
+fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<(Entry, Chunks)>)> {
     let io = |error| Error::io("cannot read", &part.path)(error);
     let mut segments = Vec::new();
     let mut position = ALIGN as u64;
@@ -142,7 +146,7 @@ fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<
         segments.push((at, segment));
     }
     let safe = segments.iter().rposition(|(_, segment)| segment.head.kind == SegmentKind::Checkpoint).unwrap_or(0);
-    let (mut end, mut index, mut bytes) = (ALIGN as u64, Vec::new(), Vec::new());
+    let (mut end, mut kept, mut bytes) = (ALIGN as u64, Vec::new(), Vec::new());
     for (n, (position, segment)) in segments.iter().enumerate() {
         if segment.head.kind == SegmentKind::Index {
             continue;
@@ -152,9 +156,39 @@ fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<
         }
         end = position + segment.len();
         let len = u32::try_from(segment.len()).unwrap_or(SEGMENT_MAX);
-        index.push(Entry { position: *position, len, head: segment.head });
+        let chunks = chunks(source, *position, segment).map_err(io)?;
+        kept.push((Entry { position: *position, len, head: segment.head }, chunks));
     }
-    Ok((end, index))
+    Ok((end, kept))
+}
+
+/// What the chunks of a segment are.
+fn chunks(source: &FileAt, position: u64, segment: &Segment) -> std::io::Result<Chunks> {
+    let mut chunks = Chunks::default();
+    match segment.head.kind {
+        SegmentKind::Data => chunks.segment_bytes = segment.len(),
+        SegmentKind::Parity => chunks.parity_bytes = segment.len(),
+        _ => {}
+    }
+    let mut map = Vec::new();
+    for stretch in &segment.stretches {
+        let len = stretch.range.end - stretch.range.start;
+        match &stretch.what {
+            What::Fill(_) => chunks.fill_bytes += len,
+            What::Same { .. } => chunks.same_bytes += len,
+            What::Stored { payload, coded, squeezed } => {
+                map.clear();
+                if *squeezed {
+                    map.resize(usize::try_from(len).unwrap_or(usize::MAX).div_ceil(PAGE).div_ceil(8), 0);
+                    let at = position + u64::from(segment.head_len) + u64::from(payload.start);
+                    // A map that is cut off is damage, which is found where the chunk is read.
+                    let _ = source.read_at(&mut map, at)?;
+                }
+                chunks.add_stored(len, *coded, &map);
+            }
+        }
+    }
+    Ok(chunks)
 }
 
 fn next(source: &FileAt, superblock: &Super, position: u64) -> std::io::Result<Option<(u64, Segment)>> {
@@ -179,11 +213,12 @@ struct Stripe {
     shards: u128,
     wanted: u16,
     ranges: Vec<Range<u64>>,
+    chunks: Chunks,
 }
 
 impl Stripes {
-    fn add(&mut self, index: &[Entry]) {
-        for Entry { head, .. } in index {
+    fn add(&mut self, kept: &[(Entry, Chunks)]) {
+        for (Entry { head, .. }, chunks) in kept {
             if !matches!(head.kind, SegmentKind::Data | SegmentKind::Parity) {
                 continue;
             }
@@ -191,16 +226,22 @@ impl Stripes {
             let stripe = self.found.entry(head.stripe).or_default();
             stripe.shards |= 1u128.checked_shl(head.shard.into()).unwrap_or(0);
             stripe.wanted = head.data + head.parity;
+            stripe.chunks += *chunks;
             if head.kind == SegmentKind::Data {
                 stripe.ranges.push(head.start..head.end);
             }
         }
     }
 
-    /// What stripes cover that are whole. Others would be without the protection asked for, and are done again.
-    fn covered(&self) -> Vec<Range<u64>> {
+    /// What stripes cover that are whole, and what is in them. Others would be without the protection asked for, and are
+    /// done again.
+    fn covered(&self) -> (Vec<Range<u64>>, Chunks) {
         let whole = self.found.values().filter(|stripe| stripe.shards.count_ones() == u32::from(stripe.wanted));
-        let mut ranges: Vec<_> = whole.flat_map(|stripe| stripe.ranges.iter().cloned()).collect();
+        let (mut ranges, mut chunks) = (Vec::new(), Chunks::default());
+        for stripe in whole {
+            ranges.extend(stripe.ranges.iter().cloned());
+            chunks += stripe.chunks;
+        }
         ranges.sort_by_key(|range| (range.start, range.end));
         let mut merged: Vec<Range<u64>> = Vec::new();
         for range in ranges {
@@ -209,7 +250,7 @@ impl Stripes {
                 _ => merged.push(range),
             }
         }
-        merged
+        (merged, chunks)
     }
 }
 
@@ -231,10 +272,11 @@ mod tests {
     use super::*;
     use crate::part::Head;
 
-    fn entry(stripe: u64, shard: u16, range: Range<u64>) -> Entry {
+    fn entry(stripe: u64, shard: u16, range: Range<u64>) -> (Entry, Chunks) {
         let kind = if shard < 2 { SegmentKind::Data } else { SegmentKind::Parity };
         let head = Head { kind, stripe, shard, data: 2, parity: 1, start: range.start, end: range.end };
-        Entry { position: 4096, len: 4096, head }
+        let raw_bytes = if shard < 2 { range.end - range.start } else { 0 };
+        (Entry { position: 4096, len: 4096, head }, Chunks { raw_bytes, ..Chunks::default() })
     }
 
     #[test]
@@ -243,7 +285,7 @@ mod tests {
         stripes.add(&[entry(0, 0, 0..10), entry(1, 1, 30..40), entry(2, 0, 40..50)]);
         stripes.add(&[entry(0, 1, 10..20), entry(1, 2, 20..40), entry(2, 1, 50..60)]);
         stripes.add(&[entry(0, 2, 0..20), entry(2, 2, 40..60)]);
-        assert_eq!(stripes.covered(), [0..20, 40..60]);
+        assert_eq!(stripes.covered(), (vec![0..20, 40..60], Chunks { raw_bytes: 40, ..Chunks::default() }));
         assert_eq!(stripes.next, 3);
     }
 

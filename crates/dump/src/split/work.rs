@@ -6,7 +6,7 @@ use super::open::Opened;
 use super::options::SplitOptions;
 use super::part::{Manner, Part, Sink};
 use super::plan::Plan;
-use super::report::{PartReport, SplitReport};
+use super::report::{Chunks, PartReport, SplitReport};
 use super::resume::{self, Left, Resumed};
 use crate::input::Input;
 use crate::part::Super;
@@ -22,6 +22,8 @@ pub(super) struct Work {
     /// Ranges of the dump to be done; without meaning for a stream.
     pub(super) todo: Vec<Range<u64>>,
     pub(super) resumed_bytes: u64,
+    /// What became of the chunks of these bytes.
+    resumed_chunks: Chunks,
     /// From here on chunks may refer to others: what earlier runs put down before may be referred to already.
     pub(super) fresh_from: u64,
     pub(super) next_stripe: u64,
@@ -59,6 +61,7 @@ impl Work {
                 left,
                 todo,
                 resumed_bytes,
+                resumed_chunks: Chunks::default(),
                 fresh_from,
                 next_stripe,
                 manner,
@@ -77,6 +80,7 @@ impl Work {
             finished: resumed.finished && todo.is_empty(),
             todo,
             resumed_bytes: size - undone,
+            resumed_chunks: resumed.chunks,
             fresh_from: resumed.covered.last().map_or(0, |range| range.end),
             next_stripe: resumed.next_stripe,
             manner,
@@ -89,13 +93,15 @@ impl Work {
 
     pub(super) fn report(&self) -> SplitReport {
         let set = self.superblock.set.iter().map(|byte| format!("{byte:02x}")).collect();
-        SplitReport { set, resumed_bytes: self.resumed_bytes, ..SplitReport::default() }
+        let (resumed_bytes, chunks) = (self.resumed_bytes, self.resumed_chunks);
+        SplitReport { set, resumed_bytes, chunks, ..SplitReport::default() }
     }
 
     pub(super) fn report_of_finished(&self, opened: &[Opened]) -> SplitReport {
         let parts = opened.iter().zip(&self.left).map(|(part, left)| PartReport {
             path: part.path.clone(),
             bytes: left.position,
+            resumed_bytes: left.position,
             segments: left.index.len() as u64,
             busy_seconds: 0.0,
             sync_seconds: 0.0,

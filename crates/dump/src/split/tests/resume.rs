@@ -1,6 +1,7 @@
 //! Runs that are cut off anywhere and gone on with.
 
 use super::*;
+use crate::Chunks;
 
 fn resumed(codec: &str) -> SplitOptions {
     SplitOptions { resume: true, checkpoint: 1 << 20, ..options(codec) }
@@ -23,13 +24,19 @@ fn a_run_cut_off_anywhere_is_gone_on_with() {
         let parts = names(dir.path(), 3);
         let given = SplitOptions { parity, dedup, checkpoint: 1 << 20, force: true, ..options("none") };
         for shares in [[9, 9, 9], [5, 3, 8], [0, 0, 0], [0, 7, 10], [10, 10, 4], [1, 1, 1]] {
-            run(&input, &parts, &given).unwrap();
+            let whole = run(&input, &parts, &given).unwrap();
             // Whichever part was free took a segment: their lengths are others each time.
             let lens = parts.iter().map(|part| std::fs::metadata(part).unwrap().len());
             let left: Vec<_> = lens.zip(shares).map(|(len, tenths)| len * tenths / 10 + tenths % 3 * 777).collect();
             cut(&parts, &left);
             let report = run(&input, &parts, &SplitOptions { resume: true, force: false, ..given.clone() }).unwrap();
             assert!(report.is_clean(), "{report:?}");
+            // Figures are of the whole, not of this run. Of equal chunks it knows only those it has seen.
+            let figures = |report: &SplitReport| Chunks { segment_bytes: 0, parity_bytes: 0, ..report.chunks };
+            assert!(dedup || figures(&report) == figures(&whole), "{shares:?}: {report:?} for {whole:?}");
+            assert!(report.parts.iter().all(|part| part.resumed_bytes <= part.bytes), "{report:?}");
+            let any = report.parts.iter().any(|part| part.resumed_bytes > 0);
+            assert!(any || report.resumed_bytes == 0, "{report:?}");
             // A stripe counts only when all of it is there: with parity that is some of each part, without it a segment.
             let some_of_each = shares.iter().all(|tenths| *tenths >= 3);
             // Here one takes half a megabyte.
@@ -56,6 +63,7 @@ fn a_complete_set_is_left_as_it_is() {
     let before: Vec<_> = parts.iter().map(|part| std::fs::read(part).unwrap()).collect();
     let again = run(&input, &parts, &resumed("lz4")).unwrap();
     assert_eq!((again.resumed_bytes, again.is_clean(), &again.set), (first.bytes, true, &first.set));
+    assert!(first.chunks.squeezed_bytes > 0 && again.chunks == first.chunks, "{again:?} for {first:?}");
     let after: Vec<_> = parts.iter().map(|part| std::fs::read(part).unwrap()).collect();
     assert!(before == after);
     // Parts are known by what they say, not by the order they are given in.
