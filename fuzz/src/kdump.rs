@@ -71,8 +71,8 @@ fn core(file: &dyn ReadAt) {
     if core.segments().iter().any(|segment| end(segment) > 256 << 20) {
         return;
     }
-    let options =
-        Options { codec: "lzo:algorithm=lzo1x_1".parse().expect("a codec"), threads: 0, memory: 1 << 20, verify: true };
+    let codec = "lzo:algorithm=lzo1x_1".parse().expect("a codec");
+    let options = Options::default().set(|all| (all.codec, all.threads, all.memory) = (codec, 0, 1 << 20));
     let mut packed = Vec::new();
     let Ok(report) = write((path, file), (Path::new("packed"), &mut packed), &options, &Progress::default()) else {
         return;

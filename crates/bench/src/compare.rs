@@ -12,6 +12,7 @@ use crate::stats::{Summary, geometric_mean, least_probability, mann_whitney};
 
 /// When a difference counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Rules {
     /// Probability, from 0 to 1, below which a difference is not chance.
     pub alpha: f64,

@@ -46,3 +46,5 @@ pub mod tune;
 mod units;
 
 pub use error::{Error, Result};
+
+packfs_blocks::options!(compare::Rules, tune::choose::Limits);

@@ -15,7 +15,7 @@ impl Machine {
         let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
         Machine {
             cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            processors: packfs_blocks::pipeline::cores(),
             governor: Some(governor.trim().to_owned()).filter(|governor| !governor.is_empty()),
             memory,
             kernel,

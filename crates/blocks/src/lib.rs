@@ -6,7 +6,7 @@
 //! - [`encode`]: a block probed, compressed and proven.
 //! - [`buffer`]: page-aligned buffers that are reused; [`cache`]: decoded blocks, each decoded once.
 //! - [`io`]: positional reads ([`ReadAt`]) and writes ([`Storage`]), and outputs that appear whole ([`Output`]).
-//! - [`name`]: names, which are any bytes, as text.
+//! - [`name`]: names, which are any bytes, as text; [`options!`]: the way in which options are changed.
 //! - [`progress`]: counters that a user interface may watch; [`stages`]: where the time goes.
 //!
 //! ```
@@ -25,6 +25,7 @@ pub mod encode;
 pub mod hash;
 pub mod io;
 pub mod name;
+mod options;
 pub mod pipeline;
 pub mod probe;
 pub mod progress;

@@ -27,6 +27,12 @@ impl<S> fmt::Debug for Pool<'_, S> {
     }
 }
 
+/// Number of cores that the process may use: those of the machine, less affinity and the quota of its control group; 1
+/// where that is not known. Options have as many threads by default.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Runs `body` with a pool of `threads` workers (0: jobs run on the caller when they are handed in).
 ///
 /// When `body` returns, with a result or an error, jobs not yet begun are dropped: the first error

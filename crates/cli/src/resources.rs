@@ -7,7 +7,7 @@ use rustix::process::{Resource, getrlimit};
 
 /// Cores the process may use: the machine's, less affinity and cgroup quota.
 pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    packfs_blocks::pipeline::cores()
 }
 
 /// The budget for file data when `--memory` is not given: what keeps every thread busy with blocks in

@@ -11,7 +11,7 @@
 //! # let dir = tempfile::tempdir()?;
 //! let (core, parts) = (dir.path().join("core"), ["a", "b", "c"].map(|name| dir.path().join(name)));
 //! std::fs::write(&core, [7; 100_000])?;
-//! let options = SplitOptions { parity: 1, ..SplitOptions::default() };
+//! let options = SplitOptions::default().set(|all| all.parity = 1);
 //! assert!(split(Input::open(&core)?, &parts, &options, &Progress::default())?.is_clean());
 //! // One part may be lost.
 //! let set = Set::open(&parts[1..], &set::Options::default())?;
@@ -37,4 +37,6 @@ mod split;
 pub use error::{Error, Result};
 pub use input::{FileSource, Input, Source};
 pub use set::Set;
+packfs_blocks::options!(SplitOptions, join::Options, kdump::Options, set::Options);
+
 pub use split::{Chunks, PartReport, SplitOptions, SplitReport, Times, shared_disks, split};

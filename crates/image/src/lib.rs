@@ -159,29 +159,17 @@ pub use open::{AnyImage, OpenOptions};
 pub use tree::Tree;
 pub use warning::{Counted, Warning, WarningKind, Warnings};
 
-/// Gives options a way to be changed in one expression, which more options to come leave as it is.
-macro_rules! set {
-    ($($options:ty),* $(,)?) => {$(
-        impl $options {
-            /// These options with changes: `Options::default().set(|all| all.threads = 2)`.
-            #[must_use]
-            pub fn set(mut self, change: impl FnOnce(&mut Self)) -> Self {
-                change(&mut self);
-                self
-            }
-        }
-    )*};
-}
-
-set!(
+packfs_blocks::options!(
     OpenOptions,
     build::Options,
+    diff::Options,
     erofs::Options,
     erofs::ReadOptions,
     sink::dir::Options,
     sink::tar::Options,
     source::dir::Options,
     source::open::Options,
+    source::tar::Options,
     squashfs::Options,
     squashfs::ReadOptions,
 );

@@ -47,6 +47,7 @@ impl fmt::Display for Goal {
 
 /// Limits of an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Limits {
     /// Most bytes of the image.
     pub size: Option<u64>,

@@ -89,19 +89,19 @@ impl Split {
     /// What the library is to do.
     pub(crate) fn options(&self) -> SplitOptions {
         let threads = self.effort.threads();
-        SplitOptions {
-            codec: self.codec.choice().clone(),
-            chunk: self.chunk,
-            parity: self.parity,
-            threads,
-            memory: self.effort.memory_or(|| default_memory(threads, self.parts.len())),
-            direct: self.direct,
-            resume: self.resume,
-            force: self.force,
-            dedup: self.dedup,
-            verify: !self.no_verify,
-            checkpoint: self.checkpoint,
-        }
+        SplitOptions::default().set(|all| {
+            all.codec = self.codec.choice().clone();
+            all.chunk = self.chunk;
+            all.parity = self.parity;
+            all.threads = threads;
+            all.memory = self.effort.memory_or(|| default_memory(threads, self.parts.len()));
+            all.direct = self.direct;
+            all.resume = self.resume;
+            all.force = self.force;
+            all.dedup = self.dedup;
+            all.verify = !self.no_verify;
+            all.checkpoint = self.checkpoint;
+        })
     }
 }
 

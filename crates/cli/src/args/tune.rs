@@ -110,7 +110,9 @@ pub(crate) struct Ways {
 impl Tune {
     /// The limits.
     pub(crate) fn limits(&self) -> Limits {
-        Limits { size: self.max_size, seconds: self.max_time, read: self.min_read }
+        Limits::default().set(|all| {
+            (all.size, all.seconds, all.read) = (self.max_size, self.max_time, self.min_read);
+        })
     }
 
     /// The ways to be tried.

@@ -49,7 +49,7 @@ fn dump(args: &Cat, parts: &[PathBuf]) -> Result<Outcome> {
     let memory = resources::default_budget(resources::cores());
     let set = parts::open(parts, memory / 2)?;
     let ranges = ranges(&args.range, set.len()).context("the dump")?;
-    let options = join::Options { threads: resources::cores(), memory, partial: false };
+    let options = join::Options::default().set(|all| all.memory = memory);
     let mut out = output::stdout()?;
     for range in ranges {
         join::range_to_stream(&set, range, &mut out, &options, &Progress::default())?;

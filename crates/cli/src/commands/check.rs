@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_image::diff::diff;
+use packfs_image::diff::{self, diff};
 use packfs_image::tree::TreeImage;
 use packfs_image::{Image, Severity, Warnings};
 use serde::Serialize;
@@ -70,7 +70,8 @@ fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<Ch
     })?;
     if !args.against.is_empty() {
         let tree = sources::tree(&args.against, args.strict, threads, progress)?;
-        let compared = diff(image, &TreeImage::new(&tree), threads, progress, &mut |difference| {
+        let options = diff::Options::default().set(|all| all.threads = threads);
+        let compared = diff(image, &TreeImage::new(&tree), &options, progress, &mut |difference| {
             findings.add(difference.describe(("the image", "the source")).to_string());
         });
         match compared {

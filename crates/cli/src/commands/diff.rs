@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_image::diff::{Difference, diff};
+use packfs_image::diff::{Difference, Options, diff};
 use packfs_image::name::display;
 use packfs_image::tree::TreeImage;
 use packfs_image::{AnyImage, Image, Tree, Warnings};
@@ -44,12 +44,12 @@ struct Compared {
 }
 
 fn compare(args: &Diff, progress: &Arc<Progress>) -> Result<Compared> {
-    let threads = args.effort.threads();
+    let options = Options::default().set(|all| all.threads = args.effort.threads());
     let read = |path: &Path| Side::read(path, args, progress).with_context(|| format!("reading {}", display(path)));
     let (first, second) = (read(&args.a)?, read(&args.b)?);
     let mut differences = Findings::new();
     let mut found = |difference| differences.add(difference);
-    first.look(|first| second.look(|second| diff(first, second, threads, progress, &mut found)))?;
+    first.look(|first| second.look(|second| diff(first, second, &options, progress, &mut found)))?;
     Ok(Compared { differences, warnings: [first.warnings(), second.warnings()] })
 }
 

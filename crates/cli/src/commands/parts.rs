@@ -45,7 +45,7 @@ pub(super) fn of_dump(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<P
 
 /// Opens the parts of a dump.
 pub(super) fn open<P: AsRef<Path>>(paths: &[P], cache_bytes: u64) -> Result<Set> {
-    Ok(Set::open(paths, &Options { cache_bytes })?)
+    Ok(Set::open(paths, &Options::default().set(|all| all.cache_bytes = cache_bytes))?)
 }
 
 /// A path as JSON has it.

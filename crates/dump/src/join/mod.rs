@@ -27,13 +27,20 @@ const WORKER: u64 = 1 << 20;
 
 /// How to join.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
-    /// Worker threads; 0 does everything on the caller's.
+    /// Worker threads; 0 works on the calling thread. Default: one for each core.
     pub threads: usize,
-    /// Most bytes of data in memory at once, about.
+    /// Most bytes of data in memory at once, about. Default: 64 MiB.
     pub memory: u64,
-    /// Write what there is although some of it is lost: zeros stand for that.
+    /// Write what there is although some of it is lost: zeros stand for that. Default: no.
     pub partial: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { threads: pipeline::cores(), memory: 64 << 20, partial: false }
+    }
 }
 
 /// What a join did.

@@ -25,15 +25,22 @@ const WRITE: usize = 1 << 20;
 
 /// How to write a kdump-compressed file.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
-    /// What pages are compressed with: `gzip`, `lzo`, `snappy`, `zstd` or `none`.
+    /// What pages are compressed with: `gzip`, `lzo`, `snappy`, `zstd` or `none`. Default: lzo, which every `crash` reads.
     pub codec: Choice,
-    /// Compression threads; 0 does all on the calling one.
+    /// Compression threads; 0 works on the calling thread. Default: one for each core.
     pub threads: usize,
-    /// Bytes of memory that may be in flight.
+    /// Bytes of memory that may be in flight. Default: 64 MiB.
     pub memory: usize,
-    /// Whether each compressed page is decoded and compared.
+    /// Whether each compressed page is decoded and compared. Default: yes.
     pub verify: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { codec: Choice::new(Codec::Lzo), threads: pipeline::cores(), memory: 64 << 20, verify: true }
+    }
 }
 
 /// What was written.

@@ -43,8 +43,9 @@ pub use crate::lost::Lost;
 
 /// How to read a set.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
-    /// Most bytes of decoded data to keep.
+    /// Most bytes of decoded data to keep. Default: 32 MiB.
     pub cache_bytes: u64,
 }
 

@@ -4,6 +4,7 @@ use packfs_codec::{Choice, Codec};
 
 /// How to split.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct SplitOptions {
     /// The codec of chunks; [`Codec::None`] stores them as they are. Default: lz4.
     pub codec: Choice,

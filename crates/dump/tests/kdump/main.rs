@@ -20,7 +20,10 @@ use packfs_dump::kdump::{self, Flattener, Options, Report, View, WriteAt};
 const CODECS: [&str; 5] = ["gzip:1", "lzo:algorithm=lzo1x_1", "snappy", "zstd:1", "none"];
 
 fn options(codec: &str, threads: usize) -> Options {
-    Options { codec: codec.parse().unwrap(), threads, memory: 1 << 20, verify: true }
+    Options::default().set(|all| {
+        all.codec = codec.parse().unwrap();
+        (all.threads, all.memory) = (threads, 1 << 20);
+    })
 }
 
 /// Writes a kdump-compressed dump of an ELF core.

@@ -43,7 +43,7 @@ impl Options {
             time: None,
             force: false,
             on_error: OnError::Stop,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            threads: packfs_blocks::pipeline::cores(),
             memory: 64 << 20,
         }
     }

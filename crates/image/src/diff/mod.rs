@@ -24,7 +24,21 @@ use crate::image::{FileType, Image, Nid, Stat};
 use crate::sink::{Visit, Walk};
 use crate::tree::{Device, Time, XattrSet};
 
-/// Compares `first` with `second` on `threads` threads and calls `found` for every difference, in name
+/// How two images are compared.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Worker threads; 0 compares on the calling thread.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { threads: pipeline::cores() }
+    }
+}
+
+/// Compares `first` with `second` and calls `found` for every difference, in name
 /// order: the same calls for any number of threads.
 ///
 /// Of a directory that only one has, only its own path is told. Fractions of seconds count if both hold
@@ -32,11 +46,12 @@ use crate::tree::{Device, Time, XattrSet};
 pub fn diff(
     first: &dyn Image,
     second: &dyn Image,
-    threads: usize,
+    options: &Options,
     progress: &Progress,
     found: &mut dyn FnMut(Difference),
 ) -> Result<()> {
     progress.enter(Phase::Read);
+    let threads = options.threads;
     pipeline::scope(threads, Buffers::default, |pool| {
         let mut comparer = Comparer {
             first,

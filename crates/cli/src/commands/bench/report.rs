@@ -19,7 +19,7 @@ pub(super) fn run(args: &Report) -> Result<Outcome> {
     let mut report = Findings::of(&Results::of(&new));
     let mut outcome = Outcome::Done;
     if !args.against.is_empty() {
-        let rules = Rules { alpha: args.alpha, threshold: args.threshold / 100.0 };
+        let rules = Rules::default().set(|all| (all.alpha, all.threshold) = (args.alpha, args.threshold / 100.0));
         let comparison = Comparison::of(&new, &read(&args.against)?, rules);
         let compared = Findings::of_comparison(&comparison);
         if args.output.is_none() && args.md.is_none() && args.csv.is_none() {

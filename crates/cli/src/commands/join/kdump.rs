@@ -30,7 +30,8 @@ pub(super) fn write(
 ) -> Result<Report> {
     check(set)?;
     let memory = usize::try_from(options.memory).unwrap_or(usize::MAX);
-    let options = kdump::Options { codec, threads: options.threads, memory, verify: true };
+    let options =
+        kdump::Options::default().set(|all| (all.codec, all.threads, all.memory) = (codec, options.threads, memory));
     let plain = |out: &mut dyn WriteAt, name: &Path| {
         kdump::write((Path::new(DUMP), set), (name, out), &options, progress).map_err(anyhow::Error::from)
     };

@@ -28,7 +28,11 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
     let to_stdout = matches!(target, Target::Stdout);
     let memory = args.effort.memory();
     let set = parts::open(&args.parts, memory / 4)?;
-    let options = Options { threads: args.effort.threads(), memory: memory / 4 * 3, partial: args.partial };
+    let options = Options::default().set(|all| {
+        all.threads = args.effort.threads();
+        all.memory = memory / 4 * 3;
+        all.partial = args.partial;
+    });
     let meter = Meter::start(args.talk.quiet);
     let joined = match codec {
         None => raw(&set, target, &options, meter.progress()).map(|report| (report, None)),

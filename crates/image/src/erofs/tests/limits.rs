@@ -89,7 +89,10 @@ fn converted(image: Arc<dyn Image>, store: &mut dyn Store) -> Result<Plan> {
 
 fn differences(first: &dyn Image, second: &dyn Image) -> Vec<String> {
     let mut found = Vec::new();
-    diff(first, second, 2, &Progress::default(), &mut |one| found.push(one.describe(("a", "b")).to_string())).unwrap();
+    diff(first, second, &crate::diff::Options::default(), &Progress::default(), &mut |one| {
+        found.push(one.describe(("a", "b")).to_string())
+    })
+    .unwrap();
     found
 }
 

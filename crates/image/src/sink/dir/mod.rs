@@ -75,7 +75,7 @@ impl Default for Options {
             paths: Vec::new(),
             exclude: Exclude::default(),
             strip: 0,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            threads: packfs_blocks::pipeline::cores(),
             replace: false,
             owner: Owner::Auto,
             xattrs: true,

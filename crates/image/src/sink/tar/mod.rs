@@ -50,7 +50,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = packfs_blocks::pipeline::cores();
         Options {
             paths: Vec::new(),
             exclude: Exclude::default(),

@@ -33,7 +33,7 @@ pub(super) use single::{Links, Single, Singles};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Worker threads; 0 scans on the caller. The tree is the same for any number.
+    /// Worker threads; 0 scans on the calling thread. The tree is the same for any number.
     pub threads: usize,
     /// Do not enter directories on other file systems: mount points become empty directories.
     pub one_file_system: bool,
@@ -54,7 +54,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            threads: 0,
+            threads: packfs_blocks::pipeline::cores(),
             one_file_system: false,
             exclude: Exclude::default(),
             xattrs: true,

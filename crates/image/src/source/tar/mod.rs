@@ -45,6 +45,7 @@ pub(crate) mod tests;
 
 /// What to take from an archive.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// What to leave out.
     pub exclude: Exclude,
