@@ -4,8 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use packfs_blocks::encode;
 use packfs_blocks::name::display;
+use packfs_blocks::{Progress, encode};
 
 use crate::lost::Lost;
 
@@ -118,6 +118,9 @@ pub enum Error {
         /// Name of the codec.
         codec: &'static str,
     },
+    /// The work was stopped with [`Progress::cancel`].
+    #[error("cancelled")]
+    Cancelled,
     /// A codec failed.
     #[error(transparent)]
     Codec(#[from] packfs_codec::Error),
@@ -153,6 +156,11 @@ impl Error {
     pub fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
         let path = path.as_ref().to_owned();
         move |source| Error::Io { what, path, source }
+    }
+
+    /// [`Error::Cancelled`] if the work is to stop.
+    pub(crate) fn unless_cancelled(progress: &Progress) -> Result<()> {
+        if progress.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
     /// [`Error::InvalidOption`] in short.

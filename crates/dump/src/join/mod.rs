@@ -58,7 +58,9 @@ pub struct Report {
 /// Writes the dump into a new file, with holes for its zeros, or in place on a block device. Nothing is committed.
 ///
 /// Fails with [`Error::Incomplete`] if anything is lost, unless that is to be so: what is known to be missing is found
-/// before the first byte is written, damage only on the way.
+/// before the first byte is written, damage only on the way. [`Progress::cancel`] ends it with [`Error::Cancelled`] at the
+/// next piece: an output that is not committed leaves its target as it was, but for a block device, which has what was
+/// written.
 pub fn to_output(set: &Set, out: &Output, options: &Options, progress: &Progress) -> Result<Report> {
     let mut report = begin(set, &(0..set.len()), options, progress)?;
     let writing = || Error::io("cannot write", out.target());
@@ -87,10 +89,12 @@ pub fn to_output(set: &Set, out: &Output, options: &Options, progress: &Progress
     pipeline::scope(threads(set, options, 0), Scratch::default, |pool| {
         let mut window = Window::new(2 * options.threads + 2);
         for range in Pieces::new(set, u64::MAX) {
+            Error::unless_cancelled(progress)?;
             if window.is_full() {
                 report.add(window.pop())?;
             }
             let job = move |scratch: &mut Scratch| {
+                Error::unless_cancelled(progress)?;
                 let lost = set.walk(range.clone(), scratch, &mut |at, bytes| put(at, bytes))?;
                 for lost in &lost {
                     put(lost.start, Bytes::Fill { pattern: [0; 8], skip: 0, len: lost.end - lost.start })?;
@@ -113,8 +117,8 @@ pub fn to_output(set: &Set, out: &Output, options: &Options, progress: &Progress
     }
 }
 
-/// Writes the dump from its start to its end. As [`to_output`], but where damage turns up on the way, what is before it
-/// has been written.
+/// Writes the dump from its start to its end. As [`to_output`], but where damage turns up on the way, or the work is
+/// cancelled, what is before it has been written.
 pub fn to_stream(set: &Set, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Report> {
     range_to_stream(set, 0..set.len(), out, options, progress)
 }
@@ -137,6 +141,7 @@ pub fn range_to_stream(
         let mut write = |report: &mut Report, taken: Option<Result<Taken>>| -> Result<()> {
             let Some(taken) = taken else { return Ok(()) };
             let (buffer, lost) = taken?;
+            Error::unless_cancelled(progress)?;
             if !lost.is_empty() && !options.partial {
                 return Err(Error::Incomplete { lost, open_end: None });
             }

@@ -76,7 +76,8 @@ fn flag(codec: Codec) -> Result<u32> {
 }
 
 /// Writes the memory of an ELF core to `output`, of which [`Flattener`](super::Flattener) makes a flattened file.
-/// The core has to be a dump of Linux with its `VMCOREINFO`. The paths name both in errors.
+/// The core has to be a dump of Linux with its `VMCOREINFO`. The paths name both in errors. [`Progress::cancel`] ends it
+/// with [`Error::Cancelled`]; what `output` has then is no dump.
 pub fn write(
     (path, core): (&Path, &dyn ReadAt),
     (output_path, output): (&Path, &mut dyn WriteAt),
@@ -119,6 +120,7 @@ pub fn write(
     pipeline::scope(options.threads, state, |pool: &Pool<'_, Worker>| {
         let mut window = Window::new(options.memory.max(1));
         for job in jobs(&plan) {
+            Error::unless_cancelled(progress)?;
             while window.is_full() {
                 window.pop().map_or(Ok(()), |packed| writer.put(packed?))?;
             }

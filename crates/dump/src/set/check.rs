@@ -95,7 +95,8 @@ enum Job {
 }
 
 impl Set {
-    /// Verifies everything in the parts at hand, on `threads` threads, calling `finding` for each thing wrong.
+    /// Verifies everything in the parts at hand, on `threads` threads, calling `finding` for each thing wrong. Ends with
+    /// [`Error::Cancelled`] at the next segment after [`Progress::cancel`].
     pub fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<Checked> {
         progress.enter(Phase::Read);
         for number in self.missing() {
@@ -121,6 +122,7 @@ impl Set {
                 lost.extend(gone);
             };
             for job in &jobs {
+                Error::unless_cancelled(progress)?;
                 if window.is_full() {
                     window.pop().map(&mut take);
                 }
@@ -128,9 +130,11 @@ impl Set {
                 window.push(pool.submit(move |(scratch, bytes)| self.verify(job, scratch, bytes, progress)), 1);
             }
             while let Some(found) = window.pop() {
+                Error::unless_cancelled(progress)?;
                 take(found);
             }
-        });
+            Ok::<_, Error>(())
+        })?;
         progress.enter(Phase::Done);
         Ok(Checked { segments: jobs.len() as u64, lost: merged(lost) })
     }

@@ -322,6 +322,9 @@ impl<'a, 'env> Conductor<'a, 'env> {
     }
 
     fn packed(&mut self, step: Step<Packed>) -> Result<(), Stop> {
+        if self.progress.is_cancelled() {
+            return Err(self.stopped(Stop::Error(Error::Cancelled)));
+        }
         let Step { offset, len, result } = step;
         let (got, packed) = match result {
             Ok(packed) => packed,

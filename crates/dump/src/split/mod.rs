@@ -55,6 +55,9 @@ pub use report::{Chunks, PartReport, SplitReport, Times};
 /// A report that is not [clean](SplitReport::is_clean) tells of trouble that did not stop the run. An error is
 /// returned when nothing could be begun, or when the run could not go on; then what was written stays readable.
 ///
+/// [`Progress::cancel`] ends the run with [`Error::Cancelled`] at the next chunk. What was packed until then is written to
+/// the parts and made safe, so that [`SplitOptions::resume`] goes on from there. A read or write that hangs is waited for.
+///
 /// ```
 /// use packfs_blocks::Progress;
 /// use packfs_dump::{Input, SplitOptions, split};
@@ -79,6 +82,7 @@ fn split_on(
     progress: &Progress,
 ) -> Result<SplitReport> {
     let begun = Instant::now();
+    Error::unless_cancelled(progress)?;
     // A codec that this build lacks, or options it cannot work with, are found out before anything is touched.
     options.codec.encoder(options.chunk as usize)?;
     let plan = Plan::new(options, parts.len())?;

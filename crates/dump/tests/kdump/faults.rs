@@ -4,9 +4,9 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
-use packfs_blocks::Output;
 use packfs_blocks::io::faults::{Fault, Faults};
-use packfs_dump::kdump::Flattener;
+use packfs_blocks::{Output, Progress};
+use packfs_dump::kdump::{self, Flattener, WriteAt};
 use packfs_dump::{Error, Result};
 
 use super::machine::Machine;
@@ -50,6 +50,41 @@ fn whichever_write_fails_the_dump_is_whole_or_absent() {
                 assert!(number > 6, "{what}");
                 break;
             }
+        }
+    }
+}
+
+/// An output that cancels the work with a given write.
+struct Alarm<'p> {
+    bytes: Vec<u8>,
+    left: usize,
+    progress: &'p Progress,
+}
+
+impl WriteAt for Alarm<'_> {
+    fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+        match self.left {
+            0 => self.progress.cancel(),
+            _ => self.left -= 1,
+        }
+        self.bytes.write_all_at(bytes, offset)
+    }
+}
+
+#[test]
+fn a_dump_that_is_cancelled_is_not_written_to_its_end() {
+    let core = Machine::new(700).core();
+    for threads in [0, 2] {
+        // The last writes are those of what is done.
+        for left in [0, 1, 2] {
+            let progress = Progress::default();
+            let mut output = Alarm { bytes: Vec::new(), left, progress: &progress };
+            let paths = (Path::new("core"), Path::new("output"));
+            let given = options("none", threads);
+            let done = kdump::write((paths.0, &core), (paths.1, &mut output), &given, &progress);
+            let cancelled = matches!(done, Err(Error::Cancelled));
+            assert_eq!(cancelled, done.is_err(), "{done:?}");
+            assert!(cancelled || left > 1, "cancelled with write {left} of {threads} threads");
         }
     }
 }
