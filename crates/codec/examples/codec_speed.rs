@@ -1,10 +1,11 @@
-//! Size and speed of codecs on files cut in blocks, in memory, on one thread. The time is what that
-//! thread spent on a processor, so that other work on the machine disturbs it little.
+//! Measures the size and speed of codecs on files cut into blocks, in memory, on one thread. Times
+//! are CPU time of that thread, so other load on the machine disturbs them little.
 //!
-//! `cargo run --release -p packfs-codec --example codec_speed -- PATH [--cluster] [BLOCK] [CODEC...]`, where PATH
-//! is a file or a directory, BLOCK is a number of bytes or ends in K or M, and each CODEC is a choice such as
-//! `zstd:19` or `xz:6:bcj=auto`. With `--cluster`, BLOCK is what a physical cluster of EROFS has room for: codecs
-//! that fill clusters do so, and the others get four times as much to encode.
+//! `cargo run --release -p packfs-codec --example codec_speed -- PATH [--cluster] [BLOCK]
+//! [CODEC...]`, where PATH is a file or a directory, BLOCK is a number of bytes or ends in K or M,
+//! and each CODEC is a choice such as `zstd:19` or `xz:6:bcj=auto`. With `--cluster`, BLOCK is the
+//! size of an EROFS physical cluster: codecs that can fill clusters do so, the others encode four
+//! times as much input.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What of a file is at hand at once in cluster mode.
+/// Bytes of a file offered to the encoder at once in cluster mode.
 const SEGMENT: usize = 16 << 20;
 
 fn main() -> Result<(), Failure> {
@@ -69,7 +70,7 @@ fn size(text: &str) -> Option<usize> {
     text.trim_end_matches(['K', 'M']).parse::<usize>().ok().map(|n| n << shift)
 }
 
-/// What this thread has spent on a processor.
+/// CPU time used by this thread.
 fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
@@ -93,11 +94,11 @@ impl Run {
         let start = processor_time();
         let len = decoder.decode(src, &mut back[..plain.len()])?;
         self.decoding += processor_time().saturating_sub(start);
-        if back[..len] == *plain { Ok(()) } else { Err("a block did not come back".into()) }
+        if back[..len] == *plain { Ok(()) } else { Err("a block did not decode to its original bytes".into()) }
     }
 }
 
-/// Encodes and decodes each block in turn, as a builder that verifies does; raw blocks are not decoded.
+/// Encodes and decodes each block in turn, as a builder that verifies does. Raw blocks are not decoded.
 fn measure(choice: &Choice, files: &[Vec<u8>], block: usize) -> Result<Run, Failure> {
     let mut encoder = choice.encoder(block)?;
     let mut decoder = choice.codec().decoder()?;
@@ -113,7 +114,7 @@ fn measure(choice: &Choice, files: &[Vec<u8>], block: usize) -> Result<Run, Fail
     Ok(run)
 }
 
-/// Encodes and decodes cluster by cluster. What does not shrink is stored, a cluster at a time.
+/// Encodes and decodes cluster by cluster. Data that does not shrink is stored, one cluster at a time.
 fn fill(choice: &Choice, files: &[Vec<u8>], cluster: usize) -> Result<Run, Failure> {
     let mut encoder = choice.cluster_encoder(choice.cluster_window(u32::try_from(cluster)?))?;
     let mut decoder = choice.codec().cluster_decoder()?;
@@ -135,7 +136,7 @@ fn fill(choice: &Choice, files: &[Vec<u8>], cluster: usize) -> Result<Run, Failu
     Ok(run)
 }
 
-/// The next stream: what it takes and its length.
+/// Encodes the next stream; returns the bytes of source it took and its length.
 fn next(
     choice: &Choice,
     encoder: &mut dyn Encoder,

@@ -1,34 +1,34 @@
-//! A codec with its level and options, checked, and the encoders and decoders it makes.
+//! A codec with its level and options, validated; makes encoders and decoders.
 
 use crate::{Codec, Decoder, Encoder, Error, Result, Settings};
 
-/// A codec with its level and options, checked.
+/// A codec with its level and options, validated.
 ///
-/// Made by parsing (`zstd:19`, `xz:6:bcj=x86+arm64,lc=4`) or by [`Choice::new`]; its `Display` is a
-/// canonical text that parses back to an equal choice.
+/// Parsed from text (`zstd:19`, `xz:6:bcj=x86+arm64,lc=4`) or made by [`Choice::new`]. Its
+/// `Display` is the canonical text, which parses back to an equal choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     pub(crate) settings: Settings,
 }
 
 impl Choice {
-    /// A codec with its defaults.
+    /// Returns the codec with default level and options.
     pub fn new(codec: Codec) -> Self {
         Choice { settings: crate::syntax::defaults(codec) }
     }
 
-    /// Which codec.
+    /// Returns the codec.
     pub fn codec(&self) -> Codec {
         self.settings.codec()
     }
 
-    /// Level and options, resolved.
+    /// Returns the level and options, resolved.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Whether the encoder itself is quick to give up on a block that does not shrink, so that a look
-    /// at the block beforehand would only cost time.
+    /// Returns true if the encoder itself gives up quickly on a block that does not shrink. Probing
+    /// the block beforehand would then only cost time.
     pub fn gives_up_early(&self) -> bool {
         match self.settings {
             Settings::None | Settings::Snappy | Settings::Lz4 { .. } => true,
@@ -42,7 +42,7 @@ impl Choice {
         }
     }
 
-    /// An encoder for blocks of up to `block_len` bytes.
+    /// Makes an encoder for blocks of up to `block_len` bytes.
     #[cfg_attr(not(feature = "xz"), allow(unused_variables))]
     pub fn encoder(&self, block_len: usize) -> Result<Box<dyn Encoder>> {
         match &self.settings {
@@ -73,15 +73,15 @@ impl Choice {
         }
     }
 
-    /// An encoder for SquashFS metadata blocks of 8 KiB: as [`Choice::encoder`], but an xz or lzma
-    /// dictionary is never larger than such a block, and no machine-code filter is tried.
+    /// Makes an encoder for SquashFS metadata blocks of 8 KiB. As [`Choice::encoder`], but an xz or
+    /// lzma dictionary is never larger than such a block, and no machine-code filter is tried.
     pub fn metadata_encoder(&self) -> Result<Box<dyn Encoder>> {
         let mut settings = self.settings.clone();
         if let Settings::Xz { dict, .. } | Settings::Lzma { dict, .. } = &mut settings {
             *dict = None;
         }
         if let Settings::Xz { filters, pb, .. } = &mut settings {
-            // Names are most of what remains, and they have no alignment.
+            // The rest is mostly names, which have no alignment.
             (*filters, *pb) = (0, 0);
         }
         Choice { settings }.encoder(8192)
@@ -89,7 +89,7 @@ impl Choice {
 }
 
 impl Codec {
-    /// A decoder for this codec's streams.
+    /// Makes a decoder for this codec's streams.
     pub fn decoder(self) -> Result<Box<dyn Decoder>> {
         match self {
             Codec::None => Ok(Box::new(crate::store::Store)),
@@ -122,7 +122,7 @@ impl Codec {
         }
     }
 
-    /// Why there is no encoder: the codec is not built, or only its decoder in Rust is.
+    /// Returns the reason why there is no encoder: the codec is not built, or only its Rust decoder is.
     #[allow(dead_code, reason = "unused when every codec feature is on")]
     fn no_encoder(self) -> Error {
         let (codec, feature) = (self.name(), self.feature());
@@ -132,7 +132,7 @@ impl Codec {
         if reads { Error::ReadOnly { codec, feature } } else { Error::NotBuilt { codec, feature } }
     }
 
-    /// The cargo feature that builds it.
+    /// Name of the cargo feature that builds this codec.
     #[allow(dead_code, reason = "unused when every codec feature is on")]
     pub(crate) fn feature(self) -> &'static str {
         match self {

@@ -1,34 +1,34 @@
-//! What EROFS needs of a codec: streams for physical clusters, which are to be filled rather than made
-//! from a fixed input, which declare a window, and of which often only the beginning is read.
+//! Streams for EROFS physical clusters. They fill an output of fixed size instead of taking an
+//! input of fixed size, they declare a window, and readers often decode only their beginning.
 
 use crate::settings::Dict;
 use crate::table::CODECS;
 use crate::{Choice, Codec, Decoder, Encoder, Error, Result, Settings};
 
-/// The window of LZ4 and of deflate, which have no other.
+/// Windows of LZ4 and of deflate, in bytes; both are fixed.
 const LZ4_WINDOW: u32 = 65_535;
 const DEFLATE_WINDOW: u32 = 32 << 10;
-/// Least and most that EROFS has a number for.
+/// Smallest and largest windows that EROFS can declare, in bytes.
 const LZMA_WINDOWS: (u32, u32) = (4 << 10, 8 << 20);
 const ZSTD_WINDOWS: (u32, u32) = (1 << 10, 1 << 20);
 
 impl Choice {
-    /// Whether [`Encoder::encode_prefix`] of this codec's cluster encoders fills its destination.
+    /// Returns true if [`Encoder::encode_prefix`] of this codec's cluster encoders fills its destination.
     pub fn fills(&self) -> bool {
         matches!(self.settings, Settings::Lz4 { .. } | Settings::Lz4hc { .. } | Settings::Lzma { .. })
     }
 
-    /// A much faster level of a slow codec that cannot fill clusters: by the lengths of its results those of this one
-    /// can be foreseen.
+    /// Returns a much faster level of a slow codec that cannot fill clusters. The lengths of its
+    /// results predict those of this one.
     pub fn scout(&self) -> Option<Choice> {
-        // Levels of zstd differ too much from each other.
+        // Levels of zstd differ too much from each other to predict anything.
         match self.settings {
             Settings::Deflate { level: 8.. } => Some(Choice { settings: Settings::Deflate { level: 3 } }),
             _ => None,
         }
     }
 
-    /// The window, or dictionary, to declare for clusters of `cluster_len` bytes.
+    /// Returns the window, or dictionary, to declare for clusters of `cluster_len` bytes.
     pub fn cluster_window(&self, cluster_len: u32) -> u32 {
         match self.settings {
             Settings::Lz4 { .. } | Settings::Lz4hc { .. } => LZ4_WINDOW,
@@ -51,14 +51,14 @@ impl Choice {
         }
     }
 
-    /// An encoder of streams for EROFS. None of them needs a window of more than `window` bytes, which
-    /// is one that [`Choice::cluster_window`] gives.
+    /// Makes an encoder of EROFS streams. Decoding them never needs a window of more than `window`
+    /// bytes, as given by [`Choice::cluster_window`].
     #[cfg_attr(not(any(feature = "xz", feature = "zstd")), allow(unused_variables))]
     pub fn cluster_encoder(&self, window: u32) -> Result<Box<dyn Encoder>> {
         self.codec().check_erofs()?;
         match &self.settings {
             Settings::Lzma { dict: Some(Dict::Bytes(bytes)), .. } if *bytes > LZMA_WINDOWS.1 => {
-                let why = format!("dict={bytes} is larger than EROFS can tell; accepted: up to 8M");
+                let why = format!("dict={bytes} is larger than EROFS can declare; accepted: up to 8M");
                 Err(Error::option("lzma", why))
             }
             #[cfg(feature = "xz")]
@@ -68,15 +68,15 @@ impl Choice {
                 let (min, max) = ZSTD_WINDOWS;
                 crate::zstd::cluster_encoder(*level, window.clamp(min, max).ilog2())
             }
-            // The others' streams are what they are everywhere; block encoders differ in memory only.
+            // Streams of the other codecs are the same everywhere; their block encoders differ only in memory.
             _ => self.encoder(window as usize),
         }
     }
 }
 
 impl Codec {
-    /// A decoder for streams of EROFS. [`Decoder::decode`] of it demands that the stream decodes to all
-    /// of `dst`, and [`Decoder::decode_prefix`] reads beginnings.
+    /// Makes a decoder for EROFS streams. Its [`Decoder::decode`] requires that the stream decodes
+    /// to all of `dst`; its [`Decoder::decode_prefix`] decodes only the beginning of a stream.
     pub fn cluster_decoder(self) -> Result<Box<dyn Decoder>> {
         self.check_erofs()?;
         let decoder = match self {
@@ -98,7 +98,7 @@ impl Codec {
     }
 }
 
-/// A decoder whose streams have the length that is asked for.
+/// A decoder that requires streams to have exactly the requested length.
 pub(crate) struct Exact {
     pub(crate) codec: &'static str,
     pub(crate) decoder: Box<dyn Decoder>,

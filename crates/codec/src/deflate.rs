@@ -1,5 +1,5 @@
-//! Raw deflate streams, as EROFS stores them: made and read whole by libdeflate. Their beginnings are
-//! read by zlib, as libdeflate cannot stop early.
+//! Raw deflate streams, as EROFS stores them. libdeflate encodes them and decodes whole streams;
+//! zlib decodes their beginnings, as libdeflate cannot stop early.
 
 use libdeflater::{CompressionLvl, Compressor};
 
@@ -11,7 +11,7 @@ const NAME: &str = "deflate";
 
 struct Deflate(Compressor);
 
-/// An encoder.
+/// Makes an encoder.
 pub(crate) fn encoder(level: u8) -> Result<Box<dyn Encoder>> {
     let level = CompressionLvl::new(i32::from(level))
         .map_err(|_| Error::Library { codec: NAME, why: format!("no level {level}") })?;
@@ -23,8 +23,9 @@ impl Encoder for Deflate {
         // Its only error is that the result does not fit.
         let Ok(len) = self.0.deflate_compress(src, dst) else { return Ok(None) };
         if let Some(first @ 0) = dst[..len].first_mut() {
-            // EROFS skips zeros before a stream. The only first byte of zero is that of a stored block with
-            // others after it, and of its bits the upper five mean nothing.
+            // EROFS skips zeros before a stream, so its first byte must not be zero. It is zero
+            // only for a stored block that is not the last one, and the upper five bits of that
+            // byte are unused.
             *first = 1 << 3;
         }
         Ok(Some(len))
@@ -36,7 +37,7 @@ struct Undeflate {
     start: Beginning,
 }
 
-/// A decoder of blocks and clusters.
+/// Makes a decoder of blocks and clusters.
 pub(crate) fn decoder() -> Result<Box<dyn Decoder>> {
     Ok(Box::new(Undeflate { whole: Inflate::new(NAME, Frame::Raw)?, start: Beginning::raw() }))
 }

@@ -1,4 +1,4 @@
-//! The errors of codecs: a wrong choice, or bytes that are not what they claim.
+//! Errors of codecs: an invalid choice, or damaged input.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -10,43 +10,43 @@ pub enum Error {
     /// No codec has this name.
     #[error("unknown codec `{name}`; accepted: {accepted}")]
     UnknownCodec {
-        /// The name as it was given.
+        /// Name as given by the user.
         name: String,
-        /// The names there are.
+        /// Known names.
         accepted: String,
     },
-    /// An option of a codec that it does not have, or a value that it does not take.
+    /// A codec does not know an option, or the option does not take the value.
     #[error("{codec}: {why}")]
     InvalidOption {
         /// Name of the codec.
         codec: &'static str,
-        /// The option, its value, and what would be accepted.
+        /// The option, its value, and the accepted values.
         why: String,
     },
-    /// A format that cannot hold what this codec writes.
+    /// A format does not support this codec.
     #[error("{format} has no {codec}; accepted: {accepted}")]
     NotInFormat {
         /// Name of the format.
         format: &'static str,
         /// Name of the codec.
         codec: &'static str,
-        /// The codecs that the format has.
+        /// Codecs that the format supports.
         accepted: String,
     },
-    /// The compressed bytes are damaged or do not decode to the length expected.
+    /// The compressed bytes are damaged or do not decode to the expected length.
     #[error("{codec}: damaged data: {why}")]
     Corrupt {
         /// Name of the codec.
         codec: &'static str,
-        /// What the decoder objected to.
+        /// Reason given by the decoder.
         why: String,
     },
-    /// The library behind the codec failed for a reason other than its input (memory, most often).
+    /// The library behind the codec failed for a reason other than its input, most often lack of memory.
     #[error("{codec}: {why}")]
     Library {
         /// Name of the codec.
         codec: &'static str,
-        /// What the library said.
+        /// Reason given by the library.
         why: String,
     },
     /// The codec was left out of this build.
@@ -54,26 +54,26 @@ pub enum Error {
     NotBuilt {
         /// Name of the codec.
         codec: &'static str,
-        /// The cargo feature that adds it.
+        /// Name of the cargo feature that adds it.
         feature: &'static str,
     },
-    /// This build reads the codec and does not write it.
+    /// This build can read the codec but not write it.
     #[error("this build only reads {codec}: writing needs the cargo feature `{feature}`")]
     ReadOnly {
         /// Name of the codec.
         codec: &'static str,
-        /// The cargo feature that adds its encoder.
+        /// Name of the cargo feature that adds its encoder.
         feature: &'static str,
     },
 }
 
 impl Error {
-    /// [`Error::InvalidOption`] in short.
+    /// Shorthand for [`Error::InvalidOption`].
     pub(crate) fn option(codec: &'static str, why: impl Into<String>) -> Self {
         Error::InvalidOption { codec, why: why.into() }
     }
 
-    /// [`Error::Corrupt`] in short.
+    /// Shorthand for [`Error::Corrupt`].
     #[allow(dead_code, reason = "unused when every codec feature is off")]
     pub(crate) fn corrupt(codec: &'static str, why: impl Into<String>) -> Self {
         Error::Corrupt { codec, why: why.into() }

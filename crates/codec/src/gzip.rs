@@ -1,5 +1,5 @@
-//! zlib streams. libdeflate makes the plain ones: it is several times faster than zlib at the same
-//! size. zlib itself makes those with a smaller window or another strategy.
+//! zlib streams. libdeflate makes the ordinary ones: it is several times faster than zlib at the
+//! same size. zlib itself makes those with a smaller window or another strategy.
 
 use libdeflater::{CompressionLvl, Compressor};
 use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Status, Strategy};
@@ -11,7 +11,7 @@ use crate::{Decoded, Decoder, Encoder, Error, Result};
 
 const NAME: &str = "gzip";
 
-/// An encoder that tries every strategy of the set and keeps the smallest result.
+/// Makes an encoder that tries every strategy of the set and keeps the smallest result.
 pub(crate) fn encoder(level: u8, window: u8, strategies: u16) -> Result<Box<dyn Encoder>> {
     let chosen = Strategies::NAMES.iter().filter(|(_, bit)| strategies & bit != 0);
     Ok(Smallest::of(chosen.map(|(_, bit)| engine(level, window, *bit)).collect::<Result<_>>()?))
@@ -60,7 +60,7 @@ fn library(why: &str) -> Error {
     Error::Library { codec: NAME, why: why.to_owned() }
 }
 
-/// A decoder.
+/// Makes a decoder.
 pub(crate) fn decoder() -> Result<Box<dyn Decoder>> {
     Ok(Box::new(Unzip(Inflate::new(NAME, Frame::Zlib)?)))
 }

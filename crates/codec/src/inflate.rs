@@ -1,17 +1,17 @@
-//! Decompressing with libdeflate, with and without zlib's frame. Its safe wrapper does not tell where
-//! the stream ended, and a stream must end where its bytes end.
+//! Decompression with libdeflate, with and without zlib's frame. Its safe wrapper does not say
+//! where the stream ended; this module must know, as no bytes may follow a stream.
 #![allow(unsafe_code)]
 
 use libdeflate_sys as sys;
 
 use crate::{Decoded, Error, Result};
 
-/// What is around the deflated bytes.
+/// Framing of the deflate data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Frame {
     /// A zlib header and checksum.
     Zlib,
-    /// Nothing.
+    /// No framing.
     Raw,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Inflate {
     codec: &'static str,
 }
 
-// SAFETY: the pointer is owned, and libdeflate's decompressor knows nothing of threads.
+// SAFETY: the pointer is owned, and libdeflate's decompressor is not bound to a thread.
 unsafe impl Send for Inflate {}
 
 impl Drop for Inflate {
@@ -34,7 +34,7 @@ impl Drop for Inflate {
 
 impl Inflate {
     pub(crate) fn new(codec: &'static str, frame: Frame) -> Result<Self> {
-        // SAFETY: takes nothing; null is its way to say that memory ran out.
+        // SAFETY: no arguments; null is returned when memory runs out.
         let raw = unsafe { sys::libdeflate_alloc_decompressor() };
         if raw.is_null() {
             return Err(Error::Library { codec, why: "out of memory".to_owned() });
@@ -64,8 +64,8 @@ impl Inflate {
         };
         let why = match code {
             sys::libdeflate_result_LIBDEFLATE_SUCCESS => return Ok(Decoded { taken: read, len: written }),
-            sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => "decodes to more than its length",
-            _ => "not such a stream, or a damaged one",
+            sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => "decodes to more than the expected length",
+            _ => "the stream is damaged or not of this format",
         };
         Err(Error::corrupt(self.codec, why))
     }

@@ -1,8 +1,9 @@
-//! Bytes in, compressed bytes out: the block codecs of packfs behind two object-safe traits.
+//! The block codecs of packfs behind two object-safe traits.
 //!
-//! A [`Choice`] is what a user writes (`zstd:19`, `xz:6:bcj=auto`); it is parsed and checked against
-//! the one [`table`] of codecs, and makes [`Encoder`]s and [`Decoder`]s. Both keep their state between
-//! blocks, so each thread makes one and reuses it. Nothing here knows about images or files.
+//! A [`Choice`] is what a user writes (`zstd:19`, `xz:6:bcj=auto`). It is parsed and checked
+//! against the one [`table`] of codecs, and makes [`Encoder`]s and [`Decoder`]s. Both keep their
+//! state between blocks, so each thread makes one and reuses it. This crate knows nothing about
+//! images or files.
 //!
 //! # Features
 //!
@@ -16,8 +17,9 @@
 //! | `zstd` | zstd | yes (libzstd) |
 //! | `gzip-rust`, `lz4-rust`, `zstd-rust` | the same, decoders only | no |
 //!
-//! The first six are on by default. Names, options and errors of all codecs are there in every build; to make an
-//! encoder or decoder that was left out is [`Error::NotBuilt`] or [`Error::ReadOnly`].
+//! The first six are on by default. Names, options and errors of all codecs are present in every
+//! build. Making an encoder or decoder that was left out fails with [`Error::NotBuilt`] or
+//! [`Error::ReadOnly`].
 //!
 //! ```
 //! use packfs_codec::Choice;
@@ -67,25 +69,25 @@ pub use error::{Error, Result};
 pub use settings::{Dict, Settings};
 pub use table::Codec;
 
-/// Compresses independent blocks. State (tables, windows) is kept between calls, never data.
+/// Compresses independent blocks. Memory (tables, windows) is kept between calls, never data.
 ///
-/// Contract: one thread at a time; each thread makes its own. Any order, any number of blocks, of any length up to the one
-/// the encoder was made for. After an error, or where a block does not fit, `dst` may hold anything and the next call
-/// works as if there had been none.
+/// Contract: an encoder serves one thread at a time; each thread makes its own. It takes any number
+/// of blocks in any order, each of any length up to the one the encoder was made for. After an
+/// error, or if a block does not fit, `dst` may hold anything and the next call is unaffected.
 pub trait Encoder: Send {
-    /// Compresses `src` into `dst` and returns the length, or `None` when the result does not fit
-    /// in `dst`. Give a `dst` shorter than `src` to learn early that a block does not shrink.
+    /// Compresses `src` into `dst` and returns the length, or `None` if the result does not fit in
+    /// `dst`. Pass a `dst` shorter than `src` to learn early that a block does not shrink.
     ///
-    /// The result depends only on `src`, on `dst.len()` deciding between `Some` and `None`, and on
-    /// the settings: never on earlier blocks.
+    /// The result depends only on `src` and the settings; `dst.len()` only decides between `Some`
+    /// and `None`. It never depends on earlier blocks.
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>>;
 
-    /// Compresses as long a prefix of `src` as fits `dst`, or returns `None` when none gets shorter.
+    /// Compresses the longest prefix of `src` that fits `dst`, or returns `None` if no prefix gets shorter.
     ///
-    /// The result depends only on `src`, on `dst.len()` and on the settings: never on earlier calls.
-    /// Where [`Choice::fills`] is true, this fills `dst`. Elsewhere it is what this default does: it
-    /// halves `src` until it fits, which is correct and far from full. To fill `dst` there, search with
-    /// [`Encoder::encode`].
+    /// The result depends only on `src`, on `dst.len()` and on the settings, never on earlier
+    /// calls. If [`Choice::fills`] is true, the call fills `dst`. Otherwise it does what this
+    /// default does: it halves `src` until the result fits, which is correct but far from full. To
+    /// fill `dst` then, search with [`Encoder::encode`].
     fn encode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
         let mut taken = src.len();
         while taken > 0 {
@@ -98,33 +100,33 @@ pub trait Encoder: Send {
     }
 }
 
-/// What [`Encoder::encode_prefix`] did: `taken` bytes of `src` became `len` bytes of `dst`, which are fewer.
+/// Result of [`Encoder::encode_prefix`]: `taken` bytes of `src` became `len` bytes of `dst`, with `len < taken`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefix {
-    /// Bytes of `src`.
+    /// Bytes taken from `src`.
     pub taken: usize,
-    /// Bytes of `dst`.
+    /// Bytes written to `dst`.
     pub len: usize,
 }
 
 impl Prefix {
-    /// `None` where nothing is gained.
+    /// Returns `None` if nothing was saved.
     pub(crate) fn if_useful(taken: usize, len: usize) -> Option<Self> {
         (taken > len).then_some(Prefix { taken, len })
     }
 }
 
-/// What [`Decoder::decode_stream`] read and wrote.
+/// Result of [`Decoder::decode_stream`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
     /// Length of the stream, in bytes of `src`.
     pub taken: usize,
-    /// Length of what it decodes to, in bytes of `dst`.
+    /// Decoded length, in bytes of `dst`.
     pub len: usize,
 }
 
 impl Decoded {
-    /// The decoded length, of a stream that takes all of `src`.
+    /// Returns the decoded length; fails if the stream does not take all of `src`.
     #[cfg_attr(
         not(any(feature = "gzip", feature = "gzip-rust", feature = "xz", feature = "zstd", feature = "zstd-rust")),
         allow(dead_code)
@@ -132,34 +134,34 @@ impl Decoded {
     pub(crate) fn of_all(self, codec: &'static str, src: &[u8]) -> Result<usize> {
         match src.len() - self.taken {
             0 => Ok(self.len),
-            more => Err(Error::corrupt(codec, format!("{more} bytes after the stream"))),
+            more => Err(Error::corrupt(codec, format!("{more} extra bytes after the stream"))),
         }
     }
 }
 
 /// Decompresses independent blocks.
 ///
-/// Contract: one thread at a time; each thread makes its own. Nothing in `src` makes it panic, read or write elsewhere, or
-/// take memory beyond what its codec's window needs. After an error `dst` may hold anything and the next call works as if
-/// there had been none.
+/// Contract: a decoder serves one thread at a time; each thread makes its own. No `src` makes it
+/// panic, access memory out of bounds, or allocate more than its codec's window needs. After an
+/// error `dst` may hold anything and the next call is unaffected.
 pub trait Decoder: Send {
-    /// Decodes all of `src` into `dst` and returns the decoded length. A stream that is damaged,
-    /// that would exceed `dst`, or that is followed by bytes not its own is [`Error::Corrupt`].
+    /// Decodes all of `src` into `dst` and returns the decoded length. Fails with
+    /// [`Error::Corrupt`] if the stream is damaged, exceeds `dst`, or is followed by other bytes.
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize>;
 
-    /// Decodes the stream that `src` begins with, as [`Decoder::decode`] does, and ignores what follows it.
+    /// Decodes the stream at the beginning of `src`, as [`Decoder::decode`] does, and ignores the bytes after it.
     ///
-    /// Only gzip, deflate, xz and zstd mark where a stream ends. Streams of other codecs take all of `src`.
+    /// Only gzip, deflate, xz and zstd streams mark their end. Streams of other codecs take all of `src`.
     fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
         Ok(Decoded { taken: src.len(), len: self.decode(src, dst)? })
     }
 
-    /// Fills `dst` with the first bytes of what `src` decodes to, which may be more. A stream that is
-    /// damaged in that part, or that decodes to less, is [`Error::Corrupt`].
+    /// Fills `dst` with the first bytes of the decoded stream, which may be longer. Fails with
+    /// [`Error::Corrupt`] if the stream is damaged in that part or decodes to less.
     ///
-    /// Only the decoders of [`Codec::cluster_decoder`] stop early; from others this is [`Error::Library`].
+    /// Only the decoders of [`Codec::cluster_decoder`] can stop early; others fail with [`Error::Library`].
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
         let _ = (src, dst);
-        Err(Error::Library { codec: "decoder", why: "only decoders of clusters stop early".to_owned() })
+        Err(Error::Library { codec: "decoder", why: "only cluster decoders can stop early".to_owned() })
     }
 }

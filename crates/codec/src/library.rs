@@ -1,10 +1,10 @@
-//! Whose code a codec is, for records of measurements. What is written in Rust tells no version at run time; it is
-//! the one that this version of packfs is built with.
+//! Name and version of the library behind each codec, for records of measurements. Rust libraries
+//! report no version at run time; their code is the one that this version of packfs is built with.
 
 use crate::Codec;
 
 impl Codec {
-    /// The library that does the work, with its version where it tells one: `zstd 1.5.7`.
+    /// Returns the library behind a codec, with its version if it reports one: `zstd 1.5.7`.
     pub fn library(self) -> String {
         match self {
             #[cfg(feature = "gzip")]

@@ -1,4 +1,4 @@
-//! How much memory an encoder and a decoder take, for a budget: measured, rounded up.
+//! Memory used by encoders and decoders, for a memory budget: measured, rounded up.
 
 use crate::settings::{Dict, LZO1X_999};
 use crate::{Choice, Settings};
@@ -6,14 +6,15 @@ use crate::{Choice, Settings};
 const KIB: usize = 1 << 10;
 
 impl Choice {
-    /// Memory of one encoder and one decoder together for blocks of `block_len` bytes, at most.
+    /// Returns an upper bound of the memory of one encoder and one decoder together for blocks of
+    /// `block_len` bytes.
     pub fn encoder_memory(&self, block_len: usize) -> usize {
         let encoder = match self.settings {
             Settings::None => 0,
             Settings::Gzip { level: 10.., .. } | Settings::Deflate { level: 10.. } => 8900 * KIB,
             Settings::Deflate { .. } => 660 * KIB,
             Settings::Gzip { strategies, .. } => 660 * KIB * strategies.count_ones() as usize,
-            // All filters of a list are tried, each by its own stream; a pick uses two or three in practice.
+            // All filters of a list are tried, each by its own stream; `auto` uses two or three in practice.
             Settings::Xz { dict, filters, auto, .. } => {
                 let streams = 1 + if auto { 2 } else { filters.count_ones() as usize };
                 streams * lzma(dict, block_len)
@@ -21,11 +22,11 @@ impl Choice {
             Settings::Lzma { dict, .. } => lzma(dict, block_len),
             Settings::Lzo { algorithm: LZO1X_999, .. } => 3072 * KIB,
             Settings::Lzo { .. } => 64 * KIB,
-            // Its table, and room for a block that grows by a sixth.
+            // The table, and room for a block that grows by a sixth.
             Settings::Snappy => 64 * KIB + block_len + block_len / 6,
             Settings::Lz4 { .. } => 48 * KIB,
             Settings::Lz4hc { .. } => 256 * KIB,
-            // The tables of the densest levels; lower ones are within this too.
+            // The tables of the densest levels; lower ones need less.
             Settings::Zstd { .. } => 1536 * KIB + block_len.max(16 * KIB) * 16,
         };
         let decoder = match self.settings {
@@ -38,25 +39,25 @@ impl Choice {
 }
 
 impl Choice {
-    /// Memory of one [`Choice::cluster_encoder`] and one [`Codec::cluster_decoder`] together for clusters
-    /// of `cluster_len` bytes, at most.
+    /// Returns an upper bound of the memory of one [`Choice::cluster_encoder`] and one
+    /// [`Codec::cluster_decoder`] together for clusters of `cluster_len` bytes.
     ///
     /// [`Codec::cluster_decoder`]: crate::Codec::cluster_decoder
     pub fn cluster_memory(&self, cluster_len: u32) -> usize {
         let window = self.cluster_window(cluster_len) as usize;
         match self.settings {
-            // The decoder's dictionary is as long as what it decodes, which may be more than the encoder's.
+            // The decoder's dictionary is as long as its output, which may exceed the encoder's dictionary.
             Settings::Lzma { .. } => lzma_of(window) + (8 << 20) + 64 * KIB,
-            // Those who read the beginning of a frame keep its window and a block.
+            // Decoding the beginning of a frame keeps its window and a block.
             Settings::Zstd { .. } => self.encoder_memory(window) + window + 512 * KIB,
-            // zlib reads beginnings, with a window of its own.
+            // zlib decodes beginnings, with a window of its own.
             Settings::Deflate { .. } => self.encoder_memory(window) + 64 * KIB,
             _ => self.encoder_memory(window),
         }
     }
 }
 
-/// Window, hash chains and price tables of one LZMA encoder.
+/// Memory of the window, hash chains and price tables of one LZMA encoder.
 fn lzma(dict: Option<Dict>, block_len: usize) -> usize {
     lzma_of(dictionary(dict, block_len))
 }

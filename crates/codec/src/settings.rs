@@ -1,11 +1,11 @@
-//! What a choice comes down to, codec by codec, and how the options of the table map onto it.
+//! Resolved settings of each codec, and how the options of the table map to them.
 
 use crate::{Codec, Error, Result};
 
-/// Algorithms of LZO1X by their SquashFS number.
+/// Algorithms of LZO1X, indexed by their SquashFS number.
 pub(crate) const LZO_ALGORITHMS: &[&str] = &["lzo1x_1", "lzo1x_1_11", "lzo1x_1_12", "lzo1x_1_15", "lzo1x_999"];
 
-/// A codec's level and options, resolved. An image writer stores these in the image.
+/// A codec's level and options, resolved. Image writers store these in the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settings {
@@ -13,29 +13,29 @@ pub enum Settings {
     None,
     /// zlib streams.
     Gzip {
-        /// 1 to 12; from 10 on beyond what zlib knows.
+        /// 1 to 12; levels from 10 on exceed those of zlib.
         level: u8,
         /// log2 of the window, 8 to 15.
         window: u8,
-        /// Bits: default 1, filtered 2, huffman 4, rle 8, fixed 16.
+        /// Bit set of strategies: default 1, filtered 2, huffman 4, rle 8, fixed 16.
         strategies: u16,
     },
     /// Raw deflate.
     Deflate {
-        /// 0 to 12; from 10 on beyond what zlib knows.
+        /// 0 to 12; levels from 10 on exceed those of zlib.
         level: u8,
     },
     /// xz streams.
     Xz {
         /// Preset 0 to 9.
         level: u8,
-        /// Search longer.
+        /// True to search longer.
         extreme: bool,
-        /// Dictionary; the block when not given.
+        /// Dictionary size; by default that of the block.
         dict: Option<Dict>,
-        /// Bits of the filters to try: x86 1, powerpc 2, ia64 4, arm 8, armthumb 16, sparc 32, arm64 64, riscv 128.
+        /// Bit set of filters to try: x86 1, powerpc 2, ia64 4, arm 8, armthumb 16, sparc 32, arm64 64, riscv 128.
         filters: u16,
-        /// Of `filters`, try only the one the bytes look like.
+        /// True to try, of `filters`, only the one that suits the bytes of the block.
         auto: bool,
         /// Literal context bits.
         lc: u8,
@@ -48,9 +48,9 @@ pub enum Settings {
     Lzma {
         /// Preset 0 to 9.
         level: u8,
-        /// Search longer.
+        /// True to search longer.
         extreme: bool,
-        /// Dictionary; when not given the block, or what [`Choice::cluster_window`] says of clusters.
+        /// Dictionary size; by default that of the block, or for clusters that of [`Choice::cluster_window`].
         ///
         /// [`Choice::cluster_window`]: crate::Choice::cluster_window
         dict: Option<Dict>,
@@ -84,7 +84,7 @@ pub enum Settings {
     Zstd {
         /// -131072 to 22.
         level: i32,
-        /// Frames of blocks say how long their content is; those of clusters never do.
+        /// True to store the content size in frames of blocks; frames of clusters never store it.
         content_size: bool,
     },
 }
@@ -99,21 +99,21 @@ pub enum Dict {
 }
 
 impl Dict {
-    /// Least and most, in bytes.
+    /// Smallest and largest size, in bytes.
     pub(crate) const RANGE: std::ops::RangeInclusive<u32> = 8 << 10..=64 << 20;
 
-    /// Whether the kernel takes a dictionary of this size: 2^n or 2^n + 2^(n+1).
+    /// Returns true if the kernel accepts a dictionary of this size: 2^n or 2^n + 2^(n+1).
     pub(crate) fn is_valid(bytes: u32) -> bool {
         Self::RANGE.contains(&bytes) && (bytes >> bytes.trailing_zeros() == 1 || bytes >> bytes.trailing_zeros() == 3)
     }
 
-    /// Bytes for blocks of `block_len`. A share is rounded down to a size that is valid; a size
-    /// given in bytes that the block cannot fill is an error, as it would cost memory for nothing.
+    /// Returns the size in bytes for blocks of `block_len`. A percentage is rounded down to a valid
+    /// size. A size in bytes that exceeds the block is an error, as it would waste memory.
     pub fn resolve(dict: Option<Dict>, block_len: usize) -> Result<u32> {
         let (min, max) = (*Self::RANGE.start(), *Self::RANGE.end());
         let block = u32::try_from(block_len).unwrap_or(max).clamp(min, max);
         match dict {
-            // Rounded up: smaller than the block would lose matches.
+            // Rounded up: a dictionary smaller than the block would lose matches.
             None => Ok((block..=max).find(|n| Self::is_valid(*n)).unwrap_or(max)),
             Some(Dict::Bytes(n)) if n > block && n > min => {
                 let why = format!("dict={n} is larger than the block; accepted: up to {block}, or a percentage of it");
@@ -158,7 +158,7 @@ impl Bcj {
     pub(crate) const SPARC: u16 = 32;
     pub(crate) const ARM64: u16 = 64;
     pub(crate) const RISCV: u16 = 128;
-    /// Those that can be told by a block's bytes.
+    /// Filters that can be recognised by a block's bytes.
     pub(crate) const AUTO: u16 = 255 & !Self::IA64;
     pub(crate) const NAMES: &'static [(&'static str, u16)] = &[
         ("x86", Self::X86),
@@ -180,7 +180,7 @@ pub(crate) const LZO1X_999: u8 = 4;
 pub(crate) enum Value {
     Number(i32),
     Flag(bool),
-    /// Position in [`Form::Name`](crate::table::Form::Name).
+    /// Index into [`Form::Name`](crate::table::Form::Name).
     Name(u8),
     Set(u16),
     Filters {
@@ -191,7 +191,7 @@ pub(crate) enum Value {
 }
 
 impl Settings {
-    /// Which codec.
+    /// Returns the codec.
     pub fn codec(&self) -> Codec {
         match self {
             Settings::None => Codec::None,
@@ -207,7 +207,7 @@ impl Settings {
         }
     }
 
-    /// Settings of a codec before any option is set: the table's defaults go over these.
+    /// Returns the settings of a codec before any option is set; the table's defaults then overwrite them.
     pub(crate) fn blank(codec: Codec) -> Self {
         match codec {
             Codec::None => Settings::None,
@@ -225,7 +225,7 @@ impl Settings {
         }
     }
 
-    /// The value of the option `name`; `None` where it has no meaning with the others.
+    /// Returns the value of the option `name`, or `None` if it has no meaning with the other options.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
         use Settings::{Deflate, Gzip, Lz4, Lz4hc, Lzma, Lzo, Xz, Zstd};
         Some(match (self, name) {
@@ -255,7 +255,7 @@ impl Settings {
         })
     }
 
-    /// Sets the option `name` to a value of the form and range that the table has for it.
+    /// Sets the option `name` to a value of the form and range given by the table.
     pub(crate) fn set(&mut self, name: &str, value: Value) {
         use Settings::{Deflate, Gzip, Lz4, Lz4hc, Lzma, Lzo, Xz, Zstd};
         let small = || match value {
@@ -282,7 +282,7 @@ impl Settings {
             (Gzip { strategies, .. }, "strategies", Value::Set(bits)) => *strategies = bits,
             (Xz { extreme, .. } | Lzma { extreme, .. }, "extreme", Value::Flag(on)) => *extreme = on,
             (Zstd { content_size, .. }, "content-size", Value::Flag(on)) => *content_size = on,
-            // All of the block is what no dictionary means: one way to say it.
+            // The whole block is the default: one way to say it.
             (Xz { dict, .. } | Lzma { dict, .. }, "dict", Value::Dict(size)) => {
                 *dict = (size != Dict::Percent(100)).then_some(size);
             }
@@ -292,13 +292,13 @@ impl Settings {
         }
     }
 
-    /// Checks what one option alone cannot tell. `given` says whether the user set an option.
+    /// Checks combinations of options. `given` tells whether the user set an option.
     pub(crate) fn settle(&mut self, given: impl Fn(&str) -> bool) -> Result<()> {
         match self {
             Settings::Gzip { level: 10.., window, strategies }
                 if *window < 15 || *strategies != Strategies::DEFAULT =>
             {
-                let why = "levels 10 to 12 go with window=15 and strategies=default only; accepted: 1 to 9";
+                let why = "levels 10 to 12 need window=15 and strategies=default; accepted: 1 to 9";
                 return Err(Error::option("gzip", why));
             }
             Settings::Xz { lc, lp, .. } | Settings::Lzma { lc, lp, .. } if *lc + *lp > 4 => {

@@ -1,4 +1,4 @@
-//! Several encoders of one format: each is tried on every block, the smallest result is kept.
+//! Tries several encoders of one format on every block and keeps the smallest result.
 
 use crate::{Encoder, Result};
 
@@ -9,7 +9,7 @@ pub(crate) struct Smallest {
 }
 
 impl Smallest {
-    /// One encoder that is all of these; of a single one, that one.
+    /// Combines the encoders into one; a single encoder is returned as it is.
     pub(crate) fn of(mut encoders: Vec<Box<dyn Encoder>>) -> Box<dyn Encoder> {
         match encoders.pop() {
             Some(only) if encoders.is_empty() => only,
@@ -29,7 +29,7 @@ impl Encoder for Smallest {
                 best = encoder.encode(src, dst)?;
                 continue;
             };
-            // What is not smaller than the best so far may stop early.
+            // A result that is not smaller than the best so far may stop early.
             let room = len.saturating_sub(1);
             if self.spare.len() < room {
                 self.spare.resize(room, 0);

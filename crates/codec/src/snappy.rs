@@ -6,7 +6,7 @@ use crate::{Decoder, Encoder, Error, Result};
 
 const NAME: &str = "snappy";
 
-/// An encoder. The library wants room for the worst case, so a result that may not fit is made aside.
+/// An encoder. The library requires room for the worst case, so a result that may not fit goes to a buffer first.
 pub(crate) struct Snappy {
     encoder: raw::Encoder,
     spare: Vec<u8>,
@@ -34,7 +34,7 @@ impl Encoder for Snappy {
     }
 }
 
-/// A decoder. The stream says how long the block is and has to end exactly there.
+/// A decoder. The stream states the length of the block and must end exactly there.
 #[derive(Default)]
 pub(crate) struct Unsnappy(raw::Decoder);
 
@@ -44,7 +44,7 @@ impl Decoder for Unsnappy {
     }
 }
 
-/// What an encoder objects to: a block beyond 4 GiB.
+/// Converts an encoder error; the only one is a block of more than 4 GiB.
 fn library(error: snap::Error) -> Error {
     Error::Library { codec: NAME, why: error.to_string() }
 }
@@ -53,14 +53,14 @@ fn library(error: snap::Error) -> Error {
 mod tests {
     use super::*;
 
-    /// The length 14, a literal of 4, then 10 bytes from 4 back: as the format's description has it.
+    /// Length 14, a literal of 4, then 10 bytes from 4 back, following the format's description.
     #[test]
     fn a_block_written_by_hand_is_read() {
         let stream = [&[14, 3 << 2][..], b"wiki", &[1 | (10 - 4) << 2, 4]].concat();
         let mut block = [0; 14];
         assert_eq!(Unsnappy::default().decode(&stream, &mut block), Ok(14));
         assert_eq!(&block, b"wikiwikiwikiwi");
-        // A length that is not the block's, and copies from before its beginning and from nowhere.
+        // A length that is not the block's, and copies from before its beginning and with distance 0.
         for (at, byte) in [(0, 15), (0, 13), (7, 5), (7, 0)] {
             let mut damaged = stream.clone();
             damaged[at] = byte;

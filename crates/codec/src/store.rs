@@ -1,8 +1,8 @@
-//! No compression: an encoder that never fits a shorter `dst`, a decoder that copies.
+//! No compression: an encoder that never fits into a shorter `dst`, and a decoder that copies.
 
 use crate::{Decoder, Encoder, Error, Result};
 
-/// Bytes as they are.
+/// Stores bytes as they are.
 pub(crate) struct Store;
 
 impl Encoder for Store {

@@ -1,6 +1,6 @@
-//! Decoders for checks. They refuse what libraries decode and Linux does not, or not to the same bytes: Huffman codes
-//! that zlib does not take, windows and dictionaries that the kernel has no room for, filters and checks of xz that it
-//! does not know, matches of LZ4 at distance 0.
+//! Decoders for checks. They refuse streams that libraries decode but Linux does not, or decodes to
+//! other bytes: Huffman codes that zlib refuses, windows and dictionaries larger than the kernel
+//! allocates, xz filters and checks that it does not support, and LZ4 matches at distance 0.
 
 mod lz4;
 mod xz;
@@ -11,10 +11,10 @@ use crate::cluster::Exact;
 use crate::{Codec, Decoded, Decoder, Error, Result};
 
 impl Codec {
-    /// A decoder for this codec's streams as Linux reads them, where `window` bytes are the window or the dictionary that
-    /// it makes room for.
+    /// Makes a decoder that accepts only streams of this codec that Linux can read. `window` is the
+    /// number of bytes that Linux allocates for the window or dictionary.
     ///
-    /// It gives the bytes that [`Codec::decoder`] gives. What Linux does not read is [`Error::Corrupt`].
+    /// Its output equals that of [`Codec::decoder`]. A stream that Linux cannot read fails with [`Error::Corrupt`].
     pub fn strict_decoder(self, window: u32) -> Result<Box<dyn Decoder>> {
         let decoder: Box<dyn Decoder> = match self {
             #[cfg(any(feature = "gzip", feature = "gzip-rust"))]
@@ -28,7 +28,7 @@ impl Codec {
         Ok(Box::new(Strict { codec: self, window, decoder }))
     }
 
-    /// The same for streams of EROFS: see [`Codec::cluster_decoder`].
+    /// As [`Codec::strict_decoder`], for EROFS streams; see [`Codec::cluster_decoder`].
     pub fn strict_cluster_decoder(self, window: u32) -> Result<Box<dyn Decoder>> {
         let decoder = match self {
             #[cfg(feature = "xz")]
@@ -40,7 +40,7 @@ impl Codec {
     }
 }
 
-/// A decoder whose streams are looked at before they are decoded.
+/// A decoder that examines streams before it decodes them.
 struct Strict {
     codec: Codec,
     window: u32,
@@ -48,7 +48,7 @@ struct Strict {
 }
 
 impl Strict {
-    /// Refuses a stream of which `len` bytes are wanted.
+    /// Refuses a stream that Linux cannot read; `len` bytes of its output are wanted.
     fn examine(&self, src: &[u8], len: usize) -> Result<()> {
         let why = match self.codec {
             Codec::Lz4 | Codec::Lz4hc => lz4::defect(src, len, self.window),

@@ -1,4 +1,4 @@
-//! The text of a choice: `NAME[:LEVEL][:key=value[,key=value...]]`, read and written by the table.
+//! The text form of a choice: `NAME[:LEVEL][:key=value[,key=value...]]`, parsed and printed by the table.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use crate::settings::{Bcj, Dict, Value};
 use crate::table::{CODECS, Form, Info, Opt};
 use crate::{Choice, Codec, Error, Result, Settings};
 
-/// Settings of a codec with every option at its default.
+/// Returns the settings of a codec with every option at its default.
 pub(crate) fn defaults(codec: Codec) -> Settings {
     let mut settings = Settings::blank(codec);
     for opt in codec.info().options {
-        // The defaults are texts, so that help and parser cannot differ; a test reads each of them.
+        // The defaults are texts, so that help and parser cannot differ; a test parses each of them.
         if let Some(value) = parse_value(&opt.form, opt.default) {
             settings.set(opt.name, value);
         }
@@ -42,7 +42,7 @@ impl FromStr for Choice {
     }
 }
 
-/// Finds the option a part means: `key=value`, a flag's key alone, or first of all a level.
+/// Finds the option that a part sets: `key=value`, the key of a flag alone, or a level if it is the first part.
 fn split<'t>(info: &'static Info, part: &'t str, first: bool) -> Result<(&'static Opt, &'t str)> {
     let find = |name: &str| info.options.iter().find(|opt| opt.name == name);
     let found = match part.split_once('=') {
@@ -61,7 +61,7 @@ fn looks_like_level(part: &str) -> bool {
     part.bytes().all(|b| b.is_ascii_digit() || b"+-".contains(&b))
 }
 
-/// A value of this form, or nothing if the text is not one.
+/// Parses a value of this form; returns `None` if the text is not one.
 fn parse_value(form: &Form, text: &str) -> Option<Value> {
     match form {
         Form::Number(min, max) => text.parse().ok().filter(|n| (*min..=*max).contains(n)).map(Value::Number),
@@ -117,12 +117,12 @@ fn bad_value(info: &Info, opt: &Opt, text: &str) -> Error {
         Form::Number(..) if text.parse::<i64>().is_ok() => format!("{name} {text} is out of range"),
         Form::Number(..) => format!("{name} `{text}` is not a whole number"),
         Form::Dict => format!("{name} `{text}` is not 2^n or 2^n + 2^(n+1) bytes"),
-        _ => format!("{name} `{text}` is not understood"),
+        _ => format!("{name} `{text}` is not a valid value"),
     };
     Error::option(codec, format!("{what}; accepted: {accepted}"))
 }
 
-/// The canonical text: the level, and those options that differ from their defaults.
+/// Prints the canonical text: the level, and the options that differ from their defaults.
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info = self.codec().info();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_says_what_is_accepted() {
+    fn errors_list_the_accepted_values() {
         let cases = [
             ("", "unknown codec ``; accepted: zstd, gzip, deflate, xz, lzma, lzo, snappy, lz4, lz4hc, none"),
             (
@@ -234,13 +234,10 @@ mod tests {
             ("gzip:window", "gzip: window needs a value; accepted: 8 to 15"),
             (
                 "gzip:strategies=rle+fast",
-                "gzip: strategies `rle+fast` is not understood; accepted: default, filtered, huffman, rle, fixed joined by +",
+                "gzip: strategies `rle+fast` is not a valid value; accepted: default, filtered, huffman, rle, fixed joined by +",
             ),
-            (
-                "gzip:12:window=14",
-                "gzip: levels 10 to 12 go with window=15 and strategies=default only; accepted: 1 to 9",
-            ),
-            ("xz:extreme=maybe", "xz: extreme `maybe` is not understood; accepted: yes or no"),
+            ("gzip:12:window=14", "gzip: levels 10 to 12 need window=15 and strategies=default; accepted: 1 to 9"),
+            ("xz:extreme=maybe", "xz: extreme `maybe` is not a valid value; accepted: yes or no"),
             (
                 "xz:dict=100000",
                 "xz: dict `100000` is not 2^n or 2^n + 2^(n+1) bytes; accepted: 8K to 64M, or 1% to 100% of the block",
@@ -251,7 +248,7 @@ mod tests {
             ("lzo:3:algorithm=lzo1x_1", "lzo: lzo1x_1 has no levels; accepted: only with lzo1x_999"),
             (
                 "lzo:algorithm=lzo2a",
-                "lzo: algorithm `lzo2a` is not understood; accepted: lzo1x_1, lzo1x_1_11, lzo1x_1_12, lzo1x_1_15, lzo1x_999",
+                "lzo: algorithm `lzo2a` is not a valid value; accepted: lzo1x_1, lzo1x_1_11, lzo1x_1_12, lzo1x_1_15, lzo1x_999",
             ),
         ];
         for (text, message) in cases {
@@ -260,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_of_the_table_are_values() {
+    fn the_defaults_of_the_table_are_valid_values() {
         for info in CODECS {
             for opt in info.options {
                 assert!(parse_value(&opt.form, opt.default).is_some(), "{}: {}", info.name, opt.name);
@@ -323,7 +320,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(text in text()) {
+        fn canonical_texts_parse_back(text in text()) {
             if let Ok(choice) = text.parse::<Choice>() {
                 prop_assert_eq!(choice.to_string().parse::<Choice>(), Ok(choice));
             }

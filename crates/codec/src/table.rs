@@ -10,7 +10,7 @@ use crate::settings::{Bcj, LZO_ALGORITHMS, Strategies};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Codec {
-    /// Bytes as they are.
+    /// No compression.
     None,
     /// zlib streams (what SquashFS calls gzip).
     Gzip,
@@ -36,13 +36,13 @@ pub enum Codec {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Info {
-    /// Which codec.
+    /// The codec.
     pub codec: Codec,
     /// Name in a choice and in messages.
     pub name: &'static str,
-    /// What it is good for, in one line.
+    /// Strength of the codec, in one line.
     pub summary: &'static str,
-    /// What may follow the name. The option `level` may be given without its key.
+    /// Options that may follow the name. The key of the option `level` may be omitted.
     pub options: &'static [Opt],
     /// Compressor id in a SquashFS superblock.
     pub squashfs_id: Option<u16>,
@@ -56,11 +56,11 @@ pub struct Info {
 pub struct Opt {
     /// Key in a choice.
     pub name: &'static str,
-    /// What values it takes.
+    /// Values the option takes.
     pub form: Form,
-    /// The value when not given, in the form a user would write.
+    /// Default value, as a user would write it.
     pub default: &'static str,
-    /// What it does, in one line.
+    /// Effect of the option, in one line.
     pub help: &'static str,
 }
 
@@ -72,7 +72,7 @@ pub enum Form {
     Number(i32, i32),
     /// `yes` or `no`; the key alone means `yes`.
     Flag,
-    /// One of these names; its position is the value.
+    /// One of these names; the value is its index.
     Name(&'static [&'static str]),
     /// Some of these names, joined by `+`; the value is the sum of their bits.
     Set(&'static [(&'static str, u16)]),
@@ -224,42 +224,42 @@ pub static CODECS: &[Info] = &[
 ];
 
 impl Codec {
-    /// Its row of the table.
+    /// Returns the codec's row of the table.
     pub fn info(self) -> &'static Info {
-        // The match has no arm to forget: a codec without a row does not get past the test of this.
+        // Every codec has a row; a test checks that.
         CODECS.iter().find(|info| info.codec == self).unwrap_or(&CODECS[CODECS.len() - 1])
     }
 
-    /// Its name in a choice and in messages.
+    /// Returns the name of the codec in a choice and in messages.
     pub fn name(self) -> &'static str {
         self.info().name
     }
 
-    /// Compressor id in a SquashFS superblock.
+    /// Returns the compressor id in a SquashFS superblock.
     pub fn squashfs_id(self) -> Option<u16> {
         self.info().squashfs_id
     }
 
-    /// The codec of a SquashFS compressor id. [`Codec::Lz4`] and [`Codec::Lz4hc`] share one, as their
-    /// streams are alike; this gives the former.
+    /// Returns the codec of a SquashFS compressor id. [`Codec::Lz4`] and [`Codec::Lz4hc`] share
+    /// one, as their streams are alike; this returns the former.
     pub fn from_squashfs_id(id: u16) -> Option<Self> {
         CODECS.iter().find(|info| info.squashfs_id == Some(id)).map(|info| info.codec)
     }
 
-    /// Algorithm number in an EROFS image.
+    /// Returns the algorithm number in an EROFS image.
     pub fn erofs_id(self) -> Option<u8> {
         self.info().erofs_id
     }
 
-    /// The codec of an EROFS algorithm number. [`Codec::Lz4`] and [`Codec::Lz4hc`] share one, as their
-    /// streams are alike; this gives the former.
+    /// Returns the codec of an EROFS algorithm number. [`Codec::Lz4`] and [`Codec::Lz4hc`] share
+    /// one, as their streams are alike; this returns the former.
     pub fn from_erofs_id(id: u8) -> Option<Self> {
         CODECS.iter().find(|info| info.erofs_id == Some(id)).map(|info| info.codec)
     }
 }
 
 impl Form {
-    /// The values in words, for help and errors.
+    /// Describes the accepted values, for help and errors.
     pub(crate) fn accepted(&self) -> String {
         match self {
             Form::Number(min, max) => format!("{min} to {max}"),
@@ -276,7 +276,7 @@ fn join(names: &[(&str, u16)]) -> String {
     names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// Plain text for `--help`.
+/// Returns the table as plain text for `--help`.
 pub fn help() -> String {
     let mut text = String::new();
     for info in CODECS {
@@ -290,7 +290,7 @@ pub fn help() -> String {
     text
 }
 
-/// A Markdown table for the documentation.
+/// Returns the table in Markdown for the documentation.
 pub fn markdown() -> String {
     let mut text = String::from("| codec | option | values | default | meaning |\n| --- | --- | --- | --- | --- |\n");
     for info in CODECS {

@@ -12,8 +12,8 @@ use crate::settings::{Bcj, Dict};
 use crate::smallest::Smallest;
 use crate::{Decoded, Decoder, Encoder, Error, Result, Settings};
 
-/// Memory a stream may ask its decoder for: the largest preset's dictionary and the decoder itself.
-/// The library touches no more of it than the block is long.
+/// Memory limit of a decoder: the largest preset's dictionary and the decoder itself. The library
+/// touches no more of it than the length of the block.
 const DECODER_MEMORY: u64 = 66 << 20;
 
 struct Xz {
@@ -27,7 +27,7 @@ impl Xz {
     }
 }
 
-/// An encoder for [`Settings::Xz`].
+/// Makes an encoder for [`Settings::Xz`].
 pub(crate) fn encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn Encoder>> {
     let Settings::Xz { level, extreme, dict, filters, auto, lc, lp, pb } = settings else {
         return Err(other_settings("xz"));
@@ -37,7 +37,7 @@ pub(crate) fn encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn E
     if *auto {
         return Ok(Box::new(Auto { allowed: *filters, lzma, encoders: Vec::new() }));
     }
-    // A stream keeps its memory only as long as its filters stay the same: hence one stream a filter.
+    // A stream keeps its memory only as long as its filters stay the same, so each filter has its own stream.
     let tried = Bcj::NAMES.iter().map(|(_, bit)| *bit).filter(|bit| filters & bit != 0);
     let encoder = |bcj| -> Box<dyn Encoder> { Box::new(Xz::new(bcj, lzma)) };
     Ok(Smallest::of(std::iter::once(0).chain(tried).map(encoder).collect()))
@@ -50,11 +50,11 @@ impl Encoder for Xz {
     }
 }
 
-/// Gives each block the one filter that its bytes look like, or none.
+/// Encodes each block with the one filter that suits its bytes, or with none.
 struct Auto {
     allowed: u16,
     lzma: Lzma,
-    /// Made when a block first wants them.
+    /// Encoders by filter, made when first used.
     encoders: Vec<Xz>,
 }
 
@@ -71,7 +71,7 @@ impl Encoder for Auto {
 
 struct Unxz(Stream);
 
-/// A decoder of xz streams.
+/// Makes a decoder of xz streams.
 pub(crate) fn decoder() -> Box<dyn Decoder> {
     Box::new(Unxz(Stream::new("xz")))
 }
@@ -87,7 +87,7 @@ impl Decoder for Unxz {
     }
 }
 
-/// Properties, dictionary size and length: what a .lzma file begins with.
+/// Length of a .lzma header: properties, dictionary size and content length.
 const LZMA_HEADER: usize = 13;
 
 struct LegacyLzma {
@@ -95,14 +95,14 @@ struct LegacyLzma {
     lzma: Lzma,
 }
 
-/// An encoder for [`Settings::Lzma`].
+/// Makes an encoder for [`Settings::Lzma`].
 pub(crate) fn lzma_encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn Encoder>> {
     let Settings::Lzma { dict, .. } = settings else { return Err(other_settings("lzma")) };
     let lzma = lzma_options(settings, Dict::resolve(*dict, block_len)?)?;
     Ok(Box::new(LegacyLzma { stream: Stream::new("lzma"), lzma }))
 }
 
-/// The coder's options for [`Settings::Lzma`] with a dictionary of `dict` bytes.
+/// Returns the coder's options for [`Settings::Lzma`] with a dictionary of `dict` bytes.
 fn lzma_options(settings: &Settings, dict: u32) -> Result<Lzma> {
     let Settings::Lzma { level, extreme, lc, lp, pb, .. } = settings else { return Err(other_settings("lzma")) };
     let mut lzma = Lzma::preset(*level, *extreme, dict)?;
@@ -111,13 +111,13 @@ fn lzma_options(settings: &Settings, dict: u32) -> Result<Lzma> {
 }
 
 fn other_settings(codec: &'static str) -> Error {
-    Error::Library { codec, why: "settings of another codec".to_owned() }
+    Error::Library { codec, why: "the settings belong to another codec".to_owned() }
 }
 
 impl Encoder for LegacyLzma {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let Some((header, body)) = dst.split_at_mut_checked(LZMA_HEADER) else { return Ok(None) };
-        // The length goes into the header, as every SquashFS tool has it, and so needs no end marker.
+        // The length goes into the header, as in every SquashFS tool, so no end marker is needed.
         header[0] = self.lzma.properties();
         header[1..5].copy_from_slice(&self.lzma.dict().to_le_bytes());
         header[5..].copy_from_slice(&(src.len() as u64).to_le_bytes());
@@ -128,7 +128,7 @@ impl Encoder for LegacyLzma {
 
 struct LegacyUnlzma(Stream);
 
-/// A decoder of .lzma streams.
+/// Makes a decoder of .lzma streams.
 pub(crate) fn lzma_decoder() -> Box<dyn Decoder> {
     Box::new(LegacyUnlzma(Stream::new("lzma")))
 }
@@ -137,10 +137,10 @@ impl Decoder for LegacyUnlzma {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         self.0.start_lzma_decoder(DECODER_MEMORY)?;
         if dst.is_empty() {
-            // The library does not even begin without room; an empty stream leaves this byte alone.
+            // The library does not start without room; an empty stream leaves this byte alone.
             return match self.0.decode(src, &mut [0])?.of_all("lzma", src)? {
                 0 => Ok(0),
-                _ => Err(Error::corrupt("lzma", "decodes to more than its length")),
+                _ => Err(Error::corrupt("lzma", "decodes to more than the expected length")),
             };
         }
         self.0.decode(src, dst)?.of_all("lzma", src)

@@ -1,5 +1,6 @@
-//! zstd frames without checksum. Frames of blocks have their content size, which readers that decode in one step
-//! without knowing a block's length ask for; it takes one to three bytes. Frames of clusters never have it.
+//! zstd frames without checksum. Frames of blocks store their content size in one to three bytes:
+//! readers that decode in one step without knowing a block's length need it. Frames of clusters
+//! never store it.
 
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer, ResetDirective};
 
@@ -13,15 +14,15 @@ struct Zstd {
     context: CCtx<'static>,
 }
 
-/// log2 of the largest window that EROFS has a number for.
+/// log2 of the largest window that EROFS can declare.
 const CLUSTER_WINDOW_LOG_MAX: u32 = 20;
 
-/// An encoder; its context is reused from block to block.
+/// Makes an encoder; its context is reused from block to block.
 pub(crate) fn encoder(level: i32, content_size: bool) -> Result<Box<dyn Encoder>> {
     with_parameters(&[CParameter::CompressionLevel(level), CParameter::ContentSizeFlag(content_size)])
 }
 
-/// An encoder whose frames need no window beyond 2^`window_log` bytes.
+/// Makes an encoder whose frames need no window beyond 2^`window_log` bytes.
 pub(crate) fn cluster_encoder(level: i32, window_log: u32) -> Result<Box<dyn Encoder>> {
     with_parameters(&[
         CParameter::CompressionLevel(level),
@@ -52,16 +53,16 @@ struct Unzstd {
     context: DCtx<'static>,
 }
 
-/// A decoder. Whole frames are decoded straight into the block, so that their windows cost no memory;
-/// for the beginning of a frame the library keeps its window, which is then bounded.
+/// Makes a decoder. Whole frames are decoded straight into the block, so that their windows cost no
+/// memory. For the beginning of a frame the library keeps its window, which is bounded.
 pub(crate) fn decoder() -> Result<Box<dyn Decoder>> {
     let mut context = DCtx::try_create().ok_or_else(no_memory)?;
     context.set_parameter(DParameter::WindowLogMax(CLUSTER_WINDOW_LOG_MAX)).map_err(library)?;
     Ok(Box::new(Unzstd { context }))
 }
 
-/// A decoder that keeps a window as Linux does, of at most `window` bytes: matches farther back than the frame declares
-/// are refused, which decoding straight into the block does not notice.
+/// Makes a decoder that keeps a window as Linux does, of at most `window` bytes. It refuses matches
+/// farther back than the frame declares; decoding straight into the block would not notice them.
 pub(crate) fn streaming_decoder(window: u32) -> Result<Box<dyn Decoder>> {
     let mut context = DCtx::try_create().ok_or_else(no_memory)?;
     let log = window.clamp(1 << 10, 1 << 27).ilog2();
@@ -81,7 +82,7 @@ impl Decoder for Streaming {
         let context = &mut self.0.context;
         context.reset(ResetDirective::SessionOnly).map_err(library)?;
         let mut output = OutBuffer::around(dst);
-        // A frame that is there as a whole would be decoded without a window.
+        // Given a whole frame at once, the library would decode it without a window.
         let (head, rest) = src.split_at(src.len() / 2);
         let mut left = 1;
         for part in [head, rest] {
@@ -96,7 +97,7 @@ impl Decoder for Streaming {
         }
         match left {
             0 => Ok(Decoded { taken: src.len(), len: output.pos() }),
-            _ => Err(Error::corrupt(NAME, "decodes to more than its length")),
+            _ => Err(Error::corrupt(NAME, "decodes to more than the expected length")),
         }
     }
 
@@ -123,7 +124,7 @@ impl Decoder for Unzstd {
             let before = (input.pos, output.pos());
             let left = self.context.decompress_stream(&mut output, &mut input);
             let left = left.map_err(corrupt)?;
-            // Nothing is left of the frame, or nothing more can be had from its bytes.
+            // The frame has ended, or its bytes give no more output.
             if output.pos() < room && (left == 0 || before == (input.pos, output.pos())) {
                 return Err(Error::corrupt(NAME, "ends too early"));
             }
@@ -155,7 +156,7 @@ mod tests {
     use crate::Choice;
 
     #[test]
-    fn the_memory_promised_covers_the_contexts() {
+    fn the_memory_bound_covers_the_contexts() {
         for level in [-5, 1, 3, 12, 15, 19, 22] {
             for block in [4096, 1 << 14, 1 << 17, 1 << 20] {
                 let promised = format!("zstd:{level}").parse::<Choice>().unwrap().encoder_memory(block);
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_have_their_content_size_unless_told_otherwise() {
+    fn blocks_store_their_content_size_by_default() {
         for (len, more) in [(100, 0), (8192, 1), (65_791, 1), (131_072, 3), (1 << 20, 3)] {
             let src: Vec<u8> = (0..len).map(|n: usize| n.to_le_bytes()[0] / 3).collect();
             let encode = |choice: &str| {
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_promised_for_clusters_covers_it_too() {
+    fn the_memory_bound_for_clusters_covers_it_too() {
         for level in [-5, 1, 3, 15, 22] {
             for cluster in [4096, 1 << 14, 1 << 17] {
                 let choice = format!("zstd:{level}").parse::<Choice>().unwrap();

@@ -1,5 +1,6 @@
-//! The calls into liblz4's dense encoder that fill a destination. The bindings' own would wipe a quarter of a
-//! megabyte of tables for every cluster; a state that is reset keeps them, and knows them for old.
+//! Calls into liblz4's dense encoder that fill a destination. The bindings' own function would
+//! clear a quarter of a megabyte of tables for every cluster; resetting the state keeps the tables
+//! and marks their entries as stale.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -22,7 +23,7 @@ unsafe extern "C" {
 /// The encoder's tables.
 pub(super) struct State(*mut c_void);
 
-// SAFETY: the pointer is owned, and the state knows nothing of threads.
+// SAFETY: the pointer is owned, and the state is not bound to a thread.
 unsafe impl Send for State {}
 
 impl Drop for State {
@@ -34,7 +35,7 @@ impl Drop for State {
 
 impl State {
     pub(super) fn new() -> Result<Self> {
-        // SAFETY: takes nothing; null is its way to say that memory ran out.
+        // SAFETY: no arguments; null is returned when memory runs out.
         let state = unsafe { LZ4_createStreamHC() };
         if state.is_null() {
             return Err(Error::Library { codec: "lz4hc", why: "out of memory".to_owned() });
@@ -42,17 +43,18 @@ impl State {
         Ok(State(state))
     }
 
-    /// Compresses as much of `src` as fits `dst`.
+    /// Compresses as much of `src` as fits in `dst`.
     pub(super) fn fill(&mut self, src: &[u8], dst: &mut [u8], level: i32) -> Option<Prefix> {
-        // No cluster comes near what the library takes; a gigabyte is within it.
+        // Clusters are far smaller than the library's limit, and so is a gigabyte.
         let src = &src[..src.len().min(1 << 30)];
         let mut taken = c_int::try_from(src.len()).ok()?;
         let room = c_int::try_from(dst.len().min(1 << 30)).ok()?;
         if taken == 0 || room == 0 {
             return None;
         }
-        // SAFETY: the state is live and borrowed mutably, the pointers and lengths are those of live slices. The
-        // reset makes the state forget the source of the call before, which may be gone.
+        // SAFETY: the state is live and borrowed mutably, the pointers and lengths are those of
+        // live slices. The reset makes the state forget the source of the previous call, which may
+        // have been freed.
         let len = unsafe {
             LZ4_resetStreamHC_fast(self.0, level);
             let (src, dst) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
@@ -68,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// What a used state makes is what a new one would.
+    /// A reused state gives the same result as a new one.
     #[test]
     fn a_reset_state_is_as_good_as_new() {
         let bytes: Vec<u8> = (0..300_000_u32).flat_map(|n| (n.wrapping_mul(n) >> 20).to_le_bytes()).collect();

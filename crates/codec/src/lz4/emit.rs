@@ -1,23 +1,23 @@
-//! What both fast encoders share: the table of positions, measuring matches, and writing sequences.
+//! Code shared by both fast encoders: the table of positions, measuring matches, and writing sequences.
 
-/// log2 of the number of positions remembered at most: more would not leave the nearest cache room for the block.
+/// log2 of the number of table slots. With more, the L1 cache would have no room left for the block.
 pub(super) const TABLE_BITS: u32 = 14;
-/// What the format adds to the length of every match.
+/// Length of the shortest match, which the format adds to every stored length.
 pub(super) const MIN_MATCH: usize = 4;
 /// The last bytes of a block are literals.
 const LAST_LITERALS: usize = 5;
-/// What a token's four bits hold when the length continues in further bytes.
+/// Value of a token's four length bits if the length continues in further bytes.
 pub(super) const EXTENDED: usize = 15;
 /// Bytes copied or compared at once.
 const WIDE: usize = size_of::<u128>();
-/// No match is looked for nearer to the end, so that short ones need not watch where the last literals begin.
+/// No match starts nearer to the end than this, so that short ones need no check against the last literals.
 pub(super) const MARGIN: usize = MIN_MATCH + WIDE + LAST_LITERALS;
 
-/// The low 16 bits of the last position of each hash, which is one of the first few bytes there.
+/// The low 16 bits of the last position of each hash of the first bytes there.
 ///
-/// Subtracted from a position they give a distance that is in the window and in the block, whatever
-/// the slot holds: for an entry that is older than the window a wrong one, which the bytes there
-/// disprove, as they disprove a slot never filled, which stands for position 0.
+/// Subtracted from a position, an entry gives a distance that lies within the window and the block,
+/// whatever the slot holds. For an entry older than the window the distance is wrong, but comparing
+/// the bytes there rejects it. The same holds for an unused slot, which stands for position 0.
 pub(super) struct Table(Box<[u16; 1 << TABLE_BITS]>);
 
 impl Table {
@@ -25,12 +25,13 @@ impl Table {
         Table(Box::new([0; 1 << TABLE_BITS]))
     }
 
-    /// Forgets every position.
+    /// Clears all positions.
     pub(super) fn clear<const BITS: u32>(&mut self) {
         self.0[..1 << BITS].fill(0);
     }
 
-    /// Remembers `pos`, where `bytes` start, and returns where the same first bytes may have been last.
+    /// Stores `pos`, where `bytes` start, and returns the position where the same first bytes may
+    /// have occurred last.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "positions are kept modulo 2^16")]
     pub(super) fn swap<const BYTES: u32, const BITS: u32>(&mut self, bytes: u64, pos: usize) -> u16 {
@@ -39,7 +40,7 @@ impl Table {
         std::mem::replace(&mut self.0[hash as usize], pos as u16)
     }
 
-    /// As [`Table::swap`], but returns how far before `pos`; 0 is no distance.
+    /// As [`Table::swap`], but returns the distance to that position; 0 is not a valid distance.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "positions are kept modulo 2^16")]
     pub(super) fn distance<const BYTES: u32, const BITS: u32>(&mut self, bytes: u64, pos: usize) -> usize {
@@ -47,7 +48,7 @@ impl Table {
     }
 }
 
-/// How many bytes, at most eight, before a match can belong to it.
+/// Counts by how many bytes, at most eight, a match can be extended backwards.
 #[inline(always)]
 pub(super) fn backwards(src: &[u8], anchor: usize, found: usize, distance: usize) -> usize {
     if found < distance + 8 {
@@ -57,7 +58,7 @@ pub(super) fn backwards(src: &[u8], anchor: usize, found: usize, distance: usize
     (differing.leading_zeros() as usize / 8).min(found - anchor)
 }
 
-/// Where a match that holds up to `pos` ends.
+/// Returns the end of a match that is known to hold up to `pos`.
 #[inline(always)]
 pub(super) fn forwards(src: &[u8], pos: usize, distance: usize) -> usize {
     let differing = u128::from_le_bytes(load(src, pos)) ^ u128::from_le_bytes(load(src, pos - distance));
@@ -83,14 +84,14 @@ fn far_forwards(src: &[u8], mut pos: usize, distance: usize) -> usize {
     pos
 }
 
-/// The block as far as it is written.
+/// The output block and how far it is written.
 pub(super) struct Out<'a> {
     pub(super) dst: &'a mut [u8],
     pub(super) len: usize,
 }
 
 impl Out<'_> {
-    /// Writes the literals from `anchor` to `start` and a match of `MIN_MATCH` and `len` bytes.
+    /// Writes the literals from `anchor` to `start` and a match of `MIN_MATCH + len` bytes.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "a distance has 16 bits, a short length four")]
     pub(super) fn sequence(
@@ -126,16 +127,16 @@ impl Out<'_> {
         self.put(literals)
     }
 
-    /// Ends the block with as many literals as fit, and returns how many.
+    /// Ends the block with as many literals as fit, and returns their number.
     pub(super) fn last_literals(&mut self, literals: &[u8]) -> usize {
         let Some(room) = self.dst.len().checked_sub(self.len + 1) else { return 0 };
-        // From the first literal that a token cannot hold, one byte in 256 is of the length.
+        // Beyond the literals that a token counts itself, one byte in 256 is a length byte.
         let fitting = if room < EXTENDED { room } else { room - (room - EXTENDED) / 256 - 1 };
         let count = fitting.min(literals.len());
         self.literals(&literals[..count], 0).map_or(0, |()| count)
     }
 
-    /// Writes what of a length its four bits cannot hold.
+    /// Writes the part of a length that exceeds its four bits.
     #[allow(clippy::cast_possible_truncation, reason = "a remainder of 255")]
     fn extend(&mut self, len: usize) -> Option<()> {
         let Some(rest) = len.checked_sub(EXTENDED) else { return Some(()) };
@@ -162,7 +163,7 @@ pub(super) fn load64(src: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(load(src, at))
 }
 
-/// The first of eight bytes, moved to the top.
+/// The first bytes of eight, shifted to the top.
 #[inline(always)]
 pub(super) fn first<const BYTES: u32>(bytes: u64) -> u64 {
     bytes << (u64::BITS - 8 * BYTES)

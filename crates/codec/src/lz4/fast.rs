@@ -1,20 +1,21 @@
-//! The fast LZ4 encoder: one look at each position, and only at matches worth their token.
+//! The fast LZ4 encoder: looks at each position once and takes only matches that are worth their token.
 //!
-//! What costs time in such an encoder, and in decoding, is the branches a processor cannot foresee: a
-//! few for each match. So matches are at least six bytes long, two more than the format wants, which
-//! leaves fewer of them at almost the same size; short runs are written and short matches measured
-//! without a loop; and the table holds nothing that needs a range check.
+//! The time of such an encoder, and of decoding, goes into branches that a processor cannot
+//! predict, a few for each match. So matches are at least six bytes long, two more than the format
+//! requires, which leaves fewer of them at almost the same size. Short runs are written and short
+//! matches measured without a loop, and table entries need no range check.
 
 use super::emit::{MARGIN, MIN_MATCH, Out, TABLE_BITS, Table, backwards, first, forwards, load64};
 
-/// Bytes of a match that are looked for.
+/// Number of equal bytes that make a match worth taking.
 const BYTES: u32 = 6;
-/// Blocks must be longer for the trade to pay: in shorter ones short matches make more of the whole.
+/// Blocks must be longer than this for the trade to pay off: in shorter ones, short matches account
+/// for more of the gain.
 pub(super) const PAYS_ABOVE: usize = 64 << 10;
-/// After so many (as log2) positions without a match, steps become one longer.
+/// log2 of the number of positions without a match after which the step grows by one.
 const SKIP_BITS: u32 = 4;
 
-/// Compresses `src` into `dst`; `None` as soon as it does not fit.
+/// Compresses `src` into `dst`; returns `None` as soon as it does not fit.
 pub(super) fn compress(table: &mut Table, src: &[u8], dst: &mut [u8]) -> Option<usize> {
     let mut out = Out { dst, len: 0 };
     let mut anchor = 0;
@@ -34,7 +35,7 @@ pub(super) fn compress(table: &mut Table, src: &[u8], dst: &mut [u8]) -> Option<
     Some(out.len)
 }
 
-/// The first position from `pos` to `last` where a match is seen, and its distance.
+/// Finds the first position from `pos` to `last` with a match, and the distance of the match.
 #[inline(always)]
 fn find(table: &mut Table, src: &[u8], mut pos: usize, last: usize) -> Option<(usize, usize)> {
     let mut tries = 1usize << SKIP_BITS;
@@ -60,7 +61,7 @@ mod tests {
     use super::super::emit::EXTENDED;
     use super::*;
 
-    /// Compresses with room to spare, and again with just enough and with one byte less than that.
+    /// Compresses with room to spare, then with just enough room and with one byte less.
     fn round_trip(src: &[u8]) -> usize {
         let mut table = Table::new();
         let mut dst = vec![0; lz4::max_compressed_size(src.len()).max(1)];
@@ -69,7 +70,7 @@ mod tests {
         assert_eq!(lz4::decompress(&dst[..len], &mut back).unwrap(), src.len());
         assert!(back == src, "{} bytes came back otherwise", src.len());
 
-        // The table is used a second time, and the shorter room is written to its last byte.
+        // The table is used a second time, and the smaller buffer is written to its last byte.
         let mut exact = vec![0; len];
         assert_eq!(compress(&mut table, src, &mut exact), Some(len));
         assert!(exact == dst[..len]);
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn small_blocks_of_every_size_come_back() {
+    fn small_blocks_of_every_size_round_trip() {
         for len in 0..=64 {
             round_trip(&vec![0; len]);
             round_trip(&noise(len, 7));
@@ -115,12 +116,13 @@ mod tests {
         }
     }
 
-    /// A repeat is found up to the format's farthest distance; what is farther is literals again.
+    /// A repeat is found up to the largest distance of the format; beyond it the bytes are literals.
     #[test]
     fn distances_end_at_64_kib() {
         let piece = noise(64, 11);
         for (distance, found) in [(65_534, true), (65_535, true), (65_536, false), (65_537, false), (131_072, false)] {
-            // All bytes between are equal: they cost a match, and no position of the second piece is left out.
+            // All bytes between are equal: they cost one match, and every position of the second
+            // piece is looked at.
             let mut block = piece.clone();
             block.resize(distance, 0);
             block.extend(&piece);
@@ -131,7 +133,7 @@ mod tests {
         }
     }
 
-    /// Entries of the table that are a multiple of 2^16 bytes old give distance 0, and are passed over.
+    /// Entries of the table that are a multiple of 2^16 bytes old give distance 0, and are skipped.
     #[test]
     fn positions_that_wrap_are_no_match_with_themselves() {
         let mut block = noise(65_536, 13);
@@ -142,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn mixed_blocks_come_back(
+        fn mixed_blocks_round_trip(
             pieces in proptest::collection::vec((0usize..60, 1usize..70_000, 0usize..3000), 0..60),
             seed in 1u64..,
             letters in 1u8..,

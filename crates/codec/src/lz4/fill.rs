@@ -1,35 +1,36 @@
-//! The fast LZ4 encoder for clusters: it goes on until its destination is full.
+//! The fast LZ4 encoder for clusters: it encodes until its destination is full.
 //!
-//! A cluster begins with nothing to refer to and ends soon, so short matches count for more than in
-//! [`fast`](super::fast): four bytes are enough, and the first positions after a match are all looked at.
-//! While positions have 16 bits, as those of most clusters do, the table holds them as they are.
+//! A cluster starts without history and ends soon, so short matches matter more than in
+//! [`fast`](super::fast): four bytes are enough, and the first positions after a match are all
+//! tried. As long as positions fit in 16 bits, as in most clusters, the table holds them as they
+//! are.
 
 use super::emit::{MARGIN, MIN_MATCH, Out, TABLE_BITS, Table, backwards, first, forwards, load, load64};
 use crate::Prefix;
 
-/// Bytes that a position is remembered by; with four, most entries would soon be of no use.
+/// Bytes hashed for each position. With four, most entries would soon be useless.
 const BYTES: u32 = 5;
-/// The format wants matches to begin twelve bytes before the end; four are the match's own.
+/// The format requires matches to begin twelve bytes before the end; four of these belong to the match.
 const MATCH_TO_END: usize = 8;
-/// The first position that has more than 16 bits.
+/// First position that exceeds 16 bits.
 const FAR: usize = 1 << 16;
-/// From here on a cluster is worth a larger table.
+/// Cluster size from which on a larger table pays off.
 const LARGE: usize = 12 << 10;
-/// Positions looked at together.
+/// Number of positions tried together.
 const GROUP: usize = 4;
 
-/// How a search goes on that has found nothing.
+/// Step widths of a search that has not found a match yet.
 #[derive(Clone, Copy)]
 struct Steps {
-    /// So many positions are looked at one after another.
+    /// Number of positions tried one after another at first.
     each: usize,
-    /// The step from then on.
+    /// Step after those.
     step: usize,
-    /// Of so many more positions (as log2), each step is one longer.
+    /// log2 of the number of further positions after which the step grows by one.
     log: u32,
 }
 
-/// Compresses as much of `src` as fits `dst`.
+/// Compresses as much of `src` as fits in `dst`.
 pub(super) fn fill(table: &mut Table, src: &[u8], dst: &mut [u8], acceleration: i32) -> Option<Prefix> {
     let mut out = Out { len: 0, dst: dst.get_mut(..dst.len().checked_sub(1 + MATCH_TO_END)?)? };
     let sequences = match acceleration {
@@ -43,7 +44,7 @@ pub(super) fn fill(table: &mut Table, src: &[u8], dst: &mut [u8], acceleration: 
     Prefix::if_useful(taken, out.len)
 }
 
-// Three copies of the loops, each with its steps as constants as far as may be.
+// Three copies of the loops, so that the step widths are constants as far as possible.
 
 #[inline(never)]
 fn small(table: &mut Table, src: &[u8], out: &mut Out<'_>, _: i32) -> usize {
@@ -61,12 +62,12 @@ fn hasty(table: &mut Table, src: &[u8], out: &mut Out<'_>, acceleration: i32) ->
     sequences::<TABLE_BITS>(table, src, out, Steps { each: 0, step, log: 6 })
 }
 
-/// Writes sequences as long as they fit, and returns where they end in `src`.
+/// Writes sequences as long as they fit, and returns the position in `src` where they end.
 #[inline(always)]
 fn sequences<const BITS: u32>(table: &mut Table, src: &[u8], out: &mut Out<'_>, steps: Steps) -> usize {
     let Some(last) = src.len().checked_sub(MARGIN) else { return 0 };
     table.clear::<BITS>();
-    // Position 0 is what an empty slot stands for.
+    // An empty slot stands for position 0.
     let near = write::<BITS>(table, src, out, 0, |table, pos| near::<BITS>(table, src, pos.max(1), last, steps));
     match near {
         Ok(anchor) if last >= FAR => {
@@ -77,8 +78,8 @@ fn sequences<const BITS: u32>(table: &mut Table, src: &[u8], out: &mut Out<'_>, 
     }
 }
 
-/// Writes sequences from `anchor` on as `find` has them, each a position and a distance. Returns where they
-/// end: there are no more, or the next one does not fit.
+/// Writes sequences from `anchor` on; `find` gives each as a position and a distance. Returns the
+/// end of the last one: there are no more, or the next one does not fit.
 #[inline(always)]
 fn write<const BITS: u32>(
     table: &mut Table,
@@ -103,8 +104,8 @@ fn write<const BITS: u32>(
     Ok(anchor)
 }
 
-/// The first position from `pos` to `last` where a match is seen, and its distance, as long as positions are
-/// what the table holds.
+/// Finds the first position from `pos` to `last` with a match, and its distance, while the table
+/// holds whole positions.
 #[inline(always)]
 fn near<const BITS: u32>(
     table: &mut Table,
@@ -117,7 +118,7 @@ fn near<const BITS: u32>(
     let mut seen = |pos| {
         let bytes = load64(src, pos);
         let from = usize::from(table.swap::<BYTES, BITS>(bytes, pos));
-        // It is before `pos` anyway: said so, the compiler need not check more.
+        // The match lies before `pos` anyway; stating it saves the compiler a check.
         (from <= last && load::<4>(src, from) == load(src, pos)).then(|| (pos, pos - from))
     };
     while pos + GROUP <= last && pos < first + steps.each {
@@ -139,7 +140,7 @@ fn near<const BITS: u32>(
     None
 }
 
-/// The same where the table holds only the low bits of positions.
+/// As [`near`], but the table holds only the low bits of positions.
 #[inline(always)]
 fn far<const BITS: u32>(
     table: &mut Table,
@@ -170,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// Fills, decodes and compares; then follows the sequences to see that the block ends as the format wants.
+    /// Fills, decodes and compares; then follows the sequences to check that the block ends as the format requires.
     fn check(src: &[u8], room: usize, acceleration: i32) -> Option<Prefix> {
         let mut dst = vec![0; room];
         let prefix = fill(&mut Table::new(), src, &mut dst, acceleration)?;
@@ -185,7 +186,7 @@ mod tests {
         Some(prefix)
     }
 
-    /// Where the last match starts, and how many literals follow it.
+    /// Finds the start of the last match and the number of literals after it.
     fn last_match(block: &[u8]) -> (Option<usize>, usize) {
         let (mut at, mut pos, mut last) = (0, 0, None);
         let length = |at: &mut usize, field: u8| {
@@ -227,7 +228,7 @@ mod tests {
         for room in (0..80).chain((80..900).step_by(13)) {
             for acceleration in [1, 2, 40] {
                 let prefix = check(&few, room, acceleration);
-                // Two bytes at most: a length byte more for literals would not leave room for one of them.
+                // At most two bytes stay free: one more length byte for literals would leave no room for a literal.
                 assert!(room < 400 || prefix.is_some_and(|prefix| prefix.len + 2 >= room), "{room}: {prefix:?}");
                 for len in [0, 1, 24, 25, 26, 100, room, 2 * room] {
                     check(&few[..len], room, acceleration);
@@ -237,9 +238,9 @@ mod tests {
         }
     }
 
-    /// The encoder changes its ways at positions of more than 16 bits.
+    /// The encoder switches to another table layout at positions of more than 16 bits.
     #[test]
-    fn long_sources_come_back() {
+    fn long_sources_round_trip() {
         for len in [65_535, 65_536, 65_537, 65_560, 65_561, 65_562, 200_000] {
             for src in [letters(len, 3, 4), letters(len, 3, 200), vec![1; len], letters(700, 1, 255).repeat(len / 700)]
             {
@@ -252,7 +253,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn mixed_sources_come_back(
+        fn mixed_sources_round_trip(
             pieces in proptest::collection::vec((0usize..60, 1usize..70_000, 0usize..3000), 0..60),
             seed in 1u64..,
             count in 1u8..,

@@ -1,4 +1,4 @@
-//! LZ4 blocks without a frame: the fast encoder, the dense one, and their common decoder.
+//! LZ4 blocks without a frame: the fast encoder, the dense encoder, and their common decoder.
 
 mod dense;
 mod emit;
@@ -9,8 +9,7 @@ use lzzzz::{lz4, lz4_hc};
 
 use crate::{Decoder, Encoder, Error, Prefix, Result};
 
-/// The fast encoder: our own where it is the better one, else the library's, whose tables live in the
-/// thread, not here.
+/// The fast encoder: our own where it is better, otherwise the library's, whose tables are thread-local.
 pub(crate) struct Fast {
     acceleration: i32,
     table: emit::Table,
@@ -35,10 +34,10 @@ impl Encoder for Fast {
     }
 }
 
-/// The dense encoder. Its tables for whole blocks live in the thread, not here.
+/// The dense encoder. Its tables for whole blocks are thread-local.
 pub(crate) struct Dense {
     level: i32,
-    /// For filling; made when first wanted.
+    /// State for filling, made when first used.
     state: Option<dense::State>,
 }
 
@@ -62,8 +61,9 @@ impl Encoder for Dense {
     }
 }
 
-/// What both encoders have in common: the library takes lengths that fit an `int`, has no error but
-/// "does not fit", and writes nothing for nothing, where the format wants one empty token.
+/// Encodes with a function of the library, which both encoders share. The library takes lengths
+/// that fit an `int`, has no error but "does not fit", and writes nothing for an empty block,
+/// although the format requires one empty token.
 fn encode(
     src: &[u8],
     dst: &mut [u8],
@@ -71,7 +71,10 @@ fn encode(
 ) -> Result<Option<usize>> {
     const MAX_INPUT: usize = 0x7E00_0000;
     if src.len() > MAX_INPUT {
-        return Err(Error::Library { codec: "lz4", why: "blocks end at 2,113,929,216 bytes".to_owned() });
+        return Err(Error::Library {
+            codec: "lz4",
+            why: "a block cannot be larger than 2,113,929,216 bytes".to_owned(),
+        });
     }
     if src.is_empty() {
         return Ok(dst.first_mut().map(|token| {
@@ -88,18 +91,18 @@ pub(crate) struct Unpack;
 
 impl Decoder for Unpack {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        // The library takes both lengths as `int`; no block comes near.
+        // The library takes both lengths as `int`; no block is that long.
         let len = dst.len().min(i32::MAX as usize);
         if src.len() > i32::MAX as usize {
-            return Err(Error::corrupt("lz4", "longer than any block"));
+            return Err(Error::corrupt("lz4", "longer than the largest block"));
         }
         lz4::decompress(src, &mut dst[..len])
-            .map_err(|_| Error::corrupt("lz4", "not an LZ4 block, or one that decodes to more than its length"))
+            .map_err(|_| Error::corrupt("lz4", "damaged block, or it decodes to more than the expected length"))
     }
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
-        let broken = || Error::corrupt("lz4", "not an LZ4 block, or one that ends too early");
+        let broken = || Error::corrupt("lz4", "damaged block, or it ends too early");
         if src.len().max(dst.len()) > i32::MAX as usize {
-            return Err(Error::corrupt("lz4", "longer than any block"));
+            return Err(Error::corrupt("lz4", "longer than the largest block"));
         }
         let want = dst.len();
         let got = lz4::decompress_partial(src, dst, want).map_err(|_| broken())?;

@@ -1,10 +1,10 @@
-//! The LZO1X decoder: untrusted bytes in, a block or a reason out.
+//! The LZO1X decoder: takes untrusted bytes and returns a block or the reason of refusal.
 
 use super::{END, FIRST_RUN_BASE, NAME, chunk};
 use crate::{Decoder, Error, Result};
 
-/// Decodes LZO1X streams; needs no memory of its own. Bytes of the target behind the decoded
-/// length may be overwritten.
+/// Decodes LZO1X streams; needs no memory of its own. Bytes of the target beyond the decoded length
+/// may be overwritten.
 #[derive(Debug)]
 pub(crate) struct LzoDecoder;
 
@@ -14,7 +14,7 @@ impl Decoder for LzoDecoder {
     }
 }
 
-/// Why a stream is refused.
+/// Reason for refusing a stream.
 type Why = &'static str;
 
 const INPUT_ENDS: Why = "the stream ends before its end marker";
@@ -23,13 +23,13 @@ const BEFORE_START: Why = "a repeat reaches back before the start of the block";
 const BAD_END: Why = "the end marker is malformed";
 const TRAILING: Why = "bytes follow the end marker";
 
-/// Bytes moved at once where there is room to overshoot.
+/// Bytes copied at once where there is room to overshoot.
 const WIDE: usize = 16;
 
 fn decode(src: &[u8], dst: &mut [u8]) -> std::result::Result<usize, Why> {
     let mut input = Input { src, at: 0 };
     let mut output = Output { dst, at: 0 };
-    // Literals just before the next opcode: 0 to 3, or 4 for a run of four or more.
+    // Number of literals just before the next opcode: 0 to 3, or 4 for a run of four or more.
     let mut state = 0;
     if let Some(&first) = src.first()
         && usize::from(first) > FIRST_RUN_BASE
@@ -71,7 +71,7 @@ fn decode(src: &[u8], dst: &mut [u8]) -> std::result::Result<usize, Why> {
     }
 }
 
-/// Checks that the end marker is whole and last.
+/// Checks that the end marker is complete and last.
 #[cold]
 fn finish(input: &Input<'_>, output: &Output<'_>, op: usize, word: usize) -> std::result::Result<usize, Why> {
     if op != usize::from(END[0]) || word != 0 {
@@ -103,7 +103,7 @@ impl Input<'_> {
         Ok(usize::from(u16::from_le_bytes([bytes[0], bytes[1]])))
     }
 
-    /// The length in an opcode's `field`, or in the bytes after it when the field is zero.
+    /// Reads the length from an opcode's `field`, or from the bytes after it if the field is zero.
     #[inline(always)]
     fn length(&mut self, field: usize, field_max: usize) -> std::result::Result<usize, Why> {
         if field != 0 { Ok(field) } else { Ok(self.extension()?.saturating_add(field_max)) }
@@ -114,7 +114,7 @@ impl Input<'_> {
         loop {
             let byte = self.byte()?;
             if byte != 0 {
-                // Saturating: an absurd length then fails for want of room.
+                // Saturating: an absurd length then fails for lack of room.
                 return Ok((self.at - 1 - start).saturating_mul(255).saturating_add(byte));
             }
         }
@@ -159,7 +159,7 @@ impl Output<'_> {
         }
     }
 
-    /// Repeats `len` bytes from `distance` back; they may overlap themselves.
+    /// Repeats `len` bytes from `distance` back; source and target may overlap.
     #[inline(always)]
     fn repeat(&mut self, distance: usize, len: usize) -> std::result::Result<(), Why> {
         if distance > self.at {
@@ -180,7 +180,7 @@ impl Output<'_> {
         Ok(())
     }
 
-    /// [`Output::repeat`] without room to spare, or long, or overlapping itself; checked already.
+    /// [`Output::repeat`] for long or overlapping repeats, or without room to overshoot; already checked.
     #[inline(never)]
     fn repeat_long(&mut self, from: usize, len: usize) {
         let (mut at, end) = (self.at, self.at + len);
@@ -193,7 +193,7 @@ impl Output<'_> {
                 self.dst[at] = self.dst[at - distance];
             }
         } else {
-            // What lies between `from` and `at` repeats itself: each copy doubles it.
+            // The bytes between `from` and `at` repeat: each copy doubles them.
             while at < end {
                 let step = (at - from).min(end - at);
                 self.dst.copy_within(from..from + step, at);

@@ -1,11 +1,11 @@
-//! The dense encoder: all matches of a segment first, then the cheapest way through them.
+//! The dense encoder: finds all matches of a segment first, then the cheapest sequence of instructions.
 //!
-//! The costs, in whole bytes, are those of the table in [the module](super). From the end of a segment
-//! to its start, each position learns the cheapest way on from itself: a repeat, of any length of any
-//! match, or literals and then a repeat. What literals cost depends on how many there are, and they
-//! open the near forms, so runs of 1, 2, 3 and of 4 or more are kept apart. The result is the cheapest
-//! there is, but for the middle lengths of repeats with extension bytes and for runs of more than 273
-//! literals, where it may miss a byte.
+//! The costs, in whole bytes, are those of the table in [the module](super). From the end of a
+//! segment to its start, each position gets the cheapest way to encode the rest of the segment: a
+//! repeat, of any length of any match, or literals and then a repeat. The cost of literals depends
+//! on how many there are, and they make the near forms available, so runs of 1, 2, 3 and of 4 or
+//! more are kept apart. The result is optimal, with two exceptions that may cost a byte: repeats of
+//! medium length with extension bytes, and runs of more than 273 literals.
 
 use std::hint::select_unpredictable;
 
@@ -13,8 +13,8 @@ use super::emit::Emitter;
 use super::finder::{Finder, Found};
 use super::{FAR_LEN, FIRST_RUN_MAX, MID_LEN, RUN_LEN, low_word, table};
 
-/// Positions looked at together. A repeat does not cross the end of a segment, which costs a byte
-/// or two each time; costs and lengths within one fit 16 bits.
+/// Positions optimised together. A repeat does not cross the end of a segment, which costs a byte
+/// or two each time. Costs and lengths within a segment fit in 16 bits.
 const SEGMENT: usize = 32_000;
 
 /// Tables of the dense encoder.
@@ -26,7 +26,7 @@ pub(super) struct Dense {
 }
 
 impl Dense {
-    /// Levels from 1 to 9; others count as the nearest.
+    /// Makes the tables for a level from 1 to 9; others count as the nearest.
     pub(super) fn new(level: u8) -> Self {
         let (depth, nice) = match level {
             0..=8 => (level.max(1).into(), 128),
@@ -35,7 +35,7 @@ impl Dense {
         Dense { finder: Finder::new(depth, nice), found: vec![], ways: Ways::new() }
     }
 
-    /// Compresses `src`, or gives `None` when `dst` is too short.
+    /// Compresses `src`; returns `None` if `dst` is too short.
     pub(super) fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         let mut out = Emitter::new(dst);
         self.finder.reset();
@@ -54,7 +54,7 @@ impl Dense {
         out.finish()
     }
 
-    /// Writes the cheapest way through the segment at `start`; returns where its last repeat ends.
+    /// Writes the cheapest way through the segment at `start`; returns the end of its last repeat.
     #[inline(never)]
     fn write(&self, src: &[u8], start: usize, mut anchor: usize, out: &mut Emitter<'_>) -> Option<usize> {
         let mut at = self.ways.first_run(&self.found, start - anchor, anchor == 0);
@@ -73,12 +73,12 @@ impl Dense {
     }
 }
 
-/// One way on from a position: its cost in the upper half, where it leads in the lower. The least
-/// of two ways is the least number.
+/// A way from a position on: its cost in the upper half, its target in the lower. The cheaper of
+/// two ways is the smaller number.
 type Way = u32;
 
 const COST: Way = 1 << 16;
-/// No way: more than any costs, yet two of them do not overflow.
+/// No way: costs more than any way, yet the sum of two does not overflow.
 const NEVER: Way = 0x7F00 * COST;
 
 #[inline(always)]
@@ -86,7 +86,7 @@ fn way(cost: Way, to: usize) -> Way {
     cost * COST + Way::from(low_word(to))
 }
 
-/// The minimum, without a jump: which is less is as good as random.
+/// The minimum, without a branch: the outcome is unpredictable.
 #[inline(always)]
 fn lesser(a: Way, b: Way) -> Way {
     select_unpredictable(a < b, a, b)
@@ -104,10 +104,10 @@ fn target(way: Way) -> usize {
 
 /// Spans of 1, 2, 4, ... positions.
 const SPANS: usize = 5;
-/// Positions of the longest span; any range of up to twice as many is two spans. That is enough for
-/// every length without extension bytes; of longer repeats only the longest are compared.
+/// Positions of the longest span; any range of up to twice as many is two spans. That covers every
+/// length without extension bytes. Of longer repeats only the longest are compared.
 const SPAN_MAX: usize = 1 << (SPANS - 1);
-/// Elements of tables by position: a power of two, for those of a segment and of a span after it.
+/// Length of tables indexed by position: a power of two with room for a segment and one span after it.
 const POSITIONS: usize = 1 << 15;
 /// The longest run of literals with one extension byte.
 const LONG_RUN: usize = RUN_LEN + 255;
@@ -118,7 +118,7 @@ const _: () = assert!(SEGMENT + SPAN_MAX <= POSITIONS && MID_LEN - 2 <= 2 * SPAN
 struct Ways {
     /// By position, and one more for the end of the segment.
     nodes: Box<[Node; POSITIONS]>,
-    /// Where a run of literals that has reached position 4 stops best, as `stop` in [`Ways::fill`].
+    /// The best end of a run of literals that has reached position 4, as `stop` in [`Ways::fill`].
     stop4: Way,
 }
 
@@ -126,10 +126,10 @@ struct Ways {
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 struct Node {
-    /// `spans[k]`: where in the next `2^k` positions, this being the first, a repeat ends best.
-    /// Targets are bitwise complements, so that of equals the last is the least.
+    /// `spans[k]`: the best end of a repeat among the next `2^k` positions, starting with this one.
+    /// Targets are stored as bitwise complements, so that of equal costs the last target wins.
     spans: [Way; SPANS],
-    /// The cheapest repeat that begins here and is allowed after anything; target as above.
+    /// The cheapest repeat that begins here and is allowed after any instruction; target as above.
     any: Way,
     /// Literals to write when a repeat ends here.
     run: u16,
@@ -144,20 +144,20 @@ impl Ways {
         Ways { nodes: table(Node::NOWHERE), stop4: NEVER }
     }
 
-    /// Finds the ways through a segment of the block; extends its matches backwards in passing.
+    /// Finds the ways through a segment of the block; also extends its matches backwards.
     #[inline(never)]
     fn fill(&mut self, src: &[u8], start: usize, found: &mut [Found]) {
         let end = found.len();
-        // Only what is at and after the end is read before it is written.
+        // Entries at and after the end are written here, as they are read before any other; the rest need no reset.
         self.nodes[end] = Node { spans: [way(0, !end); SPANS], ..Node::NOWHERE };
         self.nodes[end + 1..end + SPAN_MAX].fill(Node::NOWHERE);
 
-        // Costs of a repeat that begins one, two, three positions on, after as many literals.
+        // Costs of a repeat that begins one, two or three positions later, after as many literals.
         let mut near = [way(0, 0), NEVER, NEVER];
-        // Where a run of literals that has reached one to five positions on stops best. The cost is
-        // from there on, with extension bytes after the first, if the run began four literals before.
+        // Best end of a run of literals that has reached one to five positions later. The cost is
+        // from there on, including further extension bytes, if the run began four literals before.
         let mut stop = [way(0, end), NEVER, NEVER, NEVER, NEVER];
-        // Where the first of these needs one more of them.
+        // Position at which the first of these needs one more extension byte.
         let mut extends = end.wrapping_sub(LONG_RUN - 3);
         let mut next = Found::default();
         for (at, found) in found.iter_mut().enumerate().rev() {
@@ -197,7 +197,7 @@ impl Ways {
         &self.nodes[at % POSITIONS]
     }
 
-    /// The cheapest way by a repeat at `at` of a form that is allowed anywhere.
+    /// Returns the cheapest way by a repeat at `at`, of a form that is allowed after any instruction.
     #[inline(always)]
     fn best_repeat(&self, found: &Found, at: usize) -> Way {
         let mut best = NEVER;
@@ -205,7 +205,8 @@ impl Ways {
         if short >= 3 {
             best = self.best_end(at + 3, at + short) + 2 * COST;
         }
-        // Of a longer repeat the form does not matter, but for lengths that a far one extends first.
+        // The form of a longer repeat does not matter, except at lengths where only a far repeat
+        // needs extension bytes.
         let (mid, far) = (found.mid.len(), found.far.len());
         let plain = mid.min(MID_LEN).max(far.min(FAR_LEN));
         if plain > short.max(2) {
@@ -219,7 +220,7 @@ impl Ways {
         best
     }
 
-    /// The best of the positions `first` to `last` for a repeat to end.
+    /// Returns the best end of a repeat among the positions `first` to `last`.
     #[inline(always)]
     fn best_end(&self, first: usize, last: usize) -> Way {
         let k = ((last + 1 - first).ilog2() as usize).min(SPANS - 1);
@@ -227,7 +228,7 @@ impl Ways {
         lesser(a.spans[k], b.spans[k])
     }
 
-    /// The cheapest way by a repeat at `at` after `run` literals.
+    /// Returns the cheapest way by a repeat at `at` after `run` literals.
     #[inline(always)]
     fn repeat_way(&self, found: &Found, at: usize, run: usize) -> Way {
         let (len, distance) = match run {
@@ -239,7 +240,7 @@ impl Ways {
         lesser(self.at(at).any, self.at(at + len).spans[0] + special)
     }
 
-    /// Length and distance of the repeat to write at `at` after `run` literals.
+    /// Returns length and distance of the repeat to write at `at` after `run` literals.
     #[inline(always)]
     fn repeat(&self, found: &Found, at: usize, run: usize) -> (usize, usize) {
         let len = target(!self.repeat_way(found, at, run)) - at;
@@ -253,7 +254,7 @@ impl Ways {
         (len, distance)
     }
 
-    /// How many literals of a segment to write first when `pending` are left from the one before.
+    /// Returns how many literals of a segment to write first, if `pending` are left from the one before.
     fn first_run(&self, found: &[Found], pending: usize, first: bool) -> usize {
         let header = |run| announced(pending + run, first) - announced(pending, first);
         let mut least = NEVER;
@@ -270,7 +271,7 @@ impl Ways {
     }
 }
 
-/// The way on from `at` by a run of literals to the stop that is best from four positions on.
+/// Returns the way from `at` by a run of literals to the best end at least four positions later.
 #[inline(always)]
 fn long_run(stop: Way, at: usize) -> Way {
     let to = stop - way(0, at);
@@ -278,7 +279,7 @@ fn long_run(stop: Way, at: usize) -> Way {
     to + (4 + header) * COST
 }
 
-/// Bytes that announce a run of literals.
+/// Number of bytes that announce a run of literals.
 #[inline(always)]
 fn announced(len: usize, first: bool) -> Way {
     match len {
@@ -290,7 +291,7 @@ fn announced(len: usize, first: bool) -> Way {
     }
 }
 
-/// Extension bytes of a length beyond its field.
+/// Number of extension bytes of a length beyond its field.
 #[inline(always)]
 fn extension(len: usize, field_max: usize) -> usize {
     (len - field_max).div_ceil(255)

@@ -1,11 +1,11 @@
-//! Writing LZO1X instructions into a buffer that may turn out too short.
+//! Writes LZO1X instructions into a buffer that may turn out too short.
 
 use super::{
     END, FAR_LEN, FIRST_RUN_BASE, FIRST_RUN_MAX, MID_DISTANCE, MID_LEN, NEAR2_DISTANCE, NEAR3_DISTANCE, RUN_LEN,
     SHORT_DISTANCE, SHORT_LEN, low_byte,
 };
 
-/// A stream under construction. Every method gives `None` when the buffer is full.
+/// A stream under construction. Every method returns `None` when the buffer is full.
 #[derive(Debug)]
 pub(super) struct Emitter<'a> {
     dst: &'a mut [u8],
@@ -17,15 +17,15 @@ impl<'a> Emitter<'a> {
         Emitter { dst, at: 0 }
     }
 
-    /// Writes the literals `src[from..to]`, all those between two repeats (or a repeat and an end
-    /// of the block).
+    /// Writes the literals `src[from..to]`, which are all those between two repeats or between a
+    /// repeat and an end of the block.
     #[inline(always)]
     pub(super) fn literals(&mut self, src: &[u8], from: usize, to: usize) -> Option<()> {
         let len = to - from;
         if self.at == 0 {
             self.first_run_header(len)?;
         } else if len <= 3 {
-            // A buffer that holds anything holds a repeat, whose S bits are in its last byte but one.
+            // A non-empty buffer ends with a repeat, whose S bits are in its last byte but one.
             self.dst[self.at - 2] |= low_byte(len);
         } else if len <= RUN_LEN {
             self.put([low_byte(len - 3)])?;
@@ -33,7 +33,7 @@ impl<'a> Emitter<'a> {
             self.put([0])?;
             self.extension(len - RUN_LEN)?;
         }
-        // Overshooting is harmless: what comes next overwrites it.
+        // Overshooting is harmless: the next instruction overwrites it.
         if len <= 16 && src.len() - from >= 16 && self.dst.len() - self.at >= 16 {
             self.dst[self.at..self.at + 16].copy_from_slice(&src[from..from + 16]);
         } else {
@@ -43,7 +43,7 @@ impl<'a> Emitter<'a> {
         Some(())
     }
 
-    /// Writes a repeat, in the cheapest form that holds it after `run` literals.
+    /// Writes a repeat in the cheapest form that can express it after `run` literals.
     #[inline(always)]
     pub(super) fn repeat(&mut self, len: usize, distance: usize, run: usize) -> Option<()> {
         if distance <= SHORT_DISTANCE && (3..=SHORT_LEN).contains(&len) {
@@ -75,7 +75,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Ends the stream and gives its length.
+    /// Ends the stream and returns its length.
     pub(super) fn finish(mut self) -> Option<usize> {
         self.put(END)?;
         Some(self.at)
@@ -92,7 +92,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Extension bytes for what a length has beyond its field, at least 1.
+    /// Writes the extension bytes for the part of a length beyond its field, at least 1.
     #[inline(never)]
     fn extension(&mut self, beyond: usize) -> Option<()> {
         let zeros = (beyond - 1) / 255;

@@ -1,13 +1,13 @@
-//! The fast encoder: one hash look-up a position, the first match found is taken.
+//! The fast encoder: one hash look-up per position; the first match found is taken.
 
 use super::emit::Emitter;
 use super::{FAR_DISTANCE, chunk, common_len, low_word, table};
 
-/// log2 of the number of hash slots: the table of 16-bit positions then stays in the first cache.
+/// log2 of the number of hash slots: the table of 16-bit positions then stays in the L1 cache.
 const HASH_BITS: u32 = 14;
-/// Bytes hashed, and the least length of a match.
+/// Bytes hashed, and length of the shortest match.
 const MIN_LEN: usize = 4;
-/// Positions hashed while a run of literals grows thin out by one more for each 2^this literals.
+/// log2 of the number of literals in a run after which the step between hashed positions grows by one.
 const SKIP_SHIFT: usize = 5;
 /// Hashing reads eight bytes: no match starts nearer to the end than this.
 const TAIL: usize = 8;
@@ -15,8 +15,8 @@ const TAIL: usize = 8;
 /// Tables of the fast encoder.
 #[derive(Debug)]
 pub(super) struct Fast {
-    /// Low 16 bits of the last position with each hash. The upper bits are not kept: a position
-    /// that has since come round is told by its bytes.
+    /// Low 16 bits of the last position with each hash. The upper bits are not kept: an old
+    /// position that looks recent is rejected by comparing the bytes.
     slots: Box<[u16; 1 << HASH_BITS]>,
 }
 
@@ -25,7 +25,7 @@ impl Fast {
         Fast { slots: table(0) }
     }
 
-    /// Compresses `src`, or gives `None` when `dst` is too short.
+    /// Compresses `src`; returns `None` if `dst` is too short.
     pub(super) fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         let mut out = Emitter::new(dst);
         let mut anchor = 0;
@@ -38,7 +38,7 @@ impl Fast {
         out.finish()
     }
 
-    /// Writes everything up to the last match and returns where that ends.
+    /// Writes everything up to the end of the last match and returns that end.
     fn matches(&mut self, src: &[u8], out: &mut Emitter<'_>) -> Option<usize> {
         self.slots.fill(0);
         let last = src.len() - TAIL;
@@ -72,7 +72,7 @@ impl Fast {
     }
 }
 
-/// The hash and the first bytes of what is at `at`.
+/// Returns the hash and the first bytes at `at`.
 #[inline(always)]
 fn look(src: &[u8], at: usize) -> (usize, u32) {
     let bytes = u64::from_le_bytes(chunk(src, at));

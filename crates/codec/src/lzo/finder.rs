@@ -1,8 +1,9 @@
 //! The dense encoder's match finder: chains of positions with the same hash, newest first.
 //!
-//! A search walks only so far down a chain, but what it finds serves the neighbours too: the next
-//! position inherits each match less its first byte, and [`Found::reach_back`] gives the position
-//! before one byte more. So a long match is found if any of its bytes starts a rare sequence.
+//! A search walks only a limited way down a chain, but its result serves the neighbours too: the
+//! next position inherits each match less its first byte, and [`Found::reach_back`] extends matches
+//! by one byte to the position before. So a long match is found if any of its bytes starts a rare
+//! sequence.
 
 use super::{
     FAR_DISTANCE, MID_DISTANCE, NEAR2_DISTANCE, NEAR3_DISTANCE, SHORT_DISTANCE, SHORT_LEN, chunk, common_len, low_word,
@@ -13,12 +14,12 @@ use super::{
 const CHAIN_BITS: u32 = 15;
 /// log2 of the number of slots for sequences of three bytes.
 const TRIPLE_BITS: u32 = 14;
-/// Positions on one chain share this many bytes, but for collisions.
+/// Positions on one chain share this many bytes, except for hash collisions.
 const CHAIN_LEN: usize = 4;
-/// An inherited match of this length is rarely beaten: a quarter of the candidates will do.
+/// An inherited match of this length is rarely beaten: a quarter of the candidates is enough.
 const GOOD_LEN: usize = 16;
 
-/// A match: its length in the upper half, its distance in the lower. Zero is none.
+/// A match: its length in the upper half, its distance in the lower. Zero means none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Match(u32);
 
@@ -40,13 +41,13 @@ impl Match {
         (self.0 % Self::ONE_BYTE) as usize
     }
 
-    /// What is left of a match one byte on.
+    /// Returns the match as seen from one byte later.
     #[inline(always)]
     fn shortened(self) -> Self {
         if self.len() > 3 { Match(self.0 - Self::ONE_BYTE) } else { Match(0) }
     }
 
-    /// Takes over the match one byte on, `next`, if it is longer and the byte `at` belongs to it.
+    /// Takes over `next`, the match one byte later, if it is longer and the byte `at` belongs to it.
     #[inline(always)]
     fn reach_back(&mut self, next: Match, len_max: usize, src: &[u8], at: usize) {
         if next.len() >= self.len().max(3) && next.len() < len_max {
@@ -58,8 +59,8 @@ impl Match {
     }
 }
 
-/// The matches at one position, as far as the format can make a difference between them: for each
-/// limit of distance the longest one.
+/// The matches at one position, as far as the format distinguishes them: the longest one for each
+/// limit of distance.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Found {
     /// Within reach of a short repeat, cut to its greatest length.
@@ -87,7 +88,7 @@ impl Found {
         self.far = self.far.max(found);
     }
 
-    /// The length that a match within a [`zone`] has to exceed to be of use.
+    /// Returns the length that a match within a [`zone`] must exceed to be useful.
     #[inline(always)]
     fn best(&self, zone: usize) -> usize {
         let len = match zone {
@@ -98,19 +99,19 @@ impl Found {
         len.max(3)
     }
 
-    /// What the matches of the position before `at` are worth at `at`.
+    /// Returns the matches of the position before `at`, shortened for `at`.
     #[inline(always)]
     fn inherited(&self, src: &[u8], at: usize) -> Self {
         let mut short = self.short.shortened();
         let last = at + SHORT_LEN - 1;
-        // The length was cut: it may well be the same again.
+        // The length was capped, so it may well be the same again.
         if self.short.len() == SHORT_LEN && last < src.len() && src[last] == src[last - self.short.distance()] {
             short = self.short;
         }
         Found { short, mid: self.mid.shortened(), far: self.far.shortened(), near2: 0, near3: 0 }
     }
 
-    /// Adds what the matches of the position after `at` are worth at `at`.
+    /// Adds the matches of the position after `at`, extended back to `at`.
     #[inline(always)]
     pub(super) fn reach_back(&mut self, next: &Found, src: &[u8], at: usize) {
         self.short.reach_back(next.short, SHORT_LEN, src, at);
@@ -120,8 +121,8 @@ impl Found {
     }
 }
 
-/// Tables of the match finder. They hold the low words of positions; an old one that has come round
-/// again is harmless, as every match is checked byte by byte.
+/// Tables of the match finder. They hold the low words of positions. An old entry that looks recent
+/// is harmless, as every match is compared byte by byte.
 #[derive(Debug)]
 pub(super) struct Finder {
     /// The last position of each pair of bytes.
@@ -132,7 +133,7 @@ pub(super) struct Finder {
     heads: Box<[u16; 1 << CHAIN_BITS]>,
     /// For each of the last 65,536 positions the one before it on its chain.
     before: Box<[u16; 1 << 16]>,
-    /// Matches of the position last looked up.
+    /// Matches of the position looked up last.
     last: Found,
     /// Candidates tried at a position.
     depth: usize,
@@ -153,7 +154,7 @@ impl Finder {
         }
     }
 
-    /// Forgets the block before.
+    /// Forgets the previous block.
     pub(super) fn reset(&mut self) {
         self.pairs.fill(0);
         self.triples.fill(0);
@@ -161,8 +162,8 @@ impl Finder {
         self.last = Found::default();
     }
 
-    /// Finds the matches at `start` and on, one position for each element of `all`. The parts of a
-    /// block are to be given in order.
+    /// Finds the matches from `start` on, one position for each element of `all`. The parts of a
+    /// block must be passed in order.
     #[inline(never)]
     pub(super) fn find(&mut self, src: &[u8], start: usize, all: &mut [Found]) {
         let mut last = self.last;
@@ -243,7 +244,7 @@ impl Finder {
             let from = next;
             let distance = usize::from(here.wrapping_sub(from));
             next = self.before[usize::from(from)];
-            // Nearer than the one before: the chain has come round to positions long gone.
+            // Nearer than the one before: the chain has wrapped around to stale positions.
             if distance <= last {
                 return;
             }
@@ -254,8 +255,8 @@ impl Finder {
                 }
                 limit = zone(distance);
                 best = found.best(limit);
-                // A candidate is worth a look if it agrees on the four bytes up to the one that would
-                // make it longer.
+                // A candidate is worth a closer look if it agrees on the four bytes up to the one
+                // that would make it longer.
                 probe = at + best - 3;
                 if probe + 4 > src.len() {
                     return;
@@ -277,7 +278,7 @@ impl Finder {
     }
 }
 
-/// The limit of the format that a distance is within.
+/// Returns the limit of the format that a distance falls within.
 #[inline(always)]
 fn zone(distance: usize) -> usize {
     if distance <= SHORT_DISTANCE {

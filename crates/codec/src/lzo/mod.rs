@@ -1,13 +1,13 @@
-//! LZO1X, written from the public description of the stream: a decoder and two classes of encoder.
+//! LZO1X, written from the public description of the stream: a decoder and two encoders.
 //!
 //! # The stream
 //!
 //! A block is a list of instructions and ends with the bytes `11 00 00`. An instruction either
 //! starts a run of literals or repeats `length` bytes from `distance` bytes back; each repeat also
 //! carries, in two low bits called S, how many literals (0 to 3) follow it at no further cost.
-//! LZO1X has no checksum and no length of its own: the caller brings both.
+//! LZO1X stores neither a checksum nor a length: the caller keeps both.
 //!
-//! What an opcode below 16 means depends on the literals just before it:
+//! The meaning of an opcode below 16 depends on the literals just before it:
 //!
 //! | name  | first byte  | allowed after     | length      | distance         | bytes |
 //! |-------|-------------|-------------------|-------------|------------------|-------|
@@ -22,15 +22,15 @@
 //! distance of near2, near3 and short; a little-endian word `D << 2 | S` ends mid and far. So the
 //! S bits are always in the last byte but one of a repeat, which is where the encoders patch them.
 //!
-//! Lengths too big for their field set it to zero and go on in extension bytes: as many zero bytes
-//! as there are whole 255s, then the rest, 1 to 255. That is the x of the table: none up to length
-//! 18 for run, 9 for far, 33 for mid; above, one byte for each 255 or part of it.
+//! Lengths too big for their field set it to zero and continue in extension bytes: one zero byte
+//! for each whole 255, then the rest, 1 to 255. Their number is the x of the table: none up to
+//! length 18 for run, 9 for far, 33 for mid; above, one byte for each 255 or part of it.
 //!
 //! The first byte is special. 18 to 255 start the block with 1 to 238 literals in one byte. 17 (a
 //! far repeat elsewhere) would be read by newer kernels as the version of an extended stream, so
 //! the encoders here write it only as part of the end marker of an empty block.
 //!
-//! The decoder accepts exactly such streams: it wants the end marker and nothing after it.
+//! The decoder accepts exactly such streams: it requires the end marker and nothing after it.
 
 mod decode;
 mod dense;
@@ -53,7 +53,7 @@ const NAME: &str = "lzo";
 
 /// The marker that ends every stream.
 const END: [u8; 3] = [0x11, 0, 0];
-/// First byte of a stream = this + its number of literals, for up to 238 of them.
+/// The first byte of a stream is this plus its number of literals, for up to 238 of them.
 const FIRST_RUN_BASE: usize = 17;
 /// The most literals the first byte can announce.
 const FIRST_RUN_MAX: usize = 255 - FIRST_RUN_BASE;
@@ -76,14 +76,14 @@ const FAR_LEN: usize = 9;
 /// Longest run of literals without extension bytes.
 const RUN_LEN: usize = 18;
 
-/// Which encoder.
+/// Class of encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// One look-up a position, first match taken.
+    /// One look-up per position; the first match is taken.
     Fast,
-    /// The cheapest way through all matches that a search as deep as the level finds, 1 to 9.
+    /// The cheapest encoding by the matches that a search as deep as the level finds.
     Dense {
-        /// How deep.
+        /// Depth of the search, 1 to 9.
         level: u8,
     },
 }
@@ -101,7 +101,7 @@ enum State {
 }
 
 impl LzoEncoder {
-    /// An encoder of the class given; its tables are made once and reused.
+    /// Makes an encoder of the given class; its tables are made once and reused.
     pub(crate) fn new(class: Class) -> Self {
         let state = match class {
             Class::Fast => State::Fast(Fast::new()),
@@ -120,7 +120,7 @@ impl Encoder for LzoEncoder {
     }
 }
 
-/// The lowest byte of a number whose upper part is held elsewhere or known to be zero.
+/// The lowest byte of a number whose upper part is stored elsewhere or known to be zero.
 #[inline(always)]
 fn low_byte(value: usize) -> u8 {
     value.to_le_bytes()[0]
@@ -141,7 +141,7 @@ fn chunk<const N: usize>(data: &[u8], at: usize) -> [u8; N] {
     bytes
 }
 
-/// How many bytes agree from `a` and from `b` (which is greater), looking at most up to `end`.
+/// Counts how many bytes at `a` and at `b > a` agree, up to `end` at most.
 #[inline(always)]
 fn common_len(data: &[u8], a: usize, b: usize, end: usize) -> usize {
     let mut len = 0;
@@ -158,7 +158,7 @@ fn common_len(data: &[u8], a: usize, b: usize, end: usize) -> usize {
     len
 }
 
-/// A table on the heap that never was on the stack.
+/// Makes a table on the heap without placing it on the stack first.
 fn table<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
     match vec![value; N].into_boxed_slice().try_into() {
         Ok(table) => table,

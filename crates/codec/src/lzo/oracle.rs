@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// What liblzo2 should do with some bytes.
+/// A job for liblzo2.
 #[derive(Clone, Copy)]
 pub(super) enum Job {
     /// Decode to at most so many bytes.
@@ -16,8 +16,9 @@ pub(super) enum Job {
     Encode999(u32),
 }
 
-/// Runs the jobs and returns what came out of each, or `None` for one refused. The whole is `None`
-/// when liblzo2 or a C compiler is not installed, after saying so (or panicking, where oracles are required).
+/// Runs the jobs and returns the result of each, or `None` for a job that failed. Returns `None` as
+/// a whole, after printing a message, if liblzo2 or a C compiler is not installed; panics instead
+/// if oracles are required.
 pub(super) fn run(test: &str, jobs: &[(Job, &[u8])]) -> Option<Vec<Option<Vec<u8>>>> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let Some(program) = PROGRAM.get_or_init(compile) else {

@@ -1,4 +1,4 @@
-//! Tests of the LZO1X codec: round trips, both ways against three other implementations, damage.
+//! Tests of the LZO1X codec: round trips, interoperability with three other implementations, damage.
 #![allow(clippy::cast_possible_truncation, reason = "test data is made of low bytes")]
 
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ fn encode(class: Class, block: &[u8]) -> Vec<u8> {
     stream
 }
 
-/// A stream must decode to `block`, in room just enough and in room to spare, here and elsewhere.
+/// Asserts that a stream decodes to `block`, with room to spare and without, in our decoder and others.
 fn assert_decodes(stream: &[u8], block: &[u8]) {
     assert!(decode(stream, block.len()).unwrap() == block);
     assert!(decode(stream, block.len() + 100).unwrap() == block);
@@ -68,7 +68,7 @@ fn assert_decodes(stream: &[u8], block: &[u8]) {
     assert!(other == block);
 }
 
-/// Blocks of every kind the encoders have a case for.
+/// Returns blocks of every kind that the encoders treat specially.
 fn blocks() -> Vec<Vec<u8>> {
     let mut blocks: Vec<Vec<u8>> = (0..40).map(|len| noise(len, 3)).collect();
     blocks.extend((0..700).step_by(3).map(|len| vec![0; len]));
@@ -117,7 +117,7 @@ fn every_form_of_instruction_decodes() {
 }
 
 #[test]
-fn blocks_survive_a_round_trip() {
+fn blocks_round_trip() {
     for class in CLASSES {
         for block in blocks() {
             assert_decodes(&encode(class, &block), &block);
@@ -198,14 +198,14 @@ fn we_decode_streams_of_liblzo2() {
 fn we_decode_streams_of_lzokay() {
     for block in blocks() {
         let stream = lzokay::compress::compress(&block).unwrap();
-        // Of an empty block lzokay makes an empty stream, without the marker that LZO1X asks for.
+        // For an empty block lzokay makes an empty stream, without the marker that LZO1X requires.
         if !block.is_empty() {
             assert!(decode(&stream, block.len()).unwrap() == block);
         }
     }
 }
 
-/// A small stream that holds every kind of instruction, and what it decodes to.
+/// Returns a small stream with every kind of instruction, and its decoded bytes.
 fn small_stream() -> (Vec<u8>, Vec<u8>) {
     let pieces =
         [(3100, 7, 4), (3, 900, 2), (5, 3000, 3), (0, 2000, 8), (20, 2900, 40), (1, 1, 300), (2, 5, 6), (4, 60, 9)];
@@ -226,7 +226,7 @@ fn small_stream() -> (Vec<u8>, Vec<u8>) {
     (stream, block)
 }
 
-/// What we accept, the `lzo` crate must accept, with the same result; and nothing may panic.
+/// Asserts that the `lzo` crate accepts every stream we accept, with the same result, and that nothing panics.
 fn assert_agrees(stream: &[u8], room: usize) -> bool {
     let ours = decode(stream, room);
     let mut other = vec![0; room];
@@ -260,7 +260,7 @@ fn trailing_bytes_and_short_targets_are_refused() {
 }
 
 #[test]
-fn any_single_byte_may_be_wrong() {
+fn any_single_wrong_byte_is_handled() {
     let (stream, block) = small_stream();
     for at in (0..8).chain(3090..stream.len()) {
         for value in 0..=255 {
@@ -291,8 +291,8 @@ fn known_bad_streams_are_refused_with_a_reason() {
     }
 }
 
-/// Length of the shortest stream for a block, found by trying everything; written from the table of
-/// forms alone, without the encoder's code.
+/// Length of the shortest stream for a block, found by brute force; written from the table of forms
+/// alone, without the encoder's code.
 fn shortest_stream(block: &[u8]) -> usize {
     let extension = |len: usize, field_max: usize| len.saturating_sub(field_max).div_ceil(255);
     let run_cost = |first: bool, run: usize| match run {
@@ -302,11 +302,11 @@ fn shortest_stream(block: &[u8]) -> usize {
         _ => run + 1 + extension(run, 18),
     };
     let end = block.len();
-    // Least cost of everything up to a position where a repeat ends.
+    // Least cost up to each position where a repeat ends.
     let mut after = vec![usize::MAX; end + 1];
     let mut shortest = run_cost(true, end);
     for at in 0..end {
-        // Least cost of everything up to here, after no literals, 1 to 3, or more.
+        // Least cost up to here, after no literals, 1 to 3, or more.
         let mut kinds = [usize::MAX; 3];
         for start in (0..=at).filter(|start| *start == 0 || after[*start] < usize::MAX) {
             let (first, run) = (start == 0, at - start);
@@ -336,7 +336,7 @@ fn shortest_stream(block: &[u8]) -> usize {
     shortest + 3
 }
 
-/// The dense encoder at its deepest must find the shortest stream, but for `slack` bytes.
+/// Asserts that the dense encoder at its deepest finds the shortest stream, up to `slack` bytes.
 fn assert_shortest(block: &[u8], slack: usize) -> Result<(), TestCaseError> {
     let (ours, shortest) = (encode(Class::Dense { level: 9 }, block).len(), shortest_stream(block));
     prop_assert!((shortest..=shortest + slack).contains(&ours), "{ours} bytes, {shortest} would do");
@@ -350,7 +350,7 @@ enum Piece {
     Text(usize),
 }
 
-/// Blocks made of pieces whose sizes crowd around the limits of the format.
+/// Blocks made of pieces with sizes near the limits of the format.
 fn pieced() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         (prop_oneof![0..12usize, prop::sample::select(&RUNS[..])], any::<u64>()).prop_map(|(n, s)| Piece::Noise(n, s)),
@@ -377,24 +377,24 @@ fn pieced() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn pieced_blocks_survive_a_round_trip(block in pieced(), class in prop::sample::select(&CLASSES[..])) {
+    fn pieced_blocks_round_trip(block in pieced(), class in prop::sample::select(&CLASSES[..])) {
         assert_decodes(&encode(class, &block), &block);
     }
 
     #[test]
-    fn few_letters_survive_a_round_trip(
+    fn few_letters_round_trip(
         block in prop::collection::vec(0..3u8, 0..2000), class in prop::sample::select(&CLASSES[..])
     ) {
         assert_decodes(&encode(class, &block), &block);
     }
 
     #[test]
-    fn arbitrary_bytes_do_no_harm(stream in prop::collection::vec(any::<u8>(), 0..300), room in 0..5000usize) {
+    fn arbitrary_bytes_never_panic(stream in prop::collection::vec(any::<u8>(), 0..300), room in 0..5000usize) {
         assert_agrees(&stream, room);
     }
 
     #[test]
-    fn damaged_streams_do_no_harm(
+    fn damaged_streams_never_panic(
         block in pieced(), hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)
     ) {
         let mut stream = encode(Class::Fast, &block);
@@ -419,7 +419,7 @@ proptest! {
     fn far_letters_encode_to_the_shortest_stream(
         letters in prop::collection::vec(0..5u8, 0..150), len in 1900..3000usize, tail in prop::collection::vec(0..5u8, 0..150)
     ) {
-        // Of two ends of a long run that seem to cost the same, one may need an extension byte less.
+        // Of two ends of a long run that seem to cost the same, one may need one extension byte less.
         assert_shortest(&[letters, noise(len, 3), tail].concat(), 3)?;
     }
 }

@@ -1,5 +1,5 @@
-//! Decompressing with zlib-rs, with and without zlib's frame. It can stop early, which libdeflate cannot, so it reads
-//! the beginnings of deflate streams in every build.
+//! Decompression with zlib-rs, with and without zlib's frame. It can stop early, which libdeflate
+//! cannot, so every build uses it for the beginnings of deflate streams.
 
 use zlib_rs::{InflateFlush, Status};
 
@@ -16,12 +16,12 @@ pub(crate) struct Inflate {
 }
 
 impl Inflate {
-    /// For zlib streams, whose checksum is compared.
+    /// Makes a decoder for zlib streams; checks their checksum.
     pub(crate) fn zlib() -> Self {
         Inflate::new("gzip", true)
     }
 
-    /// For deflate without a frame.
+    /// Makes a decoder for deflate without a frame.
     pub(crate) fn raw() -> Self {
         Inflate::new("deflate", false)
     }
@@ -30,8 +30,8 @@ impl Inflate {
         Inflate { state: zlib_rs::Inflate::new(framed, WINDOW_BITS), framed, codec }
     }
 
-    /// Decodes on from `src` into `dst` until one of them is used up or the stream ends. Returns what is left of both,
-    /// and true at the end of the stream.
+    /// Continues decoding from `src` into `dst` until one of them is used up or the stream ends.
+    /// Returns the unused part of both, and true at the end of the stream.
     fn step<'s, 'd>(
         &mut self,
         src: &'s [u8],
@@ -44,7 +44,7 @@ impl Inflate {
         let written = usize::try_from(self.state.total_out() - written).unwrap_or(usize::MAX);
         match status {
             Ok(status) => Ok((&src[read..], &mut dst[written..], status == Status::StreamEnd)),
-            Err(_) => Err(Error::corrupt(self.codec, "not such a stream, or a damaged one")),
+            Err(_) => Err(Error::corrupt(self.codec, "the stream is damaged or not of this format")),
         }
     }
 }
@@ -60,7 +60,7 @@ impl Decoder for Inflate {
         let (src, dst, end) = self.step(src, dst, InflateFlush::Finish)?;
         let why = match (end, dst.is_empty()) {
             (true, _) => return Ok(Decoded { taken: read - src.len(), len: room - dst.len() }),
-            (false, true) => "decodes to more than its length",
+            (false, true) => "decodes to more than the expected length",
             (false, false) => "ends too early",
         };
         Err(Error::corrupt(self.codec, why))

@@ -1,16 +1,16 @@
-//! An LZ4 block decoder, which follows liblz4 also in what it refuses: a match may not reach into the last five bytes
-//! of the destination, nor may one follow literals that end within its last twelve. A distance of zero, for which
-//! liblz4 makes bytes up, is damage here.
+//! An LZ4 block decoder that refuses the same blocks as liblz4: a match may not reach into the last
+//! five bytes of the destination, nor follow literals that end within its last twelve. It also
+//! refuses a distance of zero, for which liblz4 makes up bytes.
 
 use crate::{Decoder, Error, Result};
 
-/// Bytes at the end that have to be literals.
+/// Number of bytes at the end that must be literals.
 const LAST_LITERALS: usize = 5;
-/// Bytes before the end from which on no match may begin.
+/// Number of bytes at the end within which no match may begin.
 const MATCH_LIMIT: usize = 12;
 /// The shortest match.
 const MIN_MATCH: usize = 4;
-/// Distance and the token after it: what has to follow literals, with the last of them, unless they end the block.
+/// Least number of bytes after literals that do not end the block: a distance, a token and the last literals.
 const NEXT_SEQUENCE: usize = 2 + 1 + LAST_LITERALS;
 
 /// The decoder.
@@ -21,16 +21,16 @@ impl Decoder for Unpack {
         let mut block = Block { src, dst, at: 0, len: 0 };
         block
             .whole()
-            .ok_or_else(|| Error::corrupt("lz4", "not an LZ4 block, or one that decodes to more than its length"))
+            .ok_or_else(|| Error::corrupt("lz4", "damaged block, or it decodes to more than the expected length"))
     }
 
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
         let mut block = Block { src, dst, at: 0, len: 0 };
-        block.prefix().ok_or_else(|| Error::corrupt("lz4", "not an LZ4 block, or one that ends too early"))
+        block.prefix().ok_or_else(|| Error::corrupt("lz4", "damaged block, or it ends too early"))
     }
 }
 
-/// A block being decoded. `None` anywhere means that it is damaged.
+/// A block being decoded. Methods return `None` if it is damaged.
 struct Block<'a> {
     src: &'a [u8],
     dst: &'a mut [u8],
@@ -92,7 +92,7 @@ impl Block<'_> {
         Some(byte)
     }
 
-    /// A length whose first four bits are `field`.
+    /// Reads a length whose first four bits are `field`.
     fn length(&mut self, field: u8) -> Option<usize> {
         let mut len = usize::from(field);
         if field == 15 {
@@ -122,11 +122,11 @@ impl Block<'_> {
         Some(())
     }
 
-    /// Copies `len` bytes, which fit, from `distance` back: more than there are repeat.
+    /// Copies `len` bytes, which fit, from `distance` back; if `len` exceeds `distance`, the bytes repeat.
     fn copy(&mut self, distance: usize, mut len: usize) -> Option<()> {
         let from = self.len.checked_sub(distance)?;
         while len > 0 {
-            // What was copied last may be copied again, so each turn doubles.
+            // The bytes just copied may be copied again, so each turn doubles them.
             let part = len.min(self.len - from);
             self.dst.copy_within(from..from + part, self.len);
             self.len += part;

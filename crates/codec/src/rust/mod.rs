@@ -1,6 +1,6 @@
-//! Decoders in Rust alone, for builds without a C compiler: used where the C library of their codec is not built.
+//! Decoders in pure Rust, for builds without a C compiler. Each is used if its codec's C library is not built.
 //!
-//! Slower than those libraries, but with the same contract. Tests hold each beside its counterpart.
+//! They are slower than those libraries, but keep the same contract. Tests compare each with its counterpart.
 
 #[cfg(feature = "gzip-rust")]
 pub(crate) mod inflate;

@@ -1,19 +1,20 @@
-//! Each decoder in Rust beside the C library that it stands in for: on what our encoders write, on the same damaged,
-//! and on inputs that fuzzing kept.
+//! Compares each Rust decoder with the C library that it replaces: on encoder output, on the same
+//! output damaged, and on inputs kept from fuzzing.
 
 use proptest::prelude::*;
 
 use crate::rust::{inflate::Inflate, lz4, zstd};
 use crate::{Choice, Codec, Decoder, Error};
 
-/// How the verdicts of two decoders on damaged bytes are related.
+/// How the verdicts of two decoders on damaged bytes relate.
 #[derive(Clone, Copy, PartialEq)]
 enum Verdicts {
-    /// Both take the same streams.
+    /// Both accept the same streams.
     Same,
-    /// The library takes all that the one in Rust takes, and more: libdeflate goes on with codes that stand for nothing.
+    /// The library accepts everything that the Rust decoder accepts, and more: libdeflate ignores
+    /// codes without a meaning.
     Stricter,
-    /// Each takes streams that the other refuses; where both take one they make the same of it.
+    /// Each accepts streams that the other refuses; if both accept one, their results agree.
     Free,
 }
 
@@ -36,7 +37,7 @@ fn pairs() -> Vec<Pair> {
 }
 
 impl Pair {
-    /// Gives `src` to both, once whole and once for its beginning, with room for `len` bytes.
+    /// Gives `src` to both decoders, once whole and once for its beginning, with room for `len` bytes.
     fn compare(&mut self, src: &[u8], len: usize) {
         let name = self.codec.name();
         let (mut c, mut rust) = (vec![0x55; len], vec![0x55; len]);
@@ -63,7 +64,7 @@ impl Pair {
         }
     }
 
-    /// True for LZ4 with a match at distance 0, which liblz4 takes.
+    /// True for LZ4 with a match at distance 0, which liblz4 accepts.
     fn no_distance(&mut self, src: &[u8]) -> bool {
         self.codec == Codec::Lz4 && src.windows(2).any(|pair| pair == [0, 0])
     }
@@ -117,7 +118,7 @@ const CHOICES: [(Codec, &[&str]); 4] = [
 ];
 
 #[test]
-fn what_our_encoders_write_is_read() {
+fn encoder_output_is_read() {
     for mut pair in pairs() {
         let (_, choices) = CHOICES.iter().find(|(codec, _)| *codec == pair.codec).unwrap();
         for text in *choices {
@@ -137,9 +138,9 @@ fn what_our_encoders_write_is_read() {
     }
 }
 
-/// The beginning of a stream is had from its beginning: what follows may be damaged or missing.
+/// Decoding the beginning of a stream needs only its beginning: the rest may be damaged or missing.
 #[test]
-fn beginnings_need_no_more_than_their_part() {
+fn decoding_a_beginning_needs_only_that_part() {
     for mut pair in pairs().into_iter().filter(|pair| pair.codec != Codec::Gzip) {
         let block = mixed(700_000, 9);
         let stream = packed(CHOICES.iter().find(|(codec, _)| *codec == pair.codec).unwrap().1[1], &block);
@@ -151,9 +152,9 @@ fn beginnings_need_no_more_than_their_part() {
     }
 }
 
-/// A frame that declares a window of two gigabytes, and one that promises so much content.
+/// A frame that declares a window of two gigabytes, and one that declares as much content.
 #[test]
-fn no_frame_of_zstd_decides_how_much_memory_it_takes() {
+fn zstd_frames_do_not_decide_how_much_memory_is_used() {
     let block = mixed(50_000, 4);
     let mut frame = packed("zstd:3:content-size=no", &block);
     frame[5] = 21 << 3;
@@ -165,11 +166,11 @@ fn no_frame_of_zstd_decides_how_much_memory_it_takes() {
     assert!(matches!(decoder.decode_prefix(&promise, &mut back), Err(Error::Corrupt { .. })));
 }
 
-/// Inputs of the fuzz target begin with a codec and a length; here they go to every decoder.
+/// Inputs of the fuzz target begin with a codec and a length; here every decoder gets them.
 #[test]
 fn kept_inputs_of_fuzzing_decode_alike() {
     let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/codec_decode");
-    // The published crate comes without them.
+    // The published crate does not contain them.
     let Ok(files) = std::fs::read_dir(kept) else { return };
     for file in files {
         let input = std::fs::read(file.unwrap().path()).unwrap();

@@ -1,7 +1,8 @@
-//! Decompressing zstd frames with ruzstd.
+//! Decompression of zstd frames with ruzstd.
 //!
-//! A frame is decoded block by block until it ends or there is enough. The window that it declares is replaced by one
-//! for the bytes that are wanted, so that no frame decides how much memory it takes.
+//! A frame is decoded block by block until it ends or enough bytes are decoded. The window it
+//! declares is replaced by one for the requested bytes, so that a frame cannot decide how much
+//! memory is used.
 
 use std::io::Read;
 
@@ -10,19 +11,19 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use crate::{Decoded, Decoder, Error, Result};
 
 const NAME: &str = "zstd";
-/// Magic, descriptor, window: as much of a frame's header as this looks at.
+/// Length of the part of a frame's header that is read here: magic, descriptor, window.
 const HEAD_LEN: usize = 6;
-/// The flag in the descriptor of frames whose window is their content, and which declare none.
+/// Descriptor flag of frames that declare no window because their content is the window.
 const SINGLE_SEGMENT: u8 = 1 << 5;
-/// log2 of the smallest window, which a header has as 0.
+/// log2 of the smallest window, which a header stores as 0.
 const WINDOW_LOG_MIN: u32 = 10;
-/// log2 of the longest block. libzstd takes blocks longer than the window, so no window is smaller here.
+/// log2 of the longest block. libzstd accepts blocks longer than the window, so no window is smaller here.
 const BLOCK_LOG: u32 = 17;
-/// The largest window that EROFS has a number for: a frame of a single segment may be longer than what is wanted of it.
+/// The largest window that EROFS can declare. A single-segment frame may be longer than the part that is wanted.
 const PREFIX_WINDOW: usize = 1 << 20;
-/// The same as a header has it.
+/// The same window as a header stores it.
 const PREFIX_WINDOW_BYTE: u8 = (20 - 10) << 3;
-/// An empty raw block that is the last one, and room for a checksum: ends a frame of which enough is decoded.
+/// An empty raw block that is the last one, and room for a checksum: ends a frame once enough is decoded.
 const END: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
 /// The decoder; its tables are reused from frame to frame.
@@ -32,8 +33,8 @@ pub(crate) struct Unzstd {
 }
 
 impl Unzstd {
-    /// Decodes blocks of the frame at the beginning of `src` until it ends or gave `enough` bytes, with a window for
-    /// `len` bytes. Returns true if it ended.
+    /// Decodes blocks of the frame at the beginning of `src` until it ends or has given `enough`
+    /// bytes, with a window for `len` bytes. Returns true if the frame ended.
     fn blocks(&mut self, src: &[u8], len: usize, enough: usize) -> Result<bool> {
         let mut head = [0; HEAD_LEN];
         let head = &mut head[..src.len().min(HEAD_LEN)];
@@ -50,7 +51,7 @@ impl Unzstd {
         self.frame.decode_blocks(&mut from, BlockDecodingStrategy::UptoBytes(enough)).map_err(corrupt)
     }
 
-    /// Moves what was decoded to `dst`; returns how much that is.
+    /// Moves decoded bytes to `dst`; returns their number.
     fn collect(&mut self, dst: &mut [u8]) -> Result<usize> {
         let mut len = 0;
         while len < dst.len() {
@@ -70,16 +71,16 @@ impl Decoder for Unzstd {
 
     fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
         if !self.blocks(src, dst.len(), dst.len() + 1)? {
-            return Err(Error::corrupt(NAME, "decodes to more than its length"));
+            return Err(Error::corrupt(NAME, "decodes to more than the expected length"));
         }
         let taken = usize::try_from(self.frame.bytes_read_from_source()).unwrap_or(usize::MAX).min(src.len());
         let len = self.collect(dst)?;
         if self.frame.can_collect() > 0 {
-            return Err(Error::corrupt(NAME, "decodes to more than its length"));
+            return Err(Error::corrupt(NAME, "decodes to more than the expected length"));
         }
         match self.frame.get_checksum_from_data() {
             Some(sum) if self.frame.get_calculated_checksum() != Some(sum) => {
-                Err(Error::corrupt(NAME, "the data does not decode to its checksum"))
+                Err(Error::corrupt(NAME, "the checksum does not match"))
             }
             _ => Ok(Decoded { taken, len }),
         }
@@ -92,10 +93,10 @@ impl Decoder for Unzstd {
         if matches!(src, [_, _, _, _, descriptor, window, ..]
             if descriptor & SINGLE_SEGMENT == 0 && *window > PREFIX_WINDOW_BYTE)
         {
-            return Err(Error::corrupt(NAME, "a window larger than EROFS has a number for"));
+            return Err(Error::corrupt(NAME, "the window is larger than EROFS can declare"));
         }
         if !self.blocks(src, dst.len().max(PREFIX_WINDOW), dst.len())? {
-            // The library holds a window back until the frame ends.
+            // The library holds back one window of data until the frame ends.
             self.frame.decode_blocks(&END[..], BlockDecodingStrategy::All).map_err(corrupt)?;
         }
         if self.collect(dst)? == dst.len() { Ok(()) } else { Err(Error::corrupt(NAME, "ends too early")) }

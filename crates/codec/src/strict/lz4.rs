@@ -1,21 +1,22 @@
-//! Matches of LZ4 that readers do not agree on. One at distance 0 means nothing: a decoder copies whatever its output
-//! buffer holds there. One that is farther back than the image says is out of reach for Linux at times.
+//! LZ4 matches that decoders disagree on. A match at distance 0 is undefined: a decoder copies
+//! whatever its output buffer holds there. A match farther back than the image declares may be out
+//! of reach for Linux.
 
 /// Shortest match.
 const MATCH_MIN: usize = 4;
-/// Length in a token that further bytes add to.
+/// Length value in a token that continues in further bytes.
 const MORE: u8 = 15;
 
-/// The defect of a match that belongs to the first `len` bytes that `stream` decodes to; matches are at most
-/// `window` bytes back.
+/// Describes the first invalid match among those that produce the first `len` bytes of output;
+/// matches may reach at most `window` bytes back.
 pub(super) fn defect(stream: &[u8], len: usize, window: u32) -> Option<String> {
     let mut matches = Matches { stream, at: 0, out: 0 };
     while let Some(distance) = matches.next(len) {
         if distance == 0 {
-            return Some("a match at distance 0, which every decoder takes for something else".into());
+            return Some("a match at distance 0, which each decoder reads differently".into());
         }
         if u32::from(distance) > window {
-            return Some(format!("a match {distance} bytes back, farther than the {window} that are announced"));
+            return Some(format!("a match {distance} bytes back, beyond the declared window of {window}"));
         }
     }
     None
@@ -29,8 +30,8 @@ struct Matches<'s> {
 }
 
 impl Matches<'_> {
-    /// Distance of the next match; `None` behind the last, behind `len` bytes, or where the stream is cut off, which is
-    /// for the decoder to tell.
+    /// Returns the distance of the next match; `None` after the last, after `len` bytes, or if the
+    /// stream is cut off, which the decoder reports.
     fn next(&mut self, len: usize) -> Option<u16> {
         let token = *self.stream.get(self.at)?;
         self.at += 1;
@@ -46,7 +47,7 @@ impl Matches<'_> {
         Some(u16::from_le_bytes(distance))
     }
 
-    /// The length that begins with four bits of a token and may go on behind it.
+    /// Reads a length that begins with four bits of a token and may continue after it.
     fn length(&mut self, bits: u8) -> Option<usize> {
         let mut len = usize::from(bits);
         if bits == MORE {
@@ -75,13 +76,13 @@ mod tests {
             (b"\x50hello", 5, None),
             (b"\x10a\x01\x00\x50hello", 10, None),
             (b"\x10a\x00\x00\x50hello", 10, zero),
-            // Of the first byte it is not a part.
+            // The match does not contribute to the first byte.
             (b"\x10a\x00\x00\x50hello", 1, None),
             (&long, 10_000, zero),
             (&long, 500, None),
             (b"\x10a\x01\x02\x50hello", 10, far),
             (b"\x10a\x00\x02\x50hello", 10, None),
-            // Cut off: for the decoder to tell.
+            // Cut off: the decoder reports that.
             (b"\xf0", 100, None),
         ];
         for (stream, len, expected) in cases {

@@ -1,4 +1,4 @@
-//! Streams that libraries decode and Linux does not. Whether it does is for the tests of images to say.
+//! Streams that libraries decode and Linux does not. The tests of images ask Linux itself.
 
 use crate::{Choice, Codec, Decoder};
 
@@ -22,7 +22,7 @@ fn data() -> Vec<u8> {
 }
 
 #[test]
-fn what_encoders_make_is_read_the_same() {
+fn encoder_output_passes_unchanged() {
     let src = data();
     for choice in ["gzip:1", "gzip:9", "deflate:6", "xz:6", "xz:6:bcj=x86", "lz4", "lz4hc", "zstd:3", "zstd:19", "lzo"]
     {
@@ -39,7 +39,7 @@ fn what_encoders_make_is_read_the_same() {
 }
 
 #[test]
-fn windows_have_an_end() {
+fn windows_are_limited() {
     let src = [data(), data()].concat();
     for (choice, enough, why) in [("zstd:19", 131_072, "a window of"), ("xz:6", 131_072, "a dictionary of")] {
         let (codec, stream) = (choice.parse::<Choice>().unwrap().codec(), packed(choice, &src));
@@ -60,12 +60,12 @@ fn windows_have_an_end() {
 #[test]
 fn huffman_codes_are_those_of_zlib() {
     for (stream, len) in [(too_many_lengths(), 3), (too_many_distances(), 3)] {
-        assert!(decode(Codec::Deflate.decoder().unwrap(), &stream, len).is_ok(), "libdeflate takes it: {stream:x?}");
+        assert!(decode(Codec::Deflate.decoder().unwrap(), &stream, len).is_ok(), "libdeflate accepts it: {stream:x?}");
         assert!(decode(Codec::Deflate.strict_decoder(32_768).unwrap(), &stream, len).is_err(), "{stream:x?}");
     }
 }
 
-/// Writes a deflate block with codes of its own.
+/// Writes a deflate block with custom codes.
 #[derive(Default)]
 struct Bits(Vec<bool>);
 
@@ -80,14 +80,15 @@ impl Bits {
     }
 }
 
-/// `aaa` with codes for `lengths` literals and lengths, and `distances` distances: of one bit for `a` and for the end.
+/// Encodes `aaa` with codes for `lengths` literals and lengths and for `distances` distances; `a`
+/// and the end have codes of one bit.
 fn block(lengths: u32, distances: u32) -> Vec<u8> {
     let mut bits = Bits::default();
     bits.number(1, 1);
     bits.number(2, 2);
     bits.number(lengths - 257, 5);
     bits.number(distances - 1, 5);
-    // Lengths of codes of one bit: 18 (zeros, 11 to 138 of them) is 1, 1 is 0.
+    // Codes of the code lengths, one bit each: 1 stands for 18 (11 to 138 zeros), 0 for 1.
     bits.number(18 - 4, 4);
     for symbol in [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1] {
         bits.number(u32::from([18, 1].contains(&symbol)), 3);
@@ -101,7 +102,7 @@ fn block(lengths: u32, distances: u32) -> Vec<u8> {
     zeros(&mut bits, 138);
     zeros(&mut bits, 20);
     bits.number(0, 1);
-    // The rest of the literals and lengths, and the distances, have none.
+    // The other literals and lengths, and the distances, have no code.
     zeros(&mut bits, lengths - 257 + distances);
     for end in [0, 0, 0, 1] {
         bits.number(end, 1);

@@ -1,26 +1,26 @@
-//! Headers of xz streams: the checks, filters and dictionaries that Linux's decoder takes.
+//! Headers of xz streams: the checks, filters and dictionaries that Linux's decoder supports.
 
-/// Length of the header before that of the first block: magic, flags, checksum.
+/// Length of the stream header: magic, flags, checksum.
 const STREAM_HEADER: usize = 12;
-/// Where it says which check follows the data.
+/// Offset of the type of check in the stream header.
 const CHECK: usize = 7;
-/// The largest number of a check that Linux knows: none, or CRC32.
+/// The largest check type that Linux supports: 0 (none) or 1 (CRC32).
 const CHECK_MAX: u8 = 1;
-/// Flags of a block header: number of filters less 1, and whether it has the two lengths.
+/// Flags of a block header: number of filters less 1, and the presence of the two lengths.
 const FILTERS: u8 = 0x03;
 const LENGTHS: [u8; 2] = [0x40, 0x80];
-/// Numbers of filters: LZMA2, and those for machine code.
+/// Filter ids: LZMA2, and those for machine code.
 const LZMA2: u64 = 0x21;
 const MACHINE_CODE: std::ops::RangeInclusive<u64> = 4..=11;
-/// The largest dictionary that Linux parses: 3 GiB.
+/// Code of the largest dictionary that Linux parses, 3 GiB.
 const DICT_MAX: u8 = 39;
 
-/// Why Linux does not decode a stream with a dictionary of at most `window` bytes. What is damaged is for the decoder to
-/// tell.
+/// Returns the reason why Linux cannot decode a stream with a dictionary of at most `window` bytes.
+/// Damage is left to the decoder to report.
 pub(super) fn defect(stream: &[u8], window: u32) -> Option<String> {
     let check = *stream.get(CHECK)?;
     if check > CHECK_MAX {
-        return Some(format!("check {check}; Linux knows 0 (none) and 1 (CRC32)"));
+        return Some(format!("check {check}; Linux supports 0 (none) and 1 (CRC32)"));
     }
     let [_, flags, rest @ ..] = stream.get(STREAM_HEADER..)? else { return None };
     let mut rest = rest;
@@ -42,10 +42,10 @@ pub(super) fn defect(stream: &[u8], window: u32) -> Option<String> {
         return None;
     }
     let dict = u64::from(2 | dict & 1) << (dict / 2 + 11);
-    (dict > window.into()).then(|| format!("a dictionary of {dict} bytes, where Linux has one of {window}"))
+    (dict > window.into()).then(|| format!("a dictionary of {dict} bytes; Linux allocates {window}"))
 }
 
-/// A number of seven bits a byte.
+/// Reads a number of seven bits per byte.
 fn number(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..63).step_by(7) {

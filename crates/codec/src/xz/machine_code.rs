@@ -1,19 +1,19 @@
-//! Which processor a block's bytes look like code for, by counting calls.
+//! Guesses from the calls in a block which processor its machine code is for.
 //!
-//! A filter for machine code helps by turning the relative targets of calls into absolute ones. So what
-//! is counted is just what a filter would change, and of that only calls to somewhere near: code has one
-//! every hundred bytes or so, other data far fewer. Compressing a block once more for every filter, the
-//! other way to find out, takes a hundred times as long as this look.
+//! A machine-code filter helps by turning the relative targets of calls into absolute ones. So this
+//! counts what a filter would change, and only calls to a nearby target: code has one every hundred
+//! bytes or so, other data far fewer. The alternative, compressing a block once more for every
+//! filter, takes a hundred times as long.
 
 use crate::settings::Bcj;
 
-/// A block is code when it has a call in this many bytes. On a Debian root this picks filters that
-/// together come within a thousandth of the best choice for every block.
+/// A block is code if it has at least one call in this many bytes. On a Debian root the filters
+/// picked this way come within a thousandth of the best choice for every block.
 const BYTES_A_CALL: usize = 512;
-/// The same for Thumb code, whose calls are both more frequent and easier to mistake.
+/// As [`BYTES_A_CALL`], for Thumb code, whose calls are more frequent and easier to mistake.
 const BYTES_A_THUMB_CALL: usize = 128;
 
-/// The filter among `allowed` that suits `block` best, or 0 when it does not look like code.
+/// Returns the filter among `allowed` that suits `block` best, or 0 if it does not look like code.
 pub(super) fn likely_filter(block: &[u8], allowed: u16) -> u16 {
     let counts = [
         (Bcj::X86, x86(block), BYTES_A_CALL),
@@ -31,60 +31,60 @@ pub(super) fn likely_filter(block: &[u8], allowed: u16) -> u16 {
     likely.map_or(0, |(bit, ..)| *bit)
 }
 
-/// `call` with a displacement below 16 MiB, at any byte.
+/// Counts `call` with a displacement below 16 MiB, at any byte.
 fn x86(block: &[u8]) -> usize {
     block.windows(5).filter(|bytes| bytes[0] == 0xE8 && (bytes[4] == 0 || bytes[4] == 0xFF)).count()
 }
 
-/// Counts among instructions of four bytes, in order of their addresses.
+/// Counts calls among instructions of four bytes at addresses that are multiples of four.
 fn words(block: &[u8], is_call: impl Fn([u8; 4]) -> bool) -> usize {
     block.chunks_exact(4).filter(|b| is_call([b[0], b[1], b[2], b[3]])).count()
 }
 
-/// Counts among instructions of four bytes that start at even addresses.
+/// Counts calls among instructions of four bytes that start at even addresses.
 fn halfwords(block: &[u8], is_call: impl Fn([u8; 4]) -> bool) -> usize {
     block.windows(4).step_by(2).filter(|b| is_call([b[0], b[1], b[2], b[3]])).count()
 }
 
-/// Whether the upper bits of a displacement, `count` of them, are those of a small number.
+/// Returns true if the upper `count` bits of a displacement are those of a small number.
 ///
-/// Displacements count words here, and all but 20 bits of one are upper bits: calls up to 4 MiB away.
-/// That also keeps letters, which would often pass for longer ones, from looking like calls.
+/// Displacements count words here, and all but the low 20 bits are upper bits, so calls reach up to
+/// 4 MiB. That also keeps text, which would often pass for longer calls, from looking like code.
 fn is_near(upper: u32, count: u32) -> bool {
     let mask = (1 << count) - 1;
     upper & mask == 0 || upper & mask == mask
 }
 
-/// `bl`, big-endian.
+/// Recognises `bl`, big-endian.
 fn is_powerpc_call(bytes: [u8; 4]) -> bool {
     let word = u32::from_be_bytes(bytes);
     word & 0xFC00_0003 == 0x4800_0001 && is_near(word >> 20, 6)
 }
 
-/// `bl`, always executed.
+/// Recognises `bl`, always executed.
 fn is_arm_call(bytes: [u8; 4]) -> bool {
     let word = u32::from_le_bytes(bytes);
     word >> 24 == 0xEB && is_near(word >> 20, 4)
 }
 
-/// `bl` in its two halves.
+/// Recognises `bl` in its two halves.
 fn is_thumb_call(bytes: [u8; 4]) -> bool {
     bytes[1] & 0xF8 == 0xF0 && bytes[3] & 0xF8 == 0xF8
 }
 
-/// `call`, big-endian.
+/// Recognises `call`, big-endian.
 fn is_sparc_call(bytes: [u8; 4]) -> bool {
     let word = u32::from_be_bytes(bytes);
     word >> 30 == 1 && is_near(word >> 20, 10)
 }
 
-/// `bl`.
+/// Recognises `bl`.
 fn is_arm64_call(bytes: [u8; 4]) -> bool {
     let word = u32::from_le_bytes(bytes);
     word >> 26 == 0x25 && is_near(word >> 20, 6)
 }
 
-/// `jal` to the return address register. (Farther calls are pairs of instructions, which are rarer.)
+/// Recognises `jal` to the return address register. Farther calls are pairs of instructions, which are rarer.
 fn is_riscv_call(bytes: [u8; 4]) -> bool {
     u32::from_le_bytes(bytes) & 0xFFF == 0x0EF
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::Choice;
 
-    /// Bytes that look random, but never like an instruction of interest.
+    /// Makes bytes that look random, but never like a call.
     fn filler(len: usize, mut seed: u64) -> Vec<u8> {
         (0..len)
             .map(|_| {
@@ -106,7 +106,7 @@ mod tests {
             .collect()
     }
 
-    /// Code of 64 KiB that calls one of a few functions every 48 bytes.
+    /// Makes 64 KiB of code that calls one of a few functions every 48 bytes.
     fn code(call: impl Fn(u32, u32) -> [u8; 4], prefix: &[u8]) -> Vec<u8> {
         let mut block = filler(1 << 16, 42);
         for (number, at) in (0..block.len() - 64).step_by(48).enumerate() {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_told_by_its_calls_and_its_filter_makes_it_smaller() {
+    fn code_is_recognised_by_its_calls_and_its_filter_makes_it_smaller() {
         let blocks = [
             (Bcj::X86, code(|at, target| away(at + 5, target).to_le_bytes(), &[0xE8])),
             (Bcj::POWERPC, code(|at, target| (0x4800_0001 | away(at, target) & 0x03FF_FFFC).to_be_bytes(), &[])),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn other_data_is_left_alone() {
+    fn other_data_is_not_taken_for_code() {
         let random: Vec<u8> = filler(1 << 17, 7)
             .iter()
             .zip(filler(1 << 17, 8))

@@ -1,16 +1,17 @@
-//! MicroLZMA, as EROFS stores it: raw LZMA without an end marker, its first byte, which would always be
-//! zero, replaced by the inverted properties. Lengths and dictionary are known from elsewhere.
+//! MicroLZMA, as EROFS stores it: raw LZMA without an end marker. Its first byte, which would
+//! always be zero, holds the inverted properties instead. The lengths and the dictionary size come
+//! from the image.
 
 use super::stream::{Lzma, Stream};
 use crate::{Decoder, Encoder, Prefix, Result, Settings};
 
 const NAME: &str = "lzma";
-/// The library asks for so much room, even for less.
+/// Least output room that the library demands.
 const LEAST: usize = 6;
-/// What is handed in is at first so many times the room: the library copies all of it before it begins.
+/// Input offered at first, as a multiple of the output room: the library copies all input before it begins.
 const LOOKAHEAD: usize = 16;
 
-/// The smallest and the largest dictionary that EROFS has a number for.
+/// The smallest and the largest dictionary that EROFS can declare.
 const DICT_MIN: u32 = 4096;
 const DICT_MAX: u32 = 8 << 20;
 
@@ -19,13 +20,13 @@ struct Micro {
     lzma: Lzma,
 }
 
-/// An encoder for [`Settings::Lzma`] with a dictionary of `window` bytes.
+/// Makes an encoder for [`Settings::Lzma`] with a dictionary of `window` bytes.
 pub(crate) fn micro_encoder(settings: &Settings, window: u32) -> Result<Box<dyn Encoder>> {
     Ok(Box::new(Micro { stream: Stream::new(NAME), lzma: super::lzma_options(settings, window)? }))
 }
 
 impl Micro {
-    /// Encodes as much of `src` as fits; nothing where not even the least stream fits.
+    /// Encodes as much of `src` as fits; returns `None` if not even the shortest stream fits.
     fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<Prefix>> {
         if dst.len() < LEAST {
             return Ok(None);
@@ -45,7 +46,7 @@ impl Encoder for Micro {
         loop {
             let part = &src[..src.len().min(some)];
             match self.fill(part, dst)? {
-                // Only what shrinks to nearly nothing gets here.
+                // Only data that shrinks to almost nothing gets here.
                 Some(done) if done.taken == part.len() && part.len() < src.len() => {
                     some = some.saturating_mul(LOOKAHEAD);
                 }
@@ -57,19 +58,20 @@ impl Encoder for Micro {
 
 struct Unmicro {
     stream: Stream,
-    /// The largest dictionary.
+    /// Size of the largest dictionary.
     dict_max: u32,
 }
 
-/// A decoder of clusters that need no dictionary beyond `dict_max` bytes.
+/// Makes a decoder of clusters that need no dictionary beyond `dict_max` bytes.
 pub(crate) fn micro_decoder(dict_max: u32) -> Box<dyn Decoder> {
     let dict_max = dict_max.clamp(DICT_MIN, DICT_MAX);
     Box::new(Unmicro { stream: Stream::new(NAME), dict_max })
 }
 
 impl Unmicro {
-    /// Distances end within what is decoded, so that much is dictionary enough. Rounding it up to a power
-    /// of two lets the library keep its memory from one cluster to the next.
+    /// Starts a stream. Distances never exceed the decoded length, so a dictionary of that length
+    /// is enough. Rounding it up to a power of two lets the library keep its memory from one
+    /// cluster to the next.
     fn start(&mut self, src: &[u8], dst: &[u8], exact: bool) -> Result<()> {
         let dict = u32::try_from(dst.len()).unwrap_or(DICT_MAX).clamp(DICT_MIN, DICT_MAX).next_power_of_two();
         let dict = dict.min(self.dict_max);

@@ -1,5 +1,5 @@
-//! The calls into liblzma. One `lzma_stream` serves block after block: starting it again keeps its
-//! memory, which the one-shot functions would take and give back for every block.
+//! Calls into liblzma. One `lzma_stream` serves block after block: restarting it keeps its memory,
+//! which the one-shot functions would allocate and free for every block.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -9,13 +9,13 @@ use liblzma_sys as sys;
 use crate::settings::Bcj;
 use crate::{Decoded, Error, Prefix, Result};
 
-/// The library's version.
+/// Returns the library's version.
 pub(crate) fn version() -> String {
-    // SAFETY: a string constant of the library.
+    // SAFETY: the function returns a string constant of the library.
     unsafe { std::ffi::CStr::from_ptr(sys::lzma_version_string()) }.to_string_lossy().into_owned()
 }
 
-/// Not in the bindings: LZMA1 whose length is known, without an end marker.
+/// LZMA1 with a known length and no end marker; missing from the bindings.
 const LZMA_FILTER_LZMA1EXT: sys::lzma_vli = 0x4000_0000_0000_0002;
 
 /// Options of the LZMA coder.
@@ -26,7 +26,7 @@ pub(super) struct Lzma(sys::lzma_options_lzma);
 unsafe impl Send for Lzma {}
 
 impl Lzma {
-    /// Those of a preset, with another dictionary.
+    /// Returns the options of a preset, with another dictionary.
     pub(super) fn preset(level: u8, extreme: bool, dict: u32) -> Result<Self> {
         // SAFETY: all zeros is a value of this C struct of integers and pointers.
         let mut options: sys::lzma_options_lzma = unsafe { std::mem::zeroed() };
@@ -36,8 +36,8 @@ impl Lzma {
             return Err(Error::Library { codec: "xz", why: format!("no preset {level}") });
         }
         options.dict_size = dict;
-        // A preset's own depth here is 48. On blocks of up to a megabyte a third of it costs a few
-        // ten-thousandths of the size and saves a twenty-fifth of the time.
+        // Such a preset searches to a depth of 48. On blocks of up to a megabyte a third of that
+        // costs a few ten-thousandths of the size and saves a twenty-fifth of the time.
         if options.mf == sys::LZMA_MF_BT4 && options.nice_len == 64 {
             options.depth = 16;
         }
@@ -52,7 +52,7 @@ impl Lzma {
         self.0.dict_size
     }
 
-    /// The first byte of a .lzma header.
+    /// Returns the first byte of a .lzma header.
     pub(super) fn properties(&self) -> u8 {
         u8::try_from((self.0.pb * 5 + self.0.lp) * 9 + self.0.lc).unwrap_or(u8::MAX)
     }
@@ -66,7 +66,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Calls `f` with the filters as liblzma wants them; the pointers in them end with the call.
+    /// Calls `f` with the filters in liblzma's form; the pointers in them are valid only during the call.
     fn with<T>(&self, f: impl FnOnce(*const sys::lzma_filter) -> T) -> T {
         let mut lzma = self.lzma.0;
         let end = sys::lzma_filter { id: sys::lzma_vli::MAX, options: ptr::null_mut() };
@@ -92,18 +92,18 @@ fn filter_id(bcj: u16) -> Option<sys::lzma_vli> {
     })
 }
 
-/// An `lzma_stream`, started anew for every block.
+/// An `lzma_stream`, restarted for every block.
 pub(super) struct Stream {
     raw: sys::lzma_stream,
     codec: &'static str,
 }
 
-// SAFETY: the stream owns what it points to, uses the default allocator, and knows nothing of threads.
+// SAFETY: the stream owns what it points to, uses the default allocator, and is not bound to a thread.
 unsafe impl Send for Stream {}
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: ends a stream that is zeroed or was started; both are fine to end.
+        // SAFETY: the stream is zeroed or was started; both are valid to end.
         unsafe { sys::lzma_end(&raw mut self.raw) }
     }
 }
@@ -131,7 +131,7 @@ impl Stream {
             sys::lzma_filter { id: LZMA_FILTER_LZMA1EXT, options: (&raw mut options).cast() },
             sys::lzma_filter { id: sys::lzma_vli::MAX, options: ptr::null_mut() },
         ];
-        // SAFETY: stream and filters are live; the call copies what it keeps of the options.
+        // SAFETY: stream and filters are live; the call copies the options it keeps.
         let ret = unsafe { sys::lzma_raw_encoder(&raw mut self.raw, filters.as_ptr()) };
         self.started(ret)
     }
@@ -150,12 +150,12 @@ impl Stream {
 
     pub(super) fn start_micro_encoder(&mut self, lzma: Lzma) -> Result<()> {
         let options = lzma.0;
-        // SAFETY: stream and options are live; the call copies what it keeps of the options.
+        // SAFETY: stream and options are live; the call copies the options it keeps.
         let ret = unsafe { sys::lzma_microlzma_encoder(&raw mut self.raw, &raw const options) };
         self.started(ret)
     }
 
-    /// `packed` bytes are the stream, which decodes to `plain` bytes, or to more unless `exact`.
+    /// Starts decoding a stream of `packed` bytes that decodes to `plain` bytes, or to more unless `exact`.
     pub(super) fn start_micro_decoder(&mut self, packed: u64, plain: u64, exact: bool, dict: u32) -> Result<()> {
         // SAFETY: the stream is live.
         let ret =
@@ -167,7 +167,7 @@ impl Stream {
         if ret == sys::LZMA_OK { Ok(()) } else { Err(self.library(ret)) }
     }
 
-    /// Encodes all of `src`, or says that the result does not fit.
+    /// Encodes all of `src`; returns `None` if the result does not fit.
     pub(super) fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         match self.run(src, dst) {
             sys::LZMA_STREAM_END => Ok(Some(dst.len() - self.raw.avail_out)),
@@ -176,7 +176,7 @@ impl Stream {
         }
     }
 
-    /// Encodes what of `src` fits, with an encoder that fits what it makes to the room.
+    /// Encodes as much of `src` as fits, with an encoder that limits its output to the room.
     pub(super) fn encode_some(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Prefix> {
         match self.run(src, dst) {
             sys::LZMA_STREAM_END => {
@@ -192,32 +192,32 @@ impl Stream {
             sys::LZMA_STREAM_END => {
                 return Ok(Decoded { taken: src.len() - self.raw.avail_in, len: dst.len() - self.raw.avail_out });
             }
-            sys::LZMA_BUF_ERROR if self.raw.avail_in > 0 => "decodes to more than its length",
-            sys::LZMA_BUF_ERROR => "ends too early, or decodes to more than its length",
-            sys::LZMA_FORMAT_ERROR => "not the header of such a stream",
-            sys::LZMA_OPTIONS_ERROR => "filters or options that are not supported",
-            sys::LZMA_MEMLIMIT_ERROR => "a dictionary larger than 64 MiB",
-            sys::LZMA_DATA_ERROR => "the data does not decode, or not to its checksum",
+            sys::LZMA_BUF_ERROR if self.raw.avail_in > 0 => "decodes to more than the expected length",
+            sys::LZMA_BUF_ERROR => "ends too early, or decodes to more than the expected length",
+            sys::LZMA_FORMAT_ERROR => "the header is not of this format",
+            sys::LZMA_OPTIONS_ERROR => "unsupported filters or options",
+            sys::LZMA_MEMLIMIT_ERROR => "the dictionary is larger than 64 MiB",
+            sys::LZMA_DATA_ERROR => "damaged data or checksum mismatch",
             ret => return Err(self.library(ret)),
         };
         Err(Error::corrupt(self.codec, why))
     }
 
-    /// Fills `dst` from the beginning of a stream, with a decoder that ends there.
+    /// Fills `dst` from the beginning of a stream, with a decoder that stops there.
     pub(super) fn decode_some(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
         match self.run(src, dst) {
             sys::LZMA_STREAM_END | sys::LZMA_OK | sys::LZMA_BUF_ERROR if self.raw.avail_out == 0 => Ok(()),
             sys::LZMA_MEM_ERROR => Err(self.library(sys::LZMA_MEM_ERROR)),
-            _ => Err(Error::corrupt(self.codec, "not such a stream, or one that ends too early")),
+            _ => Err(Error::corrupt(self.codec, "the stream is damaged or ends too early")),
         }
     }
 
-    /// Runs a started stream until it ends or cannot go on.
+    /// Runs a started stream until it ends or cannot continue.
     fn run(&mut self, src: &[u8], dst: &mut [u8]) -> sys::lzma_ret {
         (self.raw.next_in, self.raw.avail_in) = (src.as_ptr(), src.len());
         (self.raw.next_out, self.raw.avail_out) = (dst.as_mut_ptr(), dst.len());
         let ret = loop {
-            // SAFETY: a started stream whose buffers are live slices of the lengths given.
+            // SAFETY: the stream is started and its buffers are live slices of the given lengths.
             match unsafe { sys::lzma_code(&raw mut self.raw, sys::LZMA_FINISH) } {
                 sys::LZMA_OK => {}
                 ret => break ret,
@@ -230,7 +230,7 @@ impl Stream {
     fn library(&self, ret: sys::lzma_ret) -> Error {
         let why = match ret {
             sys::LZMA_MEM_ERROR => "out of memory".to_owned(),
-            sys::LZMA_OPTIONS_ERROR => "options that are not supported".to_owned(),
+            sys::LZMA_OPTIONS_ERROR => "unsupported options".to_owned(),
             ret => format!("liblzma returned {ret}"),
         };
         Error::Library { codec: self.codec, why }
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
     use crate::Choice;
 
-    /// What liblzma says it takes for a plain chain.
+    /// Returns the memory that liblzma reports for a chain without a machine-code filter.
     fn usage(level: u8, extreme: bool, dict: u32) -> u64 {
         let chain = Chain { bcj: 0, lzma: Lzma::preset(level, extreme, dict).unwrap() };
         // SAFETY: the filters are live while the calls run.
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_promised_covers_what_the_library_takes() {
+    fn the_memory_bound_covers_the_use_of_the_library() {
         for block in [4096_u32, 8192, 1 << 17, 1 << 20] {
             for (text, level, extreme) in [("xz:0", 0, false), ("xz:6", 6, false), ("xz:9:extreme", 9, true)] {
                 let promised = text.parse::<Choice>().unwrap().encoder_memory(block as usize) as u64;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_promised_for_clusters_covers_it_too() {
+    fn the_memory_bound_for_clusters_covers_it_too() {
         for cluster in [4096, 1 << 17, 1 << 20] {
             for (text, level, extreme) in [("lzma:0", 0, false), ("lzma:6", 6, false), ("lzma:9:extreme", 9, true)] {
                 let choice = text.parse::<Choice>().unwrap();

@@ -1,4 +1,4 @@
-//! Streams for physical clusters: filled, read whole, read in part, within the window they declare.
+//! Streams for physical clusters: filled, decoded whole and in part, within the window they declare.
 
 use crate::{noise, text};
 use packfs_codec::{Choice, Codec, Decoder, Encoder, Error, Prefix};
@@ -39,20 +39,20 @@ fn decoder(choice: &Choice) -> Box<dyn Decoder> {
     choice.codec().cluster_decoder().unwrap()
 }
 
-/// A prefix of `src` in `room` bytes, with what it decodes to compared.
+/// Encodes a prefix of `src` into `room` bytes and checks that it decodes to the same bytes.
 fn fill(choice: &Choice, src: &[u8], room: usize) -> Option<(Prefix, Vec<u8>)> {
     let mut dst = vec![0xAA; room];
     let prefix = encoder(choice, room).encode_prefix(src, &mut dst).unwrap()?;
     assert!(prefix.len < prefix.taken && prefix.len <= room && prefix.taken <= src.len(), "{choice}: {prefix:?}");
     dst.truncate(prefix.len);
-    assert_ne!(dst[0], 0, "{choice}: zeros before a stream mean nothing");
+    assert_ne!(dst[0], 0, "{choice}: EROFS skips zeros before a stream");
     let mut back = vec![0x55; prefix.taken];
     decoder(choice).decode(&dst, &mut back).unwrap_or_else(|error| panic!("{choice}: {prefix:?}: {error}"));
-    assert!(back == src[..prefix.taken], "{choice}: {prefix:?} comes back otherwise");
+    assert!(back == src[..prefix.taken], "{choice}: {prefix:?} decodes to other bytes");
     Some((prefix, dst))
 }
 
-/// Bytes of changing kinds, as files one after another are.
+/// Bytes of several kinds, like files one after another.
 fn mixed(len: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = Vec::with_capacity(len);
     for seed in 1.. {
@@ -79,7 +79,7 @@ fn a_cluster_is_filled() {
 }
 
 #[test]
-fn what_does_not_shrink_gives_no_prefix() {
+fn incompressible_data_gives_no_prefix() {
     for choice in choices() {
         for (src, room) in [(noise(100_000, 9), 4096), (text(3, 1), 4096), (Vec::new(), 4096), (text(5000, 1), 0)] {
             assert_eq!(fill(&choice, &src, room), None, "{choice}: {} bytes in {room}", src.len());
@@ -91,7 +91,7 @@ fn what_does_not_shrink_gives_no_prefix() {
 }
 
 #[test]
-fn all_of_it_may_fit() {
+fn a_whole_source_may_fit() {
     for choice in choices().iter().filter(|choice| choice.to_string() != "deflate:0") {
         for src in [text(5000, 7), vec![0; 300_000], vec![7; 100]] {
             let (prefix, _) = fill(choice, &src, 8192).unwrap_or_else(|| panic!("{choice}"));
@@ -101,7 +101,7 @@ fn all_of_it_may_fit() {
 }
 
 #[test]
-fn earlier_calls_leave_no_trace() {
+fn earlier_calls_have_no_effect() {
     let sources = [text(60_000, 1), mixed(60_000), vec![0; 60_000], text(3000, 2), noise(9000, 1)];
     for choice in choices() {
         let mut used = encoder(&choice, 8192);
@@ -119,7 +119,7 @@ fn earlier_calls_leave_no_trace() {
 }
 
 #[test]
-fn the_beginning_is_read_up_to_every_byte() {
+fn a_beginning_of_any_length_is_decoded() {
     for choice in choices() {
         let mut decoder = decoder(&choice);
         for src in [text(3000, 5), vec![9; 3000], [noise(800, 1), text(2000, 1)].concat()] {
@@ -137,7 +137,7 @@ fn the_beginning_is_read_up_to_every_byte() {
 }
 
 #[test]
-fn a_stream_decodes_to_all_that_is_asked_for() {
+fn a_stream_must_decode_to_the_requested_length() {
     for choice in choices() {
         let mut decoder = decoder(&choice);
         let src = text(5000, 8);
@@ -173,7 +173,7 @@ fn a_stream_for_a_window_needs_no_larger_one() {
     }
 }
 
-/// The window that a zstd frame's header asks for, as the format's description has it.
+/// Returns the window that a zstd frame's header declares, read as the format's description says.
 fn zstd_window(frame: &[u8]) -> u64 {
     assert_eq!(frame[..4], 0xFD2F_B528_u32.to_le_bytes());
     let descriptor = frame[4];
@@ -184,7 +184,7 @@ fn zstd_window(frame: &[u8]) -> u64 {
 }
 
 #[test]
-fn windows_are_what_an_image_can_declare() {
+fn windows_are_those_that_an_image_can_declare() {
     let cases = [
         ("lz4", 4096, 65_535),
         ("lz4hc", 1 << 20, 65_535),
@@ -207,7 +207,7 @@ fn windows_are_what_an_image_can_declare() {
 }
 
 #[test]
-fn what_erofs_lacks_is_refused() {
+fn codecs_and_sizes_that_erofs_lacks_are_refused() {
     let accepted = "zstd, deflate, lzma, lz4, lz4hc".to_owned();
     for codec in [Codec::Gzip, Codec::Xz, Codec::Lzo, Codec::None] {
         let error = Error::NotInFormat { format: "EROFS", codec: codec.name(), accepted: accepted.clone() };
@@ -215,11 +215,11 @@ fn what_erofs_lacks_is_refused() {
         assert_eq!(codec.cluster_decoder().err(), Some(error));
     }
     let large: Choice = "lzma:dict=16M".parse().unwrap();
-    let message = "lzma: dict=16777216 is larger than EROFS can tell; accepted: up to 8M";
+    let message = "lzma: dict=16777216 is larger than EROFS can declare; accepted: up to 8M";
     assert_eq!(large.cluster_encoder(8 << 20).err().map(|error| error.to_string()).as_deref(), Some(message));
 }
 
-/// EROFS skips zeros before a stream, so none may begin with one; a stored block would.
+/// EROFS skips zeros before a stream, so no stream may begin with one; a stored block would.
 #[test]
 fn deflate_never_begins_with_zero() {
     for level in 0..=12 {
@@ -241,7 +241,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn any_prefix_comes_back(len in 0..200_000usize, room in 0..20_000usize, seed: u64, cut: prop::sample::Index) {
+    fn any_prefix_round_trips(len in 0..200_000usize, room in 0..20_000usize, seed: u64, cut: prop::sample::Index) {
         let src = if seed % 2 == 0 { text(len, seed) } else { mixed(len) };
         for choice in choices() {
             if let Some((prefix, stream)) = fill(&choice, &src, room) {
@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_a_decoder_fail_otherwise(
+    fn any_bytes_decode_or_are_corrupt(
         junk in prop::collection::vec(any::<u8>(), 0..600),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         len in 0..9000usize,

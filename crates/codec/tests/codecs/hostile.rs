@@ -1,4 +1,4 @@
-//! Decoders on bytes that are not what they claim: an error or some bytes, never more than asked for.
+//! Decoders on malicious input: they return an error or some bytes, never more than requested.
 
 use crate::{BLOCK, choices, noise, packed, text};
 use packfs_codec::{Codec, Decoded, Decoder, Error};
@@ -30,7 +30,7 @@ fn codecs() -> Vec<packfs_codec::Choice> {
 }
 
 #[test]
-fn what_would_be_longer_than_its_block_is_refused() {
+fn streams_longer_than_their_block_are_refused() {
     for choice in codecs() {
         let mut decoder = choice.codec().decoder().unwrap();
         for block in [text(5000, 1), noise(5000, 1), vec![0; BLOCK]] {
@@ -39,7 +39,7 @@ fn what_would_be_longer_than_its_block_is_refused() {
                 let got = decode(decoder.as_mut(), &bytes, short);
                 assert!(got.is_err(), "{choice}: {} bytes into {short}", block.len());
             }
-            // The decoder is none the worse for it.
+            // The decoder still works afterwards.
             assert!(decode(decoder.as_mut(), &bytes, block.len()).unwrap() == block, "{choice}");
         }
     }
@@ -58,7 +58,7 @@ fn bytes_after_the_stream_are_refused() {
 }
 
 #[test]
-fn a_stream_with_an_end_is_told_from_what_follows() {
+fn a_stream_that_marks_its_end_is_separated_from_following_bytes() {
     for choice in codecs() {
         let (codec, block) = (choice.codec(), text(5000, 1));
         let stream = packed(&choice, &block);
@@ -79,7 +79,7 @@ fn a_stream_with_an_end_is_told_from_what_follows() {
 }
 
 #[test]
-fn a_stream_cut_anywhere_is_not_the_whole_block() {
+fn a_truncated_stream_never_gives_the_whole_block() {
     for choice in codecs() {
         let mut decoder = choice.codec().decoder().unwrap();
         let block = text(3000, 1);
@@ -101,15 +101,15 @@ fn a_damaged_stream_with_a_checksum_is_refused() {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             let got = decode(decoder.as_mut(), &damaged, block.len());
-            // Some bits say nothing about the content, as zlib's level and window.
+            // Some bits do not affect the content, such as zlib's level and window.
             assert!(got.is_err() || got.unwrap() == block, "{choice}: bit {bit}");
         }
     }
 }
 
-/// What is longer than the block it encodes is read like any other: some writers store such streams.
+/// Streams longer than the block they encode are decoded like any other: some writers store them.
 #[test]
-fn streams_longer_than_their_block_are_read() {
+fn encoded_streams_longer_than_their_block_are_read() {
     for choice in codecs().iter().filter(|choice| choice.codec() != Codec::None) {
         let block = noise(2000, 9);
         let bytes = packed(choice, &block);
@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn no_bytes_make_a_decoder_fail_otherwise(
+    fn any_bytes_decode_or_are_corrupt(
         junk in prop::collection::vec(any::<u8>(), 0..600),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         len in 0..9000usize,
@@ -135,7 +135,7 @@ proptest! {
             for (at, byte) in &flips {
                 damaged[at.index(stream.len())] = *byte;
             }
-            // A true header lets the junk get farther.
+            // A valid header lets the junk get farther.
             let headed = [&stream[..stream.len().min(24)], &junk].concat();
             for bytes in [&junk, &damaged, &headed] {
                 let _ = decode(decoder.as_mut(), bytes, len);

@@ -1,4 +1,4 @@
-//! Blocks to try codecs on, and the choices that together reach every encoder.
+//! Sample blocks, and choices that together reach every encoder.
 
 mod cluster;
 mod hostile;
@@ -77,7 +77,7 @@ pub(crate) fn text(len: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// A destination in which everything fits.
+/// Returns a destination in which everything fits.
 pub(crate) fn roomy(len: usize) -> Vec<u8> {
     vec![0xAA; len + len / 8 + 1024]
 }

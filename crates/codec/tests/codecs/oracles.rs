@@ -1,4 +1,4 @@
-//! Other implementations read what the encoders write, and the decoders read what those write.
+//! Interoperability: other implementations decode our output, and our decoders read theirs.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -21,7 +21,7 @@ fn decode(codec: Codec, stream: &[u8], len: usize) -> Vec<u8> {
     back
 }
 
-/// Pipes bytes through a program, or says that it is missing.
+/// Pipes bytes through a program; returns `None` with a message if it is not installed.
 fn pipe(test: &str, program: &str, args: &[&str], input: &[u8]) -> Option<Vec<u8>> {
     let child = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let Ok(mut child) = child else {
@@ -71,7 +71,7 @@ fn zstd_is_read_by_another_decoder() {
 fn xz_agrees_with_the_program_xz() {
     for block in blocks() {
         for choice in choices_of(&[Codec::Xz]) {
-            // Programs from before 5.6 do not know the filter for RISC-V.
+            // Versions before 5.6 lack the filter for RISC-V.
             if choice.to_string().contains("riscv") {
                 continue;
             }
@@ -109,7 +109,7 @@ fn lz4_follows_its_format() {
     }
 }
 
-/// LZ4's block format, as its description puts it: token, literals, offset, length.
+/// Decodes LZ4's block format as its description defines it: token, literals, offset, length.
 fn plain_lz4(mut src: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     loop {
@@ -137,7 +137,8 @@ fn snappy_follows_its_format() {
     }
 }
 
-/// Snappy's raw format, as its description puts it: the length as a varint, then tagged literals and copies.
+/// Decodes Snappy's raw format as its description defines it: the length as a varint, then tagged
+/// literals and copies.
 fn plain_snappy(mut src: &[u8]) -> Vec<u8> {
     let (mut want, mut shift, mut more) = (0, 0, true);
     while more {

@@ -1,13 +1,13 @@
-//! Every codec gives back what it took, at every size and into every destination.
+//! Every codec decodes its own output to the original, at every size and into every destination.
 
 use crate::{BLOCK, choices, noise, packed, roomy, text};
 use packfs_codec::{Choice, Encoder};
 use proptest::prelude::*;
 
-/// What an encoder may want beyond the result, to find out cheaply that it fits.
+/// Room that an encoder may demand beyond the result, so that a cheap check tells that it fits.
 const SLACK: usize = 64;
 
-/// Encodes `block` tightly and roomily, compares, decodes.
+/// Encodes `block` with little and with ample room, compares the results, and decodes them.
 fn check(choice: &Choice, encoder: &mut dyn Encoder, block: &[u8]) {
     let what = format!("{choice}, {} bytes", block.len());
     let want = packed(choice, block);
@@ -22,12 +22,12 @@ fn check(choice: &Choice, encoder: &mut dyn Encoder, block: &[u8]) {
     for spare in [0, 100] {
         let mut back = vec![0x55; block.len() + spare];
         let len = decoder.decode(&want, &mut back).unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert!(back[..len] == *block, "{what}: comes back otherwise");
+        assert!(back[..len] == *block, "{what}: decodes to other bytes");
     }
 }
 
 #[test]
-fn blocks_come_back_at_every_size() {
+fn blocks_of_every_size_round_trip() {
     for choice in choices() {
         let mut encoder = choice.encoder(BLOCK).unwrap();
         for len in [0, 1, 2, 3, 4, 7, 12, 13, 100, 4095, 4096, BLOCK] {
@@ -50,7 +50,7 @@ fn a_block_that_does_not_shrink_does_not_fit() {
 }
 
 #[test]
-fn metadata_encoders_make_what_decoders_read() {
+fn decoders_read_the_output_of_metadata_encoders() {
     for choice in choices() {
         let block = text(8192, 7);
         let mut dst = roomy(block.len());
@@ -61,7 +61,7 @@ fn metadata_encoders_make_what_decoders_read() {
     }
 }
 
-/// Blocks of many kinds: random, constant, words, and pieces of these after one another.
+/// Blocks of many kinds: random, constant, words, and a sequence of such pieces.
 fn block() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         (0..5000usize, any::<u64>()).prop_map(|(len, seed)| noise(len, seed)),
@@ -76,7 +76,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(5))]
 
     #[test]
-    fn any_blocks_come_back(blocks in prop::collection::vec(block(), 1..4)) {
+    fn any_blocks_round_trip(blocks in prop::collection::vec(block(), 1..4)) {
         for choice in choices() {
             let mut encoder = choice.encoder(BLOCK).unwrap();
             for block in &blocks {

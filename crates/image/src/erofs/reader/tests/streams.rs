@@ -80,7 +80,7 @@ fn what_linux_does_not_read_is_damage() {
         image
     };
     let cases: [(&str, &str, Vec<u8>); 5] = [
-        ("deflate", "not such a stream", {
+        ("deflate", "damaged or not of this format", {
             let base = base("deflate", full, vec![text(1, 4096)]);
             let len = base.extent.len as usize;
             base.put(&streams::deflate_with_symbol_286(len, false))

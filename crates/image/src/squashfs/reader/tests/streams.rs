@@ -62,11 +62,15 @@ fn what_linux_does_not_decode_is_damage() {
         base.image
     };
     let cases: [(&str, &str, Vec<u8>); 5] = [
-        ("gzip", "not such a stream", base("gzip", 8000).put(&streams::deflate_with_symbol_286(8000, true))),
+        (
+            "gzip",
+            "damaged or not of this format",
+            base("gzip", 8000).put(&streams::deflate_with_symbol_286(8000, true)),
+        ),
         ("lz4", "distance 0", base("lz4", 250).put(&streams::lz4_with_distance_0(250))),
         ("zstd", "a window of 134217728 bytes", base("zstd:3:content-size=no", 8000).set(5, 0x88)),
-        ("xz", "a dictionary of 8192 bytes, where Linux has one of 4096", dictionary(base("xz:6:bcj=x86", 8000))),
-        ("xz", "a dictionary of 8192 bytes, where Linux has one of 1", {
+        ("xz", "a dictionary of 8192 bytes; Linux allocates 4096", dictionary(base("xz:6:bcj=x86", 8000))),
+        ("xz", "a dictionary of 8192 bytes; Linux allocates 1", {
             let mut base = base("xz:6:bcj=x86", 8000);
             base.image[98..102].copy_from_slice(&1u32.to_le_bytes());
             base.image
