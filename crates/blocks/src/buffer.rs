@@ -4,11 +4,11 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
-/// One page: the alignment that direct I/O asks for.
+/// Size of a page in bytes: the alignment that direct I/O requires.
 const PAGE: usize = 4096;
 
-/// Bytes of which those from `start` on begin with a page. Fresh from the system they take no memory before
-/// they are written.
+/// An allocation whose bytes from `start` on are page-aligned. Freshly allocated pages take no
+/// memory until they are written.
 #[derive(Default)]
 struct Pages {
     bytes: Box<[u8]>,
@@ -23,7 +23,7 @@ impl Pages {
     }
 }
 
-/// A stock of equal buffers. Clones share it.
+/// A pool of buffers of equal size. Clones share it.
 #[derive(Clone)]
 pub struct Buffers {
     capacity: usize,
@@ -36,7 +36,7 @@ impl fmt::Debug for Buffers {
     }
 }
 
-/// A buffer that goes back to its stock when dropped. Its bytes are zeros or left over from earlier use.
+/// A buffer that returns to its pool when dropped. Its bytes are zeros or left over from earlier use.
 pub struct Buffer {
     pages: Pages,
     len: usize,
@@ -50,17 +50,17 @@ impl fmt::Debug for Buffer {
 }
 
 impl Buffers {
-    /// A stock of buffers of `capacity` bytes.
+    /// Makes a pool of buffers of `capacity` bytes.
     pub fn new(capacity: usize) -> Self {
         Buffers { capacity, free: Arc::default() }
     }
 
-    /// A buffer of `len` bytes, at most the capacity.
+    /// Returns a buffer of `len` bytes, at most the capacity.
     ///
     /// # Panics
     /// If `len` exceeds the capacity.
     pub fn take(&self, len: usize) -> Buffer {
-        assert!(len <= self.capacity, "a buffer of {len} bytes from a stock of {}", self.capacity);
+        assert!(len <= self.capacity, "a buffer of {len} bytes from a pool of {}", self.capacity);
         let reused = self.free.lock().expect("no panic under this lock").pop();
         let pages = reused.unwrap_or_else(|| Pages::new(self.capacity));
         Buffer { pages, len, home: self.clone() }
@@ -68,7 +68,7 @@ impl Buffers {
 }
 
 impl Buffer {
-    /// Keeps the first `len` bytes.
+    /// Shortens the buffer to its first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -103,23 +103,23 @@ mod tests {
 
     #[test]
     fn buffers_are_aligned_sized_and_reused() {
-        let stock = Buffers::new(5000);
-        let mut one = stock.take(5000);
+        let pool = Buffers::new(5000);
+        let mut one = pool.take(5000);
         assert_eq!((one.len(), one.as_ptr() as usize % PAGE), (5000, 0));
         one[4999] = 9;
         let at = one.as_ptr();
         drop(one);
-        let mut two = stock.take(10);
+        let mut two = pool.take(10);
         assert_eq!((two.len(), two.as_ptr()), (10, at));
         two.truncate(20);
         assert_eq!(two.len(), 10);
         two.truncate(3);
         assert_eq!(two.len(), 3);
-        assert_ne!(stock.take(1).as_ptr(), at, "a buffer in use is not handed out again");
+        assert_ne!(pool.take(1).as_ptr(), at, "a buffer in use is not handed out again");
     }
 
     #[test]
-    #[should_panic(expected = "from a stock of")]
+    #[should_panic(expected = "from a pool of")]
     fn more_than_the_capacity_is_refused() {
         Buffers::new(10).take(11);
     }

@@ -1,4 +1,4 @@
-//! Decoded blocks, each decoded once however many threads ask for it at the same time.
+//! A cache of decoded blocks: each is decoded once, however many threads request it at the same time.
 
 use std::fmt;
 use std::hash::Hash;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-/// A cache of decoded blocks, bounded by the bytes it holds. What tells blocks apart is `K`; where nothing
-/// else is said, their address.
+/// A cache of decoded blocks, bounded by the bytes it holds. `K` identifies a block; by default it
+/// is the block's address.
 pub struct BlockCache<K = u64> {
     blocks: Cache<K, Arc<[u8]>, Bytes>,
 }
@@ -18,7 +18,7 @@ struct Bytes;
 
 impl<K> Weighter<K, Arc<[u8]>> for Bytes {
     fn weight(&self, _: &K, block: &Arc<[u8]>) -> u64 {
-        // The block and about what an entry costs; never 0, which would pin it for ever.
+        // The size of the block and roughly the overhead of an entry; never 0, which would pin the entry for ever.
         block.len() as u64 + 64
     }
 }
@@ -30,7 +30,7 @@ impl<K> fmt::Debug for BlockCache<K> {
 }
 
 impl<K: Hash + Eq + Clone> BlockCache<K> {
-    /// A cache that holds up to about `capacity` bytes of blocks of about `block_len` bytes.
+    /// Makes a cache that holds up to about `capacity` bytes of blocks of about `block_len` bytes.
     pub fn new(capacity: u64, block_len: u64) -> Self {
         let blocks = usize::try_from(capacity / block_len.max(1)).unwrap_or(usize::MAX).clamp(4, 1 << 20);
         let options = OptionsBuilder::new()
@@ -50,8 +50,8 @@ impl<K: Hash + Eq + Clone> BlockCache<K> {
         }
     }
 
-    /// The block `key` stands for; `decode` makes it if it is not there. While one thread decodes, others that
-    /// want the same block wait for it. An error is not kept.
+    /// Returns the block `key` from the cache, or decodes it with `decode`. While one thread
+    /// decodes, others that request the same block wait for it. Errors are not cached.
     pub fn get<E>(&self, key: K, decode: impl FnOnce() -> Result<Arc<[u8]>, E>) -> Result<Arc<[u8]>, E> {
         self.blocks.get_or_insert_with(&key, decode)
     }

@@ -1,26 +1,27 @@
-//! Places of files, blocks, clusters, tails and chunks that are down already, by their digests. Everything is decided by
-//! digest alone, on the conductor, before anything is compressed.
+//! Dedup indexes: places of files, blocks, clusters, tails and chunks already written, by their
+//! digests. Everything is decided by digest alone, on the conductor, before anything is compressed.
 //!
-//! [`Places`] remembers every key, [`Recent`] the latest within bounded memory, [`Runs`] blocks in their order, so that
-//! it finds several in a row. All three find keys through one table of numbers, which takes 8 to 16 bytes a key: a
-//! build of a million files has a million digests to remember.
+//! [`Places`] remembers every key; [`Recent`] remembers the latest keys within bounded memory;
+//! [`Runs`] remembers blocks in their order, so that it finds several in a row. All three find keys
+//! through one hash table of numbers, which takes 8 to 16 bytes per key: a build of a million files
+//! has a million digests to remember.
 
 use std::hash::{BuildHasher, RandomState};
 
 use crate::Digest;
 use crate::hash::Half;
 
-/// Number of a block in the order blocks were put down.
+/// Number of a block in the order in which blocks were written.
 pub type Seq = u32;
 
-/// How many places of a run's first block are looked at for a run inside other files. A file equal to a
-/// whole earlier one is always found; this bounds the search for the rest.
+/// Number of places of a run's first block at which a run inside other files is searched. A file
+/// equal to a whole earlier one is always found; this bounds the search for the rest.
 const CANDIDATES: usize = 16;
 const NONE: Seq = Seq::MAX;
 
-/// A digest, or half of one, by which a block is known. All its bits are as good as random.
+/// A digest, or half of one, that identifies a block. All its bits are uniformly distributed.
 pub trait Key: Copy + Eq {
-    /// The first bits.
+    /// Returns the first 64 bits.
     fn bits(&self) -> u64;
 }
 
@@ -36,14 +37,14 @@ impl Key for Half {
     }
 }
 
-/// Numbers of entries in a list elsewhere, found by the bits of their keys: open addressing with linear probing, at
-/// most half full. Keys stay in the list.
+/// A hash table of indexes into a list elsewhere, found by the bits of their keys: open addressing
+/// with linear probing, at most half full. The keys stay in the list.
 #[derive(Debug)]
 struct Table {
-    /// A power of two of them; [`Table::EMPTY`] or a number.
+    /// A power of two of slots; each holds [`Table::EMPTY`] or an index.
     slots: Vec<u32>,
     used: usize,
-    /// Spreads the bits over the slots. Nobody knows it, so nobody can make files that all want the same slots.
+    /// Spreads the bits over the slots. It is secret, so nobody can craft files that all need the same slots.
     factor: u64,
 }
 
@@ -57,7 +58,7 @@ impl Table {
     const EMPTY: u32 = u32::MAX;
     const LEAST: usize = 16;
 
-    /// The number for which `is_it` is true among those with these bits.
+    /// Finds the index with these bits for which `is_it` is true.
     fn find(&self, bits: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         if self.slots.is_empty() {
             return None;
@@ -65,8 +66,8 @@ impl Table {
         Some(self.slots[self.slot(bits, is_it)]).filter(|number| *number != Self::EMPTY)
     }
 
-    /// Adds a number, in place of the one for which `is_it` is true; `bits_of` gives the bits of any number in the
-    /// table. Returns the number that was replaced.
+    /// Adds an index, replacing the one for which `is_it` is true; `bits_of` gives the bits of any
+    /// index in the table. Returns the replaced index.
     fn insert(
         &mut self,
         (bits, number): (u64, u32),
@@ -85,7 +86,7 @@ impl Table {
         Some(before)
     }
 
-    /// The slot of a number, or the empty one where it would be.
+    /// Returns the slot of an index, or the empty slot where it would go.
     fn slot(&self, bits: u64, is_it: impl Fn(u32) -> bool) -> usize {
         let mask = self.slots.len() - 1;
         let spread = bits.wrapping_mul(self.factor) >> (u64::BITS - self.slots.len().ilog2());
@@ -106,12 +107,12 @@ impl Table {
     }
 }
 
-/// Number of the next entry of a list.
+/// Returns the index of the next entry of a list.
 fn next_number(len: usize) -> u32 {
     u32::try_from(len).ok().filter(|number| *number != Table::EMPTY).expect("fewer than 2^32 entries")
 }
 
-/// Places by key: where the caller put what has this digest.
+/// Places by key: the place where the data with each digest was written.
 #[derive(Debug)]
 pub struct Places<P, K = Digest> {
     entries: Vec<(K, P)>,
@@ -125,16 +126,16 @@ impl<P, K> Default for Places<P, K> {
 }
 
 impl<P: Copy, K: Key> Places<P, K> {
-    /// Where the latest with this key lies.
+    /// Returns the latest place with this key.
     pub fn find(&self, key: &K) -> Option<P> {
         let number = self.table.find(key.bits(), |number| self.entries[number as usize].0 == *key)?;
         Some(self.entries[number as usize].1)
     }
 
-    /// Records a place, instead of the one that the key had before.
+    /// Records a place, replacing the key's earlier one.
     ///
     /// # Panics
-    /// After 4,294,967,294 keys; callers stop long before, at the limits of their formats.
+    /// After 4,294,967,294 keys. Callers stop long before, at the limits of their formats.
     pub fn insert(&mut self, key: K, place: P) {
         let Places { entries, table } = self;
         match table.find(key.bits(), |number| entries[number as usize].0 == key) {
@@ -152,15 +153,15 @@ impl<P: Copy, K: Key> Places<P, K> {
         self.entries.len()
     }
 
-    /// True if nothing was recorded.
+    /// Returns true if nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 }
 
-/// Blocks put down so far, one after the other; finds blocks and runs of blocks.
+/// The blocks written so far, in order; finds single blocks and runs of blocks.
 ///
-/// About 50 bytes a block.
+/// Takes about 50 bytes per block.
 #[derive(Debug, Default)]
 pub struct Runs {
     /// Digest of every block, and the previous block with the same digest.
@@ -171,7 +172,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The latest block equal to this one.
+    /// Returns the latest block equal to this one.
     pub fn block(&self, digest: &Digest) -> Option<Seq> {
         self.last.find(digest.bits(), |seq| self.blocks[seq as usize].0 == *digest)
     }
@@ -179,7 +180,7 @@ impl Runs {
     /// Records one more block.
     ///
     /// # Panics
-    /// After 4,294,967,294 blocks; callers stop long before, at the format's limits.
+    /// After 4,294,967,294 blocks. Callers stop long before, at the format's limits.
     pub fn push(&mut self, digest: Digest) -> Seq {
         let Runs { blocks, last, .. } = self;
         let seq = next_number(blocks.len());
@@ -189,14 +190,14 @@ impl Runs {
         seq
     }
 
-    /// Records something else put down between blocks, which no run may span.
+    /// Records other data written between blocks, which no run may span.
     pub fn push_other(&mut self) -> Seq {
         let seq = next_number(self.blocks.len());
         self.blocks.push((Digest::NONE, NONE));
         seq
     }
 
-    /// Records that the blocks from `first` on are a whole file with these digests.
+    /// Records that the blocks from `first` on form a whole file with these digests.
     pub fn push_whole(&mut self, run: &[Digest], first: Seq) {
         if run.len() > 1 {
             let whole = Digest::of_all(run);
@@ -206,7 +207,7 @@ impl Runs {
         }
     }
 
-    /// Where these blocks lie one behind the other, if they do.
+    /// Returns the first of the consecutive blocks with these digests, if there are any.
     pub fn run(&self, run: &[Digest]) -> Option<Seq> {
         let first = run.first()?;
         if run.len() == 1 {
@@ -230,37 +231,37 @@ impl Runs {
     }
 }
 
-/// Most bytes that a block takes, room for growing included.
+/// Upper bound of the bytes that an entry takes, including room for growth.
 const ENTRY: u64 = 96;
 
-/// Places of the latest blocks by key, within bounded memory. There are two generations: when the young one is full, it
-/// becomes the old one, and the old one is forgotten.
+/// Places of the latest blocks by key, within bounded memory. There are two generations: when the
+/// young one is full it becomes the old one, and the previous old one is forgotten.
 #[derive(Debug)]
 pub struct Recent<P = u64, K = Digest> {
     young: Places<P, K>,
     old: Places<P, K>,
-    /// Most keys of a generation.
+    /// Maximum number of keys of a generation.
     most: usize,
 }
 
 impl<P: Copy, K: Key> Recent<P, K> {
-    /// Remembers at least the latest `most` keys, and at most twice as many.
+    /// Makes an index that remembers at least the latest `most` keys, and at most twice as many.
     pub fn with_most(most: usize) -> Self {
         Recent { young: Places::default(), old: Places::default(), most: most.max(1) }
     }
 
-    /// Place of the first with this key, if it is remembered.
+    /// Returns the place of the first block with this key, if it is remembered.
     pub fn find(&self, key: &K) -> Option<P> {
         self.young.find(key).or_else(|| self.old.find(key))
     }
 
-    /// Returns where the same was before; if it is new, it is from now on at `place`.
+    /// Returns the place where this key was recorded before; a new key is recorded with `place`.
     pub fn find_or_add(&mut self, key: K, place: P) -> Option<P> {
         let found = self.young.find(&key);
         if found.is_some() {
             return found;
         }
-        // What comes again stays remembered.
+        // A key that is found again stays remembered.
         let found = self.old.find(&key);
         if self.young.len() >= self.most {
             self.old = std::mem::take(&mut self.young);
@@ -271,12 +272,12 @@ impl<P: Copy, K: Key> Recent<P, K> {
 }
 
 impl Recent {
-    /// Its share of all memory that may be taken, in bytes.
+    /// Returns the share of this index, in bytes, of a memory budget of `all` bytes.
     pub fn memory(all: u64) -> u64 {
         all / 16
     }
 
-    /// Remembers as many blocks as `memory` bytes hold.
+    /// Makes an index that remembers as many blocks as `memory` bytes hold.
     pub fn new(memory: u64) -> Self {
         Recent::with_most(usize::try_from(memory / ENTRY / 2).unwrap_or(usize::MAX))
     }
@@ -308,7 +309,7 @@ mod tests {
             (b"abc", Some(0)),
             (b"bc", Some(1)),
             (b"bd", Some(4)),
-            (b"cx", Some(2)), // across two files: legal, the bytes are adjacent
+            (b"cx", Some(2)), // across two files: valid, the bytes are adjacent
             (b"ab", Some(0)),
             (b"ac", None),
             (b"bdz", None),
@@ -355,7 +356,7 @@ mod tests {
         }
     }
 
-    /// Keys whose bits are equal, as nobody finds them but whoever looks for them.
+    /// Keys with equal bits, which occur only if somebody crafts them.
     #[test]
     fn keys_that_collide_are_told_apart() {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_and_what_comes_often_is_remembered() {
+    fn the_latest_and_the_frequent_keys_are_remembered() {
         let mut seen = Recent::new(ENTRY * 2 * 10);
         let digest = |n: u64| Digest::of(&n.to_le_bytes());
         for n in 0..100 {

@@ -1,15 +1,15 @@
-//! The one step that compresses a block: probe it, encode it, decode the result, compare. What does not shrink is
-//! for the caller to store as it is.
+//! The one step that compresses a block: probe it, encode it, decode the result, compare. The
+//! caller stores a block that does not shrink as it is.
 
 use packfs_codec::{Choice, Codec, Decoder, Encoder};
 
 use crate::probe::is_incompressible;
 
-/// Why a block could not be encoded.
+/// Reason why a block could not be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A block did not decode to what was encoded.
-    #[error("{codec}: a block did not decode to what was encoded: faulty memory, processor or library")]
+    /// A compressed block did not decode to its original bytes.
+    #[error("{codec}: a compressed block did not decode to its original bytes: faulty memory, processor or library")]
     Unproven {
         /// Name of the codec.
         codec: &'static str,
@@ -22,13 +22,13 @@ pub enum Error {
 /// Result of encoding.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Returns false if encoding `src` would save next to nothing: a codec that gives up early finds out by itself.
+/// Returns false if encoding `src` would save almost nothing. Codecs that give up early are not second-guessed.
 pub fn is_worth_a_try(choice: &Choice, src: &[u8]) -> bool {
     choice.codec() != Codec::None && (choice.gives_up_early() || !is_incompressible(src))
 }
 
-/// Decodes what was encoded and compares, so that a fault of a codec, of memory or of the processor never reaches an
-/// output. One thread's; the decoder is made when it is first needed.
+/// Decodes what was encoded and compares, so that a fault of a codec, of memory or of the processor
+/// never reaches an output. Used by one thread; the decoder is made when it is first needed.
 pub struct Prover {
     codec: Codec,
     make: fn(Codec) -> packfs_codec::Result<Box<dyn Decoder>>,
@@ -44,12 +44,12 @@ impl std::fmt::Debug for Prover {
 }
 
 impl Prover {
-    /// For blocks. Without `verify` everything counts as proven.
+    /// Makes a prover for blocks. Without `verify` everything counts as proven.
     pub fn of_blocks(codec: Codec, verify: bool) -> Self {
         Prover { codec, make: Codec::decoder, decoder: None, back: Vec::new(), verify }
     }
 
-    /// For clusters, which EROFS stores without the frame of a block.
+    /// Makes a prover for clusters, which EROFS stores without the frame of a block.
     pub fn of_clusters(codec: Codec, verify: bool) -> Self {
         Prover { make: Codec::cluster_decoder, ..Prover::of_blocks(codec, verify) }
     }
@@ -73,7 +73,7 @@ impl Prover {
         }
     }
 
-    /// Encodes `src` into `dst` and proves it; returns the length, or `None` if it does not fit.
+    /// Encodes `src` into `dst` and proves the result; returns its length, or `None` if it does not fit.
     pub fn encode(&mut self, encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let len = encoder.encode(src, dst)?;
         if let Some(len) = len {
@@ -83,7 +83,7 @@ impl Prover {
     }
 }
 
-/// Encodes blocks of one codec. One thread's; encoder and decoder are made when they are first needed.
+/// Encodes blocks with one codec. Used by one thread; encoder and decoder are made when they are first needed.
 pub struct BlockEncoder {
     choice: Choice,
     block_len: usize,
@@ -98,14 +98,14 @@ impl std::fmt::Debug for BlockEncoder {
 }
 
 impl BlockEncoder {
-    /// For blocks of at most `block_len` bytes.
+    /// Makes an encoder for blocks of at most `block_len` bytes.
     pub fn new(choice: &Choice, block_len: usize, verify: bool) -> Self {
         let prover = Prover::of_blocks(choice.codec(), verify);
         BlockEncoder { choice: choice.clone(), block_len, encoder: None, prover }
     }
 
-    /// Encodes `src` into `dst` and proves it; returns the length, or `None` if it does not fit. Ask
-    /// [`is_worth_a_try`] before, ideally before taking a buffer: this does not.
+    /// Encodes `src` into `dst` and proves the result; returns its length, or `None` if it does not
+    /// fit. Does not probe: ask [`is_worth_a_try`] first, ideally before taking a buffer.
     pub fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
@@ -114,7 +114,7 @@ impl BlockEncoder {
         self.prover.encode(&mut **encoder, src, dst)
     }
 
-    /// The prover, for what is encoded by other encoders of the same codec.
+    /// Returns the prover, for output of other encoders of the same codec.
     pub fn prover(&mut self) -> &mut Prover {
         &mut self.prover
     }
@@ -124,7 +124,7 @@ impl BlockEncoder {
 mod tests {
     use super::*;
 
-    /// Encodes with lz4, and changes the last byte before if it is told to.
+    /// Encodes with lz4; if told to lie, changes the last byte of the source first.
     struct Liar {
         wrong: bool,
     }
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_come_back_is_an_error() {
+    fn a_block_that_does_not_decode_to_itself_is_an_error() {
         let (src, mut dst) = (b"again and again ".repeat(300), [0; 4000]);
         for verify in [true, false] {
             let mut prover = Prover::of_blocks(Codec::Lz4, verify);
             assert!(prover.encode(&mut Liar { wrong: false }, &src, &mut dst).unwrap().is_some());
             let lied = prover.encode(&mut Liar { wrong: true }, &src, &mut dst);
             assert_eq!(matches!(lied, Err(Error::Unproven { codec: "lz4" })), verify);
-            // Bytes that are no block at all, and one that decodes to less.
+            // Bytes that are not a block at all, and a block that decodes to less.
             assert_eq!(prover.prove(&src, &[0xFF; 9]).is_err(), verify);
             let len = prover.encode(&mut Liar { wrong: false }, &src[..100], &mut dst).unwrap().unwrap();
             assert_eq!(prover.prove(&src, &dst[..len]).is_err(), verify);

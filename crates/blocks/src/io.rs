@@ -1,4 +1,4 @@
-//! Input and output: positional reads, positional writes, and files that appear whole or not at all.
+//! Input and output: positional reads, positional writes, and outputs that appear whole or not at all.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod faults;

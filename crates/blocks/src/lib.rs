@@ -1,13 +1,13 @@
-//! The one path everything in packfs takes: cut bytes into blocks, hash them, work on them on all
-//! cores, put them down in order.
+//! The path all data in packfs takes: cut bytes into blocks, hash them, process them on all cores,
+//! write them in order.
 //!
-//! - [`pipeline`]: the worker pool; results come back in the order the work was handed in.
-//! - [`hash`], [`dedup`], [`probe`]: what a block is, whether it was seen before, whether it can shrink.
-//! - [`encode`]: a block probed, compressed and proven.
+//! - [`pipeline`]: the worker pool; results are returned in the order in which jobs were submitted.
+//! - [`hash`], [`dedup`], [`probe`]: a block's digest, its duplicates, and whether it is worth compressing.
+//! - [`encode`]: probes, compresses and verifies a block.
 //! - [`buffer`]: page-aligned buffers that are reused; [`cache`]: decoded blocks, each decoded once.
 //! - [`io`]: positional reads ([`ReadAt`]) and writes ([`Storage`]), and outputs that appear whole ([`Output`]).
-//! - [`name`]: names, which are any bytes, as text; [`options!`]: the way in which options are changed.
-//! - [`progress`]: counters that a user interface may watch; [`stages`]: where the time goes.
+//! - [`name`]: file names, which are arbitrary bytes, as text; [`options!`]: the way to change options.
+//! - [`progress`]: counters that a user interface may poll; [`stages`]: time spent per stage.
 //!
 //! ```
 //! use packfs_blocks::pipeline::{self, Pool};

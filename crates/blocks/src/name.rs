@@ -1,12 +1,13 @@
-//! Names, which are any bytes, as text: for people in front of a terminal, and for JSON.
+//! File names, which are arbitrary bytes, as text: for a terminal, and for JSON.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// `bytes` in a form that is safe to print: control characters, bytes that are not UTF-8, characters that
-/// change the direction of writing, and `\` itself become escapes (`\n`, `\x1b`, `\u{202e}`, `\\`).
+/// Returns `bytes` in a form that is safe to print: control characters, bytes that are not UTF-8,
+/// characters that change the direction of writing, and `\` itself are escaped (`\n`, `\x1b`,
+/// `\u{202e}`, `\\`).
 pub fn show(bytes: &[u8]) -> Cow<'_, [u8]> {
     if bytes.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'\\') {
         return Cow::Borrowed(bytes);
@@ -28,11 +29,11 @@ pub fn show(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out.into_bytes())
 }
 
-/// A path in a form that is safe to print, see [`show`]; `.` if it is empty. All messages show paths so.
+/// A path in a form that is safe to print, see [`show`]; `.` if it is empty. All messages show paths this way.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'p>(&'p Path);
 
-/// `path` for a message.
+/// Formats `path` for a message.
 pub fn display<P: AsRef<Path> + ?Sized>(path: &P) -> Shown<'_> {
     Shown(path.as_ref())
 }
@@ -44,7 +45,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// `bytes` as text without loss: `%XX` stands for each byte that is not UTF-8, and for `%` itself.
+/// Returns `bytes` as text without loss: `%XX` stands for each byte that is not UTF-8, and for `%` itself.
 pub fn encode(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes)
         && !text.contains('%')
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_reaches_a_terminal_that_could_change_it() {
+    fn no_escape_sequence_reaches_a_terminal() {
         let cases: [(&[u8], &str); 7] = [
             (b"plain name.txt~", "plain name.txt~"),
             ("größe".as_bytes(), "größe"),

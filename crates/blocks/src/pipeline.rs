@@ -1,9 +1,10 @@
 //! The worker pool: the one threading mechanism of packfs.
 //!
-//! The calling thread conducts: it hands in jobs, keeps their [`Ticket`]s in the order it wants the
-//! results, and waits for the oldest. Order, and with it every output byte, is therefore decided on
-//! one thread whatever the number of workers; with no workers the job runs at once on the caller.
-//! The conductor bounds what is in flight (see [`Window`]); the pool itself only queues.
+//! The calling thread is the conductor: it submits jobs, keeps their [`Ticket`]s in the order in
+//! which it needs the results, and waits for the oldest. The order, and so every output byte, is
+//! decided on one thread whatever the number of workers. Without workers a job runs immediately on
+//! the caller. The conductor bounds the work in flight (see [`Window`]); the pool itself only
+//! queues.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,16 +28,16 @@ impl<S> fmt::Debug for Pool<'_, S> {
     }
 }
 
-/// Number of cores that the process may use: those of the machine, less affinity and the quota of its control group; 1
-/// where that is not known. Options have as many threads by default.
+/// Returns the number of cores that the process may use, with its affinity and the quota of its control group
+/// taken into account; 1 if unknown. Options use as many threads by default.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs `body` with a pool of `threads` workers (0: jobs run on the caller when they are handed in).
+/// Runs `body` with a pool of `threads` workers; with 0, jobs run on the caller when they are submitted.
 ///
 /// When `body` returns, with a result or an error, jobs not yet begun are dropped: the first error
-/// stops everything as soon as the jobs under way end.
+/// stops everything as soon as the running jobs end.
 pub fn scope<'env, S, R>(
     threads: usize,
     state: impl Fn() -> S + Sync + 'env,
@@ -54,7 +55,7 @@ pub fn scope<'env, S, R>(
             std::thread::Builder::new()
                 .name(format!("packfs-worker-{n}"))
                 .spawn_scoped(scope, move || work(&receiver, state, stop))
-                .expect("the system refused a thread; use a smaller -j");
+                .expect("the system could not start a thread; use a smaller -j");
         }
         // Dropped on unwinding too, so that a panic in `body` does not leave workers waiting.
         let pool = Pool { threads, jobs: Some(sender), inline: None };
@@ -84,17 +85,17 @@ fn work<S>(jobs: &Receiver<Job<'_, S>>, state: &(impl Fn() -> S + Sync), stop: &
 }
 
 impl<'env, S> Pool<'env, S> {
-    /// Number of workers; 0 when jobs run on the caller.
+    /// Returns the number of workers; 0 if jobs run on the caller.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Queues a job; its result waits in the ticket.
+    /// Queues a job; its result is fetched through the ticket.
     pub fn submit<T: Send + 'env>(&self, job: impl FnOnce(&mut S) -> T + Send + 'env) -> Ticket<T> {
         match (&self.jobs, &self.inline) {
             (Some(jobs), _) => {
                 let (done, result) = bounded(1);
-                // The conductor may have dropped the ticket after an error: then nobody wants the result.
+                // The conductor may have dropped the ticket after an error; then nobody needs the result.
                 let job: Job<'env, S> = Box::new(move |state| drop(done.send(job(state))));
                 jobs.send(job).expect("workers outlive the pool");
                 Ticket(State::Pending(result))
@@ -105,7 +106,7 @@ impl<'env, S> Pool<'env, S> {
     }
 }
 
-/// The promise of one job's result.
+/// The future result of one job.
 #[derive(Debug)]
 pub struct Ticket<T>(State<T>);
 
@@ -116,12 +117,12 @@ enum State<T> {
 }
 
 impl<T> Ticket<T> {
-    /// A ticket for a result that needs no work.
+    /// Makes a ticket for a result that needs no work.
     pub fn ready(value: T) -> Self {
         Ticket(State::Ready(value))
     }
 
-    /// Whether [`wait`](Self::wait) would return at once.
+    /// Returns true if [`wait`](Self::wait) would return immediately.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             State::Ready(_) => true,
@@ -132,7 +133,7 @@ impl<T> Ticket<T> {
     /// Waits for the job and returns its result.
     ///
     /// # Panics
-    /// If the job panicked: the panic goes on in the conductor.
+    /// If the job panicked: the panic is raised again in the conductor.
     pub fn wait(self) -> T {
         match self.0 {
             State::Ready(value) => value,
@@ -141,7 +142,7 @@ impl<T> Ticket<T> {
     }
 }
 
-/// Tickets in order with the bytes they hold, kept within a budget.
+/// Tickets in order with the number of bytes they hold, kept within a budget.
 #[derive(Debug)]
 pub struct Window<T> {
     queue: VecDeque<(Ticket<T>, usize)>,
@@ -150,7 +151,7 @@ pub struct Window<T> {
 }
 
 impl<T> Window<T> {
-    /// A window that is full when its tickets hold `budget` bytes or more.
+    /// Makes a window that is full when its tickets hold `budget` bytes or more.
     pub fn new(budget: usize) -> Self {
         Window { queue: VecDeque::new(), bytes: 0, budget }
     }
@@ -161,24 +162,24 @@ impl<T> Window<T> {
         self.queue.push_back((ticket, bytes));
     }
 
-    /// Whether the oldest result has to be taken before more is handed in.
+    /// Returns true if the oldest result must be taken before more is submitted.
     pub fn is_full(&self) -> bool {
         self.bytes >= self.budget && !self.queue.is_empty()
     }
 
-    /// Whether nothing is in flight.
+    /// Returns true if nothing is in flight.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Waits for the oldest result; `None` when nothing is in flight.
+    /// Waits for the oldest result; `None` if nothing is in flight.
     pub fn pop(&mut self) -> Option<T> {
         let (ticket, bytes) = self.queue.pop_front()?;
         self.bytes -= bytes;
         Some(ticket.wait())
     }
 
-    /// The oldest result if it is there already.
+    /// Returns the oldest result if it is ready.
     pub fn pop_ready(&mut self) -> Option<T> {
         if self.queue.front()?.0.is_ready() { self.pop() } else { None }
     }

@@ -1,12 +1,13 @@
-//! Whether a block is worth compressing: a cheap look that is wrong only on the safe side.
+//! Estimates whether a block is worth compressing: a cheap test that errs only on the safe side.
 
-/// Bytes that look random in a sample are declared incompressible only when the whole block agrees.
+/// Length of the sample in bytes. If it looks random, the whole block must look random too to count
+/// as incompressible.
 const SAMPLE: usize = 4096;
-/// Bits a byte from which order-0 coding saves less than about a half percent.
+/// Entropy in bits per byte above which order-0 coding saves less than about half a percent.
 const RANDOM_BITS: f64 = 7.96;
 
-/// Whether no codec here would shrink `block` noticeably: its bytes are evenly distributed and no four
-/// of them come again nearby. Blocks shorter than 4 KiB are always worth trying.
+/// Returns true if no codec here would shrink `block` noticeably: its bytes are evenly distributed
+/// and no four of them repeat nearby. Blocks shorter than 4 KiB are always worth trying.
 pub fn is_incompressible(block: &[u8]) -> bool {
     if block.len() < SAMPLE {
         return false;
@@ -17,15 +18,15 @@ pub fn is_incompressible(block: &[u8]) -> bool {
     entropy(middle) > 7.9 && entropy(block) > threshold(block.len()) && !repeats(block)
 }
 
-/// Random bytes measure less than 8 bits when there are few of them: by about 255 / (2 ln 2 n).
+/// Few random bytes measure less than 8 bits: by about 255 / (2 ln 2 n).
 fn threshold(len: usize) -> f64 {
     let bias = 255.0 / (2.0 * std::f64::consts::LN_2 * len as f64);
     RANDOM_BITS.min(8.0 - 1.6 * bias)
 }
 
-/// Order-0 entropy in bits a byte.
+/// Returns the order-0 entropy in bits per byte.
 fn entropy(bytes: &[u8]) -> f64 {
-    // Four counters a value: consecutive equal bytes then do not wait for each other.
+    // Four counters per value, so that consecutive equal bytes do not wait for each other.
     let mut counts = [[0u32; 256]; 4];
     for chunk in bytes.chunks(4) {
         for (count, byte) in counts.iter_mut().zip(chunk) {
@@ -41,10 +42,10 @@ fn entropy(bytes: &[u8]) -> f64 {
     len.log2() - logs / len
 }
 
-/// Whether groups of four bytes come again more often than chance has it.
+/// Returns true if groups of four bytes repeat more often than by chance.
 ///
-/// Groups are sampled by content (those whose hash begins with four zero bits), so that a repeat is seen
-/// at any distance with a table that stays in the nearest cache.
+/// Groups are sampled by content (those whose hash begins with four zero bits), so that a repeat is
+/// seen at any distance with a table that fits in the L1 cache.
 fn repeats(block: &[u8]) -> bool {
     const BITS: u32 = 14;
     let mut table = vec![0u32; 1 << BITS];
@@ -58,7 +59,7 @@ fn repeats(block: &[u8]) -> bool {
             *slot = word;
         }
     }
-    // A sixteenth of all groups in 2^14 slots, of which chance fills one in 2^14 with an equal group.
+    // A sixteenth of all groups in 2^14 slots; by chance, one in 2^14 finds an equal group there.
     hits > 4 + block.len() / (1 << 16)
 }
 
@@ -66,7 +67,7 @@ fn repeats(block: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// A small generator is enough: what matters is that the bytes look random.
+    /// A simple generator is enough: the bytes only need to look random.
     fn random(len: usize, mut seed: u64) -> Vec<u8> {
         (0..len)
             .map(|_| {
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn random_blocks_are_known_at_every_size() {
+    fn random_blocks_are_recognised_at_every_size() {
         for len in [4096, 8192, 65536, 131_072, 1 << 20] {
             for seed in 1..20 {
                 assert!(is_incompressible(&random(len, seed)), "{len} seed {seed}");

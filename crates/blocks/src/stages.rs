@@ -1,28 +1,29 @@
-//! How long each stage of building an image took: clocks that any thread may add to. A look at the clock a block
-//! costs nothing beside what is done to the block, and changes nothing about the order of things.
+//! Time spent in each stage of building an image: clocks that any thread may add to. Reading the
+//! clock once per block costs nothing compared with processing the block, and does not affect the
+//! order of work.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What is timed.
+/// A timed stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stage {
-    /// Listing the source, on the conductor, with what it does meanwhile for data that comes at once ([`Stage::Put`]).
+    /// Listing the source, on the conductor, except for data handled meanwhile ([`Stage::Put`]).
     Scan,
-    /// All that the conductor does for data that comes while sources are listed.
+    /// All work of the conductor on data that arrives while sources are listed.
     Put,
-    /// All that the conductor does for the rest of the data.
+    /// All work of the conductor on the remaining data.
     Data,
-    /// Reading what only the conductor can read: streams.
+    /// Reading streams, which only the conductor can read.
     Stream,
     /// Reading files.
     Read,
-    /// Looking for zeros and hashing.
+    /// Detecting zeros and hashing.
     Hash,
-    /// Compressing, and proving what was compressed.
+    /// Compressing, and verifying the result.
     Compress,
-    /// The conductor's waiting for workers.
+    /// The conductor waiting for workers.
     Wait,
     /// Writing file data, on the conductor.
     Write,
@@ -30,18 +31,18 @@ pub enum Stage {
     WriteApart,
     /// Inodes, directories and tables.
     Metadata,
-    /// Until all has reached the disk.
+    /// Flushing the output to disk.
     Flush,
 }
 
 const COUNT: usize = Stage::Flush as usize + 1;
 
-/// Time of each stage, all threads together.
+/// Time of each stage, summed over all threads.
 #[derive(Debug, Default)]
 pub struct Stages([AtomicU64; COUNT]);
 
 impl Stages {
-    /// Does some work, and adds the time it takes to a stage.
+    /// Runs some work and adds its duration to a stage.
     pub fn time<R>(&self, stage: Stage, work: impl FnOnce() -> R) -> R {
         let begun = Instant::now();
         let result = work();
@@ -50,7 +51,7 @@ impl Stages {
         result
     }
 
-    /// Time of a stage so far.
+    /// Returns the time of a stage so far.
     pub fn of(&self, stage: Stage) -> Duration {
         Duration::from_nanos(self.0[stage as usize].load(Relaxed))
     }

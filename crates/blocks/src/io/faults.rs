@@ -1,5 +1,5 @@
-//! A file system for tests that counts its operations and lets them fail: with a full disk, an I/O error, a write
-//! that is torn, or a delay.
+//! A file system for tests that counts its operations and makes them fail: with a full disk, an I/O
+//! error, a torn write, or a delay.
 
 use std::fs::File;
 use std::io;
@@ -11,14 +11,14 @@ use std::time::Duration;
 use super::file_system::{FileSystem, System};
 use super::storage::Storage;
 
-/// How an operation fails.
+/// Kind of failure of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The disk is full: this and all later writes fail with `ENOSPC`.
     Full,
     /// This operation fails with `EIO`.
     Io,
-    /// Half of the bytes are written before `EIO`; operations that are no writes just fail.
+    /// Half of the bytes are written before `EIO`; operations other than writes just fail.
     Torn,
 }
 
@@ -37,9 +37,9 @@ pub struct Faults(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Operations so far.
+    /// Number of operations so far.
     count: AtomicU64,
-    /// The number of the one that fails, and how.
+    /// Number of the failing operation, and its kind of failure.
     fail: Option<(u64, Fault)>,
     no_unnamed: bool,
     delay: Option<Duration>,
@@ -48,35 +48,35 @@ struct State {
 }
 
 impl Faults {
-    /// One that only counts.
+    /// Makes a file system that only counts.
     pub fn new() -> Self {
         Faults::default()
     }
 
-    /// One whose operation `number`, counted from 0, fails.
+    /// Makes a file system whose operation `number`, counted from 0, fails.
     pub fn failing(number: u64, fault: Fault) -> Self {
         Faults(Arc::new(State { fail: Some((number, fault)), ..State::default() }))
     }
 
-    /// The same without `O_TMPFILE`. Before the first operation only.
+    /// Disables `O_TMPFILE`. Call it before the first operation only.
     #[must_use]
     pub fn without_unnamed(self) -> Self {
         self.with(|state| state.no_unnamed = true)
     }
 
-    /// The same with writes that wait; by how long varies, so that they end in another order than they began.
-    /// Before the first operation only.
+    /// Delays writes by varying times, so that they finish in another order than they began. Call
+    /// it before the first operation only.
     #[must_use]
     pub fn slow(self, delay: Duration) -> Self {
         self.with(|state| state.delay = Some(delay))
     }
 
-    /// Operations so far.
+    /// Returns the number of operations so far.
     pub fn operations(&self) -> u64 {
         self.0.count.load(Relaxed)
     }
 
-    /// Name of the operation that failed, if it was reached.
+    /// Returns the name of the operation that failed, if it was reached.
     pub fn failed(&self) -> Option<&'static str> {
         *self.0.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,11 +88,11 @@ impl Faults {
         self
     }
 
-    /// Counts an operation; says how it fails.
+    /// Counts an operation; fails if it is the one to fail.
     fn next(&self, name: &'static str, is_write: bool) -> Result<(), Fault> {
         let number = self.0.count.fetch_add(1, Relaxed);
         if let Some(delay) = self.0.delay.filter(|_| is_write) {
-            // Any sequence will do that jumps.
+            // Any sequence with jumps will do.
             std::thread::sleep(delay * u32::try_from(number * 7 % 5).unwrap_or(0));
         }
         match self.0.fail {
@@ -144,7 +144,7 @@ impl FileSystem for Faults {
         System.rename_new(from, to)
     }
 
-    /// Never fails: after a fault, what is left is to be removed.
+    /// Never fails: tests check that files left after a fault are removed.
     fn remove(&self, path: &Path) -> io::Result<()> {
         System.remove(path)
     }

@@ -1,4 +1,4 @@
-//! `FileSystem`: how files come to be and get their names, behind a trait so that tests can make each step fail.
+//! `FileSystem`: how files are created and named, behind a trait so that tests can make each step fail.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -13,27 +13,27 @@ use rustix::io::Errno;
 
 use super::storage::Storage;
 
-/// Creating, naming and removing files.
+/// Creates, names and removes files.
 pub trait FileSystem: Send + Sync + fmt::Debug {
-    /// Creates a file without a name in `dir`, which the system removes with its last descriptor. Fails with
-    /// [`io::ErrorKind::Unsupported`] where the file system has no such files.
+    /// Creates a file without a name in `dir`, which the system removes with its last descriptor.
+    /// Fails with [`io::ErrorKind::Unsupported`] if the file system has no such files.
     fn create_unnamed(&self, dir: &Path, mode: u32) -> io::Result<Box<dyn Storage>>;
 
-    /// Creates `path` and [claims](System) it. Fails with [`io::ErrorKind::AlreadyExists`] if there is anything.
+    /// Creates `path` and [claims](System) it. Fails with [`io::ErrorKind::AlreadyExists`] if the path exists.
     fn create_new(&self, path: &Path, mode: u32) -> io::Result<Box<dyn Storage>>;
 
-    /// Takes over what was opened elsewhere.
+    /// Takes over storage that was opened elsewhere.
     fn adopt(&self, storage: Box<dyn Storage>) -> Box<dyn Storage> {
         storage
     }
 
-    /// Gives a file without a name the name `path`. Never replaces.
+    /// Gives a file without a name the name `path`. Never replaces a file.
     fn link(&self, file: &dyn Storage, path: &Path) -> io::Result<()>;
 
-    /// Renames, and replaces what is there.
+    /// Renames a file, replacing an existing one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Renames; fails with [`io::ErrorKind::AlreadyExists`] if there is anything.
+    /// Renames a file; fails with [`io::ErrorKind::AlreadyExists`] if the target exists.
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
@@ -45,8 +45,9 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
 
 /// The file systems of the running system.
 ///
-/// Files that are created under a temporary name are claimed: an advisory lock (`flock`) is held as long as they are
-/// open. The kernel releases it when the process ends, however it ends, so a file that can be locked is litter.
+/// Files that are created under a temporary name are claimed: they hold an advisory lock (`flock`)
+/// as long as they are open. The kernel releases it when the process ends, in whatever way, so a
+/// temporary file that can be locked is a leftover.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct System;
 
@@ -55,7 +56,8 @@ impl FileSystem for System {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::open(dir, flags, Mode::from_raw_mode(mode)) {
             Ok(fd) => Ok(Box::new(File::from(fd))),
-            // Kernels and file systems that do not know the flag see a directory opened for writing.
+            // Without support for the flag, kernels and file systems see an attempt to open a
+            // directory for writing.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {
                 Err(io::ErrorKind::Unsupported.into())
             }
@@ -66,7 +68,7 @@ impl FileSystem for System {
     fn create_new(&self, path: &Path, mode: u32) -> io::Result<Box<dyn Storage>> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
         match claim(&file) {
-            // Between creation and claim somebody took it for litter.
+            // Between creation and claim another process took it for a leftover and removed it.
             Claim::Taken => Err(io::ErrorKind::AlreadyExists.into()),
             Claim::Ours | Claim::Unknown => Ok(Box::new(file)),
         }
@@ -74,11 +76,11 @@ impl FileSystem for System {
 
     fn link(&self, file: &dyn Storage, path: &Path) -> io::Result<()> {
         let file = file.file().ok_or(io::ErrorKind::Unsupported)?;
-        // Until it has its last name.
+        // Held until the file has its final name.
         claim(file);
         match rustix::fs::linkat(file.as_fd(), c"", CWD, path, AtFlags::EMPTY_PATH) {
             Err(errno) if errno != Errno::EXIST => {
-                // Without CAP_DAC_READ_SEARCH the descriptor has to be named through /proc.
+                // Without CAP_DAC_READ_SEARCH the descriptor must be named through /proc.
                 let name = format!("/proc/self/fd/{}", file.as_raw_fd());
                 Ok(rustix::fs::linkat(CWD, name, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
             }
@@ -92,7 +94,7 @@ impl FileSystem for System {
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            // The file system lacks the flag, or the kernel the call.
+            // The file system lacks the flag, or the kernel lacks the call.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_by_link(from, to),
             done => Ok(done?),
         }
@@ -107,21 +109,21 @@ impl FileSystem for System {
     }
 }
 
-/// Renames without replacing where `renameat2` cannot.
+/// Renames without replacing where `renameat2` cannot do so.
 fn rename_by_link(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()) {
         Ok(()) => std::fs::remove_file(from),
-        // No hard links either.
+        // The file system has no hard links either.
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => rename_by_creating(from, to),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// Renames without replacing where there are no hard links: whoever creates the name may replace what it made.
+/// Renames without replacing where there are no hard links: first creates the name, then replaces that file.
 fn rename_by_creating(from: &Path, to: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(to)?;
     std::fs::rename(from, to).inspect_err(|_| {
-        // Best effort on a way out that already has its error.
+        // Best effort: an error is already being returned.
         let _ = std::fs::remove_file(to);
     })
 }
@@ -129,7 +131,7 @@ fn rename_by_creating(from: &Path, to: &Path) -> io::Result<()> {
 /// Result of claiming a file.
 enum Claim {
     Ours,
-    /// Another process has it, or has removed it.
+    /// Another process holds it, or has removed it.
     Taken,
     /// The file system has no locks.
     Unknown,
@@ -143,9 +145,9 @@ fn claim(file: &File) -> Claim {
     }
 }
 
-/// Removes the files in `dir` that `is_litter` takes for temporary ones, if the process that made them is gone.
+/// Removes temporary files in `dir`, as recognised by `is_litter`, if the process that made them is gone.
 pub(super) fn remove_litter(dir: &Path, is_litter: impl Fn(&OsStr) -> bool) {
-    // What cannot be listed or opened stays as it is: cleaning up after others is no condition of anything.
+    // Files that cannot be listed or opened stay: failing to clean up after others is not an error.
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         if !is_litter(&entry.file_name()) || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;

@@ -15,13 +15,14 @@ use super::temporary::{Scratch, TemporaryName, directory};
 /// Bytes copied at once.
 const COPY_LEN: usize = 1 << 20;
 
-/// An output being written. Until [`commit`](Output::commit) the target is untouched; dropped
-/// without it, or killed at any moment, nothing is left behind.
+/// An output being written. Until [`commit`](Output::commit) the target is untouched. If the output
+/// is dropped before, or the process is killed, nothing is left behind.
 ///
-/// The bytes go to a file without a name (`O_TMPFILE`) in the target's directory, which gets its name at the end.
-/// Where the file system has no such files, a hidden `.NAME.packfs-` with random digits beside the target takes its
-/// place. It is removed on drop; after a kill, the next output for the same target removes it. A block device is
-/// written in place, and so is a [`Storage`] of the caller's.
+/// The bytes go to a file without a name (`O_TMPFILE`) in the target's directory, which gets its
+/// name at the end. If the file system has no such files, a hidden `.NAME.packfs-` with random
+/// digits beside the target is used instead. It is removed on drop; after a kill, the next output
+/// for the same target removes it. A block device is written in place, and so is a [`Storage`]
+/// passed by the caller.
 #[derive(Debug)]
 pub struct Output {
     storage: Box<dyn Storage>,
@@ -39,18 +40,18 @@ struct Naming {
 }
 
 impl Output {
-    /// Begins an output at `target` with permissions `mode` (less the umask).
+    /// Begins an output at `target` with permissions `mode` (minus the umask).
     ///
-    /// An existing target is an error of kind [`io::ErrorKind::AlreadyExists`] unless `replace`: here if it exists
-    /// already, in [`commit`](Output::commit) if it appears in the meantime.
+    /// Without `replace`, an existing target is an error of kind [`io::ErrorKind::AlreadyExists`]:
+    /// here if it exists already, in [`commit`](Output::commit) if it appears in the meantime.
     pub fn create(target: &Path, mode: u32, replace: bool) -> io::Result<Self> {
         Output::create_on(Arc::new(System), target, mode, replace)
     }
 
-    /// The same on a file system of the caller's, such as one that fails.
+    /// As [`Output::create`], on a file system passed by the caller, such as one that fails.
     pub fn create_on(files: Arc<dyn FileSystem>, target: &Path, mode: u32, replace: bool) -> io::Result<Self> {
         let found = std::fs::metadata(target);
-        // A dangling symbolic link exists, too.
+        // A dangling symbolic link counts as existing.
         if !replace && (found.is_ok() || target.is_symlink()) {
             return Err(match &found {
                 Ok(found) if found.is_dir() => io::ErrorKind::IsADirectory.into(),
@@ -65,10 +66,10 @@ impl Output {
                 return Output::on_device(&*files, target);
             }
             if !found.is_file() {
-                return Err(io::Error::other("neither a regular file nor a block device"));
+                return Err(io::Error::other("it is neither a regular file nor a block device"));
             }
         }
-        // Renaming over a symlink would replace the link: write where it points.
+        // Renaming over a symlink would replace the link, so write to the file it points to.
         let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         let (storage, temporary) = match files.create_unnamed(directory(&target), mode) {
             Ok(storage) => (storage, None),
@@ -91,17 +92,18 @@ impl Output {
         Ok(Output { storage, target: target.into(), naming: None, own_files: Vec::new() })
     }
 
-    /// An output that is written in place: in memory, or to a writer of the caller's. `name` is for messages.
+    /// Makes an output that is written in place: to memory or to a writer of the caller's. `name` is for messages.
     pub fn over(storage: impl Storage + 'static, name: impl Into<PathBuf>) -> Self {
         Output { storage: Box::new(storage), target: name.into(), naming: None, own_files: Vec::new() }
     }
 
-    /// The path of the file to be; its name in messages.
+    /// Returns the path of the target; in messages it names the output.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Device and inode numbers of the file being written and of the one it replaces: neither is input.
+    /// Returns device and inode numbers of the file being written and of the one it replaces:
+    /// neither may be read as input.
     pub fn own_files(&self) -> &[(u64, u64)] {
         &self.own_files
     }
@@ -111,7 +113,7 @@ impl Output {
         self.storage.write_all_at(bytes, offset)
     }
 
-    /// Reads back what was written.
+    /// Reads back bytes that were written.
     pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.storage.read_exact_at(buf, offset)
     }
@@ -121,18 +123,20 @@ impl Output {
         self.storage.set_len(len)
     }
 
-    /// The length of a block device, which cannot be set; `None` for a file.
+    /// Returns the length of a block device, which cannot be changed; `None` for a file.
     pub fn device_len(&self) -> io::Result<Option<u64>> {
         self.storage.is_fixed().then(|| self.storage.len()).transpose()
     }
 
-    /// The `len` bytes at `offset` are zeros, and nothing was written there: in a file they stay a hole, a device,
-    /// which has old bytes there, is told, or written to if it cannot be told.
+    /// Makes the `len` bytes at `offset`, which were never written, read as zeros. In a file they
+    /// stay a hole. A device, which holds old bytes there, is told to zero them, or is overwritten
+    /// if it does not support that.
     pub fn leave_zeros_at(&self, offset: u64, len: u64) -> io::Result<()> {
         self.storage.zero_at(offset, len)
     }
 
-    /// A place for temporary files: beside the target, or where that is impossible in the system's directory for them.
+    /// Returns a place for temporary files: beside the target, or if that fails in the system's
+    /// temporary directory.
     pub fn scratch(&self) -> Scratch {
         let elsewhere = std::env::temp_dir();
         match &self.naming {
@@ -143,7 +147,7 @@ impl Output {
         }
     }
 
-    /// Copies all that was written to `writer`, for those that cannot go back.
+    /// Copies the whole output to `writer`, for writers that cannot seek.
     pub fn copy_to(&self, writer: &mut dyn Write) -> io::Result<()> {
         let len = self.storage.len()?;
         let mut piece = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(COPY_LEN)];
@@ -157,18 +161,18 @@ impl Output {
         writer.flush()
     }
 
-    /// A writer from the first byte on. It gathers nothing: let writes be large.
+    /// Returns a writer that starts at the first byte. It does not buffer, so writes should be large.
     pub fn appender(&self) -> Appender<'_> {
         Appender { output: self, at: 0 }
     }
 
-    /// Flushes to disk and puts the file under its name, then flushes the directory.
+    /// Flushes the data to disk, gives the file its name, then flushes the directory.
     pub fn commit(self) -> io::Result<()> {
         let Output { storage, target, naming, .. } = self;
         storage.sync_all()?;
         let Some(Naming { files, temporary, replace }) = naming else { return Ok(()) };
         match temporary {
-            // Only a rename replaces.
+            // Only a rename can replace.
             None if replace => TemporaryName::link(&files, &*storage, &target)?.rename(&target, true)?,
             None => files.link(&*storage, &target)?,
             Some(name) => name.rename(&target, replace)?,
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dangling_link_exists() {
+    fn a_dangling_link_counts_as_existing() {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("nowhere", &link).unwrap();
@@ -301,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_fails_the_target_is_whole_or_as_it_was() {
+    fn after_any_failure_the_target_is_whole_or_unchanged() {
         for unnamed in [true, false] {
             for old in [None, Some(b"the old contents")] {
                 for fault in Fault::ALL {
@@ -330,7 +334,7 @@ mod tests {
         let what = format!("{fault:?} in operation {number} ({:?})", faults.failed());
         assert_eq!(done.is_err(), faults.failed().is_some(), "{what}");
         let found = std::fs::read(&target).ok();
-        // Only when the name is there already can flushing the directory fail.
+        // Only flushing the directory can fail once the file has its name.
         let whole = done.is_ok() || faults.failed() == Some("flush the directory");
         let expected = if whole { Some(&b"the new contents"[..]) } else { old.map(|old| &old[..]) };
         assert_eq!(found.as_deref(), expected, "{what}");
@@ -339,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_writers_take_what_a_file_takes() {
+    fn memory_and_writers_accept_the_same_as_a_file() {
         let memory = Arc::new(Memory::default());
         let output = Output::over(Arc::clone(&memory), "memory");
         output.write_all_at(b"behind a gap", 3).unwrap();

@@ -1,4 +1,4 @@
-//! `ReadAt`: positional reads from whatever holds an image or a dump.
+//! `ReadAt`: positional reads from any source of an image or a dump.
 
 use std::fmt;
 use std::fs::File;
@@ -8,23 +8,23 @@ use std::path::Path;
 
 /// Bytes of known length that any thread may read at any offset.
 ///
-/// Contract: the same bytes each time, and a length that does not change; any number of threads read at once, in any
-/// order, any range twice. A read that begins at or behind the end gives 0 bytes and is no error. After an error `buf` may
-/// hold anything; the same read may be tried again. Interrupted and short reads of what lies below are continued here.
+/// Contract: the bytes and the length never change. Any number of threads may read at once, in any
+/// order, any range repeatedly. A read that begins at or after the end returns 0 bytes and is no
+/// error. After an error `buf` may hold anything; the same read may be retried. Interrupted and
+/// short reads of the underlying source are continued here.
 pub trait ReadAt: Send + Sync + fmt::Debug {
-    /// Reads at `offset`; fewer bytes than `buf` holds only at the end.
+    /// Reads at `offset`; returns fewer bytes than `buf` holds only at the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     fn len(&self) -> u64;
 
-    /// Fails if the bytes may not be those any more that were there when this was opened. What cannot change is
-    /// always the same.
+    /// Fails if the bytes may have changed since this was opened. Sources that cannot change always succeed.
     fn check_unchanged(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Whether there are no bytes.
+    /// Returns true if there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -45,7 +45,7 @@ pub struct FileAt {
     opened: Stamp,
 }
 
-/// What changes with the bytes of a file: its length, its times, and for safety its number.
+/// Attributes that change with the bytes of a file: its length and times, and for safety its inode number.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     ino: u64,
@@ -67,7 +67,7 @@ impl FileAt {
     pub fn open(path: &Path, start: u64) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let opened = Stamp::of(&file)?;
-        // Seeking gives the size of block devices too, where metadata says 0.
+        // Seeking gives the size of block devices too; their metadata says 0.
         let end = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
         Ok(FileAt { file, start, len: end.saturating_sub(start), opened })
     }

@@ -1,4 +1,4 @@
-//! `Storage`: what holds the bytes of an output while they are written, behind positional writes.
+//! `Storage`: the place that holds an output while it is written, behind positional writes.
 
 use std::fmt;
 use std::fs::File;
@@ -10,35 +10,36 @@ use rustix::fs::FallocateFlags;
 
 /// Bytes that any thread may write, and read back, at any offset.
 ///
-/// Threads never write overlapping ranges at the same time, and only read what was written before. After an error the
-/// contents are undefined; whoever writes gives up then. All errors are passed on to the user as they are.
+/// Threads never write overlapping ranges at the same time, and read only bytes that were written
+/// before. After an error the contents are undefined and the writer gives up. All errors are passed
+/// on to the user unchanged.
 ///
-/// Implemented for files, block devices ([`Device`]), and a `Mutex` around anything that reads, writes and seeks, such
-/// as a [`Cursor`] of bytes ([`Memory`]).
+/// Implemented for files, block devices ([`Device`]), and a `Mutex` around any reader, writer and
+/// seeker, such as a [`Cursor`] of bytes ([`Memory`]).
 pub trait Storage: Send + Sync + fmt::Debug {
-    /// Writes all of `bytes` at `offset`; a gap behind the end reads as zeros.
+    /// Writes all of `bytes` at `offset`; a gap after the current end reads as zeros.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Fills `buf` with what was written at `offset`.
+    /// Fills `buf` with bytes written at `offset`.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     fn len(&self) -> io::Result<u64>;
 
-    /// True if nothing was written.
+    /// Returns true if nothing was written.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
 
-    /// Cuts off what lies behind `len`, or appends zeros. Does nothing where the length is fixed.
+    /// Cuts off everything after `len`, or appends zeros. Does nothing if the length is fixed.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// True if the length is given, as that of a block device is.
+    /// Returns true if the length is fixed, as that of a block device.
     fn is_fixed(&self) -> bool {
         false
     }
 
-    /// Makes a range read as zeros that nothing was written to since the output was begun.
+    /// Makes a range read as zeros that has not been written since the output was begun.
     fn zero_at(&self, offset: u64, len: u64) -> io::Result<()> {
         write_zeros(self, offset, len)
     }
@@ -48,18 +49,18 @@ pub trait Storage: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Makes everything durable.
+    /// Makes bytes and attributes durable.
     fn sync_all(&self) -> io::Result<()> {
         self.sync_data()
     }
 
-    /// The file behind it, for what only files can do.
+    /// Returns the underlying file, for operations that only files support.
     fn file(&self) -> Option<&File> {
         None
     }
 }
 
-/// A new regular file: what is not written stays a hole.
+/// A new regular file: ranges that are not written stay holes.
 impl Storage for File {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         FileExt::write_all_at(self, bytes, offset)
@@ -94,7 +95,7 @@ impl Storage for File {
     }
 }
 
-/// A block device: its length is fixed, and old bytes are everywhere.
+/// A block device: its length is fixed, and unwritten ranges hold old bytes.
 #[derive(Debug)]
 pub struct Device(pub File);
 
@@ -124,7 +125,7 @@ impl Storage for Device {
         if len == 0 || rustix::fs::fallocate(&self.0, flags, offset, len).is_ok() {
             return Ok(());
         }
-        // A device that cannot be told is written to.
+        // A device that cannot be told to zero a range is overwritten.
         write_zeros(self, offset, len)
     }
 
@@ -141,7 +142,7 @@ impl Storage for Device {
     }
 }
 
-/// An output in memory. Keep a clone of an `Arc` of it, and take the bytes when the output is committed.
+/// An output in memory. Keep a clone of an `Arc` of it, and take the bytes once the output is committed.
 pub type Memory = Mutex<Cursor<Vec<u8>>>;
 
 /// A writer of the user's. Offsets count from its start, whatever its position.
@@ -158,11 +159,11 @@ impl<T: Read + Write + Seek + Send + fmt::Debug> Storage for Mutex<T> {
         self.lock().unwrap_or_else(PoisonError::into_inner).seek(SeekFrom::End(0))
     }
 
-    /// Only appends: the traits have nothing to cut with.
+    /// Only appends: the traits have no way to truncate.
     fn set_len(&self, len: u64) -> io::Result<()> {
         match Storage::len(self)? {
             now if now < len => write_zeros(self, now, len - now),
-            now if now > len => Err(io::Error::new(io::ErrorKind::Unsupported, "a writer cannot be cut")),
+            now if now > len => Err(io::Error::new(io::ErrorKind::Unsupported, "a writer cannot be truncated")),
             _ => Ok(()),
         }
     }
@@ -179,7 +180,7 @@ trait At<T> {
 
 impl<T: Seek> At<T> for Mutex<T> {
     fn at(&self, offset: u64, work: impl FnOnce(&mut T) -> io::Result<()>) -> io::Result<()> {
-        // A thread that panicked within leaves at worst another position, which is set here.
+        // If a thread panicked while holding the lock, only the position may be wrong, and it is set here.
         let mut inner = self.lock().unwrap_or_else(PoisonError::into_inner);
         inner.seek(SeekFrom::Start(offset))?;
         work(&mut inner)
@@ -240,7 +241,7 @@ fn write_zeros<S: Storage + ?Sized>(storage: &S, offset: u64, len: u64) -> io::R
 mod tests {
     use super::*;
 
-    /// What every storage has to do.
+    /// Exercises the contract of every storage.
     fn exercise(storage: &dyn Storage) {
         assert!(storage.is_empty().unwrap());
         storage.write_all_at(b"behind a gap", 5).unwrap();
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn files_memory_and_writers_of_any_kind_hold_what_is_written() {
+    fn files_memory_and_writers_of_any_kind_keep_the_written_bytes() {
         exercise(&tempfile::tempfile().unwrap());
         exercise(&Mutex::new(tempfile::tempfile().unwrap()));
         let memory = Arc::new(Memory::default());
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_cannot_be_cut() {
+    fn a_writer_cannot_be_truncated() {
         let memory = Memory::default();
         memory.write_all_at(b"12345", 0).unwrap();
         assert_eq!(memory.set_len(4).unwrap_err().kind(), io::ErrorKind::Unsupported);

@@ -1,4 +1,4 @@
-//! Temporary files: without a name where the file system allows it, otherwise under a name that no other run has.
+//! Temporary files: without a name if the file system allows it, otherwise under a unique name.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,10 +12,10 @@ use super::storage::Storage;
 /// Names tried before giving up; of 2^64 random ones the first is free.
 const TRIES: usize = 16;
 
-/// Hexadecimal digits of a temporary name.
+/// Number of hexadecimal digits in a temporary name.
 const DIGITS: usize = 16;
 
-/// A place for files that keep something for a while. They have no names, and are gone when they are dropped.
+/// A place for temporary files. They have no names, and are deleted when they are dropped.
 #[derive(Debug, Clone)]
 pub struct Scratch {
     files: Arc<dyn FileSystem>,
@@ -24,17 +24,17 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Files in `dir`.
+    /// Makes a place for files in `dir`.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Scratch::on(Arc::new(System), vec![dir.into()])
     }
 
-    /// Files in the first of `dirs` that takes any.
+    /// Makes a place for files in the first of `dirs` in which a file can be created.
     pub(super) fn on(files: Arc<dyn FileSystem>, dirs: Vec<PathBuf>) -> Self {
         Scratch { files, dirs }
     }
 
-    /// Creates a file. The error is that of the first directory.
+    /// Creates a file. If no directory works, the error is that of the first.
     pub fn file(&self) -> io::Result<Box<dyn Storage>> {
         let mut failed = None;
         for dir in &self.dirs {
@@ -94,7 +94,7 @@ impl TemporaryName {
 impl Drop for TemporaryName {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Nobody is left to tell if this fails.
+            // Best effort: there is nobody to report an error to.
             let _ = self.files.remove(path);
         }
     }
@@ -104,7 +104,7 @@ fn create(files: &dyn FileSystem, target: &Path, mode: u32) -> io::Result<(Box<d
     with_new_name(target, |path| files.create_new(path, mode))
 }
 
-/// Makes something under a new temporary name for `target`, after removing what dead runs left under such names.
+/// Calls `make` with a new temporary name for `target`, after removing files that dead runs left under such names.
 fn with_new_name<T>(target: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(T, PathBuf)> {
     remove_litter(directory(target), |name| is_temporary(name, target));
     let mut tries = 0;
@@ -118,7 +118,7 @@ fn with_new_name<T>(target: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io:
     }
 }
 
-/// The directory that `target` is in.
+/// Returns the directory that `target` is in.
 pub(super) fn directory(target: &Path) -> &Path {
     match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -126,7 +126,8 @@ pub(super) fn directory(target: &Path) -> &Path {
     }
 }
 
-/// `.NAME.packfs-` and random digits; long names are cut, as those of files have at most 255 bytes.
+/// Makes a name of the form `.NAME.packfs-` and random digits. Long names are shortened, as file
+/// names have at most 255 bytes.
 fn temporary_name(target: &Path) -> io::Result<PathBuf> {
     let mut random = [0; DIGITS / 2];
     rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty())?;
@@ -143,7 +144,7 @@ fn prefix(target: &Path) -> OsString {
     prefix
 }
 
-/// True if `name` is a temporary name for `target`.
+/// Returns true if `name` is a temporary name for `target`.
 fn is_temporary(name: &OsStr, target: &Path) -> bool {
     let digits = name.as_bytes().strip_prefix(prefix(target).as_bytes());
     digits.is_some_and(|digits| digits.len() == DIGITS && digits.iter().all(u8::is_ascii_hexdigit))
@@ -163,7 +164,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let files: [Arc<dyn FileSystem>; 2] = [Arc::new(System), Arc::new(Faults::new().without_unnamed())];
         for files in files {
-            // The first directory is not there.
+            // The first directory does not exist.
             let dirs = vec![dir.path().join("nowhere"), dir.path().to_owned()];
             let kept = Scratch::on(files, dirs).file().unwrap();
             kept.write_all_at(b"kept", 3).unwrap();
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn litter_of_dead_runs_goes_and_nothing_else() {
+    fn only_files_of_dead_runs_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let files: Arc<dyn FileSystem> = Arc::new(Faults::new().without_unnamed());
@@ -180,7 +181,7 @@ mod tests {
         stay.iter().for_each(|name| std::fs::write(at(name), "x").unwrap());
         std::fs::create_dir(at(".image.packfs-00000000000000d1")).unwrap();
         std::os::unix::fs::symlink("image", at(".image.packfs-00000000000000d2")).unwrap();
-        // Of a run that is still there, in this process or another.
+        // Belongs to a run that is still alive, in this process or another.
         let (_storage, live) = TemporaryName::create(&files, &at("image"), 0o600).unwrap();
         std::fs::write(at(".image.packfs-0123456789abcdef"), "of a dead run").unwrap();
         let (_, other) = TemporaryName::create(&files, &at("image"), 0o600).unwrap();
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_names_have_temporary_ones() {
+    fn the_longest_names_have_temporary_names() {
         let dir = tempfile::tempdir().unwrap();
         let name = temporary_name(&dir.path().join("n".repeat(255))).unwrap();
         std::fs::write(&name, "").unwrap();
