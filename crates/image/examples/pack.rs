@@ -1,5 +1,5 @@
-//! Packs a directory into an image of the format that its name ends in, showing how far it is, until Enter is pressed:
-//! `pack DIRECTORY IMAGE.sqfs|IMAGE.erofs [CODEC]`.
+//! Packs a directory into an image of the format given by its name's suffix, showing progress,
+//! until Enter is pressed: `pack DIRECTORY IMAGE.sqfs|IMAGE.erofs [CODEC]`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
     std::thread::spawn(move || {
-        // At the end of input nobody can press anything.
+        // At the end of input nobody can press a key.
         if std::io::stdin().read_line(&mut String::new()).is_ok_and(|len| len > 0) {
             stopped.cancel();
         }

@@ -1,6 +1,6 @@
-//! Building in a few lines: a format and its options, sources one over the other, and where the image goes.
+//! Building an image in a few lines: a format with its options, layered sources, and a target.
 //!
-//! A thin layer over [`AnyOptions::build`], which takes what this does not have: transformed trees, an order of the data.
+//! A thin layer over [`AnyOptions::build`], which also supports transformed trees and an order of the data.
 
 use std::fmt;
 use std::io::{Read, Seek, Write};
@@ -14,7 +14,7 @@ use crate::build::{AnyOptions, Options, Plan, Summary};
 use crate::source::{Dir, Entries, Entry, Exclude, FromImage, Source, Store, dir};
 use crate::{Error, Fs, Result, Tree, erofs, squashfs};
 
-/// An image to be.
+/// Builder of an image.
 ///
 /// ```
 /// use packfs_image::Builder;
@@ -34,7 +34,7 @@ pub struct Builder<'a> {
     progress: Arc<Progress>,
 }
 
-/// A source, or a directory that becomes one when all options are known.
+/// A source, or a directory that becomes one once all options are known.
 enum Added<'a> {
     Dir(PathBuf),
     Source(Box<dyn Source + 'a>),
@@ -47,17 +47,17 @@ impl fmt::Debug for Builder<'_> {
 }
 
 impl<'a> Builder<'a> {
-    /// An image with the options of a format, which need not be the defaults.
+    /// Makes a builder with the options of a format.
     pub fn new(options: impl Into<AnyOptions>) -> Self {
         Builder { options: options.into(), sources: Vec::new(), progress: Arc::default() }
     }
 
-    /// A SquashFS image.
+    /// Makes a builder of a SquashFS image with default options.
     pub fn squashfs() -> Self {
         Builder::new(squashfs::Options::default())
     }
 
-    /// An EROFS image.
+    /// Makes a builder of an EROFS image with default options.
     pub fn erofs() -> Self {
         Builder::new(erofs::Options::default())
     }
@@ -73,18 +73,18 @@ impl<'a> Builder<'a> {
         Builder { progress, ..self }
     }
 
-    /// Adds what a directory holds, or one file.
+    /// Adds the entries of a directory, or one file.
     pub fn dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.sources.push(Added::Dir(path.into()));
         self
     }
 
-    /// Adds what another image holds: this converts.
+    /// Adds the entries of another image, which converts it.
     pub fn image(self, fs: &Fs) -> Self {
         self.source(FromImage::new(fs.image().clone(), "image", Exclude::default(), true))
     }
 
-    /// Adds entries of the caller's; see [`Entries`].
+    /// Adds entries defined by the caller; see [`Entries`].
     pub fn entries<I: IntoIterator<Item = Entry<'a>>>(self, entries: I) -> Self
     where
         I::IntoIter: 'a,
@@ -92,7 +92,7 @@ impl<'a> Builder<'a> {
         self.source(Entries::new(entries))
     }
 
-    /// Adds any source. Where sources have the same path the later one is kept; directories are merged.
+    /// Adds any source. If two sources have the same path the later one is kept; directories are merged.
     pub fn source(mut self, source: impl Source + 'a) -> Self {
         self.sources.push(Added::Source(Box::new(source)));
         self
@@ -101,14 +101,14 @@ impl<'a> Builder<'a> {
     /// Builds the image at `target`, which appears whole or not at all.
     ///
     /// # Errors
-    /// [`Error::Exists`] if `target` is there already and [`Options::force`] is not set.
+    /// [`Error::Exists`] if `target` already exists and [`Options::force`] is not set.
     pub fn build(self, target: impl AsRef<Path>) -> Result<Summary> {
         let (options, sources, progress) = self.ready();
         scanned(sources, |fill| options.build(target.as_ref(), &progress, fill))
     }
 
-    /// Builds the image into anything that reads, writes and seeks, from its first byte on, and gives it back. It should
-    /// be empty: what lies behind the image stays.
+    /// Builds the image into any reader, writer and seeker, from its first byte on, and returns it.
+    /// It should be empty: bytes after the image stay.
     pub fn write_to<W: Read + Write + Seek + Send + fmt::Debug + 'static>(self, writer: W) -> Result<W> {
         let shared = Arc::new(Mutex::new(writer));
         self.store_in(shared.clone())?;
@@ -116,13 +116,13 @@ impl<'a> Builder<'a> {
         Ok(writer.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Builds the image into storage that is written at any offset by several threads.
+    /// Builds the image into storage that several threads write at any offset.
     pub fn store_in(self, storage: impl Storage + 'static) -> Result<Summary> {
         let (options, sources, progress) = self.ready();
         scanned(sources, |fill| options.build_to(Output::over(storage, "image"), &progress, fill))
     }
 
-    /// All that is needed, with directories as sources.
+    /// Returns options, sources and progress, with directories turned into sources.
     fn ready(self) -> (AnyOptions, Vec<Box<dyn Source + 'a>>, Arc<Progress>) {
         let Builder { options, sources, progress } = self;
         let Options { threads, on_error, .. } = *options.common();
@@ -138,7 +138,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Calls `build` with what scans the sources, and adds what these left out to its summary.
+/// Calls `build` with a function that scans the sources, and adds the entries they left out to its summary.
 fn scanned<'a>(
     mut sources: Vec<Box<dyn Source + 'a>>,
     build: impl FnOnce(&mut dyn FnMut(&mut dyn Store) -> Result<Plan>) -> Result<Summary>,

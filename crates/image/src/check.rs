@@ -1,5 +1,5 @@
-//! The common part of the checks of all formats: their phases, and pieces of data that are read on threads while what is
-//! wrong with them is reported in the order in which they lie.
+//! The format-independent part of checks: their phases, and the reading of data on threads, with
+//! damage reported in the order of the image.
 
 use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{self, Window};
@@ -11,7 +11,7 @@ use crate::finding::{Finding, Remark, Report};
 /// Jobs in flight for each thread.
 const JOBS: usize = 4;
 
-/// Checks an image: `metadata` first, then `data` with what the first step found.
+/// Checks an image: first `metadata`, then `data` with the result of the first step.
 pub(crate) fn run<M>(
     progress: &Progress,
     finding: &mut dyn FnMut(Finding),
@@ -28,7 +28,7 @@ pub(crate) fn run<M>(
     Ok(())
 }
 
-/// Does `work` on all `jobs` on `threads` threads, until the report is full. `work` returns what it found.
+/// Runs `work` on all `jobs` on `threads` threads, until the report is full. `work` returns its findings.
 pub(crate) fn in_order<'env, P: Sync + 'env>(
     threads: usize,
     jobs: impl Iterator<Item = &'env [P]>,

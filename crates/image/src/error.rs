@@ -1,5 +1,5 @@
-//! The errors of this crate: each says what failed, on what and why. What to do about it is said in terms of this
-//! library; a program adds how its user asks for that.
+//! Errors of this crate: each says what failed, on what and why. Advice refers to this library; a
+//! program adds how its own users can follow it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,28 +11,28 @@ use crate::Warning;
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What an entry that cannot be read or made means for all the others.
+/// Action for an entry that cannot be read or created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// The whole piece of work fails.
+    /// The whole operation fails.
     #[default]
     Stop,
-    /// It is left out and listed. A full disk fails all the same.
+    /// The entry is left out and listed. A full disk is always fatal.
     Skip,
 }
 
-/// Why an image, a source or a sink failed.
+/// Error of an image, a source or a sink.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The system refused an operation on a file.
     #[error("{}: {what}: {source}", crate::name::display(path))]
     Io {
-        /// What was tried: "cannot open", "cannot read", ...
+        /// The operation: "cannot open", "cannot read", ...
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// The bytes of an image or archive break its format.
@@ -40,17 +40,17 @@ pub enum Error {
     Corrupt {
         /// Name of the structure, as the format's documentation calls it.
         structure: &'static str,
-        /// Where it begins in the image or archive.
+        /// Offset in the image or archive at which it begins.
         offset: u64,
-        /// What is wrong with it.
+        /// Description of the damage.
         why: String,
     },
-    /// What an image says of a path cannot be true, or cannot be had from it.
+    /// An image contradicts itself about a path, or its data cannot be read.
     #[error("{}: {why}", crate::name::display(path))]
     Damaged {
         /// The path in the image.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         why: String,
     },
     /// An entry of the source does not fit in the format.
@@ -61,26 +61,26 @@ pub enum Error {
         /// The limit and what exceeds it.
         why: Excess,
     },
-    /// There are more of something than the format, or this library, can number.
+    /// More items than the format, or this library, can number.
     #[error("more than {max} {what}")]
     TooMany {
-        /// What is counted, in the plural.
+        /// Kind of item, in the plural.
         what: &'static str,
-        /// The largest number that is possible.
+        /// The largest possible number.
         max: u64,
     },
-    /// A file was not the same from one look to the next, or could not be read as announced.
+    /// A file changed between two accesses, or could not be read as listed.
     #[error("{}: {why}", crate::name::display(path))]
     Changed {
         /// The file.
         path: PathBuf,
-        /// What changed.
+        /// Description of the change.
         why: String,
     },
-    /// What is a warning otherwise, where warnings are refused.
-    #[error("{0}; nothing was made, because warnings are to be errors")]
+    /// A warning, if warnings are treated as errors.
+    #[error("{0}; nothing was made, because warnings are treated as errors")]
     Refused(Box<Warning>),
-    /// The target, or a file that an extraction would make, is there already and is not to be replaced.
+    /// The target, or a file to be extracted, already exists and must not be replaced.
     #[error("{} exists", crate::name::display(path))]
     Exists {
         /// The file.
@@ -92,72 +92,72 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
-    /// A file of another type than what was asked of it needs.
+    /// The file's type does not support the requested operation.
     #[error("{}: not a {expected}", crate::name::display(path))]
     WrongType {
         /// The file.
         path: PathBuf,
-        /// The type that it would need: "directory", "regular file".
+        /// Required type: "directory", "regular file".
         expected: &'static str,
     },
-    /// Symbolic links lead from one to the other without end.
-    #[error("{}: symbolic links go in circles", crate::name::display(path))]
+    /// Symbolic links form a loop.
+    #[error("{}: symbolic links form a loop", crate::name::display(path))]
     LinkLoop {
         /// The path that was looked up.
         path: PathBuf,
     },
-    /// A name that a directory cannot hold: empty, `.`, `..`, or with `/` or NUL.
+    /// A name that is not valid in a directory: empty, `.`, `..`, or with `/` or NUL.
     #[error("`{}` cannot be a file name", name.escape_ascii())]
     BadName {
         /// The name.
         name: Vec<u8>,
     },
-    /// A name that a directory of a tree has already.
-    #[error("`{}` is there twice", name.escape_ascii())]
+    /// A name that the directory of a tree already has.
+    #[error("`{}` already exists", name.escape_ascii())]
     Duplicate {
         /// The name.
         name: Vec<u8>,
     },
-    /// A line of a pack list or sort file is wrong.
+    /// A syntax error in a pack list or sort file.
     #[error("{}:{line}: {why}", crate::name::display(path))]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Which line, counted from 1.
+        /// Line number, counted from 1.
         line: u32,
-        /// What is wrong with it.
+        /// Description of the error.
         why: String,
     },
-    /// An option has a value that cannot be, alone or beside the others.
+    /// An option with an invalid value, by itself or in combination with others.
     #[error("{option} {value}: {why}")]
     InvalidOption {
-        /// The option, in words.
+        /// Name of the option.
         option: &'static str,
         /// Its value.
         value: String,
-        /// What is wrong with it, and what is possible.
+        /// The reason, and the accepted values.
         why: String,
     },
-    /// A pattern, or a path that is taken for one, is malformed.
+    /// A malformed pattern, or a path used as one.
     #[error("the pattern `{pattern}` {why}")]
     BadPattern {
-        /// The pattern; empty where it is all of them together.
+        /// The pattern; empty if the error concerns all of them together.
         pattern: String,
-        /// What is wrong with it.
+        /// Description of the error.
         why: String,
     },
-    /// A valid image uses something this build does not read.
+    /// A valid image uses a feature that this build does not support.
     #[error("not supported: {0}")]
     Unsupported(String),
-    /// A call that its contract rules out: a key, inode number or offset that was not had from here.
+    /// A call that violates its contract: a key, inode number or offset that this library did not return.
     #[error("{0}")]
     Misuse(String),
-    /// The work was stopped with [`Progress::cancel`].
+    /// The operation was stopped with [`Progress::cancel`].
     #[error("cancelled")]
     Cancelled,
-    /// A block did not come back from its codec as it went in; the image was not finished.
+    /// A compressed block did not decode to its original bytes; the image was not finished.
     #[error(
-        "{codec}: a block did not decode to what was encoded: faulty memory, processor or library; nothing was kept"
+        "{codec}: a compressed block did not decode to its original bytes: faulty memory, processor or library; nothing was kept"
     )]
     Unproven {
         /// Name of the codec.
@@ -168,42 +168,42 @@ pub enum Error {
     Codec(#[from] packfs_codec::Error),
 }
 
-/// Limit of a format that an entry exceeds. Those that a caller can do something about have kinds of their own.
+/// Limit of a format that an entry exceeds. Limits that a caller can act on have variants of their own.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Excess {
     /// Owners and groups are stored once each, in a table of limited size.
     #[error("more than {max} different owners and groups")]
     Owners {
-        /// The size of the table.
+        /// Size of the table.
         max: usize,
     },
-    /// A time that the format's fields cannot hold.
-    #[error("time {secs} is outside {range}, all that {format} holds")]
+    /// A time outside the range of the format.
+    #[error("time {secs} is outside {range}, the range of {format}")]
     Time {
         /// Seconds since 1970.
         secs: i64,
         /// Name of the format.
         format: &'static str,
-        /// The years it has: "1970 to 2106".
+        /// Years in range: "1970 to 2106".
         range: &'static str,
     },
-    /// An extended attribute of a class that the format does not have.
-    #[error("{format} holds only {classes}, not `{}`", name.escape_ascii())]
+    /// An extended attribute of a class that the format does not support.
+    #[error("{format} supports only {classes}, not `{}`", name.escape_ascii())]
     XattrClass {
         /// Name of the format.
         format: &'static str,
-        /// The classes it has, in words.
+        /// The supported classes, as text.
         classes: &'static str,
         /// Full name of the attribute.
         name: Vec<u8>,
     },
-    /// Any other limit; says which, and what exceeds it.
+    /// Any other limit: its text names the limit and the value that exceeds it.
     #[error("{0}")]
     Other(String),
 }
 
-/// An error behind an interface that knows those of the system only, such as [`Read`](io::Read).
+/// Wraps an error for interfaces that use the system's errors, such as [`Read`](io::Read).
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match &error {
@@ -241,43 +241,43 @@ impl From<encode::Error> for Error {
 }
 
 impl Error {
-    /// [`Error::Cancelled`] if the work is to stop.
+    /// Fails with [`Error::Cancelled`] if the operation was cancelled.
     pub(crate) fn unless_cancelled(progress: &Progress) -> Result<()> {
         if progress.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// [`Error::Io`] in short, for `map_err`.
+    /// Shorthand for [`Error::Io`], for `map_err`.
     pub fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
         let path = path.as_ref().to_owned();
         move |source| Error::Io { what, path, source }
     }
 
-    /// [`Error::Io`] in short, for calls that answer with a bare error number.
+    /// Shorthand for [`Error::Io`], for calls that return a bare error number.
     pub(crate) fn sys(what: &'static str, path: impl AsRef<Path>, errno: rustix::io::Errno) -> Error {
         Error::Io { what, path: path.as_ref().to_owned(), source: errno.into() }
     }
 
-    /// [`Error::Corrupt`] in short.
+    /// Shorthand for [`Error::Corrupt`].
     pub fn corrupt(structure: &'static str, offset: u64, why: impl Into<String>) -> Error {
         Error::Corrupt { structure, offset, why: why.into() }
     }
 
-    /// [`Error::InvalidOption`] in short.
+    /// Shorthand for [`Error::InvalidOption`].
     pub fn option(option: &'static str, value: impl ToString, why: impl Into<String>) -> Error {
         Error::InvalidOption { option, value: value.to_string(), why: why.into() }
     }
 
-    /// [`Error::BadPattern`] in short.
+    /// Shorthand for [`Error::BadPattern`].
     pub(crate) fn pattern(pattern: impl ToString, why: impl Into<String>) -> Error {
         Error::BadPattern { pattern: pattern.to_string(), why: why.into() }
     }
 
-    /// [`Error::Limit`] in short.
+    /// Shorthand for [`Error::Limit`].
     pub fn limit(path: impl AsRef<Path>, why: impl Into<Excess>) -> Error {
         Error::Limit { path: path.as_ref().to_owned(), why: why.into() }
     }
 
-    /// The file or entry that the error is about, if it is about one.
+    /// Returns the file or entry that the error concerns, if there is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Error::Io { path, .. }

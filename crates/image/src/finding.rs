@@ -1,29 +1,30 @@
-//! Findings of a check: the type that both formats report, and the collector that bounds how many there are.
+//! Findings of a check: the type that both formats report, and a collector that limits their number.
 //!
-//! A check of a reader adds what it finds to a [`Report`]; who called [`Image::check`](crate::Image::check) gets
-//! each [`Finding`] as it comes. Nothing is printed here.
+//! A reader's check adds its findings to a [`Report`]; the caller of
+//! [`Image::check`](crate::Image::check) receives each [`Finding`] as it is found. Nothing is
+//! printed here.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::{Error, Result};
 
-/// Findings of one severity after which the rest is not listed: a damaged image may have millions.
+/// Maximum number of findings listed per severity: a damaged image may have millions.
 const LISTED_MAX: usize = 1000;
 /// Structure of a finding about the image as a whole.
 const IMAGE: &str = "image";
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Severity {
-    /// Unusual, but readers get the same tree from the image: it is sound.
+    /// Unusual, but all readers get the same tree from the image: it is sound.
     Note,
-    /// Damage: a reader fails, or readers do not agree.
+    /// Damage: a reader fails, or readers disagree.
     Damage,
 }
 
-/// Something that a check found in an image.
+/// A finding of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -31,9 +32,9 @@ pub struct Finding {
     pub severity: Severity,
     /// Name of the structure, as the format's documentation calls it.
     pub structure: &'static str,
-    /// Byte of the image at which the structure begins; `None` where it is about the whole image.
+    /// Byte offset of the structure in the image; `None` if the finding concerns the whole image.
     pub offset: Option<u64>,
-    /// What is unusual or wrong.
+    /// Description of the finding.
     pub text: String,
 }
 
@@ -62,17 +63,17 @@ pub(crate) struct Report<'f> {
     shared: BTreeMap<Key, Shared>,
 }
 
-/// What findings that are told as one have in common.
+/// Common part of findings that are reported as one.
 type Key = (Severity, &'static str, u64, String);
 
-/// How many share a finding.
+/// First subject of a shared finding, and the number of others.
 struct Shared {
     first: String,
     others: u64,
 }
 
 impl<'f> Report<'f> {
-    /// A collector that calls `finding` for each.
+    /// Makes a collector that calls `finding` for each finding.
     pub(crate) fn new(finding: &'f mut dyn FnMut(Finding)) -> Self {
         Report { finding, notes: 0, damage: 0, shared: BTreeMap::new() }
     }
@@ -82,13 +83,13 @@ impl<'f> Report<'f> {
         self.tell(Finding { severity: Severity::Damage, structure, offset: Some(offset), text: text.into() });
     }
 
-    /// Reports what is unusual about a structure.
+    /// Reports an unusual property of a structure.
     pub(crate) fn note(&mut self, structure: &'static str, offset: u64, text: impl Into<String>) {
         self.tell(Finding { severity: Severity::Note, structure, offset: Some(offset), text: text.into() });
     }
 
-    /// Takes down what several have in common, such as a fragment that is not there: [`Report::finish`] tells it
-    /// once, with the first of them and the count of the others.
+    /// Records a finding that several subjects may share, such as a missing fragment.
+    /// [`Report::finish`] reports it once, with the first subject and the number of others.
     pub(crate) fn shared(
         &mut self,
         severity: Severity,
@@ -101,12 +102,12 @@ impl<'f> Report<'f> {
         if let Some(shared) = self.shared.get_mut(&key) {
             shared.others += 1;
         } else if self.shared.len() <= LISTED_MAX {
-            // More than are listed need not be kept.
+            // Findings beyond the listed number need not be kept.
             self.shared.insert(key, Shared { first: who(), others: 0 });
         }
     }
 
-    /// Reports damage that made a reader stop; other errors are not about the image and go on.
+    /// Reports damage that stopped a reader; errors that do not concern the image are returned.
     pub(crate) fn error(&mut self, error: Error) -> Result<()> {
         match error {
             Error::Corrupt { structure, offset, why } => self.add(structure, offset, why),
@@ -119,7 +120,7 @@ impl<'f> Report<'f> {
         Ok(())
     }
 
-    /// Reports what a job found.
+    /// Reports a remark of a job.
     pub(crate) fn remark(&mut self, remark: Remark) -> Result<()> {
         match remark {
             Remark::Error(error) => self.error(error),
@@ -130,7 +131,7 @@ impl<'f> Report<'f> {
         }
     }
 
-    /// The value of a step, or `None` when damage stopped it.
+    /// Returns the value of a step, or `None` if damage stopped it.
     pub(crate) fn take<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -138,12 +139,12 @@ impl<'f> Report<'f> {
         }
     }
 
-    /// Whether no more damage would be listed.
+    /// Returns true if further damage would not be listed.
     pub(crate) fn is_full(&self) -> bool {
         self.damage > LISTED_MAX
     }
 
-    /// Tells what several have in common.
+    /// Reports the shared findings.
     pub(crate) fn finish(mut self) {
         for ((severity, structure, offset, text), Shared { first, others }) in std::mem::take(&mut self.shared) {
             let text = match others {
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_share_is_told_once() {
+    fn shared_findings_are_reported_once() {
         let told = told(|report| {
             for n in [3, 5, 8] {
                 let who = || format!("inode {n}");
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn only_damage_is_a_finding() {
+    fn only_damage_becomes_a_finding() {
         let lacking = || Error::Unsupported("EROFS algorithm 9".into());
         let told = told(|report| {
             assert!(report.take(Err::<(), _>(Error::corrupt("inode", 4, "no type"))).unwrap().is_none());

@@ -1,7 +1,7 @@
 //! An image as a file system: paths, files that implement [`Read`] and [`Seek`], directories with types, a walk.
 //!
-//! A thin layer over [`Image`] for programs that want files rather than inodes. Symbolic links are followed within the
-//! image: its root is `/`, and nothing outside it is ever looked at.
+//! A thin layer over [`Image`] for programs that need files rather than inodes. Symbolic links are
+//! followed within the image: its root is `/`, and nothing outside it is ever accessed.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use crate::sink::{Visit, Walk, lookup, resolve};
 use crate::tree::path_of;
 use crate::{AnyImage, Error, OpenOptions, Result};
 
-/// Bytes that small sequential reads of a [`File`] take from the image at a time.
+/// Number of bytes that small sequential reads of a [`File`] fetch from the image at a time.
 const WINDOW: usize = 64 << 10;
 
 /// An opened image of any format. Clones share the image and its cache; any number of threads may use them at once.
@@ -44,8 +44,8 @@ impl Fs {
         Fs::with_options(Arc::new(bytes), OpenOptions { name: path.to_owned(), ..OpenOptions::default() })
     }
 
-    /// Opens the image that `bytes` hold. For bytes in memory give a `Vec<u8>`; for anything else implement
-    /// [`ReadAt`] and use [`Fs::with_options`].
+    /// Opens the image in `bytes`. For bytes in memory pass a `Vec<u8>`; for other sources
+    /// implement [`ReadAt`] and use [`Fs::with_options`].
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Fs> {
         Fs::with_options(Arc::new(bytes), OpenOptions::default())
     }
@@ -53,29 +53,31 @@ impl Fs {
     /// Opens the image at the beginning of `bytes`.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it is none or damaged, [`Error::Unsupported`] if it needs what this build does not have.
+    /// [`Error::Corrupt`] if it is damaged or not an image; [`Error::Unsupported`] if it needs a
+    /// feature that this build lacks.
     pub fn with_options(bytes: Arc<dyn ReadAt>, options: OpenOptions) -> Result<Fs> {
         Ok(Fs { image: AnyImage::open(bytes, options)?.into_image() })
     }
 
-    /// The image below, for sinks and for converting.
+    /// Returns the underlying image, for sinks and for converting.
     pub fn image(&self) -> &Arc<dyn Image> {
         &self.image
     }
 
-    /// Extracts everything into the directory `dir`, which is made if it does not exist, with the default options; see
-    /// [`extract`](crate::sink::dir::extract) for others, parts and progress.
+    /// Extracts everything into the directory `dir`, which is created if it does not exist, with
+    /// the default options; see [`extract`](crate::sink::dir::extract) for other options, parts and
+    /// progress.
     pub fn extract(&self, dir: impl AsRef<Path>) -> Result<crate::sink::dir::Summary> {
         let (options, progress) = (crate::sink::dir::Options::default(), Progress::default());
         crate::sink::dir::extract(&*self.image, dir.as_ref(), &options, &progress)
     }
 
-    /// Attributes of what `path` leads to, the last symbolic link followed.
+    /// Returns the attributes of the file that `path` leads to, following symbolic links.
     pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Stat> {
         self.image.stat(self.nid(path.as_ref())?)
     }
 
-    /// Attributes of what stands at `path`, which may be a symbolic link; none is followed on the way.
+    /// Returns the attributes of the entry at `path`, which may be a symbolic link; no link is followed on the way.
     pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Stat> {
         let path = path.as_ref();
         let nid = lookup(&*self.image, path.as_os_str().as_bytes())?;
@@ -97,7 +99,8 @@ impl Fs {
         }
     }
 
-    /// Entries of the directory that `path` leads to, ascending by name, each with its type and attributes.
+    /// Returns the entries of the directory that `path` leads to, ascending by name, each with its
+    /// type and attributes.
     ///
     /// # Errors
     /// [`Error::NotFound`], and [`Error::WrongType`] for anything but a directory.
@@ -113,11 +116,11 @@ impl Fs {
             .collect()
     }
 
-    /// Calls `visit` for everything in the image, a directory before what is in it and names ascending, until it
-    /// breaks.
+    /// Calls `visit` for everything in the image, a directory before its entries and names
+    /// ascending, until it breaks.
     ///
     /// # Errors
-    /// The first one ends the walk. To go on after it, use [`Walk`].
+    /// The first error ends the walk. To continue after errors, use [`Walk`].
     pub fn walk<B>(&self, mut visit: impl FnMut(Visit<'_>) -> ControlFlow<B>) -> Result<ControlFlow<B>> {
         let mut walk = Walk::new(&*self.image, &[])?;
         while let Some(entry) = walk.step()? {
@@ -147,7 +150,7 @@ fn not_found(path: &Path) -> Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirEntry {
-    /// Its name, any bytes but `/` and NUL.
+    /// Name, any bytes except `/` and NUL.
     pub name: Box<[u8]>,
     /// Type and attributes of its inode. A symbolic link is not followed.
     pub stat: Stat,
@@ -155,10 +158,10 @@ pub struct DirEntry {
     pub nid: Nid,
 }
 
-/// An opened regular file of an image. Errors of the image come as [`io::Error`] with the [`Error`] inside.
+/// An open regular file of an image. Errors of the image are returned as [`io::Error`] with the [`Error`] inside.
 ///
-/// The reader remembers where the file's blocks lie, so reads of any size anywhere are cheap; small sequential reads
-/// share what was decoded.
+/// The reader remembers the positions of the file's blocks, so reads of any size at any offset are
+/// cheap; small sequential reads share decoded data.
 #[derive(Debug, Clone)]
 pub struct File {
     image: Arc<dyn Image>,
@@ -232,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn files_read_and_seek_as_their_bytes_do() {
+    fn files_read_and_seek_like_their_bytes() {
         let content: Vec<u8> = (0..200_000u32).flat_map(|n| n.to_le_bytes()).collect();
         let (mut file, mut bytes) = (fs(&content).open_file("/f").unwrap(), io::Cursor::new(&content));
         let moves = [
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_errors_tell_what_is_there() {
+    fn error_variants_tell_missing_from_mistyped_paths() {
         let fs = fs(b"text");
         assert!(matches!(fs.open_file("gone"), Err(Error::NotFound { .. })));
         assert!(matches!(fs.open_file("d"), Err(Error::WrongType { expected: "regular file", .. })));
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_ends_where_it_is_told_to() {
+    fn a_walk_ends_where_the_visitor_breaks() {
         let mut seen = Vec::new();
         let end = fs(b"").walk(|entry| {
             seen.push(entry.path.to_owned());

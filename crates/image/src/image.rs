@@ -1,4 +1,4 @@
-//! The format-neutral view of an image: what every reader gives and every sink takes.
+//! The format-independent view of an image: readers implement it, sinks use it.
 
 use packfs_blocks::progress::Progress;
 
@@ -6,11 +6,11 @@ use crate::Result;
 use crate::finding::Finding;
 use crate::tree::{Device, Time, XattrSet};
 
-/// An inode's address in its image, as the format counts them (SquashFS: the inode reference).
+/// Address of an inode in its image, in the format's own numbering (SquashFS: the inode reference).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nid(pub u64);
 
-/// What an inode of an image is.
+/// Type of an inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileType {
     /// Directory.
@@ -38,7 +38,7 @@ pub enum FileType {
 /// The attributes of an inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
-    /// Type, with what only that type has.
+    /// Type, with type-specific fields.
     pub kind: FileType,
     /// Number of the inode; equal for all names of one file.
     pub ino: u64,
@@ -50,84 +50,85 @@ pub struct Stat {
     pub gid: u32,
     /// Time of last modification.
     pub mtime: Time,
-    /// Link count as the image has it.
+    /// Link count stored in the image.
     pub nlink: u32,
-    /// Whether there are extended attributes to ask for.
+    /// True if there are extended attributes.
     pub has_xattrs: bool,
 }
 
 /// A directory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name: checked, so neither empty nor `.` or `..`, and without `/` and NUL.
+    /// Name, already checked: not empty, `.` or `..`, and without `/` and NUL.
     pub name: Box<[u8]>,
     /// The inode.
     pub nid: Nid,
 }
 
-/// A piece of a file that decodes on its own: the unit of parallel reading.
+/// A piece of a file that decodes independently: the unit of parallel reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     /// Offset in the file.
     pub offset: u64,
     /// Length in the file.
     pub len: u64,
-    /// Whether it is all zeros with nothing stored.
+    /// True for zeros that are not stored.
     pub hole: bool,
 }
 
-/// An opened image. Any number of threads may read at once; nothing here ever panics on bad images.
+/// An open image. Any number of threads may read at once; bad images never cause a panic.
 ///
-/// Contract: inodes come from [`Image::root`], [`Image::read_dir`] or [`Image::lookup`] of the same image. Any other may
-/// give an error or the attributes of something else, never more than that. Every call may be repeated and gives the
-/// same answer; none depends on an earlier one, failed ones included. Asking a file for entries, or a directory for
-/// bytes, is an error.
+/// Contract: inodes come from [`Image::root`], [`Image::read_dir`] or [`Image::lookup`] of the same
+/// image. Any other inode may give an error or the attributes of something else, but nothing worse.
+/// Every call may be repeated with the same result; none depends on earlier calls, even failed
+/// ones. Listing a file or reading a directory is an error.
 ///
 /// # Errors
-/// [`Error::Corrupt`](crate::Error::Corrupt) for what breaks the format, with structure and offset;
-/// [`Error::Unsupported`](crate::Error::Unsupported) for what this build does not read; [`Error::Io`](crate::Error::Io) if
-/// the bytes cannot be had.
+/// [`Error::Corrupt`](crate::Error::Corrupt) for violations of the format, with structure and
+/// offset; [`Error::Unsupported`](crate::Error::Unsupported) for features that this build does not
+/// support; [`Error::Io`](crate::Error::Io) if the bytes cannot be read.
 pub trait Image: Send + Sync + std::fmt::Debug {
-    /// The root directory.
+    /// Returns the root directory.
     fn root(&self) -> Nid;
 
-    /// Attributes of an inode.
+    /// Returns the attributes of an inode.
     fn stat(&self, nid: Nid) -> Result<Stat>;
 
-    /// Entries of a directory, strictly ascending by name.
+    /// Returns the entries of a directory, strictly ascending by name.
     fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>>;
 
-    /// The entry of a directory with this name.
+    /// Returns the entry of a directory with this name.
     fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
         let entries = self.read_dir(dir)?;
         let found = entries.binary_search_by(|entry| (*entry.name).cmp(name));
         Ok(found.ok().map(|n| entries[n].nid))
     }
 
-    /// Extended attributes with their full names.
+    /// Returns the extended attributes with their full names.
     fn xattrs(&self, nid: Nid) -> Result<XattrSet>;
 
-    /// Reads from a regular file, touching only the blocks that hold the range. Fewer bytes than `buf`
-    /// holds only at the end of the file.
+    /// Reads from a regular file, decoding only the blocks that hold the range. Returns fewer bytes
+    /// than `buf` holds only at the end of the file.
     fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize>;
 
-    /// The extents of a regular file in order, without gaps, covering it exactly. Neighbouring holes are
-    /// one extent, which may be of any length; an extent with data is at most a block, or
-    /// what a compressed extent of EROFS decodes to: 12 MiB.
+    /// Returns the extents of a regular file in order, without gaps, covering it exactly. Adjacent
+    /// holes form one extent of any length. An extent with data is at most a block, or as long as a
+    /// compressed extent of EROFS decodes to: 12 MiB.
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>>;
 
-    /// Number of inodes the image says it has; for progress only.
+    /// Returns the number of inodes that the image declares; for progress only.
     fn inode_count(&self) -> u64;
 
-    /// Whether its times have fractions of seconds.
+    /// Returns true if its times have fractions of seconds.
     fn holds_nanoseconds(&self) -> bool {
         false
     }
 
-    /// Verifies everything in the image on `threads` threads (0: on the calling one) and calls `finding` for each
-    /// thing that is wrong or unusual. Without a finding of [`Severity::Damage`](crate::Severity) it is sound.
+    /// Verifies everything in the image on `threads` threads (0: on the calling one) and calls
+    /// `finding` for everything that is wrong or unusual. An image without a finding of
+    /// [`Severity::Damage`](crate::Severity) is sound.
     ///
     /// # Errors
-    /// What is not about the image: its file cannot be read, a codec is not there. Damage is no error.
+    /// Errors that do not concern the image: its file cannot be read, a codec is missing. Damage is not an error.
     fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()>;
 }

@@ -1,9 +1,11 @@
-//! File trees in, mountable images out, and back: SquashFS and EROFS.
+//! Packs file trees into mountable images, SquashFS and EROFS, and unpacks them.
 //!
-//! A [`Builder`] makes images of sources: directories, archives, pack lists, other images, entries of your own. An
-//! [`Fs`] reads them as a file system. Below lie the parts that both put together: a [`source`] fills a [`tree`], a
-//! format's writer ([`squashfs`], [`erofs`]) puts it down; a format's reader gives an [`Image`], which a [`sink`] turns
-//! into a directory or a tar archive. [`Image::check`] and [`diff`](mod@diff) compare what is there with what should be.
+//! A [`Builder`] makes images from sources: directories, archives, pack lists, other images, your
+//! own entries. An [`Fs`] reads them as a file system. Both are built from these parts: a
+//! [`source`] fills a [`tree`], and a format's writer ([`squashfs`], [`erofs`]) stores it; a
+//! format's reader provides an [`Image`], which a [`sink`] turns into a directory or a tar archive.
+//! [`Image::check`] verifies an image, and [`diff`](mod@diff) compares it with another one or with
+//! its source.
 //!
 //! This crate never prints, and never panics on bad input. Errors are typed; see [`Error`].
 //!
@@ -17,7 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Build from memory and iterators, into anything that seeks
+//! # Build from memory and iterators, into anything seekable
 //!
 //! ```
 //! use packfs_image::source::Entry;
@@ -30,7 +32,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Open a path, bytes, or anything that is read at offsets
+//! # Open a path, bytes, or any storage with positional reads
 //!
 //! ```
 //! # use packfs_image::{Builder, source::Entry};
@@ -103,7 +105,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Follow the progress, cancel
+//! # Watch the progress, cancel
 //!
 //! ```
 //! # let place = tempfile::tempdir()?; std::env::set_current_dir(&place)?; std::fs::create_dir("root")?;
@@ -128,7 +130,7 @@
 //! packfs-image = { version = "0.1", default-features = false, features = ["rust-only"] }
 //! ```
 //!
-//! A codec that a build lacks is an error that names the codec and its feature.
+//! Using a codec that was left out fails with an error that names the codec and its feature.
 
 pub mod build;
 mod builder;
@@ -174,7 +176,7 @@ packfs_blocks::options!(
     squashfs::ReadOptions,
 );
 
-// What a user of this crate needs of those below it.
+// Types of lower crates that users of this crate need.
 pub use packfs_blocks::io::{Memory, Storage};
 pub use packfs_blocks::{Progress, ReadAt, name};
 pub use packfs_codec::{Choice, Codec};

@@ -1,7 +1,8 @@
 //! Limits of image formats and of Linux, checked on the whole tree: after the scan, before any data is packed.
 //!
-//! What all formats and the kernel demand stands here; each format adds its own numbers in its `limits.rs`. An image
-//! that passes can be written, and the kernel shows all of it. The sizes of compressed tables are known only later.
+//! Limits of Linux and of every format are here; each format adds its own numbers in its
+//! `limits.rs`. An image that passes can be written, and the kernel shows all of it. The sizes of
+//! compressed tables are known only later.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -11,43 +12,44 @@ use crate::{Error, Excess, Result, Warning, WarningKind};
 
 /// Longest name of a directory entry in bytes.
 const NAME_MAX: usize = 255;
-/// Longest target of a symbolic link in bytes: a page with the NUL behind it.
+/// Longest target of a symbolic link in bytes: a page, including the NUL after it.
 const SYMLINK_MAX: usize = 4095;
-/// Largest size of a file, which offsets are signed.
+/// Largest size of a file: offsets are signed.
 const FILE_MAX: u64 = i64::MAX.unsigned_abs();
 /// Largest major number of a device (12 bits), and largest minor number (20 bits).
 const DEVICE_MAX: Device = Device { major: 0xfff, minor: 0xf_ffff };
-/// The number that no owner and no group has: system calls take it for "leave as it is", and the kernel shows another.
+/// An id that is not valid for owner or group: system calls read it as "leave unchanged", and the
+/// kernel shows another.
 const NO_ID: u32 = u32::MAX;
 /// Longest full name of an extended attribute in bytes.
 const XATTR_NAME_MAX: usize = 255;
-/// Most bytes of the attribute names of one inode, each with a NUL behind it.
+/// Maximum number of bytes in the attribute names of one inode, each followed by a NUL.
 const XATTR_LIST_MAX: usize = 65_536;
 
 const USER: &[u8] = b"user.";
 const CLASSES: [&[u8]; 3] = [USER, b"trusted.", b"security."];
 
-/// Limits of one format, with the options of a build taken into account.
+/// Limits of one format, given the options of a build.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     /// Name of the format in messages.
     pub(crate) format: &'static str,
-    /// Largest size of a regular file in bytes, if it is below what Linux has.
+    /// Largest size of a regular file in bytes, if it is below that of Linux.
     pub(crate) file: u64,
-    /// Times of inodes in seconds since 1970, and these years in words. `None`: all times.
+    /// Range of inode times in seconds since 1970, and the same as years. `None`: all times.
     pub(crate) times: Option<(RangeInclusive<i64>, &'static str)>,
-    /// Number of different owners and groups. `None`: as many as there are.
+    /// Maximum number of different owners and groups. `None`: unlimited.
     pub(crate) owners: Option<usize>,
     /// True if inodes can have POSIX ACLs.
     pub(crate) acls: bool,
     /// Longest value of an extended attribute in bytes.
     pub(crate) xattr_value: usize,
-    /// Most bytes of the values of one inode.
+    /// Maximum number of bytes in the attribute values of one inode.
     pub(crate) xattr_values: usize,
 }
 
-/// Checks `tree`. The first entry that exceeds a limit is [`Error::Limit`]. POSIX ACLs that the format cannot hold
-/// are taken out of the tree, with a warning for each entry.
+/// Checks `tree`. The first entry that exceeds a limit fails with [`Error::Limit`]. POSIX ACLs that
+/// the format cannot store are removed from the tree, with a warning for each entry.
 pub(crate) fn check(tree: &mut Tree, limits: &Limits) -> Result<()> {
     if !limits.acls {
         leave_out_acls(tree)?;
@@ -74,7 +76,7 @@ pub(crate) fn check(tree: &mut Tree, limits: &Limits) -> Result<()> {
     })
 }
 
-/// Takes POSIX ACLs out of the tree, with a warning for each entry that has some.
+/// Removes POSIX ACLs from the tree, with a warning for each affected entry.
 fn leave_out_acls(tree: &mut Tree) -> Result<()> {
     let has_acl = |set: &XattrSet| set.iter().any(|(name, _)| **name == *acl::ACCESS || **name == *acl::DEFAULT);
     let with_acl: Vec<bool> = tree.xattrs.sets().map(has_acl).collect();
@@ -95,7 +97,7 @@ fn leave_out_acls(tree: &mut Tree) -> Result<()> {
     Ok(())
 }
 
-/// Checks the names in a directory: a file may have several, and only its first one leads a walk to it.
+/// Checks the names in a directory: a file may have several, and a walk reaches it only by the first.
 fn check_names(tree: &Tree, dir: Ino, path: &[u8]) -> Result<()> {
     match tree.entries(dir).find(|(name, _)| name.len() > NAME_MAX) {
         Some((name, _)) => {
@@ -107,7 +109,7 @@ fn check_names(tree: &Tree, dir: Ino, path: &[u8]) -> Result<()> {
     }
 }
 
-/// Kinds of attributes in a set that not every file can have.
+/// Kinds of attributes in a set that are not allowed on every file.
 #[derive(Debug, Clone, Copy, Default)]
 struct Needs {
     user: bool,
@@ -116,21 +118,23 @@ struct Needs {
 }
 
 impl Needs {
-    /// Linux neither shows these to programs nor lets them be set elsewhere.
+    /// Linux neither shows these attributes to programs nor lets programs set them elsewhere.
     fn belongs_to(self, kind: &Kind) -> std::result::Result<(), Excess> {
         let wrong = match kind {
-            Kind::File { .. } => self.acl_default.then_some("a default ACL on a regular file; directories have such"),
+            Kind::File { .. } => {
+                self.acl_default.then_some("a default ACL on a regular file; only directories can have one")
+            }
             Kind::Dir(_) => None,
-            _ if self.user => Some("`user.` attributes; Linux has such on regular files and directories only"),
-            Kind::Symlink(_) if self.acl_access => Some("a POSIX ACL on a symbolic link; Linux has none there"),
-            _ => self.acl_default.then_some("a default ACL; only directories have such"),
+            _ if self.user => Some("`user.` attributes; Linux allows them only on regular files and directories"),
+            Kind::Symlink(_) if self.acl_access => Some("a POSIX ACL on a symbolic link; Linux does not allow that"),
+            _ => self.acl_default.then_some("a default ACL; only directories can have one"),
         };
         wrong.map_or(Ok(()), |wrong| Err(wrong.into()))
     }
 }
 
 impl Limits {
-    /// Checks an inode apart from its names and attributes.
+    /// Checks an inode except its names and attributes.
     fn inode(&self, inode: &Inode) -> std::result::Result<(), Excess> {
         if let Some((times, range)) = &self.times
             && !times.contains(&inode.mtime.secs)
@@ -139,7 +143,7 @@ impl Limits {
         }
         for (what, id) in [("owner", inode.uid), ("group", inode.gid)] {
             if id == NO_ID {
-                return Err(format!("{what} {NO_ID}, which is none; the limit is {}", NO_ID - 1).into());
+                return Err(format!("{what} {NO_ID}, which is not a valid id; the limit is {}", NO_ID - 1).into());
             }
         }
         match &inode.kind {
@@ -156,7 +160,7 @@ impl Limits {
                 if *major > DEVICE_MAX.major || *minor > DEVICE_MAX.minor =>
             {
                 let (format, most) = (self.format, DEVICE_MAX);
-                let most = format!("{format} holds majors up to {}, minors up to {}", most.major, most.minor);
+                let most = format!("{format} supports majors up to {}, minors up to {}", most.major, most.minor);
                 Err(format!("device number {major}:{minor}; {most}").into())
             }
             _ => Ok(()),
@@ -196,7 +200,7 @@ impl Limits {
             return Err(xattr_class(self.format, self.acls, name));
         }
         if rest.is_some_and(|rest| rest.is_empty() || rest.contains(&0)) {
-            return Err(format!("attribute `{shown}`: nothing, or a NUL, behind its class").into());
+            return Err(format!("attribute `{shown}`: its name is empty, or has a NUL, after the class").into());
         }
         if name.len() > XATTR_NAME_MAX {
             let len = name.len();
@@ -218,7 +222,8 @@ impl Limits {
     }
 }
 
-/// An attribute of a class that `format` does not have; `acls` is true if it has POSIX ACLs.
+/// Makes the error of an attribute of a class that `format` does not support; `acls` is true if it
+/// supports POSIX ACLs.
 pub(crate) fn xattr_class(format: &'static str, acls: bool, name: &[u8]) -> Excess {
     let classes = match acls {
         true => "user., trusted. and security. attributes and POSIX ACLs",

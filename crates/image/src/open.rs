@@ -1,4 +1,4 @@
-//! Opening an image whatever its format: which one it is, its first bytes say.
+//! Opens an image of any format; its first bytes identify the format.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use crate::name::display;
 use crate::source::open::{Kind, SNIFF_LEN, sniff};
 use crate::{Error, Image, Result, erofs, squashfs};
 
-/// How to read an image.
+/// Options for reading an image.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Most bytes of decoded data to keep.
+    /// Maximum number of bytes of decoded data to cache.
     pub cache_bytes: u64,
-    /// What to call the image in messages.
+    /// Name of the image in messages.
     pub name: PathBuf,
-    /// The further devices of an EROFS image that names several, in its order.
+    /// The additional devices of an EROFS image that names several, in its order.
     pub devices: Vec<Arc<dyn ReadAt>>,
 }
 
@@ -28,7 +28,7 @@ impl Default for OpenOptions {
     }
 }
 
-/// An opened image of one of the formats.
+/// An open image of one of the formats.
 #[derive(Debug)]
 pub enum AnyImage {
     /// SquashFS.
@@ -53,14 +53,14 @@ impl AnyImage {
                 Ok(AnyImage::Squashfs(Box::new(squashfs::Reader::open(bytes, options)?)))
             }
             Kind::SquashFs => {
-                let why = format!("{}: a SquashFS image has no further devices", display(&name));
+                let why = format!("{}: a SquashFS image has no additional devices", display(&name));
                 Err(Error::option("devices", devices.len(), why))
             }
             _ => Err(Error::corrupt("superblock", 0, "this is neither a SquashFS nor an EROFS image")),
         }
     }
 
-    /// What every format has.
+    /// Returns the format-independent view.
     pub fn image(&self) -> &dyn Image {
         match self {
             AnyImage::Squashfs(reader) => &**reader,
@@ -68,7 +68,7 @@ impl AnyImage {
         }
     }
 
-    /// The same, to be kept by several.
+    /// Returns the format-independent view, for shared ownership.
     pub fn into_image(self) -> Arc<dyn Image> {
         match self {
             AnyImage::Squashfs(reader) => Arc::new(*reader),
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_image_of_any_format_is_refused() {
+    fn files_that_are_no_images_are_refused() {
         let open = |bytes: Vec<u8>, devices: Vec<Arc<dyn ReadAt>>| {
             let options = OpenOptions { devices, ..OpenOptions::default() };
             AnyImage::open(Arc::new(bytes), options).unwrap_err().to_string()
@@ -94,6 +94,6 @@ mod tests {
         assert!(open(erofs, Vec::new()).contains("too short for any EROFS image"));
         assert!(open(b"hsqs".to_vec(), Vec::new()).contains("too short for any SquashFS image"));
         let device: Arc<dyn ReadAt> = Arc::new(Vec::new());
-        assert!(open(b"hsqs".to_vec(), vec![device]).contains("has no further devices"));
+        assert!(open(b"hsqs".to_vec(), vec![device]).contains("has no additional devices"));
     }
 }

@@ -1,7 +1,8 @@
-//! Warnings: what a source or a writer has to tell although it goes on.
+//! Warnings: messages of a source or a writer that continues nevertheless.
 //!
-//! They are collected in [`Tree::warnings`](crate::Tree::warnings) while sources fill the tree and a writer looks at
-//! it, and end up in the writer's summary. Counts are exact; of the paths only the first of each kind are kept.
+//! They are collected in [`Tree::warnings`](crate::Tree::warnings) while sources fill the tree and
+//! a writer checks it, and end up in the writer's summary. Counts are exact; only the first paths
+//! of each kind are kept.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,28 +15,28 @@ use crate::{Error, Result};
 /// Number of warnings of one kind that are kept with their paths.
 const KEPT: usize = 1000;
 
-/// Reason for a warning; its text says what happened and, where something can be done, what.
+/// Reason for a warning; its text says what happened and, if something can be done about it, what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum WarningKind {
     /// A tar archive stops after a whole member, without the zero blocks that end an archive.
     ArchiveNotEnded,
-    /// An entry has POSIX ACLs, and the format has no place for them.
+    /// An entry has POSIX ACLs, which the format cannot store.
     PosixAcl,
-    /// An entry is a socket, and a tar archive has no place for it.
+    /// An entry is a socket, which a tar archive cannot store.
     Socket,
     /// Bytes that are neither zeros nor another archive follow the end of a tar archive; they are not read.
     BytesAfterArchive,
     /// A member of a tar archive has an empty name and is left out.
     MemberWithoutName,
-    /// A hard link of a tar archive is left out because no earlier member has the name it links to.
+    /// A hard link of a tar archive is left out because no earlier member has the name of its target.
     LinkTargetMissing,
     /// An access control list of a tar archive cannot be converted and is left out.
     AclNotKept,
-    /// A line of a sort file is about a path that is not in the tree.
+    /// A line of a sort file names a path that is not in the tree.
     SortPathMissing,
-    /// Times of an image become whole seconds in another that has no fractions.
+    /// Times are truncated to whole seconds because the new format has no fractions.
     FractionsOfSeconds,
 }
 
@@ -46,48 +47,48 @@ impl fmt::Display for WarningKind {
                 "the archive stops after a whole member, without the zero blocks that end one: \
                  it is complete only if its writer leaves them out"
             }
-            WarningKind::Socket => "left out a socket, which a tar archive cannot hold",
-            WarningKind::PosixAcl => "left out POSIX ACLs, which SquashFS cannot hold (EROFS can)",
-            WarningKind::BytesAfterArchive => "the bytes behind the end of the archive were not read",
+            WarningKind::Socket => "left out a socket, which a tar archive cannot store",
+            WarningKind::PosixAcl => "left out POSIX ACLs, which SquashFS cannot store (EROFS can)",
+            WarningKind::BytesAfterArchive => "the bytes after the end of the archive were not read",
             WarningKind::MemberWithoutName => "a member without a name was left out",
             WarningKind::LinkTargetMissing => {
                 "the hard link was left out, because no earlier member has the name it links to \
                  (excluded, or in another archive)"
             }
             WarningKind::SortPathMissing => "the sort file names a path that is not in the image",
-            WarningKind::FractionsOfSeconds => "times lose their fractions of seconds: SquashFS stores whole seconds",
+            WarningKind::FractionsOfSeconds => "SquashFS stores whole seconds: fractions of timestamps are dropped",
             WarningKind::AclNotKept => "an access control list of the archive was left out",
         })
     }
 }
 
-/// One thing to tell about one entry or source.
+/// A warning about one entry or source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Warning {
     /// Reason for the warning.
     #[serde(skip)]
     pub kind: WarningKind,
-    /// Path of the entry in the image, or of the source if it is about all of it.
+    /// Path of the entry in the image, or of the source if the warning concerns all of it.
     #[serde(serialize_with = "path_as_text")]
     pub path: PathBuf,
-    /// Particulars of this case: a name, a position. May be empty.
+    /// Details of this case: a name, a position. May be empty.
     pub detail: String,
 }
 
 impl Warning {
-    /// A warning without particulars.
+    /// Makes a warning without details.
     pub fn new(kind: WarningKind, path: impl Into<PathBuf>) -> Self {
         Warning { kind, path: path.into(), detail: String::new() }
     }
 
-    /// Adds the particulars of this case.
+    /// Adds the details of this case.
     #[must_use]
     pub fn with_detail(self, detail: impl Into<String>) -> Self {
         Warning { detail: detail.into(), ..self }
     }
 
-    /// Path and particulars, without the reason: how an example of a kind is shown.
+    /// Returns path and details, without the reason: the form in which examples of a kind are shown.
     pub fn place(&self) -> String {
         match &*self.detail {
             "" => crate::name::display(&self.path).to_string(),
@@ -112,19 +113,19 @@ pub struct Warnings {
 /// The warnings of one kind.
 #[derive(Debug, Clone, Default)]
 pub struct Counted {
-    /// Number of all of them.
+    /// Total number of warnings.
     pub count: u64,
-    /// The first of them, in the order in which they came.
+    /// The first warnings, in order.
     pub first: Vec<Warning>,
 }
 
 impl Warnings {
-    /// An empty collection; if `strict`, the first warning is an error.
+    /// Makes an empty collection; if `strict`, the first warning is an error.
     pub fn new(strict: bool) -> Self {
         Warnings { strict, kinds: BTreeMap::new() }
     }
 
-    /// Adds a warning. Returns it as [`Error::Refused`] if the collection is strict.
+    /// Adds a warning. Fails with [`Error::Refused`] if the collection is strict.
     pub fn add(&mut self, warning: Warning) -> Result<()> {
         if self.strict {
             return Err(Error::Refused(Box::new(warning)));
@@ -137,23 +138,23 @@ impl Warnings {
         Ok(())
     }
 
-    /// True if there is nothing to tell.
+    /// Returns true if there are no warnings.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
 
-    /// Each kind that occurred, with its warnings.
+    /// Returns each kind that occurred, with its warnings.
     pub fn kinds(&self) -> impl Iterator<Item = (WarningKind, &Counted)> {
         self.kinds.iter().map(|(kind, counted)| (*kind, counted))
     }
 
-    /// Number of warnings of a kind.
+    /// Returns the number of warnings of a kind.
     pub fn count(&self, kind: WarningKind) -> u64 {
         self.kinds.get(&kind).map_or(0, |counted| counted.count)
     }
 }
 
-/// An array with one object a kind: `kind`, `text`, `count` and `shown`, the first warnings.
+/// Serializes as an array with one object per kind: `kind`, `text`, `count` and `shown`, the first warnings.
 impl Serialize for Warnings {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -198,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_is_an_error_where_they_are_refused() {
+    fn a_strict_collection_fails_on_the_first() {
         let error = Warnings::new(true).add(warning(1).with_detail("at byte 512")).unwrap_err();
         assert!(matches!(&error, Error::Refused(warning) if warning.path == std::path::Path::new("1.tar")));
         assert!(error.to_string().starts_with("1.tar (at byte 512): the archive stops after"), "{error}");
     }
 
     #[test]
-    fn as_json_every_kind_has_its_count_and_examples() {
+    fn json_has_count_and_examples_of_every_kind() {
         let mut warnings = Warnings::default();
         warnings.add(warning(1).with_detail("here")).unwrap();
         warnings.add(warning(2)).unwrap();

@@ -1,4 +1,4 @@
-//! The builder and entries of the caller's: everything they can describe arrives in both formats.
+//! The builder and the caller's own entries: everything they can describe arrives in both formats.
 
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
@@ -55,9 +55,9 @@ fn entries_of_all_kinds_arrive() {
     }
 }
 
-/// The same entries over a directory and an image; later sources are kept.
+/// Entries, a directory and an image with the same paths; later sources are kept.
 #[test]
-fn sources_lie_one_over_the_other() {
+fn later_sources_replace_earlier_ones() {
     let place = tempfile::tempdir().unwrap();
     std::fs::create_dir(place.path().join("root")).unwrap();
     std::fs::write(place.path().join("root/file"), "of the directory").unwrap();
@@ -75,7 +75,7 @@ fn sources_lie_one_over_the_other() {
     }
 }
 
-/// The data of an entry is read before the next one is asked for.
+/// The data of an entry is read before the next one is requested.
 #[test]
 fn entries_are_never_all_in_memory() {
     use std::cell::Cell;
@@ -131,7 +131,7 @@ fn directories_are_scanned_with_options_and_progress_that_come_later() {
     std::fs::write(dir.path().join("file"), "x").unwrap();
     for builder in builders() {
         let progress = Arc::new(packfs_image::Progress::default());
-        // It ends with the scan, so all that was counted was counted there.
+        // Cancelling ends the scan, so everything counted was counted there.
         progress.cancel();
         let built = builder.dir(dir.path()).progress(Arc::clone(&progress)).write_to(Cursor::new(Vec::new()));
         assert!(matches!(built, Err(Error::Cancelled)), "{built:?}");

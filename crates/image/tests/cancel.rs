@@ -1,5 +1,5 @@
-//! Work that is cancelled, at every moment that can be told: it ends with an error of its own or was done already, and
-//! leaves nothing behind that is not whole.
+//! Cancellation at every possible moment: the operation fails with a distinct error or has already
+//! finished, and leaves no incomplete file behind.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use packfs_image::{
     Choice, Error, Fs, OnError, OpenOptions, Plan, Progress, ReadAt, Result, Tree, erofs, sink, squashfs,
 };
 
-/// An image that cancels the work that reads it, with a given read.
+/// An image that cancels the operation that reads it, at a given read.
 #[derive(Debug)]
 struct Alarm {
     bytes: Vec<u8>,
@@ -33,7 +33,7 @@ impl ReadAt for Alarm {
     }
 }
 
-/// An image, and the progress that it cancels with the `n`th read after it was opened.
+/// Returns an image, and the progress that it cancels at the `n`th read after it was opened.
 fn alarmed(image: &Path, n: usize) -> (Fs, Arc<Progress>) {
     let progress = Arc::new(Progress::default());
     let bytes = std::fs::read(image).unwrap();
@@ -85,7 +85,7 @@ fn images(root: &Path) -> (tempfile::TempDir, [std::path::PathBuf; 2]) {
     (place, images)
 }
 
-/// Calls `work` with alarms at more and more reads until the first that comes too late, and says how many there were.
+/// Calls `work` with alarms at later and later reads until the first that comes too late; returns their number.
 fn at_every_read(image: &Path, mut work: impl FnMut(Fs, &Progress) -> Result<()>) {
     let mut stopped = 0;
     for n in (0..40).chain((40..100_000).step_by(23)) {
@@ -93,7 +93,7 @@ fn at_every_read(image: &Path, mut work: impl FnMut(Fs, &Progress) -> Result<()>
         match work(fs, &progress) {
             Err(Error::Cancelled) => stopped += 1,
             Ok(()) if !progress.is_cancelled() => break,
-            // The last block was under way already.
+            // The last block was already being processed.
             Ok(()) => {}
             Err(error) => panic!("read {n}: {error}"),
         }
@@ -141,7 +141,7 @@ fn a_conversion_leaves_nothing() {
     }
 }
 
-/// Also where errors are to be left out: this is none of an entry.
+/// Also if failing entries are skipped: cancelling is not an error of an entry.
 #[test]
 fn an_extraction_leaves_whole_files_only() {
     let root = source();
@@ -175,9 +175,9 @@ fn an_archive_ends() {
     }
 }
 
-/// A build of a directory, stopped by another thread after times of all lengths.
+/// A build of a directory, cancelled by another thread after delays of all lengths.
 #[test]
-fn a_build_leaves_the_target_as_it_was() {
+fn a_cancelled_build_leaves_the_target_unchanged() {
     let root = source();
     let out = tempfile::tempdir().unwrap();
     let mut stopped = 0;
@@ -205,9 +205,9 @@ fn a_build_leaves_the_target_as_it_was() {
     assert!(stopped > 0);
 }
 
-/// Work that was cancelled before it begins does not begin.
+/// An operation that is cancelled before it begins does not begin.
 #[test]
-fn nothing_begins_that_was_cancelled() {
+fn cancelled_operations_do_not_begin() {
     let (root, out) = (source(), tempfile::tempdir().unwrap());
     let progress = Progress::default();
     progress.cancel();

@@ -1,5 +1,5 @@
-//! Builds on file systems that fail: whichever operation fails, and however, the target is whole or as it was, and
-//! nothing lies beside it.
+//! Builds on file systems that fail: whichever operation fails, and however, the target is whole or
+//! unchanged, and nothing is left beside it.
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,8 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// A directory with files of all kinds: small ones, large ones that shrink and that do not, equal ones, and holes.
+/// Makes a directory with files of all kinds: small ones, large compressible and incompressible
+/// ones, equal ones, and holes.
 fn source() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
@@ -47,7 +48,7 @@ fn scan(dir: &Path, store: &mut dyn Store) -> Result<Plan> {
     Ok(Plan { tree, order: Vec::new() })
 }
 
-/// The same as an archive.
+/// Makes an archive of the same files.
 fn archive(source: &Path) -> Vec<u8> {
     let mut archive = ::tar::Builder::new(Vec::new());
     archive.follow_symlinks(false);
@@ -55,7 +56,7 @@ fn archive(source: &Path) -> Vec<u8> {
     archive.into_inner().unwrap()
 }
 
-/// Adds builds of both formats from what `fill` reads.
+/// Adds builds of both formats from the sources that `fill` reads.
 fn add(
     builds: &mut Vec<(&'static str, Build)>,
     codec: &str,
@@ -75,7 +76,7 @@ fn add(
     builds.push(("erofs", Box::new(move |out| erofs::build_to(out, &erofs, &Progress::default(), &fill).map(drop))));
 }
 
-/// Builds of both formats from a directory, compressed and not, without and with threads.
+/// Returns builds of both formats from a directory, compressed and not, without and with threads.
 fn builds(source: &Path) -> Vec<(&'static str, Build)> {
     let mut builds = Vec::new();
     for (codec, threads) in [("lz4", 0), ("lz4", 2), ("none", 0), ("none", 2)] {
@@ -85,7 +86,7 @@ fn builds(source: &Path) -> Vec<(&'static str, Build)> {
     builds
 }
 
-/// Builds from a stream, which is put down while it is read.
+/// Returns builds from a stream, whose data is stored while it is read.
 fn stream_builds(source: &Path) -> Vec<(&'static str, Build)> {
     let (mut builds, archive) = (Vec::new(), archive(source));
     add(&mut builds, "lz4", 2, move |store| {
@@ -120,7 +121,7 @@ fn fails_safely(build: &Build, number: u64, fault: Fault, unnamed: bool, old: bo
         return false;
     };
     assert!(matches!(built, Err(Error::Io { .. })), "{what}: {built:?}");
-    // The name is taken already when its directory is flushed.
+    // The file already has its name when its directory is flushed.
     let whole = failed == "flush the directory";
     assert_eq!(names(dir.path()), if old || whole { vec![target.clone()] } else { Vec::new() }, "{what}");
     assert!(!old || whole || std::fs::read(&target).unwrap() == OLD, "{what}");
@@ -128,10 +129,10 @@ fn fails_safely(build: &Build, number: u64, fault: Fault, unnamed: bool, old: bo
 }
 
 #[test]
-fn whichever_operation_fails_the_target_is_whole_or_as_it_was() {
+fn whichever_operation_fails_the_target_is_whole_or_unchanged() {
     let source = source();
     for (at, (format, build)) in builds(source.path()).into_iter().chain(stream_builds(source.path())).enumerate() {
-        // Each kind of fault, name and target with each build, but not all with all.
+        // Every kind of fault, name and target is combined with every build, but not all with all.
         for (turn, fault) in Fault::ALL.into_iter().enumerate() {
             let (unnamed, old) = ((at + turn) % 2 == 0, turn % 2 == 0);
             let failed = (0..).take_while(|number| fails_safely(&build, *number, fault, unnamed, old)).count();
@@ -176,7 +177,7 @@ fn an_output_in_its_source_is_not_packed_whatever_its_name() {
     let source = source();
     let target = source.path().join("sub/image");
     for (format, build) in builds(source.path()) {
-        // A directory is as old as its newest name: keep that out of the comparison.
+        // A directory's time is that of its newest name: keep it out of the comparison.
         let images = [true, false].map(|unnamed| {
             std::fs::write(&target, OLD).unwrap();
             let files = Faults::new();

@@ -1,6 +1,6 @@
-//! Images of other makers, read by whichever decoders this build has. `.ci/run` runs these tests in a build without a C
-//! compiler too, where all of them are in Rust:
-//! `CC=false cargo test -p packfs-image --no-default-features --features rust-only --test rust_only`
+//! Images made by other programs, read by whichever decoders this build has. `.ci/run` also runs
+//! these tests in a build without a C compiler, where all decoders are in Rust: `CC=false cargo
+//! test -p packfs-image --no-default-features --features rust-only --test rust_only`
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use packfs_image::name::display;
 use packfs_image::source::{Dir, Source, dir};
 use packfs_image::{Choice, Codec, Error, Fs, Plan, Progress, Severity, Tree, erofs, sink, squashfs};
 
-/// A directory with files that end in fragments, share clusters, repeat themselves and do not shrink.
+/// Makes a directory with files that end in fragments, share clusters, repeat themselves and do not shrink.
 fn source() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
@@ -46,7 +46,7 @@ fn mixed(len: usize, seed: u32) -> Vec<u8> {
     bytes
 }
 
-/// Runs a maker of images; false, said once, where it is not there or knows no such option.
+/// Runs an image builder; returns false, with a message, if it is missing or lacks an option.
 fn make(program: &str, args: &[&str], image: &Path, root: &Path) -> bool {
     let mut command = Command::new(program);
     match program {
@@ -68,7 +68,7 @@ fn files(root: &Path) -> Vec<PathBuf> {
     names
 }
 
-/// Compares every file, whole and from places within, and checks the image.
+/// Compares every file, whole and in parts, and checks the image.
 fn compare(image: &Path, root: &Path, what: &str) {
     let fs = Fs::open(image).unwrap_or_else(|error| panic!("{what}: {error}"));
     for name in files(root) {
@@ -127,7 +127,7 @@ fn erofs_of_mkfs_erofs_is_read() {
     }
 }
 
-/// Without encoders images are stored as they are; they extract and convert like any other.
+/// Without encoders images are stored uncompressed; they extract and convert like any other.
 #[test]
 fn uncompressed_images_are_built_and_extracted() {
     let (root, place) = (source(), tempfile::tempdir().unwrap());
@@ -153,9 +153,9 @@ fn uncompressed_images_are_built_and_extracted() {
     }
 }
 
-/// A codec that was left out is told by name, with the feature that adds it, before anything is written.
+/// A missing codec is reported by name, with the feature that adds it, before anything is written.
 #[test]
-fn codecs_that_were_left_out_are_told() {
+fn codecs_that_were_left_out_are_named() {
     let place = tempfile::tempdir().unwrap();
     for (name, feature, built, reads) in [
         ("gzip", "gzip", cfg!(feature = "gzip"), cfg!(feature = "gzip-rust")),

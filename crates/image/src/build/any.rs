@@ -1,4 +1,4 @@
-//! Options of any format: for programs that leave the format to their users.
+//! Options of any format, for programs that let their users choose the format.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::{Options, Plan, Summary};
 use crate::source::Store;
 use crate::{Result, erofs, squashfs};
 
-/// How an image of one of the formats is built.
+/// Options of a build, with the format.
 #[derive(Debug, Clone)]
 pub enum AnyOptions {
     /// SquashFS.
@@ -64,7 +64,7 @@ impl AnyOptions {
         }
     }
 
-    /// Options that every format has.
+    /// Returns the options that every format has.
     pub fn common(&self) -> &Options {
         match self {
             AnyOptions::Squashfs(options) => &options.build,
@@ -72,7 +72,7 @@ impl AnyOptions {
         }
     }
 
-    /// The same, to change them.
+    /// Returns the options that every format has, for modification.
     pub fn common_mut(&mut self) -> &mut Options {
         match self {
             AnyOptions::Squashfs(options) => &mut options.build,
@@ -80,7 +80,7 @@ impl AnyOptions {
         }
     }
 
-    /// Bytes of a SquashFS block, or of the largest physical cluster of EROFS.
+    /// Returns the size in bytes of a SquashFS block, or of the largest physical cluster of EROFS.
     pub fn block_size(&self) -> u32 {
         match self {
             AnyOptions::Squashfs(options) => options.block_size,

@@ -2,17 +2,17 @@
 
 use crate::tree::{Kind, Tree};
 
-/// What is counted of a tree.
+/// Counts of a tree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Census {
     pub(crate) inodes: u32,
-    /// Of these, regular files.
+    /// Number of regular files.
     pub(crate) files: u32,
-    /// Of these, directories.
+    /// Number of directories.
     pub(crate) directories: u32,
     /// Sum of the lengths of regular files, each hard-linked file once.
     pub(crate) file_bytes: u64,
-    /// Newest modification time in whole seconds: images take theirs from the input, never from the clock.
+    /// Newest modification time in whole seconds: images take their time from the input, never from the clock.
     pub(crate) newest: i64,
 }
 

@@ -7,9 +7,9 @@ use packfs_blocks::{Buffer, Buffers, Digest};
 use crate::source::{Contents, FileReader};
 use crate::{Error, Result};
 
-/// Bytes of a large file that one job reads.
+/// Number of bytes of a large file that one job reads.
 pub(super) const SEGMENT_LEN: u64 = 1 << 20;
-/// Shorter runs of zeros at the end of a file are data: a hole would cost more than it saves.
+/// Shorter runs of zeros at the end of a file are stored as data: a hole would cost more than it saves.
 const HOLE_MIN: usize = 4096;
 
 /// One block or hole of a file.
@@ -22,8 +22,9 @@ pub(crate) enum Cut {
 }
 
 impl Cut {
-    /// This cut, given that a hole comes before it: a short end of zeros continues the hole. Sources that report
-    /// holes cannot tell such an end from the hole, so those that do not must give the same.
+    /// Returns this cut as it must be after a hole: a short tail of zeros continues the hole.
+    /// Sources that report holes cannot tell such a tail from the hole, so other sources must give
+    /// the same result.
     pub(crate) fn behind_hole(self) -> Cut {
         match self {
             Cut::Block(bytes, _) if bytes.len() < HOLE_MIN && is_zero(&bytes) => Cut::Hole(bytes.len() as u64),
@@ -95,7 +96,7 @@ impl Cutter<'_> {
         Ok(())
     }
 
-    /// Hashes a block, or finds that it is a hole.
+    /// Hashes a block, or detects that it is a hole.
     pub(super) fn cut(&self, bytes: Buffer) -> Cut {
         let digest = self.stages.time(Stage::Hash, || {
             let hole = self.sparse && bytes.len() >= HOLE_MIN && is_zero(&bytes);
@@ -107,7 +108,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// Cuts a file at block boundaries into runs of blocks that are all hole and runs that are not, the
+    /// Cuts a file at block boundaries into runs of blocks that are all hole and other runs, the
     /// latter of at most about [`SEGMENT_LEN`].
     pub(super) fn segments(&self, open: &mut (dyn FileReader + '_), size: u64) -> Result<Vec<Segment>> {
         let block = self.block_len as u64;
@@ -115,7 +116,7 @@ impl Cutter<'_> {
         let (mut segments, mut at) = (Vec::new(), 0);
         while at < size {
             let data = if self.sparse { open.next_data(at)? } else { Some((at, size)) };
-            // Holes that do not cover a whole block are read as the zeros they are.
+            // Holes that do not cover a whole block are read as zeros.
             let (start, end) = data.map_or((size, size), |(start, end)| {
                 (start.max(at) / block * block, end.div_ceil(block).saturating_mul(block).min(size))
             });

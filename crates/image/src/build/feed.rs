@@ -1,8 +1,8 @@
 //! Files in, hashed blocks out, in order: the first half of every writer's data path.
 //!
-//! Workers open, read, look for holes and hash; the conductor pulls the results with [`Feed::next`] in the
-//! order in which it handed the files in. Small files travel many to a job, large ones in segments that
-//! several workers read at once.
+//! Workers open, read, detect holes and hash. The conductor fetches the results with [`Feed::next`]
+//! in the order in which it submitted the files. Many small files share a job; large ones are read
+//! in segments by several workers at once.
 
 use std::io::Read;
 use std::ops::Range;
@@ -17,51 +17,51 @@ use super::stream::{Scattered, Stream};
 use crate::Result;
 use crate::source::Contents;
 
-/// Most bytes and most files that travel in one batch.
+/// Maximum number of bytes and of files in one batch.
 pub(crate) const BATCH_LEN: usize = 256 << 10;
 pub(crate) const BATCH_FILES: usize = 64;
 
-/// A finished job's blocks. Files are named by the number they were handed in with.
+/// Blocks of a finished job. Files are identified by the number they were submitted with.
 #[derive(Debug)]
 pub(crate) enum Fed {
-    /// Whole files shorter than a block, one behind the other.
+    /// Whole files shorter than a block, concatenated.
     Small {
         /// Their bytes.
         bytes: Buffer,
-        /// Each file's part of `bytes`, or why it could not be read.
+        /// Range of each file in `bytes`, or the error of reading it.
         files: Vec<(u32, Result<Part>)>,
     },
-    /// The next blocks of a file; `last` when it ends with them.
+    /// The next blocks of a file.
     Blocks {
         /// The file.
         file: u32,
-        /// Its next pieces, or why they could not be read.
+        /// Its next pieces, or the error of reading them.
         cuts: Result<Vec<Cut>>,
         /// True if the file is complete.
         last: bool,
     },
 }
 
-/// A small file's bytes within a batch, and their digest.
+/// Range of a small file within a batch, and its digest.
 pub(crate) type Part = (Range<usize>, Digest);
 
-/// How a format wants its files cut.
+/// How a format needs its files cut.
 #[derive(Debug, Clone)]
 pub(crate) struct Cutting {
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub(crate) block_len: usize,
     /// Buffers for blocks.
     pub(crate) buffers: Buffers,
-    /// Turn blocks of zeros into holes.
+    /// True to turn blocks of zeros into holes.
     pub(crate) sparse: bool,
-    /// Bytes read ahead at most.
+    /// Maximum number of bytes to read ahead.
     pub(crate) budget: usize,
 }
 
 /// Reads ahead of a writer, within a budget of bytes.
 ///
-/// The conductor hands in a file, then pulls with [`next`](Self::next) until there is room for another one;
-/// after the last it pulls with [`rest`](Self::rest).
+/// The conductor submits a file, then calls [`next`](Self::next) until there is room for another
+/// one; after the last file it calls [`rest`](Self::rest).
 #[derive(Debug)]
 pub(crate) struct Feed<'p, 'env, S> {
     pub(super) pool: &'p Pool<'env, S>,
@@ -74,7 +74,7 @@ pub(crate) struct Feed<'p, 'env, S> {
     reading: Option<Reading>,
 }
 
-/// Small files of a stream: their bytes, and each file's part of them.
+/// Small files of a stream: their bytes, and the range of each file in them.
 type Streamed = (Buffer, Vec<(u32, Range<usize>)>);
 
 #[derive(Debug)]
@@ -85,7 +85,7 @@ struct Small {
     len: usize,
 }
 
-/// A large file, segments of which are still to be handed to workers.
+/// A large file with segments still to be submitted.
 #[derive(Debug)]
 struct Reading {
     file: u32,
@@ -96,7 +96,7 @@ struct Reading {
 }
 
 impl<'p, 'env, S> Feed<'p, 'env, S> {
-    /// A feed that reads on `pool` and adds the time its steps take to `stages`.
+    /// Makes a feed that reads on `pool` and adds the time of its steps to `stages`.
     pub(crate) fn new(pool: &'p Pool<'env, S>, cutting: Cutting, stages: &'env Stages) -> Self {
         let Cutting { block_len, buffers, sparse, budget } = cutting;
         Feed {
@@ -111,9 +111,9 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         }
     }
 
-    /// Hands in a file of `size` bytes (not 0). All that [`next`](Self::next) had to give must have been taken.
+    /// Submits a file of `size` bytes (not 0). Everything that [`next`](Self::next) offered must have been taken.
     pub(crate) fn file(&mut self, file: u32, from: &Arc<dyn Contents>, key: u64, size: u64) {
-        debug_assert!(self.reading.is_none(), "the file before is still being read");
+        debug_assert!(self.reading.is_none(), "the previous file is still being read");
         if let Some(len) = self.small(size) {
             if self.batch_len + len > BATCH_LEN.max(self.cutter.block_len) || self.batch.len() == BATCH_FILES {
                 self.send_batch();
@@ -134,8 +134,8 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         }
     }
 
-    /// Hands in a file of `size` bytes (not 0) that comes through a stream: `data` lists the ranges
-    /// (offset, length) whose bytes come, in order. The stream must be pulled until it gives `None`.
+    /// Submits a file of `size` bytes (not 0) from a stream. `data` lists the ranges (offset,
+    /// length) that the stream contains, in order. The result must be read until it gives `None`.
     pub(crate) fn stream<'f>(
         &'f mut self,
         file: u32,
@@ -151,7 +151,7 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         Ok(Stream { feed: self, file, from, size })
     }
 
-    /// The next finished job once the read-ahead is full; `None` when there is room for another file.
+    /// Returns the next finished job if the read-ahead is full; `None` if there is room for another file.
     pub(crate) fn next(&mut self) -> Option<Fed> {
         while !self.is_full() {
             if !self.read_on() {
@@ -161,7 +161,7 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         self.oldest()
     }
 
-    /// The next finished job after the last file; `None` when nothing is left.
+    /// Returns the next finished job after the last file; `None` if nothing is left.
     pub(crate) fn rest(&mut self) -> Option<Fed> {
         self.send_batch();
         self.send_streamed();
@@ -177,16 +177,16 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
     }
 
     pub(super) fn push(&mut self, ticket: Ticket<Fed>, bytes: usize) {
-        // Even what holds no bytes takes its place, so that a million holes do not pile up.
+        // Jobs without bytes count too, so that a million holes do not pile up.
         self.window.push(ticket, bytes.max(1024));
     }
 
-    /// The length of a file that is shorter than a block.
+    /// Returns the length of a file if it is shorter than a block.
     fn small(&self, size: u64) -> Option<usize> {
         usize::try_from(size).ok().filter(|len| *len < self.cutter.block_len)
     }
 
-    /// Hands in the next segment of the large file being read; false if there is none.
+    /// Submits the next segment of the large file being read; returns false if there is none.
     fn read_on(&mut self) -> bool {
         let Some(reading) = &mut self.reading else { return false };
         let Some(segment) = reading.segments.next() else {
@@ -204,7 +204,7 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         true
     }
 
-    /// Reads a small file from a stream into the batch.
+    /// Adds a small file from a stream to the batch.
     fn gather(&mut self, file: u32, from: &mut Scattered<'_>, len: usize) -> Result<()> {
         let most = BATCH_LEN.max(self.cutter.block_len);
         let used = self.streamed.as_ref().and_then(|(_, files)| files.last()).map_or(0, |(_, range)| range.end);
@@ -242,13 +242,13 @@ impl<'p, 'env, S> Feed<'p, 'env, S> {
         self.push_batch(ticket, len);
     }
 
-    /// Batches of very small files take the place of larger ones: few are enough to keep all workers busy.
+    /// Submits a batch of very small files as if it were larger: a few batches keep all workers busy.
     fn push_batch(&mut self, ticket: Ticket<Fed>, len: usize) {
         self.push(ticket, len.max(BATCH_LEN));
     }
 }
 
-/// Files, and where their bytes are.
+/// Files with the ranges of their bytes.
 type Ranges = Vec<(u32, Result<Range<usize>>)>;
 
 fn read_batch(batch: &[Small], bytes: &mut [u8]) -> Ranges {

@@ -1,21 +1,22 @@
-//! A bound on holes, which cost the source nothing and the image a little.
+//! A limit on holes, which cost the source nothing but take some room in the image.
 
 use super::cut::Cut;
 use super::feed::Fed;
 use crate::{Error, Result};
 
-/// Most blocks of holes in all files. Each takes its place in the lists of blocks, in memory and in the image, although an
-/// archive of a few hundred bytes can have exbibytes of holes.
+/// Maximum number of blocks of holes in all files. Each takes an entry in the block lists, in
+/// memory and in the image, although an archive of a few hundred bytes can contain exbibytes of
+/// holes.
 const MAX: u64 = 1 << 27;
 
-/// A count of the blocks that are holes.
+/// Counts the blocks that are holes.
 #[derive(Debug)]
 pub(super) struct Holes {
     block_len: u64,
-    /// Whether a file that is one hole needs no list of blocks.
+    /// True if a file that is one hole needs no block list.
     whole_is_free: bool,
     blocks: u64,
-    /// Of the file at hand: blocks that do not count while it has no data.
+    /// Blocks of the current file that do not count as long as it has no data.
     pending: u64,
     has_data: bool,
 }
@@ -25,7 +26,7 @@ impl Holes {
         Holes { block_len: block_len as u64, whole_is_free, blocks: 0, pending: 0, has_data: false }
     }
 
-    /// Adds those of `fed`; an error if there are too many.
+    /// Adds the holes in `fed`; fails if there are too many.
     pub(super) fn count(&mut self, fed: &Fed) -> Result<()> {
         let Fed::Blocks { cuts: Ok(cuts), last, .. } = fed else { return Ok(()) };
         for cut in cuts {
@@ -69,7 +70,7 @@ mod tests {
         let error = holes.count(&hole(4096, true)).unwrap_err().to_string();
         assert!(error.contains("512 GiB of holes"), "{error}");
         assert!(Holes::new(1 << 20, false).count(&hole(u64::MAX, true)).is_err());
-        // Where files that are one hole are free, holes count from the first data on.
+        // If files that are one hole are free, holes count from the first data on.
         let mut holes = Holes::new(4096, true);
         assert!(holes.count(&hole(u64::MAX, true)).is_ok() && holes.count(&hole(3 * half, false)).is_ok());
         assert!(holes.count(&data(true)).is_err());

@@ -1,8 +1,9 @@
-//! Building an image: what is the same for every format.
+//! Building an image: the part shared by every format.
 //!
-//! A build scans its sources into a tree, reads and hashes file data on workers (`Feed`), lets the format's
-//! `Writer` put it down in order, then has the format write its metadata (`Format::finish`), and seals the
-//! output. A format implements `Format` for its options; nothing here knows which formats there are.
+//! A build scans its sources into a tree, reads and hashes file data on workers (`Feed`), has the
+//! format's `Writer` write it in order, then has the format write its metadata (`Format::finish`),
+//! and commits the output. A format implements `Format` for its options; this module does not know
+//! which formats exist.
 
 mod any;
 mod census;
@@ -36,43 +37,43 @@ use crate::source::{Contents, Store};
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
 
-/// What a format brings to a build.
+/// The format-specific part of a build.
 pub(crate) trait Format: Sync {
-    /// The state of a worker thread: encoders, decoders, scratch buffers.
+    /// State of a worker thread: encoders, decoders, scratch buffers.
     type Worker;
-    /// Takes file data.
+    /// Writer of file data.
     type Writer<'p, 'env>: Writer
     where
         Self: 'env,
         'env: 'p;
 
-    /// The options that every format has.
+    /// Returns the options that every format has.
     fn options(&self) -> &Options;
 
-    /// A new worker's state.
+    /// Makes the state of a new worker.
     fn worker(&self) -> Self::Worker;
 
-    /// Whether a file that is one hole needs no list of blocks, however long it is.
+    /// True if a file that is one hole needs no block list, however long it is.
     const WHOLE_HOLES_ARE_FREE: bool;
 
-    /// How files are cut for the writer.
+    /// Returns how files are cut for the writer.
     fn cutting(&self) -> Cutting;
 
-    /// Begins to put down data.
+    /// Makes a writer of file data.
     fn writer<'p, 'env>(&'env self, tools: Tools<'p, 'env, Self::Worker>) -> Result<Self::Writer<'p, 'env>>
     where
         'env: 'p;
 
-    /// Checks the scanned tree against the limits of the format, before any of its data is read.
+    /// Checks the scanned tree against the limits of the format, before any data is read.
     fn check(&self, tree: &mut Tree) -> Result<()>;
 
-    /// The order in which files are put down, from the one that was asked for.
+    /// Returns the order in which files are written, given the requested order.
     fn order(&self, tree: &Tree, asked: Vec<Ino>) -> Result<Vec<Ino>> {
         let _ = tree;
         Ok(asked)
     }
 
-    /// Writes everything but file data.
+    /// Writes everything except file data.
     fn finish<'p, 'env>(
         &'env self,
         tools: Tools<'p, 'env, Self::Worker>,
@@ -84,31 +85,31 @@ pub(crate) trait Format: Sync {
         'env: 'p;
 }
 
-/// Puts down file data: decides, block by block and in order, what is stored where.
+/// Writes file data: decides, block by block and in order, what is stored and where.
 pub(crate) trait Writer {
-    /// Where all file data lies, for the metadata to refer to.
+    /// Positions of all file data, for the metadata to refer to.
     type Done;
 
-    /// A number for one more file of `size` bytes; `data_len` finds out how many of them are not in holes.
+    /// Returns the number of a new file of `size` bytes; `data_len` computes how many of them are not in holes.
     fn add_file(&mut self, size: u64, data_len: &dyn Fn() -> u64) -> Result<u32>;
 
-    /// Takes the next blocks, in the order in which the files were fed.
+    /// Receives the next blocks, in the order in which files were submitted.
     fn take(&mut self, fed: Fed) -> Result<()>;
 
-    /// Writes everything that is still under way.
+    /// Writes everything that is still in flight.
     fn finish(self) -> Result<(Self::Done, Failed)>;
 }
 
-/// Files that could not be read, by number, and why.
+/// Files that could not be read, by number, with their errors.
 pub(crate) type Failed = Vec<(u32, Error)>;
 
-/// What a format works with.
+/// Resources of a build that a format uses.
 pub(crate) struct Tools<'p, 'env, W> {
     /// The worker threads.
     pub(crate) pool: &'p Pool<'env, W>,
     /// The image being written.
     pub(crate) output: &'env Output,
-    /// Counters that a display may look at.
+    /// Counters that a user interface may poll.
     pub(crate) progress: &'env Progress,
 }
 
@@ -126,19 +127,19 @@ impl<W> std::fmt::Debug for Tools<'_, '_, W> {
     }
 }
 
-/// A format's part of the [`Summary`].
+/// Result of a format's metadata writer, for the [`Summary`].
 #[derive(Debug)]
 pub(crate) struct Written {
     /// Length of the image.
     pub(crate) image_bytes: u64,
     /// Bytes of file data in the image.
     pub(crate) data_bytes: u64,
-    /// What only this format has.
+    /// Format-specific figures.
     pub(crate) details: Details,
 }
 
-/// Builds an image at `target` from what `fill` says; sources that can be read only once hand their data
-/// to the store `fill` is given. The target appears whole, or not at all.
+/// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
+/// once pass their data to the store given to `fill`. The target appears whole, or not at all.
 pub(crate) fn build<F: Format>(
     target: &Path,
     format: &F,
@@ -190,7 +191,7 @@ pub(crate) fn build_to<F: Format>(
     Ok(summary)
 }
 
-/// Why an output could not be begun or finished. A target may also appear in between.
+/// Converts the error of beginning or finishing an output. A target may also appear meanwhile.
 fn output_error(what: &'static str, target: &Path) -> impl FnOnce(std::io::Error) -> Error {
     move |e| match e.kind() {
         std::io::ErrorKind::AlreadyExists => Error::Exists { path: target.to_owned() },
@@ -198,7 +199,7 @@ fn output_error(what: &'static str, target: &Path) -> impl FnOnce(std::io::Error
     }
 }
 
-/// Moves file data from sources to the writer: pulls blocks from the feed and hands them on.
+/// Moves file data from sources to the writer: fetches blocks from the feed and passes them on.
 struct Conductor<'p, 'env, F: Format + 'env> {
     feed: Feed<'p, 'env, F::Worker>,
     writer: F::Writer<'p, 'env>,
@@ -230,7 +231,7 @@ impl<F: Format> Store for Conductor<'_, '_, F> {
 }
 
 impl<'p, 'env, F: Format> Conductor<'p, 'env, F> {
-    /// Puts down the data of all files that sources left for later, those of `order` first.
+    /// Writes the data of all files that sources left for later, those of `order` first.
     fn put_files(
         mut self,
         tree: &mut Tree,
@@ -239,7 +240,7 @@ impl<'p, 'env, F: Format> Conductor<'p, 'env, F> {
         let (progress, (files, len)) = (self.progress, plan::to_read(tree, order));
         progress.total.store(progress.done.load(Ordering::Relaxed) + len, Ordering::Relaxed);
         for ino in files {
-            // A file that comes a second time is stored already.
+            // A file that comes a second time is already stored.
             let Kind::File { size, data } = &mut tree.inode_mut(ino).kind else { continue };
             let Data::Source { from, key } = data else { continue };
             if *size == 0 {
@@ -261,14 +262,15 @@ impl<'p, 'env, F: Format> Conductor<'p, 'env, F> {
     }
 }
 
-/// Gives the writer what the feed has, unless the build is to stop here.
+/// Passes the feed's blocks to the writer, unless the build was cancelled.
 fn hand_on(fed: Fed, writer: &mut impl Writer, holes: &mut Holes, progress: &Progress) -> Result<()> {
     Error::unless_cancelled(progress)?;
     holes.count(&fed)?;
     writer.take(fed)
 }
 
-/// Bytes of a file that are not in holes. A file that cannot be read counts as all data: reading it will say why.
+/// Returns the number of bytes of a file that are not in holes. A file that cannot be read counts
+/// as all data: reading it will report the error.
 fn data_len(from: &dyn Contents, key: u64) -> u64 {
     let Ok(mut file) = from.open(key) else { return u64::MAX };
     let (mut at, mut len) = (0, 0);

@@ -1,38 +1,38 @@
-//! Options that builds of every format have.
+//! Options shared by builds of every format.
 
 use packfs_codec::Choice;
 
 use crate::OnError;
 
-/// How an image is built, whatever its format.
+/// Options of a build, whatever the format.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// Codec, level and options.
     pub codec: Choice,
-    /// Share equal files and equal parts of files.
+    /// True to share equal files and equal parts of files.
     pub dedup: bool,
-    /// Turn blocks of zeros into holes.
+    /// True to turn blocks of zeros into holes.
     pub sparse: bool,
-    /// Decode and compare each block as soon as it is encoded.
+    /// True to decode and compare each block right after it is encoded.
     pub verify: bool,
-    /// Bytes left free before the image (the file's start belongs to somebody else).
+    /// Bytes left free before the image, for a file whose start has another use.
     pub offset: u64,
-    /// The image's own time, in seconds since 1970; without, the newest time in the tree. SquashFS holds 32 bits
-    /// without a sign, EROFS any time.
+    /// Time of the image itself, in seconds since 1970; by default the newest time in the tree.
+    /// SquashFS stores an unsigned 32-bit number, EROFS any time.
     pub time: Option<i64>,
-    /// Replace an existing target.
+    /// True to replace an existing target.
     pub force: bool,
-    /// What a file means that cannot be read or changes meanwhile.
+    /// Action for a file that cannot be read or changes meanwhile.
     pub on_error: OnError,
-    /// Compression threads; 0 does everything on the calling thread.
+    /// Number of compression threads; with 0, everything runs on the calling thread.
     pub threads: usize,
-    /// Bytes that data in flight may take.
+    /// Memory budget for data in flight, in bytes.
     pub memory: u64,
 }
 
 impl Options {
-    /// The defaults, with the codec that a format compresses with by default.
+    /// Returns the defaults, with the default codec of a format.
     pub(crate) fn new(codec: Choice) -> Self {
         Options {
             codec,
@@ -48,7 +48,7 @@ impl Options {
         }
     }
 
-    /// A budget of `memory / part` bytes, but enough for `least` bytes, and not above `most` unless `least` is.
+    /// Returns a budget of `memory / part` bytes, at least `least` and, unless `least` is larger, at most `most`.
     pub(crate) fn budget(&self, part: u64, least: usize, most: usize) -> usize {
         usize::try_from(self.memory / part).unwrap_or(usize::MAX).clamp(least, least.max(most))
     }

@@ -1,21 +1,21 @@
-//! What a build is asked to put down: a tree, and the order of its data.
+//! The plan of a build: a tree, and the order of its data.
 
 use std::collections::HashMap;
 
 use crate::Error;
 use crate::tree::{Data, Ino, Kind, Tree};
 
-/// What to put into an image.
+/// Content of an image.
 #[derive(Debug)]
 pub struct Plan {
     /// The tree.
     pub tree: Tree,
-    /// Its regular files in the order in which their data is to lie; those not named follow in the tree's order.
+    /// Its regular files in the order of their data; files not listed follow in the tree's order.
     pub order: Vec<Ino>,
 }
 
-/// Files whose data sources left for later, those of `order` first, and the sum of their lengths. May name a file
-/// twice.
+/// Returns the files whose data sources left for later, those of `order` first, and the sum of
+/// their lengths. May name a file twice.
 pub(super) fn to_read(tree: &Tree, order: Vec<Ino>) -> (Vec<Ino>, u64) {
     let (mut files, mut total) = (order, 0);
     let walked = tree.walk(|ino, _| {
@@ -29,8 +29,9 @@ pub(super) fn to_read(tree: &Tree, order: Vec<Ino>) -> (Vec<Ino>, u64) {
     (files, total)
 }
 
-/// True for each of so many files, by number, that a name of the tree leads to; `None` if that is all of them. Others are
-/// members of a stream that a later one replaced, and beginnings of files that could not be read to their end.
+/// Returns, for each of `files` numbers, whether a name of the tree refers to that file; `None` if
+/// all are referenced. Others are members of a stream that a later one replaced, and beginnings of
+/// files that could not be read completely.
 pub(crate) fn referenced(tree: &Tree, files: usize) -> Option<Vec<bool>> {
     let mut referenced = vec![false; files];
     let walked = tree.walk(|ino, _| {
@@ -43,7 +44,7 @@ pub(crate) fn referenced(tree: &Tree, files: usize) -> Option<Vec<bool>> {
     if referenced.iter().all(|referenced| *referenced) { None } else { Some(referenced) }
 }
 
-/// Removes files that could not be read from the tree, and returns their paths with the reasons.
+/// Removes files that could not be read from the tree; returns their paths with the errors.
 pub(super) fn leave_out(tree: &mut Tree, failed: &[(u32, Error)]) -> Vec<(String, String)> {
     if failed.is_empty() {
         return Vec::new();

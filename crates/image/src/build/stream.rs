@@ -1,5 +1,4 @@
-//! Files that come through a stream: only the conductor can read them, so it cuts them itself and leaves the
-//! hashing to workers.
+//! Files from a stream: only the conductor can read them, so it cuts them itself and leaves the hashing to workers.
 
 use std::io::Read;
 
@@ -19,7 +18,7 @@ pub(crate) struct Stream<'f, 'p, 'env, S> {
 }
 
 impl<S> Stream<'_, '_, '_, S> {
-    /// The next finished job once the read-ahead is full; `None` when all of the file was read.
+    /// Returns the next finished job if the read-ahead is full; `None` when the whole file is read.
     pub(crate) fn next(&mut self) -> Result<Option<Fed>> {
         loop {
             if self.feed.is_full() {
@@ -32,7 +31,7 @@ impl<S> Stream<'_, '_, '_, S> {
         }
     }
 
-    /// Reads the next block or hole and hands it in.
+    /// Reads and submits the next block or hole.
     fn read_on(&mut self) -> Result<()> {
         let (feed, file, left) = (&mut *self.feed, self.file, self.size - self.from.at);
         let cutter = feed.cutter.clone();
@@ -53,7 +52,7 @@ impl<S> Stream<'_, '_, '_, S> {
     }
 }
 
-/// A stream that carries only a file's data ranges, read as if it carried the zeros between them.
+/// Reads a stream that contains only a file's data ranges as if it contained the zeros between them.
 pub(super) struct Scattered<'a> {
     pub(super) from: &'a mut dyn Read,
     /// Ranges of data still to come, as (offset, length).
@@ -63,7 +62,7 @@ pub(super) struct Scattered<'a> {
 }
 
 impl Scattered<'_> {
-    /// The range of data at or after the current offset as (start, end), dropping those before it.
+    /// Returns the range of data at or after the current offset as (start, end), dropping earlier ones.
     fn range(&mut self) -> Option<(u64, u64)> {
         while let Some((start, len)) = self.data.first().copied() {
             let end = start.saturating_add(len);

@@ -1,15 +1,15 @@
-//! What was built: the figures of every format, and those that only one has.
+//! Summary of a build: the figures of every format, and those of one format.
 
 use serde::Serialize;
 
 use super::{Census, Written};
 use crate::{Warnings, erofs, squashfs};
 
-/// What was built.
+/// Summary of a build.
 #[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Length of the image, without padding behind it.
+    /// Length of the image in bytes, without the padding after it.
     pub image_bytes: u64,
     /// Sum of the lengths of all files, each hard-linked file once.
     pub file_bytes: u64,
@@ -17,22 +17,22 @@ pub struct Summary {
     pub data_bytes: u64,
     /// Bytes of everything else in the image.
     pub metadata_bytes: u64,
-    /// Inodes.
+    /// Number of inodes.
     pub inodes: u32,
-    /// Of these, regular files.
+    /// Number of regular files.
     pub files: u32,
-    /// Of these, directories.
+    /// Number of directories.
     pub directories: u32,
-    /// What only the image's format has.
+    /// Format-specific figures.
     #[serde(flatten)]
     pub details: Details,
-    /// Files left out because they could not be read, and why.
+    /// Paths of files left out because they could not be read, with their errors.
     pub left_out: Vec<(String, String)>,
     /// Warnings about sources and entries.
     pub warnings: Warnings,
 }
 
-/// Figures that only one format has.
+/// Format-specific figures.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
@@ -62,7 +62,7 @@ impl Summary {
         }
     }
 
-    /// The figures of a SquashFS image.
+    /// Returns the figures of a SquashFS image.
     pub fn squashfs(&self) -> Option<&squashfs::Details> {
         match &self.details {
             Details::Squashfs(details) => Some(details),
@@ -70,7 +70,7 @@ impl Summary {
         }
     }
 
-    /// The figures of an EROFS image.
+    /// Returns the figures of an EROFS image.
     pub fn erofs(&self) -> Option<&erofs::Details> {
         match &self.details {
             Details::Erofs(details) => Some(details),
@@ -78,7 +78,7 @@ impl Summary {
         }
     }
 
-    /// Length of the image with the padding behind it.
+    /// Returns the length of the image including the padding after it.
     pub fn padded_bytes(&self) -> u64 {
         match &self.details {
             Details::Squashfs(details) => details.padded_bytes,
@@ -86,7 +86,7 @@ impl Summary {
         }
     }
 
-    /// File bytes that were stored already when they came.
+    /// Returns the number of file bytes that duplicate earlier ones.
     pub fn duplicate_bytes(&self) -> u64 {
         match &self.details {
             Details::Squashfs(details) => details.data.duplicate_bytes,
@@ -94,7 +94,7 @@ impl Summary {
         }
     }
 
-    /// File bytes that went to a codec.
+    /// Returns the number of file bytes that went to a codec.
     pub fn packed_bytes(&self) -> u64 {
         match &self.details {
             Details::Squashfs(details) => details.data.packed_bytes,
@@ -102,7 +102,7 @@ impl Summary {
         }
     }
 
-    /// File bytes in holes.
+    /// Returns the number of file bytes in holes.
     pub fn hole_bytes(&self) -> u64 {
         match &self.details {
             Details::Squashfs(details) => details.data.hole_bytes,

@@ -1,4 +1,4 @@
-//! Builds from files that cannot be read to their end, or that are nearly all holes, in every format.
+//! Builds, in every format, from files that fail while being read and from files that are almost all holes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{AnyImage, OnError, OpenOptions};
 
 const MIB: u64 = 1 << 20;
 
-/// Files that cannot be read from some byte on.
+/// Files that cannot be read from a given byte on.
 struct Failing {
     from: Arc<dyn Contents>,
     at: u64,
@@ -54,7 +54,7 @@ impl FileReader for FailingReader<'_> {
     }
 }
 
-/// Options of both formats that store files in every way there is.
+/// Options of both formats that store files in every possible way.
 fn cases() -> Vec<AnyOptions> {
     let common = |build: &mut Options, codec: &str| {
         build.codec = codec.parse().expect("a codec");
@@ -84,13 +84,13 @@ fn cases() -> Vec<AnyOptions> {
 }
 
 #[test]
-fn files_that_fail_leave_nothing_and_take_nothing_along() {
+fn files_that_fail_leave_nothing_behind_and_do_not_affect_others() {
     let name = |name: &str| name.as_bytes().to_vec();
     let failing = [("b-large", 5 * MIB, 9 * MIB / 2, 1), ("c-small", 3000, 2000, 2), ("d-medium", MIB, MIB / 2, 3)];
     let live = [
         (name("a-live"), noise(4, 9000)),
         (name("e-live"), Node::file(vec![Piece::Text { seed: 5, len: 70_000 }, Piece::Noise { seed: 6, len: 100 }])),
-        // What a file that fails shares with another stays.
+        // Data that a failing file shares with another file stays.
         (name("f-twin"), noise(1, 2 * MIB)),
     ];
     let want = whole_seconds(snapshot_tree(&Spec::of(live.clone()).tree().unwrap()).unwrap());
@@ -124,7 +124,7 @@ fn files_that_fail_leave_nothing_and_take_nothing_along() {
 }
 
 #[test]
-fn holes_that_cost_the_source_nothing_are_bounded() {
+fn the_number_of_holes_is_limited() {
     let sparse = Spec::of([(b"f".to_vec(), Node::file(vec![Piece::Text { seed: 1, len: 9 }, Piece::Hole(200 << 40)]))]);
     let plan = |_: &mut dyn Store| Ok(Plan { tree: sparse.tree()?, order: Vec::new() });
     let progress = Progress::default();

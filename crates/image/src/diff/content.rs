@@ -1,4 +1,4 @@
-//! Comparing the bytes of two files: what workers do.
+//! Compares the bytes of two files, on workers.
 
 use packfs_blocks::Progress;
 
@@ -7,14 +7,14 @@ use crate::image::{Image, Nid};
 use crate::tree::path_of;
 use crate::{Error, Result};
 
-/// Larger files are compared in pieces, cut at multiples of this: no format has longer blocks, so that a
-/// block is decoded once.
+/// Larger files are compared in pieces, cut at multiples of this size. No format has longer blocks,
+/// so each block is decoded once.
 pub(super) const PIECE: u64 = 1 << 20;
 
-/// How much of both files is held at a time.
+/// Number of bytes of each file held at a time.
 const CHUNK: usize = 256 << 10;
 
-/// What a worker has to do, in the order in which it is to be told.
+/// A step of a worker, in the order in which differences are reported.
 pub(super) enum Step {
     Found(Difference),
     Compare(Task),
@@ -29,11 +29,11 @@ pub(super) struct Task {
     pub(super) to: u64,
 }
 
-/// A worker's buffers, one for each image.
+/// Buffers of a worker, one per image.
 #[derive(Debug, Default)]
 pub(super) struct Buffers(Vec<u8>, Vec<u8>);
 
-/// Does all `steps`.
+/// Runs all `steps`.
 pub(super) fn run(
     steps: Vec<Step>,
     first: &dyn Image,
@@ -92,7 +92,7 @@ fn read<'b>(
     Ok(buf)
 }
 
-/// The ranges of a large file in which at least one of the two has data, cut at multiples of [`PIECE`].
+/// Returns the ranges of a large file in which at least one image has data, cut at multiples of [`PIECE`].
 pub(super) fn pieces(
     first: &dyn Image,
     first_nid: Nid,

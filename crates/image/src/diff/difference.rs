@@ -1,4 +1,4 @@
-//! One difference between two images, for people and for programs.
+//! A difference between two images, as text and as JSON.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::name;
 
-/// Something in which two images differ.
+/// A difference between two images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The entry; the root is empty.
+    /// Path of the entry; empty for the root.
     pub path: Box<[u8]>,
-    /// What of it.
+    /// Aspect of the entry that differs.
     pub aspect: Aspect,
-    /// What the first image has, in words; `None` if nothing.
+    /// Value in the first image, as text; `None` if absent.
     pub first: Option<String>,
-    /// What the second image has, in words; `None` if nothing.
+    /// Value in the second image, as text; `None` if absent.
     pub second: Option<String>,
 }
 
-/// What of an entry differs.
+/// Aspect of an entry that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Aspect {
@@ -37,18 +37,18 @@ pub enum Aspect {
     Size,
     /// Its bytes.
     Content,
-    /// What the symbolic link points to.
+    /// The target of the symbolic link.
     Target,
     /// Its device number.
     Device,
     /// The extended attribute of this name.
     Xattr(Box<[u8]>),
-    /// Which other path is the same file.
+    /// The other path of the same file.
     Links,
 }
 
 impl Aspect {
-    /// One word, as in JSON.
+    /// Returns the aspect as one word, as in JSON.
     pub fn word(&self) -> &'static str {
         match self {
             Aspect::Entry => "entry",
@@ -67,7 +67,7 @@ impl Aspect {
 }
 
 impl Difference {
-    /// The difference in a line, `names` being what to call the two images.
+    /// Formats the difference as one line; `names` are the names of the two images.
     pub fn describe<'d>(&'d self, names: (&'d str, &'d str)) -> impl fmt::Display + 'd {
         Described { difference: self, names }
     }
@@ -115,12 +115,12 @@ impl Serialize for Difference {
     }
 }
 
-/// A name as text that is safe to print.
+/// Returns a name as text that is safe to print.
 pub(super) fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&name::show(bytes)).into_owned()
 }
 
-/// The beginning of a value.
+/// Returns the beginning of a value.
 pub(super) fn excerpt(value: &[u8]) -> String {
     const MOST: usize = 64;
     match value.get(..MOST) {

@@ -1,8 +1,8 @@
-//! Comparing two images of any formats, entry by entry, attribute by attribute, byte by byte.
+//! Compares two images of any formats, entry by entry, attribute by attribute, byte by byte.
 //!
-//! Either may be a [`TreeImage`](crate::tree::TreeImage): that is how an image is checked against its
-//! source. Two walks go side by side in name order; contents are compared by workers, in batches and in
-//! pieces, and everything found comes out in the order of the walk.
+//! Either image may be a [`TreeImage`](crate::tree::TreeImage): that is how an image is compared
+//! with its source. Two walks run side by side in name order. Workers compare contents, in batches
+//! and in pieces, and all differences are reported in the order of the walk.
 
 mod content;
 mod difference;
@@ -24,11 +24,11 @@ use crate::image::{FileType, Image, Nid, Stat};
 use crate::sink::{Visit, Walk};
 use crate::tree::{Device, Time, XattrSet};
 
-/// How two images are compared.
+/// Options of a comparison.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Worker threads; 0 compares on the calling thread.
+    /// Number of worker threads; 0 compares on the calling thread.
     pub threads: usize,
 }
 
@@ -38,11 +38,12 @@ impl Default for Options {
     }
 }
 
-/// Compares `first` with `second` and calls `found` for every difference, in name
-/// order: the same calls for any number of threads.
+/// Compares `first` with `second` and calls `found` for every difference in name order, with the same calls for
+/// any number of threads.
 ///
-/// Of a directory that only one has, only its own path is told. Fractions of seconds count if both hold
-/// them, modes of symbolic links do not. An error means that something could not be read.
+/// If only one image has a directory, only the directory itself is reported. Fractions of seconds
+/// count if both images store them; modes of symbolic links never count. Fails if something cannot
+/// be read.
 pub fn diff(
     first: &dyn Image,
     second: &dyn Image,
@@ -72,7 +73,7 @@ pub fn diff(
     Ok(())
 }
 
-/// A batch of comparisons goes to a worker when it holds so many steps or bytes.
+/// A batch of comparisons goes to a worker when it holds this many steps or bytes.
 const BATCH_STEPS: usize = 64;
 const BATCH_BYTES: u64 = 512 << 10;
 
@@ -84,10 +85,10 @@ struct Comparer<'c, 'p> {
     window: Window<Result<Vec<Difference>>>,
     batch: Vec<Step>,
     batch_bytes: u64,
-    /// In each image, the first path that both have of each inode with several names.
+    /// For each image, the first common path of each inode with several names.
     links: [HashMap<u64, Rc<[u8]>>; 2],
     nanoseconds: bool,
-    /// The file whose contents were last told to differ: its later pieces are no news.
+    /// The file whose contents were last reported as different: differences in later pieces are not reported again.
     last_content: Option<Box<[u8]>>,
     found: &'p mut dyn FnMut(Difference),
 }
@@ -138,7 +139,7 @@ impl Comparer<'_, '_> {
         Ok(())
     }
 
-    /// Compares an entry that both have.
+    /// Compares an entry that both images have.
     fn both(&mut self, a: Visit<'_>, b: Visit<'_>) -> Result<()> {
         Progress::add(&self.progress.entries, 1);
         let path = a.path;
@@ -281,7 +282,7 @@ impl Comparer<'_, '_> {
     }
 }
 
-/// The first common path of the inode if it was met before; remembers it if not.
+/// Returns the first common path of the inode if it was met before; otherwise remembers it.
 fn link(known: &mut HashMap<u64, Rc<[u8]>>, ino: u64, path: &[u8]) -> Option<Rc<[u8]>> {
     match known.entry(ino) {
         std::collections::hash_map::Entry::Occupied(first) => Some(first.get().clone()),
@@ -292,9 +293,9 @@ fn link(known: &mut HashMap<u64, Rc<[u8]>>, ino: u64, path: &[u8]) -> Option<Rc<
     }
 }
 
-/// The order of a walk: by components, so that what is in `a` comes before `a.b`.
+/// Compares paths in the order of a walk: by components, so that the entries of `a` come before `a.b`.
 fn order(a: &[u8], b: &[u8]) -> Ordering {
-    // As no name has a NUL, it can stand for the separator, which sorts before everything.
+    // No name contains a NUL, so NUL can stand for the separator, which sorts before everything.
     let sortable = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
     if a == b { Ordering::Equal } else { a.iter().map(sortable).cmp(b.iter().map(sortable)) }
 }

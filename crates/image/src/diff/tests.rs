@@ -1,4 +1,4 @@
-//! One change at a time to a tree with everything in it, and what is told of it.
+//! Single changes to a tree with every feature, and the differences reported for them.
 
 use proptest::prelude::*;
 
@@ -62,7 +62,7 @@ fn specs_differ(one: &Spec, two: &Spec) -> Vec<String> {
 }
 
 #[test]
-fn every_change_is_told_once_with_both_values() {
+fn every_change_is_reported_once_with_both_values() {
     type Change = fn(&mut Spec);
     let cases: &[(Change, &[&str])] = &[
         (|_| {}, &[]),
@@ -140,7 +140,7 @@ fn long_lists_of_differences_stay_in_order() {
 }
 
 #[test]
-fn fractions_of_seconds_count_only_where_both_hold_them() {
+fn fractions_of_seconds_count_only_if_both_store_them() {
     let mut spec = Spec::of([]);
     spec.root.attrs.mtime.nanos = 7;
     spec.root.attrs.mtime.secs = 1_000_000_000;
@@ -149,7 +149,7 @@ fn fractions_of_seconds_count_only_where_both_hold_them() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error() {
+fn unreadable_data_is_an_error() {
     let sound = || Fake::default().dir(0, &[("f", 1)]).file(1, b"some bytes");
     let mut damaged = sound();
     damaged.inodes.get_mut(&1).unwrap().damaged = true;
@@ -164,7 +164,7 @@ fn what_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn programs_get_the_same_in_fields() {
+fn json_contains_the_same_as_the_text() {
     let xattr = Aspect::Xattr(b"user.\xff".as_slice().into());
     let difference =
         Difference { path: b"a\xffb".as_slice().into(), aspect: xattr, first: None, second: Some("\"x\"".into()) };

@@ -1,4 +1,4 @@
-//! Each limit of each format: at the limit the kernel shows what was packed, beyond it the build names the limit.
+//! Each limit of each format: at the limit the kernel shows the packed entry, beyond it the build names the limit.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::tree::{Conflict, Data, Device, Kind, Meta, ROOT, Time};
 use crate::warning::Warnings;
 use crate::{AnyImage, Error, OpenOptions, Plan, Result, Tree, WarningKind, erofs, squashfs};
 
-/// A format as the tests see it.
+/// A format under test.
 struct Format {
     /// Its name in the kernel.
     kind: &'static str,
@@ -44,7 +44,7 @@ fn build_erofs(target: &Path, tree: Tree) -> Result<Warnings> {
     erofs::build(target, &erofs::Options::default(), &Progress::default(), plan).map(|summary| summary.warnings)
 }
 
-/// An entry at a limit, one beyond it, and what the error says of that.
+/// An entry at a limit, one beyond it, and the expected error.
 struct Case {
     name: Vec<u8>,
     at: Option<Node>,
@@ -74,12 +74,12 @@ fn with_xattr(what: What, name: &str, value: &[u8]) -> Node {
     with_xattrs(what, [(name.to_owned(), value.to_vec())])
 }
 
-/// A name in the class `user.` of `len` bytes in all.
+/// Makes a name in the class `user.` of `len` bytes in all.
 fn long_name(len: usize) -> String {
     format!("user.{}", "n".repeat(len - 5))
 }
 
-/// Attributes whose names take `bytes` in a listing, a multiple of 256.
+/// Makes attributes whose names take `bytes` in a listing, a multiple of 256.
 fn names(bytes: usize) -> impl Iterator<Item = (String, Vec<u8>)> {
     (0..bytes / 256).map(|n| (format!("user.{n:0250}"), vec![b'v']))
 }
@@ -116,7 +116,7 @@ fn cases(format: &Format) -> Vec<Case> {
             with_xattr(file(), &long_name(256), b"v"),
             "a name of 256 bytes; the limit is 255",
         ),
-        case("empty", Some(with_xattr(file(), "user.x", b"")), with_xattr(file(), "user.", b"v"), "behind its class"),
+        case("empty", Some(with_xattr(file(), "user.x", b"")), with_xattr(file(), "user.", b"v"), "after the class"),
         case("value", Some(value(format.xattr_value)), value(format.xattr_value + 1), "a value of 65"),
         case(
             "list",
@@ -124,7 +124,7 @@ fn cases(format: &Format) -> Vec<Case> {
             with_xattrs(file(), too_many),
             "257 attributes with 65543 bytes of names; Linux lists at most 65536",
         ),
-        case("class", None, with_xattr(file(), "system.nfs4_acl", b"v"), "holds only user., trusted. and security."),
+        case("class", None, with_xattr(file(), "system.nfs4_acl", b"v"), "supports only user., trusted. and security."),
         case(
             "link",
             Some(with_xattr(What::Symlink(b"x".to_vec()), "trusted.x", b"v")),
@@ -180,18 +180,18 @@ fn cases(format: &Format) -> Vec<Case> {
     cases
 }
 
-/// The value of capabilities with a header, which has the revision.
+/// Makes a capability value with a given header, which contains the revision.
 fn capability(header: u32) -> Vec<u8> {
     [header, 1 << 10, 0, 0, 0].map(u32::to_le_bytes).concat()
 }
 
-/// An entry of an ACL for an owner, group or all others.
+/// Makes an ACL entry for the owner, the group or others.
 fn entry(tag: u8, perm: u8) -> [u8; 8] {
     [tag, 0, perm, 0, 255, 255, 255, 255]
 }
 
 #[test]
-fn beyond_a_limit_the_error_names_entry_and_limit_and_nothing_is_left() {
+fn beyond_a_limit_the_error_names_entry_and_limit_and_no_file_is_left() {
     for format in &FORMATS {
         for Case { beyond: (name, node), why, .. } in cases(format) {
             let spec = Spec::of([(b"d".to_vec(), Node::dir([(name.clone(), node)]))]);
@@ -220,7 +220,7 @@ impl Contents for Unreadable {
 }
 
 #[test]
-fn the_limit_is_told_before_any_data_is_read() {
+fn limits_are_checked_before_any_data_is_read() {
     for format in &FORMATS {
         let spec = Spec::of([(b"b".to_vec(), with_xattr(What::Fifo, "user.x", b"v"))]);
         let mut tree = spec.tree().unwrap();
@@ -244,7 +244,7 @@ fn a_second_name_is_checked_too() {
 }
 
 #[test]
-fn at_each_limit_the_kernel_shows_what_was_packed() {
+fn at_each_limit_the_kernel_shows_the_packed_entry() {
     if !can_mount("at_each_limit_the_kernel_shows_what_was_packed") {
         return;
     }
@@ -264,7 +264,7 @@ fn at_each_limit_the_kernel_shows_what_was_packed() {
 }
 
 #[test]
-fn squashfs_leaves_posix_acls_out_with_a_warning() {
+fn squashfs_drops_posix_acls_with_a_warning() {
     let acl = [&[2, 0, 0, 0][..], &entry(1, 6), &entry(4, 4), &entry(32, 4)].concat();
     let both = [("system.posix_acl_default".to_owned(), acl.clone()), ("user.kept".to_owned(), b"v".to_vec())];
     let spec = Spec::of([
@@ -309,7 +309,7 @@ fn values_that_the_kernel_refuses_are_found_in_images_that_have_them() {
             })
         })
         .collect();
-    cases.push(("erofs", build_erofs, "system.posix_acl_access", acl, wrong_acl, "access ACL: tag 0x21"));
+    cases.push(("erofs", build_erofs, "system.posix_acl_access", acl, wrong_acl, "access ACL: unknown tag 0x21"));
     for (kind, build, name, right, wrong, why) in cases {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("image");

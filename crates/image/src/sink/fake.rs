@@ -1,4 +1,4 @@
-//! An image put together by hand, for tests: it may say what no reader should let through.
+//! A hand-made image for tests: it may contain things that no reader would let through.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 #[derive(Debug, Default)]
 pub(crate) struct Fake {
     pub(crate) inodes: BTreeMap<u64, Inode>,
-    /// Directories that were listed.
+    /// Number of directories that were listed.
     pub(crate) listed: AtomicU64,
 }
 
@@ -22,12 +22,12 @@ pub(crate) struct Inode {
     pub(crate) stat: Stat,
     pub(crate) entries: Vec<Entry>,
     pub(crate) data: Vec<u8>,
-    /// Reading it fails.
+    /// True if reading it fails.
     pub(crate) damaged: bool,
 }
 
 impl Fake {
-    /// Sets the inode `nid`, owned by whoever runs the test.
+    /// Sets the inode `nid`, owned by the user who runs the test.
     pub(crate) fn set(&mut self, nid: u64, kind: FileType, mode: u16) -> &mut Inode {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let mtime = Time { secs: 1_000_000_000, nanos: 0 };

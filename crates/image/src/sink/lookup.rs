@@ -1,4 +1,4 @@
-//! Finding one inode of an image by its path.
+//! Looks up an inode of an image by its path.
 
 use std::collections::VecDeque;
 
@@ -6,11 +6,11 @@ use crate::image::{FileType, Image, Nid};
 use crate::tree::{components, path_of};
 use crate::{Error, Result};
 
-/// As many as Linux follows before it says that links go in circles.
+/// Number of links followed before they count as a loop, as in Linux.
 const MAX_LINKS: u32 = 40;
 
-/// The inode at `path` (components separated by `/`; empty and `.` components are skipped), symbolic
-/// links not followed. `None` when there is no such path.
+/// Returns the inode at `path` (components separated by `/`; empty and `.` components are skipped)
+/// without following symbolic links. `None` if there is no such path.
 pub fn lookup(image: &dyn Image, path: &[u8]) -> Result<Option<Nid>> {
     let mut nid = image.root();
     for name in components(path) {
@@ -25,8 +25,8 @@ pub fn lookup(image: &dyn Image, path: &[u8]) -> Result<Option<Nid>> {
     Ok(Some(nid))
 }
 
-/// The inode at `path` with symbolic links followed, the last component included, all within the image:
-/// its root is `/` and the parent of its root. `None` when the path or a link leads nowhere.
+/// Returns the inode at `path`, following symbolic links including the last component, all within
+/// the image: its root is `/` and its own parent. `None` if the path or a link leads nowhere.
 pub fn resolve(image: &dyn Image, path: &[u8]) -> Result<Option<Nid>> {
     let mut parents: Vec<Nid> = Vec::new();
     let mut here = image.root();
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn paths_are_looked_up_without_and_with_following_links() {
-        // Path, the inode itself, the inode where links lead.
+        // The path, its inode without following links, and its inode with links followed.
         let cases = [
             ("", Some(0), Some(0)),
             ("/./", Some(0), Some(0)),

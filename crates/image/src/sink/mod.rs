@@ -1,4 +1,4 @@
-//! Where images go: directories, tar archives, listings.
+//! Destinations of images: directories, tar archives, listings.
 //!
 //! Each sink follows a [`Walk`] over an [`Image`], whatever its format.
 
@@ -17,7 +17,8 @@ use std::path::PathBuf;
 use crate::image::Image;
 use crate::source::Exclude;
 
-/// Entries that will be met; 0 where only a walk would tell. Further names of files are not among them.
+/// Returns the number of entries that will be visited; 0 if only a walk would tell. Additional
+/// names of files are not counted.
 fn count(image: &dyn Image, paths: &[PathBuf], exclude: &Exclude) -> u64 {
     if paths.is_empty() && exclude.is_empty() { image.inode_count() } else { 0 }
 }

@@ -1,7 +1,7 @@
-//! Walking an image: every entry, or those that given paths select, depth first in name order.
+//! Walks an image: every entry, or the entries selected by paths, depth first in name order.
 //!
-//! What every sink starts from. Needs no recursion and trusts nothing: names are checked, a directory is
-//! entered once, and depth has a limit, so that a walk over a hostile image ends.
+//! Every sink is based on it. It needs no recursion and trusts nothing: names are checked, a
+//! directory is entered once, and depth is limited, so that a walk over a hostile image ends.
 
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
@@ -16,10 +16,10 @@ use crate::source::Exclude;
 use crate::tree::{check_name, components, path_of};
 use crate::{Error, Result};
 
-/// Directories within directories; deeper than any path a program could name.
+/// Maximum depth of directories; deeper than any path that a program could use.
 const MAX_DEPTH: usize = 4096;
 
-/// Bytes of a path; sixteen times what Linux takes in one call.
+/// Maximum number of bytes in a path; sixteen times what Linux accepts in one call.
 const MAX_PATH: usize = 1 << 16;
 
 /// Walks an image.
@@ -28,18 +28,18 @@ pub struct Walk<'i> {
     image: &'i dyn Image,
     paths: Paths,
     exclude: Exclude,
-    /// The directories from the root down to the one being read.
+    /// The directories from the root down to the current one.
     levels: Vec<Level>,
-    /// How many of `levels` the caller has been told of: ancestors wait until something below is selected.
+    /// Number of `levels` already reported: ancestors wait until something below is selected.
     told: usize,
-    /// The next entry to tell, while its ancestors come first.
+    /// The next entry to report, while its ancestors come first.
     found: Option<Found>,
     path: Vec<u8>,
     entered: HashSet<Nid>,
     started: bool,
 }
 
-/// An entry met on a [`Walk`].
+/// An entry visited on a [`Walk`].
 #[derive(Debug)]
 pub struct Visit<'w> {
     /// Its path, without a leading slash; the root's is empty.
@@ -52,7 +52,7 @@ pub struct Visit<'w> {
     pub nid: Nid,
     /// The attributes of the inode.
     pub stat: Stat,
-    /// Whether it was asked for; otherwise it is a directory on the way to something that was.
+    /// True if it was selected; otherwise it is a parent directory of a selected entry.
     pub selected: bool,
 }
 
@@ -72,8 +72,8 @@ struct Found {
 }
 
 impl Visit<'_> {
-    /// The entry without the first `count` components of its path; `None` if it has fewer. A directory with just so many
-    /// becomes the root.
+    /// Returns the entry without the first `count` components of its path; `None` if it has fewer.
+    /// A directory with exactly that many becomes the root.
     pub fn strip(self, count: usize) -> Option<Self> {
         let depth = self.depth.checked_sub(count)?;
         let mut path = self.path;
@@ -92,10 +92,12 @@ impl Visit<'_> {
 }
 
 impl<'i> Walk<'i> {
-    /// Begins a walk over what `paths` select, each with everything below; no paths: over everything.
+    /// Begins a walk over the entries that `paths` select, each with everything below; without
+    /// paths, over everything.
     ///
-    /// A path is one in the image; if there is none such and it has one of `*?[{`, a glob, whose `*` and
-    /// `?` do not match `/`. One that selects nothing is an error, for a glob at the end of the walk.
+    /// A path is one in the image. If it does not exist and contains one of `*?[{`, it is a glob,
+    /// whose `*` and `?` do not match `/`. A path that selects nothing is an error, for a glob at
+    /// the end of the walk.
     pub fn new(image: &'i dyn Image, paths: &[PathBuf]) -> Result<Self> {
         Ok(Walk {
             paths: Paths::new(image, paths)?,
@@ -110,14 +112,14 @@ impl<'i> Walk<'i> {
         })
     }
 
-    /// The same walk without what `exclude` matches and all below it.
+    /// Leaves out everything that `exclude` matches, with all entries below.
     #[must_use]
     pub fn excluding(self, exclude: &Exclude) -> Self {
         Walk { exclude: exclude.clone(), ..self }
     }
 
-    /// The next entry: a directory before what is in it. `None` at the end. After an error the walk can go
-    /// on with what comes next.
+    /// Returns the next entry: a directory before its entries. `None` at the end. After an error
+    /// the walk can continue with the next entry.
     pub fn step(&mut self) -> Result<Option<Visit<'_>>> {
         if !std::mem::replace(&mut self.started, true) {
             self.begin()?;
@@ -131,7 +133,7 @@ impl<'i> Walk<'i> {
         self.tell()
     }
 
-    /// Leaves the directory that was told last: what is in it is not visited.
+    /// Skips the entries of the directory returned last.
     pub fn leave(&mut self) {
         self.levels.pop();
         self.told = self.told.min(self.levels.len());
@@ -148,7 +150,7 @@ impl<'i> Walk<'i> {
         }
     }
 
-    /// Looks at one more entry. Whether there was one.
+    /// Advances by one entry. Returns false at the end.
     fn advance(&mut self) -> Result<bool> {
         let Some(level) = self.levels.last_mut() else { return Ok(false) };
         self.path.truncate(level.path_len);
@@ -180,7 +182,7 @@ impl<'i> Walk<'i> {
         Ok(true)
     }
 
-    /// Hands out what was found, after the directories above it.
+    /// Returns the entry that was found, after its parent directories.
     fn tell(&mut self) -> Result<Option<Visit<'_>>> {
         if let Some(level) = self.levels.get_mut(self.told) {
             self.told += 1;
@@ -200,7 +202,7 @@ impl<'i> Walk<'i> {
         Ok(Some(Visit { path: &self.path, name, depth, nid, stat, selected: true }))
     }
 
-    /// The entries of a directory with these names: its index finds them without reading all others.
+    /// Returns the entries of a directory with these names: its index finds them without reading all others.
     fn find(&self, dir: Nid, names: Vec<Box<[u8]>>) -> Result<Vec<Entry>> {
         let mut entries = Vec::with_capacity(names.len());
         for name in names {
@@ -217,7 +219,9 @@ impl<'i> Walk<'i> {
             return Err(damaged("a directory more than 4,096 levels deep"));
         }
         if !self.entered.insert(nid) {
-            return Err(damaged("a directory that is also found elsewhere: the tree has a loop or a knot"));
+            return Err(damaged(
+                "a directory that appears in a second place: the tree has a loop or shares a directory",
+            ));
         }
         let entries = match self.paths.names_below(&self.path).filter(|_| !selected) {
             Some(names) => self.find(nid, names)?,
@@ -228,11 +232,11 @@ impl<'i> Walk<'i> {
     }
 }
 
-/// What the user selected.
+/// The user's selection.
 #[derive(Debug)]
 struct Paths {
     everything: bool,
-    /// Paths that are there, without needless slashes and dots, sorted.
+    /// Existing paths, without needless slashes and dots, sorted.
     exact: Vec<Vec<u8>>,
     globs: GlobSet,
     patterns: Vec<(PathBuf, bool)>,
@@ -267,7 +271,7 @@ impl Paths {
         Ok(Paths { everything: paths.is_empty(), exact, globs, patterns, scratch: Vec::new() })
     }
 
-    /// The names in `dir` on the way to something selected, in order; `None` where every name may be one.
+    /// Returns the names in `dir` that lead to something selected, in order; `None` if any name may do so.
     fn names_below(&self, dir: &[u8]) -> Option<Vec<Box<[u8]>>> {
         if self.everything || !self.patterns.is_empty() {
             return None;
@@ -295,13 +299,13 @@ impl Paths {
         !self.scratch.is_empty()
     }
 
-    /// Whether something below `dir`, which is not selected itself, may be.
+    /// Returns true if something below `dir`, which is not selected itself, may be selected.
     fn may_select_below(&self, dir: &[u8]) -> bool {
         let below = |exact: &Vec<u8>| exact.strip_prefix(dir).is_some_and(|rest| rest.first() == Some(&b'/'));
         !self.patterns.is_empty() || self.exact.iter().any(below)
     }
 
-    /// Tells once of each glob that selected nothing.
+    /// Reports each glob that selected nothing, once.
     fn all_found(&mut self) -> Result<()> {
         match self.patterns.iter_mut().find(|(_, found)| !found) {
             Some((pattern, found)) => {
@@ -328,7 +332,7 @@ mod tests {
         image.file(4, b"").file(5, b"").dir(6, &[("x", 7)]).file(7, b"").file(8, b"")
     }
 
-    /// Paths visited; those only on the way in brackets.
+    /// Returns the paths visited, with parent directories in brackets.
     fn visited(image: &Fake, paths: &[&str]) -> Result<Vec<String>> {
         let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
         let mut walk = Walk::new(image, &paths)?;
@@ -354,7 +358,7 @@ mod tests {
             (&["**/x"], &["()", "(a)", "a/x", "(d)", "(d/deep)", "d/deep/x"]),
             (&["a*"], &["()", "a", "a/x", "a/y", "a.b"]),
             (&["{d,a.b}", "a/?"], &["()", "(a)", "a/x", "a/y", "a.b", "d", "d/deep", "d/deep/x"]),
-            // A name that is there is a name, whatever it looks like.
+            // An existing name is a name, whatever it looks like.
             (&["e[1]"], &["()", "e[1]"]),
         ];
         for (paths, expected) in cases {
@@ -363,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn only_directories_below_what_is_selected_are_listed() {
+    fn only_directories_on_selected_paths_are_listed() {
         let cases: [(&[&str], u64); 5] =
             [(&["d/deep/x"], 0), (&["a/x", "a.b"], 0), (&["a"], 1), (&["d"], 2), (&["*/x"], 4)];
         for (paths, listed) in cases {
@@ -374,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_selects_nothing_is_an_error_that_names_it() {
+    fn a_path_that_selects_nothing_is_named() {
         for paths in [&["nope"][..], &["a", "a/nope"], &["a.b/x"], &["z*"], &["a*", "z*"], &["[", "a"], &["a/../d"]] {
             let error = visited(&image(), paths).unwrap_err().to_string();
             assert!(paths.iter().any(|path| error.contains(path)), "{error}");
@@ -382,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_trees_end_the_walk_or_are_passed_by() {
+    fn impossible_trees_end_the_walk_or_are_skipped() {
         let deep = (0..5000).fold(Fake::default(), |image, nid| image.dir(nid, &[("d", nid + 1)])).dir(5000, &[]);
         let name = "n".repeat(255);
         let long = (0..300).fold(Fake::default(), |image, nid| image.dir(nid, &[(&name, nid + 1)])).dir(300, &[]);
@@ -393,8 +397,8 @@ mod tests {
         let cases = [
             (deep, "4,096 levels", None),
             (long, "65,536 bytes", None),
-            (knot, "also found elsewhere", Some("c")),
-            (circle, "also found elsewhere", Some("a/c")),
+            (knot, "appears in a second place", Some("c")),
+            (circle, "appears in a second place", Some("a/c")),
             (gone, "not there", Some("c")),
             (dots, "file name", Some("c")),
         ];
@@ -416,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_excluded_is_left_out_with_all_below() {
+    fn excluded_entries_are_left_out_with_everything_below() {
         let cases: [(&[&str], &[&str], &[&str]); 7] = [
             (&[], &["x"], &["", "a", "a/y", "a.b", "d", "d/deep", "e[1]"]),
             (&[], &["d/", "a/y"], &["", "a", "a/x", "a.b", "e[1]"]),
@@ -440,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_left_is_not_walked() {
+    fn a_skipped_directory_is_not_walked() {
         let image = image();
         let mut walk = Walk::new(&image, &[]).unwrap();
         let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! Compressed input told by its first bytes: gzip, xz, zstd, bzip2, of any number of members each.
+//! Compressed input, recognised by its first bytes: gzip, xz, zstd, bzip2, with any number of members each.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -6,17 +6,17 @@ use std::path::Path;
 use crate::name::display;
 use crate::{Error, Result};
 
-/// As many bytes as [`Compression::detect`] wants to see.
+/// Number of bytes that [`Compression::detect`] needs.
 pub(crate) const MAGIC_LEN: usize = 10;
 
-/// The most memory that decompressing may take, where the input decides.
+/// Upper bound of memory for decompression, where the input decides.
 #[cfg(feature = "tar-xz")]
 const MEMORY: u64 = 512 << 20;
-/// The largest zstd window in these limits, as a power of 2.
+/// log2 of the largest accepted zstd window.
 #[cfg(feature = "tar-zstd")]
 const ZSTD_WINDOW_LOG: u32 = 29;
 
-/// How a stream is compressed.
+/// Compression of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {
     Gzip,
@@ -26,21 +26,22 @@ pub(crate) enum Compression {
 }
 
 impl Compression {
-    /// Returns what the first bytes of a file say; `None` for what is not compressed, or not in a way that is read.
+    /// Detects the compression from the first bytes of a file; `None` if it is not compressed or
+    /// the compression is not supported.
     pub(crate) fn detect(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, 8, ..] => Some(Compression::Gzip),
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Compression::Xz),
-            // A frame, or one that is to be skipped and comes before.
+            // A frame, or a skippable frame before it.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Compression::Zstd),
-            // Followed by the mark of a block, or of the end of an empty stream.
+            // Followed by the magic of a block, or of the end of an empty stream.
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
             | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Some(Compression::Bzip2),
             _ => None,
         }
     }
 
-    /// [`Compression::detect`] where what cannot be read is an error; `name` is for its message.
+    /// As [`Compression::detect`], but unsupported compression is an error; `name` is for its message.
     pub(crate) fn of(start: &[u8], name: &Path) -> Result<Option<Self>> {
         match (Compression::detect(start), foreign(start)) {
             (None, Some(what)) => Err(Error::Unsupported(format!("{}: {what}: decompress it first", display(name)))),
@@ -58,7 +59,7 @@ impl Compression {
     }
 }
 
-/// How something is compressed in a way that is not read.
+/// Names a compression that is not supported.
 pub(crate) fn foreign(start: &[u8]) -> Option<&'static str> {
     match start {
         [0x04, 0x22, 0x4d, 0x18, ..] => Some("compressed with lz4"),
@@ -69,7 +70,7 @@ pub(crate) fn foreign(start: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The contents of `from`, decompressed if they are compressed; called `name` in messages.
+/// Returns the contents of `from`, decompressed if they are compressed; `name` is for messages.
 pub(crate) fn reader(from: Box<dyn Read + Send>, name: &Path) -> Result<Box<dyn Read + Send>> {
     let mut from = from;
     let mut start = Vec::new();
@@ -81,7 +82,7 @@ pub(crate) fn reader(from: Box<dyn Read + Send>, name: &Path) -> Result<Box<dyn 
     Ok(Box::new(Decompress { from: decoder, compression, given: 0 }))
 }
 
-/// Input whose first bytes were looked at.
+/// Input whose first bytes were inspected.
 type Buffered = BufReader<io::Chain<io::Cursor<Vec<u8>>, Box<dyn Read + Send>>>;
 
 impl Compression {
@@ -119,7 +120,7 @@ impl Compression {
     }
 }
 
-/// Says of a decoder's errors what they are about.
+/// Adds the name of the compression to a decoder's errors.
 struct Decompress {
     from: Box<dyn Read + Send>,
     compression: Compression,
@@ -133,7 +134,7 @@ impl Read for Decompress {
                 self.given += n as u64;
                 Ok(n)
             }
-            // The system's own errors are not about the data.
+            // The system's own errors do not concern the data.
             Err(error) if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::Interrupted => Err(error),
             Err(error) => {
                 let (name, given) = (self.compression.name(), self.given);

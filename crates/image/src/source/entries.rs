@@ -1,4 +1,4 @@
-//! Entries that a program makes itself: files in memory, from readers or any storage, links, devices.
+//! Entries that a program defines itself: files in memory, from readers or any storage, links, devices.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use super::{Contents, FileReader, Source, Store};
 use crate::tree::{Conflict, Data, Device, Kind, Meta, ROOT, Time, XattrSet, path_of};
 use crate::{Error, Result, Tree};
 
-/// An entry of a tree that a program describes: owned by root, at 1970, with the usual mode of its type unless said.
+/// An entry defined by a program. By default it is owned by root, dated 1970, with the usual mode of its type.
 ///
-/// Paths are relative to the image's root; a `/` at the beginning means nothing. Directories on the way that no entry
-/// describes are made: 0755, owned by root.
+/// Paths are relative to the image's root; a leading `/` is ignored. Parent directories without an
+/// entry of their own are created: 0755, owned by root.
 ///
 /// ```
 /// use packfs_image::source::Entry;
@@ -54,80 +54,81 @@ impl<'a> Entry<'a> {
         Entry { path, node, mode, owner: (0, 0), mtime: Time::default(), xattrs: XattrSet::new() }
     }
 
-    /// A directory, 0755. The path `/` gives the root its attributes.
+    /// Makes a directory, 0755. The path `/` sets the attributes of the root.
     pub fn dir(path: impl AsRef<Path>) -> Self {
         Entry::new(path, Node::Dir, 0o755)
     }
 
-    /// A regular file of these bytes, 0644.
+    /// Makes a regular file with these bytes, 0644.
     pub fn file(path: impl AsRef<Path>, bytes: impl Into<Vec<u8>>) -> Self {
         Entry::new(path, Node::Bytes(bytes.into()), 0o644)
     }
 
-    /// A regular file of the next `size` bytes of `from`, 0644; read once, when its turn comes. A reader that ends
-    /// before is an error.
+    /// Makes a regular file, 0644, of the next `size` bytes of `from`, which is read once, when its
+    /// turn comes. A reader that ends early is an error.
     pub fn stream(path: impl AsRef<Path>, size: u64, from: impl Read + 'a) -> Self {
         Entry::new(path, Node::Stream(size, Box::new(from)), 0o644)
     }
 
-    /// A regular file of all that `from` holds, 0644; read by several threads, after all sources are scanned.
+    /// Makes a regular file, 0644, of everything in `from`. Several threads read it, after all sources are scanned.
     pub fn stored(path: impl AsRef<Path>, from: Arc<dyn ReadAt>) -> Self {
         Entry::new(path, Node::Stored(from), 0o644)
     }
 
-    /// A symbolic link, 0777.
+    /// Makes a symbolic link, 0777.
     pub fn symlink(path: impl AsRef<Path>, target: impl AsRef<Path>) -> Self {
         let target = target.as_ref().as_os_str().as_bytes().into();
         Entry::new(path, Node::Other(Kind::Symlink(target)), 0o777)
     }
 
-    /// One more name for the entry `first`, which comes before this one and has the attributes of both.
+    /// Makes another name for the entry `first`, which must come before this one and determines the
+    /// attributes of both.
     pub fn hard_link(path: impl AsRef<Path>, first: impl AsRef<Path>) -> Self {
         Entry::new(path, Node::HardLink(first.as_ref().as_os_str().to_owned().into_vec()), 0)
     }
 
-    /// A character device, 0600.
+    /// Makes a character device, 0600.
     pub fn char_device(path: impl AsRef<Path>, device: Device) -> Self {
         Entry::new(path, Node::Other(Kind::Char(device)), 0o600)
     }
 
-    /// A block device, 0600.
+    /// Makes a block device, 0600.
     pub fn block_device(path: impl AsRef<Path>, device: Device) -> Self {
         Entry::new(path, Node::Other(Kind::Block(device)), 0o600)
     }
 
-    /// A named pipe, 0600.
+    /// Makes a named pipe, 0600.
     pub fn fifo(path: impl AsRef<Path>) -> Self {
         Entry::new(path, Node::Other(Kind::Fifo), 0o600)
     }
 
-    /// A socket, 0600.
+    /// Makes a socket, 0600.
     pub fn socket(path: impl AsRef<Path>) -> Self {
         Entry::new(path, Node::Other(Kind::Socket), 0o600)
     }
 
-    /// The same with these permission bits (07777).
+    /// Sets the permission bits (07777).
     pub fn mode(self, mode: u16) -> Self {
         Entry { mode, ..self }
     }
 
-    /// The same with this owner and group.
+    /// Sets owner and group.
     pub fn owner(self, uid: u32, gid: u32) -> Self {
         Entry { owner: (uid, gid), ..self }
     }
 
-    /// The same with this time of last modification.
+    /// Sets the time of last modification.
     pub fn mtime(self, mtime: Time) -> Self {
         Entry { mtime, ..self }
     }
 
-    /// The same with one more extended attribute, by its full name (`user.mime_type`).
+    /// Adds an extended attribute, by its full name (`user.mime_type`).
     pub fn xattr(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
         self.xattrs.push((name.as_ref().into(), value.as_ref().into()));
         self
     }
 
-    /// Puts it into the tree, over what is there.
+    /// Adds the entry to the tree, replacing an existing one.
     fn place(self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
         let Entry { path, node, mode, owner: (uid, gid), mtime, xattrs } = self;
         let meta = Meta { mode, uid, gid, mtime, xattrs: tree.xattrs.intern(xattrs) };
@@ -161,21 +162,21 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Hands the data of a file to the store.
+/// Passes the data of a file to the store.
 fn put(store: &mut dyn Store, path: &[u8], size: u64, from: &mut dyn Read) -> Result<Kind> {
     if size == 0 {
         return Ok(Kind::File { size, data: Data::Empty });
     }
     let mut from = Noted { from, failed: None };
     let number = store.put(&mut from, size, &[(0, size)]);
-    // What the store says about a failed read does not name the file.
+    // The store's error about a failed read does not name the file.
     match from.failed {
         Some(error) => Err(Error::io("cannot read", path_of(path))(error)),
         None => Ok(Kind::File { size, data: Data::Stored(number?) }),
     }
 }
 
-/// A reader whose error is kept.
+/// A reader that keeps its error.
 struct Noted<'r> {
     from: &'r mut dyn Read,
     failed: Option<io::Error>,
@@ -194,7 +195,7 @@ impl Read for Noted<'_> {
     }
 }
 
-/// One file in storage of the caller's.
+/// One file in storage passed by the caller.
 #[derive(Debug)]
 struct Stored {
     from: Arc<dyn ReadAt>,
@@ -226,13 +227,14 @@ impl FileReader for &Stored {
     }
 }
 
-/// A source of entries that come from an iterator, the data of one read before the next is asked for: they need never
-/// be in memory together. Of entries with one path the last is kept.
+/// A source of entries from an iterator. The data of one entry is read before the next is
+/// requested, so they need not be in memory together. Of several entries with one path the last is
+/// kept.
 #[derive(Debug)]
 pub struct Entries<I>(Option<I>);
 
 impl<'a, I: Iterator<Item = Entry<'a>>> Entries<I> {
-    /// A source that can be scanned once.
+    /// Makes a source that can be scanned once.
     pub fn new(entries: impl IntoIterator<IntoIter = I>) -> Self {
         Entries(Some(entries.into_iter()))
     }
@@ -240,7 +242,7 @@ impl<'a, I: Iterator<Item = Entry<'a>>> Entries<I> {
 
 impl<'a, I: Iterator<Item = Entry<'a>>> Source for Entries<I> {
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
-        let entries = self.0.take().ok_or_else(|| Error::Misuse("entries can be scanned once only".into()))?;
+        let entries = self.0.take().ok_or_else(|| Error::Misuse("entries can be scanned only once".into()))?;
         entries.into_iter().try_for_each(|entry| entry.place(tree, store))
     }
 }

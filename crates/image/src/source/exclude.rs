@@ -1,4 +1,4 @@
-//! Glob patterns for what a source leaves out, the same for every kind of source.
+//! Glob patterns for entries that a source leaves out; every kind of source uses them the same way.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::{Error, Result};
 
-/// What to leave out. Patterns match paths relative to the source's root:
+/// Entries to leave out. Patterns match paths relative to the source's root:
 ///
-/// - `*.o`: without a slash, any entry of that name, wherever it is;
-/// - `usr/share/doc/*` or `/tmp`: with a slash, the whole path from the root on (`*` and `?` stop at
+/// - `*.o`: without a slash, any entry of that name, in any directory;
+/// - `usr/share/doc/*` or `/tmp`: with a slash, the whole path from the root (`*` and `?` stop at
 ///   slashes, `**` does not);
 /// - `cache/`: with a slash at the end, directories only.
 ///
-/// A directory that is left out takes everything below with it. Braces, character classes and
+/// A directory that is left out takes everything below it with it. Braces, character classes and
 /// backslashes work as in the shell. No pattern ever leaves out the root itself.
 #[derive(Debug, Clone, Default)]
 pub struct Exclude {
@@ -23,7 +23,7 @@ pub struct Exclude {
     dirs: Set,
 }
 
-/// Patterns by what they look at.
+/// Patterns by what they match.
 #[derive(Debug, Clone, Default)]
 struct Set {
     names: GlobSet,
@@ -31,7 +31,7 @@ struct Set {
 }
 
 impl Exclude {
-    /// Compiles patterns; one that is malformed is [`Error::BadPattern`].
+    /// Compiles patterns; a malformed one fails with [`Error::BadPattern`].
     pub fn new<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self> {
         let mut builders = [(); 2].map(|()| [(); 2].map(|()| GlobSetBuilder::new()));
         for pattern in patterns {
@@ -44,7 +44,7 @@ impl Exclude {
                 .build()
                 .map_err(|e| Error::pattern(pattern, format!("is malformed: {}", e.kind())))?;
             if stem.is_empty() {
-                return Err(Error::pattern(pattern, "names nothing that could be left out"));
+                return Err(Error::pattern(pattern, "cannot match any entry"));
             }
             builders[usize::from(stem.len() < pattern.len())][usize::from(stem.contains('/'))].add(glob);
         }
@@ -53,17 +53,17 @@ impl Exclude {
         Ok(Exclude { any: any.ok_or_else(too_large)?, dirs: dirs.ok_or_else(too_large)? })
     }
 
-    /// Whether there are no patterns.
+    /// Returns true if there are no patterns.
     pub fn is_empty(&self) -> bool {
         [&self.any, &self.dirs].iter().all(|set| set.names.is_empty() && set.paths.is_empty())
     }
 
-    /// Whether the entry at `path` is left out, given that the directories on the way are not.
+    /// Returns true if the entry at `path` is left out, given that its parent directories are not.
     pub fn matches(&self, path: &[u8], is_dir: bool) -> bool {
         self.any.matches(path) || (is_dir && self.dirs.matches(path))
     }
 
-    /// Whether the entry at `path` or a directory on the way to it is left out.
+    /// Returns true if the entry at `path` or one of its parent directories is left out.
     pub fn covers(&self, path: &[u8], is_dir: bool) -> bool {
         let parents = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
         !self.is_empty() && (parents.into_iter().any(|dir| self.matches(dir, true)) || self.matches(path, is_dir))
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_a_directory_left_out_is_covered() {
+    fn entries_below_an_excluded_directory_are_covered() {
         let exclude = Exclude::new(["doc/", "*.o"]).unwrap();
         assert!(exclude.covers(b"usr/doc/a", false) && exclude.covers(b"x.o/y", false));
         assert!(!exclude.covers(b"usr/doc", false) && exclude.covers(b"usr/doc", true));

@@ -1,4 +1,4 @@
-//! An image as a source: what makes converting one building from another.
+//! An image as a source, for converting one image into another.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::name::display;
 use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, XattrSet};
 use crate::{Error, Result, Tree};
 
-/// An image whose files go into another.
+/// An image whose files are packed into another.
 #[derive(Debug)]
 pub struct FromImage {
     files: Arc<Files>,
@@ -21,13 +21,13 @@ pub struct FromImage {
 }
 
 impl FromImage {
-    /// Everything in `image`, called `name` in messages, but for what `exclude` says; with extended
-    /// attributes if `xattrs`.
+    /// Makes a source of everything in `image` that `exclude` does not match; with extended
+    /// attributes if `xattrs`. `name` is for messages.
     pub fn new(image: Arc<dyn Image>, name: impl Into<PathBuf>, exclude: Exclude, xattrs: bool) -> Self {
         FromImage { files: Arc::new(Files { image, bytes: None, name: name.into() }), exclude, xattrs }
     }
 
-    /// Adds that the image is in `bytes`, which must stay as they are while it is read.
+    /// Also checks that `bytes`, which hold the image, do not change while it is read.
     #[must_use]
     pub fn of_bytes(self, bytes: Arc<dyn ReadAt>) -> Self {
         let (image, name) = (self.files.image.clone(), self.files.name.clone());
@@ -91,7 +91,7 @@ impl Source for FromImage {
             let ino = tree.add(dir, &entry.name, meta, self.kind(entry.nid, stat.kind), Conflict::Replace)?;
             if is_dir {
                 if !dirs.insert(entry.nid) {
-                    let why = format!("the directory `/{}` has another name already", path.escape_ascii());
+                    let why = format!("the directory `/{}` has a second name", path.escape_ascii());
                     return Err(Error::corrupt("inode", entry.nid.0, why));
                 }
                 stack.push((image.read_dir(entry.nid)?.into_iter(), ino, path.len()));
@@ -107,7 +107,7 @@ impl Source for FromImage {
 #[derive(Debug)]
 struct Files {
     image: Arc<dyn Image>,
-    /// Where the image is, if that may change.
+    /// The bytes of the image, if they may change.
     bytes: Option<Arc<dyn ReadAt>>,
     name: PathBuf,
 }
@@ -125,7 +125,7 @@ impl Contents for Files {
 struct Reader<'f> {
     files: &'f Files,
     nid: Nid,
-    /// Asked for only when somebody looks for holes.
+    /// Read only when holes are requested.
     extents: Option<Vec<Extent>>,
 }
 
@@ -174,7 +174,8 @@ mod tests {
         }
     }
 
-    /// The source needs an image that lives as long as the program; so do a few small trees.
+    /// Makes an image from a spec. The source requires an image with static lifetime, so this leaks
+    /// a few small trees.
     fn image_of(spec: &Spec) -> Arc<dyn Image> {
         Arc::new(TreeImage::new(Box::leak(Box::new(spec.tree().unwrap()))))
     }
@@ -187,7 +188,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn an_image_gives_the_tree_it_was_made_of(spec in specs(Shape::default())) {
+        fn an_image_gives_the_tree_it_was_made_from(spec in specs(Shape::default())) {
             let tree = scan(image_of(&spec), Exclude::default(), true).unwrap();
             let (was, is) = (snapshot_tree(&spec.tree().unwrap()).unwrap(), snapshot_tree(&tree).unwrap());
             prop_assert_eq!(differences(&was, &is), Vec::<String>::new());
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_excluded_stays_behind() {
+    fn excluded_entries_are_left_out() {
         let file = || Node::file(vec![Piece::Zeros(3)]);
         let mut spec = Spec::of([
             (b"a".to_vec(), Node::dir([(b"x".to_vec(), file()), (b"y.o".to_vec(), file())])),
@@ -210,7 +211,7 @@ mod tests {
         assert_eq!((found["a/x"].nlink, found["y"].nlink), (1, 1));
     }
 
-    /// An image whose root is in itself.
+    /// An image whose root contains itself.
     #[derive(Debug)]
     struct Looping(TreeImage<'static>);
 
@@ -245,11 +246,11 @@ mod tests {
     fn a_directory_within_itself_is_refused() {
         let tree = Box::leak(Box::new(Tree::default()));
         let error = scan(Arc::new(Looping(TreeImage::new(tree))), Exclude::default(), true).unwrap_err();
-        assert!(error.to_string().contains("the directory `/loop` has another name already"), "{error}");
+        assert!(error.to_string().contains("the directory `/loop` has a second name"), "{error}");
     }
 
     #[test]
-    fn holes_are_passed_on() {
+    fn holes_are_reported() {
         let pieces = vec![Piece::Hole(10), Piece::Zeros(5), Piece::Text { seed: 0, len: 5 }, Piece::Hole(7)];
         let tree = scan(image_of(&Spec::of([(b"f".to_vec(), Node::file(pieces))])), Exclude::default(), true).unwrap();
         let Kind::File { size: 27, data: Data::Source { from, key } } = &tree.inode(tree.lookup(b"f").unwrap()).kind

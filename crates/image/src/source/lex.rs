@@ -1,17 +1,18 @@
-//! Takes a line of a pack list or a sort file apart.
+//! Splits a line of a pack list or a sort file into words.
 
 use super::tar::base64;
 
-/// What is left of a line.
+/// The rest of a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line<'l>(&'l [u8]);
 
-/// How words are quoted.
+/// Quoting rules of words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quoting {
-    /// A word in double quotes knows `\"`, `\\` and `\` with three octal digits; outside of quotes nothing is special.
+    /// A word in double quotes may contain `\"`, `\\` and `\` with three octal digits; outside of
+    /// quotes nothing is special.
     Keyword,
-    /// A backslash takes the next byte as it is, double quotes hide spaces; both anywhere in a word.
+    /// A backslash makes the next byte literal, double quotes protect spaces; both anywhere in a word.
     Pseudo,
 }
 
@@ -20,22 +21,22 @@ impl<'l> Line<'l> {
         Line(line.trim_ascii_start())
     }
 
-    /// Whether nothing is left but spaces.
+    /// Returns true if only spaces are left.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The next byte, left where it is.
+    /// Returns the next byte without consuming it.
     pub(super) fn peek(&self) -> Option<u8> {
         self.0.first().copied()
     }
 
-    /// All that is left, as it is.
+    /// Returns the rest, unparsed.
     pub(super) fn rest(self) -> &'l [u8] {
         self.0
     }
 
-    /// The next word as it is.
+    /// Returns the next word, unparsed.
     pub(super) fn bare(&mut self) -> Option<&'l [u8]> {
         let end = self.0.iter().position(u8::is_ascii_whitespace).unwrap_or(self.0.len());
         let (word, rest) = self.0.split_at(end);
@@ -43,7 +44,7 @@ impl<'l> Line<'l> {
         (!word.is_empty()).then_some(word)
     }
 
-    /// The next word, which may be quoted.
+    /// Returns the next word, which may be quoted.
     pub(super) fn word(&mut self, quoting: Quoting) -> Result<Vec<u8>, String> {
         let word = match quoting {
             Quoting::Keyword if self.peek() == Some(b'"') => self.quoted()?,
@@ -99,7 +100,7 @@ impl<'l> Line<'l> {
         if quoted { Err("a quote is not closed".into()) } else { Ok(word) }
     }
 
-    /// The next word as a number in the given base.
+    /// Parses the next word as a number in the given base.
     pub(super) fn number<T: TryFrom<u64>>(&mut self, what: &str, base: u32) -> Result<T, String> {
         let word = self.bare().ok_or_else(|| format!("{what} is missing"))?;
         parse_number(word, what, base)
@@ -109,12 +110,12 @@ impl<'l> Line<'l> {
     pub(super) fn end(&self) -> Result<(), String> {
         match self.is_empty() {
             true => Ok(()),
-            false => Err(format!("nothing may follow here, but there is `{}`", self.0.escape_ascii())),
+            false => Err(format!("unexpected `{}` at the end", self.0.escape_ascii())),
         }
     }
 }
 
-/// A number without sign or prefix.
+/// Parses a number without sign or prefix.
 pub(super) fn parse_number<T: TryFrom<u64>>(word: &[u8], what: &str, base: u32) -> Result<T, String> {
     let digits = std::str::from_utf8(word).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let number = digits.and_then(|digits| u64::from_str_radix(digits, base).ok());
@@ -124,8 +125,8 @@ pub(super) fn parse_number<T: TryFrom<u64>>(word: &[u8], what: &str, base: u32) 
     })
 }
 
-/// The value of an extended attribute: `0x` and hex digits, `0s` and base64, `0t` and text with octal
-/// escapes, or the bytes as they are.
+/// Decodes the value of an extended attribute: `0x` and hex digits, `0s` and base64, `0t` and text
+/// with octal escapes, or plain bytes.
 pub(super) fn xattr_value(text: &[u8]) -> Result<Vec<u8>, String> {
     let value = match text {
         [b'0', b'x' | b'X', hex @ ..] => unhex(hex),
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_in_two_ways() {
+    fn words_can_be_quoted_in_two_ways() {
         use Quoting::{Keyword, Pseudo};
         type Expected = Result<&'static [u8], &'static str>;
         let table: [(&str, Quoting, Expected); 14] = [

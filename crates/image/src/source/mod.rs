@@ -1,8 +1,8 @@
-//! Where trees come from: directories, tar archives, pack lists, images.
+//! Sources of file trees: directories, tar archives, pack lists, images.
 //!
-//! A [`Source`] lists its entries into a [`Tree`]. Contents stay where they are and are read
-//! later through [`Contents`], from many threads at once; only a source that cannot be read twice (a tar
-//! on a pipe) hands its data over while it lists, through [`Store`].
+//! A [`Source`] lists its entries into a [`Tree`]. File contents stay where they are and are read
+//! later through [`Contents`], by many threads at once. Only a source that cannot be read twice (a
+//! tar archive on a pipe) passes its data on while it lists, through [`Store`].
 
 use std::fmt;
 use std::io::Read;
@@ -38,34 +38,35 @@ pub mod tar;
 
 /// Lists entries into a tree.
 ///
-/// Contract: the order in which sources are scanned decides which of two files of one path is kept: the later one. One
-/// scan, on the calling thread; what a scan starts in other threads has ended when it returns. The same source gives the
-/// same tree every time, whatever the number of threads. A source that can be read only once refuses a second scan with
-/// [`Error::Misuse`]. After an error the tree is of no use.
+/// Contract: of two files with one path, the one from the source scanned later is kept. A scan runs
+/// once, on the calling thread; threads that it starts have ended when it returns. The same source
+/// gives the same tree every time, whatever the number of threads. A source that can be read only
+/// once refuses a second scan with [`Error::Misuse`]. After an error the tree must not be used.
 pub trait Source {
-    /// Adds everything to `tree`, over what earlier sources put there. A source that can be read only
-    /// once puts its data down through `store` on the way.
+    /// Adds all entries to `tree`, replacing those of earlier sources. A source that can be read
+    /// only once writes its data to `store` meanwhile.
     fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()>;
 
-    /// What the last scan left out because it could not be read, if it was told to go on.
+    /// Returns errors of entries that the last scan left out, if it was told to continue after errors.
     fn left_out(&self) -> &[Error] {
         &[]
     }
 }
 
-/// Takes the data of files that can be read only once, in the order they come.
+/// Receives the data of files that can be read only once, in the order of the source.
 ///
-/// Contract: called by one thread at a time, during [`Source::scan`]. `put` reads `from` exactly as far as `data` says
-/// and has finished with it when it returns; it may go on compressing afterwards. Each call makes a file of its own, also
-/// for equal bytes. After an error neither the store nor the image it belongs to can be used.
+/// Contract: called by one thread at a time, during [`Source::scan`]. `put` reads from `from`
+/// exactly the bytes that `data` covers and no longer uses it when it returns; it may continue
+/// compressing afterwards. Each call makes a separate file, even for equal bytes. After an error
+/// neither the store nor its image can be used.
 pub trait Store {
-    /// Puts down a file of exactly `size` bytes; bytes outside `data` (sorted, within `size`, ranges of
-    /// `(offset, length)`) are holes and do not come through `from`. Returns the number for
+    /// Writes a file of exactly `size` bytes. `data` lists ranges `(offset, length)`, sorted and
+    /// within `size`; bytes outside them are holes and are not in `from`. Returns the number for
     /// [`Data::Stored`](crate::tree::Data::Stored).
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32>;
 
-    /// Device and inode numbers of the files that the store writes to or replaces: sources leave them out of the
-    /// directories they scan.
+    /// Returns device and inode numbers of the files that the store writes to or replaces. Sources
+    /// leave them out of the directories they scan.
     fn own_files(&self) -> &[(u64, u64)] {
         &[]
     }
@@ -73,15 +74,15 @@ pub trait Store {
 
 /// Files that can be opened at any time, from any thread.
 ///
-/// Contract: keys are those that the source gave out in its [tree](crate::tree::Data::Source); any other is
-/// [`Error::Misuse`]. Each key may be opened any number of times, also by several threads at once, in any order, and gives
-/// the same bytes each time. A file that cannot be opened, or is not as it was listed, is an error of that file alone:
-/// the others stay readable.
+/// Contract: keys are those that the source put into its [tree](crate::tree::Data::Source); any
+/// other fails with [`Error::Misuse`]. Each key may be opened any number of times, also by several
+/// threads at once, in any order, and gives the same bytes each time. If a file cannot be opened,
+/// or has changed since it was listed, only that file fails: the others stay readable.
 pub trait Contents: Send + Sync {
     /// Opens the file `key`.
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>>;
 
-    /// What to call the file in messages.
+    /// Returns the name of the file for messages.
     fn path(&self, key: u64) -> PathBuf;
 }
 
@@ -91,7 +92,7 @@ impl fmt::Debug for dyn Contents {
     }
 }
 
-/// Fails if the archive or image at `path` is not what it was when `bytes` was opened.
+/// Fails if the archive or image at `path` has changed since `bytes` was opened.
 fn unchanged(bytes: &dyn ReadAt, path: &Path) -> Result<()> {
     bytes.check_unchanged().map_err(|error| match error.raw_os_error() {
         Some(_) => Error::io("cannot read the attributes", path)(error),
@@ -101,16 +102,18 @@ fn unchanged(bytes: &dyn ReadAt, path: &Path) -> Result<()> {
 
 /// One open file, read by one thread.
 ///
-/// Contract: reads come in any order, and a range may be read twice; builds read from the beginning to the end. `finish`
-/// is called once, after the last read, and not at all where a caller wants only a part or gives the file up.
+/// Contract: reads come in any order, and a range may be read twice; builds read from the beginning
+/// to the end. `finish` is called once, after the last read. A caller that reads only a part or
+/// gives up does not call it.
 pub trait FileReader {
-    /// Fills `buf` from `offset`; a file that ends before is [`Error::Changed`].
+    /// Fills `buf` from `offset`; a file that ends early fails with [`Error::Changed`].
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()>;
 
-    /// The next range of data at or after `offset` as (start, end): what lies between is a hole. `None`
-    /// when only a hole follows. Where holes cannot be told, the rest of the file.
+    /// Returns the next range of data at or after `offset` as (start, end); bytes before it are a
+    /// hole. `None` if only a hole follows. Returns the rest of the file if holes cannot be
+    /// detected.
     fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>>;
 
-    /// Called when all was read: says whether the file is still the one that was listed.
+    /// Called after the last read: fails if the file has changed since it was listed.
     fn finish(&mut self) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! From an argument of a command to a source: what is it?
+//! Finds out which source a command-line argument means.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,24 +21,24 @@ use crate::name::display;
 use crate::tree::Time;
 use crate::{AnyImage, Error, OpenOptions, Result};
 
-/// How sources are read, whatever they are.
+/// Options for reading sources of every kind.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// How directories are scanned; `exclude` and `xattrs` hold for every source.
+    /// Options for scanning directories; `exclude` and `xattrs` apply to every source.
     pub scan: dir::Options,
-    /// Time of entries that a pack list gives none.
+    /// Time of entries that have none in a pack list.
     pub time: Time,
 }
 
-/// What comes before the name of a file that is to be packed as it is, whatever it holds.
+/// Prefix of a file name that packs the file as it is, whatever it holds.
 const PLAIN: &[u8] = b"file:";
 
-/// Opens the source that `argument` names: a directory, a file, an archive, an image, `@` and a pack list,
-/// or `-` for an archive on standard input. A file that is none of these is a source of one entry, and so is every file
-/// with `file:` before its name.
+/// Opens the source that `argument` names: a directory, a file, an archive, an image, `@` and a
+/// pack list, or `-` for an archive on standard input. Any other file is a source of one entry, and
+/// so is every file with `file:` before its name.
 ///
-/// A damaged archive, or one of a kind that is not read, is an error: it is hardly meant as a plain file.
+/// A damaged archive, or one of an unsupported kind, is an error: it is hardly meant as a plain file.
 pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
     if argument == "-" {
         return open_tar(None, options);
@@ -65,7 +65,8 @@ pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
     }
 }
 
-/// What a file is; [`Kind::Tar`] also if it is compressed, [`Kind::Other`] if it is to be packed as it is.
+/// Detects the kind of a file; [`Kind::Tar`] also if it is compressed, [`Kind::Other`] if it is to
+/// be packed as it is.
 fn look_into(path: &Path) -> Result<Kind> {
     let file = File::open(path).map_err(Error::io("cannot open", path))?;
     let head = read_head(&file).map_err(Error::io("cannot read", path))?;
@@ -80,19 +81,20 @@ fn look_into(path: &Path) -> Result<Kind> {
         }
         Kind::Other if is_empty_tar(&head) && is_archive_name(path) => Kind::Tar,
         Kind::Foreign(what) => {
-            let why = format!("{}: {what}, which is not read: convert it to tar, or {}", display(path), advice(path));
+            let why =
+                format!("{}: {what}, which packfs cannot read: convert it to tar, or {}", display(path), advice(path));
             return Err(Error::Unsupported(why));
         }
         kind => kind,
     };
     if kind == Kind::Other && is_archive_name(path) {
-        let why = "it has the name of an archive or image, but its first bytes are of none that can be read";
+        let why = "its name is that of an archive or image, but its first bytes match no supported format";
         return Err(damaged(path, why));
     }
     Ok(kind)
 }
 
-/// The first bytes of what is compressed in a file.
+/// Returns the first bytes of a compressed file, decompressed.
 fn head_inside(path: &Path) -> Result<Vec<u8>> {
     let file = File::open(path).map_err(Error::io("cannot open", path))?;
     let head = decompress::reader(Box::new(file), path).map(read_head)?;
@@ -107,7 +109,7 @@ fn damaged(path: &Path, why: &str) -> Error {
 }
 
 fn advice(path: &Path) -> String {
-    format!("give `file:{}` to pack it as the file it is", display(path))
+    format!("use `file:{}` to pack it as a plain file", display(path))
 }
 
 fn read_head(from: impl Read) -> std::io::Result<Vec<u8>> {
@@ -203,7 +205,7 @@ pub(crate) mod tests {
         assert!(error.to_string().contains("gone: cannot open"), "{error}");
     }
 
-    /// The error of opening and scanning a file of these bytes; `None` if it becomes a source.
+    /// Returns the error of opening and scanning a file of these bytes; `None` if it becomes a source.
     fn refused(name: &str, bytes: &[u8]) -> Option<String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
@@ -220,7 +222,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn damaged_and_foreign_archives_are_no_plain_files() {
+    fn damaged_and_foreign_archives_are_not_plain_files() {
         let archive = tar_bytes();
         let (gz, xz) = (gzip(&archive), {
             let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
@@ -233,23 +235,27 @@ pub(crate) mod tests {
             encoder.write_all(&archive).unwrap();
             encoder.finish().unwrap()
         };
-        let by_name = "it has the name of an archive";
+        let by_name = "its name is that of an archive";
         let mut cases: Vec<(&str, Vec<u8>, &str)> = vec![
             ("empty.tar", vec![], by_name),
             ("short.tar", archive[..200].to_vec(), by_name),
             ("text.tar.gz", gzip(b"text"), by_name),
             ("a.sqfs", b"HsQs".to_vec(), by_name),
-            ("a.tar.Z", b"\x1f\x9d\x90".to_vec(), "compressed with compress, which is not read"),
+            ("a.tar.Z", b"\x1f\x9d\x90".to_vec(), "compressed with compress, which packfs cannot read"),
             ("a", b"\x04\x22\x4d\x18".to_vec(), "compressed with lz4"),
             ("a.tar.lzo", b"\x89LZO\0\r\n".to_vec(), "compressed with lzop"),
-            ("a.zip", b"PK\x03\x04".to_vec(), "a zip archive, which is not read: convert it to tar, or give `file:"),
+            (
+                "a.zip",
+                b"PK\x03\x04".to_vec(),
+                "a zip archive, which packfs cannot read: convert it to tar, or use `file:",
+            ),
             ("initrd", b"0707010000".to_vec(), "a cpio archive"),
             ("stream", [b"HSQS".to_vec(), vec![0; 200]].concat(), "`mksquashfs -stream`"),
             ("old", [b"sqsh".to_vec(), vec![0; 200]].concat(), "big-endian"),
             ("magic", changed(&archive, 5), "tar header at byte 0: its checksum does not match"),
             ("magic", archive[..400].to_vec(), "the archive ends after 400 of 512 bytes"),
         ];
-        // One wrong byte in any of the first.
+        // One wrong byte in each of the first blocks' fields.
         for at in [0, 1, 100, 150, 257, 260, 511] {
             cases.push(("wrong.tar", changed(&archive, at), ""));
         }
@@ -260,7 +266,7 @@ pub(crate) mod tests {
             for len in [0, 3, 11, bytes.len() / 2] {
                 cases.push((name, bytes[..len].to_vec(), ""));
             }
-            // Told by its magic, whatever its name.
+            // Recognised by its magic, whatever its name.
             cases.push(("misnamed", bytes[..bytes.len() / 2].to_vec(), " data "));
             assert_eq!(refused(name, bytes), None, "{name}");
         }

@@ -1,18 +1,18 @@
-//! Reading ahead: a stream is read, and with it decompressed, on a thread of its own.
+//! Read-ahead: a stream is read, and decompressed, on a thread of its own.
 
 use std::fmt;
 use std::io::{self, Read};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-/// Size and number of the buffers that go round.
+/// Size and number of the buffers in circulation.
 const BUFFER: usize = 256 << 10;
 const BUFFERS: usize = 8;
 
-/// A reader whose bytes were read ahead, into a bounded number of buffers.
+/// A reader whose bytes are read ahead into a bounded number of buffers.
 ///
-/// Dropped early it does not wait for the thread, which may sit in a read from a pipe: the thread ends when that
-/// read does.
+/// Dropping it early does not wait for the thread, which may be blocked in a read from a pipe: the
+/// thread ends when that read returns.
 pub(crate) struct ReadAhead {
     full: Receiver<io::Result<Chunk>>,
     empty: Sender<Vec<u8>>,
@@ -20,7 +20,7 @@ pub(crate) struct ReadAhead {
     taken: usize,
 }
 
-/// A buffer and how much of it is filled.
+/// A buffer and its number of filled bytes.
 type Chunk = (Vec<u8>, usize);
 
 impl fmt::Debug for ReadAhead {
@@ -30,7 +30,7 @@ impl fmt::Debug for ReadAhead {
 }
 
 impl ReadAhead {
-    /// Begins to read `from`.
+    /// Starts reading `from`.
     pub(crate) fn new(from: Box<dyn Read + Send>) -> io::Result<Self> {
         let (filled, full) = bounded(BUFFERS);
         let (empty, emptied) = bounded(BUFFERS);
@@ -42,7 +42,7 @@ impl ReadAhead {
     }
 }
 
-/// Fills buffers until the input ends or fails, or nobody wants more.
+/// Fills buffers until the input ends or fails, or the reader is dropped.
 fn read_all(mut from: Box<dyn Read + Send>, filled: &Sender<io::Result<Chunk>>, emptied: &Receiver<Vec<u8>>) {
     for mut buffer in emptied {
         let mut len = 0;
@@ -59,7 +59,7 @@ fn read_all(mut from: Box<dyn Read + Send>, filled: &Sender<io::Result<Chunk>>, 
             }
         }
         let last = len < buffer.len();
-        // What came before an error is still good.
+        // Bytes before an error are still valid.
         if filled.send(Ok((buffer, len))).is_err() || end.is_err_and(|error| filled.send(Err(error)).is_err()) || last {
             return;
         }
@@ -68,9 +68,9 @@ fn read_all(mut from: Box<dyn Read + Send>, filled: &Sender<io::Result<Chunk>>, 
 
 impl Read for ReadAhead {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        // A chunk is empty when an error or the end came right after the one before.
+        // A chunk is empty if an error or the end came right after the previous one.
         while self.taken == self.chunk.1 {
-            // A closed channel: the thread came to the end.
+            // A closed channel: the thread has reached the end.
             let Ok(next) = self.full.recv() else { return Ok(0) };
             let (used, _) = std::mem::replace(&mut self.chunk, next?);
             self.taken = 0;
@@ -91,7 +91,7 @@ impl Read for ReadAhead {
 mod tests {
     use super::*;
 
-    /// Gives `left` bytes in odd portions, then fails if it is to.
+    /// Yields `left` bytes in odd portions, then fails if it is told to.
     struct Odd {
         left: usize,
         fails: bool,
@@ -124,7 +124,7 @@ mod tests {
         ahead.read_exact(&mut [0; 1000]).unwrap();
         let full = ahead.full.clone();
         drop(ahead);
-        // The thread finds no buffer any more and ends, which closes its channel.
+        // The thread finds no free buffer and ends, which closes its channel.
         while full.recv().is_ok() {}
     }
 }

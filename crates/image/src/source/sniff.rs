@@ -1,7 +1,7 @@
-//! What a file is: told by its first bytes, and suspected by its name.
+//! Detects the type of a file from its first bytes, and whether its name suggests an archive.
 //!
-//! Names decide nothing about how a file is read. They only show that an archive was meant where the bytes are of none,
-//! so that a damaged one is not packed as a plain file.
+//! Names never decide how a file is read. They only show that an archive was meant if the bytes
+//! match no format, so that a damaged one is not packed as a plain file.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -9,13 +9,13 @@ use std::path::Path;
 use super::decompress::{self, Compression};
 use super::tar;
 
-/// Contents of a file, going by its first bytes.
+/// Type of a file according to its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
     /// A tar archive.
     Tar,
-    /// Compressed with gzip, and so on.
+    /// Compressed with gzip; likewise the following.
     Gzip,
     /// xz.
     Xz,
@@ -27,23 +27,23 @@ pub enum Kind {
     SquashFs,
     /// An EROFS image.
     Erofs,
-    /// An archive, or compressed, in a way that is not read: with an article, "a zip archive".
+    /// An archive or compression that is not supported: with an article, "a zip archive".
     Foreign(&'static str),
-    /// Nothing of these.
+    /// Anything else.
     Other,
 }
 
-/// As many bytes as [`sniff`] wants to see.
+/// Number of bytes that [`sniff`] needs.
 pub const SNIFF_LEN: usize = 2048;
 
 /// Byte offset of the superblock of EROFS, and its magic.
 const EROFS_MAGIC: (usize, [u8; 4]) = (1024, [0xe2, 0xe1, 0xf5, 0xe0]);
 
-/// The magics of SquashFS images: of version 4, big-endian before it, and not yet complete. Of the last two the reader
-/// says what they are.
+/// Magics of SquashFS images: of version 4, of big-endian images of earlier versions, and of
+/// incomplete images. The reader reports the latter two.
 const SQUASHFS_MAGICS: [&[u8]; 3] = [b"hsqs", b"sqsh", b"HSQS"];
 
-/// The first bytes of archives that are not read.
+/// First bytes of archives that are not supported.
 const FOREIGN: [(&[u8], &str); 8] = [
     (b"PK\x03\x04", "a zip archive"),
     (b"PK\x05\x06", "a zip archive"),
@@ -55,17 +55,17 @@ const FOREIGN: [(&[u8], &str); 8] = [
     (b"Rar!\x1a\x07", "a rar archive"),
 ];
 
-/// Ends of the names of archives and images. Compressed tar archives are recognised by `.tar` before the last end.
+/// Name suffixes of archives and images. Compressed tar archives are recognised by `.tar` before the last suffix.
 const ARCHIVE_ENDS: [&str; 21] = [
     "tar", "tgz", "taz", "txz", "tzst", "tbz", "tbz2", "tb2", "tlz", "tlz4", "tzo", "cpio", "zip", "7z", "rar", "sqfs",
     "squashfs", "sfs", "sqsh", "erofs", "tzstd",
 ];
 
-/// Ends of the names of compressed files.
+/// Name suffixes of compressed files.
 const COMPRESSED_ENDS: [&str; 14] =
     ["gz", "xz", "zst", "zstd", "bz2", "bz", "z", "lz", "lz4", "lzma", "lzo", "br", "sz", "lrz"];
 
-/// Returns what a file is from its first [`SNIFF_LEN`] bytes (fewer if it is shorter).
+/// Returns the type of a file from its first [`SNIFF_LEN`] bytes (fewer if it is shorter).
 pub fn sniff(head: &[u8]) -> Kind {
     let (erofs_off, erofs) = EROFS_MAGIC;
     match Compression::detect(head) {
@@ -91,14 +91,14 @@ pub fn sniff(head: &[u8]) -> Kind {
     }
 }
 
-/// Whether a file of this name is meant to be an archive or an image.
+/// Returns true if a file of this name is meant to be an archive or an image.
 pub(super) fn is_archive_name(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.as_bytes().to_ascii_lowercase()).unwrap_or_default();
     let mut ends = name.rsplit(|byte| *byte == b'.');
     let is = |end: Option<&[u8]>, of: &[&str]| end.is_some_and(|end| of.iter().any(|known| known.as_bytes() == end));
     let last = ends.next();
     let before = ends.next();
-    // A name without a dot, or with its only one in front, has no end.
+    // A name without a dot, or with its only dot in front, has no suffix.
     before.is_some_and(|before| !before.is_empty())
         && (is(last, &ARCHIVE_ENDS)
             || is(last, &COMPRESSED_ENDS)
@@ -106,7 +106,7 @@ pub(super) fn is_archive_name(path: &Path) -> bool {
                 && ends.next().is_some_and(|name| !name.is_empty()))
 }
 
-/// Whether the bytes are the start of a tar archive without members: zero blocks.
+/// Returns true if the bytes start a tar archive without members: zero blocks.
 pub(super) fn is_empty_tar(head: &[u8]) -> bool {
     head.len() >= tar::format::BLOCK && head.iter().all(|byte| *byte == 0)
 }
@@ -117,7 +117,7 @@ mod tests {
     use crate::source::open::tests::{gzip, tar_bytes};
 
     #[test]
-    fn files_are_told_by_their_first_bytes() {
+    fn files_are_recognised_by_their_first_bytes() {
         let erofs = [vec![0; 1024], vec![0xe2, 0xe1, 0xf5, 0xe0]].concat();
         let mut v7 = tar_bytes();
         v7[257..265].fill(0);

@@ -1,4 +1,4 @@
-//! The order in which file data lies in an image, and the file that says so.
+//! The order of file data in an image, and the sort file that defines it.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -8,12 +8,12 @@ use super::lex::{Line, Quoting};
 use crate::tree::{Data, Ino, Kind};
 use crate::{Error, Result, Tree, Warning, WarningKind};
 
-/// A sort file: lines of a path in the image and a priority from -32768 to 32767, as mksquashfs has them.
+/// A sort file: lines of a path in the image and a priority from -32768 to 32767, as in mksquashfs.
 ///
-/// Paths are relative to the root of the image, with or without a slash in front; spaces in them are
-/// quoted or escaped with a backslash. A directory's priority is that of everything below which has none
-/// of its own. Of two lines for one file the last counts. Empty lines and those that begin with `#` say
-/// nothing.
+/// Paths are relative to the root of the image, with or without a leading slash; spaces in them are
+/// quoted or escaped with a backslash. A directory's priority applies to all files below it without
+/// one of their own. Of two lines for one file the last counts. Empty lines and those that begin
+/// with `#` are ignored.
 #[derive(Debug, Clone)]
 pub struct SortFile {
     name: PathBuf,
@@ -42,7 +42,7 @@ impl SortFile {
         Ok(SortFile { name: name.to_owned(), entries })
     }
 
-    /// Returns priorities by inode; lines that name none are warnings.
+    /// Returns priorities by inode; lines that name no inode become warnings.
     fn resolve(&self, tree: &mut Tree) -> Result<HashMap<Ino, i16>> {
         let mut priorities = HashMap::new();
         for (path, priority, number) in &self.entries {
@@ -68,19 +68,19 @@ fn parse(line: &[u8]) -> std::result::Result<Option<(Vec<u8>, i16)>, String> {
     line.end()?;
     let priority = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
     let priority =
-        priority.ok_or_else(|| format!("a priority is from -32768 to 32767, not `{}`", word.escape_ascii()))?;
+        priority.ok_or_else(|| format!("a priority must be from -32768 to 32767, not `{}`", word.escape_ascii()))?;
     Ok(Some((path, priority)))
 }
 
-/// Returns the regular files that are still to be read, in the order in which their data is to lie: by priority, the
-/// highest first, and files of equal priority (0 where none is said) as [`Tree::walk`] comes to them, which is by path.
+/// Returns the regular files that are still to be read, in the order of their data in the image:
+/// highest priority first; files of equal priority (0 by default) in the order of [`Tree::walk`],
+/// which is by path.
 ///
-/// What a source handed to a store while it was listed has its place already; a [`Spool`](super::Spool) keeps it for
-/// later.
+/// Files passed to a store during listing already have their place; a [`Spool`](super::Spool) keeps them for later.
 pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<Ino>> {
     let priorities = sort.resolve(tree)?;
     let mut files = Vec::new();
-    // Priorities of the directories on the way, the root's first.
+    // Priorities of the parent directories, the root's first.
     let mut way: Vec<i16> = Vec::new();
     tree.walk(|ino, path| {
         let depth = if path.is_empty() { 0 } else { 1 + path.iter().filter(|byte| **byte == b'/').count() };
@@ -147,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn unknown_paths_are_told_and_mistakes_are_located() {
+    fn unknown_paths_are_reported_and_mistakes_are_located() {
         assert_eq!(order("gone 1\na/x 2\nb/gone 3").1, ["sort (line 1: `gone`)", "sort (line 3: `b/gone`)"]);
         for (text, expected) in [
             ("a", "sort:1: the priority is missing"),
-            ("\na 32768", "sort:2: a priority is from -32768 to 32767, not `32768`"),
+            ("\na 32768", "sort:2: a priority must be from -32768 to 32767, not `32768`"),
             ("a b", "not `b`"),
-            ("a 1 b", "nothing may follow here, but there is `b`"),
+            ("a 1 b", "unexpected `b` at the end"),
             ("\"a 1", "a quote is not closed"),
         ] {
             let error = SortFile::parse(Path::new("sort"), text.as_bytes()).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! Data of files that can be read only once, kept in a temporary file so that it can be read again: for
-//! comparing with an archive that comes through a pipe or a decompressor.
+//! Data of files that can be read only once, kept in a temporary file so that it can be read again.
+//! It serves for comparing with an archive from a pipe or a decompressor.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::{Error, Result, Tree};
 
 const PIECE_LEN: usize = 256 << 10;
 
-/// A store that keeps what it is given in an unlinked file in the directory for temporary files.
+/// A store that keeps its data in an unlinked file in the directory for temporary files.
 #[derive(Debug)]
 pub struct Spool {
     file: Box<dyn Storage>,
@@ -26,18 +26,18 @@ pub struct Spool {
 #[derive(Debug)]
 struct Spooled {
     size: u64,
-    /// Ranges of data: offset in the file, length, and where it is in the spool.
+    /// Ranges of data: offset in the file, length, and offset in the spool.
     data: Vec<(u64, u64, u64)>,
 }
 
 impl Spool {
-    /// An empty spool in `dir`.
+    /// Makes an empty spool in `dir`.
     pub fn new(dir: &Path) -> Result<Self> {
         let file = Scratch::new(dir).file().map_err(Error::io("cannot create a temporary file", dir))?;
         Ok(Spool { file, dir: dir.to_owned(), len: 0, files: Vec::new() })
     }
 
-    /// Makes the files of `tree` that were put here readable from here.
+    /// Makes the files of `tree` that were stored here readable from here.
     pub fn serve(self, tree: &mut Tree) {
         let spool: Arc<dyn Contents> = Arc::new(self);
         for ino in (0..tree.len()).map_while(|n| u32::try_from(n).ok()) {
@@ -96,7 +96,7 @@ struct Reader<'s> {
 }
 
 impl Reader<'_> {
-    /// Index of the first range that ends beyond `offset`.
+    /// Returns the index of the first range that ends beyond `offset`.
     fn first_after(&self, offset: u64) -> usize {
         self.spooled.data.partition_point(|(start, len, _)| start + len <= offset)
     }
@@ -138,7 +138,7 @@ mod tests {
     use crate::tree::{Conflict, Meta, ROOT};
 
     #[test]
-    fn what_came_once_can_be_read_again() {
+    fn data_of_a_stream_can_be_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let mut spool = Spool::new(dir.path()).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "the file is not seen");

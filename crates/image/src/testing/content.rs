@@ -1,4 +1,4 @@
-//! File contents for tests: made up on the spot from a few numbers, at any offset.
+//! File contents for tests: generated from a few numbers, at any offset.
 
 use std::path::PathBuf;
 
@@ -10,14 +10,14 @@ use crate::{Error, Result};
 pub enum Piece {
     /// Bytes that no codec can shrink; equal seeds give equal bytes.
     Noise {
-        /// Chooses the bytes.
+        /// Seed of the bytes.
         seed: u64,
         /// Length.
         len: u64,
     },
     /// Bytes that every codec shrinks.
     Text {
-        /// Chooses the bytes.
+        /// Seed of the bytes.
         seed: u64,
         /// Length.
         len: u64,
@@ -38,7 +38,7 @@ impl Piece {
         }
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -56,7 +56,7 @@ impl Piece {
     }
 }
 
-/// Fills `buf` from `offset` on with units, of which `unit` makes the n-th.
+/// Fills `buf` from `offset` on with units; `unit` makes the n-th unit.
 fn units<const LEN: usize>(buf: &mut [u8], offset: u64, unit: impl Fn(u64) -> [u8; LEN]) {
     let (mut at, mut rest) = (offset, buf);
     while !rest.is_empty() {
@@ -71,7 +71,7 @@ fn index(n: u64) -> usize {
     usize::try_from(n).expect("less than the length of an array")
 }
 
-/// splitmix64: a well mixed number for every number.
+/// splitmix64: maps every number to a well-mixed one.
 fn mix(n: u64) -> u64 {
     let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_read_the_same_at_any_offset_and_holes_are_told() {
+    fn pieces_read_the_same_at_any_offset_and_holes_are_reported() {
         let memory = Memory(vec![vec![
             Piece::Hole(10),
             Piece::Noise { seed: 3, len: 21 },

@@ -1,5 +1,5 @@
-//! Makes a described tree in a real directory, by names relative to open directories, so that paths may
-//! be longer than the system's limit.
+//! Creates a described tree in a real directory, by names relative to open directories, so that
+//! paths may exceed the system's limit.
 
 use std::io::{self, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ use super::{Attrs, Node, Piece, Spec, What, is_root};
 use crate::tree::{self, Device};
 
 impl Spec {
-    /// Makes the tree in `dir`, which exists and takes the root's attributes.
+    /// Creates the tree in `dir`, which exists and receives the root's attributes.
     pub fn create(&self, dir: &Path) -> Result<()> {
         let root = fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
         let What::Dir(entries) = &self.root.what else { return Err(io::ErrorKind::NotADirectory.into()) };
@@ -22,7 +22,7 @@ impl Spec {
         for (old, new) in &self.links {
             let (old_dir, old_name) = open_parent(root.as_fd(), old)?;
             let (new_dir, new_name) = open_parent(root.as_fd(), new)?;
-            // The new name must not show in the time of its directory.
+            // The new name must not affect the time of its directory.
             let before = fs::fstat(&new_dir)?;
             fs::linkat(&old_dir, old_name, &new_dir, new_name, AtFlags::empty())?;
             fs::futimens(&new_dir, &times(before.st_mtime, u32::try_from(before.st_mtime_nsec).unwrap_or(0)))?;
@@ -76,7 +76,7 @@ fn write_file(dir: BorrowedFd<'_>, name: &[u8], pieces: &[Piece]) -> Result<()> 
     file.set_len(start)
 }
 
-/// Owner first (it clears bits of the mode), time last.
+/// Sets the owner first (it clears bits of the mode) and the time last.
 fn set_attrs(dir: BorrowedFd<'_>, name: &[u8], node: &Node) -> Result<()> {
     let Attrs { mode, owner: (uid, gid), mtime, xattrs } = &node.attrs;
     if is_root() {

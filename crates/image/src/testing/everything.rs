@@ -1,4 +1,4 @@
-//! One tree with all there is: what readers and writers of every format are tried on.
+//! A tree with every feature, for testing readers and writers of every format.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn plain(what: What) -> Node {
     Node { attrs: Attrs::plain(0o640), what }
 }
 
-/// A node with attributes that do not depend on who runs the test, and all below it.
+/// Makes a node, and everything below it, with attributes that do not depend on who runs the test.
 pub fn owned(mut node: Node) -> Node {
     node.attrs.owner = (0, 1000);
     if let What::Dir(entries) = &mut node.what {
@@ -27,8 +27,8 @@ pub fn owned(mut node: Node) -> Node {
     node
 }
 
-/// One entry of each kind, for looking at a whole image: files with a block of `block` bytes and a hole, an xattr
-/// of `6 * large` bytes that two of them have.
+/// Makes a tree with one entry of each type, for testing a whole image: files with a block of
+/// `block` bytes and a hole, and an xattr of `6 * large` bytes that two of them share.
 pub fn one_of_each(block: u64, large: usize) -> Spec {
     let mut named = Node::file(vec![noise(1, block), Piece::Hole(block), noise(2, 10)]);
     named.attrs.xattrs = BTreeMap::from([
@@ -51,8 +51,8 @@ pub fn one_of_each(block: u64, large: usize) -> Spec {
     Spec { root: owned(root), links: vec![(b"dir/small".to_vec(), b"small".to_vec())] }
 }
 
-/// A tree with everything that the formats and their writers can hold: files cut around blocks of `block`
-/// bytes, values of xattrs of up to `xattr_max` bytes.
+/// Makes a tree with everything that the formats and their writers support: files with sizes around
+/// blocks of `block` bytes, values of xattrs of up to `xattr_max` bytes.
 pub fn everything(block: u64, xattr_max: usize) -> Spec {
     let mut root = BTreeMap::new();
     let mut add = |name: &str, node: Node| drop(root.insert(name.as_bytes().to_vec(), node));
@@ -112,7 +112,7 @@ fn privileged(xattr_max: usize, add: &mut dyn FnMut(&str, Node)) {
         for (kind, what) in [
             ("file", What::File(vec![text(9, 9)])),
             ("dir", What::Dir(BTreeMap::new())),
-            // User xattrs belong to files and directories only.
+            // Only files and directories can have user xattrs.
             ("node", What::Char(Device { major: 5, minor: 1 })),
             ("link", What::Symlink(b"nowhere".to_vec())),
             ("fifo", What::Fifo),

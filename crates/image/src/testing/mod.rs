@@ -1,9 +1,9 @@
-//! What tests of this crate and its users share: random trees, trees on disk, and a comparer.
+//! Code shared by tests of this crate and its users: random trees, trees on disk, and a comparison.
 //!
-//! A [`Spec`] describes a tree; [`Spec::create`] makes it in a directory and [`Spec::tree`] in memory, and
-//! [`specs`] is a proptest strategy for them. [`snapshot`] takes down everything there is to know of a
-//! directory, [`snapshot_tree`] and [`snapshot_image`] the same of a tree and an image, and
-//! [`differences`] says in words where two of them differ.
+//! A [`Spec`] describes a tree; [`Spec::create`] creates it in a directory and [`Spec::tree`] in
+//! memory, and [`specs`] is a proptest strategy for them. [`snapshot`] records everything about a
+//! directory, [`snapshot_tree`] and [`snapshot_image`] about a tree and an image, and
+//! [`differences`] lists where two of them differ.
 
 mod content;
 mod create;
@@ -32,15 +32,15 @@ pub use spec::{Attrs, Node, Spec, What, deep, wide};
 pub use strategy::{Shape, specs};
 pub use tools::{Source, damage, erofs_utils, exercise, findings, have, sh};
 
-/// Whether devices, foreign owners and privileged xattrs can be made here.
+/// Returns true if devices, foreign owners and privileged xattrs can be created here.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Says that a test cannot run because `tool` is missing; an error where none may be left out.
+/// Reports that a test cannot run because `tool` is missing; fails if no test may be skipped.
 ///
 /// # Panics
-/// If the environment has `PACKFS_REQUIRE_ORACLES`.
+/// If the environment contains `PACKFS_REQUIRE_ORACLES`.
 #[allow(clippy::print_stderr, reason = "a test that does not run says so")]
 pub fn skipped(test: &str, tool: &str) {
     let line = format!("SKIPPED {test}: {tool} is not installed");

@@ -1,4 +1,4 @@
-//! Mounting images on the running kernel: the reader that counts.
+//! Mounts images on the running kernel, the reader that counts.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts `image`, read-only through a loop device; the kernel's refusal is the error's text.
+    /// Mounts `image`, read-only through a loop device; the error is the kernel's message.
     pub fn new(image: &Path, kind: &str) -> std::result::Result<Mount, String> {
         let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
         let mounted = Command::new("mount")
@@ -30,7 +30,7 @@ impl Mount {
         }
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn path(&self) -> PathBuf {
         self.dir.path().to_owned()
     }
@@ -38,12 +38,12 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Lazily: a snapshot's last descriptor may be on its way out, and a test that fails holds some.
+        // Lazily: a snapshot's last descriptor may still be open, and a failing test holds some.
         let _ = Command::new("umount").arg("-l").arg(self.dir.path()).status();
     }
 }
 
-/// The file `f` of an image as the kernel reads it, if it can. `kind` is `squashfs` or `erofs`.
+/// Returns the file `f` of an image as read by the kernel, if it can. `kind` is `squashfs` or `erofs`.
 #[cfg(test)]
 pub fn kernel_reads(kind: &str, image: &[u8]) -> Option<Vec<u8>> {
     let dir = tempfile::tempdir().ok()?;
@@ -53,7 +53,7 @@ pub fn kernel_reads(kind: &str, image: &[u8]) -> Option<Vec<u8>> {
     std::fs::read(mount.path().join("f")).ok()
 }
 
-/// Whether images can be mounted here; if not, says so for `test`.
+/// Returns true if images can be mounted here; otherwise reports `test` as skipped.
 pub fn can_mount(test: &str) -> bool {
     let can = super::is_root() && Command::new("mount").arg("--version").output().is_ok();
     if !can {
@@ -62,7 +62,7 @@ pub fn can_mount(test: &str) -> bool {
     can
 }
 
-/// Asks the reader, its check and the kernel about an image that should hold `want`. Says what is wrong.
+/// Compares the reader, its check and the kernel on an image that should contain `want`. Returns the discrepancies.
 pub fn disagreements(want: &Snapshot, image: &Path, opened: Result<Arc<dyn Image>>, kind: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut say = |who: &str, found: Vec<String>| wrong.extend(found.iter().map(|line| format!("{who}: {line}")));

@@ -1,9 +1,10 @@
-//! Structure-aware mutations: every field of an image set to what it should not be, one at a time.
+//! Structure-aware mutations: sets every field of an image to wrong values, one at a time.
 //!
-//! A format's test lists the [`Field`]s of an image; [`judge`] changes each, and does everything there is to do with
-//! what comes of it. With `PACKFS_MUTATIONS` in the environment every value is tried, and every image that a check
-//! still calls sound is mounted: the kernel must show the same tree as the reader. Without, a few values are. They
-//! are kept in the directory `PACKFS_MUTATIONS_KEEP`, if there is one, where the two differ.
+//! A format's test lists the [`Field`]s of an image; [`judge`] changes each, and does everything
+//! that can be done with the result. With `PACKFS_MUTATIONS` in the environment every value is
+//! tried, and every image that a check still calls sound is mounted: the kernel must show the same
+//! tree as the reader. Otherwise only a few values are tried. If `PACKFS_MUTATIONS_KEEP` names a
+//! directory, images on which the two differ are kept there.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,19 +13,19 @@ use super::{Mount, can_mount, differences, findings, snapshot, snapshot_image};
 use crate::image::{FileType, Image};
 use crate::{Result, Severity};
 
-/// Processor time that an image may take.
+/// Maximum processor time for an image.
 const TIME_MAX: Duration = Duration::from_secs(5);
-/// Memory that the process may come to need.
+/// Maximum memory use of the process.
 const MEMORY_MAX: u64 = 256 << 20;
-/// Files beyond this are not compared: reading holes takes time.
+/// Larger files are not compared: reading holes takes time.
 const FILE_MAX: u64 = 16 << 20;
 
 /// A field of a structure: a little-endian number.
 #[derive(Debug, Clone)]
 pub struct Field {
-    /// Structure and field, as `format.rs` calls them.
+    /// Names of structure and field, as in `format.rs`.
     pub name: String,
-    /// First byte in the image.
+    /// Offset in the image.
     pub at: usize,
     /// Length in bytes, up to 8.
     pub len: usize,
@@ -33,10 +34,10 @@ pub struct Field {
 /// Opens an image.
 type Open<'s> = &'s dyn Fn(&[u8]) -> Result<Box<dyn Image>>;
 
-/// What a test brings along.
+/// The image under test, and its functions.
 #[allow(missing_debug_implementations, reason = "closures have no debug form")]
 pub struct Subject<'s> {
-    /// What messages call the image.
+    /// Name of the image in messages.
     pub name: &'s str,
     /// The file system's name, for mounting.
     pub kind: &'s str,
@@ -44,25 +45,26 @@ pub struct Subject<'s> {
     pub image: &'s [u8],
     /// Opens an image.
     pub open: Open<'s>,
-    /// Mends checksums after a change.
+    /// Repairs checksums after a change.
     pub repair: &'s dyn Fn(&mut [u8]),
-    /// Images that the kernel and packfs read differently, as the page on the format explains: parts of the names
-    /// of fields.
+    /// Parts of the names of fields for which the kernel and packfs are known to differ, as the
+    /// page on the format explains.
     pub known: &'s [&'s str],
 }
 
-/// Whether every value is tried.
+/// Returns true if every value is tried.
 pub fn thorough() -> bool {
     std::env::var_os("PACKFS_MUTATIONS").is_some()
 }
 
-/// Whether the image called `name` is one to try: those with the value of `PACKFS_MUTATIONS` in their names, or all.
+/// Returns true if the image called `name` is to be tested: its name contains the value of
+/// `PACKFS_MUTATIONS`, or that is empty.
 pub fn is_asked_for(name: &str) -> bool {
     let only = std::env::var("PACKFS_MUTATIONS").unwrap_or_default();
     only.len() < 2 || name.contains(&only)
 }
 
-/// Adds the fields of a structure of a format at byte `at`; gives the byte behind it.
+/// Adds the fields of a structure of a format at byte `at`; returns the offset after it.
 macro_rules! fields {
     ($out:expr, $at:expr, $format:ident :: $type:ident { $($field:ident),* $(,)? }) => {{
         fn len_of<T, F>(_: fn(&T) -> &F) -> usize {
@@ -79,7 +81,7 @@ macro_rules! fields {
 }
 pub(crate) use fields;
 
-/// Changes each field in turn. Says what came of it that should not have.
+/// Changes each field in turn. Returns a description of every failure.
 ///
 /// # Panics
 /// If the image itself is not sound.
@@ -122,7 +124,7 @@ pub fn judge(subject: &Subject<'_>, fields: &[Field]) -> Vec<String> {
     wrong
 }
 
-/// What a field is set to.
+/// Values that a field is set to.
 fn values(field: &Field, image: &[u8], seed: u64) -> Vec<u64> {
     let mut bytes = [0; 8];
     bytes[..field.len].copy_from_slice(&image[field.at..field.at + field.len]);
@@ -148,7 +150,7 @@ fn values(field: &Field, image: &[u8], seed: u64) -> Vec<u64> {
     values
 }
 
-/// Whether a check calls an image sound, after everything else was done with it.
+/// Exercises an image in every way; returns true if a check then calls it sound.
 fn is_sound(image: &dyn Image) -> bool {
     super::exercise(image, 60, 20);
     let mut sound = true;
@@ -158,7 +160,7 @@ fn is_sound(image: &dyn Image) -> bool {
     checked.is_ok() && sound
 }
 
-/// Keeps an image for whoever looks into it.
+/// Keeps an image for later inspection.
 fn keep(image: &[u8], name: &str) {
     if let Some(dir) = std::env::var_os("PACKFS_MUTATIONS_KEEP") {
         let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
@@ -166,7 +168,7 @@ fn keep(image: &[u8], name: &str) {
     }
 }
 
-/// Where the kernel shows another tree than the reader.
+/// Compares the trees that the kernel and the reader show.
 fn compare(reader: &dyn Image, image: &[u8], place: &Path, kind: &str) -> Vec<String> {
     if has_huge_files(reader).unwrap_or(false) {
         return Vec::new();
@@ -197,18 +199,18 @@ fn has_huge_files(image: &dyn Image) -> Result<bool> {
     Ok(false)
 }
 
-/// Time that the processor spent on this thread.
+/// CPU time used by this thread.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Begins to count the most memory the process has had anew.
+/// Resets the kernel's record of peak memory.
 fn reset_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// Most bytes of memory the process has had.
+/// Returns the peak memory of the process in bytes.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,5 +1,5 @@
-//! Random trees built with random options: fifty in an ordinary run, always the same; as many as one likes, and others
-//! each time, by scripts/random-trees.sh.
+//! Random trees built with random options: fifty in an ordinary run, always the same ones;
+//! scripts/random-trees.sh runs any number of others.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -10,10 +10,10 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use super::{Snapshot, Spec, snapshot_tree};
 use crate::{Error, Result, Tree};
 
-/// Trees of an ordinary run.
+/// Number of trees in an ordinary run.
 const CASES: u32 = 50;
 
-/// A runner for as many cases as `PACKFS_RANDOM_TREES` says, from the seed in `PACKFS_RANDOM_SEED`.
+/// Makes a runner for as many cases as `PACKFS_RANDOM_TREES` says, with the seed in `PACKFS_RANDOM_SEED`.
 ///
 /// # Panics
 /// If one of them is not a number.
@@ -25,7 +25,7 @@ fn random_trees() -> TestRunner {
     let seed = number("PACKFS_RANDOM_SEED").unwrap_or(0);
     let config = Config {
         cases: number("PACKFS_RANDOM_TREES").unwrap_or(CASES),
-        // Options that do not go together are refused, and others drawn.
+        // Invalid combinations of options are refused, and others drawn.
         max_global_rejects: u32::MAX,
         max_shrink_iters: 300,
         failure_persistence: None,
@@ -36,8 +36,8 @@ fn random_trees() -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
-/// Builds images of `cases`. Each has to hold its tree, as `wrong` judges, and another number of threads has to give the
-/// same bytes. Options that do not go together are drawn anew.
+/// Builds images of `cases`. Each must contain its tree, as judged by `wrong`, and be the same
+/// bytes for another number of threads. Invalid combinations of options are drawn anew.
 ///
 /// # Panics
 /// If an image is wrong.

@@ -1,4 +1,4 @@
-//! Everything a directory, a tree or an image says of its entries, to compare any two of them.
+//! Records everything about the entries of a directory, a tree or an image, to compare any two of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::image::{self, Image, Nid};
 use crate::tree::{Data, Device, Ino, Inode, Kind, ROOT, Time, XattrSet};
 use crate::{Error, Result, Tree};
 
-/// One entry. What a type does not have is zero or empty.
+/// One entry. Fields that its type does not have are zero or empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entry {
     /// Type as `ls -l` shows it: `d`, `-`, `l`, `c`, `b`, `p`, `s`.
@@ -25,9 +25,9 @@ pub struct Entry {
     pub owner: (u32, u32),
     /// Time of last modification.
     pub mtime: Time,
-    /// Link count; 1 for directories, whose count file systems do not agree on.
+    /// Link count; 1 for directories, on whose count file systems disagree.
     pub nlink: u64,
-    /// The first path, in byte order, of the same inode, if that is another one.
+    /// The first path, in byte order, of the same inode, if it is a different one.
     pub same_as: Option<String>,
     /// Length of a regular file.
     pub size: u64,
@@ -41,20 +41,20 @@ pub struct Entry {
     pub xattrs: BTreeMap<String, String>,
 }
 
-/// Entries by path (bytes escaped where they are not printable); the root is the empty path.
+/// Entries by path (bytes that are not printable are escaped); the root is the empty path.
 pub type Snapshot = BTreeMap<String, Entry>;
 
 fn text(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }
 
-/// A copy without fractions of seconds, for formats that do not hold them.
+/// Returns a copy without fractions of seconds, for formats that do not store them.
 pub fn whole_seconds(mut snapshot: Snapshot) -> Snapshot {
     snapshot.values_mut().for_each(|entry| entry.mtime.nanos = 0);
     snapshot
 }
 
-/// Where two snapshots differ, a line each: empty when they are equal.
+/// Lists where two snapshots differ, one per line: empty if they are equal.
 pub fn differences(left: &Snapshot, right: &Snapshot) -> Vec<String> {
     let mut out = Vec::new();
     for (path, a) in left {
@@ -90,7 +90,7 @@ fn fields(a: &Entry, b: &Entry) -> String {
     out
 }
 
-/// Links together the paths of one inode: `ids` are all paths with their inode's identity.
+/// Links the paths of one inode: `ids` lists all paths with the identity of their inodes.
 fn group<K: std::hash::Hash + Eq>(out: &mut Snapshot, ids: impl IntoIterator<Item = (String, K)>) {
     let mut paths: Vec<(String, K)> = ids.into_iter().collect();
     paths.sort_by(|a, b| a.0.cmp(&b.0));
@@ -105,7 +105,7 @@ fn group<K: std::hash::Hash + Eq>(out: &mut Snapshot, ids: impl IntoIterator<Ite
     }
 }
 
-/// Takes down a real directory. No symbolic link is followed and no mount point is special.
+/// Records a real directory. No symbolic link is followed and no mount point is special.
 pub fn snapshot(dir: &Path) -> std::io::Result<Snapshot> {
     let root = fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
     let mut walk = DirWalk { out: Snapshot::new(), ids: Vec::new() };
@@ -199,7 +199,7 @@ fn show_xattrs(set: &XattrSet) -> BTreeMap<String, String> {
     set.iter().map(|(name, value)| (text(name), text(value))).collect()
 }
 
-/// Takes down a tree, reading its files; those already put down by a writer have no hash.
+/// Records a tree, reading its files; those already stored by a writer have no hash.
 pub fn snapshot_tree(tree: &Tree) -> Result<Snapshot> {
     fn visit(tree: &Tree, ino: Ino, path: &[u8], out: &mut Snapshot, ids: &mut Vec<(String, Ino)>) -> Result<()> {
         let entry = tree_entry(tree, tree.inode(ino))?;
@@ -240,7 +240,7 @@ fn tree_entry(tree: &Tree, inode: &Inode) -> Result<Entry> {
     Ok(entry)
 }
 
-/// Reads as a writer does: only what is no hole.
+/// Reads as a writer does: skips holes.
 fn hash_data(size: u64, data: &Data) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     match data {
@@ -286,7 +286,7 @@ fn pieces(start: u64, end: u64, mut each: impl FnMut(u64, &mut [u8]) -> Result<(
     Ok(())
 }
 
-/// Takes down an image through its reader, reading its files.
+/// Records an image through its reader, reading its files.
 pub fn snapshot_image(image: &dyn Image) -> Result<Snapshot> {
     fn visit(image: &dyn Image, nid: Nid, path: &[u8], out: &mut Snapshot, ids: &mut Vec<(String, u64)>) -> Result<()> {
         let (entry, ino) = image_entry(image, nid)?;

@@ -25,11 +25,11 @@ pub struct Attrs {
 pub struct Node {
     /// Its attributes.
     pub attrs: Attrs,
-    /// What it is.
+    /// Type and content.
     pub what: What,
 }
 
-/// What a node is.
+/// Type of a node, with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A directory.
@@ -48,7 +48,7 @@ pub enum What {
     Socket,
 }
 
-/// A tree to be.
+/// Description of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
     /// The root directory.
@@ -58,7 +58,7 @@ pub struct Spec {
 }
 
 impl Attrs {
-    /// Owned by whoever runs the test, without xattrs, at one second past 2001-09-09.
+    /// Attributes of an entry owned by the user who runs the test, without xattrs, at one second past 2001-09-09.
     pub fn plain(mode: u16) -> Attrs {
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         Attrs { mode, owner, mtime: Time { secs: 1_000_000_001, nanos: 0 }, xattrs: BTreeMap::new() }
@@ -66,24 +66,24 @@ impl Attrs {
 }
 
 impl Node {
-    /// A directory with plain attributes.
+    /// Makes a directory with plain attributes.
     pub fn dir(entries: impl IntoIterator<Item = (Vec<u8>, Node)>) -> Node {
         Node { attrs: Attrs::plain(0o755), what: What::Dir(entries.into_iter().collect()) }
     }
 
-    /// A file with plain attributes.
+    /// Makes a file with plain attributes.
     pub fn file(pieces: Vec<Piece>) -> Node {
         Node { attrs: Attrs::plain(0o644), what: What::File(pieces) }
     }
 }
 
 impl Spec {
-    /// A tree without hard links.
+    /// Makes a tree without hard links.
     pub fn of(entries: impl IntoIterator<Item = (Vec<u8>, Node)>) -> Spec {
         Spec { root: Node::dir(entries), links: Vec::new() }
     }
 
-    /// Paths of all nodes, the root (empty) first, with whether each is a directory.
+    /// Returns the paths of all nodes, the root (empty) first, each with whether it is a directory.
     pub fn paths(&self) -> Vec<(Vec<u8>, bool)> {
         fn visit(node: &Node, path: &[u8], out: &mut Vec<(Vec<u8>, bool)>) {
             out.push((path.to_vec(), matches!(node.what, What::Dir(_))));
@@ -98,7 +98,7 @@ impl Spec {
         out
     }
 
-    /// The tree in memory, its contents included.
+    /// Returns the tree in memory, including its contents.
     pub fn tree(&self) -> Result<Tree> {
         let mut files = Vec::new();
         collect(&self.root, &mut files);
@@ -114,7 +114,7 @@ impl Spec {
     }
 }
 
-/// `dir` and `name` as one path.
+/// Joins `dir` and `name` into one path.
 pub(super) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     if dir.is_empty() { name.to_vec() } else { [dir, b"/", name].concat() }
 }
@@ -127,7 +127,7 @@ fn collect(node: &Node, files: &mut Vec<Vec<Piece>>) {
     }
 }
 
-/// Goes over the nodes in the order of [`collect`], so that file `next` is the one at hand.
+/// Visits the nodes in the order of [`collect`], so that `next` is the number of the current file.
 struct Builder {
     memory: Arc<Memory>,
     next: u64,
@@ -172,13 +172,13 @@ impl Builder {
     }
 }
 
-/// One directory of `n` small different files, after whose names it is easy to check the order.
+/// Makes one directory of `n` small different files, with names that make it easy to check the order.
 pub fn wide(n: u64) -> Spec {
     let file = |at| Node::file(vec![Piece::Noise { seed: at, len: at % 7 }]);
     Spec::of((0..n).map(|at| (format!("entry-{at:06}").into_bytes(), file(at))))
 }
 
-/// Directories `levels` deep with names of `name_len` bytes, a file at the bottom.
+/// Makes directories `levels` deep with names of `name_len` bytes, and a file at the bottom.
 pub fn deep(levels: usize, name_len: usize) -> Spec {
     let mut node = Node::file(vec![Piece::Text { seed: 0, len: 100 }]);
     for _ in 0..levels {

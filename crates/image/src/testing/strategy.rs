@@ -1,4 +1,4 @@
-//! Random trees: small ones that together have everything that can go wrong.
+//! Random trees: small ones that together cover everything that can go wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,29 +10,29 @@ use super::spec::join;
 use super::{Attrs, Node, Piece, Spec, What, is_root};
 use crate::tree::{Device, Time};
 
-/// What random trees are like.
+/// Shape of random trees.
 #[derive(Debug, Clone)]
 pub struct Shape {
     /// Block size: many files end within a byte of a multiple of it.
     pub block: u64,
-    /// Most entries in all, roughly.
+    /// Approximate maximum number of entries.
     pub entries: u32,
-    /// Most levels of directories.
+    /// Maximum depth of directories.
     pub depth: u32,
-    /// Whether times have fractions of seconds, lie before 1970 or beyond 32 bits.
+    /// True for times that have fractions of seconds, lie before 1970 or need more than 32 bits.
     pub odd_times: bool,
-    /// Whether there are owners other than the user, devices and privileged xattrs.
+    /// True for owners other than the user, devices and privileged xattrs.
     pub privileged: bool,
 }
 
 impl Default for Shape {
-    /// Blocks of 4 KiB, some 40 entries, 4 levels, whole seconds since 1970; all that this user may create.
+    /// Blocks of 4 KiB, some 40 entries, 4 levels, whole seconds since 1970; everything that this user may create.
     fn default() -> Self {
         Shape { block: 4096, entries: 40, depth: 4, odd_times: false, privileged: is_root() }
     }
 }
 
-/// A strategy for trees of this shape.
+/// Returns a strategy for trees of this shape.
 pub fn specs(shape: Shape) -> BoxedStrategy<Spec> {
     let leaf = leaf(&shape);
     let dirs = shape.clone();
@@ -51,7 +51,7 @@ pub fn specs(shape: Shape) -> BoxedStrategy<Spec> {
         .boxed()
 }
 
-/// Turns wishes for links into links between paths that exist, leaving out names that are taken.
+/// Turns requested links into links between existing paths, dropping names that are taken.
 fn links_between(paths: &[(Vec<u8>, bool)], wishes: Vec<(Index, Index, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let (dirs, files): (Vec<_>, Vec<_>) = paths.iter().partition(|(_, is_dir)| *is_dir);
     let mut taken: BTreeSet<Vec<u8>> = paths.iter().map(|(path, _)| path.clone()).collect();
@@ -76,7 +76,7 @@ fn leaf(shape: &Shape) -> BoxedStrategy<Node> {
     });
     let file = vec(piece(shape.block), 0..4).prop_map(What::File).boxed();
     let special = if shape.privileged {
-        // The widest numbers SquashFS holds: 12 and 20 bits.
+        // The largest numbers that SquashFS supports: 12 and 20 bits.
         let device = (0u32..=4095, prop_oneof![0u32..=255, Just(256), Just(0xf_ffff)])
             .prop_map(|(major, minor)| Device { major, minor });
         let device = device.prop_filter("0:0 marks a whiteout", |device| device.major > 0);
@@ -138,7 +138,7 @@ fn attrs(shape: &Shape, rich: bool) -> BoxedStrategy<Attrs> {
         .boxed()
 }
 
-/// Sets small enough for ext4's one block; `user.` only where Linux allows it (`rich`: files, directories).
+/// Makes sets small enough for ext4's one block; `user.` only where Linux allows it (`rich`: files, directories).
 fn xattrs(privileged: bool, rich: bool) -> BoxedStrategy<BTreeMap<String, Vec<u8>>> {
     let mut names = Vec::new();
     if rich {

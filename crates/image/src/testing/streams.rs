@@ -1,7 +1,7 @@
-//! Streams that some library decodes and Linux does not, or not to the same bytes.
+//! Streams that some library decodes and Linux does not, or decodes to other bytes.
 
-/// A deflate block of `len` bytes of `a` whose matches have a length symbol that nobody may use: libdeflate takes 286 for
-/// 258 bytes, zlib refuses it. With `zlib` in the frame of a zlib stream.
+/// Makes a deflate block of `len` bytes of `a` whose matches use an invalid length symbol:
+/// libdeflate reads 286 as 258 bytes, zlib refuses it. With `zlib`, in the frame of a zlib stream.
 pub fn deflate_with_symbol_286(len: usize, zlib: bool) -> Vec<u8> {
     let mut bits = vec![true, true, false];
     let mut code = |value: u32, len: u32| bits.extend((0..len).rev().map(|bit| value >> bit & 1 == 1));
@@ -25,8 +25,8 @@ pub fn deflate_with_symbol_286(len: usize, zlib: bool) -> Vec<u8> {
     [0x78, 0x01].into_iter().chain(bytes).chain((b << 16 | a).to_be_bytes()).collect()
 }
 
-/// An LZ4 block of `len` bytes, at least 40, with a match at distance 0. What it decodes to is what was in the buffer, so
-/// that two readers may well agree.
+/// Makes an LZ4 block of `len` bytes, at least 40, with a match at distance 0. It decodes to
+/// whatever was in the buffer, so two readers may well agree.
 pub fn lz4_with_distance_0(len: usize) -> Vec<u8> {
     let more = len - 1 - 19 - 5;
     let rest = u8::try_from(more % 255).unwrap_or(0);

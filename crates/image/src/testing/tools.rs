@@ -1,4 +1,4 @@
-//! Other programs as oracles: running them, and comparing what they make with what they made it from.
+//! Other programs as oracles: runs them, and compares their output with its input.
 
 use crate::name::display;
 use std::cell::OnceCell;
@@ -10,23 +10,24 @@ use packfs_blocks::Progress;
 use super::{Snapshot, Spec, differences, snapshot, snapshot_image, whole_seconds};
 use crate::{Image, Severity};
 
-/// Runs a shell command line, which has to succeed.
+/// Runs a shell command line, which must succeed.
 ///
 /// # Panics
-/// If it does not.
+/// If it fails.
 pub fn sh(line: &str) {
     let output = Command::new("sh").args(["-ec", line]).output().expect("there is a shell");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{line}\n{out}{err}");
 }
 
-/// Whether a program can be run.
+/// Returns true if a program can be run.
 pub fn have(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok()
 }
 
-/// Whether there is an erofs-utils that knows what packfs does, version 1.9; if not, says so for `test`. An old
-/// one is not an error where oracles are required: there are systems that have no other.
+/// Returns true if erofs-utils are recent enough for the features of packfs, version 1.9; otherwise
+/// reports `test` as skipped. An old version is not an error even if oracles are required: some
+/// systems have no other.
 #[allow(clippy::print_stderr, reason = "a test that does not run says so")]
 pub fn erofs_utils(test: &str) -> bool {
     let Ok(output) = Command::new("mkfs.erofs").arg("-V").output() else {
@@ -42,7 +43,7 @@ pub fn erofs_utils(test: &str) -> bool {
     new
 }
 
-/// A directory to make images from. On tmpfs where there is one: it takes xattrs of any length.
+/// A directory to make images from. It is on tmpfs if possible, which accepts xattrs of any length.
 #[derive(Debug)]
 pub struct Source {
     dir: tempfile::TempDir,
@@ -50,10 +51,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// Makes the tree.
+    /// Creates the tree.
     ///
     /// # Panics
-    /// If the system refuses.
+    /// If the system refuses it.
     pub fn new(spec: &Spec) -> Source {
         let memory = Path::new("/dev/shm");
         let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -63,13 +64,13 @@ impl Source {
         Source { dir, want: OnceCell::new() }
     }
 
-    /// Where the tree is.
+    /// Returns the directory of the tree.
     pub fn tree(&self) -> PathBuf {
         self.dir.path().join("tree")
     }
 
-    /// Runs a command line that makes `$IMAGE` from `$TREE`; returns where the image is. The command line
-    /// may leave further files beside it, in `$DIR`.
+    /// Runs a command line that makes `$IMAGE` from `$TREE`; returns the path of the image. The
+    /// command line may leave more files beside it, in `$DIR`.
     pub fn make(&self, line: &str) -> PathBuf {
         let (dir, image) = (self.dir.path(), self.dir.path().join("image"));
         let (tree, place) = (self.tree(), display(&image));
@@ -77,7 +78,7 @@ impl Source {
         image
     }
 
-    /// Compares an image that was made by `line` with the tree, and has it checked.
+    /// Compares an image that `line` made with the tree, and has it checked.
     ///
     /// # Panics
     /// If they differ, or anything is wrong with the image.
@@ -91,10 +92,10 @@ impl Source {
     }
 }
 
-/// What a check says of an image, each note marked as such.
+/// Returns all findings of a check of an image, with notes marked as such.
 ///
 /// # Panics
-/// If it cannot be done.
+/// If the check fails.
 pub fn findings(image: &dyn Image, threads: usize) -> Vec<String> {
     let mut findings = Vec::new();
     let checked = image.check(threads, &Progress::default(), &mut |finding| {
@@ -105,18 +106,18 @@ pub fn findings(image: &dyn Image, threads: usize) -> Vec<String> {
     findings
 }
 
-/// The findings of a check of an image, notes left out.
+/// Returns the findings of a check of an image, without notes.
 ///
 /// # Panics
-/// If it cannot be done.
+/// If the check fails.
 pub fn damage(image: &dyn Image, threads: usize) -> Vec<String> {
     let mut found = findings(image, threads);
     found.retain(|finding| !finding.starts_with("note: "));
     found
 }
 
-/// Does everything there is to do with an image, whatever comes of it: with at most `inodes` of its inodes, and
-/// `extents` of each. Only checking it has to come to an end of its own.
+/// Exercises an image in every way, whatever the result: at most `inodes` of its inodes, and
+/// `extents` of each. Only the check must end by itself.
 ///
 /// # Panics
 /// If the check ends with an error instead of findings.

@@ -1,4 +1,4 @@
-//! Filling a tree: what every source calls.
+//! Fills a tree: the functions that every source calls.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use super::{Ino, Inode, Kind, ROOT, Time, Tree, XattrId, Xattrs, check_name, components};
 use crate::{Error, Result, Warnings};
 
-/// The attributes of an inode apart from what it is.
+/// Attributes of an inode apart from its type and content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     /// The 12 permission bits.
@@ -24,17 +24,17 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// What a directory gets that no source described: 0755, owned by root, at 1970.
+    /// Attributes of a directory that no source described: 0755, owned by root, dated 1970.
     pub const IMPLICIT_DIR: Meta =
         Meta { mode: 0o755, uid: 0, gid: 0, mtime: Time { secs: 0, nanos: 0 }, xattrs: XattrId::NONE };
 }
 
-/// What to do when a path is already taken.
+/// Action when a path is already taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conflict {
-    /// The newcomer replaces the old entry; a directory over a directory keeps the entries (tar, merged sources).
+    /// The new entry replaces the old one; a directory over a directory keeps the entries (tar, merged sources).
     Replace,
-    /// It is an error (a pack list that names one path twice).
+    /// An error (a pack list that names one path twice).
     Refuse,
 }
 
@@ -45,7 +45,7 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// A tree that holds only a root directory.
+    /// Makes a tree with only a root directory.
     pub fn new(root: Meta) -> Self {
         let mut tree = Tree { inodes: Vec::new(), xattrs: Xattrs::default(), warnings: Warnings::default() };
         tree.push(root, Kind::Dir(BTreeMap::new())).expect("the first inode has a number");
@@ -66,14 +66,14 @@ impl Tree {
             Meta { mode: meta.mode & 0o7777, ..meta };
     }
 
-    /// The attributes of an inode.
+    /// Returns the attributes of an inode.
     pub fn meta(&self, ino: Ino) -> Meta {
         let Inode { mode, uid, gid, mtime, xattrs, .. } = *self.inode(ino);
         Meta { mode, uid, gid, mtime, xattrs }
     }
 
-    /// Adds an entry to a directory. With [`Conflict::Replace`] a directory over a directory takes the
-    /// new attributes and keeps its inode and entries; anything else takes the place of what was there.
+    /// Adds an entry to a directory. With [`Conflict::Replace`] a directory over a directory takes
+    /// the new attributes and keeps its inode and entries; anything else is replaced.
     pub fn add(&mut self, dir: Ino, name: &[u8], meta: Meta, kind: Kind, conflict: Conflict) -> Result<Ino> {
         check_name(name)?;
         if let Some(old) = self.child(dir, name)? {
@@ -91,7 +91,7 @@ impl Tree {
         Ok(ino)
     }
 
-    /// Adds one more name for an inode that is not a directory.
+    /// Adds another name for an inode that is not a directory.
     pub fn link(&mut self, dir: Ino, name: &[u8], target: Ino, conflict: Conflict) -> Result<()> {
         check_name(name)?;
         if matches!(self.inode(target).kind, Kind::Dir(_)) {
@@ -105,7 +105,7 @@ impl Tree {
             }
             _ => {}
         }
-        // Before the old entry goes: it may be a directory that holds the target's only other name.
+        // Before the old entry is removed: it may be a directory that holds the target's only other name.
         self.inode_mut(target).links += 1;
         if let Some(old) = old {
             self.unlink(old);
@@ -114,7 +114,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes an entry out of its directory (its inode stays if other names have it).
+    /// Removes an entry from its directory (its inode stays if it has other names). Returns false if there is none.
     pub fn remove(&mut self, dir: Ino, name: &[u8]) -> Result<bool> {
         let Some(old) = self.child(dir, name)? else { return Ok(false) };
         self.unlink(old);
@@ -124,8 +124,8 @@ impl Tree {
         Ok(true)
     }
 
-    /// Takes out all entries that `keep` refuses, given the path of each and its inode. A directory taken
-    /// out takes what it holds along.
+    /// Removes all entries for which `keep`, given the path and the inode, returns false. A
+    /// directory is removed with everything in it.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &Inode) -> bool) {
         let mut dirs = vec![(ROOT, Vec::new())];
         while let Some((dir, path)) = dirs.pop() {
@@ -145,9 +145,9 @@ impl Tree {
         }
     }
 
-    /// The directory that holds the last component of `path`, and that component; directories missing on
-    /// the way are made with `implicit`, and anything else in the way is an error.
-    /// `..` is refused. The root itself has no parent: `None`.
+    /// Returns the directory that holds the last component of `path`, and that component. Missing
+    /// directories are made with `implicit`; anything else on the way is an error. `..` is refused.
+    /// The root itself has no parent: `None`.
     pub fn parent_of<'p>(&mut self, path: &'p [u8], implicit: Meta) -> Result<Option<(Ino, &'p [u8])>> {
         let mut dir = ROOT;
         let mut rest = components(path).peekable();
@@ -179,7 +179,7 @@ impl Tree {
         }
     }
 
-    /// One name fewer; what no name holds any more drops its contents, however deep.
+    /// Removes one name; an inode without names drops its contents, however deep.
     fn unlink(&mut self, ino: Ino) {
         let mut gone = vec![ino];
         while let Some(ino) = gone.pop() {
@@ -194,7 +194,7 @@ impl Tree {
     }
 }
 
-/// Bytes of a path as a path.
+/// Converts the bytes of a path to a path.
 pub(crate) fn path_of(path: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(path))
 }

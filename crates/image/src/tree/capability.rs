@@ -1,17 +1,17 @@
-//! File capabilities as Linux keeps them in an attribute, and what the kernel refuses to show.
+//! File capabilities as Linux stores them in an attribute, and values that the kernel refuses to show.
 
 /// Name of the attribute.
 pub(crate) const NAME: &[u8] = b"security.capability";
-/// Revisions with the lengths of their values. The kernel obeys revision 1, too, but nobody can read or set it.
+/// Revisions with the lengths of their values. The kernel also obeys revision 1, but nobody can read or set it.
 const REVISIONS: [(u32, usize); 2] = [(0x0200_0000, LEN_2), (0x0300_0000, LEN_2 + 4)];
 /// Length of a value of revision 2: header, and two words each of permitted and inheritable capabilities.
 const LEN_2: usize = 20;
-/// The bit of the header that is not part of the revision: capabilities are effective at once.
+/// Header bit outside the revision: capabilities are effective at once.
 const EFFECTIVE: u32 = 1;
-/// The root user of a user namespace that is none.
+/// An id that is not valid as the root user of a user namespace.
 const NO_ID: u32 = u32::MAX;
 
-/// The reason why the kernel refuses a value, if it does.
+/// Returns the reason why the kernel refuses a value, if it does.
 pub(crate) fn defect(value: &[u8]) -> Option<String> {
     let Some(header) = value.first_chunk().map(|header| u32::from_le_bytes(*header)) else {
         return Some(format!("{} bytes are too few", value.len()));
@@ -20,7 +20,7 @@ pub(crate) fn defect(value: &[u8]) -> Option<String> {
         None => Some(format!("header {header:#010x} is not of revision 2 or 3")),
         Some((_, len)) if value.len() != *len => Some(format!("{} bytes instead of {len}", value.len())),
         Some(_) if value.get(LEN_2..) == Some(&NO_ID.to_le_bytes()[..]) => {
-            Some(format!("{NO_ID} is no root of a user namespace"))
+            Some(format!("{NO_ID} is not a valid root user of a user namespace"))
         }
         Some(_) => None,
     }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_the_kernel_shows_are_right() {
+    fn values_that_the_kernel_shows_have_no_defect() {
         let value = |header: u32, len: usize| [&header.to_le_bytes()[..], &vec![0; len - 4]].concat();
         let namespace = |root: u32| [&value(0x0300_0000, 20)[..], &root.to_le_bytes()].concat();
         for right in [value(0x0200_0000, 20), value(0x0200_0001, 20), namespace(0), namespace(100_000)] {
@@ -44,7 +44,7 @@ mod tests {
             (value(0x0200_0002, 20), "revision"),
             (value(0x0200_0000, 24), "24 bytes instead of 20"),
             (value(0x0300_0001, 20), "20 bytes instead of 24"),
-            (namespace(u32::MAX), "no root"),
+            (namespace(u32::MAX), "not a valid root"),
         ] {
             assert!(defect(&wrong).is_some_and(|said| said.contains(why)), "{wrong:?}");
         }

@@ -1,7 +1,7 @@
 //! The file tree between a source and a writer: inodes without data, directories as sorted names.
 //!
-//! Held in memory at well under 300 bytes an inode. File contents stay where they are: an inode says
-//! through [`Data`] where a writer finds them.
+//! The tree is held in memory at well under 300 bytes per inode. File contents stay where they are:
+//! the [`Data`] of an inode tells a writer where to find them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,17 +34,18 @@ pub struct Ino(pub u32);
 /// The root directory of every tree.
 pub const ROOT: Ino = Ino(0);
 
-/// A device number, as wide as Linux has them.
+/// A device number, as wide as in Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Device {
-    /// Which driver.
+    /// Number of the driver.
     pub major: u32,
-    /// Which of its devices.
+    /// Number of the device within its driver.
     pub minor: u32,
 }
 
 impl Device {
-    /// The number in 32 bits, as both formats have it: 12 bits of the major number between 8 and 12 of the minor.
+    /// Encodes the number in 32 bits, as both formats do: 12 bits of the major number between 8 and
+    /// 12 bits of the minor.
     pub(crate) fn encode(self) -> u32 {
         let Device { major, minor } = self;
         minor & 0xff | (major & 0xfff) << 8 | (minor & 0xfff00) << 12
@@ -54,7 +55,7 @@ impl Device {
 /// One inode.
 #[derive(Debug)]
 pub struct Inode {
-    /// Its type with what only that type has.
+    /// Type with type-specific content.
     pub kind: Kind,
     /// The 12 permission bits (07777).
     pub mode: u16,
@@ -66,11 +67,11 @@ pub struct Inode {
     pub mtime: Time,
     /// Extended attributes; sets are shared, see [`Tree::xattrs`].
     pub xattrs: XattrId,
-    /// Names that point here (for directories: not counted, 1).
+    /// Number of names (hard links); 1 for directories.
     pub links: u32,
 }
 
-/// What an inode is.
+/// Type of an inode.
 #[derive(Debug)]
 pub enum Kind {
     /// A directory: entries by name, in byte order.
@@ -79,7 +80,7 @@ pub enum Kind {
     File {
         /// Length in bytes.
         size: u64,
-        /// Where its bytes are.
+        /// Location of the bytes.
         data: Data,
     },
     /// A symbolic link and its target.
@@ -94,19 +95,19 @@ pub enum Kind {
     Socket,
 }
 
-/// Where the bytes of a file are.
+/// Location of a file's bytes.
 #[derive(Clone)]
 pub enum Data {
     /// The file is empty.
     Empty,
-    /// A source can open it, at any time and from any thread, by `key`.
+    /// A source can open it by `key`, at any time and from any thread.
     Source {
-        /// Who can.
+        /// The source.
         from: Arc<dyn Contents>,
-        /// Which of its files.
+        /// Key of the file in the source.
         key: u64,
     },
-    /// A stream's data, which a writer already put down as its file number so and so.
+    /// A stream's data, which a writer has already stored under this file number.
     Stored(u32),
 }
 
@@ -126,32 +127,32 @@ pub struct Tree {
     inodes: Vec<Inode>,
     /// All sets of extended attributes, each once.
     pub xattrs: Xattrs,
-    /// Warnings about the sources and entries; see there how to refuse them.
+    /// Warnings about the sources and entries; see [`Warnings`] for how to refuse them.
     pub warnings: Warnings,
 }
 
 impl Tree {
-    /// The inode `ino`.
+    /// Returns the inode `ino`.
     pub fn inode(&self, ino: Ino) -> &Inode {
         &self.inodes[ino.0 as usize]
     }
 
-    /// The inode `ino`, to change it.
+    /// Returns the inode `ino` for modification.
     pub fn inode_mut(&mut self, ino: Ino) -> &mut Inode {
         &mut self.inodes[ino.0 as usize]
     }
 
-    /// Number of inodes held, those no longer reachable included.
+    /// Returns the number of inodes held, including unreachable ones.
     pub fn len(&self) -> usize {
         self.inodes.len()
     }
 
-    /// Never true: there is always a root.
+    /// Always false: there is always a root.
     pub fn is_empty(&self) -> bool {
         self.inodes.is_empty()
     }
 
-    /// The entries of a directory in byte order of their names; none for anything else.
+    /// Returns the entries of a directory in byte order of their names; none for other types.
     pub fn entries(&self, ino: Ino) -> impl Iterator<Item = (&[u8], Ino)> {
         let entries = match &self.inode(ino).kind {
             Kind::Dir(entries) => Some(entries),
@@ -160,7 +161,7 @@ impl Tree {
         entries.into_iter().flatten().map(|(name, ino)| (&**name, *ino))
     }
 
-    /// The inode at `path` (components separated by `/`; empty and `.` components are skipped).
+    /// Returns the inode at `path` (components separated by `/`; empty and `.` components are skipped).
     pub fn lookup(&self, path: &[u8]) -> Option<Ino> {
         components(path).try_fold(ROOT, |dir, name| match &self.inode(dir).kind {
             Kind::Dir(entries) => entries.get(name).copied(),
@@ -174,7 +175,7 @@ impl Tree {
         self.walk_named(|ino, _, path| visit(ino, path))
     }
 
-    /// The same with the first name of each inode, which is the end of its path; empty for the root.
+    /// As [`Tree::walk`], also with the first name of each inode, which is the end of its path; empty for the root.
     pub(crate) fn walk_named<'t>(&'t self, mut visit: impl FnMut(Ino, &'t [u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut seen = vec![false; self.len()];
         let mut path = Vec::new();
@@ -206,13 +207,13 @@ impl Tree {
 }
 
 impl Tree {
-    /// Whether any time is more exact than a second.
+    /// Returns true if any time has a fraction of a second.
     pub fn has_fractions_of_seconds(&self) -> bool {
         self.inodes.iter().any(|inode| inode.mtime.nanos != 0)
     }
 
-    /// The path of an inode's first name in the tree's order, for messages; empty for the root and for what
-    /// no name reaches. Looks at the whole tree.
+    /// Returns the path of an inode's first name in the tree's order, for messages; empty for the
+    /// root and for unreachable inodes. Searches the whole tree.
     pub fn path_of(&self, wanted: Ino) -> std::path::PathBuf {
         let mut found = Vec::new();
         let walked = self.walk(|ino, path| {
@@ -227,12 +228,12 @@ impl Tree {
     }
 }
 
-/// The components of a slash-separated path, empty and `.` ones left out.
+/// Returns the components of a slash-separated path without empty and `.` ones.
 pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".")
 }
 
-/// Refuses what can never be a name in a directory: empty, `.`, `..`, or with `/` or NUL.
+/// Refuses names that are never valid in a directory: empty, `.`, `..`, or with `/` or NUL.
 pub fn check_name(name: &[u8]) -> Result<()> {
     let bad = name.is_empty() || name == b"." || name == b".." || name.iter().any(|b| *b == b'/' || *b == 0);
     if bad { Err(Error::BadName { name: name.to_owned() }) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Points in time as trees and images hold them.
+//! Points in time as trees and images store them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,11 +8,11 @@ use std::str::FromStr;
 pub struct Time {
     /// Whole seconds.
     pub secs: i64,
-    /// 0..1_000_000_000.
+    /// Nanoseconds, in 0..1_000_000_000.
     pub nanos: u32,
 }
 
-/// What is not a [`Time`].
+/// The error of a text that is not a [`Time`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotATime;
 
@@ -24,7 +24,7 @@ impl fmt::Display for NotATime {
 
 impl std::error::Error for NotATime {}
 
-/// Seconds since 1970: `1700000000`, `-1.5`, `0.000000001`. At most nine digits of fraction.
+/// Parses seconds since 1970: `1700000000`, `-1.5`, `0.000000001`. The fraction has at most nine digits.
 impl FromStr for Time {
     type Err = NotATime;
 

@@ -1,36 +1,36 @@
-//! Changes to a whole tree after it was filled: owners, modes, times, extended attributes.
+//! Changes to a whole tree after it is filled: owners, modes, times, extended attributes.
 
 use std::str::FromStr;
 
 use super::{ExcludeXattrs, Ino, Inode, Kind, Time, Tree, XattrId};
 use crate::{Error, Result};
 
-/// What to change. The default changes nothing.
+/// Changes to apply. The default changes nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Transform {
-    /// Owner of everything.
+    /// Owner of every inode.
     pub uid: Option<u32>,
-    /// Group of everything.
+    /// Group of every inode.
     pub gid: Option<u32>,
-    /// Changes to the permissions of everything but symbolic links.
+    /// Change to the permissions of everything except symbolic links.
     pub mode: ModeChange,
-    /// What becomes of times.
+    /// Change to times.
     pub time: TimeChange,
-    /// Whether extended attributes are dropped.
+    /// True to drop all extended attributes.
     pub drop_xattrs: bool,
-    /// Extended attributes that are dropped by name.
+    /// Names of extended attributes to drop.
     pub exclude_xattrs: ExcludeXattrs,
 }
 
-/// What becomes of times.
+/// Change to times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TimeChange {
-    /// They stay.
+    /// Keeps them.
     #[default]
     Keep,
-    /// All become this one.
+    /// Sets all to this one.
     Set(Time),
-    /// Those later than this one become this one: what SOURCE_DATE_EPOCH asks for.
+    /// Sets those later than this one to it, as SOURCE_DATE_EPOCH requires.
     Clamp(Time),
 }
 
@@ -65,7 +65,7 @@ impl Transform {
 }
 
 impl Tree {
-    /// Takes the attributes that `exclude` names from every inode.
+    /// Removes the attributes that `exclude` matches from every inode.
     pub(crate) fn exclude_xattrs(&mut self, exclude: &ExcludeXattrs) {
         let becomes = self.xattrs.exclude(exclude);
         for inode in &mut self.inodes {
@@ -74,9 +74,9 @@ impl Tree {
     }
 }
 
-/// Changes to permissions as chmod has them: clauses separated by commas, each symbolic (`u+rwX`,
-/// `go=u-w`) or octal (`0644`). A clause that begins with `D` is for directories only, with `F` for
-/// everything else; where nobody is named, all are meant, whatever the umask.
+/// Changes to permissions as in chmod: clauses separated by commas, each symbolic (`u+rwX`,
+/// `go=u-w`) or octal (`0644`). A clause that begins with `D` applies only to directories, with `F`
+/// to everything else. A clause without classes applies to all of them, whatever the umask.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModeChange(Vec<Clause>);
 
@@ -89,9 +89,9 @@ struct Clause {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum What {
-    /// These bits and no others.
+    /// Exactly these bits.
     Octal(u16),
-    /// For these classes (a mask of [`USER`], [`GROUP`], [`OTHER`]), one after the other.
+    /// Steps for these classes (a mask of [`USER`], [`GROUP`], [`OTHER`]), applied in order.
     Symbolic(u16, Vec<Step>),
 }
 
@@ -103,9 +103,9 @@ struct Step {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bits {
-    /// Permissions of one class (`rwx` as 0 to 7), whether `X`, `s` and `t` are among them.
+    /// Permissions of one class (`rwx` as 0 to 7), and whether `X`, `s` and `t` are given.
     Given { rwx: u16, x_if_any: bool, set_id: bool, sticky: bool },
-    /// What this class has: the shift of its bits.
+    /// The permissions of this class, given by the shift of its bits.
     Copy(u16),
 }
 
@@ -114,7 +114,7 @@ const GROUP: u16 = 0o2070;
 const OTHER: u16 = 0o1007;
 
 impl ModeChange {
-    /// The permission bits after the change.
+    /// Returns the permission bits after the change.
     pub fn apply(&self, mode: u16, is_dir: bool) -> u16 {
         let fits = |clause: &&Clause| if is_dir { clause.dirs } else { clause.others };
         self.0.iter().filter(fits).fold(mode, |mode, clause| match &clause.what {
@@ -151,7 +151,7 @@ impl FromStr for ModeChange {
         clauses.map(ModeChange).ok_or_else(|| {
             let good =
                 "octal (0644) or symbolic (u+rwX,go-w), perhaps with D or F in front for directories or the rest";
-            Error::option("mode", text, format!("not a change of modes; accepted: {good}"))
+            Error::option("mode", text, format!("not a valid mode change; accepted: {good}"))
         })
     }
 }
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_in_a_tree_changes() {
+    fn every_inode_of_a_tree_is_changed() {
         let mut attrs = Attrs::plain(0o700);
         attrs.mtime = Time { secs: 2000, nanos: 5 };
         attrs.xattrs.insert("user.a".into(), b"b".to_vec());

@@ -1,4 +1,4 @@
-//! A tree seen as an image, so that what takes images (comparing, extracting, listing) takes any source.
+//! A tree presented as an image, so that comparing, extracting and listing work on any source.
 
 use packfs_blocks::Progress;
 
@@ -14,7 +14,7 @@ pub struct TreeImage<'t>(&'t Tree);
 type Opener<'t> = (&'t dyn Contents, u64);
 
 impl<'t> TreeImage<'t> {
-    /// A view of `tree`.
+    /// Makes a view of `tree`.
     pub fn new(tree: &'t Tree) -> Self {
         TreeImage(tree)
     }
@@ -24,13 +24,13 @@ impl<'t> TreeImage<'t> {
         ino.map(|ino| self.0.inode(Ino(ino))).ok_or_else(|| Error::Misuse(format!("there is no inode {}", nid.0)))
     }
 
-    /// Size of a regular file, and who opens it as what if it is not empty.
+    /// Returns the size of a regular file and, unless it is empty, how to open it.
     fn file(&self, nid: Nid) -> Result<(u64, Option<Opener<'t>>)> {
         match &self.inode(nid)?.kind {
             Kind::File { data: Data::Empty, .. } => Ok((0, None)),
             Kind::File { size, data: Data::Source { from, key } } => Ok((*size, Some((&**from, *key)))),
             Kind::File { data: Data::Stored(_), .. } => {
-                Err(Error::Unsupported("reading again what came from a stream; give a file instead".into()))
+                Err(Error::Unsupported("reading a stream a second time; use a file instead".into()))
             }
             _ => Err(Error::Misuse(format!("inode {} is not a regular file", nid.0))),
         }
@@ -105,7 +105,7 @@ impl Image for TreeImage<'_> {
         true
     }
 
-    /// A tree in memory is right by construction.
+    /// A tree in memory is valid by construction.
     fn check(&self, _: usize, _: &Progress, _: &mut dyn FnMut(crate::Finding)) -> Result<()> {
         Ok(())
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_says_what_the_tree_says() {
+    fn a_view_shows_the_same_as_the_tree() {
         let tree = tree();
         let (seen, there) = (snapshot_image(&TreeImage::new(&tree)).unwrap(), snapshot_tree(&tree).unwrap());
         assert_eq!(differences(&seen, &there), Vec::<String>::new());

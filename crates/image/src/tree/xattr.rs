@@ -1,4 +1,4 @@
-//! Extended attributes, each set held once however many inodes have it.
+//! Extended attributes; each distinct set is stored once, however many inodes have it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// One set: full name (`user.mime_type`) and value, sorted by name, names unique.
 pub type XattrSet = Vec<(Box<[u8]>, Box<[u8]>)>;
 
-/// Which set an inode has. [`XattrId::NONE`] is the empty set.
+/// Id of the set of an inode. [`XattrId::NONE`] is the empty set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct XattrId(pub u32);
 
@@ -35,7 +35,7 @@ impl Default for Xattrs {
 }
 
 impl Xattrs {
-    /// The id of a set; sorts it, and of two values for one name keeps the last.
+    /// Returns the id of a set; sorts it, and of two values for one name keeps the last.
     pub fn intern(&mut self, set: XattrSet) -> XattrId {
         let mut by_name = BTreeMap::new();
         by_name.extend(set);
@@ -52,27 +52,27 @@ impl Xattrs {
         id
     }
 
-    /// The set behind an id.
+    /// Returns the set with an id.
     pub fn get(&self, id: XattrId) -> &XattrSet {
         &self.sets[id.0 as usize]
     }
 
-    /// All sets in the order of their ids, the empty one first.
+    /// Returns all sets in the order of their ids, the empty one first.
     pub(crate) fn sets(&self) -> impl Iterator<Item = &XattrSet> {
         self.sets.iter()
     }
 
-    /// Number of different sets, the empty one included.
+    /// Returns the number of different sets, including the empty one.
     pub fn len(&self) -> usize {
         self.sets.len()
     }
 
-    /// Whether no inode has extended attributes.
+    /// Returns true if no inode has extended attributes.
     pub fn is_empty(&self) -> bool {
         self.sets.len() == 1
     }
 
-    /// Takes the attributes out that `exclude` names; what an id becomes is at its place in the result.
+    /// Removes the attributes that `exclude` matches. The result maps each old id to its new one.
     pub(super) fn exclude(&mut self, exclude: &ExcludeXattrs) -> Vec<XattrId> {
         let before = std::mem::take(self);
         let kept = |set: XattrSet| set.into_iter().filter(|(name, _)| !exclude.matches(name)).collect();
@@ -80,12 +80,12 @@ impl Xattrs {
     }
 }
 
-/// Which attributes to leave out: glob patterns over whole names, `system.posix_acl_*`.
+/// Attributes to leave out: glob patterns over whole names, `system.posix_acl_*`.
 #[derive(Debug, Clone, Default)]
 pub struct ExcludeXattrs(GlobSet);
 
 impl ExcludeXattrs {
-    /// Compiles patterns; one that is malformed is [`Error::BadPattern`].
+    /// Compiles patterns; a malformed one fails with [`Error::BadPattern`].
     pub fn new<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self> {
         let mut set = GlobSetBuilder::new();
         for pattern in patterns {
@@ -97,12 +97,12 @@ impl ExcludeXattrs {
         set.map(ExcludeXattrs).map_err(|_| Error::pattern("", "is too large"))
     }
 
-    /// Whether there are no patterns.
+    /// Returns true if there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the attribute of this name is left out.
+    /// Returns true if the attribute of this name is left out.
     pub fn matches(&self, name: &[u8]) -> bool {
         self.0.is_match(Path::new(OsStr::from_bytes(name)))
     }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_that_become_equal_become_one() {
+    fn sets_that_become_equal_are_merged() {
         let mut xattrs = Xattrs::default();
         let sets = [&["user.a"][..], &["user.a", "security.x"], &["security.x"]];
         let ids = sets.map(|names| xattrs.intern(set(names)));

@@ -1,4 +1,4 @@
-//! The feed against files in memory.
+//! The feed, tested with files in memory.
 #![allow(clippy::cast_possible_truncation, reason = "test data")]
 
 use super::*;
@@ -7,7 +7,7 @@ use crate::source::FileReader;
 use packfs_blocks::pipeline;
 use std::path::PathBuf;
 
-/// Files in memory with a stated data map.
+/// Files in memory with a given data map.
 struct Memory(Vec<Sparse>);
 
 /// A file's bytes, and the ranges (start, end) of them that are data.
@@ -44,7 +44,7 @@ impl FileReader for MemoryFile<'_> {
     }
 }
 
-/// Puts the files together again from what the feed hands out.
+/// Reassembles the files from the blocks that the feed returns.
 fn collect(files: &[Sparse], block_len: usize, threads: usize, stream: bool) -> Vec<Vec<u8>> {
     let mut got = vec![Vec::new(); files.len()];
     let mut order = Vec::new();
@@ -115,7 +115,7 @@ fn collect(files: &[Sparse], block_len: usize, threads: usize, stream: bool) -> 
 }
 
 #[test]
-fn every_file_comes_back_whole_and_in_order() {
+fn every_file_is_returned_whole_and_in_order() {
     let sizes = [1usize, 4095, 4096, 4097, 12_288, 100_000, 2 << 20, (3 << 20) + 5, 10, 300_000];
     let mut files: Vec<_> = sizes
         .iter()

@@ -1,5 +1,5 @@
-//! The conductor of an extraction: follows the walk, makes the directories, hands everything else to the
-//! workers, and finishes with what has to wait for them.
+//! The conductor of an extraction: follows the walk, makes the directories, passes everything else
+//! to the workers, and finishes with the steps that must wait for them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::sink::{Visit, Walk};
 use crate::tree::path_of;
 use crate::{Error, Result};
 
-/// A batch of small files is handed over when it holds so many entries, bytes or directories.
+/// A batch of small files is submitted when it holds this many entries, bytes or directories.
 const BATCH_ENTRIES: usize = 64;
 const BATCH_BYTES: u64 = 512 << 10;
 const BATCH_DIRS: usize = 16;
 
-/// What a job weighs beside the directories it keeps open: bounds how many wait.
+/// Weight of a job in addition to the directories it keeps open: limits the number of waiting jobs.
 const JOB_COST: usize = 8;
 
-/// Directories on the way down that are kept open; those above are opened again when they are needed.
+/// Number of directories on the way down that are kept open; those above are reopened when needed.
 const OPEN_LEVELS: usize = 16;
 
 pub(super) struct Conductor<'c, 'p> {
@@ -36,18 +36,18 @@ pub(super) struct Conductor<'c, 'p> {
     pool: &'p Pool<'c, Worker>,
     /// Weighed in open files, not bytes: jobs hold no data while they wait.
     window: Window<Outcome>,
-    /// Whether the destination itself takes the attributes of the image's root.
+    /// True if the destination itself receives the attributes of the image's root.
     restore_top: bool,
-    /// Components to cut off each path.
+    /// Number of leading components to remove from each path.
     strip: usize,
-    /// The directories from the root down to the one being filled.
+    /// The directories from the root down to the current one.
     levels: Vec<Level>,
     batch: Batch,
     /// All directories made, in the order of the walk.
     made: Vec<MadeDir>,
     /// The first name of each inode that has several.
     first_names: HashMap<u64, Name>,
-    /// First name and further name of what is to be linked.
+    /// First name and additional name of files to be hard-linked.
     links: Vec<(Name, Name)>,
     summary: Summary,
 }
@@ -67,24 +67,24 @@ struct Level {
 
 enum State {
     Open(Arc<Dir>),
-    /// There, but not held open.
+    /// It exists but is not held open.
     Closed,
-    /// It could not be made: what is in it is left out with it.
+    /// It could not be created: its entries are left out with it.
     Failed,
 }
 
-/// A directory that is there, kept without its path because paths of deep trees are long.
+/// A created directory, stored without its path because paths of deep trees are long.
 struct MadeDir {
     /// Index of its parent; the root's is its own.
     parent: usize,
     name: Box<[u8]>,
     nid: Nid,
     stat: Stat,
-    /// Whether it takes the image's attributes.
+    /// True if it receives the image's attributes.
     restore: bool,
 }
 
-/// An entry by its directory, an index in `made`, and its name there.
+/// An entry, given by its directory (an index in `made`) and its name there.
 #[derive(Clone)]
 struct Name {
     dir: usize,
@@ -93,7 +93,7 @@ struct Name {
 
 impl<'c, 'p> Conductor<'c, 'p> {
     pub(super) fn new(context: &'c Context<'c>, pool: &'p Pool<'c, Worker>, restore_top: bool, strip: usize) -> Self {
-        // Half of what the process may open is left for everybody else.
+        // Half of the process's limit on open files is left for other uses.
         let limit = getrlimit(Resource::Nofile).current.and_then(|n| usize::try_from(n).ok());
         let budget = (64 * pool.threads() + 64).min(limit.unwrap_or(usize::MAX) / 2);
         Conductor {
@@ -111,7 +111,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
         }
     }
 
-    /// Extracts everything that `walk` meets.
+    /// Extracts everything that `walk` visits.
     pub(super) fn run(mut self, walk: &mut Walk<'_>) -> Result<Summary> {
         loop {
             Error::unless_cancelled(self.context.progress)?;
@@ -131,7 +131,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
         Ok(self.summary)
     }
 
-    /// Goes on after an error if that was asked for.
+    /// Continues after an error if the options say so.
     fn skip(&mut self, error: Error) -> Result<()> {
         self.summary.skipped.push(self.context.skippable(error)?);
         Ok(())
@@ -173,7 +173,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
             Ok(None) | Err(_) => State::Failed,
         };
         let parent = self.levels.last().map_or(0, |level| level.made);
-        // Where components are cut off, several directories may become the destination.
+        // If components are removed, several directories may map to the destination.
         let is_known = visit.depth == 0 && !self.made.is_empty();
         self.levels.push(Level { state, made: if is_known { 0 } else { self.made.len() } });
         if let Some(far) = self.levels.len().checked_sub(OPEN_LEVELS + 1).and_then(|at| self.levels.get_mut(at))
@@ -192,7 +192,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
         Ok(())
     }
 
-    /// Makes a directory; also whether it takes the image's attributes. `None` if its parent failed.
+    /// Makes a directory; also returns whether it receives the image's attributes. `None` if its parent failed.
     fn open(&mut self, visit: &Visit<'_>) -> Result<Option<(Arc<Dir>, bool)>> {
         let place = self.context.place();
         if visit.depth == 0 {
@@ -203,7 +203,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
         Ok(Some((Arc::new(dir), new || place.replaces())))
     }
 
-    /// The directory that `visit` is in, and its index in `made`. `None` if it failed.
+    /// Returns the parent directory of `visit`, and its index in `made`. `None` if it failed.
     fn parent(&mut self, visit: &Visit<'_>) -> Result<Option<(Arc<Dir>, usize)>> {
         let Some(level) = self.levels.last_mut() else {
             return Err(Error::Damaged { path: "/".into(), why: "the root is not a directory".into() });
@@ -265,7 +265,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
         Ok(())
     }
 
-    /// Gives files their further names, now that all have their first.
+    /// Creates the additional names of files, now that all files exist.
     fn link_all(&mut self) -> Result<()> {
         let links = std::mem::take(&mut self.links);
         let (mut from, mut to) = (None, None);
@@ -286,7 +286,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
                 Progress::add(&self.context.progress.entries, 1);
                 Ok(())
             }
-            // The first name itself could not be restored, which was noted or listed then.
+            // The first name could not be restored, which was already reported.
             Err(errno @ Errno::NOENT) => {
                 let what = format!("hard link to {}", name::display(&path_of(&from.join(&first.name))));
                 let link = Made { dir: to, name: &name.name, fd: None, ours: false, mode: None };
@@ -297,7 +297,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
         }
     }
 
-    /// Opens a directory that was made, unless it is the one opened last.
+    /// Opens a created directory, unless it is the one opened last.
     fn reopen<'d>(&self, made: usize, last: &'d mut OpenDir) -> Result<&'d Dir> {
         let dir = match last.take() {
             Some((at, dir)) if at == made => dir,
@@ -306,8 +306,8 @@ impl<'c, 'p> Conductor<'c, 'p> {
         Ok(&last.insert((made, dir)).1)
     }
 
-    /// Gives directories their attributes, the deepest first: a directory that may not be entered any more
-    /// is one whose entries are done.
+    /// Sets the attributes of directories, the deepest first: once a directory cannot be entered
+    /// any more, its entries are finished.
     fn finish_dirs(&mut self) -> Result<()> {
         let mut summary = Summary::default();
         for (at, made) in self.made.iter().enumerate().rev().filter(|(_, made)| made.restore) {
@@ -335,5 +335,5 @@ impl<'c, 'p> Conductor<'c, 'p> {
     }
 }
 
-/// A directory made, by its index, and opened.
+/// A created directory, by its index, and open.
 type OpenDir = Option<(usize, Dir)>;

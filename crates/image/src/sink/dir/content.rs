@@ -1,4 +1,4 @@
-//! Copying a file's bytes out of an image: data where there is data, nothing where there is a hole.
+//! Copies a file's bytes out of an image: writes data, skips holes.
 
 use packfs_blocks::Storage;
 
@@ -6,14 +6,14 @@ use crate::image::{Extent, Image, Nid};
 use crate::tree::path_of;
 use crate::{Error, Result};
 
-/// How much is decoded before it is written: small enough to still be in the processor's cache.
+/// Number of bytes decoded before they are written: few enough to still be in the processor's cache.
 const CHUNK: usize = 256 << 10;
 
-/// How long the pieces are that a file is cut into which is copied without regard to its extents.
+/// Maximum length of the pieces of a file that is copied without regard to its extents.
 const MAX_EXTENT: u64 = 1 << 20;
 
-/// Extents of at most [`MAX_EXTENT`] bytes, which cover what `extents` cover. Those that an image tells are
-/// never cut: each decodes as a whole.
+/// Returns extents of at most [`MAX_EXTENT`] bytes that cover the same as `extents`. Extents
+/// reported by an image are never cut: each decodes as a whole.
 pub(super) fn cut(extents: Vec<Extent>) -> Vec<Extent> {
     if extents.iter().all(|extent| extent.hole || extent.len <= MAX_EXTENT) {
         return extents;
@@ -30,7 +30,8 @@ pub(super) fn cut(extents: Vec<Extent>) -> Vec<Extent> {
     out
 }
 
-/// Copies the data of `extents`, as an image tells or [`cut`] makes them, to the same offsets of `file`. `path` is for messages.
+/// Copies the data of `extents`, as reported by an image or made by [`cut`], to the same offsets of
+/// `file`. `path` is for messages.
 pub(super) fn copy(
     image: &dyn Image,
     nid: Nid,
@@ -55,7 +56,7 @@ pub(super) fn copy(
             (tail, rest) = (after, after);
         }
         if buf.len() < len {
-            // Nothing in it is wanted: a new one costs less than moving its pages.
+            // The old contents are not needed: a new buffer costs less than moving its pages.
             *buf = vec![0; len.next_power_of_two().max(CHUNK)];
         }
         let buf = buf.get_mut(..len).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Extraction: an image's entries made in a directory, on all cores.
+//! Extraction: creates an image's entries in a directory, on all cores.
 //!
-//! The conductor walks the image and makes directories; workers make everything else, batches of small
-//! files each from open to close, large files in pieces. Hard links come when all files are there, and
-//! directories get their attributes last, the deepest first.
+//! The conductor walks the image and makes directories; workers make everything else: batches of
+//! small files, each file from open to close, and large files in pieces. Hard links follow once all
+//! files exist, and directories get their attributes last, the deepest first.
 
 mod conduct;
 mod content;
@@ -30,42 +30,42 @@ use crate::image::Image;
 use crate::source::Exclude;
 use crate::{Error, OnError, Result};
 
-/// Whose the extracted entries are.
+/// Owner of the extracted entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Owner {
-    /// As the image says if root extracts, otherwise whoever extracts.
+    /// The image's owner if root extracts, otherwise the user who extracts.
     #[default]
     Auto,
-    /// As the image says; where that fails, it is reported.
+    /// The image's owner; failures are reported.
     Restore,
-    /// Whoever extracts.
+    /// The user who extracts.
     Extractor,
 }
 
-/// How to extract.
+/// Options of an extraction.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// What to extract, see [`Walk::new`]; empty for everything.
+    /// Paths to extract, see [`Walk::new`]; empty for everything.
     pub paths: Vec<PathBuf>,
     /// Entries to leave out of that.
     pub exclude: Exclude,
-    /// How many leading components of each path to cut off; entries with no more than that are not made. The destination
-    /// then keeps its own attributes.
+    /// Number of leading components to remove from each path; entries with no more components than
+    /// that are not created. The destination then keeps its own attributes.
     pub strip: usize,
-    /// Worker threads; 0 does everything on the calling thread.
+    /// Number of worker threads; with 0, everything runs on the calling thread.
     pub threads: usize,
-    /// Whether to replace what is there. Without it existing directories are filled but keep their
-    /// attributes (an empty destination takes those of the image's root), and anything else that exists
-    /// is an error. Directories are never removed.
+    /// True to replace existing entries. Otherwise existing directories are filled but keep their
+    /// attributes (an empty destination takes those of the image's root), and any other existing
+    /// entry is an error. Directories are never removed.
     pub replace: bool,
-    /// Whose the entries will be.
+    /// Owner of the entries.
     pub owner: Owner,
-    /// Whether to restore extended attributes.
+    /// True to restore extended attributes.
     pub xattrs: bool,
-    /// Whether to leave holes where the image has them rather than write zeros.
+    /// True to leave the image's holes as holes instead of writing zeros.
     pub sparse: bool,
-    /// What to do about entries that fail.
+    /// Action for entries that fail.
     pub on_error: OnError,
 }
 
@@ -85,30 +85,30 @@ impl Default for Options {
     }
 }
 
-/// What was done.
+/// Result of an extraction.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Directories made or filled.
+    /// Number of directories created or filled.
     pub directories: u64,
-    /// Regular files made, without further names of the same file.
+    /// Number of regular files created, not counting additional names of the same file.
     pub files: u64,
-    /// Symbolic links made.
+    /// Number of symbolic links created.
     pub symlinks: u64,
-    /// Devices, named pipes and sockets made.
+    /// Number of devices, named pipes and sockets created.
     pub special: u64,
-    /// Further names of files made.
+    /// Number of additional names created.
     pub hard_links: u64,
-    /// Bytes of regular files, holes included.
+    /// Number of bytes in regular files, including holes.
     pub bytes: u64,
-    /// Attributes and entries that the system did not let restore.
+    /// Attributes and entries that the system refused to restore.
     pub not_restored: Vec<NotRestored>,
     /// Entries left out because they failed ([`OnError::Skip`]).
     pub skipped: Vec<Error>,
 }
 
 impl Summary {
-    /// Whether everything that was asked for is there.
+    /// Returns true if everything requested was extracted.
     pub fn is_complete(&self) -> bool {
         self.not_restored.is_empty() && self.skipped.is_empty()
     }
@@ -129,15 +129,15 @@ impl Summary {
     }
 }
 
-/// Something that is not as in the image, because the system refused.
+/// Something that differs from the image because the system refused it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NotRestored {
     /// The entry, below the destination.
     pub path: PathBuf,
-    /// What of it: "owner 0:42", "xattr security.capability", "device 8:1", ...
+    /// Attribute or entry: "owner 0:42", "xattr security.capability", "device 8:1", ...
     pub what: String,
-    /// Why.
+    /// The system's error.
     pub why: io::Error,
 }
 
@@ -147,16 +147,16 @@ impl std::fmt::Display for NotRestored {
     }
 }
 
-/// Extracts `image` into the directory `dir`, which is made if it does not exist.
+/// Extracts `image` into the directory `dir`, which is created if it does not exist.
 ///
-/// Nothing is ever written outside `dir`, whatever names and links the image holds and whatever links
-/// lie in `dir`. On an error what was extracted so far stays, except for files that were not whole; so it does after
-/// [`Progress::cancel`], which stops it at the next block.
+/// Nothing is ever written outside `dir`, whatever names and links the image or `dir` contains.
+/// After an error, everything extracted so far stays, except incomplete files. The same holds after
+/// [`Progress::cancel`], which stops the extraction at the next block.
 pub fn extract(image: &dyn Image, dir: &Path, options: &Options, progress: &Progress) -> Result<Summary> {
     extract_on(Arc::new(System), image, dir, options, progress)
 }
 
-/// The same with file data written through `files`.
+/// As [`extract`], with file data written through `files`.
 fn extract_on(
     files: Arc<dyn FileSystem>,
     image: &dyn Image,

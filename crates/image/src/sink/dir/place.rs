@@ -1,5 +1,5 @@
-//! The directory being filled: every name is made relative to an open directory, and no symbolic link
-//! below it is ever followed, whoever put it there.
+//! The destination directory: every name is created relative to an open directory, and no symbolic
+//! link below the destination is ever followed, whoever created it.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,58 +19,58 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 /// Below Linux's limit of 4,096 for one path.
 const MAX_PATH: usize = 4000;
 
-/// Where an extraction goes.
+/// Destination of an extraction.
 #[derive(Debug)]
 pub(super) struct Place {
     files: Arc<dyn FileSystem>,
     root: OwnedFd,
     shown: PathBuf,
     replace: bool,
-    /// Permission bits that new files do not get.
+    /// Permission bits that new files do not receive.
     umask: u16,
     pub(super) uid: u32,
     pub(super) gid: u32,
 }
 
-/// An open directory of the place.
+/// An open directory of the destination.
 #[derive(Debug)]
 pub(super) struct Dir {
     fd: OwnedFd,
-    /// Its path below the place.
+    /// Path below the destination.
     path: Box<[u8]>,
-    /// Whether what is made in it belongs to the running user and group, and gets the mode asked for
-    /// less the umask: not so below set-group-ID directories and default ACLs.
+    /// True if new entries belong to the running user and group, and get the requested mode minus
+    /// the umask. False below set-group-ID directories and default ACLs.
     plain: bool,
 }
 
 impl Place {
-    /// Opens `dir`, which is made if it does not exist. Also says whether it is empty.
+    /// Opens `dir`, which is created if it does not exist. Also returns whether it is empty.
     pub(super) fn open(files: Arc<dyn FileSystem>, dir: &Path, replace: bool) -> Result<(Self, bool)> {
         std::fs::create_dir_all(dir).map_err(Error::io("cannot create directory", dir))?;
         let empty = std::fs::read_dir(dir).map_err(Error::io("cannot read directory", dir))?.next().is_none();
-        // The directory the user names may be reached through links; what is below it not.
+        // The user's directory may be reached through links; below it, links are not followed.
         let open = fs::open(dir, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty());
         let root = open.map_err(|e| Error::io("cannot open directory", dir)(e.into()))?;
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         Ok((Place { files, root, shown: dir.to_owned(), replace, umask: umask(), uid, gid }, empty))
     }
 
-    /// What the data of a new file is written to.
+    /// Returns the storage for the data of a new file.
     pub(super) fn storage(&self, file: OwnedFd) -> Box<dyn Storage> {
         self.files.adopt(Box::new(File::from(file)))
     }
 
-    /// Whether what is there may be replaced.
+    /// Returns true if existing entries may be replaced.
     pub(super) fn replaces(&self) -> bool {
         self.replace
     }
 
-    /// What to call `path` below the place in messages.
+    /// Returns the name of `path` below the destination for messages.
     pub(super) fn shown(&self, path: &[u8]) -> PathBuf {
         self.shown.join(path_of(path))
     }
 
-    /// An error on `path` below the place.
+    /// Makes an error about `path` below the destination.
     pub(super) fn failed(&self, what: &'static str, path: &[u8]) -> impl FnOnce(Errno) -> Error {
         let path = self.shown(path);
         move |errno| match errno {
@@ -82,11 +82,11 @@ impl Place {
     /// Opens the directory at `path`.
     pub(super) fn open_dir(&self, path: &[u8]) -> Result<Dir> {
         let fd = self.descend(path).map_err(self.failed("cannot open directory", path))?;
-        // Not looked at closely: assuming the worst costs a call or two for each entry, no more.
+        // Not examined: assuming the worst costs only a call or two for each entry.
         Ok(Dir { fd, path: path.into(), plain: false })
     }
 
-    /// Makes the directory `name` in `parent`, or opens the one that is there. Also says whether it is new.
+    /// Makes the directory `name` in `parent`, or opens the existing one. Also returns whether it is new.
     pub(super) fn make_dir(&self, parent: &Dir, name: &[u8]) -> Result<(Dir, bool)> {
         let path = parent.join(name);
         let (fd, new) = self.make_and_open(parent, name).map_err(self.failed("cannot create directory", &path))?;
@@ -96,11 +96,11 @@ impl Place {
 
     fn make_and_open(&self, parent: &Dir, name: &[u8]) -> rustix::io::Result<(OwnedFd, bool)> {
         let open = || fs::openat(&parent.fd, name, DIRECTORY, Mode::empty());
-        // Only for us until it is filled and gets its own mode.
+        // Private until it is filled and gets its own mode.
         let make = || fs::mkdirat(&parent.fd, name, Mode::RWXU);
         match make() {
             Err(Errno::EXIST) => match open() {
-                // Something else is there, or a link to a directory, which is no better.
+                // Something else exists there, or a link to a directory, which does not count either.
                 Err(Errno::NOTDIR | Errno::LOOP) => self.new_entry(parent, name, make)?,
                 found => return found.map(|fd| (fd, false)),
             },
@@ -109,8 +109,9 @@ impl Place {
         Ok((open()?, true))
     }
 
-    /// Runs `make`, which makes `name` in `dir` and never over something. Where replacing is allowed,
-    /// what is there (a link itself, not what it points to; never a directory) is removed.
+    /// Runs `make`, which creates `name` in `dir` and never replaces anything. If replacing is
+    /// allowed, an existing entry (a link itself, not its target; never a directory) is removed
+    /// first.
     pub(super) fn new_entry<T>(
         &self,
         dir: &Dir,
@@ -126,12 +127,12 @@ impl Place {
         }
     }
 
-    /// The mode that a file made with `mode` in `dir` has, if that is known.
+    /// Returns the mode that a file created with `mode` in `dir` gets, if that is certain.
     pub(super) fn mode_of_new(&self, dir: &Dir, mode: u16) -> Option<u16> {
         dir.plain.then_some(mode & !self.umask)
     }
 
-    /// Opens `path` component by component, or as many at once as the kernel checks for links.
+    /// Opens `path` component by component, or as many components at once as the kernel checks for links.
     fn descend(&self, path: &[u8]) -> rustix::io::Result<OwnedFd> {
         let mut fd: Option<OwnedFd> = None;
         let mut rest = path;
@@ -159,12 +160,12 @@ impl Dir {
         self.fd.as_fd()
     }
 
-    /// Whether new entries belong to the running user and group.
+    /// Returns true if new entries belong to the running user and group.
     pub(super) fn is_plain(&self) -> bool {
         self.plain
     }
 
-    /// The path of `name` in it; its own without a name.
+    /// Returns the path of `name` in this directory, or the directory's own path if `name` is empty.
     pub(super) fn join(&self, name: &[u8]) -> Vec<u8> {
         let slash: &[u8] = if self.path.is_empty() || name.is_empty() { b"" } else { b"/" };
         [&self.path, slash, name].concat()
@@ -174,7 +175,7 @@ impl Dir {
 fn open_below(from: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     match fs::openat2(from, path, DIRECTORY, Mode::empty(), resolve) {
-        // Kernels before 5.6, and sandboxes that know the call as little.
+        // Kernels before 5.6, and sandboxes that do not allow the call.
         Err(Errno::NOSYS | Errno::PERM) => {
             let mut fd = from.try_clone_to_owned().map_err(|_| Errno::MFILE)?;
             for name in components(path) {
@@ -186,8 +187,8 @@ fn open_below(from: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> 
     }
 }
 
-/// The process's umask. The call that tells it also changes it for all threads, so it is read from
-/// /proc; where that is missing, every mode is set explicitly.
+/// Returns the process's umask. The system call for it also changes it for all threads, so it is
+/// read from /proc; if that is missing, every mode is set explicitly.
 fn umask() -> u16 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));

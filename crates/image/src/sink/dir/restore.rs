@@ -1,5 +1,5 @@
-//! Giving an extracted entry its owner, extended attributes, mode and times, in the order in which one
-//! does not undo the other. What the system refuses is noted, not fatal.
+//! Restores owner, extended attributes, mode and times of an extracted entry, in an order in which
+//! no step undoes another. Refusals of the system are recorded and not fatal.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -12,12 +12,12 @@ use crate::Result;
 use crate::image::{FileType, Image, Nid, Stat};
 use crate::tree::{Time, path_of};
 
-/// Bits of a mode, and an attribute, that give whoever runs a program more rights than its user has. Without the owner
-/// that the image names for it, a program gets none of them.
+/// Mode bits, and an attribute, that give the user of a program more rights than its own. A program
+/// without the owner that the image names gets none of them.
 const SET_IDS: u16 = 0o6000;
 const CAPABILITY: &[u8] = b"security.capability";
 
-/// What to give and where.
+/// Attributes to restore, and the destination.
 #[derive(Debug)]
 pub(super) struct Restore<'a> {
     pub(super) image: &'a dyn Image,
@@ -26,26 +26,26 @@ pub(super) struct Restore<'a> {
     pub(super) xattrs: bool,
 }
 
-/// An entry that has just been made.
+/// An entry that was just created.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Made<'a> {
-    /// The directory it is in; for the place itself, the place.
+    /// Its directory; for the destination itself, the destination.
     pub(super) dir: &'a Dir,
     /// Its name there.
     pub(super) name: &'a [u8],
-    /// The entry opened, if it can be.
+    /// Descriptor of the entry, if it can be opened.
     pub(super) fd: Option<BorrowedFd<'a>>,
-    /// Whether it belongs to the running user and group.
+    /// True if it belongs to the running user and group.
     pub(super) ours: bool,
     /// Its mode, if known.
     pub(super) mode: Option<u16>,
 }
 
 impl Restore<'_> {
-    /// Gives `made` what `stat` says. Fails only if the image cannot be read.
+    /// Gives `made` the attributes in `stat`. Fails only if the image cannot be read.
     pub(super) fn all(&self, made: Made<'_>, nid: Nid, stat: &Stat, out: &mut Summary) -> Result<()> {
         let mut note = |what: String, errno: Errno| out.not_restored.push(self.not_restored(made, what, errno));
-        // Whose the entry is, as the image says it.
+        // True if the entry has the image's owner.
         let mut owned = made.ours && (stat.uid, stat.gid) == (self.place.uid, self.place.gid);
         if self.owner && !owned {
             match made.chown(stat.uid, stat.gid) {
@@ -69,7 +69,7 @@ impl Restore<'_> {
         }
         let mut mode = stat.mode;
         if !owned && mode & SET_IDS != 0 && stat.kind != FileType::Dir {
-            // A set-user-ID program must not become one of the user that extracts it.
+            // A set-user-ID program must not run as the user who extracts it.
             mode &= !SET_IDS;
             if self.owner {
                 note("set-user-ID and set-group-ID bits, without the owner".into(), Errno::PERM);
@@ -87,7 +87,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// The note that something of `made` could not be restored.
+    /// Records that an attribute of `made` could not be restored.
     pub(super) fn not_restored(&self, made: Made<'_>, what: String, errno: Errno) -> NotRestored {
         NotRestored { path: path_of(&made.dir.join(made.name)), what, why: errno.into() }
     }
@@ -107,7 +107,7 @@ impl Made<'_> {
         match self.fd {
             Some(fd) => fs::fchmod(fd, mode),
             None => {
-                // chmod by name follows links; by a descriptor of exactly this entry it cannot.
+                // chmod by name follows links; through a descriptor of exactly this entry it cannot.
                 let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let entry = fs::openat(self.dir.fd(), self.name, flags, Mode::empty())?;
                 fs::chmodat(CWD, through_proc(entry.as_fd(), b"").as_slice(), mode, AtFlags::empty())
@@ -135,8 +135,8 @@ impl Made<'_> {
     }
 }
 
-/// A path to `name` in an open directory, or to the open file itself without a name, for calls that take
-/// no descriptor.
+/// Returns a path to `name` in an open directory, or to the open file itself if `name` is empty,
+/// for calls that take no descriptor.
 fn through_proc(fd: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
     let mut path = format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes();
     if !name.is_empty() {

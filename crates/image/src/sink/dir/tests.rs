@@ -1,4 +1,4 @@
-//! Round trips, and everything that goes wrong.
+//! Round trips, and every kind of failure.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
@@ -22,7 +22,7 @@ fn run(image: &dyn Image, dir: &Path, options: &Options) -> Result<Summary> {
     extract(image, dir, options, &Progress::default())
 }
 
-/// Extracts `spec` and says how the result differs from it.
+/// Extracts `spec` and returns the differences of the result.
 fn round_trip(spec: &Spec, threads: usize) -> Vec<String> {
     let tree = spec.tree().unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -37,7 +37,7 @@ fn round_trip(spec: &Spec, threads: usize) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn what_comes_out_is_what_is_in(spec in specs(Shape::default()), threads in prop::sample::select(vec![0, 1, 2, 7])) {
+    fn an_extraction_equals_its_image(spec in specs(Shape::default()), threads in prop::sample::select(vec![0, 1, 2, 7])) {
         prop_assert_eq!(round_trip(&spec, threads), Vec::<String>::new());
     }
 }
@@ -78,8 +78,8 @@ fn holes_are_written_as_zeros_on_request() {
     assert!(std::fs::metadata(dir.path().join("f")).unwrap().blocks() * 512 >= 3 << 20);
 }
 
-/// Runs a test of this file as a program of its own, under `command`, with the destination in the
-/// environment. `None` if there is no such command.
+/// Runs a test of this file as a separate process under `command`, with the destination in the
+/// environment. `None` if the command does not exist.
 fn run_apart(command: &[&str], test: &str, place: &Path) -> Option<(bool, String)> {
     let program = place.with_extension("program");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
@@ -94,7 +94,7 @@ fn run_apart(command: &[&str], test: &str, place: &Path) -> Option<(bool, String
     Some((ran.status.success() && text.contains("1 passed"), text))
 }
 
-/// Levels beyond what is kept open, paths beyond the system's limit, and many directories at a time.
+/// More levels than are kept open, paths beyond the system's limit, and many directories at a time.
 fn deep_and_wide() -> Tree {
     let leaf = || Node::dir([(b"f".to_vec(), Node::file(vec![Piece::Zeros(1)]))]);
     let mut spec = deep(150, 50);
@@ -104,7 +104,7 @@ fn deep_and_wide() -> Tree {
     spec.tree().unwrap()
 }
 
-/// Run by the test below with a low limit.
+/// Run by the test below with a low limit on open files.
 #[test]
 fn with_few_descriptors() {
     let Some(place) = std::env::var_os("PACKFS_TEST_PLACE") else { return };
@@ -143,7 +143,7 @@ fn times_before_1970_and_after_2106_are_exact() {
         let link = Node { attrs: attrs.clone(), what: What::Symlink(b"nowhere".to_vec()) };
         let dir = Node { attrs, what: What::Dir([(b"f".to_vec(), file)].into()) };
         let tree = Spec::of([(b"d".to_vec(), dir), (b"l".to_vec(), link)]).tree().unwrap();
-        // The file system of the test may hold fewer years: tmpfs holds all.
+        // The file system of the test may support a smaller range of years: tmpfs supports all.
         let place = tempfile::tempdir_in("/dev/shm").unwrap();
         run(&TreeImage::new(&tree), place.path(), &options(2)).unwrap();
         for name in ["d", "d/f", "l"] {
@@ -205,7 +205,7 @@ fn existing_directories_are_filled_and_keep_their_attributes_unless_replacing() 
     run(&image, place.path(), &Options { replace: true, ..options(2) }).unwrap();
     assert_eq!(mode(), 0o755);
     assert_eq!(std::fs::metadata(&inner).unwrap().mtime(), 1_000_000_000);
-    // A directory never gives way.
+    // A directory is never replaced.
     let file = Fake::default().dir(0, &[("d", 1)]).file(1, b"x");
     assert!(run(&file, place.path(), &Options { replace: true, ..options(2) }).is_err());
     assert!(inner.join("f").exists());
@@ -271,7 +271,7 @@ fn damaged_files_fail_or_are_left_out_and_listed() {
 }
 
 #[test]
-fn only_what_is_asked_for_comes_out_with_the_directories_above_it() {
+fn only_selected_entries_are_extracted_with_their_parent_directories() {
     let file = || Node::file(vec![Piece::Zeros(1)]);
     let mut sub = Node::dir([(b"f".to_vec(), file()), (b"g".to_vec(), file())]);
     sub.attrs.mode = 0o700;
@@ -281,7 +281,7 @@ fn only_what_is_asked_for_comes_out_with_the_directories_above_it() {
     let place = tempfile::tempdir().unwrap();
     let some = Options { paths: vec!["sub/[gl]*".into(), "./z/".into()], ..options(1) };
     let summary = run(&TreeImage::new(&tree), place.path(), &some).unwrap();
-    // The first name of the linked file was not asked for: its further name is a file of its own.
+    // The first name of the linked file was not selected, so its additional name becomes an independent file.
     let found = snapshot(place.path()).unwrap();
     assert_eq!(found.keys().collect::<Vec<_>>(), ["", "sub", "sub/g", "sub/link", "z"]);
     assert_eq!((found["sub"].mode, found["sub/link"].size, summary.hard_links), (0o700, 1, 0));
@@ -292,13 +292,13 @@ fn only_what_is_asked_for_comes_out_with_the_directories_above_it() {
     }
 }
 
-/// The owner of everything in a snapshot, and its modes as text.
+/// Returns the owner of everything in a snapshot, and its modes as text.
 fn owners_and_modes(found: &Snapshot) -> Vec<((u32, u32), String)> {
     found.values().map(|entry| (entry.owner, format!("{:o}", entry.mode))).collect()
 }
 
 #[test]
-fn privileges_go_with_the_owner() {
+fn privileges_are_dropped_without_the_owner() {
     let mut program = Node::file(vec![Piece::Zeros(1)]);
     program.attrs.mode = 0o4755;
     // cap_net_raw, effective and permitted.
@@ -327,7 +327,7 @@ fn privileges_go_with_the_owner() {
 }
 
 #[test]
-fn a_destination_that_hands_its_group_down_makes_no_difference() {
+fn a_set_group_id_destination_makes_no_difference() {
     let place = tempfile::tempdir().unwrap();
     if is_root() {
         std::os::unix::fs::chown(place.path(), Some(0), Some(77)).unwrap();
@@ -340,7 +340,7 @@ fn a_destination_that_hands_its_group_down_makes_no_difference() {
     assert_eq!(differences(&there, &found), Vec::<String>::new());
 }
 
-/// A tree of which an ordinary user can restore only a part.
+/// A tree that an ordinary user can restore only in part.
 fn privileged() -> Spec {
     let mut file = Node::file(vec![Piece::Zeros(1)]);
     file.attrs.mode = 0o4555;
@@ -378,7 +378,7 @@ fn as_an_ordinary_user() {
 }
 
 #[test]
-fn what_an_ordinary_user_cannot_restore_is_reported() {
+fn attributes_an_ordinary_user_cannot_restore_are_reported() {
     if !is_root() {
         return crate::testing::skipped("what_an_ordinary_user_cannot_restore_is_reported", "setpriv for root");
     }
@@ -412,7 +412,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: a program that another test is just starting may hold a copy of our descriptors.
+        // Lazily: a program that another test is starting may hold a copy of our descriptors.
         let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
     }
 }
@@ -443,7 +443,7 @@ fn a_full_disk_is_one_clear_error_and_leaves_no_partial_file() {
 }
 
 #[test]
-fn contents_that_a_source_cannot_give_are_an_error() {
+fn contents_that_a_source_cannot_reread_are_an_error() {
     use crate::tree::{Conflict, Data, Kind, Meta, ROOT};
     let mut tree = Tree::default();
     let from: std::sync::Arc<dyn crate::source::Contents> = std::sync::Arc::new(Memory(vec![vec![Piece::Zeros(5)]]));
@@ -454,7 +454,7 @@ fn contents_that_a_source_cannot_give_are_an_error() {
     assert!(!place.path().join("f").exists());
 }
 
-/// Files of every way that data takes: batches, pieces of large ones, and holes.
+/// Files written in every way: batches, pieces of large ones, and holes.
 fn of_all_sizes() -> Spec {
     let text = |seed, len| Piece::Text { seed, len };
     let small = |n: u64| Node::file(vec![text(n, 100 + 9000 * n)]);
@@ -465,7 +465,7 @@ fn of_all_sizes() -> Spec {
 }
 
 #[test]
-fn whichever_write_fails_every_file_there_is_whole() {
+fn whichever_write_fails_every_existing_file_is_whole() {
     let tree = of_all_sizes().tree().unwrap();
     let (image, wanted) = (TreeImage::new(&tree), snapshot_tree(&tree).unwrap());
     for (threads, on_error) in [(0, OnError::Stop), (2, OnError::Stop), (2, OnError::Skip)] {
@@ -496,7 +496,7 @@ fn whichever_write_fails_every_file_there_is_whole() {
     }
 }
 
-/// Every regular file in `dir` has the contents that `wanted` has for it.
+/// Checks that every regular file in `dir` has the contents given in `wanted`.
 fn whole_as_far_as_it_goes(dir: &Path, wanted: &Snapshot, what: &str) {
     let found = snapshot(dir).unwrap();
     for (path, entry) in &found {

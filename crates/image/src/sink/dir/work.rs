@@ -1,4 +1,4 @@
-//! What workers do: batches of entries made from open to close, and pieces of large files.
+//! Jobs of the workers: batches of entries created from open to close, and pieces of large files.
 
 use std::fs::File;
 use std::ops::Range;
@@ -18,13 +18,13 @@ use crate::image::{Extent, FileType, Image, Nid, Stat};
 use crate::tree::{Device, path_of};
 use crate::{Error, OnError, Result};
 
-/// Files above this are extracted by several workers, a piece of about this size each.
+/// Files larger than this are extracted by several workers, in pieces of about this size.
 pub(super) const PIECE: u64 = 1 << 20;
 
-/// No format has smaller blocks, so a file below this has no holes.
+/// No format has smaller blocks, so a smaller file has no holes.
 const MIN_HOLE: u64 = 4096;
 
-/// What all jobs of an extraction share.
+/// State shared by all jobs of an extraction.
 #[derive(Debug)]
 pub(super) struct Context<'c> {
     pub(super) restore: Restore<'c>,
@@ -34,7 +34,7 @@ pub(super) struct Context<'c> {
     stop: AtomicBool,
 }
 
-/// An entry to make that is not a directory.
+/// An entry to create, of any type except a directory.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) dir: Arc<Dir>,
@@ -43,7 +43,7 @@ pub(super) struct Item {
     pub(super) stat: Stat,
 }
 
-/// What a job did, and the error that ends everything.
+/// Result of a job, with a fatal error.
 pub(super) type Outcome = (Summary, Result<()>);
 
 /// State of a worker: a buffer for file data.
@@ -66,7 +66,7 @@ impl<'c> Context<'c> {
         self.restore.image
     }
 
-    /// Gives `error` back if the extraction goes on without the entry.
+    /// Returns `error` if the extraction continues without the entry.
     pub(super) fn skippable(&self, error: Error) -> Result<Error> {
         let full = [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::MFILE, Errno::NFILE];
         let for_all = match &error {
@@ -100,10 +100,10 @@ impl<'c> Context<'c> {
         Ok(extents)
     }
 
-    /// Makes an empty file and says which mode it has, if that is known.
+    /// Creates an empty file; also returns its mode, if that is certain.
     fn create(&self, item: &Item) -> Result<(Box<dyn Storage>, Option<u16>)> {
-        // Without xattrs to set first, the file can have its mode from birth. Bits of the owner's that are
-        // not the extractor's come later.
+        // Without xattrs to set first, the file can be created with its mode. Owner bits that the
+        // extractor lacks are set later.
         let mode = if item.stat.has_xattrs { 0o600 } else { item.stat.mode & 0o777 };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || fs::openat(item.dir.fd(), &*item.name, flags, Mode::from_raw_mode(mode.into()));
@@ -112,7 +112,7 @@ impl<'c> Context<'c> {
         Ok((self.place().storage(fd), self.place().mode_of_new(&item.dir, mode)))
     }
 
-    /// Sets the length where no data does.
+    /// Sets the length if the data does not.
     fn set_len(&self, item: &Item, file: &dyn Storage, len: u64) -> Result<()> {
         file.set_len(len).map_err(|error| Error::io("cannot set the size", self.place().shown(&item.path()))(error))
     }
@@ -124,7 +124,7 @@ impl<'c> Context<'c> {
 }
 
 impl Item {
-    /// Its path below the destination.
+    /// Returns the path below the destination.
     pub(super) fn path(&self) -> Vec<u8> {
         self.dir.join(&self.name)
     }
@@ -134,7 +134,7 @@ impl Item {
     }
 
     fn unlink(&self) {
-        // Best effort on a way out that already has its error.
+        // Best effort: an error is already being returned.
         let _ = fs::unlinkat(self.dir.fd(), &*self.name, AtFlags::empty());
     }
 }
@@ -199,7 +199,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Copies a piece of a large file; whoever does the last one finishes the file.
+    /// Copies a piece of a large file; the job that copies the last one finishes the file.
     pub(super) fn piece(&mut self, context: &Context<'_>, large: &Large, range: Range<usize>) -> Outcome {
         let mut out = Summary::default();
         if context.stopped() || large.failed.load(Ordering::Relaxed) {
@@ -208,7 +208,7 @@ impl Worker {
         let cancelled = Error::unless_cancelled(context.progress);
         let result = match cancelled.and_then(|()| self.copy_piece(context, large, range, &mut out)) {
             Ok(()) => Ok(()),
-            // One error a file is enough.
+            // One error per file is enough.
             Err(_) if large.failed.swap(true, Ordering::Relaxed) => Ok(()),
             Err(error) => context.skippable(error).map(|error| out.skipped.push(error)),
         };
@@ -260,7 +260,7 @@ fn node(context: &Context<'_>, item: &Item, kind: fs::FileType, device: Device, 
     }
 }
 
-/// A large file under work. Dropped before it is whole, it is removed.
+/// A large file in progress. Dropped before it is complete, it is removed.
 #[derive(Debug)]
 pub(super) struct Large {
     item: Item,
@@ -268,14 +268,14 @@ pub(super) struct Large {
     file: Box<dyn Storage>,
     mode: Option<u16>,
     extents: Vec<Extent>,
-    /// Pieces not yet done.
+    /// Number of pieces not yet copied.
     left: AtomicUsize,
     failed: AtomicBool,
     whole: AtomicBool,
 }
 
 impl Large {
-    /// Creates the file, and says which of its extents make a piece each: at least one piece.
+    /// Creates the file, and returns the extents of each piece: at least one piece.
     pub(super) fn create(context: &Context<'_>, item: Item, size: u64) -> Result<(Self, Vec<Range<usize>>)> {
         let extents = context.extents(&item, size)?;
         let pieces = pieces(&extents);

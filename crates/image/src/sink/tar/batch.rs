@@ -1,4 +1,4 @@
-//! Batches: stretches of the archive of some 256 KiB, which workers fill while the conductor writes them in order.
+//! Batches: stretches of the archive of about 256 KiB, which workers fill while the conductor writes them in order.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,11 +10,11 @@ use crate::image::{Image, Nid};
 use crate::tree::path_of;
 use crate::{Error, Result};
 
-/// A batch is handed in when it has this many bytes, and never has more than `MAX`.
+/// Size at which a batch is submitted; it never exceeds `MAX`.
 const ENOUGH: usize = 256 << 10;
 pub(super) const MAX: usize = 1 << 20;
 
-/// A stretch of the archive: what goes there, in order.
+/// A stretch of the archive: its pieces, in order.
 #[derive(Debug, Default)]
 struct Batch {
     pieces: Vec<Piece>,
@@ -25,13 +25,13 @@ struct Batch {
 
 #[derive(Debug)]
 enum Piece {
-    /// The next so many of the batch's `bytes`.
+    /// The next bytes of the batch's `bytes`, by number.
     Bytes(usize),
     /// A range of a file.
     Data { nid: Nid, path: Box<[u8]>, offset: u64, len: usize },
 }
 
-/// Where the archive goes.
+/// Destination of the archive.
 pub(super) struct Output<'o> {
     pub(super) to: &'o mut dyn Write,
     pub(super) name: &'o Path,
@@ -50,7 +50,7 @@ pub(super) struct Batches<'p, 'env, 'o> {
 }
 
 impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
-    /// Holds about `memory` bytes of the archive at a time.
+    /// Makes a writer that holds about `memory` bytes of the archive at a time.
     pub(super) fn new(image: &'env dyn Image, pool: &'p Pool<'env, ()>, output: Output<'o>, memory: u64) -> Self {
         let memory = usize::try_from(memory).unwrap_or(usize::MAX);
         let (buffers, window) = (Buffers::new(MAX), Window::new(memory));
@@ -73,11 +73,11 @@ impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
         Ok(())
     }
 
-    /// Adds a range of the file `nid` that decodes on its own.
+    /// Adds a range of the file `nid` that decodes independently.
     pub(super) fn add_data(&mut self, nid: Nid, path: &[u8], mut offset: u64, mut len: u64) -> Result<()> {
         while len > 0 {
             let now = usize::try_from(len).unwrap_or(MAX).min(MAX);
-            // Cut at the range's edge if need be, so that no block is decoded in two places.
+            // Cut at the start of the range if needed, so that no block is decoded twice.
             self.submit_if((MAX + 1 - now).min(ENOUGH))?;
             match self.batch.pieces.last_mut() {
                 Some(Piece::Data { nid: of, offset: start, len: n, .. })
@@ -94,7 +94,7 @@ impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
         Ok(())
     }
 
-    /// Writes all that is still in flight. Returns the number of bytes written in all.
+    /// Writes everything still in flight. Returns the total number of bytes written.
     pub(super) fn finish(mut self) -> Result<u64> {
         self.submit_if(1)?;
         while let Some(filled) = self.window.pop() {
@@ -104,7 +104,7 @@ impl<'p, 'env, 'o> Batches<'p, 'env, 'o> {
         Ok(self.output.written)
     }
 
-    /// Hands the batch in if it has `len` bytes.
+    /// Submits the batch if it has `len` bytes.
     fn submit_if(&mut self, len: usize) -> Result<()> {
         if self.batch.len < len {
             return Ok(());
@@ -135,7 +135,7 @@ impl Output<'_> {
     }
 }
 
-/// Puts a batch together.
+/// Fills a batch with its bytes and file data.
 fn fill(image: &dyn Image, batch: &Batch, buffers: &Buffers) -> Result<Buffer> {
     let mut buffer = buffers.take(batch.len);
     let (mut out, mut bytes) = (&mut buffer[..], &batch.bytes[..]);

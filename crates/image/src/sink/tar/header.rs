@@ -1,4 +1,4 @@
-//! What goes in front of a member's data: a ustar header, and a pax header where that one is too narrow.
+//! Headers before a member's data: a ustar header, and a pax header if that one is too narrow.
 
 use std::io::Write as _;
 
@@ -15,7 +15,7 @@ const MAX_12: u64 = 0o777_7777_7777;
 /// A member to write.
 #[derive(Debug)]
 pub(super) struct Member<'m> {
-    /// Its path, with a slash at the end if it is a directory.
+    /// Path, with a trailing slash for a directory.
     pub(super) path: &'m [u8],
     pub(super) stat: &'m Stat,
     pub(super) xattrs: &'m XattrSet,
@@ -61,7 +61,7 @@ pub(super) fn add(out: &mut Vec<u8>, member: &Member<'_>) {
     pad(out);
 }
 
-/// The header apart from the name; what does not fit goes to `pax`.
+/// Fills in the header except the name; values that do not fit go to `pax`.
 fn describe(member: &Member<'_>, map: Option<&[u8]>, pax: &mut Vec<u8>) -> Header {
     let mut header = Header::new_zeroed();
     let Stat { kind, mode, uid, gid, mtime, .. } = member.stat;
@@ -106,7 +106,7 @@ fn describe(member: &Member<'_>, map: Option<&[u8]>, pax: &mut Vec<u8>) -> Heade
     header
 }
 
-/// Bytes of the archive that a file takes, its map included.
+/// Returns the number of bytes that a file takes in the archive, including its map.
 fn stored(size: u64, regions: Option<&[(u64, u64)]>, map: Option<&[u8]>) -> u64 {
     let Some(regions) = regions else { return size };
     regions.iter().map(|(_, len)| len).sum::<u64>() + map.map_or(0, |map| map.len() as u64)
@@ -120,7 +120,7 @@ fn size_of(stat: &Stat) -> u64 {
     if let FileType::File { size } = stat.kind { size } else { 0 }
 }
 
-/// The map of sparse format 1.0: decimal numbers, one a line, padded to a block.
+/// Makes the map of sparse format 1.0: decimal numbers, one per line, padded to a block.
 fn sparse_map(regions: &[(u64, u64)]) -> Vec<u8> {
     let mut map = format!("{}\n", regions.len()).into_bytes();
     for (offset, len) in regions {
@@ -130,13 +130,13 @@ fn sparse_map(regions: &[(u64, u64)]) -> Vec<u8> {
     map
 }
 
-/// Puts the name into the header, over both its fields if need be. Whether it fits.
+/// Stores the name in the header, split over both its fields if needed. Returns true if it fits.
 fn set_name(header: &mut Header, path: &[u8]) -> bool {
     if path.len() <= header.name.len() {
         put(&mut header.name, path);
         return true;
     }
-    // The first slash that leaves few enough bytes behind it; the last byte of a directory's name is none.
+    // The first slash that leaves few enough bytes after it; a trailing slash does not count.
     let from = path.len() - header.name.len() - 1;
     let slash = path[from..path.len() - 1].iter().position(|byte| *byte == b'/').map(|at| from + at);
     match slash {
@@ -166,7 +166,7 @@ fn seal(header: &mut Header) {
     put(&mut header.checksum, format!("{sum:06o}\0 ").as_bytes());
 }
 
-/// The last component.
+/// Returns the last component.
 fn base(path: &[u8]) -> &[u8] {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
@@ -208,7 +208,7 @@ fn digits(n: usize) -> usize {
     n.to_string().len()
 }
 
-/// The key of an extended attribute, with what cannot be in a key written as GNU tar does.
+/// Makes the key of an extended attribute, with bytes that a key cannot contain escaped as GNU tar does.
 fn xattr_key(name: &[u8]) -> Vec<u8> {
     let mut key = b"SCHILY.xattr.".to_vec();
     for byte in name {
@@ -221,7 +221,7 @@ fn xattr_key(name: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Seconds with their fraction, as exactly as they are.
+/// Formats seconds with their exact fraction.
 fn decimal(time: Time) -> String {
     let (sign, secs, nanos) = match time {
         Time { secs, nanos } if secs >= 0 => ("", secs.unsigned_abs(), nanos),

@@ -1,7 +1,7 @@
-//! An image as a tar archive: pax where ustar is too narrow, with xattrs, hard links and sparse files.
+//! Writes an image as a tar archive: pax where ustar is too narrow, with xattrs, hard links and sparse files.
 //!
-//! The conductor walks the image and says what goes where; `batch` has file data decoded ahead on all
-//! threads while it writes in order. `header` builds what is in front of each member's data.
+//! The conductor walks the image and lays out the archive; `batch` has file data decoded ahead on
+//! all threads while it writes in order. `header` builds the headers before each member's data.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -25,26 +25,26 @@ mod header;
 #[cfg(test)]
 mod tests;
 
-/// A hole is left out of the archive if that saves this many bytes.
+/// A hole is left out of the archive if that saves at least this many bytes.
 const HOLE_MIN: u64 = 4096;
 
-/// How to write an archive.
+/// Options for writing an archive.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// What to write, see [`Walk::new`]; empty for everything.
+    /// Paths to write, see [`Walk::new`]; empty for everything.
     pub paths: Vec<PathBuf>,
     /// Entries to leave out of that.
     pub exclude: Exclude,
-    /// Threads that decode; 0 does everything on the calling thread.
+    /// Number of decoding threads; with 0, everything runs on the calling thread.
     pub threads: usize,
-    /// Bytes of the archive that are held at a time; below 2 MiB a thread they have to wait for each other.
+    /// Number of bytes of the archive held at a time; with less than 2 MiB per thread, threads wait for each other.
     pub memory: u64,
-    /// Whether to write extended attributes.
+    /// True to write extended attributes.
     pub xattrs: bool,
-    /// Whether a warning is an error: [`Error::Refused`].
+    /// True to fail on a warning with [`Error::Refused`].
     pub strict: bool,
-    /// What to call the archive in messages.
+    /// Name of the archive in messages.
     pub name: PathBuf,
 }
 
@@ -63,23 +63,23 @@ impl Default for Options {
     }
 }
 
-/// What was written.
+/// Result of writing an archive.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Members.
+    /// Number of members.
     pub entries: u64,
-    /// Bytes of the archive.
+    /// Length of the archive in bytes.
     pub bytes: u64,
-    /// Warnings of entries that a tar archive cannot hold, which were left out.
+    /// Warnings about entries that were left out because a tar archive cannot store them.
     pub warnings: Warnings,
 }
 
-/// Writes `image`, or what [`Options::paths`] select of it, to `out`. Directories on the way to what is selected
-/// are written too, apart from the root.
+/// Writes `image`, or the part selected by [`Options::paths`], to `out`. Parent directories of
+/// selected entries are written too, except the root.
 ///
-/// The bytes do not depend on the number of threads. When the reader of a pipe is gone, the error is an
-/// [`Error::Io`] of kind [`BrokenPipe`](std::io::ErrorKind::BrokenPipe).
+/// The bytes do not depend on the number of threads. If the reader of a pipe is gone, the error is
+/// an [`Error::Io`] of kind [`BrokenPipe`](std::io::ErrorKind::BrokenPipe).
 pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Summary> {
     progress.enter(Phase::Read);
     progress.entries_total.store(super::count(image, &options.paths, &options.exclude), Relaxed);
@@ -146,7 +146,7 @@ impl Tar<'_, '_, '_> {
         self.data(path, nid, &extents, regions)
     }
 
-    /// Adds what of the extents is to be stored, and the padding behind it.
+    /// Adds the parts of the extents to be stored, and the padding after them.
     fn data(&mut self, path: &[u8], nid: Nid, extents: &[Extent], regions: Option<&[(u64, u64)]>) -> Result<()> {
         let whole = [(0, u64::MAX)];
         let mut regions = regions.unwrap_or(&whole).iter().peekable();
@@ -170,7 +170,7 @@ impl Tar<'_, '_, '_> {
         self.batches.add_bytes(&[0; BLOCK][..usize::try_from(padding).unwrap_or(0)])
     }
 
-    /// Ends the archive with two blocks of zeros. Returns its length.
+    /// Ends the archive with two zero blocks. Returns its length.
     fn finish(mut self) -> Result<u64> {
         self.batches.add_bytes(&[0; 2 * BLOCK])?;
         self.batches.finish()
@@ -183,7 +183,7 @@ fn add_header(batches: &mut Batches<'_, '_, '_>, scratch: &mut Vec<u8>, member: 
     batches.add_bytes(scratch)
 }
 
-/// The extents of a file, asked for only where there can be a hole worth leaving out or several blocks.
+/// Returns the extents of a file; reads them only if there can be a hole worth leaving out or several blocks.
 fn extents(image: &dyn Image, nid: Nid, size: u64) -> Result<Vec<Extent>> {
     match size {
         0 => Ok(Vec::new()),
@@ -192,8 +192,9 @@ fn extents(image: &dyn Image, nid: Nid, size: u64) -> Result<Vec<Extent>> {
     }
 }
 
-/// The regions to store of a file with holes worth leaving out: whole blocks of the archive, but for the
-/// last, which ends with the file and may be empty. `None` when there are no such holes.
+/// Returns the regions to store of a file with holes worth leaving out: whole blocks of the
+/// archive, except the last, which ends with the file and may be empty. `None` if there are no such
+/// holes.
 fn regions(extents: &[Extent]) -> Option<Vec<(u64, u64)>> {
     let size = extents.last().map_or(0, |last| last.offset + last.len);
     let mut regions = Vec::new();

@@ -1,4 +1,4 @@
-//! Archives written are read back the same, by this crate and by other programs.
+//! Written archives are read back unchanged, by this crate and by other programs.
 
 use std::io;
 use std::path::Path;
@@ -27,14 +27,14 @@ fn write(tree: &Tree, options: &Options) -> (Vec<u8>, Summary) {
     (out, summary)
 }
 
-/// What an archive keeps of a tree: everything but sockets.
+/// Returns the part of a tree that an archive keeps: everything except sockets.
 fn kept(tree: &Tree) -> Snapshot {
     let mut all = snapshot_tree(tree).unwrap();
     all.retain(|_, entry| entry.kind != 's');
     all
 }
 
-/// Trees with every corner that headers have.
+/// A tree with every corner case of headers.
 fn corners() -> Spec {
     let file = |len| Node::file(vec![Piece::Text { seed: 1, len }]);
     let mut wide = file(10);
@@ -86,9 +86,9 @@ fn corners() -> Spec {
 }
 
 #[test]
-fn what_is_written_is_read_back_whatever_the_number_of_threads() {
+fn archives_are_read_back_unchanged_for_any_number_of_threads() {
     let mut spec = corners();
-    // Comparing reads everything.
+    // The comparison reads everything.
     let What::Dir(entries) = &mut spec.root.what else { unreachable!() };
     entries.insert(b"hole".to_vec(), Node::file(vec![Piece::Hole(20 << 20)]));
     let tree = spec.tree().unwrap();
@@ -97,7 +97,7 @@ fn what_is_written_is_read_back_whatever_the_number_of_threads() {
     let sockets: Vec<_> = summary.warnings.kinds().flat_map(|(_, counted)| &counted.first).collect();
     assert_eq!(sockets, [&Warning::new(WarningKind::Socket, "socket")]);
     for threads in [1, 2, 7] {
-        // Little memory, and little more.
+        // Little memory, and somewhat more.
         for memory in [0, 3 << 20, 64 << 20] {
             let (again, same) = write(&tree, &Options { memory, ..options(threads) });
             assert!(
@@ -118,7 +118,7 @@ fn holes_cost_nothing_and_plain_members_one_header() {
 }
 
 #[test]
-fn paths_select_subtrees_and_what_is_on_the_way() {
+fn paths_select_subtrees_and_their_parent_directories() {
     let tree = corners().tree().unwrap();
     let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect();
     let inner = format!("dir/{}/{}", "p".repeat(200), "q".repeat(90));
@@ -126,7 +126,7 @@ fn paths_select_subtrees_and_what_is_on_the_way() {
     let seen: Vec<_> = snapshot_of(&archive).into_keys().collect();
     assert_eq!(seen, ["", "dir", &format!("dir/{}", "p".repeat(200)), &inner, "fifo"]);
     assert_eq!(summary.entries, 4);
-    // The first name selected of a file is the one with the data.
+    // The first selected name of a file is the one with the data.
     let (archive, _) = write(&tree, &Options { paths: paths(&["large"]), ..options(0) });
     assert_eq!(snapshot_of(&archive)["large"].size, 5_000_001);
     let missing = Options { paths: paths(&["nothing"]), ..options(0) };
@@ -141,7 +141,7 @@ fn without_xattrs_there_are_none() {
     assert!(read(&archive).unwrap().xattrs.is_empty());
 }
 
-/// Takes some bytes, then fails.
+/// Accepts some bytes, then fails.
 struct Closing(usize);
 
 impl Write for Closing {
@@ -160,7 +160,7 @@ impl Write for Closing {
 }
 
 #[test]
-fn a_closed_pipe_ends_it_with_an_error_that_says_so() {
+fn a_closed_pipe_is_reported_as_such() {
     let tree = corners().tree().unwrap();
     for (room, threads) in [(0, 0), (0, 2), (300_000, 0), (300_000, 2)] {
         let (mut out, progress) = (Closing(room), Progress::default());
@@ -188,7 +188,7 @@ fn damage_in_the_image_is_an_error() {
     assert_eq!(knot.root(), Nid(0));
 }
 
-/// Feeds an archive to a program; what it says, or `None` when it is not installed.
+/// Pipes an archive to a program; returns its output, or `None` if it is not installed.
 fn feed(program: &str, args: &[&str], dir: &Path, archive: &[u8]) -> Option<String> {
     let spawned = Command::new(program)
         .args(args)
@@ -209,13 +209,13 @@ fn feed(program: &str, args: &[&str], dir: &Path, archive: &[u8]) -> Option<Stri
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{program} {args:?}: {said}");
     feeder.join().unwrap().unwrap();
-    // GNU tar reads names as bytes in any case, and says so.
+    // GNU tar treats names as bytes anyway, and reports that.
     let said = said.replace("tar: Ignoring unknown extended header keyword 'hdrcharset'\n", "");
     assert_eq!(said, "", "{program} {args:?}");
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What the file systems of tests do not hold is not what is tried here.
+/// A tree without features that the test's file systems may lack.
 fn extractable() -> Tree {
     let mut spec = corners();
     let What::Dir(entries) = &mut spec.root.what else { unreachable!() };
@@ -243,7 +243,7 @@ fn gnu_tar_and_bsdtar_list_and_extract_the_same() {
         feed(program, args, dir.path(), &archive);
         let (mut seen, mut want) = (snapshot(dir.path()).unwrap(), kept(&tree));
         if program == "bsdtar" {
-            // It takes names of attributes as they are, and does not set the time of where it extracts to.
+            // It keeps names of attributes as they are, and does not set the time of the destination.
             seen.values_mut()
                 .chain(want.values_mut())
                 .for_each(|e| e.xattrs.retain(|name, _| !name.contains("user.a")));
@@ -265,7 +265,7 @@ fn the_tar_crate_reads_it() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn random_trees_come_back_the_same(spec in specs(Shape { odd_times: true, ..Shape::default() })) {
+    fn random_trees_round_trip(spec in specs(Shape { odd_times: true, ..Shape::default() })) {
         let tree = spec.tree().unwrap();
         let archive = write(&tree, &options(2)).0;
         prop_assert_eq!(differences(&snapshot_of(&archive), &kept(&tree)), Vec::<String>::new());

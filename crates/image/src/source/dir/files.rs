@@ -1,4 +1,4 @@
-//! The files of a directory, opened when a writer wants them, and proven to be still what was listed.
+//! The files of a directory, opened when a writer needs them, and checked to be still as listed.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub(super) struct Files {
     records: OnceLock<Records>,
 }
 
-/// Where files are and what they were when listed, in a few bytes each.
+/// Locations of files and their state when listed, in a few bytes each.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     dirs: Vec<u32>,
@@ -37,11 +37,11 @@ struct Listed {
     ctime: i64,
     /// Index of its directory.
     dir: u32,
-    /// Whether less is stored than its length, so that holes are worth asking for.
+    /// True if less is stored than the file's length, so that it may have holes.
     sparse: bool,
 }
 
-/// Names one after another.
+/// Names, concatenated.
 #[derive(Debug, Default)]
 struct Names {
     bytes: Vec<u8>,
@@ -77,7 +77,8 @@ impl Listed {
     }
 }
 
-/// A time in one number. Wraps around after 584 years, which does not matter for telling two times apart.
+/// Returns a time as one number. It wraps around after 584 years, which does not matter for telling
+/// two times apart.
 fn nanoseconds(secs: i64, nanos: impl TryInto<i64>) -> i64 {
     secs.wrapping_mul(1_000_000_000).wrapping_add(nanos.try_into().unwrap_or(0))
 }
@@ -86,7 +87,7 @@ impl Records {
     /// Index of the root directory.
     pub(super) const ROOT: u32 = u32::MAX;
 
-    /// Notes a directory and returns its index.
+    /// Records a directory and returns its index.
     pub(super) fn add_dir(&mut self, parent: u32, name: &[u8]) -> Result<u32> {
         let at = index(self.dirs.len())?;
         self.dirs.push(parent);
@@ -94,7 +95,7 @@ impl Records {
         Ok(at)
     }
 
-    /// Notes a file and returns its key.
+    /// Records a file and returns its key.
     pub(super) fn add_file(&mut self, dir: u32, name: &[u8], stat: &Stat) -> Result<u64> {
         let at = index(self.files.len())?;
         self.files.push(Listed::new(stat, dir));
@@ -102,7 +103,7 @@ impl Records {
         Ok(u64::from(at))
     }
 
-    /// The path of a directory relative to the root.
+    /// Returns the path of a directory relative to the root.
     pub(super) fn dir_path(&self, dir: u32) -> Vec<u8> {
         self.path_to(dir, Vec::new())
     }
@@ -117,7 +118,7 @@ impl Records {
     }
 }
 
-/// [`Records::ROOT`] is no valid index.
+/// [`Records::ROOT`] is not a valid index.
 fn index(len: usize) -> Result<u32> {
     let at = u32::try_from(len).ok().filter(|at| *at != Records::ROOT);
     at.ok_or_else(|| Error::TooMany { what: "entries", max: u32::MAX.into() })
@@ -130,7 +131,7 @@ impl Files {
 
     /// Ends the scan.
     pub(super) fn fill(&self, records: Records) {
-        // A second scan makes a `Files` of its own, so there is nothing here yet.
+        // A second scan makes a `Files` of its own, so this one is still empty.
         let _ = self.records.set(records);
     }
 
@@ -147,7 +148,7 @@ impl Contents for Files {
         let (path, listed) = self.find(key).ok_or_else(|| Error::Misuse(format!("there is no file {key}")))?;
         let fd = self.root.open_file(&path).map_err(|errno| match errno {
             Errno::NOENT | Errno::NOTDIR => changed(&self.root.name(&path), "vanished after it was listed"),
-            Errno::LOOP | Errno::NXIO => changed(&self.root.name(&path), "is not the file any more that was listed"),
+            Errno::LOOP | Errno::NXIO => changed(&self.root.name(&path), "is no longer the file that was listed"),
             errno => Error::sys("cannot open", self.root.name(&path), errno),
         })?;
         Ok(Box::new(Reader { files: self, path, listed, fd }))
@@ -170,7 +171,7 @@ impl Reader<'_> {
         self.files.root.name(&self.path)
     }
 
-    /// A change explains an error better than the error does.
+    /// Returns the change of a file instead of the error that it caused, if there is one.
     fn error(&self, what: &'static str, errno: Errno) -> Error {
         match self.verify() {
             Err(change) => change,
@@ -186,7 +187,7 @@ impl Reader<'_> {
         if now == was {
             return Ok(());
         }
-        // The number of a file that is gone may be given to the next one, of whatever type.
+        // The inode number of a deleted file may be given to a new one, of any type.
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         let why = if now.ino != was.ino || !regular {
             "another file has taken its place since it was listed".to_owned()
@@ -230,13 +231,13 @@ impl FileReader for Reader<'_> {
         let start = match fs::seek(&self.fd, SeekFrom::Data(offset)) {
             Ok(start) => start,
             Err(Errno::NXIO) => return Ok(None),
-            // The file system cannot tell.
+            // The file system does not report holes.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((offset, size))),
             Err(errno) => return Err(self.error("cannot look for holes", errno)),
         };
         let end =
             fs::seek(&self.fd, SeekFrom::Hole(start)).map_err(|errno| self.error("cannot look for holes", errno))?;
-        // A file that grows must not yield more than was listed.
+        // Of a file that has grown, only the listed length counts.
         Ok((start < size).then(|| (start, end.min(size))))
     }
 

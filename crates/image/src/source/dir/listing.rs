@@ -15,7 +15,7 @@ use super::{Options, changed};
 use crate::tree::XattrSet;
 use crate::{Error, Result};
 
-/// Largest list of names and largest value Linux has.
+/// Largest list of names and largest value that Linux supports.
 const XATTR_MAX: usize = 1 << 16;
 const GETDENTS_LEN: usize = 1 << 15;
 
@@ -45,24 +45,24 @@ pub(super) struct Found {
     pub(super) xattrs: XattrSet,
 }
 
-/// Entries of one directory in byte order, and what could not be read.
+/// Entries of one directory in byte order, and errors of those that could not be read.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub(super) entries: Vec<Found>,
     pub(super) errors: Vec<Error>,
-    /// Names not looked at yet: a wide directory is work for several jobs.
+    /// Names not read yet: a large directory is work for several jobs.
     pub(super) rest: Option<Batch>,
 }
 
-/// Most entries one job looks at. Several jobs a worker are under way, with 200 bytes for each entry.
+/// Number of entries that one job reads at most. Each worker has several jobs, with 200 bytes for each entry.
 const BATCH: usize = 256;
 
-/// The names of one directory in byte order. All jobs of a wide directory share them.
+/// The names of one directory in byte order, shared by all jobs of a large directory.
 #[derive(Debug, Default)]
 struct Names {
-    /// The names, each ended by a NUL.
+    /// The names, each terminated by a NUL.
     bytes: Vec<u8>,
-    /// Where each begins.
+    /// Offset of each name.
     starts: Vec<usize>,
 }
 
@@ -80,12 +80,12 @@ impl Names {
     }
 }
 
-/// The name that begins at `start`.
+/// Returns the name that begins at `start`.
 fn name_at(bytes: &[u8], start: usize) -> &[u8] {
     CStr::from_bytes_until_nul(&bytes[start..]).map_or(b"", CStr::to_bytes)
 }
 
-/// Names of a directory for one job to look at.
+/// Names of a directory for one job to read.
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
     names: Arc<Names>,
@@ -97,7 +97,7 @@ impl Batch {
         self.names.starts[self.range.clone()].iter().map(|start| name_at(&self.names.bytes, *start))
     }
 
-    /// Splits off the first names, as many as one job looks at.
+    /// Splits off the first names, as many as one job reads.
     fn split_first(&mut self) -> Batch {
         let middle = self.range.end.min(self.range.start + BATCH);
         let first = Batch { names: Arc::clone(&self.names), range: self.range.start..middle };
@@ -105,13 +105,13 @@ impl Batch {
         first
     }
 
-    /// Batches of these names, each for one job.
+    /// Returns batches of these names, one per job.
     pub(super) fn jobs(mut self) -> impl Iterator<Item = Batch> {
         std::iter::from_fn(move || (!self.range.is_empty()).then(|| self.split_first()))
     }
 }
 
-/// Reads the directory at `path`; looks only at `names` if they are known already.
+/// Reads the directory at `path`, or only the entries in `names` if they are known already.
 pub(super) fn list(
     root: &Root,
     options: &Options,
@@ -164,7 +164,7 @@ fn fill(
     Ok(())
 }
 
-/// The names in an open directory, sorted.
+/// Returns the names in an open directory, sorted.
 fn read_names(dir: BorrowedFd<'_>, scratch: &mut Scratch) -> std::result::Result<Names, Errno> {
     let mut names = Names::default();
     let mut entries = RawDir::new(dir, &mut scratch.dents);
@@ -178,7 +178,7 @@ fn read_names(dir: BorrowedFd<'_>, scratch: &mut Scratch) -> std::result::Result
     Ok(names)
 }
 
-/// Looks at one entry; `None` if it is excluded.
+/// Reads one entry; returns `None` if it is excluded.
 fn look(
     root: &Root,
     options: &Options,
@@ -208,10 +208,10 @@ fn look(
     Ok(Some(Found { name: name.into(), stat, target, xattrs }))
 }
 
-/// The extended attributes of `name` in the open directory `dir`, all the system shows.
+/// Reads the extended attributes of `name` in the open directory `dir`, all that the system shows.
 ///
-/// There is no such call relative to a directory that all kernels have, and an absolute path would be
-/// limited in length and might lead elsewhere by now: the path goes through the directory's entry in /proc.
+/// Not all kernels have such a call relative to a directory, and an absolute path is limited in
+/// length and may have changed. So the path goes through the directory's entry in /proc.
 pub(super) fn xattrs(dir: BorrowedFd<'_>, name: &[u8], shown: &Path, scratch: &mut Scratch) -> Result<XattrSet> {
     let Scratch { names, value, path, .. } = scratch;
     path.clear();
@@ -236,11 +236,12 @@ pub(super) fn xattrs(dir: BorrowedFd<'_>, name: &[u8], shown: &Path, scratch: &m
     Ok(set)
 }
 
-/// What was listed a moment ago and is not there, or not of its type, has changed; all else is the system's error.
+/// Converts an error: an entry that has vanished or changed its type since it was listed has
+/// changed; any other is the system's error.
 fn gone_or(what: &'static str, path: &Path, errno: Errno) -> Error {
     match errno {
         Errno::NOENT | Errno::NODATA => changed(path, "vanished while its directory was read"),
-        Errno::LOOP | Errno::NOTDIR => changed(path, "was a directory when listed and is none any more"),
+        Errno::LOOP | Errno::NOTDIR => changed(path, "was a directory when listed and no longer is one"),
         errno => Error::sys(what, path, errno),
     }
 }

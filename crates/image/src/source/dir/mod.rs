@@ -1,8 +1,8 @@
 //! A directory (or a single file) of the running system as a source.
 //!
-//! Directories are read in parallel, one job each, or several for a wide one; the conductor puts the
-//! listings into the tree in breadth-first order whatever the order they were finished in. File
-//! descriptors: one a worker.
+//! Directories are read in parallel, one job each, or several for a large one. The conductor adds
+//! the listings to the tree in breadth-first order, whatever the order in which they finish. Each
+//! worker uses one file descriptor.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::unix::ffi::OsStrExt;
@@ -29,25 +29,25 @@ use listing::{Batch, Found, Listing, Scratch};
 use root::Root;
 pub(super) use single::{Links, Single, Singles};
 
-/// How to scan a directory.
+/// Options of a scan.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// Worker threads; 0 scans on the calling thread. The tree is the same for any number.
     pub threads: usize,
-    /// Do not enter directories on other file systems: mount points become empty directories.
+    /// True to stay on one file system: mount points become empty directories.
     pub one_file_system: bool,
-    /// What to leave out.
+    /// Entries to leave out.
     pub exclude: Exclude,
-    /// Whether to read extended attributes. All that the system shows are taken; a format that cannot
-    /// hold one refuses it.
+    /// True to read extended attributes. All that the system shows are taken; a format that cannot
+    /// store one refuses it.
     pub xattrs: bool,
-    /// What to do with entries that cannot be read.
+    /// Action for entries that cannot be read.
     pub on_error: OnError,
-    /// Device and inode numbers of files not to take. Those of the image being written, and of the one it replaces,
-    /// are added by [`Dir`] and [`PackList`](super::PackList).
+    /// Device and inode numbers of files to leave out. [`Dir`] and [`PackList`](super::PackList)
+    /// add those of the image being written, and of the one it replaces.
     pub leave_out: Vec<(u64, u64)>,
-    /// Counts the entries as they are found, and stops the scan when it is cancelled.
+    /// Counts the entries found; cancelling it stops the scan.
     pub progress: Option<Arc<Progress>>,
 }
 
@@ -74,13 +74,13 @@ pub struct Dir {
 }
 
 impl Dir {
-    /// A source that scans `path`; nothing is opened yet. Symbolic links on the way to `path` are
-    /// followed, none below it.
+    /// Makes a source that scans `path`; nothing is opened yet. Symbolic links on the way to `path`
+    /// are followed, those below it are not.
     pub fn new(path: impl Into<PathBuf>, options: Options) -> Self {
         Dir { path: path.into(), options, left_out: Vec::new() }
     }
 
-    /// Adds everything below the directory `at` of the tree, which takes the attributes of the scanned one.
+    /// Adds everything below the scanned directory to the directory `at` of the tree, which takes its attributes.
     pub(super) fn scan_into(&mut self, tree: &mut Tree, at: Ino) -> Result<()> {
         let root =
             Root::open(&self.path).map_err(|errno| Error::sys("cannot open the directory", &self.path, errno))?;
@@ -105,12 +105,12 @@ impl Dir {
         Ok(())
     }
 
-    /// What the last scan left out.
+    /// Returns the errors of entries that the last scan left out.
     pub(super) fn take_left_out(&mut self) -> Vec<Error> {
         std::mem::take(&mut self.left_out)
     }
 
-    /// Adds the file at `self.path` under its name to the root.
+    /// Adds the file at `self.path` to the root, under its own name.
     fn scan_file(&self, tree: &mut Tree) -> Result<()> {
         let name = self.path.file_name().map(OsStrExt::as_bytes);
         let name = name.ok_or_else(|| Error::BadName { name: self.path.as_os_str().as_bytes().to_owned() })?;
@@ -136,18 +136,18 @@ impl Source for Dir {
     }
 }
 
-/// A directory, or a part of one, to be read.
+/// A directory to read, or a part of one.
 struct Job {
     ino: Ino,
     record: u32,
-    /// Its names, if they are known: this job looks at these only.
+    /// The names to read, if they are known.
     names: Option<Batch>,
 }
 
-/// Jobs under way for each worker: enough that none waits, few enough that listings stay few.
+/// Number of jobs in flight per worker: enough to keep workers busy, few enough to bound the listings in memory.
 const JOBS_PER_WORKER: usize = 8;
 
-/// A scan under way: the state of the conductor.
+/// A running scan: the state of the conductor.
 struct Scan<'s> {
     tree: &'s mut Tree,
     options: &'s Options,
@@ -158,7 +158,7 @@ struct Scan<'s> {
     device: u64,
     errors: Vec<Error>,
     waiting: VecDeque<Job>,
-    /// Under way, each with its directory.
+    /// Jobs in flight, each with its directory.
     running: VecDeque<(Ino, u32, Ticket<Listing>)>,
 }
 
@@ -196,7 +196,7 @@ impl<'s> Scan<'s> {
         }
     }
 
-    /// Keeps the workers busy.
+    /// Submits jobs to keep the workers busy.
     fn submit(&mut self, pool: &Pool<'s, Scratch>) {
         while self.running.len() <= pool.threads() * JOBS_PER_WORKER
             && let Some(Job { ino, record, names }) = self.waiting.pop_front()

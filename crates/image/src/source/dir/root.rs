@@ -1,4 +1,4 @@
-//! Opens what lies below a directory without ever following a symbolic link, however long the path is.
+//! Opens entries below a directory without ever following a symbolic link, however long the path is.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use rustix::io::{Errno, Result};
 
 use crate::tree::path_of;
 
-/// Longest path one system call takes, without the NUL.
+/// Longest path that a system call accepts, without the NUL.
 const PATH_MAX: usize = 4095;
 
-/// An open directory from which everything else is opened.
+/// An open directory from which everything below it is opened.
 #[derive(Debug)]
 pub(super) struct Root {
     fd: OwnedFd,
     path: PathBuf,
-    /// Whether the kernel resolves whole paths without symbolic links in one call (Linux 5.6).
+    /// True if the kernel resolves whole paths without symbolic links in one call (Linux 5.6).
     resolves: bool,
-    /// Whether files may be read without touching their access time: until the system first refuses.
+    /// True to read files without updating their access time; cleared when the system first refuses.
     noatime: AtomicBool,
 }
 
@@ -32,7 +32,7 @@ impl Root {
         Ok(Root { fd, path: path.to_owned(), resolves, noatime: AtomicBool::new(true) })
     }
 
-    /// What to call an entry in messages.
+    /// Returns the name of an entry for messages.
     pub(super) fn name(&self, path: &[u8]) -> PathBuf {
         if path.is_empty() { self.path.clone() } else { self.path.join(path_of(path)) }
     }
@@ -42,12 +42,12 @@ impl Root {
         self.open_noatime(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// Opens a file for reading. Does not wait if a pipe has taken its place.
+    /// Opens a file for reading. Does not block if a pipe has taken its place.
     pub(super) fn open_file(&self, path: &[u8]) -> Result<OwnedFd> {
         self.open_noatime(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
     }
 
-    /// Only the owner may leave the access time alone; others try once and then know.
+    /// Only the owner may skip updating the access time; for others the first refusal is remembered.
     fn open_noatime(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
         if self.noatime.load(Relaxed) {
             match self.open_beneath(path, flags | OFlags::NOATIME) {
@@ -83,7 +83,7 @@ impl Root {
         }
     }
 
-    /// The part of a path that one call can open safely, and the rest.
+    /// Splits a path into the part that one call can open safely, and the rest.
     fn split<'p>(&self, path: &'p [u8]) -> Result<(&'p [u8], &'p [u8])> {
         if self.resolves && path.len() <= PATH_MAX {
             return Ok((path, b""));
@@ -99,7 +99,7 @@ impl Root {
         Ok((&path[..slash], &path[slash + 1..]))
     }
 
-    /// The directory itself.
+    /// Returns the descriptor of the directory.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

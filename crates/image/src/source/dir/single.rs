@@ -1,4 +1,4 @@
-//! Single files of the running system, taken one by one into a tree, all through one open directory.
+//! Single files of the running system, added one by one to a tree, all through one open directory.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use super::{device, file_kind, meta};
 use crate::tree::{Data, Kind, Meta, XattrSet};
 use crate::{Error, Result, Tree};
 
-/// Whether the last component of a path may be a symbolic link to what is meant.
+/// Treatment of a symbolic link as the last component of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::source) enum Links {
     Follow,
@@ -27,7 +27,7 @@ pub(in crate::source) enum Links {
 pub(in crate::source) struct Single {
     pub(in crate::source) meta: Meta,
     pub(in crate::source) kind: Kind,
-    /// Device and inode number: the same for all names of one file.
+    /// Device and inode number: equal for all names of one file.
     pub(in crate::source) id: (u64, u64),
 }
 
@@ -41,16 +41,16 @@ pub(in crate::source) struct Singles {
 }
 
 impl Singles {
-    /// A collection; `xattrs` says whether extended attributes are read.
+    /// Starts a collection; `xattrs` tells whether to read extended attributes.
     pub(in crate::source) fn new(xattrs: bool) -> Result<Self> {
         let root = Root::open(Path::new("/")).map_err(|errno| Error::sys("cannot open the directory", "/", errno))?;
         let files = Arc::new(Files::new(root));
         Ok(Singles { files, records: Records::default(), dirs: HashMap::new(), scratch: Scratch::new(), xattrs })
     }
 
-    /// Looks at a file of any type but directories.
+    /// Finds a file of any type except a directory.
     pub(in crate::source) fn find(&mut self, tree: &mut Tree, path: &Path, links: Links) -> Result<Single> {
-        // The root directory opens paths without symbolic links only: resolve those on the way now.
+        // The root directory opens only paths without symbolic links, so resolve them here.
         let cannot_find = || Error::io("cannot find", path);
         let real = match links {
             Links::Follow => path.canonicalize().map_err(cannot_find())?,
@@ -101,7 +101,7 @@ impl Singles {
         Ok(file_kind(stat, self.files.clone(), key))
     }
 
-    /// Looks at a regular file, symbolic links followed.
+    /// Finds a regular file, following symbolic links.
     pub(in crate::source) fn find_regular(&mut self, tree: &mut Tree, path: &Path) -> Result<(Meta, u64, Data)> {
         match self.find(tree, path, Links::Follow)? {
             Single { meta, kind: Kind::File { size, data }, .. } => Ok((meta, size, data)),
@@ -109,7 +109,7 @@ impl Singles {
         }
     }
 
-    /// Ends the collection: from now on the files can be read.
+    /// Ends the collection; from now on the files can be read.
     pub(in crate::source) fn finish(self) {
         self.files.fill(self.records);
     }
@@ -119,7 +119,7 @@ fn not_a_file(path: &Path) -> Error {
     Error::WrongType { path: path.to_owned(), expected: "regular file" }
 }
 
-/// The directory of an absolute path, and the name in it.
+/// Splits an absolute path into its directory and the name in it.
 fn split(path: &Path) -> Result<(&[u8], &[u8])> {
     match (path.parent(), path.file_name()) {
         (Some(dir), Some(name)) => Ok((dir.as_os_str().as_bytes(), name.as_bytes())),

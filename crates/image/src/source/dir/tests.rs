@@ -1,4 +1,4 @@
-//! Scans of real directories, and what happens when they change on the way.
+//! Scans of real directories, and of directories that change during the scan.
 #![allow(clippy::cast_possible_truncation, reason = "test data is small")]
 
 use crate::name::display;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::{Node, Piece, Shape, Spec, deep, differences, snapshot, snapshot_tree, specs, wide};
 
-/// No directory needs one.
+/// A store for sources that need none, such as directories.
 struct NoStore;
 
 impl Store for NoStore {
@@ -33,7 +33,7 @@ fn data(tree: &Tree, path: &[u8]) -> (u64, Data) {
     }
 }
 
-/// Reads a file as a writer would.
+/// Reads a file as a writer does.
 fn read(tree: &Tree, path: &[u8]) -> Result<Vec<u8>> {
     let (size, Data::Source { from, key }) = data(tree, path) else { return Ok(Vec::new()) };
     let mut file = from.open(key)?;
@@ -184,7 +184,7 @@ fn a_file_that_changes_after_the_scan_is_refused_and_the_change_named() {
                 fs::remove_file(path).unwrap();
                 symlink("/etc/passwd", path).unwrap();
             },
-            "is not the file any more",
+            "is no longer the file",
         ),
         (
             "replaced",
@@ -238,14 +238,14 @@ fn a_directory_swapped_for_a_link_is_not_followed() {
 }
 
 #[test]
-fn what_cannot_be_read_stops_the_scan_or_is_listed() {
+fn unreadable_entries_stop_the_scan_or_are_listed() {
     let dir = tempfile::tempdir().unwrap();
     let root = Root::open(dir.path()).unwrap();
     fs::write(dir.path().join("here"), "").unwrap();
     let listing = listing::list(&root, &Options::default(), b"gone", None, &mut Scratch::new());
     let [error] = &listing.errors[..] else { panic!("{listing:?}") };
     assert!(error.to_string().contains("gone: vanished while its directory was read"), "{error}");
-    // A process that has ended but was not waited for has an `exe` link that not even root can read.
+    // The `exe` link of a process that has ended but was not waited for cannot be read, not even by root.
     let mut child = std::process::Command::new("true").spawn().unwrap();
     let path = PathBuf::from(format!("/proc/{}", child.id()));
     while fs::read_link(path.join("exe")).is_ok() {
@@ -265,7 +265,7 @@ fn what_cannot_be_read_stops_the_scan_or_is_listed() {
 
 #[test]
 fn other_file_systems_are_not_entered_on_request() {
-    // /proc and /sys are file systems of their own on every Linux; the root is too large to scan here.
+    // /proc and /sys are separate file systems on every Linux; the root is too large to scan here.
     let Ok(stat) = fs::metadata("/proc/sys/fs/binfmt_misc") else { return };
     let parent = fs::metadata("/proc/sys/fs").unwrap();
     if std::os::unix::fs::MetadataExt::dev(&stat) == std::os::unix::fs::MetadataExt::dev(&parent) {

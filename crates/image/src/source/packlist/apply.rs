@@ -1,4 +1,4 @@
-//! Puts what the lines say into the tree, in their order.
+//! Applies the lines of a pack list to the tree, in their order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use crate::source::dir::{self, Options, Single, Singles};
 use crate::tree::{Conflict, Data, Ino, Kind, Meta, ROOT, Time, XattrId, components, path_of};
 use crate::{Error, Result, Tree};
 
-/// A list under way.
+/// A list being applied.
 pub(super) struct Apply<'a> {
     tree: &'a mut Tree,
     options: &'a Options,
     time: Time,
-    /// The directory of the list.
+    /// Directory of the list.
     dir: PathBuf,
     singles: Singles,
-    /// Files of the running system that are in the tree under their own attributes.
+    /// Files of the running system that are in the tree with their own attributes.
     hosted: HashMap<(u64, u64), Ino>,
     described: Described,
-    /// Made at the end, when all targets are there.
+    /// Created at the end, when all targets exist.
     links: Links,
     left_out: Vec<Error>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Apply<'a> {
 /// Links by path, each with its target and line.
 type Links = BTreeMap<Vec<u8>, (Vec<u8>, u32)>;
 
-/// Where a path leads after all links of links. One that leads in a circle leads to a link, which is not there.
+/// Resolves a path through links to links. A circle resolves to one of its links, which does not exist yet.
 fn follow(links: &Links, mut path: Vec<u8>) -> Vec<u8> {
     for _ in 0..=links.len() {
         match links.get(&path) {
@@ -41,7 +41,7 @@ fn follow(links: &Links, mut path: Vec<u8>) -> Vec<u8> {
     path
 }
 
-/// The path in the form the tree uses.
+/// Returns the path in the form that the tree uses.
 fn normal(path: &[u8]) -> Vec<u8> {
     components(path).collect::<Vec<_>>().join(&b'/')
 }
@@ -61,7 +61,7 @@ impl<'a> Apply<'a> {
         })
     }
 
-    /// Does what one line says.
+    /// Applies one line.
     pub(super) fn item(&mut self, item: Item, line: u32) -> Result<()> {
         match item {
             Item::Node { path, attrs, node } => self.node(&path, &attrs, node, line),
@@ -98,7 +98,7 @@ impl<'a> Apply<'a> {
         }
     }
 
-    /// Makes the links, those to other links after those.
+    /// Creates the links; links to other links come last.
     pub(super) fn finish(mut self) -> std::result::Result<Vec<Error>, (u32, Error)> {
         let links = std::mem::take(&mut self.links);
         for (path, (target, line)) in &links {
@@ -115,15 +115,14 @@ impl<'a> Apply<'a> {
         self.link_to(path, found.ok_or_else(why)?)
     }
 
-    /// Notes that a line describes a path; twice is an error.
+    /// Records that a line describes a path; a second time is an error.
     fn describe(&mut self, path: &[u8], line: u32) -> Result<Vec<u8>> {
         let path = normal(path);
         match self.described.insert(path.clone(), line) {
             None => Ok(path),
-            Some(first) => Err(Error::limit(
-                path_of(&[b"/", &path[..]].concat()),
-                format!("it is described on line {first} already"),
-            )),
+            Some(first) => {
+                Err(Error::limit(path_of(&[b"/", &path[..]].concat()), format!("line {first} already describes it")))
+            }
         }
     }
 
@@ -136,7 +135,7 @@ impl<'a> Apply<'a> {
         found.ok_or_else(|| Error::limit(path_of(path), "there is no such file to change at this point"))
     }
 
-    /// The directory at `path`, made if it is not there.
+    /// Returns the directory at `path`, creating it if needed.
     fn directory(&mut self, path: &[u8]) -> Result<Ino> {
         let implicit = self.implicit();
         let Some((dir, name)) = self.tree.parent_of(path, implicit)? else { return Ok(ROOT) };
@@ -177,7 +176,7 @@ impl<'a> Apply<'a> {
             Node::File(file) => {
                 let name = if let File::At(name) = file { name } else { path.clone() };
                 let (meta, size, data) = self.singles.find_regular(self.tree, &host_path(&self.dir, &name))?;
-                // As with gensquashfs, times and extended attributes are the list's to give.
+                // As with gensquashfs, times and extended attributes come from the list.
                 base = Meta { xattrs: XattrId::NONE, mtime: self.time, ..meta };
                 Kind::File { size, data }
             }

@@ -1,4 +1,4 @@
-//! Takes a directory of the running system into a place of the tree, whole or in part.
+//! Adds a directory of the running system to the tree, whole or in part.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -9,28 +9,28 @@ use crate::source::dir::{Dir, Options};
 use crate::tree::{Conflict, Ino, Kind, Meta, ROOT, Time};
 use crate::{Error, Result, Tree};
 
-/// What to take.
+/// Selection of entries to add.
 #[derive(Debug)]
 pub(super) struct Include {
-    /// The directory, as the list says it.
+    /// The directory as given in the list.
     pub(super) from: Vec<u8>,
-    /// Types as `ls -l` shows them; all if there are none.
+    /// Types as `ls -l` shows them; empty for all.
     pub(super) types: Vec<char>,
     names: Vec<String>,
     paths: Vec<String>,
     pub(super) one_file_system: bool,
     pub(super) keep_time: bool,
     pub(super) recursive: bool,
-    /// Whether the directory itself is taken too, not only what is in it.
+    /// True to add the directory itself too, not only its entries.
     whole: bool,
 }
 
-/// The letter of find's `-type` as `ls -l` shows the type.
+/// Converts a letter of find's `-type` to the one that `ls -l` shows.
 pub(super) fn types(word: &[u8]) -> std::result::Result<char, String> {
     match word {
         b"f" => Ok('-'),
         [letter @ (b'b' | b'c' | b'd' | b'p' | b'l' | b's')] => Ok(char::from(*letter)),
-        _ => Err(format!("the type is one of b c d p f l s, not `{}`", word.escape_ascii())),
+        _ => Err(format!("the type must be one of b c d p f l s, not `{}`", word.escape_ascii())),
     }
 }
 
@@ -47,12 +47,12 @@ fn letter(kind: &Kind) -> char {
 }
 
 impl Include {
-    /// A directory with all there is to it.
+    /// Selects a directory with everything in it.
     pub(super) fn whole(from: Vec<u8>) -> Self {
         Include { from, whole: true, keep_time: true, ..Self::contents() }
     }
 
-    /// What is in a directory.
+    /// Selects the entries of a directory.
     pub(super) fn contents() -> Self {
         Include {
             from: Vec::new(),
@@ -66,25 +66,25 @@ impl Include {
         }
     }
 
-    /// Takes only entries with a name like this.
+    /// Restricts the selection to entries with a matching name.
     pub(super) fn add_name(&mut self, pattern: &str) -> std::result::Result<(), String> {
         Exclude::new([pattern]).map_err(|error| error.to_string())?;
         self.names.push(pattern.to_owned());
         Ok(())
     }
 
-    /// Takes only entries with a path in the image like this.
+    /// Restricts the selection to entries with a matching path in the image.
     pub(super) fn add_path(&mut self, pattern: &str) -> std::result::Result<(), String> {
         Exclude::new([pattern]).map_err(|error| error.to_string())?;
-        // A slash in front makes a pattern one for paths even if it has no other.
+        // A leading slash makes a pattern match paths even if it contains no other.
         self.paths.push(format!("/{}", pattern.trim_start_matches('/')));
         Ok(())
     }
 
-    /// Adds the entries found in the directory `from`; returns what was left out.
+    /// Adds the entries found in the directory `from`; returns the errors of entries left out.
     pub(super) fn apply(&self, from: PathBuf, options: &Options, place: Place<'_>) -> Result<Vec<Error>> {
         let one_file_system = self.one_file_system || options.one_file_system;
-        // What is excluded is said in terms of the image, not of this directory.
+        // Exclude patterns match paths in the image, not in this directory.
         let mut dir = Dir::new(from, Options { one_file_system, exclude: Exclude::default(), ..options.clone() });
         let mut found = Tree::default();
         found.warnings = std::mem::take(&mut place.tree.warnings);
@@ -103,17 +103,17 @@ impl Include {
     }
 }
 
-/// Where entries go, and how they get there.
+/// Target of the entries.
 #[derive(Debug)]
 pub(super) struct Place<'p> {
     pub(super) tree: &'p mut Tree,
-    /// The directory that takes them.
+    /// Directory that receives them.
     pub(super) at: Ino,
-    /// Its path.
+    /// Path of that directory.
     pub(super) path: &'p [u8],
     /// Attributes for all of them.
     pub(super) attrs: &'p Attrs,
-    /// Their time, unless it is kept.
+    /// Time for all of them, unless theirs is kept.
     pub(super) time: Time,
 }
 
@@ -167,7 +167,7 @@ impl Graft<'_> {
         (types.is_empty() || types.contains(&kind)) && fits(&self.patterns.names) && fits(&self.patterns.paths)
     }
 
-    /// A directory that is not taken itself is still entered where the tree has one of its name.
+    /// A directory that is not selected is still entered if the tree has one of its name.
     fn existing_dir(&self, to: Ino, name: &[u8]) -> Option<Ino> {
         match &self.place.tree.inode(to).kind {
             Kind::Dir(entries) => entries.get(name).copied(),

@@ -1,11 +1,11 @@
-//! Lines that begin with a keyword: the pack file of gensquashfs, and a few keywords more.
+//! Lines that begin with a keyword: those of gensquashfs's pack file, and a few more.
 
 use super::{Attrs, File, Item, Node, parse_time};
 use crate::source::lex::{Line, Quoting, parse_number, xattr_value};
 use crate::source::packlist::include::{Include, types};
 use crate::tree::Device;
 
-/// Keywords, each with what follows it.
+/// Keywords, each with the syntax of its arguments.
 const GRAMMAR: [(&str, &str); 14] = [
     ("dir", "PATH MODE UID GID"),
     ("file", "PATH MODE UID GID [FILE]"),
@@ -23,7 +23,7 @@ const GRAMMAR: [(&str, &str); 14] = [
     ("xattr", "PATH NAME=VALUE"),
 ];
 
-/// Parses a line; `None` if it does not begin with a keyword.
+/// Parses a line; returns `None` if it does not begin with a keyword.
 pub(super) fn parse(line: &[u8]) -> Option<Result<Item, String>> {
     let mut line = Line::new(line);
     let word = line.bare()?;
@@ -52,7 +52,7 @@ fn entry(keyword: &str, mut line: Line<'_>) -> Result<Item, String> {
     }
     let attrs = attrs(line)?;
     if keyword != "file" && keyword != "link" && attrs.mode.is_none() | attrs.uid.is_none() | attrs.gid.is_none() {
-        return Err("`*` has a meaning only where there is a file to take the value from".into());
+        return Err("`*` is only valid where a file provides the value".into());
     }
     let node = match keyword {
         "dir" => Node::Dir,
@@ -99,7 +99,7 @@ fn time(line: &mut Line<'_>) -> Result<Attrs, String> {
     Ok(Attrs { mtime: Some(time), ..Attrs::default() })
 }
 
-/// Mode, uid and gid, each a number or `*`.
+/// Parses mode, uid and gid, each a number or `*`.
 fn attrs(line: &mut Line<'_>) -> Result<Attrs, String> {
     let mut next = |what: &str| match line.bare() {
         None => Err(format!("{what} is missing")),
@@ -118,7 +118,7 @@ fn nod(line: &mut Line<'_>) -> Result<Node, String> {
     match kind {
         Some(b"c" | b"C") => Ok(Node::Char(device)),
         Some(b"b" | b"B") => Ok(Node::Block(device)),
-        _ => Err("the type of a device is `c` or `b`".into()),
+        _ => Err("the type of a device must be `c` or `b`".into()),
     }
 }
 
@@ -157,14 +157,14 @@ fn glob(line: &mut Line<'_>) -> Result<Include, String> {
             b"-xdev" | b"-mount" => include.one_file_system = true,
             b"-keeptime" => include.keep_time = true,
             b"-nonrecursive" => include.recursive = false,
-            _ => return Err(format!("there is no option `{}` of glob", option.escape_ascii())),
+            _ => return Err(format!("glob has no option `{}`", option.escape_ascii())),
         }
     }
     include.from = from(line)?;
     Ok(include)
 }
 
-/// A pattern in double or single quotes, or as it is.
+/// Parses a pattern in double quotes, in single quotes, or unquoted.
 fn pattern(line: &mut Line<'_>) -> Result<String, String> {
     let bytes = if line.peek() == Some(b'\'') {
         let rest = line.rest();

@@ -1,8 +1,8 @@
-//! A pack list as a source: a text that describes entries, so that device nodes, owners and modes need
-//! neither a prepared directory nor root. docs/guide/packlist.md describes the format.
+//! A pack list as a source: a text that describes entries, so that device nodes, owners and modes
+//! need neither a prepared directory nor root. docs/guide/packlist.md describes the format.
 //!
-//! Two kinds of lines are understood, each told by its first word: those of gensquashfs's pack file,
-//! which begin with a keyword, and those of mksquashfs's pseudo files, which begin with a path.
+//! Two kinds of lines are understood, recognised by their first word: those of gensquashfs's pack
+//! file begin with a keyword, those of mksquashfs's pseudo files with a path.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -25,7 +25,7 @@ mod tests;
 
 use include::Include;
 
-/// What a line says.
+/// A parsed line.
 #[derive(Debug)]
 enum Item {
     Node {
@@ -33,7 +33,7 @@ enum Item {
         attrs: Attrs,
         node: Node,
     },
-    /// One more name for an entry of the tree.
+    /// Another name for an entry of the tree.
     Link {
         path: Vec<u8>,
         target: Vec<u8>,
@@ -60,7 +60,7 @@ enum Item {
     },
 }
 
-/// What an entry is.
+/// Type of an entry.
 #[derive(Debug)]
 enum Node {
     Dir,
@@ -72,18 +72,18 @@ enum Node {
     Socket,
 }
 
-/// Where the bytes of a file are.
+/// Location of a file's bytes.
 #[derive(Debug)]
 enum File {
-    /// In the file of this name, relative to the list.
+    /// The file of this name, relative to the list.
     At(Vec<u8>),
-    /// In the file at the entry's own path, relative to the list.
+    /// The file at the entry's own path, relative to the list.
     AsInTree,
-    /// In the list.
+    /// The list itself.
     Inline(Vec<u8>),
 }
 
-/// Attributes a line gives.
+/// Attributes given by a line.
 #[derive(Debug, Clone, Copy, Default)]
 struct Attrs {
     mode: Option<u16>,
@@ -93,7 +93,7 @@ struct Attrs {
 }
 
 impl Attrs {
-    /// These attributes, and those of `meta` where they say nothing.
+    /// Returns these attributes, with those of `meta` where none are given.
     fn over(&self, meta: Meta) -> Meta {
         Meta {
             mode: self.mode.unwrap_or(meta.mode),
@@ -113,7 +113,7 @@ fn parse_mode(word: &[u8]) -> std::result::Result<u16, String> {
     }
 }
 
-/// Seconds since 1970, possibly negative, possibly with a fraction.
+/// Parses seconds since 1970, possibly negative, possibly with a fraction.
 fn parse_time(word: &[u8]) -> std::result::Result<Time, String> {
     let time = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
     time.ok_or_else(|| format!("the time must be in seconds since 1970, not `{}`", word.escape_ascii()))
@@ -130,20 +130,20 @@ pub struct PackList {
 }
 
 impl PackList {
-    /// The pack list in the file `path`. Directories it names are scanned with `options`; entries
-    /// without a time of their own get `time`.
+    /// Makes a source of the pack list in the file `path`. Directories it names are scanned with
+    /// `options`; entries without a time of their own get `time`.
     pub fn new(path: impl Into<PathBuf>, options: Options, time: Time) -> Self {
         PackList { path: path.into(), text: None, options, time, left_out: Vec::new() }
     }
 
-    /// A pack list with this text, as if it were in the file `path`: file names in it are relative to the
-    /// directory of `path`.
+    /// Makes a source of a pack list with this text, as if it were in the file `path`: file names
+    /// in it are relative to the directory of `path`.
     pub fn from_bytes(path: impl Into<PathBuf>, text: Vec<u8>, options: Options, time: Time) -> Self {
         PackList { text: Some(text), ..PackList::new(path, options, time) }
     }
 
-    /// [`Source::scan`] with the text of the list given: file names in it are relative to the directory of
-    /// the path this was made with.
+    /// As [`Source::scan`], with the given text of the list. File names in it are relative to the
+    /// directory of the path this was made with.
     fn scan_text(&mut self, tree: &mut Tree, text: &[u8]) -> Result<()> {
         let dir = self.path.parent().unwrap_or(Path::new("")).to_owned();
         let mut apply = apply::Apply::new(tree, &self.options, self.time, dir)?;
@@ -162,7 +162,7 @@ impl PackList {
         Error::Syntax { path: self.path.clone(), line: number, why: why.to_string() }
     }
 
-    /// Says which line an error comes from, if it is one that the list's author can mend.
+    /// Adds the line number to an error that the list's author can fix.
     fn locate(&self, number: u32, error: Error) -> Error {
         match error {
             Error::Limit { .. }
@@ -194,7 +194,7 @@ impl Source for PackList {
     }
 }
 
-/// Parses a line; `None` if there is nothing on it.
+/// Parses a line; returns `None` if it is empty.
 fn parse(line: &[u8]) -> std::result::Result<Option<Item>, String> {
     let text = line.trim_ascii_start();
     if text.is_empty() || text[0] == b'#' {
@@ -203,10 +203,10 @@ fn parse(line: &[u8]) -> std::result::Result<Option<Item>, String> {
     keyword::parse(text).unwrap_or_else(|| pseudo::parse(text)).map(Some)
 }
 
-/// A file name of the list as a path of the running system.
+/// Returns a file name of the list as a path of the running system.
 fn host_path(dir: &Path, name: &[u8]) -> PathBuf {
     dir.join(OsStr::from_bytes(name))
 }
 
-/// Where each path was described, to find those described twice.
+/// Line on which each path was described, to find duplicates.
 type Described = HashMap<Vec<u8>, u32>;

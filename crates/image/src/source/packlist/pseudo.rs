@@ -45,7 +45,7 @@ fn definition(path: Vec<u8>, kind: u8, line: &mut Line<'_>) -> Result<Item, Stri
             );
         }
         b'R' => {
-            return Err("data inside a pseudo file is not read: give the image it was made from as a source".into());
+            return Err("data inside a pseudo file is not supported: use the image it was made from as a source".into());
         }
         b'x' => return xattr(path, line.rest()),
         b'l' | b'h' => {
@@ -71,7 +71,7 @@ fn definition(path: Vec<u8>, kind: u8, line: &mut Line<'_>) -> Result<Item, Stri
         b'i' => match line.bare() {
             Some(b"f") => Node::Fifo,
             Some(b"s") => Node::Socket,
-            _ => return Err("`f` or `s` must say whether it is a pipe or a socket".into()),
+            _ => return Err("the type must be `f` (pipe) or `s` (socket)".into()),
         },
         _ => {
             line.end()?;

@@ -1,4 +1,4 @@
-//! Lists in both dialects, against the programs they come from where those are installed.
+//! Lists in both dialects, compared with the programs that define them if those are installed.
 
 use crate::name::display;
 use std::fs;
@@ -19,7 +19,7 @@ impl Store for NoStore {
     }
 }
 
-/// A directory with a few files to name in lists.
+/// Makes a directory with a few files that lists refer to.
 fn place() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("inc/sub/deep")).unwrap();
@@ -41,7 +41,7 @@ fn scan(dir: &Path, text: impl AsRef<[u8]>) -> Result<Tree> {
     scan_over(&mut tree, dir, text.as_ref()).map(|()| tree)
 }
 
-/// A line an entry: type, path, mode, owner, time, and what only that type has.
+/// Returns a line per entry: type, path, mode, owner, time, and type-specific fields.
 fn show(tree: &Tree) -> Vec<String> {
     let line = |(path, e): (String, crate::testing::Entry)| {
         let special = match e.kind {
@@ -141,14 +141,14 @@ fn a_pseudo_file_becomes_a_tree() {
     }
     assert_eq!(lines.len(), expected.len());
     assert_eq!(tree.lookup(b"hh"), tree.lookup(b"h2"));
-    // A file taken as it is keeps all its attributes.
+    // A file added as it is keeps all its attributes.
     let host = crate::testing::snapshot(dir.path()).unwrap();
     let hh = &snapshot_tree(&tree).unwrap()["hh"];
     assert_eq!((hh.mtime, hh.mode, &hh.hash), (host["hi"].mtime, host["hi"].mode, &host["hi"].hash));
 }
 
 #[test]
-fn keywords_of_our_own_change_entries() {
+fn our_own_keywords_change_entries() {
     let text = r#"
 content "/a b" 0644 0 0 "two\012lines\012"
 xattr "/a b" user.a="x\"y"
@@ -157,7 +157,7 @@ xattr "/a b" user.b=0x00ff
 xattr /l user.d=through the link
 link /l 0 0 0 "/a b"
 "#;
-    // The target of a link is taken as it is, quotes included.
+    // The target of a link is taken literally, including quotes.
     let error = scan(place().path(), text).unwrap_err().to_string();
     assert!(error.contains("list:6: /l: there is no such file to change"), "{error}");
     let text = text.replace("link /l 0 0 0 \"/a b\"", "").replace("xattr /l", "/l L \"/a b\"\nxattr /l");
@@ -176,7 +176,7 @@ link /l 0 0 0 "/a b"
 }
 
 #[test]
-fn lists_override_what_was_there_and_the_links_to_it() {
+fn lists_replace_existing_entries_and_links_to_them() {
     let dir = place();
     let mut tree =
         scan(dir.path(), "file /x 0644 0 0 hi\nlink /y 0 0 0 /x\ndir /d 0755 0 0\nfile /d/f 0644 0 0 hi").unwrap();
@@ -228,19 +228,19 @@ fn directories_are_included_whole_or_in_part() {
 }
 
 #[test]
-fn mistakes_are_located_and_what_was_expected_is_said() {
+fn mistakes_are_located_with_the_expected_syntax() {
     let table = [
         ("dir /x 0755 0", "list:1: the gid is missing; expected: dir PATH MODE UID GID"),
         ("\n\ndir /x 0999 0 0", "list:3: the mode must be an octal number in its range, not `0999`; expected: dir"),
         ("dir /x 10000 0 0", "an octal number up to 07777, not `10000`"),
         ("dir \"/x 0755 0 0", "a quote is not closed; expected: dir"),
         ("dir", "the path is missing"),
-        ("dir /x 0755 0 0 junk", "nothing may follow here, but there is `junk`"),
-        ("dir /x * 0 0", "`*` has a meaning only where"),
+        ("dir /x 0755 0 0 junk", "unexpected `junk` at the end"),
+        ("dir /x * 0 0", "`*` is only valid where"),
         ("dir /x 0755 root 0", "the uid must be a number in its range, not `root`"),
         ("dir /x 0755 4294967296 0", "the uid must be a number in its range"),
         ("dir /a/../b 0755 0 0", "list:1: `..` cannot be a file name"),
-        ("dir /x 0755 0 0\ndir x/ 0755 0 0", "list:2: /x: it is described on line 1 already"),
+        ("dir /x 0755 0 0\ndir x/ 0755 0 0", "list:2: /x: line 1 already describes it"),
         ("file /x 0644 0 0 gone", "list:1: "),
         ("file /x 0644 0 0 inc", "inc: not a regular file"),
         ("file /gone 0644 0 0", "cannot find"),
@@ -248,10 +248,10 @@ fn mistakes_are_located_and_what_was_expected_is_said() {
         ("link /x 0 0 0 /gone", "list:1: /gone: there is no such file to link to"),
         ("link /x 0 0 0 /y\nlink /y 0 0 0 /x", "to link to"),
         ("dir /d 0755 0 0\nlink /x 0 0 0 /d", "a directory cannot be hard-linked"),
-        ("nod /x 0600 0 0 d 1 1", "the type of a device is `c` or `b`"),
+        ("nod /x 0600 0 0 d 1 1", "the type of a device must be `c` or `b`"),
         ("nod /x 0600 0 0 c 1", "the minor number is missing"),
-        ("glob /x * * * -size 3 inc", "there is no option `-size` of glob"),
-        ("glob /x * * * -type x inc", "the type is one of b c d p f l s"),
+        ("glob /x * * * -size 3 inc", "glob has no option `-size`"),
+        ("glob /x * * * -type x inc", "the type must be one of b c d p f l s"),
         ("glob /x * * * -name [a inc", "malformed"),
         ("glob /x * * *", "the directory to take is missing"),
         ("tree /x nowhere", "nowhere: cannot open the directory"),
@@ -264,10 +264,10 @@ fn mistakes_are_located_and_what_was_expected_is_said() {
         ("/x q 0755 0 0", "there is no type `q`"),
         ("/x d 0755 0", "the gid is missing; expected: PATH d MODE UID GID"),
         ("/x f 0644 0 0 date", "never runs commands"),
-        ("/x R 0 0644 0 0 1 0 0", "is not read"),
-        ("/x i 0644 0 0 q", "`f` or `s` must say"),
+        ("/x R 0 0644 0 0 1 0 0", "is not supported"),
+        ("/x i 0644 0 0 q", "the type must be `f` (pipe)"),
         ("/x D yesterday 0755 0 0", "seconds since 1970, not `yesterday`"),
-        ("/x c 0644 0 0 1 2 3", "nothing may follow"),
+        ("/x c 0644 0 0 1 2 3", "unexpected `3` at the end"),
         ("/x l inc", "not a regular file"),
         ("/x s 0777 0 0", "the target is missing"),
         ("slink /f 0777 0 0 x\nfile /f/g 0644 0 0 hi", "list:2: f/g: `f` on the way is not a directory"),
@@ -279,7 +279,7 @@ fn mistakes_are_located_and_what_was_expected_is_said() {
     }
 }
 
-/// Without what the description leaves out: times, contents and link counts.
+/// Removes what the description leaves out: times, contents and link counts.
 fn described(tree: &Tree) -> Snapshot {
     let mut snapshot = snapshot_tree(tree).unwrap();
     for entry in snapshot.values_mut() {
@@ -326,7 +326,7 @@ fn gensquashfs_understands_pack_files_the_same() {
 #[test]
 fn mksquashfs_understands_pseudo_files_the_same() {
     let dir = place();
-    // mksquashfs modifies files of other sources only, not those of its list.
+    // mksquashfs modifies only files of other sources, not those of its list.
     let text = PSEUDO_FILE.replace("l hi", &format!("l {}/hi", display(dir.path()))).replace("/t m 0700 1 2\n", "");
     let ours = scan(dir.path(), &text).unwrap();
     let image = dir.path().join("image");

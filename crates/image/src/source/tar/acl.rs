@@ -1,7 +1,8 @@
-//! POSIX access control lists: from the text that archives have to the value of `system.posix_acl_*` on Linux.
+//! POSIX access control lists: converts the text in archives to the value of `system.posix_acl_*` on Linux.
 //!
-//! GNU tar and star write `SCHILY.acl.access` and `SCHILY.acl.default` with a line an entry, bsdtar with commas between
-//! them and, like star, the number of a named user or group as a fourth field.
+//! GNU tar and star write `SCHILY.acl.access` and `SCHILY.acl.default` with one entry per line.
+//! bsdtar separates entries by commas and, like star, adds the number of a named user or group as a
+//! fourth field.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -9,10 +10,10 @@ use std::path::PathBuf;
 
 use crate::tree::acl::{NO_ID, VERSION, tag};
 
-/// The most accounts that are remembered from one archive.
+/// Maximum number of accounts remembered from one archive.
 const MAX_ACCOUNTS: usize = 65_536;
 
-/// The numbers behind names of users and groups: as the archive's own headers have them, otherwise as this system does.
+/// Numbers of named users and groups: from the archive's own headers if they have them, otherwise from this system.
 #[derive(Debug)]
 pub(super) struct Accounts {
     users: Numbers,
@@ -33,7 +34,7 @@ impl Default for Accounts {
 }
 
 impl Accounts {
-    /// Remembers owner and group of a member; empty names say nothing.
+    /// Remembers owner and group of a member; empty names are ignored.
     pub(super) fn note(&mut self, user: (&[u8], u32), group: (&[u8], u32)) {
         self.users.note(user.0, user.1);
         self.groups.note(group.0, group.1);
@@ -59,7 +60,7 @@ impl Numbers {
     }
 }
 
-/// The accounts of a passwd or group file: `NAME:PASSWORD:NUMBER:...`, one a line. The first of a name counts.
+/// Parses a passwd or group file: `NAME:PASSWORD:NUMBER:...`, one per line. The first entry of a name counts.
 fn accounts(text: &[u8]) -> HashMap<Box<[u8]>, u32> {
     let mut accounts = HashMap::new();
     for line in text.split(|byte| *byte == b'\n') {
@@ -71,8 +72,9 @@ fn accounts(text: &[u8]) -> HashMap<Box<[u8]>, u32> {
     accounts
 }
 
-/// The value for an ACL; `None` if it says no more than the mode does. `default` is for those that new entries of a
-/// directory inherit, which are kept however little they say. The error is for a warning.
+/// Converts an ACL to its value; `None` if it says no more than the mode does. `default` is for
+/// lists that new entries of a directory inherit, which are always kept. The error is for a
+/// warning.
 pub(super) fn to_value(text: &[u8], default: bool, accounts: &Accounts) -> Result<Option<Vec<u8>>, String> {
     let mut entries = Vec::new();
     for line in text.split(|byte| matches!(byte, b',' | b'\n')) {
@@ -83,17 +85,17 @@ pub(super) fn to_value(text: &[u8], default: bool, accounts: &Accounts) -> Resul
     }
     entries.sort_unstable();
     if entries.windows(2).any(|pair| pair[0][..2] == pair[1][..2]) {
-        return Err("two entries for one".into());
+        return Err("a duplicate entry".into());
     }
     let has = |tag: u16| entries.iter().any(|entry| entry[0] == u32::from(tag));
     if entries.is_empty() {
         return Ok(None);
     }
     if ![tag::USER_OBJ, tag::GROUP_OBJ, tag::OTHER].into_iter().all(has) {
-        return Err("the owner, the group or all others have no entry".into());
+        return Err("the entry of the owner, the group or others is missing".into());
     }
     if (has(tag::USER) || has(tag::GROUP)) && !has(tag::MASK) {
-        return Err("there is no mask".into());
+        return Err("the mask is missing".into());
     }
     if entries.len() == 3 && !default {
         return Ok(None);
@@ -101,8 +103,8 @@ pub(super) fn to_value(text: &[u8], default: bool, accounts: &Accounts) -> Resul
     Ok(Some(encode(&entries)))
 }
 
-/// The permission bits of a file with this list: Linux shows the mask as those of the group. bsdtar writes the entry of
-/// the group itself into the header.
+/// Returns the permission bits of a file with this list: Linux shows the mask as the group's bits.
+/// bsdtar instead writes the group's own entry into the header.
 pub(super) fn permissions(value: &[u8]) -> u16 {
     let entries = || value.get(4..).unwrap_or_default().chunks_exact(8);
     let half = |entry: &[u8], at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
@@ -111,7 +113,7 @@ pub(super) fn permissions(value: &[u8]) -> u16 {
     of(tag::USER_OBJ).unwrap_or(0) << 6 | group << 3 | of(tag::OTHER).unwrap_or(0)
 }
 
-/// Tag, id and permissions, in the order in which entries are sorted.
+/// Tag, id and permissions, in the sort order of entries.
 type Entry = [u32; 3];
 
 fn encode(entries: &[Entry]) -> Vec<u8> {
@@ -125,9 +127,9 @@ fn encode(entries: &[Entry]) -> Vec<u8> {
     value
 }
 
-/// One entry, as in `user:NAME:rwx`, `user::rwx`, `mask::rwx` or `other:rwx`.
+/// Parses one entry, such as `user:NAME:rwx`, `user::rwx`, `mask::rwx` or `other:rwx`.
 fn entry(line: &[u8], accounts: &Accounts) -> Result<Entry, String> {
-    let malformed = || format!("`{}` is no entry", line.escape_ascii());
+    let malformed = || format!("`{}` is not a valid entry", line.escape_ascii());
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').map(<[u8]>::trim_ascii).collect();
     let fields = match &fields[..] {
         [b"default" | b"d", rest @ ..] => rest,
@@ -153,11 +155,11 @@ fn entry(line: &[u8], accounts: &Accounts) -> Result<Entry, String> {
     match id {
         Some(NO_ID) => Err(malformed()),
         Some(id) => Ok([tag.into(), id, permissions]),
-        None => Err(format!("no {what} `{}` is known", name.escape_ascii())),
+        None => Err(format!("unknown {what} `{}`", name.escape_ascii())),
     }
 }
 
-/// Any of `r`, `w` and `x` with `-` for what is missing, or an octal digit.
+/// Parses any of `r`, `w` and `x` with `-` for missing ones, or an octal digit.
 fn parse_permissions(text: &[u8]) -> Option<u32> {
     if let [digit @ b'0'..=b'7'] = text {
         return Some(u32::from(digit - b'0'));
@@ -182,7 +184,8 @@ fn number(digits: &[u8]) -> Option<u32> {
     super::pax::parse_decimal(digits).and_then(|n| u32::try_from(n).ok())
 }
 
-/// Colons, commas and blanks in names are written as a backslash and three octal digits, and so are backslashes.
+/// Decodes colons, commas, blanks and backslashes in names, which are written as a backslash and
+/// three octal digits.
 fn unescape(mut name: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len());
     while let [first, rest @ ..] = name {
@@ -204,7 +207,7 @@ fn unescape(mut name: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// The accounts of a made-up system and archive.
+    /// Accounts of a made-up system and archive.
     fn accounts_of(dir: &std::path::Path) -> Accounts {
         std::fs::write(dir.join("passwd"), "root:x:0:0::/:/bin/sh\ndaemon:x:1:1\nbroken\nseen:x:99:99\n").unwrap();
         std::fs::write(dir.join("group"), "bin:x:2:\nmy group:x:7:\n").unwrap();
@@ -215,7 +218,7 @@ mod tests {
         accounts
     }
 
-    /// A value written down by hand.
+    /// Makes a value by hand.
     fn value(entries: &[(u16, u16, u32)]) -> Vec<u8> {
         let mut value = vec![2, 0, 0, 0];
         for (tag, permissions, id) in entries {
@@ -226,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_writers_text_becomes_the_kernels_value() {
+    fn the_text_of_every_writer_becomes_the_kernels_value() {
         let dir = tempfile::tempdir().unwrap();
         let accounts = accounts_of(dir.path());
         let named =
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_mode_says_is_no_acl_but_the_default_of_a_directory_is() {
+    fn an_acl_that_equals_the_mode_is_dropped_unless_it_is_a_default() {
         let accounts = Accounts::default();
         let plain = b"user::rwx\ngroup::r-x\nother::r-x";
         assert_eq!(to_value(plain, false, &accounts), Ok(None));
@@ -257,21 +260,21 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_says_why() {
+    fn errors_say_why_an_acl_cannot_be_kept() {
         let dir = tempfile::tempdir().unwrap();
         let accounts = accounts_of(dir.path());
         for (text, why) in [
-            ("user::rwx,group::r-x", "no entry"),
-            ("user::rwx,user:bob:r,group::r,mask::r,other::r", "no user `bob` is known"),
-            ("user::rwx,user:1:r,group::r,other::r", "there is no mask"),
-            ("user::rwx,user:daemon:r,user:1:w,group::r,mask::r,other::r", "two entries for one"),
-            ("user::rwz,group::r,other::r", "`user::rwz` is no entry"),
-            ("user::,group::r,other::r", "`user::` is no entry"),
-            ("everyone@:rwx:allow", "is no entry"),
-            ("user:4294967295:r,user::r,group::r,other::r,mask::r", "is no entry"),
-            ("x", "`x` is no entry"),
-            (":", "is no entry"),
-            ("default", "is no entry"),
+            ("user::rwx,group::r-x", "others is missing"),
+            ("user::rwx,user:bob:r,group::r,mask::r,other::r", "unknown user `bob`"),
+            ("user::rwx,user:1:r,group::r,other::r", "the mask is missing"),
+            ("user::rwx,user:daemon:r,user:1:w,group::r,mask::r,other::r", "a duplicate entry"),
+            ("user::rwz,group::r,other::r", "`user::rwz` is not a valid entry"),
+            ("user::,group::r,other::r", "`user::` is not a valid entry"),
+            ("everyone@:rwx:allow", "is not a valid entry"),
+            ("user:4294967295:r,user::r,group::r,other::r,mask::r", "is not a valid entry"),
+            ("x", "`x` is not a valid entry"),
+            (":", "is not a valid entry"),
+            ("default", "is not a valid entry"),
         ] {
             let said = to_value(text.as_bytes(), false, &accounts).unwrap_err();
             assert!(said.contains(why), "{text}: {said}");

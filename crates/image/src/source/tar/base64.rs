@@ -1,6 +1,6 @@
 //! The encodings of extended attributes in pax headers: base 64 and percent signs.
 
-/// Decodes base 64, with or without `=` at the end. `None` when it is something else.
+/// Decodes base 64, with or without `=` at the end. Returns `None` if it is malformed.
 pub(in crate::source) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let text = text.strip_suffix(b"=").unwrap_or(text);
     let text = text.strip_suffix(b"=").unwrap_or(text);
@@ -29,12 +29,12 @@ fn value(symbol: u8) -> Option<u32> {
     }))
 }
 
-/// Replaces every `%XX`; a `%` that begins nothing of the kind stays.
+/// Decodes every `%XX`; any other `%` stays.
 pub(super) fn percent_decode(text: &[u8]) -> Vec<u8> {
     unescape(text, |_| true)
 }
 
-/// GNU tar writes `=` and `%` in an attribute's name as `%3D` and `%25`, and nothing else so.
+/// Decodes the only escapes that GNU tar writes in an attribute's name: `%3D` for `=` and `%25` for `%`.
 pub(super) fn gnu_unescape(text: &[u8]) -> Vec<u8> {
     unescape(text, |byte| matches!(byte, b'=' | b'%'))
 }

@@ -21,26 +21,26 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// Fails if the archive is not what it was when it was opened.
+    /// Fails if the archive has changed since it was opened.
     pub(super) fn check_unchanged(&self) -> Result<()> {
         unchanged(&*self.bytes, &self.path)
     }
 }
 
-/// The files of an archive, known once all its headers were read.
+/// The files of an archive, known once all its headers are read.
 pub(super) struct TarContents {
     archive: Archive,
     files: OnceLock<Box<[Located]>>,
 }
 
-/// A file and where in the archive its data is.
+/// A file and the position of its data in the archive.
 pub(super) struct Located {
     size: u64,
     header: u64,
     pieces: Pieces,
 }
 
-/// Most files are one piece, and have no list of them.
+/// The pieces of a file. Most files have only one, and no list.
 enum Pieces {
     Whole(u64),
     Sparse(Box<[Piece]>),
@@ -50,12 +50,12 @@ enum Pieces {
 struct Piece {
     offset: u64,
     len: u64,
-    /// Where in the archive.
+    /// Offset in the archive.
     at: u64,
 }
 
 impl Located {
-    /// `file`, whose data begins at `at`.
+    /// Locates `file`, whose data begins at `at`.
     pub(super) fn new(file: Stored, mut at: u64) -> Self {
         let pieces = match file.map {
             None => Pieces::Whole(at),
@@ -72,7 +72,7 @@ impl Located {
         Located { size: file.size, header: file.header, pieces }
     }
 
-    /// The first piece that ends after `offset`.
+    /// Returns the first piece that ends after `offset`.
     fn piece(&self, offset: u64) -> Option<Piece> {
         match &self.pieces {
             Pieces::Whole(at) => Some(Piece { offset: 0, len: self.size, at: *at }).filter(|piece| piece.len > offset),
@@ -89,7 +89,7 @@ impl TarContents {
         TarContents { archive, files: OnceLock::new() }
     }
 
-    /// Says what the files are, once.
+    /// Sets the files, once.
     pub(super) fn set(&self, files: Vec<Located>) {
         self.files.get_or_init(|| files.into());
     }
@@ -98,7 +98,7 @@ impl TarContents {
         self.files.get()?.get(usize::try_from(key).ok()?)
     }
 
-    /// The member's name, read once more: only messages want it.
+    /// Reads the member's name again: only messages need it.
     fn member_name(&self, key: u64) -> Option<Vec<u8>> {
         let input = Seekable::new(self.archive.clone(), self.file(key)?.header);
         Members::new(input).next().ok().flatten().map(|member| member.path)
@@ -107,8 +107,7 @@ impl TarContents {
 
 impl Contents for TarContents {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
-        let file =
-            self.file(key).ok_or_else(|| Error::Misuse(format!("file {key} of an archive that has none such")))?;
+        let file = self.file(key).ok_or_else(|| Error::Misuse(format!("the archive has no file {key}")))?;
         Ok(Box::new(Open { contents: self, key, file }))
     }
 
@@ -137,10 +136,10 @@ impl Open<'_> {
 impl FileReader for Open<'_> {
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         let end = offset.checked_add(buf.len() as u64).filter(|end| *end <= self.file.size);
-        let end = end.ok_or_else(|| self.changed(format!("it has {} bytes, more were asked for", self.file.size)))?;
+        let end = end.ok_or_else(|| self.changed(format!("a read goes beyond its {} bytes", self.file.size)))?;
         let mut at = offset;
         while at < end {
-            // Zeros up to the next piece, then as much of it as is wanted.
+            // Zeros up to the next piece, then as much of it as is needed.
             let piece = self.file.piece(at).unwrap_or(Piece { offset: end, len: 0, at: 0 });
             let data = piece.offset.clamp(at, end);
             let stop = (piece.offset + piece.len).clamp(data, end);
@@ -165,7 +164,7 @@ impl FileReader for Open<'_> {
     }
 }
 
-/// Bytes `from..to` of a buffer that holds them.
+/// Returns bytes `from..to` of a buffer that holds them.
 fn part(buf: &mut [u8], from: u64, to: u64) -> &mut [u8] {
     let len = buf.len();
     let at = |at: u64| usize::try_from(at).unwrap_or(len).min(len);

@@ -1,11 +1,11 @@
-//! The 512-byte blocks of a tar archive as they lie there: structs and type flags, for reader and writer.
+//! On-disk structures of the 512-byte blocks of a tar archive, and type flags, for reader and writer.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Everything in an archive is padded to this.
+/// Block size; everything in an archive is padded to it.
 pub(crate) const BLOCK: usize = 512;
 
-/// A header as POSIX.1-1988 (ustar) has it; v7 archives have zeros from `magic` on.
+/// A POSIX.1-1988 (ustar) header; v7 archives have zeros from `magic` on.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct Header {
@@ -28,7 +28,7 @@ pub(crate) struct Header {
     pub(crate) padding: [u8; 12],
 }
 
-/// The same block as GNU tar uses it: no prefix, the start of a sparse map instead.
+/// The same block in GNU tar's form: no prefix, but the start of a sparse map.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct GnuHeader {
@@ -44,7 +44,7 @@ pub(crate) struct GnuHeader {
     pub(crate) padding: [u8; 17],
 }
 
-/// A region of data in a sparse file, as the old GNU format has it.
+/// A region of data in a sparse file, in the old GNU format.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct GnuRegion {
@@ -90,19 +90,19 @@ pub(crate) mod flag {
     pub(crate) const GNU_CONTINUED: u8 = b'M';
 }
 
-/// The sum of a header's bytes with its checksum field taken as blanks.
+/// Returns the sum of a header's bytes, with its checksum field taken as blanks.
 pub(crate) fn checksum(header: &Header) -> i64 {
     let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
     i64::from(sum(header.as_bytes()) - sum(&header.checksum) + 8 * u32::from(b' '))
 }
 
-/// The same of signed bytes, as some old writers had it.
+/// As [`checksum`], with signed bytes, as some old writers computed it.
 pub(crate) fn signed_checksum(header: &Header) -> i64 {
     let high = |bytes: &[u8]| bytes.iter().map(|byte| i64::from(byte >> 7)).sum::<i64>();
     checksum(header) - 256 * (high(header.as_bytes()) - high(&header.checksum))
 }
 
-/// `len` rounded up to whole blocks; `None` on overflow.
+/// Returns `len` rounded up to whole blocks; `None` on overflow.
 pub(crate) fn padded(len: u64) -> Option<u64> {
     len.checked_next_multiple_of(BLOCK as u64)
 }

@@ -1,4 +1,4 @@
-//! One header block, checked: numbers, names, checksum. What a member is, is decided in `members`.
+//! One header block: checks it and decodes numbers and names. `members` interprets them.
 
 use std::mem::offset_of;
 
@@ -7,7 +7,7 @@ use zerocopy::FromBytes;
 use super::format::{BLOCK, Header, checksum, signed_checksum};
 use crate::{Error, Result};
 
-/// Checks a block that is not all zeros and gives it as a header.
+/// Checks a block that is not all zeros and returns it as a header.
 pub(super) fn check(block: &[u8; BLOCK], at: u64) -> Result<Header> {
     let header = Header::read_from_bytes(block).map_err(|_| Error::corrupt("tar header", at, "not a block"))?;
     match number(&header.checksum) {
@@ -16,22 +16,22 @@ pub(super) fn check(block: &[u8; BLOCK], at: u64) -> Result<Header> {
     }
 }
 
-/// Whether a block has the magic that all but the oldest archives have.
+/// Returns true if a block has the magic that all but the oldest archives have.
 pub(super) fn has_magic(block: &[u8]) -> bool {
     block.get(offset_of!(Header, magic)..).is_some_and(|magic| magic.starts_with(b"ustar"))
 }
 
-/// A field's bytes up to the first NUL.
+/// Returns a field's bytes up to the first NUL.
 pub(super) fn text(field: &[u8]) -> &[u8] {
     field.split(|byte| *byte == 0).next().unwrap_or(field)
 }
 
-/// A numeric field: octal digits, or base 256 when the first bit is set (GNU and star: big or negative
-/// numbers). An empty field is 0.
+/// Decodes a numeric field: octal digits, or base 256 if the first bit is set (GNU and star: big or
+/// negative numbers). An empty field is 0.
 pub(super) fn number(field: &[u8]) -> Option<i64> {
     match field {
         [first, rest @ ..] if first & 0x80 != 0 => {
-            // The second bit is the sign of what follows it.
+            // The second bit is the sign of the rest.
             let start = if first & 0x40 != 0 { i128::from(first.cast_signed()) } else { i128::from(first & 0x3f) };
             let value = rest
                 .iter()
@@ -49,18 +49,18 @@ pub(super) fn number(field: &[u8]) -> Option<i64> {
     }
 }
 
-/// [`number`] of a named field, in the range of `T`.
+/// Decodes a named field as [`number`], in the range of `T`.
 pub(super) fn field<T: TryFrom<i64>>(field: &[u8], name: &str, at: u64) -> Result<T> {
     number(field)
         .and_then(|value| T::try_from(value).ok())
-        .ok_or_else(|| Error::corrupt("tar header", at, format!("`{}` is no valid {name}", field.escape_ascii())))
+        .ok_or_else(|| Error::corrupt("tar header", at, format!("`{}` is not a valid {name}", field.escape_ascii())))
 }
 
-/// The name in a header: `prefix/name` in POSIX archives, `name` in all others.
+/// Returns the name in a header: `prefix/name` in POSIX archives, `name` in all others.
 pub(super) fn name(header: &Header) -> Vec<u8> {
     let name = text(&header.name);
     let posix = header.magic == *b"ustar\0";
-    // star has a shorter prefix and its own mark at the end.
+    // star has a shorter prefix and its own magic at the end.
     let star = header.padding.ends_with(b"tar\0");
     let prefix = text(if star { &header.prefix[..131] } else { &header.prefix });
     if !posix || prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_negative_size_or_wide_uid_is_named() {
         let error = field::<u64>(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe", "size", 512).unwrap_err();
-        assert!(error.to_string().contains("at byte 512") && error.to_string().contains("no valid size"), "{error}");
+        assert!(error.to_string().contains("at byte 512") && error.to_string().contains("not a valid size"), "{error}");
         assert!(field::<u32>(b"\x80\0\0\x01\0\0\0\0", "uid", 0).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The members of an archive, one after the other, with all that extended headers say about them applied.
+//! The members of an archive, one after the other, with all extended headers applied.
 
 use zerocopy::IntoBytes;
 
@@ -11,13 +11,13 @@ use super::sparse;
 use crate::tree::{Device, Time, XattrSet};
 use crate::{Error, Result, WarningKind};
 
-/// The most bytes that the extended headers of one member, or one global header, may have.
+/// Maximum number of bytes in the extended headers of one member, or in one global header.
 const MAX_EXTENDED: u64 = 8 << 20;
 
-/// Files and archives are no longer than the system can say.
+/// Maximum length of files and archives: the largest offset of the system.
 pub(super) const MAX_SIZE: u64 = i64::MAX.unsigned_abs();
 
-/// A member as the archive describes it; its path and links are not checked yet.
+/// A member as described by the archive; its path and links are not checked yet.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) path: Vec<u8>,
@@ -27,9 +27,9 @@ pub(super) struct Member {
     pub(super) gid: u32,
     pub(super) mtime: Time,
     pub(super) xattrs: XattrSet,
-    /// Attributes that could not be kept, and why.
+    /// Attributes that could not be kept, each with the reason.
     pub(super) lost: Vec<String>,
-    /// Where its first header is.
+    /// Offset of the first header.
     pub(super) at: u64,
 }
 
@@ -44,23 +44,23 @@ pub(super) enum MemberKind {
     Fifo,
 }
 
-/// Reads members from `input`, which stands at a member's data after each.
+/// Reads members from `input`, which is positioned at a member's data after each.
 pub(super) struct Members<I> {
     pub(super) input: I,
     globals: Pax,
     accounts: Accounts,
-    /// The header read last, and where the one after its data is.
+    /// Offset of the header read last, and of the header after its data.
     last: u64,
     next: u64,
-    /// Zero blocks seen since the last header: they end an archive.
+    /// Number of zero blocks since the last header: they end an archive.
     zeros: u64,
-    /// Whether there was a member.
+    /// True once a member was found.
     begun: bool,
-    /// Warnings about the archive as a whole, each at a byte.
+    /// Warnings about the archive as a whole, each with an offset.
     pub(super) noted: Vec<(WarningKind, u64)>,
 }
 
-/// What came before a member's own header.
+/// Extended headers before a member's own header.
 #[derive(Default)]
 struct Extended {
     pax: Vec<(Vec<u8>, u64)>,
@@ -85,7 +85,7 @@ impl<I: Input> Members<I> {
         }
     }
 
-    /// The next member; `None` at the end of the archive.
+    /// Returns the next member; `None` at the end of the archive.
     pub(super) fn next(&mut self) -> Result<Option<Member>> {
         let mut extended = Extended::default();
         while let Some((header, at)) = self.header()? {
@@ -110,12 +110,12 @@ impl<I: Input> Members<I> {
         }
     }
 
-    /// Hops over the data before and reads a header; `None` at the end. Two zero blocks, or one and the
-    /// end of the file, end an archive; another archive may follow.
+    /// Skips the data of the previous member and reads a header; `None` at the end. Two zero
+    /// blocks, or one and the end of the file, end an archive; another archive may follow.
     fn header(&mut self) -> Result<Option<(Header, u64)>> {
         if !self.input.skip_to(self.next)? {
             let why = format!(
-                "its data ends at byte {}, the archive before: it is truncated, or the first of several volumes",
+                "its data ends at byte {}, beyond the end of the archive: it is truncated, or the first of several volumes",
                 self.next
             );
             return Err(Error::corrupt("tar member", self.last, why));
@@ -133,10 +133,10 @@ impl<I: Input> Members<I> {
                     self.noted.push((WarningKind::ArchiveNotEnded, at));
                     return Ok(None);
                 }
-                // Bytes behind the end; what has the magic of a header is one that is damaged.
+                // Bytes after the end; a block with the magic of a header is a damaged one.
                 _ if self.zeros > 0 && !header::has_magic(&block) && header::check(&block, at).is_err() => {
                     self.noted.push((WarningKind::BytesAfterArchive, at));
-                    // Whoever writes into a pipe wants to get rid of all.
+                    // Read to the end: a program that writes into a pipe expects everything to be read.
                     self.input.skip_to(u64::MAX)?;
                     return Ok(None);
                 }
@@ -153,14 +153,16 @@ impl<I: Input> Members<I> {
         }
     }
 
-    /// The `len` bytes of data that begin here belong to the header at `at`: the next header is after them.
+    /// Notes that the `len` bytes of data that begin here belong to the header at `at`: the next
+    /// header follows them.
     fn data(&mut self, len: u64, at: u64) -> Result<()> {
         let end = padded(len).and_then(|len| len.checked_add(self.input.offset())).filter(|end| *end <= MAX_SIZE);
-        self.next = end.ok_or_else(|| Error::corrupt("tar header", at, format!("a size of {len} bytes")))?;
+        self.next =
+            end.ok_or_else(|| Error::corrupt("tar header", at, format!("the size of {len} bytes is too large")))?;
         Ok(())
     }
 
-    /// The data of an extended header.
+    /// Reads the data of an extended header.
     fn body(&mut self, header: &Header, at: u64, extended: &mut Extended) -> Result<Vec<u8>> {
         let len = field(&header.size, "size", at)?;
         extended.first.get_or_insert(at);
@@ -178,7 +180,7 @@ impl<I: Input> Members<I> {
         if got == limited { Ok(body) } else { Err(truncated("extended header", at, got as u64, len)) }
     }
 
-    /// Puts a member together.
+    /// Builds a member from its headers.
     fn member(&mut self, header: &Header, at: u64, extended: Extended) -> Result<Member> {
         self.begun = true;
         let mut pax = Pax::after(&self.globals);
@@ -205,14 +207,14 @@ impl<I: Input> Members<I> {
                 self.data(field(&header.size, "size", at)?, at)?;
                 MemberKind::Dir
             }
-            // Archives from before there was a type for directories; their size says nothing.
+            // Archives from before there was a type for directories; the size is meaningless.
             flag::FILE | flag::V7_FILE if path.ends_with(b"/") => MemberKind::Dir,
             flag::FIFO => MemberKind::Fifo,
             flag::FILE | flag::V7_FILE | flag::CONTIGUOUS_FILE | flag::GNU_SPARSE => {
                 MemberKind::File(self.file(header, at, first, &mut pax)?)
             }
             flag::GNU_CONTINUED => {
-                let why = "this is a later volume of an archive of several: extract them all with GNU tar \
+                let why = "this is a later volume of a multi-volume archive: extract them all with GNU tar \
                            (`tar -xM -f VOLUME1 -f VOLUME2 ...`) and pack the directory";
                 return Err(Error::corrupt("tar header", at, why));
             }
@@ -243,24 +245,26 @@ impl<I: Input> Members<I> {
         })
     }
 
-    /// Remembers which numbers the owner and the group have.
+    /// Remembers the numbers of the owner and the group.
     fn note_accounts(&mut self, header: &Header, pax: &Pax, uid: u32, gid: u32) {
-        // The oldest archives have something else where the names are.
+        // The oldest archives have other data in place of the names.
         let named = header.magic.starts_with(b"ustar");
         let user = pax.uname.as_deref().unwrap_or_else(|| if named { text(&header.uname) } else { b"" });
         let group = pax.gname.as_deref().unwrap_or_else(|| if named { text(&header.gname) } else { b"" });
         self.accounts.note((user, uid), (group, gid));
     }
 
-    /// Access control lists as attributes, and why others are none. An attribute of the archive that says the same
-    /// goes before.
+    /// Returns access control lists as attributes, and the reasons why others were dropped. An
+    /// equal attribute in the archive itself takes precedence.
     fn acls(&self, pax: &Pax, is_dir: bool) -> (XattrSet, Vec<String>) {
         let (mut acls, mut lost) = (XattrSet::new(), Vec::new());
         let lists =
             [(&pax.acl, "system.posix_acl_access", false), (&pax.default_acl, "system.posix_acl_default", true)];
         for (list, name, default) in lists {
             match list.as_deref().map(|list| acl::to_value(list, default, &self.accounts)) {
-                Some(Ok(Some(_))) if default && !is_dir => lost.push("a default for what is no directory".into()),
+                Some(Ok(Some(_))) if default && !is_dir => {
+                    lost.push("a default ACL on something other than a directory".into())
+                }
                 Some(Ok(Some(value))) => acls.push((name.as_bytes().into(), value.into())),
                 Some(Err(why)) => lost.push(why),
                 Some(Ok(None)) | None => {}
@@ -272,7 +276,7 @@ impl<I: Input> Members<I> {
         (acls, lost)
     }
 
-    /// A regular file; reads the sparse map where one follows the header.
+    /// Reads a regular file, including the sparse map if one follows the header.
     fn file(&mut self, header: &Header, at: u64, first: u64, pax: &mut Pax) -> Result<Stored> {
         let len = pax.size.map_or_else(|| field(&header.size, "size", at), Ok)?;
         let sparse = &mut pax.sparse;
@@ -282,7 +286,7 @@ impl<I: Input> Members<I> {
             }
             (flag::GNU_SPARSE, ..) => {
                 return Err(Error::Unsupported(format!(
-                    "tar header at byte {at}: a sparse file not as GNU tar has it"
+                    "tar header at byte {at}: a sparse file in a form that GNU tar does not write"
                 )));
             }
             (_, Some(1), Some(0), Some(size)) => {
@@ -299,7 +303,7 @@ impl<I: Input> Members<I> {
             }
             (_, None | Some(0), _, Some(size)) => (Some(std::mem::take(&mut sparse.map)), size),
             (_, None, None, None) => (None, len),
-            _ => return Err(Error::corrupt("pax header", first, "GNU.sparse records that make no sparse file")),
+            _ => return Err(Error::corrupt("pax header", first, "inconsistent GNU.sparse records")),
         };
         self.data(len, at)?;
         let map = map.map(|map| sparse::check(map, size, len, at)).transpose()?;

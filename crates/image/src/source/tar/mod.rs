@@ -1,11 +1,11 @@
 //! Tar archives as a source: v7, ustar, GNU and pax, plain or compressed, from a file or a pipe.
 //!
-//! An uncompressed archive in a file is only scanned: contents are read in place later, by any thread.
-//! Anything else comes through once, and its data is handed on as it comes.
+//! An uncompressed archive in a file is only scanned: contents are read in place later, by any
+//! thread. Any other archive is read once, and its data is passed on as it arrives.
 //!
-//! - `format`, `header`, `pax`, `base64`, `acl`, `sparse`: blocks and records, checked.
-//! - `input` with `seekable` (and `contents`) and `stream`: where the bytes come from.
-//! - `members`: one member after the other; `place`: members into a tree.
+//! - `format`, `header`, `pax`, `base64`, `acl`, `sparse`: check blocks and records.
+//! - `input` with `seekable` (and `contents`) and `stream`: provide the bytes.
+//! - `members`: reads one member after the other; `place`: adds members to a tree.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -43,13 +43,13 @@ mod stream;
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// What to take from an archive.
+/// Selection of what to take from an archive.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// What to leave out.
+    /// Entries to leave out.
     pub exclude: Exclude,
-    /// Whether to take extended attributes.
+    /// True to take extended attributes.
     pub xattrs: bool,
 }
 
@@ -59,8 +59,8 @@ impl Default for Options {
     }
 }
 
-/// Opens the archive at `path`, or on standard input. Its compression (gzip, xz, zstd, bzip2 or none) is told by
-/// its first bytes.
+/// Opens the archive at `path`, or on standard input. Its compression (gzip, xz, zstd, bzip2 or
+/// none) is detected from its first bytes.
 pub fn open(path: Option<&Path>, options: Options) -> Result<Box<dyn Source>> {
     let Some(path) = path else {
         return from_stream(Box::new(io::stdin()), Path::new("standard input"), options);
@@ -79,13 +79,13 @@ pub fn open(path: Option<&Path>, options: Options) -> Result<Box<dyn Source>> {
     from_stream(Box::new(file), path, options)
 }
 
-/// An uncompressed archive in `bytes`, called `name` in messages.
+/// Opens an uncompressed archive in `bytes`; `name` is for messages.
 pub fn from_bytes(bytes: Arc<dyn ReadAt>, name: &Path, options: Options) -> Box<dyn Source> {
     let archive = Archive { bytes, path: name.to_owned() };
     Box::new(TarSource { members: Some(Members::new(Seekable::new(archive, 0))), options })
 }
 
-/// An archive, perhaps compressed, that can be read only once; called `name` in messages.
+/// Opens an archive, possibly compressed, that can be read only once; `name` is for messages.
 pub fn from_stream(from: Box<dyn Read + Send>, name: &Path, options: Options) -> Result<Box<dyn Source>> {
     stream(from, name, None, options)
 }
@@ -102,7 +102,7 @@ fn stream(
     Ok(Box::new(TarSource { members: Some(Members::new(stream)), options }))
 }
 
-/// Whether `head` begins with the header of a member, be it damaged.
+/// Returns true if `head` begins with the header of a member, even a damaged one.
 pub(super) fn is_header(head: &[u8]) -> bool {
     header::has_magic(head) || head.first_chunk().is_some_and(|block| header::check(block, 0).is_ok())
 }

@@ -1,4 +1,4 @@
-//! The records of pax extended headers: what they say about the next member, or about all that follow.
+//! The records of pax extended headers, for the next member or for all that follow.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use super::{base64, sparse::Region};
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Result};
 
-/// The most bytes of names and attributes that global headers may give to every member.
+/// Maximum number of bytes of names and attributes that global headers may apply to every member.
 const MAX_GLOBAL: usize = 65_536;
 
 type Xattrs = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
-/// What pax records say. Where they say nothing the member's header counts.
+/// Values of pax records. Where a record is missing, the member's header counts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pax {
     pub(super) path: Option<Vec<u8>>,
@@ -28,11 +28,11 @@ pub(super) struct Pax {
     /// Access control lists as text.
     pub(super) acl: Option<Vec<u8>>,
     pub(super) default_acl: Option<Vec<u8>>,
-    /// Whether there is an access control list that Linux has no place for.
+    /// True if there is an access control list of a kind that Linux does not support.
     pub(super) foreign_acl: bool,
-    /// The first record for a name counts.
+    /// Attributes of the member itself; the first record for a name counts.
     own_xattrs: Xattrs,
-    /// From global headers; any of the member's own records for a name goes before.
+    /// Attributes from global headers; the member's own records take precedence.
     global_xattrs: Xattrs,
 }
 
@@ -49,14 +49,14 @@ pub(super) struct PaxSparse {
 }
 
 impl Pax {
-    /// What holds for a member before its own records: what the global headers said.
+    /// Returns the values that apply to a member before its own records: those of the global headers.
     pub(super) fn after(globals: &Pax) -> Pax {
         let mut pax = Pax { sparse: PaxSparse::default(), ..globals.clone() };
         pax.global_xattrs = std::mem::take(&mut pax.own_xattrs);
         pax
     }
 
-    /// One more global header, `records`.
+    /// Adds another global header, `records`.
     pub(super) fn add_global(&mut self, records: &[u8], at: u64) -> Result<()> {
         let mut next = Pax::after(self);
         next.add(records, at)?;
@@ -73,7 +73,7 @@ impl Pax {
         Ok(())
     }
 
-    /// All extended attributes, each name once.
+    /// Returns all extended attributes, each name once.
     pub(super) fn xattrs(self) -> XattrSet {
         let mut xattrs = self.global_xattrs;
         xattrs.extend(self.own_xattrs);
@@ -84,7 +84,7 @@ impl Pax {
     pub(super) fn add(&mut self, mut records: &[u8], at: u64) -> Result<()> {
         while !records.is_empty() {
             let (key, value, rest) = split_record(records)
-                .ok_or_else(|| bad(at, format!("`{}` is no record", start(records).escape_ascii())))?;
+                .ok_or_else(|| bad(at, format!("`{}` is not a valid record", start(records).escape_ascii())))?;
             self.set(key, value).map_err(|why| bad(at, format!("{}: {why}", start(key).escape_ascii())))?;
             records = rest;
         }
@@ -136,7 +136,7 @@ impl Pax {
 
     fn set_xattr(&mut self, name: &[u8], value: &[u8]) -> std::result::Result<(), &'static str> {
         if name.is_empty() || name.contains(&0) {
-            return Err("no valid name of an extended attribute");
+            return Err("not a valid name of an extended attribute");
         }
         self.own_xattrs.entry(name.into()).or_insert_with(|| value.into());
         Ok(())
@@ -147,12 +147,12 @@ fn bad(at: u64, why: String) -> Error {
     Error::corrupt("pax header", at, why)
 }
 
-/// As much of a record as a message wants.
+/// Returns as much of a record as a message should show.
 fn start(record: &[u8]) -> &[u8] {
     &record[..record.len().min(40)]
 }
 
-/// The first record's key and value, and what follows it.
+/// Splits off the first record: its key, its value, and the remaining records.
 fn split_record(records: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = records.iter().take(20).position(|byte| *byte == b' ')?;
     let len: usize = std::str::from_utf8(&records[..space]).ok()?.parse().ok()?;
@@ -164,15 +164,15 @@ fn split_record(records: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 
 type Value<T> = std::result::Result<Option<T>, &'static str>;
 
-/// An empty value takes back what was said before.
+/// Parses a number. An empty value withdraws an earlier one.
 fn decimal<T: TryFrom<u64>>(value: &[u8]) -> Value<T> {
     match value {
         [] => Ok(None),
-        _ => parse_decimal(value).and_then(|n| T::try_from(n).ok()).map(Some).ok_or("no number in its range"),
+        _ => parse_decimal(value).and_then(|n| T::try_from(n).ok()).map(Some).ok_or("not a number in range"),
     }
 }
 
-/// Digits and nothing else as a number.
+/// Parses a number made only of digits.
 pub(super) fn parse_decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -191,7 +191,7 @@ fn name(value: &[u8]) -> Value<Vec<u8>> {
     }
 }
 
-/// `[-]SECONDS[.FRACTION]`; digits beyond the nanoseconds are dropped.
+/// Parses `[-]SECONDS[.FRACTION]`; digits beyond the nanoseconds are dropped.
 fn time(value: &[u8]) -> Value<Time> {
     if value.is_empty() {
         return Ok(None);
@@ -211,13 +211,13 @@ fn time(value: &[u8]) -> Value<Time> {
     }))
 }
 
-/// `OFFSET,LENGTH,OFFSET,LENGTH...`, the map of sparse format 0.1.
+/// Parses `OFFSET,LENGTH,OFFSET,LENGTH...`, the map of sparse format 0.1.
 fn map(value: &[u8]) -> std::result::Result<Vec<Region>, &'static str> {
     let mut numbers = value.split(|byte| *byte == b',');
     let mut map = Vec::new();
     while let Some(offset) = numbers.next() {
         let pair = parse_decimal(offset).zip(numbers.next().and_then(parse_decimal));
-        let (offset, len) = pair.ok_or("no pairs of numbers")?;
+        let (offset, len) = pair.ok_or("not pairs of numbers")?;
         map.push(Region { offset, len });
     }
     Ok(map)
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_members_own_records_go_before_global_ones_and_an_empty_value_takes_back() {
+    fn a_members_own_records_override_global_ones_and_an_empty_value_withdraws() {
         let mut globals = Pax::default();
         let first = [record("uid", b"7"), record("path", b"g"), record("SCHILY.xattr.user.a", b"1")].concat();
         globals.add_global(&first, 0).unwrap();

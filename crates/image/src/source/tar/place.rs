@@ -1,4 +1,4 @@
-//! Puts members into a tree: paths cleaned and limited, links resolved, later members over earlier ones.
+//! Adds members to a tree: cleans and limits paths, resolves links; later members replace earlier ones.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,13 @@ use super::members::{Member, MemberKind};
 use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, components, path_of};
 use crate::{Error, Result, Warning, WarningKind};
 
-/// The longest path or link target, in bytes.
+/// Maximum length of a path or link target, in bytes.
 const MAX_PATH: usize = 65_535;
-/// The most components of a path.
+/// Maximum number of components of a path.
 const MAX_COMPONENTS: usize = 4096;
 
-/// The path of a member or of a link's target, which is not empty, without what does not count (a leading `/`, `.` components, doubled slashes).
+/// Cleans the path of a member or of a link target, which is not empty: drops a leading `/`, `.`
+/// components and doubled slashes.
 pub(super) fn clean(path: &[u8], at: u64) -> Result<Vec<u8>> {
     let bad = |why: String| Error::corrupt("tar member", at, why);
     check_length(path, at)?;
@@ -23,7 +24,7 @@ pub(super) fn clean(path: &[u8], at: u64) -> Result<Vec<u8>> {
         return Err(bad(format!("a path of more than the {MAX_COMPONENTS} components this reader allows")));
     }
     if path.is_empty() {
-        return Err(bad("it links to nothing".into()));
+        return Err(bad("its link target is empty".into()));
     }
     Ok(components(path).collect::<Vec<_>>().join(&b'/'))
 }
@@ -59,7 +60,11 @@ pub(super) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, op
         MemberKind::Symlink(target) => {
             check_length(&target, at)?;
             if target.is_empty() {
-                return Err(Error::corrupt("tar member", at, format!("`{}` links to nothing", path.escape_ascii())));
+                return Err(Error::corrupt(
+                    "tar member",
+                    at,
+                    format!("`{}` has an empty link target", path.escape_ascii()),
+                ));
             }
             Kind::Symlink(target.into())
         }

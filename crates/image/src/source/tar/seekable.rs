@@ -1,4 +1,4 @@
-//! An uncompressed archive in a file: headers are read, data is hopped over and stays where it is.
+//! An uncompressed archive in a file: headers are read, data is skipped and stays where it is.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::source::Store;
 use crate::tree::Data;
 use crate::{Error, Result};
 
-/// The window grows from the one to the other while reading goes on without hops.
+/// Smallest and largest window; it grows while reading continues without skips.
 const WINDOW: RangeInclusive<usize> = 4 << 10..=256 << 10;
 
 /// Reads the headers of an archive through a window.
@@ -18,7 +18,7 @@ pub(super) struct Seekable {
     archive: Archive,
     at: u64,
     window: Vec<u8>,
-    /// Where in the archive the window begins, and how large it shall be.
+    /// Offset of the window in the archive, and its intended size.
     start: u64,
     width: usize,
     files: Vec<Located>,
@@ -26,14 +26,14 @@ pub(super) struct Seekable {
 }
 
 impl Seekable {
-    /// Reads from `at` on.
+    /// Starts reading at `at`.
     pub(super) fn new(archive: Archive, at: u64) -> Self {
         let contents = Arc::new(TarContents::new(archive.clone()));
         let width = *WINDOW.start();
         Seekable { archive, at, window: Vec::new(), start: at, width, files: Vec::new(), contents }
     }
 
-    /// The part of the window from here on, refilled when it is empty.
+    /// Returns the unread part of the window, refilling it if it is empty.
     fn rest(&mut self) -> Result<&[u8]> {
         let end = self.start + self.window.len() as u64;
         if !(self.start..end).contains(&self.at) {

@@ -1,4 +1,4 @@
-//! Sparse members: where the data that an archive holds belongs in the file.
+//! Sparse members: where the data in an archive belongs in the file.
 //!
 //! Four spellings: the old GNU type `S` (map in the header and in blocks after it), pax 0.0 and 0.1 (map in
 //! the extended header) and pax 1.0 (map in front of the data).
@@ -12,7 +12,7 @@ use super::members::MAX_SIZE;
 use super::pax::parse_decimal;
 use crate::{Error, Result};
 
-/// The most regions a map may have.
+/// Maximum number of regions in a map.
 pub(super) const MAX_REGIONS: u64 = 1_000_000;
 
 /// A range of a file that holds data.
@@ -26,7 +26,7 @@ fn bad(at: u64, why: impl Into<String>) -> Error {
     Error::corrupt("sparse map", at, why)
 }
 
-/// Checks a map against the file's length and the bytes the archive holds for it; drops empty regions.
+/// Checks a map against the file's length and the number of bytes stored for it; drops empty regions.
 pub(super) fn check(mut map: Vec<Region>, size: u64, stored: u64, at: u64) -> Result<Vec<Region>> {
     limit(map.len() as u64, at)?;
     if size > MAX_SIZE {
@@ -56,7 +56,7 @@ fn limit(regions: u64, at: u64) -> Result<()> {
     Ok(())
 }
 
-/// The map of an old GNU sparse member, and the file's length; reads the blocks that follow the header.
+/// Reads the map and the file length of an old GNU sparse member, including the blocks that follow the header.
 pub(super) fn old_gnu(header: &[u8], input: &mut dyn Input, at: u64) -> Result<(Vec<Region>, u64)> {
     let header = GnuHeader::read_from_bytes(header).map_err(|_| bad(at, "not a block"))?;
     let size = field(&header.real_size, "real size", at)?;
@@ -72,7 +72,7 @@ pub(super) fn old_gnu(header: &[u8], input: &mut dyn Input, at: u64) -> Result<(
     Ok((map, size))
 }
 
-/// Adds regions up to the first unused one; says whether all were used.
+/// Adds regions up to the first unused one; returns true if all were used.
 fn add_regions(map: &mut Vec<Region>, regions: &[GnuRegion], at: u64) -> Result<bool> {
     for GnuRegion { offset, len } in regions {
         if len[0] == 0 {
@@ -83,8 +83,8 @@ fn add_regions(map: &mut Vec<Region>, regions: &[GnuRegion], at: u64) -> Result<
     Ok(true)
 }
 
-/// The map that pax 1.0 puts in front of the data: a count, then an offset and a length for each region,
-/// one number a line, padded to a block. At most `stored` bytes are read.
+/// Reads the map that pax 1.0 places before the data: a count, then an offset and a length for each
+/// region, one number per line, padded to a block. Reads at most `stored` bytes.
 pub(super) fn in_front(input: &mut dyn Input, stored: u64) -> Result<Vec<Region>> {
     let mut lines =
         Lines { at: input.offset(), end: input.offset().saturating_add(stored), input, block: [0; BLOCK], used: BLOCK };
@@ -97,7 +97,7 @@ pub(super) fn in_front(input: &mut dyn Input, stored: u64) -> Result<Vec<Region>
     Ok(map)
 }
 
-/// Numbers, one a line, from whole blocks.
+/// Numbers, one per line, from whole blocks.
 struct Lines<'i> {
     input: &'i mut dyn Input,
     at: u64,
@@ -120,7 +120,7 @@ impl Lines<'_> {
             count += 1;
         }
         parse_decimal(&digits[..count])
-            .ok_or_else(|| bad(self.at, format!("`{}` is no number", digits[..count].escape_ascii())))
+            .ok_or_else(|| bad(self.at, format!("`{}` is not a number", digits[..count].escape_ascii())))
     }
 
     fn byte(&mut self) -> Result<u8> {

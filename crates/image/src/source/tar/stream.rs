@@ -16,12 +16,12 @@ pub(super) struct Stream {
     from: Box<dyn Read + Send>,
     path: PathBuf,
     at: u64,
-    /// The file that it comes from, if it is one.
+    /// The underlying file, if there is one.
     file: Option<Arc<dyn ReadAt>>,
 }
 
 impl Stream {
-    /// Bytes that come once; if they are those of `file`, that has to stay as it is.
+    /// Makes an input of bytes that can be read once; if they come from `file`, it must not change.
     pub(super) fn new(from: Box<dyn Read + Send>, path: PathBuf, file: Option<Arc<dyn ReadAt>>) -> Self {
         Stream { from, path, at: 0, file }
     }
@@ -74,7 +74,7 @@ impl Input for Stream {
         let ranges = if file.map.is_some() { &ranges } else { &whole[..] };
         let mut data = MemberData { left: file.len, from: self, file: &file, failed: None };
         let number = store.put(&mut data, file.size, ranges);
-        // What the store says about a failed read is less than what is known here.
+        // The store's error about a failed read says less than is known here.
         match data.failed {
             Some(error) => Err(error),
             None => Ok(Data::Stored(number?)),
@@ -90,7 +90,7 @@ impl Input for Stream {
     }
 }
 
-/// The data of one member.
+/// Data of one member.
 struct MemberData<'s> {
     from: &'s mut Stream,
     file: &'s Stored,

@@ -8,7 +8,7 @@ use crate::source::open;
 
 const NAMES: [&str; 3] = ["a.tar", "a.tar.gz", "a.sqfs"];
 
-/// An archive, the same compressed, and an image of it.
+/// Makes an archive, the same archive compressed, and an image of it.
 fn sources(dir: &Path) {
     let bytes = archive(&[member("f", b'0', &[b'x'; 3000])]);
     std::fs::write(dir.join("a.tar"), &bytes).unwrap();
@@ -21,7 +21,7 @@ fn sources(dir: &Path) {
     crate::squashfs::build(&dir.join("a.sqfs"), &options, &progress, fill).unwrap();
 }
 
-/// Opens a source, changes it, lists it, changes it, and reads the file in it to its end.
+/// Opens a source, changes it, lists it, changes it, and reads its file to the end.
 fn read_changing(path: &Path, before: impl Fn(&Path), after: impl Fn(&Path)) -> Result<()> {
     let mut source = open::open(path.as_os_str(), &open::Options::default())?;
     before(path);
@@ -41,7 +41,7 @@ fn a_source_that_changes_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     sources(dir.path());
     let touch = |path: &Path| {
-        // Not within the tick of the clock that files were made in.
+        // Later than the clock tick in which the files were made.
         std::thread::sleep(std::time::Duration::from_millis(20));
         let mut file = OpenOptions::new().write(true).open(path).unwrap();
         let first = std::fs::read(path).unwrap()[0];
@@ -52,7 +52,7 @@ fn a_source_that_changes_is_an_error() {
     for name in NAMES {
         let path = dir.path().join(name);
         read_changing(&path, nothing, nothing).unwrap();
-        // An image is listed through what was decoded when it was opened; its files are looked after.
+        // An image is listed from metadata decoded when it was opened; changes are noticed when its files are read.
         let error = read_changing(&path, touch, nothing).unwrap_err();
         assert!(matches!(error, Error::Changed { .. }), "{name}: {error}");
         assert!(error.to_string().contains("was written to after it was opened"), "{name}: {error}");

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use super::*;
 use crate::testing::skipped;
 
-/// What `tool` makes of `bytes`; `None` when it is not installed.
+/// Compresses `bytes` with `tool`; `None` if it is not installed.
 fn compress(tool: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut command = Command::new(tool);
     let spawned = command.args(["-c", "-6"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
@@ -32,7 +32,7 @@ fn sample() -> Vec<u8> {
 }
 
 #[test]
-fn every_compression_is_told_by_its_first_bytes() {
+fn every_compression_is_recognised_by_its_first_bytes() {
     let plain = sample();
     let want = snapshot_of(&plain);
     let dir = tempfile::tempdir().unwrap();
@@ -43,7 +43,7 @@ fn every_compression_is_told_by_its_first_bytes() {
             continue;
         };
         for bytes in [whole, [head, tail].concat()] {
-            // The name says nothing.
+            // The name does not reveal the compression.
             let path = dir.path().join("a.tar");
             std::fs::write(&path, &bytes).unwrap();
             let tree = scan(super::super::open(Some(&path), Options::default()).unwrap()).unwrap();
@@ -66,7 +66,7 @@ fn damaged_compressed_archives_are_errors_that_name_the_compression() {
         let mut changed = bytes.clone();
         let middle = changed.len() / 2;
         changed[middle..middle + 8].fill(0x55);
-        // Which of the two sees it first depends on the format: zstd has no checksum unless asked for.
+        // Which of the two notices it first depends on the format: zstd has no checksum by default.
         let error = scan_stream(&changed);
         assert!(error.is_err() || tool == "zstd", "{tool}");
         let error = scan_stream(&[&bytes[..], b"no compressed data"].concat()).unwrap_err().to_string();

@@ -1,11 +1,11 @@
-//! Members made by hand: every form a header can have, and what one member does to another.
+//! Hand-made members: every form of a header, and members that replace each other.
 
 use super::*;
 use crate::source::tar::format::flag;
 use crate::tree::{Device, ROOT, Time};
 
 #[test]
-fn names_of_every_kind_end_up_in_the_same_place() {
+fn names_of_every_kind_lead_to_the_same_path() {
     let long = "d/".repeat(60) + "f";
     let ustar = |header: &mut Header| header.prefix[..3].copy_from_slice(b"a/b");
     let gnu = |header: &mut Header| {
@@ -45,7 +45,7 @@ fn names_of_every_kind_end_up_in_the_same_place() {
 }
 
 #[test]
-fn every_type_is_what_it_says() {
+fn every_member_type_is_read() {
     let link = |to: &'static str| move |header: &mut Header| header.linkname[..to.len()].copy_from_slice(to.as_bytes());
     let device = |header: &mut Header| {
         header.devmajor.copy_from_slice(b"0000010\0");
@@ -166,7 +166,7 @@ fn later_members_win_and_directories_merge() {
         member("gone", b'0', b"now a file"),
         member("implicit/dir/f", b'0', b""),
     ]);
-    // With as many zero blocks as a record has, and with only one.
+    // With as many zero blocks as in a full record, and with only one.
     for between in [0, 17 * BLOCK] {
         let tree = read(&[&first[..], &vec![0; between], &second].concat()).unwrap();
         assert_eq!((content(&tree, "a"), content(&tree, "hard")), (b"newer".to_vec(), b"old".to_vec()));
@@ -179,7 +179,7 @@ fn later_members_win_and_directories_merge() {
 }
 
 #[test]
-fn what_is_excluded_is_not_there() {
+fn excluded_members_are_left_out() {
     let bytes = archive(&[
         member("keep/a", b'0', b"1"),
         member("drop", b'5', b""),
@@ -295,7 +295,7 @@ fn sparse_files_in_every_spelling() {
     }
 }
 
-/// Directories of the oldest archives: a name with a slash at its end, and a size that says nothing.
+/// Directories of the oldest archives: a name with a trailing slash, and a meaningless size.
 #[test]
 fn a_directory_of_v7_has_no_data_whatever_its_size() {
     let v7 =
@@ -341,5 +341,5 @@ fn security_contexts_and_access_control_lists_are_attributes() {
     assert_eq!(names("d"), ["system.posix_acl_default"]);
     assert!(names("n").is_empty() && names("u").is_empty());
     let lost: Vec<_> = tree.warnings.kinds().flat_map(|(_, all)| all.first.iter().map(crate::Warning::place)).collect();
-    assert_eq!(lost, ["n (of NFSv4)", "u (no user `nobody here` is known)"]);
+    assert_eq!(lost, ["n (of NFSv4)", "u (unknown user `nobody here`)"]);
 }

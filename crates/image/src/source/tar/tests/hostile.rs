@@ -1,4 +1,4 @@
-//! Archives that are broken, cut or made to hurt: one clear error each, and never a panic.
+//! Archives that are broken, cut or malicious: one clear error each, and never a panic.
 
 use super::*;
 use crate::WarningKind;
@@ -10,7 +10,7 @@ fn refused(bytes: &[u8], want: &str) {
 }
 
 #[test]
-fn every_refusal_says_what_and_where() {
+fn every_error_says_what_and_where() {
     let link = |to: &'static str| move |header: &mut Header| header.linkname[..to.len()].copy_from_slice(to.as_bytes());
     let sparse = |map: &str, len: usize| {
         let records: [(&str, &[u8]); 2] = [("GNU.sparse.size", b"1000"), ("GNU.sparse.map", map.as_bytes())];
@@ -26,14 +26,14 @@ fn every_refusal_says_what_and_where() {
         (member("../a", b'0', b""), "tar member at byte 0: `../a`: a path with `..`"),
         (member("a/../../b", b'5', b""), "a path with `..`"),
         (header("a", b'1', 0, link("../b")), "a path with `..`"),
-        (header("a", b'1', 0, link("")), "tar member at byte 0: it links to nothing"),
+        (header("a", b'1', 0, link("")), "tar member at byte 0: its link target is empty"),
         ([member("d", b'5', b""), header("a", b'1', 0, link("d"))].concat(), "tar hard link at byte 512"),
         ([member("f", b'0', b""), member("f/g", b'0', b"")].concat(), "`f` on the way is not a directory"),
         (member("./", b'2', b""), "the root is not a directory"),
-        (member("a", b'2', b""), "links to nothing"),
-        (member("a", b'M', b""), "a later volume of an archive of several"),
+        (member("a", b'2', b""), "has an empty link target"),
+        (member("a", b'M', b""), "a later volume of a multi-volume archive"),
         (member("a", b'N', b""), "not supported: tar header at byte 0: a member of type `N`"),
-        (member("a", b'S', b""), "a sparse file not as GNU tar has it"),
+        (member("a", b'S', b""), "a sparse file in a form that GNU tar does not write"),
         (
             [pax(b'x', &[("GNU.sparse.size", b"9223372036854775808")]), member("f", b'0', b"")].concat(),
             "a file of 9223372036854775808 bytes: more than the 9223372036854775807",
@@ -42,32 +42,32 @@ fn every_refusal_says_what_and_where() {
         (header("a", b'0', 0, |h| h.size.fill(b'7')), "its data ends at byte"),
         (
             header("a", b'0', 0, |h| h.size.copy_from_slice(&[&[0x80, 0, 0, 0, 0x7f][..], &[0xff; 7]].concat())),
-            "a size of 9223372036854775807 bytes",
+            "the size of 9223372036854775807 bytes is too large",
         ),
-        (header("a", b'0', 0, |h| h.size.fill(0xff)), "no valid size"),
+        (header("a", b'0', 0, |h| h.size.fill(0xff)), "not a valid size"),
         (
             header("a", b'0', 0, |h| h.uid.copy_from_slice(b"0000x00\0")),
-            "tar header at byte 0: `0000x00\\x00` is no valid user id",
+            "tar header at byte 0: `0000x00\\x00` is not a valid user id",
         ),
-        (header("a", b'0', 0, |h| h.mtime.copy_from_slice(b"yesterday   ")), "no valid time"),
+        (header("a", b'0', 0, |h| h.mtime.copy_from_slice(b"yesterday   ")), "not a valid time"),
         (pax(b'x', &[("size", b"18446744073709551615")]), "an extended header with no member after it"),
         (
             [pax(b'x', &[("size", b"18446744073709551615")]), member("a", b'0', b"")].concat(),
-            "a size of 18446744073709551615",
+            "the size of 18446744073709551615",
         ),
         (
             header("pax", b'x', 8 << 20 | 1, |_| ()),
             "extended header at byte 0: 8388609 bytes of extended headers: more than the 8388608",
         ),
         (header("long", b'L', 0o777_7777_7777, |_| ()), "more than the 8388608"),
-        (pax(b'g', &[("uid", b"root")]), "pax header at byte 0: uid: no number"),
+        (pax(b'g', &[("uid", b"root")]), "pax header at byte 0: uid: not a number"),
         (sparse("0,100,50,100", 200), "sparse map at byte 1024: the region at 50 begins before"),
         (sparse("900,200", 200), "goes beyond the file's end at 1000"),
         (sparse("18446744073709551615,18446744073709551615", 200), "goes beyond"),
         (sparse("0,100", 200), "its regions hold 100 bytes, the archive 200"),
         (sparse(&zero_list[..zero_list.len() - 1], 0), "1000001 regions: more than the 1000000"),
         (in_front(b"1000001\n"), "1000001 regions: more than the 1000000"),
-        (in_front(b"2\n0\n\n1\n"), "`` is no number"),
+        (in_front(b"2\n0\n\n1\n"), "`` is not a number"),
         (in_front(b"99999999999999999999999\n"), "more than 20 digits"),
         (in_front(&[b'1'; 512]), "more than 20 digits"),
         (in_front(&padded(b"1\n0\n10\n")), "its regions hold 10 bytes, the archive 0"),
@@ -86,12 +86,12 @@ fn every_refusal_says_what_and_where() {
 }
 
 #[test]
-fn what_is_no_archive_is_refused() {
+fn files_that_are_not_archives_are_refused() {
     refused(b"", "tar archive at byte 0: it ends before its first member");
     refused(&[0; 100], "tar header at byte 0: the archive ends after 100 of 512");
     refused(b"some text, and nothing else", "tar header at byte 0: the archive ends after 27 of 512");
     refused(&b"no tar here.".repeat(100), "tar header at byte 0: its checksum does not match");
-    // A second archive behind the first, damaged.
+    // A second archive after the first, damaged.
     let mut second = member("b", b'0', b"");
     second[0] ^= 1;
     refused(&[archive(&[member("a", b'0', b"")]), second].concat(), "its checksum does not match");
@@ -100,7 +100,7 @@ fn what_is_no_archive_is_refused() {
     assert_eq!(read(&[0; 700]).unwrap().len(), 1);
 }
 
-/// The warnings of reading an archive, the same both ways.
+/// Returns the warnings of reading an archive, the same both ways.
 fn warned(bytes: &[u8]) -> Vec<(WarningKind, String)> {
     let of = |tree: Tree| -> Vec<_> {
         tree.warnings.kinds().flat_map(|(kind, all)| all.first.iter().map(move |one| (kind, one.place()))).collect()
@@ -111,7 +111,7 @@ fn warned(bytes: &[u8]) -> Vec<(WarningKind, String)> {
 }
 
 #[test]
-fn oddities_are_warned_of_and_what_surrounds_them_is_read() {
+fn oddities_cause_warnings_and_the_rest_is_read() {
     let link = header("hard", b'1', 0, |header| header.linkname[..4].copy_from_slice(b"gone"));
     let odd = [member("a", b'0', b"1"), member("", b'0', b"no name"), link, member("b", b'0', b"2")];
     let whole = archive(&odd);
@@ -140,20 +140,20 @@ fn bombs_of_names_are_refused_by_limits_that_are_named() {
     // Many extended headers before one member.
     let flood: Vec<_> = (0..9).map(|_| pax(b'x', &[("comment", &vec![b'a'; 1 << 20])])).collect();
     refused(&archive(&flood), "more than the 8388608");
-    // The deepest path allowed, and a file in its place.
+    // The deepest path allowed, and a file that replaces it.
     let deep = pax(b'x', &[("path", &b"a/".repeat(4096))]);
     let deep = scan_in_place(&archive(&[deep, member("x", b'0', b""), member("a", b'0', b"now")])).unwrap();
     assert_eq!((deep.len(), content(&deep, "a")), (4098, b"now".to_vec()));
 }
 
 #[test]
-fn many_attributes_take_no_longer_than_they_must() {
+fn many_attributes_do_not_take_quadratic_time() {
     let records: Vec<_> = (0..200_000).map(|n| pax_record(&format!("SCHILY.xattr.user.{n}"), b"")).collect();
     let tree = scan_in_place(&archive(&[member("x", b'x', &records.concat()), member("f", b'0', b"")])).unwrap();
     assert_eq!(tree.xattrs.get(tree.meta(tree.lookup(b"f").unwrap()).xattrs).len(), 200_000);
 }
 
-/// One of everything.
+/// An archive with one member of each kind.
 fn small() -> Vec<u8> {
     let records: [(&str, &[u8]); 3] = [("mtime", b"1.5"), ("SCHILY.xattr.user.a", b"1"), ("path", b"d/pax")];
     let in_front: [(&str, &[u8]); 4] = [
@@ -188,7 +188,7 @@ fn a_cut_archive_is_an_error_and_between_members_a_warning() {
             Err(error) => assert!(matches!(error, Error::Corrupt { .. }), "cut at {cut}: {error}"),
         }
     }
-    // In blocks: behind each of the members, never behind what only announces one.
+    // In blocks: after each of the members, never after a header that only announces one.
     assert_eq!(boundaries, [(3, 2), (8, 3), (12, 4), (18, 5), (19, 5), (20, 6)]);
     for cut in end + BLOCK..=whole.len() {
         read(&whole[..cut]).unwrap();
@@ -202,13 +202,13 @@ fn no_single_wrong_byte_panics_or_hangs() {
         for flip in [0x01, 0xff] {
             let mut bytes = whole.clone();
             bytes[at] ^= flip;
-            // Damage in file data goes unnoticed: tar has no checksums there.
+            // Damage in file data goes unnoticed: tar has no checksums for it.
             drop(read(&bytes));
         }
     }
 }
 
-/// With the checksum set right again, what is in the fields is what the reader has to cope with.
+/// With the checksum corrected, the reader must cope with the field itself.
 #[test]
 fn no_wrong_field_panics_or_hangs() {
     let whole = small();

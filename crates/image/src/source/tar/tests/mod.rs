@@ -19,14 +19,14 @@ mod forms;
 mod hostile;
 mod writers;
 
-/// The largest file a test takes.
+/// Largest file in a test.
 const MAX_FILE: u64 = 64 << 20;
 
-/// Keeps what a stream hands over.
+/// Keeps the files that a stream passes on.
 #[derive(Default)]
 pub(crate) struct Kept(Vec<KeptFile>);
 
-/// Bytes and what of them is data.
+/// Bytes, and the ranges of them that are data.
 type KeptFile = (Vec<u8>, Vec<(u64, u64)>);
 
 impl Store for Kept {
@@ -73,7 +73,7 @@ impl FileReader for &KeptFile {
     }
 }
 
-/// Lists `source`, keeping what it hands over.
+/// Lists `source`, keeping the data it passes on.
 pub(crate) fn scan(mut source: Box<dyn Source>) -> Result<Tree> {
     let (mut tree, mut kept) = (Tree::default(), Kept::default());
     source.scan(&mut tree, &mut kept)?;
@@ -97,13 +97,13 @@ pub(crate) fn scan_stream(archive: &[u8]) -> Result<Tree> {
     scan(from_stream(from, Path::new("a.tar"), Options::default())?)
 }
 
-/// The same without a thread that reads ahead, for tests that read thousands of archives.
+/// Lists an archive without a read-ahead thread, for tests that read thousands of them.
 fn scan_forwards(archive: &[u8]) -> Result<Tree> {
     let stream = Stream::new(Box::new(io::Cursor::new(archive.to_vec())), "a.tar".into(), None);
     scan(Box::new(TarSource { members: Some(Members::new(stream)), options: Options::default() }))
 }
 
-/// Reads an archive both ways, which must give the same.
+/// Reads an archive both ways, with equal results.
 pub(crate) fn read(archive: &[u8]) -> Result<Tree> {
     let (placed, streamed) = match (scan_in_place(archive), scan_forwards(archive)) {
         (Ok(placed), Ok(streamed)) => (placed, streamed),
@@ -120,7 +120,7 @@ pub(crate) fn snapshot_of(archive: &[u8]) -> Snapshot {
     snapshot_tree(&read(archive).unwrap()).unwrap()
 }
 
-/// What is data in each file.
+/// Returns the data ranges of each file.
 fn data_ranges(tree: &Tree) -> Vec<(u32, Vec<(u64, u64)>)> {
     let mut all = Vec::new();
     for ino in 0..u32::try_from(tree.len()).unwrap() {
@@ -136,7 +136,7 @@ fn data_ranges(tree: &Tree) -> Vec<(u32, Vec<(u64, u64)>)> {
     all
 }
 
-/// The bytes of the file at `path`.
+/// Returns the bytes of the file at `path`.
 fn content(tree: &Tree, path: &str) -> Vec<u8> {
     let ino = tree.lookup(path.as_bytes()).unwrap_or_else(|| panic!("{path} is not there"));
     match &tree.inode(ino).kind {
@@ -150,7 +150,7 @@ fn content(tree: &Tree, path: &str) -> Vec<u8> {
     }
 }
 
-/// A header made by hand; `change` comes before the checksum.
+/// Makes a header by hand; `change` is applied before the checksum.
 fn header(name: &str, typeflag: u8, size: u64, change: impl FnOnce(&mut Header)) -> Vec<u8> {
     let mut header = Header::new_zeroed();
     header.name[..name.len()].copy_from_slice(name.as_bytes());
@@ -164,7 +164,7 @@ fn header(name: &str, typeflag: u8, size: u64, change: impl FnOnce(&mut Header))
     header.as_bytes().to_vec()
 }
 
-/// A member with its data.
+/// Makes a member with its data.
 fn member(name: &str, typeflag: u8, data: &[u8]) -> Vec<u8> {
     [header(name, typeflag, data.len() as u64, |_| ()), padded(data)].concat()
 }
@@ -175,13 +175,13 @@ fn padded(data: &[u8]) -> Vec<u8> {
     data
 }
 
-/// A pax header of records.
+/// Makes a pax header of records.
 fn pax(typeflag: u8, records: &[(&str, &[u8])]) -> Vec<u8> {
     let records: Vec<_> = records.iter().map(|(key, value)| pax_record(key, value)).collect();
     member("pax", typeflag, &records.concat())
 }
 
-/// Members and the end of the archive.
+/// Joins members and adds the end of the archive.
 fn archive(members: &[Vec<u8>]) -> Vec<u8> {
     [members.concat(), vec![0; 2 * BLOCK]].concat()
 }

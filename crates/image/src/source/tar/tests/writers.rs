@@ -1,4 +1,4 @@
-//! Archives written by GNU tar, bsdtar and the `tar` crate of trees on disk.
+//! Archives that GNU tar, bsdtar and the `tar` crate write of trees on disk.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::*;
 use crate::testing::{Attrs, Node, Piece, Shape, Spec, What, is_root, skipped, snapshot, specs, whole_seconds};
 use crate::tree::{Device, Time};
 
-/// Runs a tar program on all of `dir`. `None` when it is not installed.
+/// Runs a tar program on all of `dir`. Returns `None` if it is not installed.
 fn write(program: &str, args: &[&str], dir: &Path) -> Option<Vec<u8>> {
     let output = Command::new(program).args(args).args(["-b1", "-cf", "-", "-C"]).arg(dir).arg(".").output();
     let Ok(output) = output else {
@@ -21,10 +21,10 @@ fn write(program: &str, args: &[&str], dir: &Path) -> Option<Vec<u8>> {
     Some(output.stdout)
 }
 
-/// What an archive with these powers keeps of a directory.
+/// Reduces a directory to what an archive with these capabilities keeps.
 fn kept(mut all: Snapshot, xattrs: bool, nanos: bool) -> Snapshot {
     all.retain(|_, entry| entry.kind != 's');
-    // No writer links devices, and not every one links pipes.
+    // No writer hard-links devices, and not every one hard-links pipes.
     for entry in all.values_mut().filter(|entry| "cbp".contains(entry.kind)) {
         (entry.nlink, entry.same_as) = (1, None);
     }
@@ -36,7 +36,7 @@ fn kept(mut all: Snapshot, xattrs: bool, nanos: bool) -> Snapshot {
 
 fn same(what: &str, archive: &[u8], want: &Snapshot) {
     let mut seen = snapshot_of(archive);
-    // Modes of symbolic links are what the archive says; the comparer knows only one.
+    // The archive decides the modes of symbolic links; the comparison uses only one.
     seen.values_mut().filter(|entry| entry.kind == 'l').for_each(|entry| entry.mode = 0o777);
     for entry in seen.values_mut().filter(|entry| "cbp".contains(entry.kind)) {
         (entry.nlink, entry.same_as) = (1, None);
@@ -44,7 +44,7 @@ fn same(what: &str, archive: &[u8], want: &Snapshot) {
     assert_eq!(differences(&seen, want), Vec::<String>::new(), "{what}");
 }
 
-/// Everything that the oldest format can hold.
+/// A tree with everything that the oldest format supports.
 fn plain_tree() -> Spec {
     let sparse = vec![Piece::Hole(1 << 20), Piece::Noise { seed: 1, len: 70_000 }, Piece::Hole(1 << 20)];
     let holes: Vec<_> = (0..60).flat_map(|seed| [Piece::Text { seed, len: 4096 }, Piece::Hole(8192)]).collect();
@@ -65,7 +65,7 @@ fn plain_tree() -> Spec {
     spec
 }
 
-/// With what only newer formats can hold.
+/// A tree with features that only newer formats support.
 fn rich_tree() -> Spec {
     let mut spec = plain_tree();
     let deep = (0..40).fold(Node::file(vec![Piece::Text { seed: 9, len: 5 }]), |node, n| {
@@ -139,7 +139,7 @@ fn bsdtar_in_every_format() {
     same("ustar", &archive, &kept(plain_seen, false, false));
     let archive = write("bsdtar", &["--format=gnutar", "--no-xattrs"], rich.path()).unwrap();
     let mut gnu = kept(rich_seen.clone(), false, false);
-    // Times before 1970 it leaves out.
+    // bsdtar leaves out times before 1970.
     gnu.values_mut().for_each(|entry| entry.mtime.secs = entry.mtime.secs.max(0));
     same("gnutar", &archive, &gnu);
     for args in [&["--format=pax", "--xattrs"][..], &["--format=pax", "--xattrs", "--no-read-sparse"]] {
@@ -154,7 +154,7 @@ fn the_tar_crate() {
     builder.follow_symlinks(false);
     builder.append_dir_all(".", plain.path()).unwrap();
     let mut want = kept(seen, false, false);
-    // It knows no hard links.
+    // The crate does not support hard links.
     for entry in want.values_mut() {
         (entry.nlink, entry.same_as) = (1, None);
     }
@@ -190,7 +190,7 @@ proptest! {
     }
 }
 
-/// An access control list with a user, a group and a mask, as the kernel keeps it.
+/// An access control list with a user, a group and a mask, in the kernel's form.
 const ACL: [u8; 52] = {
     let mut value = [0; 52];
     let entries: [(u8, u8, u32); 6] =
