@@ -1,22 +1,22 @@
-//! The compressor options block behind the superblock: what a reader may need to know about the codec.
+//! The compressor options block after the superblock: codec settings that a reader may need.
 //!
-//! Written where the kernel needs it (LZ4 always, XZ with filters or another dictionary) and where the
-//! settings are not the ones every tool assumes: gzip 9, LZO1X-999 level 8, zstd 15.
+//! It is written if the kernel needs it (LZ4 always, XZ with filters or another dictionary), and if
+//! the settings differ from those that every tool assumes: gzip 9, LZO1X-999 level 8, zstd 15.
 
 use packfs_codec::{Codec, Dict, Settings, table};
 
 use super::format::METADATA_RAW;
 use crate::Result;
 
-/// Compressor id that stands in the superblock when nothing is compressed: every kernel has gzip.
+/// Compressor id in the superblock if nothing is compressed: every kernel supports gzip.
 const GZIP: u16 = 1;
-/// The highest level zlib has; libdeflate goes on to 12, which other tools do not know.
+/// The highest level of zlib; libdeflate has levels up to 12, which other tools do not know.
 const GZIP_LEVEL_MAX: u8 = 9;
-/// LZ4's block version, and its flag for the dense encoder.
+/// Version of LZ4's block format, and flag of its dense encoder.
 const LZ4_VERSION: u32 = 1;
 const LZ4_HC: u32 = 1;
 
-/// The compressor id of a codec that SquashFS has.
+/// Returns the compressor id of a codec that SquashFS supports.
 pub(crate) fn id(codec: Codec) -> Result<u16> {
     let usable = |codec: Codec| codec.squashfs_id().or((codec == Codec::None).then_some(GZIP));
     usable(codec).ok_or_else(|| {
@@ -26,7 +26,7 @@ pub(crate) fn id(codec: Codec) -> Result<u16> {
     })
 }
 
-/// The block with its header, or `None` where the defaults go without.
+/// Returns the block with its header, or `None` if the defaults suffice.
 pub(crate) fn emit(settings: &Settings, block_size: u32) -> Result<Option<Vec<u8>>> {
     let words = match settings {
         Settings::Gzip { level: GZIP_LEVEL_MAX, window: 15, strategies: 1 } => None,
@@ -59,7 +59,7 @@ mod tests {
     use packfs_codec::Choice;
 
     #[test]
-    fn the_block_is_there_exactly_when_a_reader_needs_it() {
+    fn the_block_is_written_exactly_when_a_reader_needs_it() {
         let cases: [(&str, &[u8]); 10] = [
             ("gzip:9", &[]),
             ("gzip:12", &[8, 0x80, 9, 0, 0, 0, 15, 0, 1, 0]),

@@ -1,4 +1,4 @@
-//! On-disk structures of SquashFS 4.0: little-endian, packed. Only layout; no logic.
+//! On-disk structures of SquashFS 4.0: little-endian, packed. Layout only, no logic.
 //!
 //! Source: the kernel's `Documentation/filesystems/squashfs.rst` and docs/formats/squashfs.md. Fields have the
 //! kernel's names (`fs/squashfs/squashfs_fs.h`).
@@ -12,31 +12,31 @@ pub const MAGIC: u32 = 0x7371_7368;
 pub const MAGIC_SWAPPED: u32 = 0x6873_7173;
 /// An image streamed to a pipe, its superblock at the end; not mountable before it is fixed.
 pub const MAGIC_STREAMED: u32 = 0x5351_5348;
-/// The only version written or read.
+/// The only version that is written or read.
 pub const VERSION: (u16, u16) = (4, 0);
-/// A table pointer that says there is no such table.
+/// Table pointer of a missing table.
 pub const NO_TABLE: u64 = u64::MAX;
-/// A fragment index that says the file has no fragment.
+/// Fragment index of a file without a fragment.
 pub const NO_FRAGMENT: u32 = u32::MAX;
-/// An xattr index that says the inode has none.
+/// Xattr index of an inode without xattrs.
 pub const NO_XATTR: u32 = u32::MAX;
 /// Payload of a full metadata block.
 pub const METADATA_LEN: usize = 8192;
-/// Bit of a metadata block's header: stored as it is.
+/// Bit of a metadata block's header: stored uncompressed.
 pub const METADATA_RAW: u16 = 0x8000;
-/// Bit of a data block's size word: stored as it is.
+/// Bit of a data block's size word: stored uncompressed.
 pub const DATA_RAW: u32 = 1 << 24;
 /// Smallest and largest data block.
 pub const BLOCK_SIZES: std::ops::RangeInclusive<u32> = 4096..=1 << 20;
-/// Entries under one directory header.
+/// Maximum number of entries under one directory header.
 pub const DIR_RUN_MAX: usize = 256;
-/// Bytes a directory's size field counts beyond its listing, for `.` and `..`.
+/// Bytes that a directory's size field counts beyond its listing, for `.` and `..`.
 pub const DIR_SIZE_EXTRA: u64 = 3;
 /// Longest file name the kernel accepts.
 pub const NAME_MAX: usize = 255;
 /// Longest symlink target the kernel accepts (its page size).
 pub const SYMLINK_MAX: usize = 4096;
-/// Most different owners and groups together.
+/// Maximum number of different owners and groups together.
 pub const IDS_MAX: usize = 65535;
 
 /// Superblock flags.
@@ -53,11 +53,11 @@ pub mod flags {
     pub const ALWAYS_FRAGMENTS: u16 = 0x0020;
     /// Duplicates were shared.
     pub const DUPLICATES: u16 = 0x0040;
-    /// There is an export table.
+    /// An export table is present.
     pub const EXPORTABLE: u16 = 0x0080;
     /// Xattrs stored uncompressed.
     pub const RAW_XATTRS: u16 = 0x0100;
-    /// There are no xattrs.
+    /// No xattrs are present.
     pub const NO_XATTRS: u16 = 0x0200;
     /// A compressor options block follows the superblock.
     pub const COMPRESSOR_OPTIONS: u16 = 0x0400;
@@ -73,7 +73,7 @@ pub struct Superblock {
     pub s_magic: U32,
     /// Number of inodes.
     pub inodes: U32,
-    /// Seconds since 1970 at which the image was made.
+    /// Time at which the image was made, in seconds since 1970.
     pub mkfs_time: U32,
     /// Data block size.
     pub block_size: U32,
@@ -114,7 +114,7 @@ pub struct Superblock {
     pub lookup_table_start: U64,
 }
 
-/// Inode types. Directory entries carry the basic one (1 to 7) whatever the inode itself is.
+/// Inode types. Directory entries contain the basic one (1 to 7) even if the inode is extended.
 pub mod inode_type {
     /// Directory.
     pub const DIR: u16 = 1;
@@ -130,11 +130,11 @@ pub mod inode_type {
     pub const FIFO: u16 = 6;
     /// Socket.
     pub const SOCKET: u16 = 7;
-    /// Add to a basic type to get the extended one.
+    /// Difference between a basic type and its extended type.
     pub const EXTENDED: u16 = 7;
 }
 
-/// What every inode begins with.
+/// Common header of all inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct InodeHeader {
@@ -270,7 +270,7 @@ pub struct DirHeader {
     pub count: U32,
     /// Metadata block of their inodes, relative to the inode table.
     pub start_block: U32,
-    /// Inode number their differences count from.
+    /// Inode number to which the differences are added.
     pub inode_number: U32,
 }
 
@@ -338,7 +338,7 @@ pub struct XattrKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct XattrValue {
-    /// Length of what follows.
+    /// Length of the value.
     pub vsize: U32,
 }
 

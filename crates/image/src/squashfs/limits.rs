@@ -5,7 +5,7 @@ use super::format::IDS_MAX;
 use crate::limits::{self, Limits};
 use crate::{Result, Tree};
 
-/// Blocks of a file that the kernel counts, in a signed number.
+/// Maximum number of blocks in a file; the kernel counts them in a signed number.
 const BLOCKS_MAX: u64 = i32::MAX.unsigned_abs() as u64;
 
 /// Checks a tree before its data is packed; POSIX ACLs become warnings.
@@ -17,7 +17,7 @@ pub(super) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
         owners: Some(IDS_MAX),
         acls: false,
         xattr_value: 65_536,
-        // What this library's reader takes.
+        // The limit of this library's reader.
         xattr_values: 64 << 20,
     };
     limits::check(tree, &limits)

@@ -1,4 +1,4 @@
-//! The compressor options behind the superblock: what the codec of an image was told, and what its decoder needs.
+//! The compressor options after the superblock: settings of the writer's codec, and what the decoder needs of them.
 
 use packfs_codec::Codec;
 
@@ -8,37 +8,37 @@ use crate::squashfs::format::{METADATA_LEN, METADATA_RAW, flags};
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "compressor options";
-/// Room for a compressor options block of any codec.
+/// Upper bound of the length of a compressor options block.
 const OPTIONS_MAX: usize = 12;
 
-/// The compressor options block: what the writer's codec was told, as stored.
+/// The compressor options block: settings of the writer's codec, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompressorOptions {
-    /// zlib's parameters.
+    /// Parameters of zlib.
     Gzip {
         /// 1 to 9.
         level: i32,
         /// log2 of the window.
         window: u16,
-        /// Strategies that were tried, a bit each.
+        /// Bit set of strategies that were tried.
         strategies: u16,
     },
-    /// xz's parameters.
+    /// Parameters of xz.
     Xz {
-        /// Length of the dictionary.
+        /// Dictionary size in bytes.
         dictionary: u32,
-        /// BCJ filters that were tried, a bit each.
+        /// Bit set of BCJ filters that were tried.
         filters: u32,
     },
-    /// lzo's parameters.
+    /// Parameters of lzo.
     Lzo {
         /// 0 lzo1x_1, 1 lzo1x_1_11, 2 lzo1x_1_12, 3 lzo1x_1_15, 4 lzo1x_999.
         algorithm: u32,
         /// 1 to 9, for lzo1x_999.
         level: u32,
     },
-    /// lz4's parameters.
+    /// Parameters of lz4.
     Lz4 {
         /// 1: the block format.
         version: u32,
@@ -47,14 +47,15 @@ pub enum CompressorOptions {
         /// Level or acceleration, which newer writers add.
         level: Option<i32>,
     },
-    /// zstd's parameters.
+    /// Parameters of zstd.
     Zstd {
         /// The level.
         level: i32,
     },
 }
 
-/// The kernel reads these for lz4, which cannot do without, and for xz; for others they are a note only.
+/// Reads the options. The kernel uses them for lz4, which requires them, and for xz; for others
+/// they are informative.
 pub(super) fn read(disk: &Disk, superblock: &Superblock) -> Result<(Option<CompressorOptions>, u64)> {
     let codec = superblock.codec;
     if superblock.flags & flags::COMPRESSOR_OPTIONS == 0 {
@@ -79,7 +80,7 @@ pub(super) fn read(disk: &Disk, superblock: &Superblock) -> Result<(Option<Compr
     match (codec, options) {
         (Codec::Lz4 | Codec::Xz, None) => bad(format!("{len} bytes are too short for this codec")),
         (_, Some(CompressorOptions::Lz4 { version, .. })) if version != 1 => {
-            bad(format!("lz4 format {version} is not known (only 1 is)"))
+            bad(format!("unknown lz4 format {version} (only 1 is supported)"))
         }
         (_, Some(CompressorOptions::Xz { dictionary, .. })) if !xz_dictionary_is_valid(dictionary) => {
             bad(format!("xz dictionary length {dictionary} is neither 2^n nor 2^n + 2^(n+1)"))

@@ -1,5 +1,5 @@
-//! File contents: whole blocks decode straight into the caller's buffer, parts of blocks and fragments
-//! go through the cache.
+//! Reads file contents: whole blocks decode straight into the caller's buffer, parts of blocks and
+//! fragments go through the cache.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,10 +12,10 @@ use crate::image::Nid;
 use crate::squashfs::format;
 use crate::{Error, Result};
 
-/// Files whose block list was gone over lately. Small: reads of one file come together.
+/// Number of files whose mapped block list is cached. Few suffice: reads of one file come together.
 const FILES: usize = 64;
 
-/// Decoded blocks and mapped files, kept for the next read.
+/// Cache of decoded blocks and mapped files.
 #[derive(Debug)]
 pub(super) struct DataCache {
     blocks: BlockCache,
@@ -25,7 +25,7 @@ pub(super) struct DataCache {
 type Slot = Mutex<Option<(Nid, Arc<FileMap>)>>;
 
 impl DataCache {
-    /// A cache of up to `capacity` bytes of decoded data.
+    /// Makes a cache of up to `capacity` bytes of decoded data.
     pub(super) fn new(capacity: u64, block_size: u32) -> Self {
         DataCache {
             blocks: BlockCache::new(capacity, block_size.into()),
@@ -35,9 +35,9 @@ impl DataCache {
 }
 
 impl Reader {
-    /// The data of a regular file.
+    /// Returns the block map of a regular file.
     pub(super) fn file(&self, nid: Nid) -> Result<Arc<FileMap>> {
-        // One slot a file, chosen by multiplicative hashing: no search, and threads rarely meet.
+        // One slot per file, chosen by multiplicative hashing: no search, and threads rarely collide.
         let slot = usize::try_from(nid.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58).unwrap_or(0);
         let slot = &self.data.files[slot % FILES];
         let held = slot.lock().ok().and_then(|held| held.clone());
@@ -68,7 +68,7 @@ impl Reader {
         Ok(len)
     }
 
-    /// Fills `buf` from byte `at` of the file as far as `block` goes.
+    /// Fills `buf`, which begins at byte `at` of the file, with the part that `block` covers.
     fn read_block(&self, block: Block, buf: &mut [u8], at: u64) -> Result<usize> {
         let (skip, n) = overlap(block.offset, block.len, buf, at);
         let out = &mut buf[..n];
@@ -96,7 +96,7 @@ impl Reader {
         Ok(n)
     }
 
-    /// Fragment block number `n`.
+    /// Returns fragment block number `n`.
     pub(super) fn fragment(&self, n: u32) -> Result<Stored> {
         let raw: format::Fragment = self.fragments.get(&self.metadata, n.into())?;
         let start = raw.start_block.get();
@@ -110,8 +110,8 @@ impl Reader {
     }
 }
 
-/// Of a piece of `len` bytes at `offset` of a file: what to pass over and how much goes into `buf`, which
-/// begins at byte `at`.
+/// Intersects a piece of `len` bytes at `offset` of a file with `buf`, which begins at byte `at`:
+/// returns how many bytes to skip and how many to copy.
 fn overlap(offset: u64, len: usize, buf: &[u8], at: u64) -> (usize, usize) {
     let skip = usize::try_from(at.saturating_sub(offset)).unwrap_or(len).min(len);
     (skip, (len - skip).min(buf.len()))

@@ -1,4 +1,4 @@
-//! Stored blocks decoded: the only place of the reader that calls a codec.
+//! Decodes stored blocks: the only place of the reader that calls a codec.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -10,30 +10,30 @@ use super::disk::Disk;
 use super::superblock::Superblock;
 use crate::{Error, Result};
 
-/// Length of the largest metadata block, for which Linux makes room at least.
+/// Length of the largest metadata block, for which Linux always has room.
 const METADATA_MAX: u32 = 8192;
 
 /// A stored block, compressed or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stored {
-    /// For messages.
+    /// Name of the structure, for messages.
     pub(super) structure: &'static str,
-    /// Its first byte in the image.
+    /// Offset in the image.
     pub(super) start: u64,
-    /// Its length in the image.
+    /// Length in the image.
     pub(super) len: usize,
-    /// Whether it is stored as it is.
+    /// True if it is stored uncompressed.
     pub(super) raw: bool,
 }
 
-/// Decodes stored blocks. Decoders keep state and serve one thread at a time: each call borrows one from a
-/// stock, so threads wait for each other only while one is taken from it.
+/// Decodes stored blocks. Decoders keep state and serve one thread at a time: each call borrows one
+/// from a pool, so threads wait for each other only while taking one.
 pub(super) struct Blocks {
     pub(super) disk: Disk,
-    /// Byte behind the image.
+    /// End of the image.
     pub(super) end: u64,
     pub(super) codec: Codec,
-    /// Bytes of window or dictionary that Linux has for the streams of this image.
+    /// Size in bytes of the window or dictionary that Linux allocates for the streams of this image.
     window: u32,
     stock: Mutex<Vec<Tools>>,
 }
@@ -42,18 +42,18 @@ pub(super) struct Blocks {
 #[derive(Default)]
 struct Tools {
     decoder: Option<Box<dyn Decoder>>,
-    /// For checks.
+    /// Decoder for checks.
     strict: Option<Box<dyn Decoder>>,
     packed: Vec<u8>,
     plain: Vec<u8>,
 }
 
-/// Which streams are refused, besides damaged ones.
+/// Streams to refuse, in addition to damaged ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rules {
-    /// None.
+    /// No others.
     Library,
-    /// Those that Linux does not read.
+    /// Streams that Linux cannot read.
     Linux,
 }
 
@@ -72,12 +72,12 @@ impl Blocks {
         Blocks { disk, end: superblock.bytes_used, codec: superblock.codec, window, stock: Mutex::default() }
     }
 
-    /// Decodes a block into `out` as Linux would, which it may not fill.
+    /// Decodes a block into `out`, which it need not fill, as strictly as Linux.
     pub(super) fn verify(&self, block: Stored, out: &mut [u8]) -> Result<Decoded> {
         self.with_tools(|tools| self.decode(tools, block, out, Rules::Linux))
     }
 
-    /// The same for a block that it has to fill exactly.
+    /// As [`Blocks::verify`], for a block that must fill `out` exactly.
     pub(super) fn verify_exact(&self, block: Stored, out: &mut [u8]) -> Result<Decoded> {
         let expected = out.len();
         let decoded = self.verify(block, out)?;
@@ -93,26 +93,26 @@ impl Blocks {
             .then(|| format!("its stream takes {} of its {} bytes; Linux reads it{others}", decoded.taken, block.len))
     }
 
-    /// Decodes a block into `out`, which it has to fill exactly.
+    /// Decodes a block that must fill `out` exactly.
     pub(super) fn decode_exact(&self, block: Stored, out: &mut [u8]) -> Result<()> {
         let expected = out.len();
         let got = self.decode_up_to(block, out)?;
         exact(block, got, expected)
     }
 
-    /// Decodes a block into `out`, which it may not fill; returns its length.
+    /// Decodes a block into `out`, which it need not fill; returns its length.
     pub(super) fn decode_up_to(&self, block: Stored, out: &mut [u8]) -> Result<usize> {
         self.with_tools(|tools| self.decode(tools, block, out, Rules::Library)).map(|decoded| decoded.len)
     }
 
-    /// A block of exactly `expected` bytes, in memory of its own.
+    /// Decodes a block of exactly `expected` bytes into a new buffer.
     pub(super) fn load_exact(&self, block: Stored, expected: usize) -> Result<Arc<[u8]>> {
         let bytes = self.load(block, expected)?;
         exact(block, bytes.len(), expected)?;
         Ok(bytes)
     }
 
-    /// A block of up to `most` bytes, in memory of its own.
+    /// Decodes a block of up to `most` bytes into a new buffer.
     pub(super) fn load(&self, block: Stored, most: usize) -> Result<Arc<[u8]>> {
         self.with_tools(|tools| {
             let mut plain = std::mem::take(&mut tools.plain);
@@ -124,7 +124,7 @@ impl Blocks {
         })
     }
 
-    /// Decodes a block that was read already.
+    /// Decodes a block that was already read.
     pub(super) fn decode_packed(&self, block: Stored, packed: &[u8], out: &mut [u8]) -> Result<usize> {
         self.with_tools(|tools| self.call_decoder(tools, block, packed, out, Rules::Library)).map(|decoded| decoded.len)
     }

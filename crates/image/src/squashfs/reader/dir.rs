@@ -1,4 +1,4 @@
-//! Directory listings: runs of entries behind headers, and the index that finds a run by name.
+//! Directory listings: runs of entries after headers, and the index that finds a run by name.
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -13,31 +13,32 @@ use crate::tree;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DirEntry {
     pub(super) nid: Nid,
-    /// Inode number, as the entry gives it.
+    /// Inode number, as stored in the entry.
     pub(super) number: u32,
-    /// Type, as the entry gives it.
+    /// Type, as stored in the entry.
     pub(super) kind: u16,
 }
 
-/// Where a run of entries begins.
+/// Position of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     /// Offset in the listing.
     pub(super) offset: u64,
-    /// First byte of its metadata block in the image.
+    /// Offset of its metadata block in the image.
     pub(super) block: u64,
 }
 
-/// A walk over a directory's listing: entry by entry, checking names and their order.
+/// Iterates over a directory's listing entry by entry, checking names and their order.
 #[derive(Debug)]
 pub(super) struct Listing<'m> {
     cursor: Cursor<'m>,
-    /// Length of the listing as the inode gives it, and bytes read so far. The latter may end up larger:
-    /// some writers forget to count the three bytes for `.` and `..`, and the kernel does not mind.
+    /// Length of the listing according to the inode, and bytes read so far. The latter may become
+    /// larger: some writers forget to count the three bytes for `.` and `..`, which the kernel
+    /// tolerates.
     len: u64,
     read: u64,
     header: Option<Header>,
-    /// Entries left under the current header.
+    /// Number of entries left under the current header.
     run: u32,
     inodes: u64,
     number: u32,
@@ -45,12 +46,12 @@ pub(super) struct Listing<'m> {
 }
 
 impl<'m> Listing<'m> {
-    /// Begins at the start of the listing; `None` when the directory is empty.
+    /// Starts at the beginning of the listing; `None` if the directory is empty.
     pub(super) fn open(metadata: &'m Metadata, table: Area, dir: &Dir) -> Result<Option<Listing<'m>>> {
         Self::open_at(metadata, table, dir, 0, dir.start)
     }
 
-    /// Begins at the header `skipped` bytes into the listing, which lies in metadata block `start`.
+    /// Starts at the header `skipped` bytes into the listing, in metadata block `start`.
     fn open_at(
         metadata: &'m Metadata,
         table: Area,
@@ -70,22 +71,22 @@ impl<'m> Listing<'m> {
         Ok(Some(Listing { cursor, len, read, header: None, run: 0, inodes: 0, number: 0, name: Vec::new() }))
     }
 
-    /// By how many bytes the entries reach past the length of the listing.
+    /// Returns by how many bytes the entries exceed the length of the listing.
     pub(super) fn excess(&self) -> u64 {
         self.read.saturating_sub(self.len)
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub(super) fn bytes_read(&self) -> u64 {
         self.read
     }
 
-    /// The header above the entry just read, when that is its first.
+    /// Returns the header of the entry just read, if that is its first.
     pub(super) fn new_header(&mut self) -> Option<Header> {
         self.header.take()
     }
 
-    /// The next entry and its name, `None` at the end.
+    /// Returns the next entry and its name, `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(DirEntry, &[u8])>> {
         if self.run == 0 {
             if self.read >= self.len {
@@ -149,8 +150,8 @@ impl<'m> Listing<'m> {
     }
 }
 
-/// Finds `name` in a directory, starting from the last index entry that does not lie behind it. `index` is
-/// a cursor behind the directory's inode.
+/// Finds `name` in a directory, starting from the last index entry that is not after it. `index` is
+/// a cursor after the directory's inode.
 pub(super) fn lookup(
     metadata: &Metadata,
     table: Area,

@@ -1,4 +1,4 @@
-//! The stored bytes of an image: the only place of the reader that reads from its source.
+//! Stored bytes of an image: the only place of the reader that reads from the source.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use packfs_blocks::ReadAt;
 
 use crate::{Error, Result};
 
-/// Where the bytes of an image come from.
+/// Source of an image's bytes.
 #[derive(Debug)]
 pub(super) struct Disk {
     source: Arc<dyn ReadAt>,
@@ -20,12 +20,12 @@ impl Disk {
         Disk { source, path }
     }
 
-    /// Length of the file, padding included.
+    /// Returns the length of the file, including padding.
     pub(super) fn len(&self) -> u64 {
         self.source.len()
     }
 
-    /// Fills `buf` from byte `offset` of the image, where `structure` lies.
+    /// Fills `buf` from byte `offset` of the image; `structure` is for messages.
     pub(super) fn read(&self, structure: &'static str, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.source.read_exact_at(buf, offset).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => Error::corrupt(structure, offset, "the image ends inside it"),

@@ -1,5 +1,5 @@
-//! An image in words: every structure with its place and its fields, for people who look into images and
-//! for tests that pin them down.
+//! Prints an image as text, every structure with its offset and its fields: for people who study
+//! images and for tests that pin them down.
 
 use std::fmt::{Display, Write};
 
@@ -31,8 +31,8 @@ const FLAGS: [&str; 12] = [
 ];
 
 impl Reader {
-    /// All structures of the image as text, in the order in which they lie in it. Meant for small images:
-    /// it is held in memory and several times as long as their metadata.
+    /// Returns all structures of the image as text, in the order of the image. Meant for small
+    /// images: the text is held in memory and is several times as long as their metadata.
     pub fn dump(&self) -> Result<String> {
         let mut dump = Dump { reader: self, text: String::new() };
         dump.superblock();
@@ -100,7 +100,7 @@ impl Dump<'_> {
         }
     }
 
-    /// The metadata blocks of an area.
+    /// Prints the metadata blocks of an area.
     fn area(&mut self, area: Area) -> Result<()> {
         self.line(0, format!("{} at {} to {}", area.structure, area.start, area.end));
         let mut start = area.start;
@@ -239,7 +239,7 @@ impl Dump<'_> {
     }
 }
 
-/// A size word in words.
+/// Describes a size word.
 fn stored(word: u32) -> String {
     let how = if word & DATA_RAW == 0 { "compressed" } else { "raw" };
     format!("{} bytes {how}", word & (DATA_RAW - 1))

@@ -1,4 +1,4 @@
-//! Inodes of all fourteen types, from raw to checked.
+//! Inodes of all fourteen types: decoding and checks.
 
 use zerocopy::little_endian::U32;
 
@@ -9,7 +9,7 @@ use crate::squashfs::format::{self, METADATA_LEN, NO_FRAGMENT, NO_XATTR, inode_t
 use crate::tree::Device;
 use crate::{Error, Result};
 
-/// Longest symlink target taken from an image; the kernel stops at 4,096, some tools at this.
+/// Longest symlink target accepted from an image; the kernel's limit is 4,096, that of some tools is this.
 const TARGET_MAX: u32 = 65535;
 /// The permission bits.
 const MODE_MASK: u16 = 0o7777;
@@ -19,7 +19,7 @@ const MODE_MASK: u16 = 0o7777;
 pub(super) struct Inode {
     /// Type as stored, basic (1 to 7) or extended (8 to 14).
     pub(super) kind: u16,
-    /// As stored; should be permission bits only.
+    /// As stored; it should be permission bits only.
     pub(super) mode: u16,
     /// Index into the id table.
     pub(super) uid: u16,
@@ -33,7 +33,7 @@ pub(super) struct Inode {
     pub(super) body: Body,
 }
 
-/// What only inodes of one type have.
+/// Type-specific part of an inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
     Dir(Dir),
@@ -45,16 +45,16 @@ pub(super) enum Body {
     Socket,
 }
 
-/// A directory's listing.
+/// Position of a directory's listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dir {
-    /// Its first metadata block, relative to the directory table.
+    /// Start of its first metadata block, relative to the directory table.
     pub(super) start: u32,
-    /// Its offset there.
+    /// Offset in that block.
     pub(super) offset: u16,
-    /// Its length and 3.
+    /// Its length plus 3.
     pub(super) size: u32,
-    /// Number of the parent's inode.
+    /// Inode number of the parent.
     pub(super) parent: u32,
     /// Number of index entries, which follow the inode.
     pub(super) index_count: u16,
@@ -63,32 +63,32 @@ pub(super) struct Dir {
 /// A file's data; the size words of its blocks follow the inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct File {
-    /// Byte of its first block in the image.
+    /// Offset of its first block in the image.
     pub(super) start: u64,
     pub(super) size: u64,
-    /// Bytes in holes, as the writer counted them.
+    /// Number of bytes in holes, as counted by the writer.
     pub(super) sparse: u64,
     pub(super) tail: Option<Tail>,
 }
 
-/// The end of a file, in a fragment block.
+/// The tail of a file, in a fragment block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tail {
-    /// Which fragment.
+    /// Fragment index.
     pub(super) fragment: u32,
-    /// Where in it, decoded.
+    /// Offset in the decoded fragment.
     pub(super) offset: u32,
 }
 
 impl Inode {
-    /// Reads the inode at a reference; the cursor stays behind its fixed part.
+    /// Reads the inode at a reference; the returned cursor is after its fixed part.
     pub(super) fn read(metadata: &Metadata, table: Area, nid: Nid) -> Result<(Inode, Cursor<'_>)> {
         let mut cursor = metadata.cursor(table, position(table, nid))?;
         let inode = Inode::parse(&mut cursor)?;
         Ok((inode, cursor))
     }
 
-    /// Reads the inode under the cursor.
+    /// Reads the inode at the cursor.
     pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Inode> {
         let at = cursor.position();
         let header: format::InodeHeader = cursor.get()?;
@@ -107,7 +107,7 @@ impl Inode {
         })
     }
 
-    /// Refuses what the kernel refuses when it looks an inode up. `at` is where the inode lies in `table`.
+    /// Refuses inodes that the kernel refuses on look-up. `at` is the position of the inode in `table`.
     pub(super) fn validate(&self, superblock: &Superblock, at: Position, table: Area) -> Result<()> {
         match self.defect(superblock.block_size) {
             None => Ok(()),
@@ -135,18 +135,18 @@ impl Inode {
         None
     }
 
-    /// The type as directory entries give it.
+    /// Returns the type as stored in directory entries.
     pub(super) fn basic_kind(&self) -> u16 {
         basic_kind(self.kind)
     }
 }
 
-/// The basic type for a basic or extended one.
+/// Returns the basic type of a basic or extended one.
 pub(super) fn basic_kind(kind: u16) -> u16 {
     if kind > inode_type::EXTENDED { kind - inode_type::EXTENDED } else { kind }
 }
 
-/// Where a reference points.
+/// Returns the position that a reference points to.
 pub(super) fn position(table: Area, nid: Nid) -> Position {
     let offset = usize::try_from(nid.0 & 0xffff).unwrap_or(METADATA_LEN);
     Position { block: table.start.saturating_add(nid.0 >> 16), offset }

@@ -1,4 +1,4 @@
-//! Where the data of one file lies: its block list, with marks that make any block quick to find.
+//! Block maps: the positions of a file's data, with marks that make any block quick to find.
 
 use super::decode::Stored;
 use super::inode::{self, Body, File, Inode, Tail};
@@ -8,9 +8,9 @@ use crate::image::{Extent, Nid};
 use crate::squashfs::format::DATA_RAW;
 use crate::{Error, Result};
 
-/// Blocks between two marks. A list is never held in memory as a whole: it may have millions of entries.
+/// Number of blocks between two marks. A list is never held in memory as a whole: it may have millions of entries.
 const STRIDE: usize = 256;
-/// Bits of a size word that mean something: the length, and that it is stored as it is.
+/// Used bits of a size word: the length and the uncompressed flag.
 const WORD_MASK: u32 = (DATA_RAW << 1) - 1;
 
 /// A regular file's data.
@@ -23,16 +23,16 @@ pub(super) struct FileMap {
     blocks: u64,
     tail: Option<Tail>,
     marks: Vec<Mark>,
-    /// Byte behind the last block in the image.
+    /// End of the last block in the image.
     end: u64,
 }
 
 /// Every [`STRIDE`]th block.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
-    /// Where its size word is.
+    /// Position of its size word.
     word: Position,
-    /// Where its data is.
+    /// Position of its data.
     data: u64,
 }
 
@@ -48,14 +48,14 @@ pub(super) struct Block {
     block_size: u32,
 }
 
-/// A file's last bytes, kept in a fragment.
+/// The tail of a file, stored in a fragment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileTail {
     /// Offset in the file.
     pub(super) offset: u64,
     /// Length in the file.
     pub(super) len: usize,
-    /// Where it is.
+    /// Position in the fragment.
     pub(super) tail: Tail,
 }
 
@@ -72,7 +72,7 @@ impl FileMap {
         Ok(map)
     }
 
-    /// Goes over a file's block list once; the cursor passes from behind the inode to behind the list.
+    /// Reads a file's block list once; the cursor moves from the end of the inode to the end of the list.
     pub(super) fn map(cursor: &mut Cursor<'_>, area: Area, block_size: u32, file: &File) -> Result<FileMap> {
         let whole = file.size / u64::from(block_size);
         let blocks = if file.tail.is_some() { whole } else { file.size.div_ceil(block_size.into()) };
@@ -94,7 +94,7 @@ impl FileMap {
         Err(Error::corrupt(self.area.structure, self.area.start, why))
     }
 
-    /// Sets the marks; returns where the data ends.
+    /// Sets the marks; returns the end of the data.
     fn mark(&mut self, cursor: &mut Cursor<'_>, start: u64) -> Result<u64> {
         let (mut left, mut data) = (self.blocks, start);
         let mut words = [0; STRIDE];
@@ -109,19 +109,19 @@ impl FileMap {
         Ok(data)
     }
 
-    /// Length of the file.
+    /// Returns the length of the file.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// The part of the file that lies in a fragment.
+    /// Returns the part of the file that is in a fragment.
     pub(super) fn tail(&self) -> Option<FileTail> {
         let offset = self.blocks * u64::from(self.block_size);
         let len = usize::try_from(self.size.saturating_sub(offset)).ok()?;
         self.tail.map(|tail| FileTail { offset, len, tail })
     }
 
-    /// The blocks, from the one that holds byte `offset` of the file.
+    /// Returns the blocks, starting with the one that contains byte `offset` of the file.
     pub(super) fn blocks<'m>(&self, metadata: &'m Metadata, offset: u64) -> Result<FileBlocks<'m, '_>> {
         let first = (offset / u64::from(self.block_size)).min(self.blocks);
         let stride = STRIDE as u64;
@@ -164,22 +164,22 @@ impl FileMap {
     }
 }
 
-/// A walk over the blocks of a file.
+/// Iterates over the blocks of a file.
 #[derive(Debug)]
 pub(super) struct FileBlocks<'m, 'f> {
     map: &'f FileMap,
     cursor: Option<Cursor<'m>>,
-    /// Number of the next block, and where its data is.
+    /// Number of the next block, and position of its data.
     at: u64,
     data: u64,
-    /// Size words read ahead: those from `next` to `have` are still to come.
+    /// Size words read ahead: those from `next` to `have` are unread.
     words: [u32; STRIDE],
     next: usize,
     have: usize,
 }
 
 impl FileBlocks<'_, '_> {
-    /// The next block, `None` behind the last.
+    /// Returns the next block, `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<Block>> {
         let map = self.map;
         let Some(cursor) = self.cursor.as_mut().filter(|_| self.at < map.blocks) else { return Ok(None) };
@@ -199,17 +199,17 @@ impl FileBlocks<'_, '_> {
 }
 
 impl Block {
-    /// Whether it is all zeros and not stored.
+    /// Returns true for zeros that are not stored.
     pub(super) fn is_hole(&self) -> bool {
         self.word == 0
     }
 
-    /// Where it begins in the image, and its size word.
+    /// Returns its offset in the image, and its size word.
     pub(super) fn place(&self) -> (u64, u32) {
         (self.start, self.word)
     }
 
-    /// The stored block; `None` for a hole.
+    /// Returns the stored block; `None` for a hole.
     pub(super) fn stored(&self) -> Result<Option<Stored>> {
         if self.is_hole() {
             return Ok(None);
@@ -218,7 +218,7 @@ impl Block {
     }
 }
 
-/// Checks a size word and makes it a stored block.
+/// Checks a size word and returns the stored block.
 pub(super) fn stored(structure: &'static str, start: u64, word: u32, block_size: u32) -> Result<Stored> {
     let len = word & (DATA_RAW - 1);
     if word & !WORD_MASK != 0 || len == 0 || len > block_size {

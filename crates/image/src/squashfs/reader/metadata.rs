@@ -1,5 +1,5 @@
-//! Metadata blocks: pieces of up to 8 KiB of the inode table, the directory table and all others, each
-//! behind a two-byte header. A [`Cursor`] reads records from them, across block borders.
+//! Metadata blocks: pieces of up to 8 KiB of the inode table, the directory table and all others,
+//! each after a two-byte header. A [`Cursor`] reads records from them, across block boundaries.
 
 use std::sync::Arc;
 
@@ -12,44 +12,44 @@ use crate::{Error, Result};
 
 /// Length of a metadata block's header.
 pub(super) const HEADER_LEN: usize = 2;
-/// By how much a compressed block may be longer than 8 KiB: some writers keep those that did not shrink.
+/// Maximum by which a compressed block may exceed 8 KiB: some writers keep compressed blocks that did not shrink.
 const SLACK: usize = 512;
 
 /// A part of the image that consists of metadata blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Area {
-    /// What it holds, for messages.
+    /// Name of its contents, for messages.
     pub(super) structure: &'static str,
-    /// First byte.
+    /// Offset of the first byte.
     pub(super) start: u64,
-    /// Byte behind the last.
+    /// Offset after the last byte.
     pub(super) end: u64,
 }
 
-/// A place in the payload of a metadata block.
+/// A position in the payload of a metadata block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
-    /// First byte of the metadata block in the image.
+    /// Offset of the metadata block in the image.
     pub(super) block: u64,
     /// Offset in its payload.
     pub(super) offset: usize,
 }
 
-/// All metadata blocks, decoded when first wanted.
+/// All metadata blocks, decoded when first used.
 #[derive(Debug)]
 pub(super) struct Metadata {
     pub(super) blocks: Arc<Blocks>,
-    /// By address. Kept as on disk but decoded: header, payload. The header says where the next one begins.
+    /// Blocks by address, decoded but with their headers, from which the position of the next block follows.
     cache: BlockCache,
 }
 
 impl Metadata {
-    /// A reader of metadata that keeps up to `capacity` bytes of it.
+    /// Makes a reader of metadata that caches up to `capacity` bytes.
     pub(super) fn new(blocks: Arc<Blocks>, capacity: u64) -> Self {
         Metadata { blocks, cache: BlockCache::new(capacity, METADATA_LEN as u64) }
     }
 
-    /// A cursor at `position` of `area`.
+    /// Returns a cursor at `position` of `area`.
     pub(super) fn cursor(&self, area: Area, position: Position) -> Result<Cursor<'_>> {
         let block = self.block(area, position.block)?;
         let mut cursor = Cursor { metadata: self, area, start: position.block, block, at: HEADER_LEN };
@@ -61,7 +61,7 @@ impl Metadata {
         Ok(cursor)
     }
 
-    /// The metadata block that begins at byte `start`: its header and its decoded payload.
+    /// Returns the metadata block that begins at byte `start`: its header and its decoded payload.
     pub(super) fn block(&self, area: Area, start: u64) -> Result<Arc<[u8]>> {
         if start < area.start || start.saturating_add(HEADER_LEN as u64) >= area.end {
             let (from, to) = (area.start, area.end);
@@ -71,8 +71,8 @@ impl Metadata {
         self.cache.get(start, || self.load(area, start))
     }
 
-    /// Refuses a metadata block that Linux does not decode, and returns what is unusual about it; `block` is what
-    /// [`Metadata::block`] gives.
+    /// Refuses a metadata block that Linux cannot decode; returns an unusual property of it. `block` is the result
+    /// of [`Metadata::block`].
     pub(super) fn verify(&self, area: Area, start: u64, block: &[u8]) -> Result<Option<String>> {
         let raw = block.first_chunk().is_none_or(|word| u16::from_le_bytes(*word) & METADATA_RAW != 0);
         if raw {
@@ -85,7 +85,7 @@ impl Metadata {
     }
 
     fn load(&self, area: Area, start: u64) -> Result<Arc<[u8]>> {
-        // Header and block in one read; the image may end sooner.
+        // Reads header and block at once; the image may end earlier.
         let mut stored = [0; HEADER_LEN + METADATA_LEN + SLACK];
         let room = |end: u64| usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
         let available = room(self.blocks.end.max(area.end)).min(stored.len());
@@ -113,47 +113,47 @@ impl Metadata {
     }
 }
 
-/// How long a block as [`Metadata::block`] gives it is in the image, without its header.
+/// Returns the stored length, without its header, of a block returned by [`Metadata::block`].
 pub(super) fn stored_len(block: &[u8]) -> usize {
     let word = block.first_chunk().map_or(0, |word| u16::from_le_bytes(*word));
     usize::from(word & !METADATA_RAW)
 }
 
-/// Reads on from a position, from block to block, within one area.
+/// Reads forward from a position, from block to block, within one area.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor<'m> {
     metadata: &'m Metadata,
     area: Area,
     start: u64,
     block: Arc<[u8]>,
-    /// Offset in `block`, its header included.
+    /// Offset in `block`, including its header.
     at: usize,
 }
 
 impl Cursor<'_> {
-    /// Where the next byte lies.
+    /// Returns the position of the next byte.
     pub(super) fn position(&self) -> Position {
         Position { block: self.start, offset: self.at - HEADER_LEN }
     }
 
-    /// An error about what lies in the block under the cursor.
+    /// Makes an error about the block at the cursor.
     pub(super) fn error(&self, why: impl Into<String>) -> Error {
         Error::corrupt(self.area.structure, self.start, why)
     }
 
-    /// Byte behind the stored block under the cursor, where the next one begins.
+    /// Returns the end of the stored block at the cursor, where the next one begins.
     pub(super) fn next_block(&self) -> u64 {
         self.start + (HEADER_LEN + stored_len(&self.block)) as u64
     }
 
-    /// The next record.
+    /// Reads the next record.
     pub(super) fn get<T: FromBytes + IntoBytes>(&mut self) -> Result<T> {
         let mut value = T::new_zeroed();
         self.read(value.as_mut_bytes())?;
         Ok(value)
     }
 
-    /// Fills `buf` with what follows.
+    /// Fills `buf` with the next bytes.
     pub(super) fn read(&mut self, mut buf: &mut [u8]) -> Result<()> {
         loop {
             let rest = &self.block[self.at..];
@@ -168,7 +168,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Where the next byte lies, in the block that holds it; `None` at the end of the area.
+    /// Returns the position of the next byte, in the block that holds it; `None` at the end of the area.
     pub(super) fn settle(&mut self) -> Result<Option<Position>> {
         while self.at == self.block.len() {
             if self.next_block() >= self.area.end {
@@ -186,10 +186,10 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// At least this many bytes may still follow, as far as the length of the area tells: a cheap guard
-    /// before work or memory is spent on a record that claims to be long.
+    /// Returns false if fewer bytes than `len` can follow, judging by the length of the area: a
+    /// cheap guard before work or memory is spent on a record that claims to be long.
     pub(super) fn may_hold(&self, len: u64) -> bool {
-        // Two bytes of header and one of payload are the least a stored block takes.
+        // A stored block takes at least two bytes of header and one of payload.
         let blocks = (self.area.end - self.start) / (HEADER_LEN as u64 + 1) + 1;
         len <= blocks.saturating_mul(METADATA_LEN as u64)
     }

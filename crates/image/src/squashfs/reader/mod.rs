@@ -1,9 +1,9 @@
-//! Reads SquashFS 4.0 images of any writer.
+//! Reads SquashFS 4.0 images from any writer.
 //!
-//! The path of data: [`disk`] reads stored bytes and [`decode`] decodes blocks of them; [`metadata`] keeps decoded
-//! metadata and gives cursors over it, from which [`table`], [`inode`], [`dir`] and [`xattr`] parse records; [`map`]
-//! finds the blocks of a file and [`data`] reads them. [`check`] verifies a whole image. EROFS has the same files for
-//! the same things.
+//! The path of data: [`disk`] reads stored bytes and [`decode`] decodes blocks of them.
+//! [`metadata`] caches decoded metadata and provides cursors over it, from which [`table`],
+//! [`inode`], [`dir`] and [`xattr`] parse records. [`map`] finds the blocks of a file and [`data`]
+//! reads them. [`check`] verifies a whole image. EROFS has the same files for the same purposes.
 
 mod check;
 mod compression;
@@ -42,13 +42,13 @@ use crate::{Error, Result};
 pub use self::compression::CompressorOptions;
 pub use self::superblock::Superblock;
 
-/// How to read an image.
+/// Options for reading an image.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// Most bytes of decoded blocks to keep, metadata included.
+    /// Maximum number of bytes of decoded blocks to cache, including metadata.
     pub cache_bytes: u64,
-    /// What to call the image in messages.
+    /// Name of the image in messages.
     pub name: PathBuf,
 }
 
@@ -58,7 +58,7 @@ impl Default for ReadOptions {
     }
 }
 
-/// An opened SquashFS image.
+/// An open SquashFS image.
 #[derive(Debug)]
 pub struct Reader {
     superblock: Superblock,
@@ -77,7 +77,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens an image. What makes the kernel refuse to mount it is an error here too.
+    /// Opens an image. Fails also on defects that make the kernel refuse to mount it.
     pub fn open(source: Arc<dyn ReadAt>, options: ReadOptions) -> Result<Reader> {
         let disk = Disk::new(source, options.name);
         let superblock = Superblock::read(&disk)?;
@@ -107,12 +107,12 @@ impl Reader {
         }
     }
 
-    /// The superblock, as checked.
+    /// Returns the checked superblock.
     pub fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
-    /// The inode at a reference, refused where the kernel would refuse it, and a cursor behind it.
+    /// Returns the inode at a reference, unless the kernel would refuse it, and a cursor after it.
     fn inode(&self, nid: Nid) -> Result<(Inode, metadata::Cursor<'_>)> {
         let (inode, cursor) = Inode::read(&self.metadata, self.inodes, nid)?;
         inode.validate(&self.superblock, inode::position(self.inodes, nid), self.inodes)?;
@@ -129,7 +129,11 @@ impl Reader {
 
     fn id(&self, index: u16, inode: &Inode) -> Result<u32> {
         self.ids.get(usize::from(index)).copied().ok_or_else(|| {
-            let why = format!("inode {}: owner {index} of only {} in the id table", inode.number, self.ids.len());
+            let why = format!(
+                "inode {}: owner index {index}, but the id table has only {} entries",
+                inode.number,
+                self.ids.len()
+            );
             Error::corrupt(self.inodes.structure, self.inodes.start, why)
         })
     }
@@ -149,7 +153,7 @@ impl Image for Reader {
             gid: self.id(inode.gid, &inode)?,
             mtime: Time { secs: inode.mtime.into(), nanos: 0 },
             nlink: inode.nlink,
-            // Like the kernel: an index without a table is no xattrs.
+            // Like the kernel: an index without a table means no xattrs.
             has_xattrs: inode.xattr.is_some() && self.xattrs.is_some(),
             kind: match inode.body {
                 Body::Dir(_) => FileType::Dir,
@@ -204,21 +208,21 @@ impl Image for Reader {
     }
 }
 
-/// The tables found through the superblock, each checked to end where the next begins.
+/// Tables located through the superblock, each checked to end where the next begins.
 #[derive(Debug)]
 struct Tables {
     xattrs: Option<XattrTable>,
     ids: Table,
     export: Option<Table>,
     fragments: Table,
-    /// Where the metadata blocks of directories end at the latest.
+    /// Upper bound of the end of the directories' metadata blocks.
     directories_end: u64,
 }
 
 impl Tables {
     /// Reads the indexes from the last table to the first.
     fn open(disk: &Disk, superblock: &Superblock) -> Result<Tables> {
-        // The directory table of an empty root holds nothing.
+        // The directory table of an empty root is empty.
         let first = superblock.directory_table;
         let mut next = superblock.bytes_used;
         let xattrs = match superblock.xattr_table {

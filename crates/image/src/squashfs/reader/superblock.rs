@@ -1,5 +1,5 @@
-//! The superblock, from raw to checked: what makes the kernel refuse an image is refused here, except
-//! for the tables it points at, which [`table`](super::table) checks.
+//! The superblock: decoding and checks. Defects that make the kernel refuse an image are refused
+//! here, except for the tables it points to, which [`table`](super::table) checks.
 
 use packfs_codec::Codec;
 use zerocopy::FromBytes;
@@ -12,7 +12,7 @@ use crate::{Error, Result, image::Nid};
 const STRUCTURE: &str = "superblock";
 /// Length of the superblock.
 pub(super) const LEN: u64 = size_of::<format::Superblock>() as u64;
-/// Where EROFS keeps its superblock, and its magic number.
+/// Offset of an EROFS superblock, and its magic number.
 const EROFS_MAGIC: (usize, u32) = (1024, 0xe0f5_e1e2);
 
 /// A superblock whose fields agree with each other and with the length of the image.
@@ -20,7 +20,7 @@ const EROFS_MAGIC: (usize, u32) = (1024, 0xe0f5_e1e2);
 pub struct Superblock {
     /// Number of inodes.
     pub inodes: u32,
-    /// Seconds since 1970 at which the image was made.
+    /// Time at which the image was made, in seconds since 1970.
     pub mkfs_time: u32,
     /// Data block size.
     pub block_size: u32,
@@ -28,7 +28,7 @@ pub struct Superblock {
     pub fragments: u32,
     /// The codec of compressed blocks.
     pub codec: Codec,
-    /// See [`flags`](format::flags); unknown bits are kept and mean nothing.
+    /// See [`flags`](format::flags); unknown bits are kept and ignored.
     pub flags: u16,
     /// Number of entries in the id table.
     pub ids: u16,
@@ -40,7 +40,7 @@ pub struct Superblock {
     pub inode_table: u64,
     /// Start of the directory table.
     pub directory_table: u64,
-    /// Start of the fragment table's index; meaningless when there are no fragments.
+    /// Start of the fragment table's index; meaningless without fragments.
     pub fragment_table: u64,
     /// Start of the export table's index.
     pub export_table: Option<u64>,
@@ -48,7 +48,7 @@ pub struct Superblock {
     pub id_table: u64,
     /// Start of the xattr table's header.
     pub xattr_table: Option<u64>,
-    /// First byte behind superblock and compressor options, where data may begin.
+    /// Offset after superblock and compressor options, where data may begin.
     pub data_start: u64,
     /// The compressor options block, if there is one.
     pub options: Option<CompressorOptions>,
@@ -98,7 +98,7 @@ fn check_magic(raw: &format::Superblock, head: &[u8]) -> Result<()> {
     let version = (raw.s_major.get(), raw.s_minor.get());
     if version != format::VERSION {
         let (major, minor) = version;
-        return unsupported(format!("SquashFS version {major}.{minor}; only version 4.0 is read"));
+        return unsupported(format!("SquashFS version {major}.{minor}; only version 4.0 is supported"));
     }
     Ok(())
 }
@@ -110,7 +110,7 @@ fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
         return Err(wrong(format!("block size {block_size} is not a power of two from {least} to {most}")));
     }
     if block_size.trailing_zeros() != u32::from(block_log) {
-        return Err(wrong(format!("block size {block_size} does not agree with its logarithm {block_log}")));
+        return Err(wrong(format!("block size {block_size} does not match its logarithm {block_log}")));
     }
     let bytes_used = raw.bytes_used.get();
     if bytes_used > len {
@@ -151,7 +151,7 @@ fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
     Ok(checked)
 }
 
-/// Tables must follow each other: superblock, inodes, directories, fragments, export, ids, xattrs, end.
+/// Checks the order of tables: superblock, inodes, directories, fragments, export, ids, xattrs, end.
 fn check_order(superblock: &Superblock) -> Result<()> {
     let fragments = (superblock.fragments > 0).then_some(superblock.fragment_table);
     let order = [
@@ -167,7 +167,7 @@ fn check_order(superblock: &Superblock) -> Result<()> {
     for (name, start) in order {
         let Some(start) = start else { continue };
         if start < least {
-            return Err(wrong(format!("the {name} at byte {start} does not lie behind the {before}")));
+            return Err(wrong(format!("the {name} at byte {start} is not after the {before}")));
         }
         (before, least) = (name, start.saturating_add(1));
     }

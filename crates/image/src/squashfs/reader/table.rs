@@ -1,5 +1,6 @@
-//! Tables of equal records (ids, fragments, inode references, xattr sets): metadata blocks found through
-//! an index of their addresses. Each table must end where the next one begins, as the kernel wants it.
+//! Tables of records of equal size (ids, fragments, inode references, xattr sets): metadata blocks
+//! located through an index of their addresses. Each table must end where the next one begins, as
+//! the kernel requires.
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -8,29 +9,29 @@ use super::metadata::{Area, Metadata, Position};
 use crate::squashfs::format::METADATA_LEN;
 use crate::{Error, Result};
 
-/// Farthest that two neighbouring metadata blocks can be apart.
+/// Maximum distance between two adjacent metadata blocks.
 const STEP_MAX: u64 = METADATA_LEN as u64 + 2;
 
-/// Where a table's index is and what it must fit in.
+/// Position of a table's index, and the space it must fit in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
-    /// What the table holds, for messages.
+    /// Contents of the table, for messages.
     pub(super) structure: &'static str,
     /// Length of a record.
     pub(super) record_len: usize,
     /// Number of records.
     pub(super) count: u64,
-    /// First byte of the index.
+    /// Offset of the index.
     pub(super) index: u64,
-    /// Where the next table begins.
+    /// Offset of the next table.
     pub(super) end: u64,
-    /// Whether the index reaches exactly to `end`, or just not past it.
+    /// True if the index must reach exactly to `end`; otherwise it must not exceed it.
     pub(super) exact: bool,
-    /// First byte where the metadata blocks may begin, and the byte where they end.
+    /// Earliest offset of the metadata blocks, and their end.
     pub(super) blocks: (u64, u64),
 }
 
-/// A table with its index read and checked; records are read when asked for.
+/// A table with a checked index; records are read on demand.
 #[derive(Debug)]
 pub(super) struct Table {
     record_len: usize,
@@ -47,7 +48,8 @@ impl Table {
         let index_len = count.saturating_mul(record_len as u64).div_ceil(METADATA_LEN as u64).saturating_mul(8);
         let room = end.saturating_sub(index);
         if index_len > room || (exact && index_len != room) {
-            let why = format!("an index of {index_len} bytes for {count} entries, but {room} bytes up to what follows");
+            let why =
+                format!("an index of {index_len} bytes for {count} entries, but {room} bytes up to the next table");
             return wrong(why);
         }
         let Ok(len) = usize::try_from(index_len) else { return wrong(format!("{count} entries do not fit in memory")) };
@@ -64,31 +66,31 @@ impl Table {
         Ok(Table { record_len, count, blocks, area: Area { structure, start: behind, end: blocks_end } })
     }
 
-    /// A table without records.
+    /// Makes a table without records.
     pub(super) fn empty(structure: &'static str) -> Table {
         Table { record_len: 1, count: 0, blocks: Vec::new(), area: Area { structure, start: 0, end: 0 } }
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     pub(super) fn len(&self) -> u64 {
         self.count
     }
 
-    /// The metadata blocks that hold the records.
+    /// Returns the area of the metadata blocks that hold the records.
     pub(super) fn area(&self) -> Area {
         self.area
     }
 
-    /// The addresses of the blocks.
+    /// Returns the addresses of the blocks.
     pub(super) fn blocks(&self) -> &[u64] {
         &self.blocks
     }
 
-    /// Record number `n`.
+    /// Reads record number `n`.
     pub(super) fn get<T: FromBytes + IntoBytes>(&self, metadata: &Metadata, n: u64) -> Result<T> {
         let structure = self.area.structure;
         if n >= self.count {
-            let why = format!("entry {n} is asked for, but there are only {}", self.count);
+            let why = format!("there is no entry {n}, only {}", self.count);
             return Err(Error::corrupt(structure, self.area.end, why));
         }
         let (block, offset) = self.locate(n);
@@ -98,9 +100,9 @@ impl Table {
         metadata.cursor(self.area, Position { block: *block, offset })?.get()
     }
 
-    /// All records.
+    /// Reads all records.
     pub(super) fn read_all<T: FromBytes + IntoBytes>(&self, metadata: &Metadata) -> Result<Vec<T>> {
-        // Grows as records are read, so that memory follows what is there and not what is claimed.
+        // Grows as records are read, so that memory follows the actual and not the claimed number.
         let mut records = Vec::new();
         for n in 0..self.count {
             records.push(self.get(metadata, n)?);

@@ -1,4 +1,4 @@
-//! Extended attributes: sets of names and values, values possibly stored elsewhere and shared.
+//! Extended attributes: sets of names and values; values may be stored elsewhere and shared.
 
 use zerocopy::little_endian::U64;
 use zerocopy::{FromZeros, IntoBytes};
@@ -11,17 +11,17 @@ use crate::tree::XattrSet;
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "xattr table";
-/// Longest name and value that Linux knows.
+/// Longest name and value that Linux supports.
 const NAME_MAX: usize = 255;
 const VALUE_MAX: usize = 65536;
-/// Most bytes of names in one set, as that is what Linux can list, and of values, which is more than any
-/// file system has held so far.
+/// Maximum number of bytes of names in one set, which is the most that Linux can list, and of
+/// values, which is more than any file system has stored so far.
 const NAMES_MAX: usize = 65536;
 const VALUES_MAX: usize = 64 << 20;
 
 /// Prefixes of names, by type.
 const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
-/// Length of the shortest of them.
+/// Length of the shortest prefix.
 const PREFIX_MIN: usize = 5;
 /// Length of a reference to a value.
 const REFERENCE_LEN: u32 = 8;
@@ -29,7 +29,7 @@ const REFERENCE_LEN: u32 = 8;
 /// The xattrs of an image.
 #[derive(Debug)]
 pub(super) struct XattrTable {
-    /// Where each set is.
+    /// Position of each set.
     pub(super) sets: Table,
     /// Names and values.
     pub(super) pairs: Area,
@@ -46,21 +46,21 @@ pub(super) struct Pair {
 /// A value as stored.
 #[derive(Debug)]
 pub(super) enum Value {
-    /// With its name.
+    /// Stored with its name.
     Here(Box<[u8]>),
-    /// At this reference, maybe shared.
+    /// Stored at this reference, possibly shared.
     Elsewhere(u64),
 }
 
 impl XattrTable {
-    /// Reads the header and the index at byte `start`; they end the image at byte `end`. No metadata
-    /// block of it lies before byte `first`.
+    /// Reads the header and the index at byte `start`; they end at byte `end` of the image. No
+    /// metadata block of the table begins before byte `first`.
     pub(super) fn open(disk: &Disk, start: u64, first: u64, end: u64) -> Result<XattrTable> {
         let mut header = format::XattrTable::new_zeroed();
         disk.read(STRUCTURE, start, header.as_mut_bytes())?;
         let count = header.xattr_ids.get();
         if count == 0 {
-            return Err(Error::corrupt(STRUCTURE, start, "a table without a single set"));
+            return Err(Error::corrupt(STRUCTURE, start, "the table has no sets"));
         }
         let place = Place {
             structure: "xattr set table",
@@ -80,7 +80,7 @@ impl XattrTable {
         Ok(XattrTable { sets, pairs: Area { structure: STRUCTURE, start: kv_start, end: sets_start } })
     }
 
-    /// The set number `n`: full names with values, sorted. Attributes of a type not known are left out.
+    /// Returns set number `n`: full names with values, sorted. Attributes of unknown type are left out.
     pub(super) fn set(&self, metadata: &Metadata, n: u32) -> Result<XattrSet> {
         let mut set = XattrSet::new();
         let mut values = 0;
@@ -106,7 +106,7 @@ impl XattrTable {
         Ok(set)
     }
 
-    /// Calls `visit` for each attribute of a set; returns how long the set is.
+    /// Calls `visit` for each attribute of a set; returns the length of the set.
     pub(super) fn each(
         &self,
         metadata: &Metadata,
@@ -119,7 +119,7 @@ impl XattrTable {
         for _ in 0..entry.count.get() {
             let at = cursor.position();
             let pair = read_pair(&mut cursor)?;
-            // As Linux lists it: a prefix, and NUL at the end.
+            // As Linux lists it: with a prefix, and a NUL at the end.
             names += pair.name.len() + PREFIX_MIN + 1;
             if names > NAMES_MAX {
                 let why = format!("set {n} has {} attributes, more than Linux can list", entry.count.get());
@@ -135,12 +135,12 @@ impl XattrTable {
         Ok(len)
     }
 
-    /// The value at a reference.
+    /// Returns the value at a reference.
     pub(super) fn value(&self, metadata: &Metadata, reference: u64) -> Result<Box<[u8]>> {
         read_value(&mut metadata.cursor(self.pairs, self.position(reference))?)
     }
 
-    /// Where a reference into names and values points.
+    /// Returns the position that a reference points to.
     pub(super) fn position(&self, reference: u64) -> Position {
         let offset = usize::try_from(reference & 0xffff).unwrap_or(METADATA_LEN);
         Position { block: self.pairs.start.saturating_add(reference >> 16), offset }
@@ -148,7 +148,7 @@ impl XattrTable {
 }
 
 impl Pair {
-    /// Prefix and name; `None` for types that nobody has defined.
+    /// Returns prefix and name; `None` for undefined types.
     pub(super) fn full_name(&self) -> Option<Box<[u8]>> {
         let prefix = PREFIXES.get(usize::from(self.kind & !xattr_type::OUT_OF_LINE))?;
         Some([prefix, &self.name[..]].concat().into())

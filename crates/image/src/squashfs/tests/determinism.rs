@@ -1,4 +1,4 @@
-//! The same input gives the same bytes, whatever the number of threads, and however it comes.
+//! The same input gives the same bytes, whatever the number of threads or the kind of source.
 
 use crate::name::display;
 use std::fs::File;
@@ -22,7 +22,7 @@ fn any_number_of_threads_writes_the_same_image() {
     let spec = Spec::of(files);
     for codec in ["zstd:3", "lz4", "xz:0", "none"] {
         let image = |threads| {
-            // Little memory, so that the windows fill.
+            // Little memory, so that the windows fill up.
             let options = options(codec, 4096).with(|build| {
                 build.threads = threads;
                 build.memory = 1;

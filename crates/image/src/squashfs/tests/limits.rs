@@ -1,4 +1,4 @@
-//! Limits of SquashFS beside those of single entries, which `limits/tests.rs` has, and of its options.
+//! Limits of SquashFS, except those of single entries, which `limits/tests.rs` covers, and of its options.
 
 use super::*;
 use crate::testing::{Attrs, Node, What};

@@ -1,4 +1,4 @@
-//! Tests that need writer and reader, or the kernel and other programs.
+//! Tests that need both writer and reader, or the kernel and other programs.
 
 mod determinism;
 mod limits;
@@ -19,7 +19,7 @@ use crate::testing::{Snapshot, Spec, snapshot_image, whole_seconds};
 use crate::tree::Tree;
 use crate::{Error, Image, Plan, Result};
 
-/// Every codec, with settings that take every path through it.
+/// Every codec, with settings that cover every path through it.
 const CODECS: [&str; 16] = [
     "none",
     "gzip:1",
@@ -63,7 +63,7 @@ fn there_and_back(spec: &Spec, options: &Options) -> (Snapshot, Summary) {
     (snapshot_image(&*open(&image).unwrap()).unwrap(), summary)
 }
 
-/// What SquashFS can hold of a snapshot.
+/// Returns the part of a snapshot that SquashFS can store.
 fn held(snapshot: Snapshot) -> Snapshot {
     whole_seconds(snapshot)
 }

@@ -1,4 +1,4 @@
-//! The kernel reads what is written: every codec, block size and choice, compared with the source.
+//! The kernel reads our images: every codec, block size and option, compared with the source.
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -13,7 +13,7 @@ fn mounted_equals(spec: &Spec, options: &Options, what: &str) {
     assert_eq!(differences(&want, &snapshot(&mount.path()).unwrap()), Vec::<String>::new(), "{what}");
 }
 
-/// A tree with files around the edges of blocks of `block` bytes, and everything else at random.
+/// Makes a tree with files of sizes around multiples of `block` bytes, and random entries.
 fn spec_for(block: u64, runner: &mut TestRunner) -> Spec {
     let shape = Shape { block, ..Shape::default() };
     let mut spec = specs(shape).new_tree(runner).unwrap().current();
@@ -41,7 +41,7 @@ fn every_codec_at_every_block_size() {
 }
 
 #[test]
-fn every_choice_of_layout() {
+fn every_layout_option() {
     if !can_mount("every_choice_of_layout") {
         return;
     }

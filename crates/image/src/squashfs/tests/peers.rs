@@ -1,4 +1,4 @@
-//! Other programs read what is written. Each accepts some images that others refuse, so all are asked.
+//! Other programs read our images. Each accepts some images that others refuse, so all are tested.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +8,7 @@ use proptest::test_runner::TestRunner;
 use super::*;
 use crate::testing::{Node, Piece, Shape, deep, differences, is_root, skipped, snapshot, snapshot_tree, specs, wide};
 
-/// Runs a program that unpacks `image` into a directory that it is to make.
+/// Makes the command of a program that unpacks `image` into a directory that it creates.
 type Unpack = fn(image: &Path, dir: &Path) -> Command;
 
 fn unsquashfs(image: &Path, dir: &Path) -> Command {
@@ -19,7 +19,7 @@ fn unsquashfs(image: &Path, dir: &Path) -> Command {
 
 fn rdsquashfs(image: &Path, dir: &Path) -> Command {
     let mut command = Command::new("rdsquashfs");
-    // Owners, modes, times and xattrs too; holes stay holes.
+    // Also owners, modes, times and xattrs; holes stay holes.
     command.args(["-q", "-O", "-C", "-T", "-X", "-u", "/", "-p"]).args([dir, image]);
     command
 }
@@ -59,7 +59,7 @@ fn unsquashfs_unpacks_the_same_tree() {
 #[test]
 fn rdsquashfs_unpacks_the_same_tree() {
     check("rdsquashfs_unpacks_the_same_tree", "rdsquashfs", rdsquashfs, |difference| {
-        // It leaves the root as it found it, and makes a file of its own for every name.
+        // It leaves the root unchanged, and makes a separate file for every name.
         let Some((path, what)) = difference.split_once(": ") else { return false };
         path == "/"
             || what.split_terminator(';').all(|part| {

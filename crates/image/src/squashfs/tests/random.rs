@@ -1,5 +1,5 @@
-//! Random trees with random options: the kernel, our reader and the check agree on them, and so does a build with
-//! another number of threads.
+//! Random trees with random options: the kernel, our reader and the check agree on them, and so
+//! does a build with another number of threads.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -7,7 +7,7 @@ use proptest::sample::select;
 use super::*;
 use crate::testing::{Node, Piece, Shape, What, can_mount, disagreements, random_images, specs};
 
-/// Codecs with all they can be told, slow ones in small blocks only.
+/// Codecs with all their options, slow ones only in small blocks.
 fn any_codec(block_log: u32) -> BoxedStrategy<String> {
     let level = |codec: &'static str, max: u32| (1..=max).prop_map(move |level| format!("{codec}:{level}"));
     let dear = if block_log > 17 { 0 } else { 1 };
@@ -47,7 +47,7 @@ fn any_options() -> impl Strategy<Value = Options> {
     )
 }
 
-/// A tree whose files are around the edges of small blocks, and one file around those of this image.
+/// A tree with files of sizes around multiples of small blocks, and one around those of this image's blocks.
 fn any_tree(block: u32) -> impl Strategy<Value = Spec> {
     let block = u64::from(block);
     let piece =

@@ -1,4 +1,4 @@
-//! What goes in comes out, through our own reader.
+//! Images read back by our own reader equal their source.
 
 use proptest::prelude::*;
 
@@ -84,7 +84,7 @@ fn sparse_files_beyond_4_gib_cost_nothing() {
 }
 
 #[test]
-fn equal_files_runs_and_tails_are_put_down_once() {
+fn equal_files_runs_and_tails_are_stored_once() {
     let block = 4096u64;
     let noise = |seed, blocks: u64| Piece::Noise { seed, len: blocks * block };
     let tail = Piece::Text { seed: 9, len: 100 };
@@ -92,7 +92,7 @@ fn equal_files_runs_and_tails_are_put_down_once() {
         file("a", vec![noise(1, 10), tail]),
         file("b", vec![noise(1, 10), tail]),                            // all of a
         file("c", vec![noise(1, 10)]),                                  // its blocks
-        file("d", vec![noise(2, 1), noise(1, 10)]),                     // its blocks behind a new one: copied
+        file("d", vec![noise(2, 1), noise(1, 10)]),                     // its blocks after a new one: copied
         file("e", vec![noise(1, 10), noise(3, 1)]),                     // and before a new one: copied
         file("f", vec![tail]),                                          // its tail
         file("g", vec![noise(2, 1), Piece::Hole(block), noise(1, 10)]), // d's run around a hole
@@ -108,7 +108,7 @@ fn equal_files_runs_and_tails_are_put_down_once() {
 }
 
 #[test]
-fn an_image_inside_a_file_leaves_its_start_alone() {
+fn an_image_inside_a_file_keeps_the_start_of_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     let spec = wide(3);
@@ -127,7 +127,7 @@ fn replaced_data_leaves_no_trace_in_fragments_that_others_share() {
         Piece::Noise { seed, len }.fill(&mut bytes, 0);
         bytes
     };
-    // Three to a fragment block; of each the second is replaced, or all.
+    // Three per fragment block; of each, the second is replaced, or all.
     let files: Vec<_> = (0..30).map(|n| noise(n, 1300)).collect();
     let stays = |n: usize| n % 3 != 1 && !(9..12).contains(&n);
     for codec in ["none", "gzip:1", "zstd:3", "xz:1"] {
@@ -150,7 +150,7 @@ fn replaced_data_leaves_no_trace_in_fragments_that_others_share() {
         let (bytes, reader) = (std::fs::read(&image).unwrap(), open(&image).unwrap());
         assert_eq!(crate::testing::findings(&*reader, 1), Vec::<String>::new(), "{codec}");
         for (n, want) in files.iter().enumerate() {
-            // Noise is stored as it is, or in literals of a compressed block.
+            // Noise is stored uncompressed, or in literals of a compressed block.
             let found = bytes.windows(16).any(|window| window == &want[600..616]);
             assert!(stays(n) || !found, "{codec}: f{n} is still in the image");
             if stays(n) {
@@ -164,7 +164,7 @@ fn replaced_data_leaves_no_trace_in_fragments_that_others_share() {
 }
 
 #[test]
-fn what_a_later_member_of_a_stream_replaces_leaves_no_trace() {
+fn replaced_members_of_a_stream_leave_no_trace() {
     let dir = tempfile::tempdir().unwrap();
     let (image, clean) = (dir.path().join("image"), dir.path().join("clean"));
     let noise = |seed, len| {
@@ -172,7 +172,7 @@ fn what_a_later_member_of_a_stream_replaces_leaves_no_trace() {
         Piece::Noise { seed, len: len as u64 }.fill(&mut bytes, 0);
         bytes
     };
-    // Of the first three files nothing remains but one block that the last one shares.
+    // Of the first three files only one block remains, which the last one shares.
     let files = [noise(1, 3 * 4096), noise(2, 100), noise(3, 4000), noise(4, 4090), noise(1, 4096)];
     let build_from = |image: &Path, skip: usize| {
         build(image, &options("zstd:1", 4096), &Progress::default(), |store| {

@@ -1,10 +1,10 @@
-//! File data: decides on the conductor, block by block and in order, what is a duplicate, what goes into
-//! a fragment and what is compressed; writes what the workers return.
+//! Writes file data: decides on the conductor, block by block and in order, what is a duplicate,
+//! what goes into a fragment and what is compressed; writes the results of the workers.
 //!
-//! Everything written (data block or fragment block) has a sequence number and, once its size is known, a
-//! [`Place`]. All blocks of a file must lie one behind the other, so a file either begins at an earlier
-//! run of equal blocks or is written whole; its blocks known from elsewhere are then copied in their
-//! compressed form, never compressed again.
+//! Every written block (data block or fragment block) has a sequence number and, once its size is
+//! known, a [`Place`]. All blocks of a file must be contiguous, so a file either begins at an
+//! earlier run of equal blocks or is written whole. In a file written whole, blocks that already
+//! exist elsewhere are copied in their compressed form, never compressed again.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::build::{Cut, Failed, Fed, Tools, Writer};
 use crate::squashfs::format::DATA_RAW;
 use crate::{Error, OnError, Result};
 
-/// Where a block lies in the image, and its size word.
+/// Position of a block in the image, and its size word.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) start: u64,
@@ -39,23 +39,23 @@ pub(crate) struct TailPlace {
     pub(crate) offset: u32,
 }
 
-/// A file whose data is down.
+/// A file whose data is written.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stored {
     pub(crate) size: u64,
-    /// First of its blocks; meaningless without blocks.
+    /// Sequence number of its first block; meaningless without blocks.
     pub(crate) first: Seq,
-    /// Blocks that are holes, as ranges of block numbers within the file.
+    /// Holes, as ranges of block numbers within the file.
     pub(crate) holes: Vec<Range<u32>>,
-    /// Blocks in all, holes included.
+    /// Total number of blocks, including holes.
     pub(crate) blocks: u32,
     pub(crate) tail: Option<TailPlace>,
-    /// Bytes in holes.
+    /// Number of bytes in holes.
     pub(crate) sparse: u64,
 }
 
 impl Stored {
-    /// The blocks that are not holes, as sequence numbers.
+    /// Returns the sequence numbers of the blocks that are not holes.
     pub(crate) fn run(&self) -> Range<usize> {
         let holes: u32 = self.holes.iter().map(|hole| hole.end - hole.start).sum();
         let first = self.first as usize;
@@ -63,7 +63,7 @@ impl Stored {
     }
 }
 
-/// How file data is put down.
+/// Options for writing file data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) block_len: usize,
@@ -72,15 +72,15 @@ pub(crate) struct Rules {
     pub(crate) on_error: OnError,
 }
 
-/// Takes blocks from a [`Feed`](crate::build::Feed) and puts them down.
+/// Receives blocks from a [`Feed`](crate::build::Feed) and writes them.
 #[derive(Debug)]
 pub(crate) struct Data<'p, 'env> {
     tools: Tools<'p, 'env, Worker>,
-    /// Byte of the output file at which the image begins.
+    /// Offset of the image in the output file.
     base: u64,
     rules: Rules,
     buffers: Buffers,
-    /// Where the next block goes, counted from the image's start.
+    /// Offset of the next block in the image.
     pos: u64,
     window: Window<Result<Work>>,
     runs: Runs,
@@ -94,7 +94,7 @@ pub(crate) struct Data<'p, 'env> {
     counts: Counts,
 }
 
-/// What comes to be written next.
+/// Next item to write.
 #[derive(Debug)]
 enum Work {
     Packed(Packed),
@@ -108,16 +108,16 @@ struct Filling {
     len: usize,
 }
 
-/// The file whose blocks are coming in.
+/// The file whose blocks are arriving.
 #[derive(Debug, Default)]
 struct Open {
     digests: Vec<Digest>,
-    /// Set with the first block that has to be written; before, the file may still be a duplicate.
+    /// Set with the first block that must be written; until then, the file may still be a duplicate.
     first: Option<Seq>,
     stored: Stored,
 }
 
-/// What remains when all data is down.
+/// Result of writing all data.
 #[derive(Debug)]
 pub(crate) struct DataDone {
     pub(crate) pos: u64,
@@ -129,8 +129,8 @@ pub(crate) struct DataDone {
 }
 
 impl<'p, 'env> Data<'p, 'env> {
-    /// Puts data into the image that begins at byte `base` of the output, from byte `pos` of the image on; `budget`
-    /// bounds the bytes in flight.
+    /// Makes a writer for the image at byte `base` of the output that continues at byte `pos` of
+    /// the image; `budget` bounds the bytes in flight.
     pub(crate) fn new(
         tools: Tools<'p, 'env, Worker>,
         rules: Rules,
@@ -158,8 +158,8 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 
     fn fail(&mut self, file: u32, error: Error) -> Result<()> {
-        // Segments of a file that failed go on coming in; it is reported once. What was written of it
-        // stays behind unreferenced.
+        // More segments of a failed file still arrive; it is reported once. Its blocks already
+        // written stay unreferenced.
         self.open = Open::default();
         if self.rules.on_error == OnError::Stop {
             return Err(error);
@@ -189,7 +189,8 @@ impl<'p, 'env> Data<'p, 'env> {
             Cut::Block(bytes, digest) => {
                 let tail = match self.rules.fragments {
                     Fragments::Tails => bytes.len() < self.rules.block_len,
-                    // A file shorter than a block may come as a block too: from a stream, or by its holes.
+                    // A file shorter than a block may arrive as a block too: from a stream, or
+                    // because of its holes.
                     Fragments::Small => self.files[file as usize].size < self.rules.block_len as u64,
                     Fragments::None => false,
                 };
@@ -243,7 +244,7 @@ impl<'p, 'env> Data<'p, 'env> {
         }
     }
 
-    /// Writes copies of the file's first `count` blocks, all of them known, unless that is done already.
+    /// Writes copies of the file's first `count` blocks, all of them known, unless that is already done.
     fn commit_known(&mut self, count: usize) -> Result<()> {
         if self.open.first.is_some() {
             return Ok(());
@@ -266,7 +267,7 @@ impl<'p, 'env> Data<'p, 'env> {
         self.counts.packed_bytes += bytes.len() as u64;
         Progress::add(&self.tools.progress.done, bytes.len() as u64);
         Progress::add(&self.tools.progress.packed, bytes.len() as u64);
-        // The block and what it is packed into.
+        // The block and its compressed form.
         let held = bytes.len() * 2;
         let stages = &self.tools.progress.stages;
         let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(bytes).map(Work::Packed));
@@ -330,7 +331,7 @@ impl<'p, 'env> Data<'p, 'env> {
         open.stored.first = open.first.unwrap_or(0);
         open.stored.size = self.files[file as usize].size;
         self.files[file as usize] = open.stored;
-        // Keeps its memory for the next file.
+        // Keeps the allocation for the next file.
         open.digests.clear();
         self.open.digests = open.digests;
         Ok(())

@@ -1,4 +1,4 @@
-//! Directory listings: runs of entries under headers, and signposts into long ones.
+//! Writes directory listings: runs of entries under headers, and index entries for long listings.
 
 use zerocopy::IntoBytes;
 
@@ -7,7 +7,7 @@ use super::table::Table;
 use crate::Result;
 use crate::squashfs::format::{DIR_RUN_MAX, DirEntry, DirHeader, METADATA_LEN};
 
-/// One entry, its inode already placed.
+/// An entry whose inode is already placed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry<'t> {
     pub(crate) name: &'t [u8],
@@ -19,15 +19,15 @@ pub(crate) struct Entry<'t> {
     pub(crate) kind: u16,
 }
 
-/// Writes the listing of `entries` (names ascending). Starts are numbers of metadata blocks: the caller
-/// turns them into addresses when those are known, and sets the parent.
+/// Writes the listing of `entries` (names ascending). Starts are numbers of metadata blocks: the
+/// caller turns them into addresses once those are known, and sets the parent.
 pub(crate) fn write(table: &mut Table<'_, '_>, entries: &[Entry<'_>]) -> Result<Listing> {
     let at = table.at();
     let mut len = 0usize;
     let mut signposts: Vec<(usize, u32, &[u8])> = Vec::new();
     let mut rest = entries;
     let mut bytes = Vec::new();
-    // Where the next signpost belongs: at the first header at or after it.
+    // Offset at which the next index entry is due: at the first header from there on.
     let mut due = METADATA_LEN;
     while let Some(first) = rest.first() {
         if len >= due {
@@ -66,8 +66,8 @@ pub(crate) fn write(table: &mut Table<'_, '_>, entries: &[Entry<'_>]) -> Result<
     Ok(Listing { len, start: at.block, offset: at.offset, index: index.collect(), parent: 0 })
 }
 
-/// How many entries can stand under one header: same inode block, numbers near the first one's, and no
-/// further than to the next signpost.
+/// Returns how many entries fit under one header: same inode block, numbers near the first one's,
+/// and not beyond the next index entry.
 fn run_len(entries: &[Entry<'_>], room: usize) -> usize {
     let first = &entries[0];
     let mut used = size_of::<DirHeader>();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_end_where_the_format_demands() {
+    fn runs_end_where_the_format_requires() {
         let cases: [(&str, Vec<Entry<'_>>, usize, usize); 6] = [
             ("one", vec![entry(b"a", 0, 1)], 8192, 1),
             ("other block", vec![entry(b"a", 0, 1), entry(b"b", 8, 2)], 8192, 1),

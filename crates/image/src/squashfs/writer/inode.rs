@@ -1,4 +1,4 @@
-//! Inodes as bytes: the basic type where it suffices, the extended one where something needs it.
+//! Encodes inodes: with the basic type where it suffices, otherwise with the extended one.
 
 use zerocopy::IntoBytes;
 
@@ -6,10 +6,10 @@ use super::data::{Place, Stored};
 use crate::squashfs::format::{self, NO_FRAGMENT, NO_XATTR, inode_type};
 use crate::tree::{Inode, Kind};
 
-/// Why an inode does not fit in the format.
+/// Reason why an inode does not fit the format.
 type Limit = std::result::Result<(), String>;
 
-/// What all inodes have, in the form the image holds it.
+/// Fields of all inodes, as stored in the image.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Common {
     pub(crate) mode: u16,
@@ -18,14 +18,14 @@ pub(crate) struct Common {
     pub(crate) mtime: u32,
     pub(crate) number: u32,
     pub(crate) links: u32,
-    /// [`NO_XATTR`] without.
+    /// [`NO_XATTR`] for none.
     pub(crate) xattr: u32,
 }
 
-/// A directory's listing, as its inode has to describe it.
+/// Position of a directory's listing, for its inode.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Listing {
-    /// Its length without the 3 that the format adds.
+    /// Length without the 3 that the format adds.
     pub(crate) len: u32,
     /// Metadata block in which it begins, relative to the directory table, and offset in the block.
     pub(crate) start: u32,
@@ -34,10 +34,10 @@ pub(crate) struct Listing {
     pub(crate) parent: u32,
 }
 
-/// A signpost in a long listing.
+/// An index entry of a long listing.
 #[derive(Debug, Clone)]
 pub(crate) struct IndexEntry {
-    /// Offset in the listing of a directory header, the metadata block it begins in, and the first name under it.
+    /// Offset of a directory header in the listing, the metadata block it begins in, and the first name under it.
     pub(crate) offset: u32,
     pub(crate) start: u32,
     pub(crate) name: Box<[u8]>,
@@ -62,7 +62,7 @@ impl Common {
     }
 }
 
-/// The basic type of an inode, which is what directory entries carry.
+/// Returns the basic type of an inode, which directory entries contain.
 pub(crate) fn basic_type(kind: &Kind) -> u16 {
     match kind {
         Kind::Dir(_) => inode_type::DIR,
@@ -75,7 +75,7 @@ pub(crate) fn basic_type(kind: &Kind) -> u16 {
     }
 }
 
-/// A directory's inode.
+/// Encodes a directory's inode.
 pub(crate) fn dir(common: &Common, nlink: u32, listing: &Listing, out: &mut Vec<u8>) -> Limit {
     let size = u64::from(listing.len) + format::DIR_SIZE_EXTRA;
     let (kind, extended) = common.extended(inode_type::DIR, size > u64::from(u16::MAX) || !listing.index.is_empty());
@@ -92,7 +92,7 @@ pub(crate) fn dir(common: &Common, nlink: u32, listing: &Listing, out: &mut Vec<
         out.extend_from_slice(body.as_bytes());
         return Ok(());
     }
-    // The index is an aid: where its count overflows, the rest of the listing is searched without it.
+    // The index is optional: where its count overflows, the rest of the listing is searched without it.
     let index = &listing.index[..listing.index.len().min(usize::from(u16::MAX))];
     let body = format::ExtDir {
         nlink: nlink.into(),
@@ -113,7 +113,7 @@ pub(crate) fn dir(common: &Common, nlink: u32, listing: &Listing, out: &mut Vec<
     Ok(())
 }
 
-/// A regular file's inode, block list included.
+/// Encodes a regular file's inode, including its block list.
 pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut Vec<u8>) {
     let run = &places[stored.run()];
     let start = run.first().map_or(0, |place| place.start);
@@ -154,7 +154,7 @@ pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut
     }
 }
 
-/// The inode of anything but a directory or a regular file.
+/// Encodes the inode of anything except a directory or a regular file.
 pub(crate) fn other(common: &Common, inode: &Inode, out: &mut Vec<u8>) -> Limit {
     let (kind, extended) = common.extended(basic_type(&inode.kind), false);
     common.header(kind, out);

@@ -1,21 +1,22 @@
-//! The order of inodes: which number each gets, and in which order directories can be written.
+//! The order of inodes: their numbers, and the order in which directories can be written.
 //!
-//! The children of a directory are numbered one after the other, so that their entries share headers.
-//! Inodes of anything but directories need nothing else and come first; a directory's listing needs its
-//! children's inodes placed, so directories follow by height: those without subdirectories first.
+//! The children of a directory are numbered consecutively, so that their entries share headers.
+//! Inodes other than directories depend on nothing else and come first. A directory's listing needs
+//! its children's inodes placed, so directories follow by height: those without subdirectories
+//! first.
 
 use crate::tree::{Ino, Kind, ROOT, Tree};
 
 /// Numbers and orders of a tree's inodes.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// Inode number by [`Ino`]; 0 for what no name reaches.
+    /// Inode number by [`Ino`]; 0 for unreachable inodes.
     pub(crate) numbers: Vec<u32>,
     /// Number of inodes.
     pub(crate) count: u32,
-    /// All that are not directories, in order of their numbers.
+    /// All inodes except directories, in order of their numbers.
     pub(crate) plain: Vec<Ino>,
-    /// Directories by height, within a height in order of their numbers, each with its parent.
+    /// Directories by height, and within a height in order of their numbers, each with its parent.
     pub(crate) levels: Vec<Vec<(Ino, Ino)>>,
 }
 
@@ -40,7 +41,7 @@ impl Layout {
                     _ => plain.push(ino),
                 }
             }
-            // The first subdirectory comes off the stack first.
+            // The first subdirectory is popped first.
             stack[first_subdir..].reverse();
         }
         Layout { levels: levels(tree, dirs), numbers, count, plain }
@@ -51,7 +52,7 @@ impl Layout {
     }
 }
 
-/// Sorts directories, given parents before children, into heights.
+/// Groups directories, given parents before children, by height.
 fn levels(tree: &Tree, dirs: Vec<(Ino, Ino)>) -> Vec<Vec<(Ino, Ino)>> {
     let mut heights = vec![0u32; tree.len()];
     for (dir, parent) in dirs.iter().rev() {

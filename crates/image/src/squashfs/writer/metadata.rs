@@ -1,4 +1,4 @@
-//! Everything behind the data: inodes, directories and the tables, in the order the kernel demands.
+//! Writes everything after the data: inodes, directories and the tables, in the order that the kernel requires.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::squashfs::format::{Fragment, IDS_MAX, NO_TABLE, NO_XATTR, XattrTable}
 use crate::tree::{Data, Ino, Kind, ROOT, Tree, XattrId};
 use crate::{Error, Excess, Result};
 
-/// Where the tables ended up.
+/// Offsets of the tables.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) root: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Tables {
     pub(crate) end: u64,
 }
 
-/// Writes metadata behind the data; see [`Tables`].
+/// Writes metadata after the data; see [`Tables`].
 pub(crate) struct Metadata<'p, 'env> {
     pub(crate) tools: Tools<'p, 'env, Worker>,
     pub(crate) options: &'p Options,
@@ -106,7 +106,7 @@ impl<'p> Metadata<'p, '_> {
         xattr::write(self.tools.pool, self.options.plain_metadata, &self.tree.xattrs, &used, blame)
     }
 
-    /// Writes all inodes and listings; gives the inodes' places.
+    /// Writes all inodes and listings; returns the positions of the inodes.
     fn inodes(
         &self,
         inodes: &mut Table<'_, '_>,
@@ -208,7 +208,7 @@ impl<'p> Metadata<'p, '_> {
         Ok(at)
     }
 
-    /// Writes a table and behind it the addresses of its blocks; gives where those begin.
+    /// Writes a table and, after it, the addresses of its blocks; returns the start of these.
     fn indexed(&self, pos: &mut u64, table: &[u8]) -> Result<u64> {
         let (packed, starts) = self.packed(table)?;
         let first = self.put(pos, &packed)?;

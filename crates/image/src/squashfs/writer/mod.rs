@@ -1,4 +1,4 @@
-//! Building SquashFS images: data as it comes, then metadata, then the superblock.
+//! Builds SquashFS images: data as it arrives, then metadata, then the superblock.
 
 mod data;
 mod dir;
@@ -35,36 +35,36 @@ type Blame<'a> = dyn Fn(Ino, Excess) -> Error + 'a;
 /// Images are padded to this: some readers use 4 KiB device blocks.
 const PADDING: u64 = 4096;
 
-/// Which ends of files share blocks.
+/// Tail packing: which tails of files share fragment blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fragments {
-    /// None: every file has blocks of its own. Largest image, fewest bytes decoded for a small read.
+    /// None: every file has its own blocks. Largest image, fewest bytes decoded for a small read.
     None,
     /// Files shorter than a block.
     Small,
-    /// Those and the ends of longer files. Smallest image.
+    /// Files shorter than a block, and tails of longer files. Smallest image.
     #[default]
     Tails,
 }
 
-/// How an image is built. [`Options::default`] is what the command line does without options.
+/// Options of a build. [`Options::default`] is what the command line uses without options.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// Options that every format has.
     pub build: build::Options,
-    /// Bytes a block: a power of two from 4096 to 1 MiB.
+    /// Block size in bytes: a power of two from 4096 to 1 MiB.
     pub block_size: u32,
-    /// See [`Fragments`].
+    /// Tail packing.
     pub fragments: Fragments,
-    /// Write the table that lets the image be exported over NFS.
+    /// True to write the export table, which NFS needs.
     pub export: bool,
-    /// Leave inodes, directories and tables uncompressed.
+    /// True to leave inodes, directories and tables uncompressed.
     pub plain_metadata: bool,
 }
 
 impl Options {
-    /// These options with changes to those that every format has.
+    /// Returns these options with changes to those that every format has.
     pub fn with(mut self, change: impl FnOnce(&mut build::Options)) -> Self {
         change(&mut self.build);
         self
@@ -83,40 +83,40 @@ impl Default for Options {
     }
 }
 
-/// Counters of the data writer. All in bytes but the `..._blocks`.
+/// Counters of the data writer, in bytes except the `..._blocks`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
     /// Data and fragment blocks written.
     pub blocks: u64,
-    /// Of these, stored as they were because they do not shrink.
+    /// Blocks stored uncompressed because they do not shrink.
     pub raw_blocks: u64,
-    /// Of these, copied from elsewhere in the image in their compressed form.
+    /// Blocks copied from elsewhere in the image in their compressed form.
     pub copied_blocks: u64,
     /// File bytes that went to a codec.
     pub packed_bytes: u64,
-    /// File bytes found to be there already.
+    /// File bytes that were duplicates of stored data.
     pub duplicate_bytes: u64,
     /// File bytes in holes.
     pub hole_bytes: u64,
 }
 
-/// Figures of a build that only SquashFS has.
+/// SquashFS-specific figures of a build.
 #[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct Details {
-    /// Length of the image with padding.
+    /// Length of the image including padding.
     pub padded_bytes: u64,
-    /// Fragment blocks.
+    /// Number of fragment blocks.
     pub fragments: u32,
-    /// Different owners and groups.
+    /// Number of different owners and groups.
     pub ids: u16,
-    /// What became of the data.
+    /// Counters of the data writer.
     pub data: Counts,
 }
 
-/// Builds an image at `target` from what `fill` says; sources that can be read only once hand their data
-/// to the store `fill` is given. The target appears whole, or not at all.
+/// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
+/// once pass their data to the store given to `fill`. The target appears whole, or not at all.
 pub fn build(
     target: &Path,
     options: &Options,
@@ -126,8 +126,8 @@ pub fn build(
     build::build(target, &Builder::new(options)?, progress, fill)
 }
 
-/// Builds an image into `output`, in memory for example, and commits it; otherwise as [`build()`]. Whether to replace an
-/// existing target is for the output to know, not for the options.
+/// Builds an image into `output`, for example in memory, and commits it; otherwise as [`build()`].
+/// Whether to replace an existing target is decided by the output, not by the options.
 pub fn build_to(
     output: Output,
     options: &Options,
@@ -137,18 +137,18 @@ pub fn build_to(
     build::build_to(output, &Builder::new(options)?, progress, fill)
 }
 
-/// Checked options, and what follows from them.
+/// Checked options, and values derived from them.
 struct Builder<'o> {
     options: &'o Options,
     packing: Packing,
-    /// The compressor options as they lie behind the superblock, if they are not the defaults.
+    /// The compressor options stored after the superblock, if they are not the defaults.
     compressor: Option<Vec<u8>>,
-    /// The image's own time, if it is not that of the tree.
+    /// Time of the image, if it is not that of the tree.
     time: Option<u32>,
 }
 
 impl<'o> Builder<'o> {
-    /// Fails, before any work, if the options cannot be had.
+    /// Fails, before any work, if the options are invalid.
     fn new(options: &'o Options) -> Result<Self> {
         let build::Options { codec, verify, time, .. } = &options.build;
         let block_len = checked_block_len(options)?;
@@ -163,7 +163,7 @@ impl<'o> Builder<'o> {
         })
     }
 
-    /// Bytes that keep all workers busy, even if that is more than allowed.
+    /// Number of bytes that keep all workers busy, even if that exceeds the budget.
     fn least_in_flight(&self) -> usize {
         (self.options.build.threads + 2) * self.packing.block_len
     }
@@ -238,7 +238,7 @@ impl Format for Builder<'_> {
 }
 
 impl Builder<'_> {
-    /// Writes the superblock, and the compressor options behind it.
+    /// Writes the superblock, and the compressor options after it.
     fn write_head(
         &self,
         tools: Tools<'_, '_, Worker>,
@@ -282,13 +282,13 @@ impl Builder<'_> {
 }
 
 fn checked_time(secs: i64) -> Result<u32> {
-    u32::try_from(secs).map_err(|_| Error::option("time", secs, "SquashFS holds 1970 to 2106-02-07T06:28:15Z"))
+    u32::try_from(secs).map_err(|_| Error::option("time", secs, "SquashFS supports 1970 to 2106-02-07T06:28:15Z"))
 }
 
 fn checked_block_len(options: &Options) -> Result<usize> {
     let block_size = options.block_size;
     if !block_size.is_power_of_two() || !format::BLOCK_SIZES.contains(&block_size) {
-        return Err(Error::option("block size", block_size, "SquashFS takes powers of two from 4K to 1M"));
+        return Err(Error::option("block size", block_size, "SquashFS requires a power of two from 4K to 1M"));
     }
     Ok(block_size as usize)
 }

@@ -1,4 +1,4 @@
-//! What workers do to a block: probe, compress, prove.
+//! Processing of a block on workers: probe, compress, verify.
 
 use packfs_blocks::encode::{BlockEncoder, is_worth_a_try};
 use packfs_blocks::{Buffer, Buffers};
@@ -7,7 +7,7 @@ use packfs_codec::{Choice, Codec, Encoder};
 use crate::Result;
 use crate::squashfs::format::{DATA_RAW, METADATA_RAW};
 
-/// How blocks are packed; shared by all workers.
+/// Options for compressing blocks; shared by all workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Packing {
     pub(crate) choice: Choice,
@@ -16,14 +16,14 @@ pub(crate) struct Packing {
     pub(crate) buffers: Buffers,
 }
 
-/// A packed block with its size word.
+/// A compressed or stored block with its size word.
 #[derive(Debug)]
 pub(crate) struct Packed {
     pub(crate) bytes: Buffer,
     pub(crate) word: u32,
 }
 
-/// One worker's tools, made when first needed.
+/// Encoders of one worker, made when first needed.
 pub(crate) struct Worker {
     packing: Packing,
     data: BlockEncoder,
@@ -36,7 +36,7 @@ impl Worker {
         Worker { packing: packing.clone(), data, metadata: None }
     }
 
-    /// Packs a data or fragment block: compressed if that makes it shorter, else as it is.
+    /// Compresses a data or fragment block if that makes it shorter; otherwise stores it as it is.
     pub(crate) fn pack(&mut self, raw: Buffer) -> Result<Packed> {
         if is_worth_a_try(&self.packing.choice, &raw) {
             let mut bytes = self.packing.buffers.take(raw.len() - 1);
@@ -50,7 +50,7 @@ impl Worker {
         Ok(Packed { bytes: raw, word })
     }
 
-    /// Packs a metadata block with its header; `raw` as it is when `plain`.
+    /// Compresses a metadata block and adds its header; stores it as it is if `plain`.
     pub(crate) fn pack_metadata(&mut self, raw: &[u8], plain: bool) -> Result<Vec<u8>> {
         let mut block = vec![0; 2 + raw.len()];
         if !plain && self.packing.choice.codec() != Codec::None && raw.len() > 1 {

@@ -1,7 +1,7 @@
-//! Metadata tables: records one behind the other in blocks of 8 KiB, compressed on the workers.
+//! Metadata tables: consecutive records in blocks of 8 KiB, compressed on the workers.
 //!
-//! A record's address is known at once as block number and offset; where that block begins in the table
-//! depends on how well the blocks before it shrank, so asking for it waits for those.
+//! A record's address is known immediately as block number and offset. The start of that block in
+//! the table depends on how well earlier blocks shrank, so asking for it waits for them.
 
 use packfs_blocks::pipeline::{Pool, Ticket};
 
@@ -9,7 +9,7 @@ use super::pack::Worker;
 use crate::squashfs::format::METADATA_LEN;
 use crate::{Error, Result};
 
-/// Where a record begins.
+/// Position of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct At {
     pub(crate) block: u32,
@@ -20,14 +20,14 @@ pub(crate) struct At {
 #[derive(Debug)]
 pub(crate) struct Table<'p, 'env> {
     pool: &'p Pool<'env, Worker>,
-    /// Stored uncompressed.
+    /// True to store blocks uncompressed.
     plain: bool,
     filling: Vec<u8>,
     sent: std::collections::VecDeque<Ticket<Result<Vec<u8>>>>,
     packed: Vec<u8>,
-    /// Where each block begins in `packed`; one more than there are packed blocks.
+    /// Start of each block in `packed`; one more than there are packed blocks.
     starts: Vec<u64>,
-    /// Blocks filled so far.
+    /// Number of blocks filled so far.
     blocks: u32,
 }
 
@@ -44,9 +44,9 @@ impl<'p, 'env> Table<'p, 'env> {
         }
     }
 
-    /// Where the next record will begin.
+    /// Returns the position of the next record.
     pub(crate) fn at(&self) -> At {
-        // A full block is sent at once, so the offset is below 8192.
+        // A full block is submitted immediately, so the offset is below 8192.
         At { block: self.blocks, offset: u16::try_from(self.filling.len()).expect("below 8192") }
     }
 
@@ -67,7 +67,7 @@ impl<'p, 'env> Table<'p, 'env> {
         let (raw, plain) = (std::mem::replace(&mut self.filling, Vec::with_capacity(METADATA_LEN)), self.plain);
         self.sent.push_back(self.pool.submit(move |worker: &mut Worker| worker.pack_metadata(&raw, plain)));
         self.blocks = self.blocks.checked_add(1).ok_or_else(too_large)?;
-        // What is done is fetched, so that only its compressed form is held.
+        // Finished blocks are fetched, so that only their compressed form is held.
         while self.sent.front().is_some_and(Ticket::is_ready) {
             self.fetch()?;
         }
@@ -82,7 +82,7 @@ impl<'p, 'env> Table<'p, 'env> {
         Ok(())
     }
 
-    /// Where a block begins in the table. Waits until the blocks before it are packed.
+    /// Returns the start of a block in the table. Waits until the blocks before it are packed.
     pub(crate) fn start(&mut self, block: u32) -> Result<u32> {
         while self.starts.len() <= block as usize {
             self.fetch()?;
@@ -90,12 +90,12 @@ impl<'p, 'env> Table<'p, 'env> {
         u32::try_from(self.starts[block as usize]).map_err(|_| too_large())
     }
 
-    /// The reference of a record: the block's start and the offset in the block.
+    /// Returns the reference of a record: the block's start and the offset in the block.
     pub(crate) fn reference(&mut self, at: At) -> Result<u64> {
         Ok(u64::from(self.start(at.block)?) << 16 | u64::from(at.offset))
     }
 
-    /// The finished table and where each of its blocks begins.
+    /// Returns the finished table and the start of each of its blocks.
     pub(crate) fn finish(mut self) -> Result<(Vec<u8>, Vec<u64>)> {
         if !self.filling.is_empty() {
             self.send()?;

@@ -1,6 +1,6 @@
-//! Data that no file refers to: members of a stream that a later one replaced, files that could not be read to
-//! their end. Data blocks become zeros; fragment blocks of which nothing is used lose their entry; those that files
-//! which stay share are packed anew with zeros in place of the rest.
+//! Clears data that no file refers to: members of a stream that a later one replaced, files that
+//! could not be read completely. Data blocks become zeros. Unused fragment blocks lose their entry.
+//! Fragment blocks still used in part are compressed again with zeros in place of the rest.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::squashfs::format::DATA_RAW;
 use crate::tree::Tree;
 use crate::{Error, Result};
 
-/// Clears everything that no file of the tree refers to. The image begins at byte `base` of the output.
+/// Clears all data that no file of the tree refers to. The image begins at byte `base` of the output.
 pub(crate) fn clear(tree: &Tree, data: &mut DataDone, packing: &Packing, output: &Output, base: u64) -> Result<()> {
     let Some(used) = referenced(tree, data.files.len()) else { return Ok(()) };
     let used = Used::of(data, &used, packing.block_len);
@@ -35,9 +35,9 @@ pub(crate) fn clear(tree: &Tree, data: &mut DataDone, packing: &Packing, output:
 
 /// The part of the data that files refer to.
 struct Used {
-    /// By sequence number.
+    /// Used blocks, by sequence number.
     places: Vec<bool>,
-    /// Ranges of bytes of each fragment block of which a part is used.
+    /// Used byte ranges of each fragment block that is used in part.
     tails: BTreeMap<u32, Vec<Range<usize>>>,
 }
 
@@ -86,8 +86,8 @@ impl Image<'_> {
     }
 }
 
-/// Packs a fragment block anew if there is something in it beside `tails`: in its old place if it fits there, else
-/// behind all other data.
+/// Compresses a fragment block again if it contains anything besides `tails`: in its old place if
+/// it fits there, otherwise after all other data.
 fn repack(data: &mut DataDone, seq: Seq, tails: &[Range<usize>], packing: &Packing, image: Image<'_>) -> Result<()> {
     let place = data.places[seq as usize];
     let packed = image.read(place)?;
@@ -114,7 +114,7 @@ fn repack(data: &mut DataDone, seq: Seq, tails: &[Range<usize>], packing: &Packi
     Ok(())
 }
 
-/// Zeroes what lies outside of `ranges`; false if there is nothing there.
+/// Zeroes the bytes outside of `ranges`; returns false if there were none to zero.
 fn clear_outside(bytes: &mut [u8], ranges: &[Range<usize>]) -> bool {
     let mut ranges = ranges.to_vec();
     ranges.sort_by_key(|range| range.start);
@@ -129,7 +129,7 @@ fn clear_outside(bytes: &mut [u8], ranges: &[Range<usize>]) -> bool {
     cleared
 }
 
-/// Takes out the fragments not used, and gives those that follow their new numbers.
+/// Removes unused fragments and renumbers the rest.
 fn drop_fragments(data: &mut DataDone, used: &BTreeMap<u32, Vec<Range<usize>>>) {
     let numbers: BTreeMap<u32, u32> = used.keys().copied().zip(0..).collect();
     data.fragments = used.keys().map(|fragment| data.fragments[*fragment as usize]).collect();

@@ -1,4 +1,4 @@
-//! The xattr table: names and values of every set, each set once, long and repeated values once.
+//! Writes the xattr table: names and values of every set, each set once, long and repeated values once.
 
 use std::collections::HashMap;
 
@@ -13,15 +13,15 @@ use crate::squashfs::format::{XattrKey, XattrSetEntry, XattrValue, xattr_type};
 use crate::tree::{Ino, XattrId, XattrSet, Xattrs};
 use crate::{Excess, Result};
 
-/// Values longer than this are kept out of the sets, which are read to list names.
+/// Longer values are stored outside the sets, which are read to list names.
 const INLINE_MAX: usize = 256;
-/// A reference takes 8 bytes: sharing shorter values gains nothing.
+/// A reference takes 8 bytes, so sharing shorter values gains nothing.
 const SHARE_MIN: usize = 9;
 
 const PREFIXES: [(&[u8], u16); 3] =
     [(b"user.", xattr_type::USER), (b"trusted.", xattr_type::TRUSTED), (b"security.", xattr_type::SECURITY)];
 
-/// Splits a full name into its prefix's number and the rest; the error says what SquashFS can hold.
+/// Splits a full name into its prefix's number and the rest; the error says what SquashFS supports.
 pub(crate) fn split_name(name: &[u8]) -> std::result::Result<(u16, &[u8]), Excess> {
     let found = PREFIXES.iter().find_map(|(prefix, kind)| Some((*kind, name.strip_prefix(*prefix)?)));
     found.ok_or_else(|| limits::xattr_class("SquashFS", false, name))
@@ -32,11 +32,11 @@ pub(crate) fn split_name(name: &[u8]) -> std::result::Result<(u16, &[u8]), Exces
 pub(crate) struct XattrTable {
     pub(crate) pairs: Vec<u8>,
     pub(crate) sets: Vec<XattrSetEntry>,
-    /// Index of each of the tree's sets, where it is used.
+    /// Index of each of the tree's sets that is used.
     pub(crate) index: HashMap<XattrId, u32>,
 }
 
-/// Writes the sets that `used` names, in order; each with an inode that has it, for messages.
+/// Writes the sets listed in `used`, in order; each comes with an inode that has it, for messages.
 pub(crate) fn write(
     pool: &Pool<'_, Worker>,
     plain: bool,
@@ -68,16 +68,16 @@ pub(crate) fn write(
 
 struct Writer<'p, 'env, 't> {
     table: Table<'p, 'env>,
-    /// Where values lie that may be referred to.
+    /// Positions of values that can be referred to.
     values: HashMap<&'t [u8], At>,
     repeats: HashMap<&'t [u8], u32>,
 }
 
 impl<'t> Writer<'_, '_, 't> {
-    /// Writes one set; gives its place, number of pairs and nominal size.
+    /// Writes one set; returns its position, number of pairs and nominal size.
     fn set(&mut self, set: &'t XattrSet, limit: &dyn Fn(Excess) -> crate::Error) -> Result<(At, u32, u32)> {
         for (_, value) in set {
-            // Shared and long values come first: a set's pairs must lie together.
+            // Shared and long values come first: a set's pairs must be contiguous.
             let shared = self.repeats.get(&**value).is_some_and(|count| *count > 1);
             if (shared || value.len() > INLINE_MAX) && !self.values.contains_key(&**value) {
                 let at = self.table.at();
@@ -102,7 +102,7 @@ impl<'t> Writer<'_, '_, 't> {
                 }
                 None => self.value(value, limit)?,
             }
-            // The size a reader adds to the inode's block count: the pair as text with its NUL.
+            // The size that a reader adds to the inode's block count: the pair as text with its NUL.
             size += name.len() + 1 + value.len();
         }
         let count = u32::try_from(set.len()).map_err(|_| limit("more than 2^32 attributes".into()))?;

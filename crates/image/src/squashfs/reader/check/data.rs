@@ -1,5 +1,5 @@
-//! Every data block and every fragment: decoded, of the right length, not overlapping others, with nothing
-//! between them that nobody refers to.
+//! Checks every data block and every fragment: it decodes, has the right length and overlaps no
+//! other, and the gaps between blocks contain no unreferenced data.
 
 use packfs_blocks::Progress;
 use packfs_codec::Decoded;
@@ -12,10 +12,10 @@ use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::decode::Stored;
 use crate::squashfs::reader::map;
 
-/// Decoded bytes that one job takes on.
+/// Number of decoded bytes per job.
 const JOB_LEN: usize = 1 << 20;
 
-/// A stored block and what it should decode to.
+/// A stored block and the length that it should decode to.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     stored: Stored,
@@ -46,7 +46,7 @@ pub(super) fn check(
     in_order(threads, jobs, report, |job, buf| decode(reader, job, buf, progress))
 }
 
-/// Decodes pieces; returns what went wrong, and what is unusual.
+/// Decodes pieces; returns damage and unusual properties.
 fn decode(reader: &Reader, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Remark> {
     let mut found = Vec::new();
     buf.resize(reader.superblock.block_size as usize, 0);
@@ -80,13 +80,13 @@ fn at_least(stored: Stored, decoded: Result<Decoded>, used: u64) -> Result<Decod
     Err(crate::Error::corrupt(stored.structure, stored.start, why))
 }
 
-/// All stored blocks, by address.
+/// Returns all stored blocks, by address.
 fn pieces(reader: &Reader, inodes: Inodes, report: &mut Report<'_>) -> Result<Vec<Piece>> {
     let block_size = reader.superblock.block_size;
     let mut pieces = Vec::with_capacity(inodes.blocks.len() + inodes.fragments.len());
     for (start, data) in inodes.blocks {
         let stored = map::stored("data block", start, data.word, block_size);
-        // A finding already if it reaches past the end of the image.
+        // Already reported if it reaches past the end of the image.
         let inside = |stored: &Stored| start.saturating_add(stored.len as u64) <= reader.superblock.bytes_used;
         if let Some(stored) = report.take(stored)?.filter(inside) {
             pieces.push(Piece { stored, len: Length::Exactly(data.len) });
@@ -103,15 +103,15 @@ fn pieces(reader: &Reader, inodes: Inodes, report: &mut Report<'_>) -> Result<Ve
     Ok(pieces)
 }
 
-/// Blocks must not overlap, and what lies between them must be zeros.
+/// Checks that blocks do not overlap, and that gaps between them are zeros.
 fn check_layout(reader: &Reader, pieces: &[Piece], complete: bool, report: &mut Report<'_>) -> Result<()> {
     let data_end = reader.superblock.inode_table;
     let (mut end, mut before_raw) = (reader.superblock.data_start, true);
     for Piece { stored, .. } in pieces {
         if stored.start < end && before_raw {
-            report.add(stored.structure, stored.start, format!("it overlaps what ends at byte {end}"));
+            report.add(stored.structure, stored.start, format!("it overlaps the block that ends at byte {end}"));
         } else if stored.start < end {
-            // Decoders of most codecs end with the stream, whatever lies behind it.
+            // Decoders of most codecs stop at the end of the stream, whatever follows it.
             report.note(stored.structure, stored.start, format!("a compressed block before it ends at byte {end}"));
         } else if complete {
             check_gap(reader, end, stored.start, report)?;
@@ -131,7 +131,7 @@ fn check_layout(reader: &Reader, pieces: &[Piece], complete: bool, report: &mut 
     Ok(())
 }
 
-/// Zeros are padding; anything else is data that some inode should refer to.
+/// Zeros are padding; any other bytes are data that some inode should reference.
 fn check_gap(reader: &Reader, start: u64, end: u64, report: &mut Report<'_>) -> Result<()> {
     let mut buf = [0; 4096];
     let mut at = start;

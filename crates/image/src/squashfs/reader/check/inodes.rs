@@ -1,4 +1,4 @@
-//! Every inode, in the order of the inode table, on its own: numbers, owners, modes, block lists.
+//! Checks every inode by itself, in the order of the inode table: numbers, owners, modes, block lists.
 
 use std::collections::{HashMap, HashSet, hash_map};
 
@@ -16,16 +16,16 @@ use crate::{Error, Result};
 
 const STRUCTURE: &str = "inode table";
 
-/// What the inode table holds.
+/// Contents of the inode table.
 #[derive(Debug, Default)]
 pub(super) struct Inodes {
     /// All inodes, by ascending reference.
     pub(super) found: Vec<Found>,
-    /// Whether the scan came to the end of the table.
+    /// True if the scan reached the end of the table.
     pub(super) complete: bool,
-    /// Stored data blocks by address, holes left out.
+    /// Stored data blocks by address, without holes.
     pub(super) blocks: HashMap<u64, DataUse>,
-    /// Fragments in use, and how many of their bytes.
+    /// Fragments in use, with the number of bytes used.
     pub(super) fragments: HashMap<u32, u64>,
 }
 
@@ -35,9 +35,9 @@ pub(super) struct Found {
     pub(super) nid: Nid,
     pub(super) number: u32,
     pub(super) nlink: u32,
-    /// For directories, the number of their parent.
+    /// Inode number of the parent, for directories.
     pub(super) parent: u32,
-    /// Names met in directories.
+    /// Number of names found in directories.
     pub(super) names: u32,
     /// Basic type.
     pub(super) kind: u16,
@@ -58,12 +58,12 @@ impl Inodes {
     }
 }
 
-/// Goes over the inode table.
+/// Scans the inode table.
 pub(super) fn scan(reader: &Reader, progress: &Progress, report: &mut Report<'_>) -> Result<Inodes> {
     let mut scan = Scan { reader, inodes: Inodes::default(), ids: vec![false; reader.ids.len()], sets: HashSet::new() };
     if let Err(error) = scan.run(progress, report) {
         report.error(error)?;
-        report.add(STRUCTURE, reader.inodes.start, "the inodes behind the damaged one cannot be checked");
+        report.add(STRUCTURE, reader.inodes.start, "the inodes after the damaged one cannot be checked");
     }
     if scan.inodes.complete {
         scan.finish(report);
@@ -103,7 +103,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// What can be said about an inode alone.
+    /// Checks everything about an inode that does not depend on others.
     fn check(&mut self, inode: &Inode, at: Position, report: &mut Report<'_>) -> Result<()> {
         let reader = self.reader;
         report.take(inode.validate(&reader.superblock, at, reader.inodes))?;
@@ -114,12 +114,12 @@ impl Scan<'_> {
         for id in [inode.uid, inode.gid] {
             match self.ids.get_mut(usize::from(id)) {
                 Some(used) => *used = true,
-                None => wrong(format!("owner {id} of only {} in the id table", reader.ids.len())),
+                None => wrong(format!("owner index {id}, but the id table has only {} entries", reader.ids.len())),
             }
         }
         let sets = reader.xattrs.as_ref().map_or(0, |xattrs| xattrs.sets.len());
         match inode.xattr {
-            Some(set) if u64::from(set) >= sets => wrong(format!("xattr set {set} of only {sets}")),
+            Some(set) if u64::from(set) >= sets => wrong(format!("xattr set {set}, but there are only {sets}")),
             Some(set) => {
                 self.sets.insert(set);
             }
@@ -142,7 +142,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Notes what a file's data is and where.
+    /// Records the positions of a file's data.
     fn file(&mut self, inode: &Inode, file: &File, cursor: &mut Cursor<'_>, report: &mut Report<'_>) -> Result<()> {
         let (reader, at) = (self.reader, cursor.position());
         let map = FileMap::map(cursor, reader.inodes, reader.superblock.block_size, file)?;
@@ -184,14 +184,14 @@ impl Scan<'_> {
                 }
                 hash_map::Entry::Occupied(entry) if *entry.get() == this => {}
                 hash_map::Entry::Occupied(_) => {
-                    wrong(format!("its data block at byte {start} is another file's too, with another length"));
+                    wrong(format!("another file uses its data block at byte {start} with another length"));
                 }
             }
         }
         Ok(())
     }
 
-    /// What can be said once all inodes are known.
+    /// Reports findings that depend on all inodes.
     fn finish(&self, report: &mut Report<'_>) {
         let (reader, start) = (self.reader, self.reader.inodes.start);
         let count = self.inodes.found.len();
@@ -224,7 +224,7 @@ impl Scan<'_> {
 }
 
 impl Found {
-    /// Whether it is a directory.
+    /// Returns true for a directory.
     pub(super) fn is_dir(&self) -> bool {
         self.kind == inode_type::DIR
     }

@@ -1,5 +1,6 @@
-//! Verifies a whole image, more strictly than the kernel and than any other tool: superblock and tables first, then
-//! every inode in the order of the inode table, then every directory from the root on, then every block of data.
+//! Verifies a whole image, more strictly than the kernel and other tools: superblock and tables
+//! first, then every inode in the order of the inode table, then every directory from the root,
+//! then every data block.
 
 mod data;
 mod inodes;

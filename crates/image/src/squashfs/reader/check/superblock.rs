@@ -1,4 +1,4 @@
-//! The superblock against the file, and against what Linux mounts.
+//! Checks the superblock against the file, and against what Linux can mount.
 
 use packfs_codec::Codec;
 
@@ -6,9 +6,9 @@ use crate::finding::Report;
 use crate::squashfs::format::flags;
 use crate::squashfs::reader::Reader;
 
-/// A loop device gives the kernel whole units of this many bytes only.
+/// Unit in bytes of the size that a loop device shows to the kernel.
 const PADDING: u64 = 1024;
-/// All bits of the superblock's flags that writers set.
+/// All superblock flags that writers set.
 const FLAGS_KNOWN: u16 = 0x0ffb;
 
 pub(super) fn check(reader: &Reader, report: &mut Report<'_>) {
@@ -26,9 +26,9 @@ pub(super) fn check(reader: &Reader, report: &mut Report<'_>) {
         wrong(format!("unknown flags {:#06x}", superblock.flags & !FLAGS_KNOWN));
     }
     if superblock.flags & flags::NO_XATTRS != 0 && superblock.xattr_table.is_some() {
-        wrong("its flags deny the xattr table that it points at".into());
+        wrong("its flags say there are no xattrs, but it points to an xattr table".into());
     }
     if (superblock.flags & flags::EXPORTABLE != 0) != superblock.export_table.is_some() {
-        wrong("its flags and its pointer do not agree on whether there is an export table".into());
+        wrong("its flags and its pointer disagree on whether there is an export table".into());
     }
 }

@@ -1,5 +1,5 @@
-//! The metadata blocks of every table: full, adjacent, found by their
-//! index, ending where the next table begins.
+//! Checks the metadata blocks of every table: they are full and adjacent, their index points to
+//! them, and they end where the next table begins.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::squashfs::reader::metadata::{Area, HEADER_LEN};
 use crate::squashfs::reader::table::Table;
 use crate::squashfs::reader::{Reader, metadata};
 
-/// The number that stands for no owner and no group.
+/// An id that is not valid for owner or group.
 const NO_ID: u32 = u32::MAX;
 /// Checks all tables but the export table.
 pub(super) fn check(reader: &Reader, report: &mut Report<'_>) -> Result<()> {
@@ -28,10 +28,10 @@ pub(super) fn check(reader: &Reader, report: &mut Report<'_>) -> Result<()> {
     }
     let mut seen = HashSet::new();
     if let Some(id) = reader.ids.iter().find(|id| !seen.insert(**id)) {
-        report.add("id table", reader.ids_table.area().start, format!("it has the id {id} twice"));
+        report.add("id table", reader.ids_table.area().start, format!("id {id} appears twice"));
     }
     if reader.ids.contains(&NO_ID) {
-        let why = format!("{NO_ID} is no owner, and the kernel shows another");
+        let why = format!("{NO_ID} is not a valid owner; the kernel shows another");
         report.add("id table", reader.ids_table.area().start, why);
     }
     match &reader.xattrs {
@@ -53,7 +53,7 @@ pub(super) fn check_table(reader: &Reader, table: &Table, report: &mut Report<'_
     Ok(())
 }
 
-/// The kernel lets something lie behind the index of fragments; nothing should.
+/// The kernel accepts bytes after the fragment index; there should be none.
 fn check_fragment_index(reader: &Reader, report: &mut Report<'_>) {
     let superblock = &reader.superblock;
     let end = superblock.fragment_table + reader.fragments.blocks().len() as u64 * 8;
@@ -63,7 +63,7 @@ fn check_fragment_index(reader: &Reader, report: &mut Report<'_>) {
     }
 }
 
-/// Walks the metadata blocks of an area; returns where each begins.
+/// Walks the metadata blocks of an area; returns the start of each.
 pub(super) fn blocks(reader: &Reader, area: Area, report: &mut Report<'_>) -> Result<Vec<u64>> {
     let (mut starts, mut start) = (Vec::new(), area.start);
     while start < area.end {
@@ -85,13 +85,13 @@ pub(super) fn blocks(reader: &Reader, area: Area, report: &mut Report<'_>) -> Re
     Ok(starts)
 }
 
-/// Where the metadata blocks of an area begin, as far as they are readable.
+/// Returns the starts of the metadata blocks of an area, as far as they are readable.
 pub(super) fn starts(reader: &Reader, area: Area) -> Result<Vec<u64>> {
     // Findings were reported when the area was checked.
     blocks(reader, area, &mut Report::new(&mut |_| {}))
 }
 
-/// Every inode number must lead to its inode.
+/// Checks that every inode number leads to its inode.
 pub(super) fn check_export(reader: &Reader, inodes: &Inodes, report: &mut Report<'_>) -> Result<()> {
     let Some(export) = &reader.export else { return Ok(()) };
     for found in &inodes.found {

@@ -1,5 +1,5 @@
-//! Every directory from the root on: entries against the inodes they name, links, parents, loops, and that
-//! listings fill the directory table.
+//! Checks every directory from the root on: entries against the inodes they name, link counts,
+//! parents, loops, and that listings fill the directory table.
 
 use super::inodes::Inodes;
 use super::tables;
@@ -12,11 +12,11 @@ use crate::{Error, Result};
 
 const STRUCTURE: &str = "directory table";
 
-/// Walks all directories, then looks at what they did not lead to.
+/// Walks all directories, then checks for inodes that they did not reach.
 pub(super) fn check(reader: &Reader, inodes: &mut Inodes, report: &mut Report<'_>) -> Result<()> {
     let Some(root) = inodes.at(reader.superblock.root) else {
         if inodes.complete {
-            report.add("superblock", 0, "its root reference does not point at the beginning of an inode");
+            report.add("superblock", 0, "its root reference does not point to the start of an inode");
         }
         return Ok(());
     };
@@ -45,16 +45,16 @@ pub(super) fn check(reader: &Reader, inodes: &mut Inodes, report: &mut Report<'_
 struct Walk<'r, 'i> {
     reader: &'r Reader,
     inodes: &'i mut Inodes,
-    /// Where the metadata blocks of the directory table begin.
+    /// Starts of the metadata blocks of the directory table.
     blocks: Vec<u64>,
-    /// Where in the table, once decoded, listings begin and end.
+    /// Start and end of each listing, as offsets in the decoded table.
     listings: Vec<(u64, u64)>,
-    /// Bytes of the table, decoded, that no listing has taken yet. Listings have nothing in common, so this
-    /// bounds the work too.
+    /// Number of decoded bytes of the table not yet used by a listing. Listings share no bytes, so
+    /// this bounds the work too.
     left: u64,
-    /// Directories still to do.
+    /// Directories still to visit.
     stack: Vec<usize>,
-    /// Whether every directory could be read to its end.
+    /// True if every directory could be read completely.
     whole: bool,
 }
 
@@ -106,7 +106,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Checks one entry of directory number `parent`; returns whether it is a directory.
+    /// Checks one entry of directory number `parent`; returns true if it is a directory.
     fn entry(&mut self, entry: &DirEntry, parent: u32, wrong: &mut dyn FnMut(String)) -> bool {
         let Some(n) = self.inodes.at(entry.nid) else {
             if self.inodes.complete {
@@ -116,10 +116,10 @@ impl Walk<'_, '_> {
         };
         let found = &mut self.inodes.found[n];
         if entry.number != found.number {
-            wrong(format!("it gives inode number {}, the inode has {}", entry.number, found.number));
+            wrong(format!("it says inode number {}, the inode has {}", entry.number, found.number));
         }
         if entry.kind != found.kind {
-            wrong(format!("it gives type {}, the inode has {}", entry.kind, found.kind));
+            wrong(format!("it says type {}, the inode has {}", entry.kind, found.kind));
         }
         found.names = found.names.saturating_add(1);
         if !found.is_dir() {
@@ -129,7 +129,7 @@ impl Walk<'_, '_> {
             wrong(format!("directory {} is reached a second time", found.number));
         } else {
             if found.parent != parent {
-                wrong(format!("directory {} takes inode {} for its parent", found.number, found.parent));
+                wrong(format!("directory {} names inode {} as its parent", found.number, found.parent));
             }
             self.stack.push(n);
         }
@@ -140,7 +140,7 @@ impl Walk<'_, '_> {
         self.reader.listings.start.saturating_add(start.into())
     }
 
-    /// Notes where a listing lies, counted in decoded bytes.
+    /// Records the position of a listing, in decoded bytes.
     fn note_listing(&mut self, dir: &Dir, len: u64) {
         if let Ok(block) = self.blocks.binary_search(&self.block(dir.start)) {
             let start = (block * METADATA_LEN) as u64 + u64::from(dir.offset);
@@ -148,7 +148,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Inodes must be as often in directories as they say.
+    /// Checks that each inode has as many names as its link count says.
     fn check_links(&self, report: &mut Report<'_>) {
         let start = self.reader.inodes.start;
         let mut lost = self.inodes.found.iter().filter(|found| found.names == 0);
@@ -165,7 +165,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Listings must lie side by side.
+    /// Checks that listings are adjacent.
     fn check_listings(&mut self, report: &mut Report<'_>) {
         self.listings.sort_unstable();
         let mut end = 0;

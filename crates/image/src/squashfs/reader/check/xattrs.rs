@@ -1,4 +1,4 @@
-//! The sets of extended attributes: names, lengths, and values that the kernel interprets.
+//! Checks the sets of extended attributes: names, lengths, and values that the kernel interprets.
 
 use std::collections::{HashMap, HashSet, hash_map::Entry};
 
@@ -14,7 +14,7 @@ use crate::tree::capability;
 pub(super) fn check(reader: &Reader, xattrs: &XattrTable, report: &mut Report<'_>) -> Result<()> {
     let blocks = blocks(reader, xattrs.pairs, report)?;
     check_table(reader, &xattrs.sets, report)?;
-    // Sets have no bytes in common: together they are no longer than the table, which bounds the work too.
+    // Sets share no bytes: together they are no longer than the table, which bounds the work too.
     let mut left = (blocks.len() * METADATA_LEN) as u64;
     let mut elsewhere = HashMap::new();
     for n in 0..u32::try_from(xattrs.sets.len()).unwrap_or(u32::MAX) {
@@ -22,7 +22,7 @@ pub(super) fn check(reader: &Reader, xattrs: &XattrTable, report: &mut Report<'_
         let result = xattrs.each(&reader.metadata, n, &mut |_, pair| {
             listed += pair.full_name().map_or(0, |name| name.len() as u64 + 1);
             match pair.full_name() {
-                None => wrong.push(format!("attribute type {:#x} is not known", pair.kind)),
+                None => wrong.push(format!("unknown attribute type {:#x}", pair.kind)),
                 Some(name) if name.contains(&0) => wrong.push("NUL in a name".into()),
                 Some(name) if names.contains(&name) => wrong.push(format!("name `{}` twice", name.escape_ascii())),
                 Some(name) => drop(names.insert(name)),
@@ -53,7 +53,7 @@ pub(super) fn check(reader: &Reader, xattrs: &XattrTable, report: &mut Report<'_
         let entry = report.take(xattrs.sets.get::<XattrSetEntry>(&reader.metadata, n.into()))?;
         let Some(entry) = entry else { break };
         let size = u64::from(entry.size.get());
-        // One writer counts what is listed, another what is stored.
+        // Some writers count the listed bytes, others the stored ones.
         if entry.count.get() == 0 {
             wrong.push("it cannot be empty".into());
         } else if let Some(stored) = stored.filter(|stored| ![*stored, listed].contains(&size)) {

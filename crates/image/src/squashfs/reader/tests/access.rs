@@ -8,7 +8,7 @@ use super::*;
 use crate::Plan;
 use crate::squashfs::{Fragments, Options, build};
 
-/// An image of our own writer, in memory.
+/// Makes an image with our own writer, in memory.
 pub(super) fn image_of(spec: &Spec, options: &Options) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
@@ -17,7 +17,7 @@ pub(super) fn image_of(spec: &Spec, options: &Options) -> Vec<u8> {
     std::fs::read(image).unwrap()
 }
 
-/// Files with their whole contents, put together from their pieces.
+/// Files with their whole contents, assembled from their pieces.
 fn files() -> &'static [(Reader, Nid, Vec<u8>)] {
     static FILES: OnceLock<Vec<(Reader, Nid, Vec<u8>)>> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -28,7 +28,7 @@ fn files() -> &'static [(Reader, Nid, Vec<u8>)] {
             vec![text(3, 4095)],
             vec![noise(4, 4097)],
             vec![text(5, 10_000), Piece::Zeros(20_000), noise(6, 9_000), Piece::Hole(8192), text(7, 3)],
-            // More blocks than lie between two marks of a block list.
+            // More blocks than there are between two marks of a block map.
             vec![text(8, 4096 * 300), Piece::Hole(4096 * 300), noise(9, 4096 * 300 + 1)],
         ];
         let mut files = Vec::new();
@@ -65,7 +65,7 @@ fn contents(pieces: &[Piece]) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
-    fn any_range_is_what_the_whole_file_has(
+    fn any_range_equals_that_of_the_whole_file(
         file in any::<prop::sample::Index>(),
         at in any::<prop::sample::Index>(),
         len in prop_oneof![0..10usize, 4000..4200usize, 0..40_000usize],
@@ -116,7 +116,7 @@ fn many_threads_read_the_same_files() {
 }
 
 #[test]
-fn what_is_not_a_file_or_directory_is_refused_as_such() {
+fn inodes_of_the_wrong_type_are_refused_as_such() {
     let spec = Spec::of([(b"f".to_vec(), Node::file(vec![])), (b"l".to_vec(), plain(What::Symlink(b"f".to_vec())))]);
     let reader = open(&image_of(&spec, &Options::default())).unwrap();
     let (file, link) = (find(&reader, "f"), find(&reader, "l"));

@@ -1,4 +1,4 @@
-//! Damaged and hostile images: nothing may panic, hang or take unbounded memory.
+//! Damaged and hostile images: nothing may panic, hang or use unbounded memory.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::squashfs::{Fragments, Options};
 use crate::testing;
 
-/// A small image that has every kind of table.
+/// Makes a small image with every kind of table.
 fn small(codec: &str, plain_metadata: bool) -> Vec<u8> {
     let mut root = BTreeMap::new();
     let mut add = |name: &str, node: Node| drop(root.insert(name.as_bytes().to_vec(), node));
@@ -29,7 +29,7 @@ fn small(codec: &str, plain_metadata: bool) -> Vec<u8> {
     image
 }
 
-/// Does everything there is to do with an image, whatever comes of it.
+/// Exercises an image in every way, whatever the result.
 pub(super) fn exercise(image: &[u8]) {
     let Ok(reader) = open(image) else { return };
     testing::exercise(&reader, 200, 100);
@@ -42,7 +42,7 @@ fn every_byte_may_be_wrong() {
     for (codec, plain_metadata) in KINDS {
         let (image, begun) = (small(codec, plain_metadata), Instant::now());
         exercise(&image);
-        // Every byte in every round; as many rounds as there is time for, but never less than three.
+        // Every byte in every round; as many rounds as time allows, but at least three.
         for (round, flip) in [0xff, 0x01, 0x80, 0x10, 0x02, 0x40, 0x04, 0x20, 0x08, 0x7f].into_iter().enumerate() {
             if round >= 3 && begun.elapsed() > Duration::from_secs(5) {
                 break;
@@ -71,7 +71,7 @@ fn every_word_may_be_an_extreme() {
 }
 
 #[test]
-fn an_image_cut_anywhere_says_by_how_much() {
+fn a_truncated_image_says_by_how_much() {
     for (codec, plain_metadata) in KINDS {
         let image = small(codec, plain_metadata);
         for len in 0..image.len() {
@@ -103,7 +103,7 @@ fn other_files_are_named() {
         (with(28, &3u16.to_le_bytes()), "SquashFS version 3.0"),
         (with(30, &1u16.to_le_bytes()), "SquashFS version 4.1"),
         (with(20, &7u16.to_le_bytes()), "compressor number 7"),
-        (with(64, &u64::MAX.to_le_bytes()), "does not lie behind the inode table"),
+        (with(64, &u64::MAX.to_le_bytes()), "is not after the inode table"),
     ] {
         assert!(error.contains(expected), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Tests of the reader: images of other writers against their source, wrong images, random access.
+//! Tests of the reader: images of other writers compared with their source, damaged images, random access.
 #![allow(clippy::cast_possible_truncation, reason = "numbers of tests are small")]
 
 mod access;

@@ -1,4 +1,4 @@
-//! Every field of every structure set to what it should not be: see [`mutate`].
+//! Every field of every structure set to wrong values: see [`mutate`].
 
 use super::access::image_of;
 use super::*;
@@ -7,7 +7,7 @@ use crate::squashfs::reader::metadata::Area;
 use crate::squashfs::{Fragments, Options};
 use crate::testing::mutate::{self, Field, Subject, fields};
 
-/// One of each: types of inodes, basic and extended, a directory with an index, shared and long attributes.
+/// One entry of each type of inode, basic and extended, a directory with an index, shared and long attributes.
 fn spec() -> Spec {
     let named = |node: Node| {
         let mut node = node;
@@ -30,7 +30,7 @@ fn spec() -> Spec {
     spec
 }
 
-/// A walk over the structures of an image with plain metadata.
+/// Walks the structures of an image with uncompressed metadata.
 struct Lister<'i> {
     image: &'i [u8],
     reader: Reader,
@@ -47,7 +47,7 @@ impl Lister<'_> {
         u16::from_le_bytes(*self.image[at..].first_chunk().unwrap()).into()
     }
 
-    /// The first block of a table: its header, and where its payload is.
+    /// Lists the header of a table's first block; returns the range of its payload.
     fn area(&mut self, area: Area) -> std::ops::Range<usize> {
         let at = area.start as usize;
         let len = self.half(at) & 0x7fff;
@@ -163,7 +163,7 @@ impl Lister<'_> {
         }
     }
 
-    /// Those in the first block, where only the last is cut off.
+    /// Lists the fields of listings in the first block; only the last listing is cut off.
     fn listings(&mut self) {
         let payload = self.area(self.reader.listings);
         let (mut at, mut runs) = (payload.start, 0);
@@ -207,7 +207,7 @@ impl Lister<'_> {
         let table = self.reader.xattrs.as_ref().unwrap();
         let (pairs, sets) = (table.pairs, table.sets.area());
         let (pairs, sets) = (self.area(pairs), self.area(sets));
-        // The first is a value of its own, and pairs follow.
+        // The first is a value by itself; pairs follow.
         let value = fields!(self.out, pairs.start, format::XattrValue { vsize });
         let mut at = value + "value ".len() * 60;
         while at < pairs.end {

@@ -1,4 +1,4 @@
-//! Streams that a library decodes, in images: Linux says whether they are sound.
+//! Streams that a library decodes, in images: Linux decides whether they are sound.
 
 use super::access::image_of;
 use super::*;
@@ -6,7 +6,7 @@ use crate::squashfs::reader::inode::Body;
 use crate::squashfs::{Fragments, Options};
 use crate::testing::{can_mount, kernel_reads, streams};
 
-/// An image with one file of a block, and where its block and its size word are.
+/// An image with one file of one block, and the positions of the block and its size word.
 struct Base {
     image: Vec<u8>,
     block: usize,
@@ -34,7 +34,7 @@ impl Base {
         u32::from_le_bytes(*self.image[self.word..].first_chunk().unwrap()) as usize
     }
 
-    /// Puts a stream in the place of the block.
+    /// Replaces the block by a stream.
     fn put(mut self, stream: &[u8]) -> Vec<u8> {
         let len = self.len();
         assert!(stream.len() <= len, "{} bytes in {len}", stream.len());
@@ -52,7 +52,7 @@ impl Base {
 }
 
 #[test]
-fn what_linux_does_not_decode_is_damage() {
+fn streams_that_linux_cannot_decode_are_damage() {
     if !can_mount("what_linux_does_not_decode_is_damage") {
         return;
     }

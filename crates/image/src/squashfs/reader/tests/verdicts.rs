@@ -1,4 +1,4 @@
-//! Images with one field wrong. The kernel and unsquashfs each take several of them; a check must not.
+//! Images with one wrong field. The kernel and unsquashfs each accept several of them; a check must not.
 
 use super::access::image_of;
 use super::hostile::exercise;
@@ -6,13 +6,13 @@ use super::*;
 use crate::squashfs::reader::inode::{Body, Dir};
 use crate::squashfs::{Fragments, Options};
 
-/// An image with uncompressed metadata, and where things are in it.
+/// An image with uncompressed metadata, and the positions of its structures.
 struct Base {
     image: Vec<u8>,
     reader: Reader,
 }
 
-/// Bytes of superblock fields.
+/// Offsets of superblock fields.
 mod sb {
     pub(super) const INODES: usize = 4;
     pub(super) const FRAGMENTS: usize = 16;
@@ -29,7 +29,7 @@ mod sb {
     pub(super) const EXPORT_TABLE: usize = 88;
 }
 
-/// Bytes of fields of an inode.
+/// Offsets of fields in an inode.
 mod inode {
     pub(super) const KIND: usize = 0;
     pub(super) const MODE: usize = 2;
@@ -82,7 +82,7 @@ impl Base {
         Base { reader: open(&image).unwrap(), image }
     }
 
-    /// Where the inode at `path` is, and so on for what it leads to.
+    /// Returns the position of the inode at `path`; the functions below do so for what it refers to.
     fn inode(&self, path: &str) -> usize {
         let nid = find(&self.reader, path).0;
         (self.reader.superblock.inode_table + (nid >> 16) + 2 + (nid & 0xffff)) as usize
@@ -100,7 +100,7 @@ impl Base {
         self.reader.superblock.directory_table as usize + dir.start as usize + 2 + usize::from(dir.offset)
     }
 
-    /// Where the entry `name` begins in the listing at `path`.
+    /// Returns the position of the entry `name` in the listing at `path`.
     fn entry(&self, path: &str, name: &str) -> usize {
         let from = self.listing(path);
         let at = self.image[from..].windows(name.len()).position(|bytes| bytes == name.as_bytes()).unwrap();
@@ -122,19 +122,19 @@ impl Base {
     }
 }
 
-/// What has to come of a wrong image.
+/// Expected verdict on a wrong image.
 enum Verdict {
     /// It cannot be opened.
     Open(&'static str),
-    /// It can, but a check finds this.
+    /// It can be opened, but a check finds this.
     Check(&'static str),
-    /// As before, but it is sound.
+    /// As [`Check`], but the image is sound.
     Noted(&'static str),
-    /// As with [`Check`], and attributes, names or contents of this path cannot be had.
+    /// As [`Check`], and attributes, names or contents of this path cannot be read.
     Stat(&'static str, &'static str),
     List(&'static str, &'static str),
     Read(&'static str, &'static str),
-    /// There is nothing wrong with it.
+    /// It has no defect.
     Fine,
 }
 
@@ -155,7 +155,7 @@ fn judge(base: &dyn Fn() -> Base, mutations: &[Mutation]) {
     assert_eq!(surprises, Vec::<String>::new());
 }
 
-/// What is not as expected, if anything.
+/// Compares the results with the verdict; returns the discrepancy, if any.
 fn surprise(pristine: &Base, image: &[u8], verdict: &Verdict) -> Option<String> {
     let reader = match (open(image), verdict) {
         (Err(error), Open(why)) if error.to_string().contains(why) => return None,
@@ -209,16 +209,16 @@ fn superblocks() {
             ("root is a file", Open("not a directory"), |b| b.put(sb::ROOT, 8, find(&b.reader, "small").0)),
             ("unknown flags", Check("unknown flags 0x4000"), |b| b.add(sb::FLAGS, 2, 0x4000)),
             ("unused flag", Check("unknown flags 0x0004"), |b| b.add(sb::FLAGS, 2, 4)),
-            ("flag against xattrs", Check("deny the xattr table"), |b| b.add(sb::FLAGS, 2, 0x200)),
-            ("flag against export table", Check("agree on whether"), |b| b.add(sb::FLAGS, 2, -0x80)),
+            ("flag against xattrs", Check("no xattrs, but it points"), |b| b.add(sb::FLAGS, 2, 0x200)),
+            ("flag against export table", Check("disagree on whether"), |b| b.add(sb::FLAGS, 2, -0x80)),
             ("one inode too few", Check("counts only"), |b| b.add(sb::INODES, 4, -1)),
             ("600 inodes too many", Open("export table"), |b| b.add(sb::INODES, 4, 1024)),
             ("no inodes", Open("inodes is 0"), |b| b.put(sb::INODES, 4, 0)),
             ("no xattr table", Open("id table"), |b| b.put(sb::XATTR_TABLE, 8, u64::MAX)),
-            ("no xattr sets", Open("without a single set"), |b| {
+            ("no xattr sets", Open("has no sets"), |b| {
                 b.put(b.reader.superblock.xattr_table.unwrap() as usize + 8, 4, 0);
             }),
-            ("inode table past directories", Open("lie behind"), |b| {
+            ("inode table past directories", Open("is not after"), |b| {
                 b.put(sb::INODE_TABLE, 8, b.reader.superblock.directory_table);
             }),
             ("id table + 8", Open("id table"), |b| b.add(sb::ID_TABLE, 8, 8)),
@@ -259,7 +259,7 @@ fn inodes() {
                 b.put(b.inode("small") + inode::NUMBER, 4, number);
             }),
             ("number too large", Check("counts only"), |b| b.put(b.inode("small") + inode::NUMBER, 4, 9999)),
-            ("no owner", Check("is no owner"), |b| {
+            ("no owner", Check("is not a valid owner"), |b| {
                 b.put(b.reader.ids_table.area().start as usize + 2, 4, u64::from(u32::MAX))
             }),
             ("owner", Stat("small", "owner 99"), |b| b.put(b.inode("small") + inode::UID, 2, 99)),
@@ -313,9 +313,9 @@ fn directories() {
     judge(
         &|| Base::new("none", true, Fragments::Tails),
         &[
-            ("entry type 9", Check("it gives type 9"), |b| b.put(b.entry("dir", "ab") + 4, 2, 9)),
-            ("entry type of a directory", Check("it gives type 1"), |b| b.put(b.entry("dir", "ab") + 4, 2, 1)),
-            ("entry number", Check("it gives inode number"), |b| b.add(b.entry("dir", "ab") + 2, 2, 1)),
+            ("entry type 9", Check("it says type 9"), |b| b.put(b.entry("dir", "ab") + 4, 2, 9)),
+            ("entry type of a directory", Check("it says type 1"), |b| b.put(b.entry("dir", "ab") + 4, 2, 1)),
+            ("entry number", Check("it says inode number"), |b| b.add(b.entry("dir", "ab") + 2, 2, 1)),
             ("entry into an inode", Check("no inode begins"), |b| b.add(b.entry("dir", "ab"), 2, 2)),
             ("257 entries", List("dir", "257 entries"), |b| b.put(b.listing("dir"), 4, 256)),
             ("other first byte", List("dir", "ascending"), |b| b.put(b.entry("dir", "ab") + 8, 1, u64::from(b'c'))),
@@ -329,7 +329,7 @@ fn directories() {
             ("size too large", Check("directory"), |b| b.add(b.inode("dir") + inode::DIR_SIZE, 2, 1)),
             ("link count 0", Check("link count"), |b| b.put(b.inode("dir") + inode::DIR_NLINK, 4, 0)),
             ("link count 9", Check("link count 9"), |b| b.put(b.inode("dir") + inode::DIR_NLINK, 4, 9)),
-            ("parent", Check("for its parent"), |b| b.add(b.inode("dir") + inode::DIR_PARENT, 4, 1)),
+            ("parent", Check("as its parent"), |b| b.add(b.inode("dir") + inode::DIR_PARENT, 4, 1)),
             ("listing elsewhere", Check("directory table"), |b| b.put(b.inode("dir") + 16, 4, 0x7fff_ffff)),
             ("loop", Check("a second time"), |b| {
                 let root = b.reader.root().0;
@@ -367,7 +367,7 @@ fn xattrs() {
                 b.add(b.reader.xattrs.as_ref().unwrap().sets.area().start as usize + 2 + 12, 4, 2);
             }),
             ("the same name", Check("twice"), |b| {
-                // Names are `n` with value `v`, and `o`: kind, length, name, length, value each.
+                // Names are `n` with value `v`, and `o`: type, length, name, length, value each.
                 b.put(b.reader.xattrs.as_ref().unwrap().pairs.start as usize + 2 + 10 + 4, 1, u64::from(b'n'));
             }),
             ("no name", Check("name of 0 bytes"), |b| {

@@ -1,4 +1,4 @@
-//! Images of squashfs-tools and squashfs-tools-ng against the directories they were made from.
+//! Images of squashfs-tools and squashfs-tools-ng, compared with the directories they were made from.
 
 use super::*;
 use crate::testing::{Source, everything, skipped, wide};
@@ -22,7 +22,7 @@ fn each_xattr(spec: &mut Spec, change: &dyn Fn(&mut Vec<u8>)) {
 
 const MKSQUASHFS: &str = "mksquashfs $TREE $IMAGE -noappend -quiet -no-progress";
 
-/// Everything but a hard link of a symlink, which mksquashfs 4.5 takes for two.
+/// Returns everything except a hard link to a symlink, which mksquashfs 4.5 stores as two symlinks.
 fn for_mksquashfs(block: u64) -> Spec {
     let mut spec = everything(block, 65536);
     spec.links.retain(|(old, _)| old != b"short-link");
@@ -79,10 +79,10 @@ fn gensquashfs_with_every_codec_and_choice() {
         return skipped("gensquashfs_with_every_codec_and_choice", "gensquashfs");
     }
     let mut spec = everything(4096, 65536);
-    // It knows no hard links and drops empty xattrs.
+    // It does not support hard links and drops empty xattrs.
     spec.links.clear();
     each_xattr(&mut spec, &|value| value.resize(value.len().max(1), b'.'));
-    // It gives the root directory attributes of its own, unless told which.
+    // It gives the root directory its own attributes, unless told otherwise.
     spec.root.attrs = Attrs { mode: 0o755, owner: (0, 0), ..Attrs::plain(0) };
     let source = Source::new(&spec);
     let root = format!("-d uid=0,gid=0,mode=0755,mtime={}", spec.root.attrs.mtime.secs);
@@ -106,7 +106,7 @@ fn tar2sqfs_with_every_codec() {
         return skipped("tar2sqfs_with_every_codec", "tar2sqfs");
     }
     let mut spec = everything(4096, 65536);
-    // Archives hold no sockets and no hard links to pipes, and tar2sqfs refuses long pax headers.
+    // Archives contain no sockets and no hard links to pipes, and tar2sqfs refuses long pax headers.
     spec.links.retain(|(old, _)| old != b"fifo");
     if let What::Dir(entries) = &mut spec.root.what {
         entries.retain(|_, node| node.what != What::Socket);
