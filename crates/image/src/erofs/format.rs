@@ -1,7 +1,8 @@
-//! On-disk structures of EROFS: little-endian, packed. Only layout; no logic.
+//! On-disk structures of EROFS: little-endian, packed. Layout only, no logic.
 //!
-//! Source: the kernel's `fs/erofs/erofs_fs.h` (MIT since Linux 6.19) and docs/formats/erofs.md. Fields have the names
-//! they have there; a field with several meanings has the name of the kernel's union (`rb`, `u1`, `i_u`, `i_nb`, `di_u`).
+//! Source: the kernel's `fs/erofs/erofs_fs.h` (MIT since Linux 6.19) and docs/formats/erofs.md.
+//! Fields have the kernel's names; a field with several meanings has the name of the kernel's union
+//! (`rb`, `u1`, `i_u`, `i_nb`, `di_u`).
 
 mod map;
 
@@ -12,61 +13,61 @@ pub use self::map::{
     EncodedExtent, FULL_INDEX_GAP, FullIndex, MapHeader, WHOLE_FRAGMENT, cluster_type, encoded_extent,
 };
 
-/// What a superblock begins with.
+/// Magic number at the start of a superblock.
 pub const MAGIC: u32 = 0xe0f5_e1e2;
-/// Byte of the superblock in the image.
+/// Offset of the superblock in the image.
 pub const SUPERBLOCK_OFFSET: u64 = 1024;
-/// Unit of the space after the fixed superblock that extended superblocks take.
+/// Unit in bytes of the extra space after the fixed superblock.
 pub const SUPERBLOCK_SLOT: u64 = 16;
-/// Smallest and largest block, as log2. The kernel's largest is its page; 64 KiB pages are the largest there are.
+/// Smallest and largest block, as log2. The kernel's largest block is its page, and pages have at most 64 KiB.
 pub const BLOCK_BITS: std::ops::RangeInclusive<u8> = 9..=16;
-/// Inodes begin at multiples of this; a nid counts them.
+/// Inodes begin at multiples of this many bytes; nids count these slots.
 pub const INODE_SLOT: u64 = 32;
 /// Longest file name.
 pub const NAME_MAX: usize = 255;
-/// Most bytes of a physical cluster.
+/// Maximum size of a physical cluster in bytes.
 pub const CLUSTER_MAX: u64 = 1 << 20;
-/// Most blocks of a physical cluster of an image that Linux mounts, if the algorithm is LZ4: a mebibyte in pages of
-/// 4 KiB, however long a block is.
+/// Maximum number of blocks in an LZ4 physical cluster for Linux to mount the image: one mebibyte
+/// in pages of 4 KiB, however long a block is.
 pub const LZ4_BLOCKS_MAX: u32 = 256;
-/// Most bytes that one extent of a compressed file decodes to.
+/// Maximum number of bytes that one extent of a compressed file decodes to.
 pub const EXTENT_MAX: u64 = 12 << 20;
-/// Bit of a nid: the inode lies in the metabox.
+/// Bit of a nid: the inode is in the metabox.
 pub const NID_METABOX: u64 = 1 << 63;
-/// A block address that stands for a hole.
+/// Block address of a hole.
 pub const NO_BLOCK: u32 = u32::MAX;
 
 bitflags::bitflags! {
-    /// What a reader may ignore.
+    /// Compatible features, which a reader may ignore.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Compat: u32 {
         /// The superblock has a checksum.
         const CHECKSUM = 0x1;
-        /// Times are times of modification.
+        /// Times are modification times.
         const MTIME = 0x2;
-        /// Inodes have filters over the names of their xattrs.
+        /// Inodes have name filters for their xattrs.
         const XATTR_FILTER = 0x4;
-        /// Shared xattrs lie in the metabox.
+        /// Shared xattrs are in the metabox.
         const SHARED_XATTRS_IN_METABOX = 0x8;
-        /// The table of long xattr prefixes lies in the image as it is.
+        /// The table of long xattr prefixes is stored uncompressed in the image.
         const PLAIN_XATTR_PREFIXES = 0x10;
         /// Inodes have digests for sharing page cache between images.
         const SHARED_INODES = 0x20;
-        /// What later versions may add.
+        /// Bits for future versions.
         const _ = !0;
     }
 
-    /// What a reader must know: an unknown bit means that it cannot read the image.
+    /// Incompatible features: a reader that does not know one cannot read the image.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Incompat: u32 {
-        /// `ZERO_PADDING`, once `LZ4_0PADDING`: compressed bytes end where their cluster ends. Set in every compressed
-        /// image.
+        /// `ZERO_PADDING`, formerly `LZ4_0PADDING`: compressed bytes end where their cluster ends.
+        /// Set in every compressed image.
         const ZERO_PADDING = 0x1;
         /// `COMPR_CFGS`, `BIG_PCLUSTER`: compression records follow the superblock, and clusters may have several blocks.
         const BIG_CLUSTERS = 0x2;
-        /// `CHUNKED_FILE`: files in chunks.
+        /// `CHUNKED_FILE`: chunk-based files.
         const CHUNKED_FILES = 0x4;
-        /// `DEVICE_TABLE`, `COMPR_HEAD2`: further devices, or files of two algorithms.
+        /// `DEVICE_TABLE`, `COMPR_HEAD2`: additional devices, or files with two algorithms.
         const DEVICES_OR_SECOND_HEAD = 0x8;
         /// `ZTAILPACKING`: the last cluster of a file may follow its inode.
         const TAIL_PACKING = 0x10;
@@ -76,20 +77,20 @@ bitflags::bitflags! {
         const XATTR_PREFIXES = 0x40;
         /// `48BIT`: block addresses of 48 bits, encoded extents.
         const BITS_48 = 0x80;
-        /// `METABOX`: inodes in a file of their own.
+        /// `METABOX`: inodes in the data of a special inode.
         const METABOX = 0x100;
-        /// What later versions may add.
+        /// Bits for future versions.
         const _ = !0;
     }
 
-    /// Advice in the map header of a compressed file.
+    /// Flags in the map header of a compressed file.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Advise: u16 {
         /// Compact indexes: packs of 2 bytes an entry. Full layout: encoded extents.
         const COMPACT_2B_OR_EXTENTS = 0x1;
         /// Clusters of the first algorithm may have several blocks.
         const BIG_CLUSTER_1 = 0x2;
-        /// The same of the second.
+        /// Clusters of the second algorithm may have several blocks.
         const BIG_CLUSTER_2 = 0x4;
         /// The last cluster follows the index.
         const INLINE_CLUSTER = 0x8;
@@ -97,18 +98,18 @@ bitflags::bitflags! {
         const INTERLACED = 0x10;
         /// The last extent lies in the packed inode.
         const FRAGMENT = 0x20;
-        /// What later versions may add.
+        /// Bits for future versions.
         const _ = !0;
     }
 }
 
 impl Incompat {
-    /// All bits that mean something.
+    /// All bits defined so far.
     pub const KNOWN: Incompat = Incompat::from_bits_retain(0x1ff);
 }
 
 impl Compat {
-    /// All bits that mean something.
+    /// All bits defined so far.
     pub const KNOWN: Compat = Compat::from_bits_retain(0x3f);
 }
 
@@ -124,19 +125,19 @@ pub struct Superblock {
     pub feature_compat: U32,
     /// log2 of the block size.
     pub blkszbits: u8,
-    /// Slots of 16 bytes by which the superblock is longer than this.
+    /// Number of 16-byte slots by which the superblock is longer than this struct.
     pub sb_extslots: u8,
     /// `rootnid_2b`: root nid. `blocks_hi`: bits 32 to 47 of `blocks_lo` if [`Superblock::rootnid_8b`] is in use.
     pub rb: U16,
     /// Number of inodes.
     pub inos: U64,
-    /// Seconds since 1970: the time of compact inodes, or what theirs is counted from.
+    /// Time of compact inodes, or the base of their times, in seconds since 1970.
     pub epoch: I64,
     /// Nanoseconds of compact inodes.
     pub fixed_nsec: U32,
     /// Number of blocks, the low 32 bits.
     pub blocks_lo: U32,
-    /// Block from which nids count.
+    /// First block of the metadata area, from which nids count.
     pub meta_blkaddr: U32,
     /// Block from which ids of shared xattrs count.
     pub xattr_blkaddr: U32,
@@ -146,28 +147,28 @@ pub struct Superblock {
     pub volume_name: [u8; 16],
     /// [`Incompat`].
     pub feature_incompat: U32,
-    /// `available_compr_algs` with [`Incompat::BIG_CLUSTERS`]: a bit for each algorithm that has a record. Else
-    /// `lz4_max_distance`: the farthest LZ4 match.
+    /// `available_compr_algs` with [`Incompat::BIG_CLUSTERS`]: a bit for each algorithm that has a
+    /// record. Otherwise `lz4_max_distance`: the largest distance of an LZ4 match.
     pub u1: U16,
-    /// Further devices.
+    /// Number of additional devices.
     pub extra_devices: U16,
-    /// Where their slots are, in units of 128 bytes.
+    /// Position of their slots, in units of 128 bytes.
     pub devt_slotoff: U16,
-    /// log2 of blocks a directory block, 0.
+    /// log2 of the number of blocks in a directory block, 0.
     pub dirblkbits: u8,
-    /// Long xattr prefixes.
+    /// Number of long xattr prefixes.
     pub xattr_prefix_count: u8,
-    /// Where they are, in units of 4 bytes.
+    /// Their position, in units of 4 bytes.
     pub xattr_prefix_start: U32,
     /// Nid of the packed inode, or 0.
     pub packed_nid: U64,
-    /// Not 0: the filters over xattr names are of a kind yet to come.
+    /// If not 0, the name filters of xattrs are of an unknown kind.
     pub xattr_filter_reserved: u8,
-    /// Which long prefix marks page-cache digests.
+    /// Number of the long prefix that marks page-cache digests.
     pub ishare_xattr_prefix_id: u8,
     /// 0.
     pub reserved: [u8; 2],
-    /// Seconds after `epoch` at which the image was built ([`Incompat::BITS_48`]).
+    /// Time of the build, in seconds after `epoch` ([`Incompat::BITS_48`]).
     pub build_time: U32,
     /// Root nid, if not 0 ([`Incompat::BITS_48`]).
     pub rootnid_8b: U64,
@@ -175,7 +176,7 @@ pub struct Superblock {
     pub reserved2: [u8; 8],
 }
 
-/// What follows the superblock with at least one extra slot.
+/// Extension of the superblock if it has at least one extra slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct SuperblockExtension {
@@ -185,13 +186,13 @@ pub struct SuperblockExtension {
     pub reserved3: [u8; 8],
 }
 
-/// A further device.
+/// An additional device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct DeviceSlot {
     /// Any name, padded with NUL.
     pub tag: [u8; 64],
-    /// Its blocks, the low 32 bits.
+    /// Number of its blocks, the low 32 bits.
     pub blocks_lo: U32,
     /// Its first block in the address space of all devices.
     pub uniaddr_lo: U32,
@@ -203,7 +204,7 @@ pub struct DeviceSlot {
     pub reserved: [u8; 52],
 }
 
-/// Algorithms of compressed clusters, as indexes and records number them.
+/// Algorithms of compressed clusters, as numbered in indexes and records.
 pub mod algorithm {
     /// LZ4 blocks.
     pub const LZ4: u8 = 0;
@@ -213,7 +214,7 @@ pub mod algorithm {
     pub const DEFLATE: u8 = 2;
     /// zstd frames.
     pub const ZSTD: u8 = 3;
-    /// How many there are.
+    /// Number of algorithms.
     pub const COUNT: u8 = 4;
 }
 
@@ -221,9 +222,9 @@ pub mod algorithm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Lz4Record {
-    /// Farthest match.
+    /// Largest distance of a match.
     pub max_distance: U16,
-    /// Blocks of the largest cluster.
+    /// Number of blocks in the largest cluster.
     pub max_pclusterblks: U16,
     /// 0.
     pub reserved: [u8; 10],
@@ -233,7 +234,7 @@ pub struct Lz4Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct LzmaRecord {
-    /// Bytes of dictionary a decoder needs.
+    /// Dictionary size in bytes that a decoder needs.
     pub dict_size: U32,
     /// 0.
     pub format: U16,
@@ -257,25 +258,25 @@ pub struct DeflateRecord {
 pub struct ZstdRecord {
     /// 0.
     pub format: u8,
-    /// log2 of the window, less 10.
+    /// log2 of the window, minus 10.
     pub windowlog: u8,
     /// 0.
     pub reserved: [u8; 4],
 }
 
-/// How an inode says where its data is: bits 1 to 3 of its format.
+/// Data layout of an inode: bits 1 to 3 of its format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Layout {
-    /// Blocks one behind the other.
+    /// Consecutive blocks.
     Plain = 0,
-    /// Compressed, with an index of 8 bytes an entry or encoded extents.
+    /// Compressed, with an index of 8 bytes per entry or encoded extents.
     CompressedFull = 1,
     /// As plain, but the last partial block follows the inode.
     Inline = 2,
-    /// Compressed, with an index in packs.
+    /// Compressed, with a compact index.
     CompressedCompact = 3,
-    /// Chunks anywhere.
+    /// Chunk-based.
     Chunks = 4,
 }
 
@@ -283,14 +284,14 @@ pub enum Layout {
 pub mod inode_format {
     /// An extended inode.
     pub const EXTENDED: u16 = 1;
-    /// Where the layout begins.
+    /// Position of the layout bits.
     pub const LAYOUT_SHIFT: u16 = 1;
-    /// Bits of the layout, shifted down.
+    /// Mask of the layout bits, after shifting.
     pub const LAYOUT_MASK: u16 = 7;
-    /// One link (no directory), or no `.` entry (directory); a compact inode's link count then is the high
-    /// part of a block address.
+    /// One link (not a directory), or no `.` entry (directory). The link count of a compact inode
+    /// then holds the high part of a block address.
     pub const ONE_LINK_OR_NO_DOT: u16 = 0x10;
-    /// All bits there are.
+    /// All defined bits.
     pub const ALL: u16 = 0x1f;
 }
 
@@ -300,20 +301,20 @@ pub mod inode_format {
 pub struct CompactInode {
     /// See [`inode_format`].
     pub i_format: U16,
-    /// 0 without xattrs; else 1 more than the words of 4 bytes behind the xattr header's 12.
+    /// 0 without xattrs; otherwise 1 plus the number of 4-byte words after the 12 bytes of the xattr header.
     pub i_xattr_icount: U16,
-    /// Type and permissions, as Linux has them.
+    /// Type and permissions, as in Linux.
     pub i_mode: U16,
-    /// `nlink`: links. `blocks_hi`, `startblk_hi`: bits 32 to 47 of `i_u`.
+    /// `nlink`: link count. `blocks_hi`, `startblk_hi`: bits 32 to 47 of `i_u`.
     pub i_nb: U16,
     /// Length.
     pub i_size: U32,
-    /// Seconds after the epoch ([`Incompat::BITS_48`]), else 0.
+    /// Seconds after the epoch ([`Incompat::BITS_48`]), otherwise 0.
     pub i_mtime: U32,
-    /// `startblk_lo`: first block. `blocks_lo`: count of compressed blocks. `rdev`: device number. `c.format`: chunk
-    /// format.
+    /// `startblk_lo`: first block. `blocks_lo`: number of compressed blocks. `rdev`: device number.
+    /// `c.format`: chunk format.
     pub i_u: U32,
-    /// A number.
+    /// Inode number.
     pub i_ino: U32,
     /// Owner.
     pub i_uid: U16,
@@ -331,7 +332,7 @@ pub struct ExtendedInode {
     pub i_format: U16,
     /// As in [`CompactInode`].
     pub i_xattr_icount: U16,
-    /// Type and permissions, as Linux has them.
+    /// Type and permissions, as in Linux.
     pub i_mode: U16,
     /// `blocks_hi`, `startblk_hi`: bits 32 to 47 of `i_u`.
     pub i_nb: U16,
@@ -339,7 +340,7 @@ pub struct ExtendedInode {
     pub i_size: U64,
     /// As in [`CompactInode`].
     pub i_u: U32,
-    /// A number.
+    /// Inode number.
     pub i_ino: U32,
     /// Owner.
     pub i_uid: U32,
@@ -347,39 +348,39 @@ pub struct ExtendedInode {
     pub i_gid: U32,
     /// Seconds since 1970.
     pub i_mtime: I64,
-    /// And nanoseconds.
+    /// Nanoseconds of the time.
     pub i_mtime_nsec: U32,
-    /// Links.
+    /// Link count.
     pub i_nlink: U32,
     /// 0.
     pub i_reserved2: [u8; 16],
 }
 
-/// Format of a file in chunks.
+/// Format of a chunk-based file.
 pub mod chunk_format {
-    /// log2 of blocks a chunk.
+    /// log2 of the number of blocks in a chunk.
     pub const BITS_MASK: u16 = 0x1f;
     /// Entries are [`ChunkIndex`](super::ChunkIndex), not block addresses of 4 bytes.
     pub const INDEXES: u16 = 0x20;
     /// Block addresses have 48 bits.
     pub const BITS_48: u16 = 0x40;
-    /// All bits there are.
+    /// All defined bits.
     pub const ALL: u16 = 0x7f;
 }
 
-/// Where a chunk is.
+/// Position of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct ChunkIndex {
     /// Bits 32 to 47 of the block.
     pub startblk_hi: U16,
-    /// Its device, 0 for the address space of all.
+    /// Device, 0 for the common address space of all devices.
     pub device_id: U16,
     /// Its first block.
     pub startblk_lo: U32,
 }
 
-/// What entries of directories say of their inodes.
+/// File types in directory entries.
 pub mod file_type {
     /// Regular file.
     pub const FILE: u8 = 1;
@@ -401,9 +402,9 @@ pub mod file_type {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Dirent {
-    /// Its inode.
+    /// Nid of its inode.
     pub nid: U64,
-    /// Where its name begins in the block.
+    /// Offset of its name in the block.
     pub nameoff: U16,
     /// See [`file_type`].
     pub file_type: u8,
@@ -411,7 +412,7 @@ pub struct Dirent {
     pub reserved: u8,
 }
 
-/// Prefixes of xattr names, as entries number them.
+/// Prefixes of xattr names, as numbered in entries.
 pub mod xattr_prefix {
     /// `user.`
     pub const USER: u8 = 1;
@@ -423,18 +424,18 @@ pub mod xattr_prefix {
     pub const TRUSTED: u8 = 4;
     /// `security.`
     pub const SECURITY: u8 = 6;
-    /// The low bits number a long prefix.
+    /// Flag: the low bits are the number of a long prefix.
     pub const LONG: u8 = 0x80;
 }
 
-/// Seed of the hash that a filter over xattr names takes, to which the prefix's number is added.
+/// Seed of the hash for xattr name filters, to which the prefix's number is added.
 pub const XATTR_FILTER_SEED: u32 = 0x25bb_e08f;
 
-/// What the xattrs of an inode begin with; ids of shared ones follow, then [`XattrEntry`]s.
+/// Header of the xattrs of an inode; ids of shared ones follow, then [`XattrEntry`]s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct XattrHeader {
-    /// A bit that is set says that no name with that hash is there.
+    /// Name filter: a set bit means that no name with that hash is present.
     pub h_name_filter: U32,
     /// Number of shared xattrs.
     pub h_shared_count: u8,
@@ -446,7 +447,7 @@ pub struct XattrHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct XattrEntry {
-    /// Length of the name behind its prefix.
+    /// Length of the name after its prefix.
     pub e_name_len: u8,
     /// See [`xattr_prefix`].
     pub e_name_index: u8,

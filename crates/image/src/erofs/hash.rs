@@ -1,8 +1,9 @@
 //! The two checksums of the format: CRC-32C of the superblock and xxHash32 of the names of xattrs.
 
-/// CRC-32C of `bytes`, continued from `crc`. The format begins with all ones and does not invert the end.
+/// Computes the CRC-32C of `bytes`, continued from `crc`. The format begins with all ones and does
+/// not invert the result.
 pub(super) fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
-    // One superblock an image: a table would cost more than it saves.
+    // There is one superblock per image: a table would cost more than it saves.
     let byte =
         |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 * (crc & 1)));
     bytes.iter().fold(crc, byte)
@@ -10,7 +11,7 @@ pub(super) fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
 
 const PRIMES: [u32; 5] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f, 0x1656_67b1];
 
-/// xxHash32 of `bytes`.
+/// Computes the xxHash32 of `bytes`.
 pub(super) fn xxh32(bytes: &[u8], seed: u32) -> u32 {
     let word = |chunk: &[u8; 4]| u32::from_le_bytes(*chunk);
     let (stripes, rest) = bytes.as_chunks::<16>();
@@ -30,7 +31,7 @@ pub(super) fn xxh32(bytes: &[u8], seed: u32) -> u32 {
         }
         lanes.iter().zip([1, 7, 12, 18]).fold(0, |sum: u32, (lane, by)| sum.wrapping_add(lane.rotate_left(by)))
     };
-    // Only the low 32 bits of the length count.
+    // Only the low 32 bits of the length are used.
     hash = hash.wrapping_add(u32::try_from(bytes.len() & 0xffff_ffff).unwrap_or(0));
     let (words, rest) = rest.as_chunks();
     for chunk in words {

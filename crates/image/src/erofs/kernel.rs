@@ -1,5 +1,5 @@
-//! Which Linux reads what: the table of kernel gates, for writing (`--target-kernel`) and for telling what
-//! an image needs.
+//! The Linux versions that features of the format require, for writing (`--target-kernel`) and for
+//! telling what an image needs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,30 +8,30 @@ use super::format::{Compat, Incompat, LZ4_BLOCKS_MAX, algorithm};
 use super::writer::{Features, Options, longest_cluster};
 use crate::{Error, Result};
 
-/// Bits of the smallest block that every kernel reads. Those with larger pages read it from 6.4 on only.
+/// log2 of the smallest block that every kernel supports. Kernels with larger pages read it only from 6.4 on.
 const PAGE_BITS: u8 = 12;
 
 /// A Linux version, as far as it matters: 6.1, 5.15.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kernel {
-    /// The first number.
+    /// Major version.
     pub major: u16,
-    /// The second number.
+    /// Minor version.
     pub minor: u16,
 }
 
 impl Kernel {
-    /// What images are written for unless asked otherwise.
+    /// Default target kernel.
     pub const DEFAULT: Kernel = Kernel::new(6, 1);
 
-    /// The first with EROFS as it is now: plain images, and LZ4 that ends where its cluster ends.
+    /// The first version with EROFS in its present form: plain images, and LZ4 that ends where its cluster ends.
     pub const OLDEST: Kernel = Kernel::new(5, 4);
 
     const fn new(major: u16, minor: u16) -> Self {
         Kernel { major, minor }
     }
 
-    /// The oldest that reads an image with these features.
+    /// Returns the oldest version that reads an image with these features.
     pub fn needed(features: &[Feature]) -> Kernel {
         features.iter().map(|feature| feature.since()).max().unwrap_or(Kernel::OLDEST)
     }
@@ -47,14 +47,14 @@ impl FromStr for Kernel {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let wrong = || format!("`{text}` is no kernel version; expected two numbers, such as 6.1");
+        let wrong = || format!("`{text}` is not a kernel version; expected two numbers, such as 6.1");
         let mut parts = text.split(['.', '-']);
         let mut number = || parts.next().and_then(|part| part.parse().ok()).ok_or_else(wrong);
         Ok(Kernel { major: number()?, minor: number()? })
     }
 }
 
-/// Something of the format that not every kernel reads.
+/// A feature of the format that not every kernel supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Feature {
@@ -68,25 +68,25 @@ pub enum Feature {
     Zstd,
     /// Physical clusters of several blocks, and records of compression settings.
     BigClusters,
-    /// Files in chunks.
+    /// Chunk-based files.
     Chunks,
-    /// Further devices, or files of two algorithms.
+    /// Additional devices, or files with two algorithms.
     DevicesOrSecondHead,
-    /// The last cluster of a file behind its inode.
+    /// The last cluster of a file after its inode.
     TailPacking,
-    /// Fragments, or clusters that several files share parts of.
+    /// Fragments, or clusters shared in part by several files.
     FragmentsOrDedupe,
-    /// Blocks smaller than the kernel's pages, nothing compressed.
+    /// Blocks smaller than the kernel's pages, without compression.
     SmallBlocks,
     /// Blocks smaller than the kernel's pages, with compressed files.
     SmallCompressedBlocks,
-    /// Prefixes of xattr names beyond those every image has.
+    /// Long prefixes of xattr names.
     XattrPrefixes,
     /// Block addresses of 48 bits, encoded extents, times in compact inodes.
     Bits48,
-    /// Inodes in a compressed file of their own.
+    /// Inodes in the compressed data of a special inode.
     Metabox,
-    /// Xattr prefixes in the image as it is, although there is a packed inode they could be in.
+    /// Uncompressed xattr prefixes in the image, although there is a packed inode to hold them.
     PlainXattrPrefixes,
 }
 
@@ -113,7 +113,7 @@ impl Feature {
         ]
     };
 
-    /// The first Linux that reads it.
+    /// Returns the first Linux version that supports the feature.
     pub fn since(self) -> Kernel {
         match self {
             Feature::Lz4 => Kernel::OLDEST,
@@ -131,7 +131,7 @@ impl Feature {
         }
     }
 
-    /// What messages and listings call it; where options name something, by that name.
+    /// Returns the name for messages and listings, which is that of the option if there is one.
     pub fn name(self) -> &'static str {
         match self {
             Feature::Lz4 => "lz4",
@@ -152,8 +152,8 @@ impl Feature {
         }
     }
 
-    /// What an image uses, going by its superblock: `algorithms` has a bit for each number of
-    /// `algorithm`, whether or not the superblock says so in words of its own.
+    /// Returns the features that an image uses, judging by its superblock. `algorithms` has a bit
+    /// for each `algorithm`, whether or not the superblock lists them explicitly.
     pub fn used(compat: Compat, incompat: Incompat, algorithms: u16, block_bits: u8) -> Vec<Feature> {
         let has = |feature: &Feature| match feature {
             Feature::Lz4 => algorithms & 1 << algorithm::LZ4 != 0,
@@ -175,7 +175,7 @@ impl Feature {
         Feature::ALL.into_iter().filter(has).collect()
     }
 
-    /// What images built with these options may use.
+    /// Returns the features that images built with these options may use.
     pub fn needed_by(options: &Options) -> Vec<Feature> {
         let algorithm = options.build.codec.codec().erofs_id();
         let asked = |features: Features| options.features.intersects(features);
@@ -195,22 +195,22 @@ impl Feature {
             Feature::SmallCompressedBlocks => small && algorithm.is_some(),
             Feature::XattrPrefixes => !options.xattr_prefixes.is_empty(),
             Feature::Bits48 => asked(Features::BITS_48),
-            // Nothing that is written has these.
+            // The writer never produces these.
             Feature::DevicesOrSecondHead | Feature::Metabox | Feature::PlainXattrPrefixes => false,
         };
         Feature::ALL.into_iter().filter(has).collect()
     }
 }
 
-/// What errors call the option.
+/// Name of the option in errors.
 pub(super) const TARGET_KERNEL: &str = "target kernel Linux";
 
 impl Options {
-    /// Refuses what the target kernel does not read, naming the kernel that does.
+    /// Refuses features that the target kernel does not support, naming the kernel that does.
     pub fn check_target(&self) -> Result<()> {
         let target = self.target_kernel;
         if target < Kernel::OLDEST {
-            let why = format!("it does not read EROFS as it is now: {} is the first", Kernel::OLDEST);
+            let why = format!("it cannot read the present form of EROFS: {} is the first that can", Kernel::OLDEST);
             return Err(Error::option(TARGET_KERNEL, target, why));
         }
         let lacking = |feature: &Feature| feature.since() > target;
@@ -222,7 +222,7 @@ impl Options {
         Err(Error::option(TARGET_KERNEL, target, format!("it does not read {}", each.join(", "))))
     }
 
-    /// Refuses clusters for which Linux would not mount the image.
+    /// Refuses clusters with which Linux would not mount the image.
     pub fn check_clusters(&self) -> Result<()> {
         let blocks = longest_cluster(self) / self.block_size.max(1);
         if self.build.codec.codec().erofs_id() == Some(algorithm::LZ4) && blocks > LZ4_BLOCKS_MAX {
@@ -234,7 +234,7 @@ impl Options {
         Ok(())
     }
 
-    /// A feature as whoever asked for it would call it.
+    /// Returns the name of a feature as in the option that requests it.
     fn in_words(&self, feature: Feature) -> &'static str {
         match feature {
             Feature::BigClusters if self.build.codec.codec().erofs_id() == Some(algorithm::LZ4) => {

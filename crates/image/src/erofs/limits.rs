@@ -17,6 +17,6 @@ pub(super) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
         xattr_values: usize::MAX,
     };
     limits::check(tree, &limits)?;
-    // Whether the attributes of an inode fit behind it depends on which of them it shares with others.
+    // Whether the attributes of an inode fit after it depends on how many of them are shared.
     check_xattrs(options, tree)
 }

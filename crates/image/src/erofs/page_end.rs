@@ -1,25 +1,27 @@
-//! Streams that Linux cannot read because of where they end.
+//! Streams that Linux cannot read because of the position of their end.
 //!
-//! Its deflate decoder takes a stream page by page, and asks for the next page of the image only while bytes of the
-//! extent are missing. If the last page holds nothing but the code that ends the stream, all bytes are there before
-//! it, and the decoder takes the rest for damage (tried with Linux 6.18; LZ4, MicroLZMA and zstd are not affected).
-//! Where clusters end with blocks this cannot happen.
+//! Linux's deflate decoder consumes a stream page by page, and requests the next page of the image
+//! only while bytes of the extent are missing. If the last page contains nothing but the
+//! end-of-block code, all bytes have been decoded before it, and the decoder reports the remainder
+//! as damage (tested with Linux 6.18; LZ4, MicroLZMA and zstd are not affected). Clusters that end
+//! with a block are never affected.
 
 use super::format::algorithm;
 
-/// Bytes of the smallest page. Larger ones begin where one of these does.
+/// Size of the smallest page in bytes. Larger pages begin at multiples of it too.
 const PAGE: u64 = 4096;
-/// Bytes that the code takes which ends a stream: it has up to 15 bits.
+/// Length in bytes of the code that ends a stream: it has up to 15 bits.
 const CODE_LEN: u64 = 2;
 
-/// How many bytes, the last of a stream of `len` bytes at byte `start` of the image, lie on a page of their own on
-/// which there may be nothing but the stream's end; 0 if its last page holds more or all of it.
+/// Returns how many of the last bytes of a stream (of `len` bytes at byte `start` of the image) lie
+/// on a page of their own that may contain nothing but the stream's end; 0 if the last page
+/// contains more, or the whole stream.
 pub(super) fn stranded(algorithm: u8, start: u64, len: u64) -> u64 {
     let on_page = (start % PAGE + len % PAGE) % PAGE;
     if algorithm == algorithm::DEFLATE && on_page <= CODE_LEN && on_page < len { on_page } else { 0 }
 }
 
-/// By how many bytes a stream has to lie farther back to be read.
+/// Returns by how many bytes a stream must be moved towards the end of the image to be readable.
 pub(super) fn moved(algorithm: u8, start: u64, len: u64) -> usize {
     match stranded(algorithm, start, len) {
         0 => 0,

@@ -1,5 +1,5 @@
-//! The compression records behind the superblock: which algorithms the files of an image use, and what
-//! their decoders need.
+//! The compression records after the superblock: the algorithms that files of an image use, and the
+//! parameters of their decoders.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
@@ -9,29 +9,29 @@ use crate::erofs::format::{self, CLUSTER_MAX, Incompat, SUPERBLOCK_OFFSET, algor
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "compression record";
-/// Farthest match of LZ4 where none is given.
+/// Largest distance of an LZ4 match if none is stored.
 const LZ4_DISTANCE: u16 = u16::MAX;
-/// Dictionaries of MicroLZMA that the kernel takes.
+/// Dictionary sizes of MicroLZMA that the kernel accepts.
 const LZMA_DICT: std::ops::RangeInclusive<u32> = 4096..=8 << 20;
 /// Longest window of DEFLATE, as log2.
 const DEFLATE_WINDOW: u8 = 15;
-/// Shortest window of zstd, as log2, and by how much the kernel lets it be longer.
+/// Shortest window of zstd, as log2, and by how much the kernel allows it to be longer.
 const ZSTD_WINDOW: (u8, u8) = (10, 10);
 
-/// An algorithm of compressed files, and what it says that its decoder needs.
+/// An algorithm of compressed files, with the parameters of its decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
     /// LZ4 blocks.
     Lz4 {
-        /// Farthest match.
+        /// Largest distance of a match.
         max_distance: u16,
-        /// Blocks of the largest physical cluster.
+        /// Number of blocks in the largest physical cluster.
         max_cluster_blocks: u16,
     },
     /// MicroLZMA.
     Lzma {
-        /// Bytes of dictionary.
+        /// Dictionary size in bytes.
         dict_size: u32,
     },
     /// Raw DEFLATE.
@@ -47,7 +47,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The algorithm's number in indexes.
+    /// Returns the algorithm's number in indexes.
     pub fn number(&self) -> u8 {
         match self {
             Compression::Lz4 { .. } => algorithm::LZ4,
@@ -57,7 +57,7 @@ impl Compression {
         }
     }
 
-    /// Bytes of window or dictionary that a decoder has.
+    /// Returns the size in bytes of a decoder's window or dictionary.
     pub(super) fn window(&self) -> u32 {
         match self {
             Compression::Lz4 { max_distance, .. } => (*max_distance).into(),
@@ -67,7 +67,7 @@ impl Compression {
         }
     }
 
-    /// The algorithm's name.
+    /// Returns the algorithm's name.
     pub fn name(&self) -> &'static str {
         match self {
             Compression::Lz4 { .. } => "lz4",
@@ -82,8 +82,8 @@ impl Compression {
 pub(super) fn read(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Result<Vec<Compression>> {
     let word = raw.u1.get();
     if !superblock.incompat.contains(Incompat::BIG_CLUSTERS) {
-        // From before there were records: LZ4 in clusters of one block, if anything is compressed. At first only
-        // its distance told.
+        // From before there were records: LZ4 in clusters of one block, if anything is compressed.
+        // The earliest images stored only its distance.
         let compressed = superblock.incompat.contains(Incompat::ZERO_PADDING) || word != 0;
         let lz4 = Compression::Lz4 { max_distance: distance(word), max_cluster_blocks: 1 };
         return Ok(compressed.then_some(lz4).into_iter().collect());

@@ -1,5 +1,5 @@
-//! File contents. Plain bytes are read, and whole extents decoded, straight into the caller's buffer; parts
-//! of extents, and of the packed inode, go through the cache.
+//! Reads file contents. Plain bytes are read, and whole extents decoded, straight into the caller's
+//! buffer; parts of extents, and of the packed inode, go through the cache.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -13,20 +13,20 @@ use crate::erofs::format::{CLUSTER_MAX, Incompat, algorithm};
 use crate::image::Extent;
 use crate::{Error, Result};
 
-/// Plain data is told in pieces of this length, for several threads to read.
+/// Plain data is reported in pieces of this length, for several threads to read.
 const PIECE: u64 = 1 << 20;
-/// A file is told in about this many pieces at most.
+/// Approximate maximum number of pieces reported for a file.
 const PIECES: u64 = 1 << 20;
-/// Extents of the packed inode that are remembered: one or two for each of a few threads.
+/// Number of extents of the packed inode that are remembered: one or two for each of a few threads.
 const RECENT: usize = 8;
 
-/// The extents of the packed inode that were met last. Files that lie in one are mostly asked for one after the
-/// other, and need not look for it again.
+/// The most recently used extents of the packed inode. Files in one extent are mostly read one
+/// after the other, and then need no search.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<VecDeque<MappedExtent>>);
 
 impl Recent {
-    /// The extent that holds the `len` bytes from `offset` on.
+    /// Returns the extent that holds the `len` bytes from `offset` on.
     fn find(&self, offset: u64, len: u64) -> Option<MappedExtent> {
         let holds = |extent: &&MappedExtent| {
             offset.checked_sub(extent.logical).is_some_and(|skip| skip.saturating_add(len) <= extent.len)
@@ -49,15 +49,15 @@ impl Recent {
 pub(super) struct File<'r> {
     source: Source<'r>,
     map: Map,
-    /// Where it says where its data is.
+    /// Position of the inode's map.
     place: Place,
-    /// Whether parts of it may lie in the packed inode.
+    /// True if parts of it may be in the packed inode.
     fragments: bool,
     /// For the packed inode.
     recent: Option<&'r Recent>,
 }
 
-/// Where the index of a file lies.
+/// Position of the index of a file.
 #[derive(Debug, Clone, Copy)]
 struct Source<'r> {
     reader: &'r Reader,
@@ -74,7 +74,7 @@ impl Bytes for Source<'_> {
     }
 }
 
-/// Reads from the data of an inode: fewer bytes than `buf` holds only at its end.
+/// Reads from the data of an inode; returns fewer bytes than `buf` holds only at its end.
 pub(super) fn read_file(reader: &Reader, inode: &Inode, buf: &mut [u8], offset: u64) -> Result<usize> {
     let left = inode.size.saturating_sub(offset);
     let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
@@ -85,8 +85,8 @@ pub(super) fn read_file(reader: &Reader, inode: &Inode, buf: &mut [u8], offset: 
     Ok(len)
 }
 
-/// See [`Image::extents`](crate::Image::extents). Compressed extents decode to at most 12 MiB; plain data is
-/// cut in pieces.
+/// See [`Image::extents`](crate::Image::extents). Compressed extents decode to at most 12 MiB;
+/// plain data is cut into pieces.
 pub(super) fn extents(reader: &Reader, inode: &Inode) -> Result<Vec<Extent>> {
     let mut pieces = Pieces { out: Vec::new(), most: PIECE.max((inode.size / PIECES).next_multiple_of(PIECE)) };
     if inode.size > 0 {
@@ -112,17 +112,17 @@ impl<'r> File<'r> {
         Ok(File { source, map, place: inode.place, fragments: !special, recent: None })
     }
 
-    /// Calls `wrong` for each thing wrong with how the inode says where its data is. An error is damage that
-    /// stopped it. The data itself is not read.
+    /// Calls `wrong` for each defect in the inode's map. An error is damage that stopped the check.
+    /// The data itself is not read.
     pub(super) fn check_map(&self, wrong: &mut dyn FnMut(Error)) -> Result<()> {
         let superblock = &self.source.reader.superblock;
-        // Without records, LZ4 goes without saying.
+        // Without records, LZ4 is implied.
         let implied = u16::from(!superblock.incompat.contains(Incompat::BIG_CLUSTERS)) << algorithm::LZ4;
         let algorithms = superblock.compression.iter().fold(implied, |bits, one| bits | 1 << one.number());
         self.map.check(&self.source, Announced { incompat: superblock.incompat, algorithms }, wrong)
     }
 
-    /// Features that the map makes use of, in words.
+    /// Returns the features that the map uses, with their names.
     pub(super) fn needs(&self) -> Vec<(Incompat, &'static str)> {
         self.map.needs()
     }
@@ -140,7 +140,7 @@ impl<'r> File<'r> {
         Ok(())
     }
 
-    /// Fills `buf` from byte `offset`, behind which the file has that many bytes.
+    /// Fills `buf` from byte `offset`; the file has at least that many bytes after it.
     fn read(&self, mut buf: &mut [u8], mut offset: u64) -> Result<()> {
         let mut walk = self.map.walk(&self.source, offset);
         let mut run = Run::default();
@@ -172,15 +172,15 @@ impl<'r> File<'r> {
         run.decode(self.source.reader, buf).map(drop)
     }
 
-    /// The cluster of a compressed extent.
+    /// Returns the cluster of a compressed extent.
     fn cluster(&self, extent: &MappedExtent) -> Option<Cluster> {
         let Data::Packed { stored, algorithm, partial } = extent.data else { return None };
         let len = usize::try_from(extent.len).ok()?;
         Some(Cluster { stored, space: self.source.space, algorithm, partial, len })
     }
 
-    /// Reads an extent of a check, `out` having all of its bytes if it is compressed. What Linux does not read, or not
-    /// as the same bytes, is refused.
+    /// Reads an extent for a check; if it is compressed, `out` must have room for all of it.
+    /// Refuses data that Linux cannot read, or reads as other bytes.
     pub(super) fn verify_extent(&self, extent: &MappedExtent, skip: u64, out: &mut [u8]) -> Result<()> {
         match self.cluster(extent).filter(|cluster| cluster.len == out.len()) {
             Some(cluster) => self.source.reader.verify(cluster, out),
@@ -188,7 +188,7 @@ impl<'r> File<'r> {
         }
     }
 
-    /// Fills `out` from byte `skip` of an extent, which it does not exceed.
+    /// Fills `out` from byte `skip` of an extent, whose end it does not exceed.
     pub(super) fn read_extent(&self, extent: &MappedExtent, skip: u64, out: &mut [u8]) -> Result<()> {
         let Source { reader, space } = self.source;
         match extent.data {
@@ -200,7 +200,7 @@ impl<'r> File<'r> {
             Data::Plain { stored, rotated: false } => reader.read_stored("data", space, stored.place.skip(skip), out),
             Data::Plain { stored, rotated: true } => self.read_rotated(extent, stored, skip, out),
             Data::Packed { .. } => {
-                let bad = || self.error("an extent that is longer than it may be");
+                let bad = || self.error("an extent exceeds the maximum length");
                 let cluster = self.cluster(extent).ok_or_else(bad)?;
                 if out.len() == cluster.len {
                     return reader.decode(&[cluster], out);
@@ -214,8 +214,8 @@ impl<'r> File<'r> {
         }
     }
 
-    /// Of a rotated cluster the bytes up to the end of the first block they have in the file are at the same
-    /// place of its last block, the others at its beginning.
+    /// In a rotated cluster, the bytes up to the end of their first block in the file are at the
+    /// same offset of the cluster's last block, the others at the cluster's beginning.
     fn read_rotated(&self, extent: &MappedExtent, stored: Stored, skip: u64, out: &mut [u8]) -> Result<()> {
         let Source { reader, space } = self.source;
         let block = u64::from(reader.superblock.block_size);
@@ -248,12 +248,12 @@ impl<'r> File<'r> {
         }
     }
 
-    /// The packed inode, which has to have `len` bytes from `offset` on.
+    /// Returns the packed inode, which must have `len` bytes from `offset` on.
     pub(super) fn packed_inode(&self, offset: u64, len: u64) -> Result<&'r Inode> {
         let reader = self.source.reader;
         let Some(packed) = reader.packed.as_ref().filter(|_| self.fragments) else {
-            let why = if self.fragments { "the image has no packed inode" } else { "it lies in itself" };
-            return Err(self.error(format!("a part lies in the packed inode, but {why}")));
+            let why = if self.fragments { "the image has no packed inode" } else { "it would contain itself" };
+            return Err(self.error(format!("a part is in the packed inode, but {why}")));
         };
         if offset.checked_add(len).is_none_or(|end| end > packed.size) {
             let why = format!("{len} bytes at offset {offset} of the packed inode, which has {}", packed.size);
@@ -267,7 +267,7 @@ impl<'r> File<'r> {
         Ok(File { recent: Some(&reader.recent), ..File::open(reader, inode)? })
     }
 
-    /// Adds the pieces of the `len` bytes from `offset` on; they are those of another file from `to` on.
+    /// Adds the pieces of the `len` bytes from `offset` on; in the other file they begin at byte `to`.
     fn pieces(&self, offset: u64, len: u64, to: u64, out: &mut Pieces) -> Result<()> {
         let end = offset.saturating_add(len);
         let (mut walk, mut at) = (self.map.walk(&self.source, offset), offset);
@@ -302,7 +302,7 @@ impl<'r> File<'r> {
         Ok(())
     }
 
-    /// Refuses what reaches past the end of the image although the `len` bytes in use do not.
+    /// Refuses data that extends past the end of the image although the `len` bytes in use do not.
     pub(super) fn check_stored(&self, stored: Stored, len: u64) -> Result<()> {
         self.check_last_byte(stored)?;
         let Source { reader, space } = self.source;
@@ -312,7 +312,7 @@ impl<'r> File<'r> {
         }
     }
 
-    /// Refuses what reaches past the end of the image before it becomes many pieces.
+    /// Refuses data that extends past the end of the image before it becomes many pieces.
     pub(super) fn check_last_byte(&self, stored: Stored) -> Result<()> {
         let Source { reader, space } = self.source;
         match stored.len.checked_sub(1).filter(|last| *last >= PIECE) {
@@ -321,26 +321,26 @@ impl<'r> File<'r> {
         }
     }
 
-    /// An error about this inode.
+    /// Makes an error about this inode.
     fn error(&self, why: impl Into<String>) -> Error {
         self.place.error("inode", why)
     }
 }
 
-/// Clusters that lie one behind the other, as those of a file mostly do, to be read at once.
+/// Consecutive clusters, as most of a file's are, which are read at once.
 #[derive(Default)]
 struct Run {
     clusters: Vec<Cluster>,
-    /// Where they end.
+    /// End of the run.
     end: Option<Where>,
-    /// Bytes stored.
+    /// Number of stored bytes.
     stored: u64,
-    /// Bytes they decode to: those at the beginning of the buffer that is to be filled.
+    /// Number of decoded bytes: those at the beginning of the buffer to fill.
     out: usize,
 }
 
 impl Run {
-    /// Whether a cluster continues the run, or it is empty.
+    /// Returns true if a cluster continues the run, or the run is empty.
     fn takes(&self, cluster: &Cluster) -> bool {
         let Stored { place, len } = cluster.stored;
         self.end.is_none_or(|end| end == place && self.stored + len <= CLUSTER_MAX)
@@ -354,7 +354,7 @@ impl Run {
         self.clusters.push(cluster);
     }
 
-    /// Decodes what is in the run into the beginning of `buf` and returns the rest, the run being empty.
+    /// Decodes the run into the beginning of `buf` and returns the rest; the run is then empty.
     fn decode<'b>(&mut self, reader: &Reader, buf: &'b mut [u8]) -> Result<&'b mut [u8]> {
         let (part, rest) = buf.split_at_mut(self.out);
         reader.decode(&self.clusters, part)?;
@@ -364,10 +364,10 @@ impl Run {
     }
 }
 
-/// Extents as they are found.
+/// Extents found so far.
 struct Pieces {
     out: Vec<Extent>,
-    /// Longest piece of plain data.
+    /// Maximum length of a piece of plain data.
     most: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Physical clusters decoded: the only place of the reader that calls a codec.
+//! Decodes physical clusters: the only place of the reader that calls a codec.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -15,39 +15,39 @@ use crate::erofs::page_end;
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "cluster";
-/// A few of the largest extents are kept however small the cache is to be: the files in a cluster of the packed
-/// inode are asked for one after the other, by several threads.
+/// Minimum cache size, room for a few of the largest extents: several threads read the files in a
+/// cluster of the packed inode one after the other.
 const CACHE_MIN: u64 = 2 * EXTENT_MAX + (8 << 20);
 
-/// A physical cluster, and what is wanted of it. Also what tells decoded extents apart: the same cluster may
-/// serve extents of different lengths.
+/// A physical cluster, and the wanted part of its data. Also the cache key of a decoded extent: one
+/// cluster may serve extents of different lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Cluster {
     pub(super) stored: Stored,
-    /// What a place behind an inode counts in.
+    /// Space of a position after an inode.
     pub(super) space: Space,
     pub(super) algorithm: u8,
-    /// Whether it decodes to more than `len` bytes.
+    /// True if it decodes to more than `len` bytes.
     pub(super) partial: bool,
-    /// Bytes that it decodes to.
+    /// Number of bytes it decodes to.
     pub(super) len: usize,
 }
 
-/// Decoded extents, and decoders. Decoders keep state and serve one thread at a time: each call borrows one
-/// from a stock, so threads wait for each other only while one is taken from it.
+/// Decoded extents, and decoders. Decoders keep state and serve one thread at a time: each call
+/// borrows one from a pool, so threads wait for each other only while taking one.
 pub(super) struct Clusters {
     decoded: BlockCache<Cluster>,
     stock: Mutex<Vec<Tools>>,
 }
 
-/// A decoder for each algorithm, once it was needed.
+/// Decoders by algorithm, made when first needed.
 type Decoders = [Option<Box<dyn Decoder>>; algorithm::COUNT as usize];
 
-/// What one thread needs to decode clusters.
+/// Decoders and buffers of one thread.
 #[derive(Default)]
 struct Tools {
     decoders: Decoders,
-    /// For checks.
+    /// Decoders for checks.
     strict: Decoders,
     stored: Vec<u8>,
 }
@@ -59,16 +59,16 @@ impl fmt::Debug for Clusters {
 }
 
 impl Clusters {
-    /// Keeps up to `capacity` bytes.
+    /// Makes a cache of up to `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Self {
-        // About what a cluster of 64 KiB decodes to.
+        // Roughly the decoded size of a cluster of 64 KiB.
         let capacity = capacity.max(CACHE_MIN);
         Clusters { decoded: BlockCache::new(capacity, 128 << 10), stock: Mutex::default() }
     }
 }
 
 impl Reader {
-    /// Bytes of an image; `space` is what a place behind an inode counts in.
+    /// Reads bytes of an image; `space` is that of a position after an inode.
     pub(super) fn read_stored(&self, structure: &'static str, space: Space, from: Where, buf: &mut [u8]) -> Result<()> {
         match from {
             Where::Image(byte) => self.disk.read(structure, byte, buf),
@@ -77,7 +77,7 @@ impl Reader {
         }
     }
 
-    /// The decoded extent, from the cache.
+    /// Returns the decoded extent, from the cache.
     pub(super) fn cluster(&self, cluster: Cluster) -> Result<Arc<[u8]>> {
         self.clusters.decoded.get(cluster, || {
             let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, cluster.len).collect();
@@ -86,15 +86,15 @@ impl Reader {
         })
     }
 
-    /// Decodes clusters that lie one behind the other into `out`, which has the length of their extents together.
+    /// Decodes consecutive clusters into `out`, whose length is that of their extents together.
     pub(super) fn decode(&self, clusters: &[Cluster], out: &mut [u8]) -> Result<()> {
         self.with_tools(|tools| self.decode_with(tools, clusters, out))
     }
 
-    /// Refuses a cluster that Linux does not decode, or not to the same bytes; `out` has the length of its extent.
+    /// Refuses a cluster that Linux cannot decode, or decodes to other bytes; `out` has the length of its extent.
     pub(super) fn verify(&self, cluster: Cluster, out: &mut [u8]) -> Result<()> {
         self.with_tools(|tools| {
-            // The stricter decoders take the places of the others for the time being.
+            // The strict decoders temporarily replace the others.
             std::mem::swap(&mut tools.decoders, &mut tools.strict);
             let made = self.make_strict(&mut tools.decoders, cluster.algorithm);
             let result = made.and_then(|()| self.decode_with(tools, &[cluster], out));
@@ -129,7 +129,7 @@ impl Reader {
         result
     }
 
-    /// Whether Linux cannot read a cluster to its end because of where that is: see [`page_end`].
+    /// Returns true if Linux cannot read a cluster to its end because of its position: see [`page_end`].
     fn is_stranded(&self, cluster: Cluster) -> Result<bool> {
         let Cluster { stored, space, algorithm, partial, len } = cluster;
         let (Where::Image(start) | Where::Device(_, start)) = stored.place else { return Ok(false) };
@@ -139,7 +139,7 @@ impl Reader {
         }
         let mut bytes = vec![0; usize::try_from(stored.len).unwrap_or(0)];
         self.read_stored(STRUCTURE, space, stored.place, &mut bytes)?;
-        // All that the extent has comes without what lies on the last page.
+        // The whole extent decodes without the bytes on the last page.
         bytes.truncate(usize::try_from(stored.len - stranded).unwrap_or(0));
         let start = Stored { len: stored.len - stranded, ..stored };
         let mut tools = Tools::default();
@@ -163,7 +163,7 @@ impl Reader {
         let mut bytes = stored.get_mut(..len).unwrap_or_default();
         self.read_stored(STRUCTURE, *space, *place, bytes)?;
         for cluster in clusters {
-            // Both hold what all clusters have together.
+            // Both buffers hold the data of all clusters together.
             let (packed, packed_rest) = bytes.split_at_mut(usize::try_from(cluster.stored.len).unwrap_or(len));
             let (plain, plain_rest) = out.split_at_mut(cluster.len);
             self.decode_one(decoders, cluster, packed, plain)?;
@@ -180,7 +180,7 @@ impl Reader {
         let decoder = match (decoders.get_mut(usize::from(algorithm)), Codec::from_erofs_id(algorithm)) {
             (Some(Some(decoder)), _) => decoder,
             (Some(none), Some(codec)) => none.insert(codec.cluster_decoder()?),
-            _ => return Err(wrong(format!("algorithm {algorithm} is not known"))),
+            _ => return Err(wrong(format!("unknown algorithm {algorithm}"))),
         };
         let done = match partial || !padded {
             true => decoder.decode_prefix(stream, out),
@@ -192,12 +192,14 @@ impl Reader {
         })
     }
 
-    /// Whether streams lie at the ends of clusters. Those of LZ4 did not at first, and anything may be behind them.
+    /// Returns true if streams are at the end of their clusters. Those of LZ4 originally were not,
+    /// and any bytes may follow them.
     fn is_padded(&self, algorithm: u8) -> bool {
         algorithm != algorithm::LZ4 || self.superblock.incompat.contains(Incompat::ZERO_PADDING)
     }
 
-    /// The stream at the end of a cluster. No stream begins with a zero, and none begins behind the first block.
+    /// Returns the stream at the end of a cluster. No stream begins with a zero, and none begins
+    /// after the first block.
     fn without_padding<'s>(&self, stored: Stored, bytes: &'s [u8]) -> std::result::Result<&'s [u8], String> {
         let block = u64::from(self.superblock.block_size);
         let left = usize::try_from(block - stored.place.byte() % block).unwrap_or(bytes.len());

@@ -1,4 +1,4 @@
-//! Directories: blocks of entries, each with its names behind them, sorted across all blocks.
+//! Directories: blocks of entries, each block with its names after the entries, sorted across all blocks.
 
 use zerocopy::FromBytes;
 
@@ -15,33 +15,33 @@ const ENTRY_LEN: usize = size_of::<format::Dirent>();
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DirEntry {
     pub(super) nid: Nid,
-    /// Type, as the entry gives it.
+    /// Type, as stored in the entry.
     pub(super) kind: u8,
 }
 
-/// A walk over a directory: entry by entry, `.` and `..` included, checking names and their order.
+/// Iterates over a directory entry by entry, including `.` and `..`, checking names and their order.
 #[derive(Debug)]
 pub(super) struct Listing<'r> {
     reader: &'r Reader,
     dir: &'r Inode,
-    /// Number of the next block, and of blocks.
+    /// Number of the next block, and number of blocks.
     next: u64,
     blocks: u64,
     block: Vec<u8>,
-    /// Entries of the block at hand, and how many of them were handed out.
+    /// Number of entries in the current block, and of those already returned.
     count: usize,
     at: usize,
     name: Vec<u8>,
 }
 
 impl<'r> Listing<'r> {
-    /// Begins at the first entry.
+    /// Starts at the first entry.
     pub(super) fn open(reader: &'r Reader, dir: &'r Inode) -> Listing<'r> {
         let blocks = dir.size.div_ceil(reader.superblock.block_size.into());
         Listing { reader, dir, next: 0, blocks, block: Vec::new(), count: 0, at: 0, name: Vec::new() }
     }
 
-    /// The next entry and its name, `None` at the end.
+    /// Returns the next entry and its name, `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(DirEntry, &[u8])>> {
         if self.at == self.count {
             if self.next == self.blocks {
@@ -66,7 +66,7 @@ impl<'r> Listing<'r> {
         Ok(Some((entry, &self.name)))
     }
 
-    /// Reads block number `n` and what its first entry says of it.
+    /// Reads block number `n` and the number of its entries, which follows from the first one.
     fn load(&mut self, n: u64) -> Result<()> {
         let block_size = self.reader.superblock.block_size;
         let offset = n * u64::from(block_size);
@@ -85,7 +85,7 @@ impl<'r> Listing<'r> {
         Ok(())
     }
 
-    /// Entry number `n` of the block at hand, and where in it its name lies.
+    /// Returns entry number `n` of the current block, and the range of its name.
     fn entry(&self, n: usize) -> Result<(DirEntry, std::ops::Range<usize>)> {
         let names = self.count * ENTRY_LEN;
         let raw = self.block.get(n * ENTRY_LEN..names).unwrap_or_default();
@@ -95,7 +95,7 @@ impl<'r> Listing<'r> {
         let start = usize::from(entry.nameoff.get());
         let end = match rest.is_empty() {
             false => name_offset(rest),
-            // Nothing follows the last name, but maybe padding.
+            // Nothing follows the last name, except possibly padding.
             true => {
                 let behind = self.block.get(start..).unwrap_or_default();
                 start + behind.iter().position(|byte| *byte == 0).unwrap_or(behind.len())
@@ -113,12 +113,12 @@ impl<'r> Listing<'r> {
     }
 }
 
-/// Where the name of the entry at the start of `bytes` begins.
+/// Returns the name offset of the entry at the start of `bytes`.
 fn name_offset(bytes: &[u8]) -> usize {
     bytes.get(8..10).and_then(|bytes| bytes.first_chunk()).map_or(0, |offset| u16::from_le_bytes(*offset).into())
 }
 
-/// Finds `name` in a directory: first the last block that does not begin behind it.
+/// Finds `name` in a directory: first the last block whose first name is not greater.
 pub(super) fn lookup(reader: &Reader, dir: &Inode, name: &[u8]) -> Result<Option<DirEntry>> {
     if name == b"." || name == b".." {
         return Ok(None);

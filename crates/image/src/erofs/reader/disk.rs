@@ -1,5 +1,4 @@
-//! The stored bytes of an image and of its further devices: the only place of the reader that reads from
-//! its sources.
+//! Stored bytes of an image and its additional devices: the only place of the reader that reads from its sources.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,44 +10,44 @@ use super::superblock::Superblock;
 use crate::name::display;
 use crate::{Error, Result};
 
-/// Where the bytes of an image come from.
+/// Sources of an image's bytes.
 #[derive(Debug)]
 pub(super) struct Disk {
     source: Arc<dyn ReadAt>,
     path: PathBuf,
     devices: Vec<Device>,
-    /// Bytes that the image should have.
+    /// Number of bytes that the image should have.
     expected: u64,
 }
 
-/// A further device.
+/// An additional device.
 #[derive(Debug)]
 struct Device {
-    /// Its own bytes; without, they follow those of the image.
+    /// Its own source; `None` if its bytes follow those of the image.
     source: Option<Arc<dyn ReadAt>>,
-    /// Its place in the address space of all devices, in bytes; 0 when it has none.
+    /// Its offset in the common address space, in bytes; 0 if it has none.
     start: u64,
     len: u64,
 }
 
 impl Disk {
-    /// A disk of which nothing but the superblock can be read yet.
+    /// Makes a disk from which only the superblock can be read yet.
     pub(super) fn new(source: Arc<dyn ReadAt>, path: PathBuf) -> Self {
         Disk { source, path, devices: Vec::new(), expected: 0 }
     }
 
-    /// Says how many bytes the image should have.
+    /// Sets the number of bytes that the image should have.
     pub(super) fn expect(&mut self, bytes: u64) {
         self.expected = bytes;
     }
 
-    /// Takes over what the superblock says of block size and devices. `given` are the further devices in
-    /// their order, or none if all lie in one file.
+    /// Sets block size and devices from the superblock. `given` lists the additional devices in
+    /// their order, or none if all are in one file.
     pub(super) fn attach(&mut self, superblock: &Superblock, given: Vec<Arc<dyn ReadAt>>) -> Result<()> {
         let count = superblock.devices.len();
         if !given.is_empty() && given.len() != count {
             let why =
-                format!("{}: {} further devices given, but the image has {count}", display(&self.path), given.len());
+                format!("{}: {} additional devices given, but the image has {count}", display(&self.path), given.len());
             return Err(Error::option("devices", given.len(), why));
         }
         let mut given = given.into_iter();
@@ -59,12 +58,12 @@ impl Disk {
         Ok(())
     }
 
-    /// Length of the image itself.
+    /// Returns the length of the image itself.
     pub(super) fn len(&self) -> u64 {
         self.source.len()
     }
 
-    /// Fills `buf` from byte `offset` of the address space of all devices, where `structure` lies.
+    /// Fills `buf` from byte `offset` of the common address space; `structure` is for messages.
     pub(super) fn read(&self, structure: &'static str, offset: u64, buf: &mut [u8]) -> Result<()> {
         let holds = |device: &&Device| {
             device.start != 0 && offset.checked_sub(device.start).is_some_and(|inside| inside < device.len)
@@ -77,9 +76,10 @@ impl Disk {
         }
     }
 
-    /// Fills `buf` from byte `offset` of device number `device`, as chunks number them: 0 stands for all.
+    /// Fills `buf` from byte `offset` of device number `device`, as numbered in chunks: 0 stands
+    /// for the common address space.
     pub(super) fn read_device(&self, structure: &'static str, device: u16, offset: u64, buf: &mut [u8]) -> Result<()> {
-        // As many low bits as numbers of devices take; those above are for other uses.
+        // Only as many low bits as device numbers need; higher bits have other uses.
         let mask = (self.devices.len() + 1).next_power_of_two() - 1;
         let number = usize::from(device) & mask;
         let Some(n) = number.checked_sub(1) else { return self.read(structure, offset, buf) };
@@ -96,12 +96,12 @@ impl Disk {
         }
     }
 
-    /// Reads from the image itself: fewer bytes than `buf` holds only at its end.
+    /// Reads from the image itself; returns fewer bytes than `buf` holds only at its end.
     pub(super) fn read_up_to(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.source.read_at(buf, offset).map_err(Error::io("cannot read", &self.path))
     }
 
-    /// `at` is where messages say that it is, `offset` where it is in `source`.
+    /// Reads from byte `offset` of `source`; messages name `at` as the offset.
     fn read_from(
         &self,
         source: &dyn ReadAt,
@@ -116,7 +116,7 @@ impl Disk {
         })
     }
 
-    /// What to say of something that reaches past the end.
+    /// Describes data that extends past the end.
     pub(super) fn ends_inside(&self) -> String {
         let missing = self.expected.saturating_sub(self.len());
         if missing > 0 {
@@ -124,7 +124,7 @@ impl Disk {
         }
         match self.devices.iter().filter(|device| device.source.is_none()).count() {
             0 => "the image ends inside it".into(),
-            missing => format!("the image ends before it, and its {missing} further devices were not given"),
+            missing => format!("the image ends before it, and its {missing} additional devices were not given"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! An image in words: every structure with its place and its fields, for people who look into images and
-//! for tests that pin them down.
+//! Prints an image as text, every structure with its offset and its fields: for people who study
+//! images and for tests that pin them down.
 
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
@@ -15,8 +15,8 @@ use crate::erofs::format::{Layout, SUPERBLOCK_OFFSET};
 use crate::image::Nid;
 
 impl Reader {
-    /// All structures of the image as text, inodes in the order of their nids. Meant for small images: it is
-    /// held in memory and several times as long as their metadata.
+    /// Returns all structures of the image as text, inodes in the order of their nids. Meant for
+    /// small images: the text is held in memory and is several times as long as their metadata.
     pub fn dump(&self) -> Result<String> {
         let mut dump = Dump { reader: self, text: String::new() };
         dump.superblock();
@@ -63,7 +63,7 @@ impl Dump<'_> {
         }
     }
 
-    /// The nids of all inodes.
+    /// Returns the nids of all inodes.
     fn reachable(&self) -> Result<BTreeSet<Nid>> {
         let superblock = &self.reader.superblock;
         let special = [superblock.packed, superblock.metabox].into_iter().flatten();

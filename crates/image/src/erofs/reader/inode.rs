@@ -1,4 +1,4 @@
-//! Inodes, compact and extended, from raw to checked.
+//! Inodes, compact and extended: decoding and checks.
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -12,7 +12,7 @@ use crate::tree::{Device, Time};
 use crate::{Error, Result};
 
 pub(super) const STRUCTURE: &str = "inode";
-/// Type bits and permission bits of a mode.
+/// Number of permission bits in a mode; the type is above them.
 const TYPE_SHIFT: u16 = 12;
 const MODE_MASK: u16 = 0o7777;
 /// Length of [`format::XattrHeader`].
@@ -24,34 +24,34 @@ const ADDRESS_BITS: u32 = 48;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Inode {
     pub(super) nid: Nid,
-    /// Where it begins.
+    /// Position of the inode.
     pub(super) place: Place,
     pub(super) extended: bool,
-    /// How it says where its data is; means nothing for devices, pipes and sockets.
+    /// Data layout; meaningless for devices, pipes and sockets.
     pub(super) layout: Layout,
-    /// A directory without an entry `.`.
+    /// True for a directory without an entry `.`.
     pub(super) no_dot: bool,
     pub(super) kind: Kind,
     /// The 12 permission bits.
     pub(super) mode: u16,
     pub(super) size: u64,
-    /// First block, count of compressed blocks, device number or chunk format.
+    /// First block, number of compressed blocks, device number or chunk format.
     pub(super) data: u32,
-    /// Bits 32 to 47 of the first two; 0 where the inode has no room for them.
+    /// Bits 32 to 47 of the first two; 0 if the inode has no field for them.
     pub(super) data_high: u16,
-    /// Whether it has that room.
+    /// True if it has that field.
     pub(super) wide: bool,
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) mtime: Time,
     pub(super) nlink: u32,
-    /// Length of the xattrs behind it.
+    /// Length of the xattrs after it.
     pub(super) xattr_len: u32,
-    /// The byte behind its xattrs, where the layout's own data begins (maybe after padding).
+    /// Position after its xattrs, where the layout's own data begins (possibly after padding).
     pub(super) payload: Place,
 }
 
-/// Types, as directory entries number them.
+/// Types, as numbered in directory entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -65,7 +65,7 @@ pub(super) enum Kind {
 }
 
 impl Reader {
-    /// Where the inode with a nid lies.
+    /// Returns the position of the inode with a nid.
     pub(super) fn inode_place(&self, nid: Nid) -> Place {
         let (space, start) = match self.superblock.incompat.contains(Incompat::METABOX) && nid.0 & NID_METABOX != 0 {
             true => (Space::Metabox, 0),
@@ -75,7 +75,7 @@ impl Reader {
         Place { space, byte: slot.saturating_mul(INODE_SLOT).saturating_add(start) }
     }
 
-    /// The inode with a nid, refused where the kernel would refuse it.
+    /// Returns the inode with a nid, unless the kernel would refuse it.
     pub(super) fn inode(&self, nid: Nid) -> Result<Inode> {
         let place = self.inode_place(nid);
         let mut bytes = [0; size_of::<format::ExtendedInode>()];
@@ -93,7 +93,7 @@ impl Reader {
 
 fn parse(nid: Nid, place: Place, format: u16, bytes: &[u8], epoch: Time) -> std::result::Result<Inode, String> {
     if format & !inode_format::ALL != 0 {
-        return Err(format!("format {format:#06x} has bits that are not known"));
+        return Err(format!("format {format:#06x} has unknown bits"));
     }
     let layout = layout(format)?;
     let special = format & inode_format::ONE_LINK_OR_NO_DOT != 0;
@@ -131,7 +131,7 @@ fn compact(
     epoch: Time,
 ) -> std::result::Result<Inode, String> {
     let kind = Kind::of_mode(raw.i_mode.get())?;
-    // Where one link goes without saying, its place holds the high part of an address.
+    // If one link is implied, the link count field holds the high part of an address.
     let wide = one_link && kind != Kind::Dir;
     let word = raw.i_nb.get();
     let xattr_len = xattr_len(raw.i_xattr_icount.get());
@@ -149,7 +149,7 @@ fn compact(
         wide,
         uid: raw.i_uid.get().into(),
         gid: raw.i_gid.get().into(),
-        // As the kernel adds them.
+        // Added with wraparound, as in the kernel.
         mtime: Time { secs: epoch.secs.wrapping_add(raw.i_mtime.get().into()), nanos: epoch.nanos },
         nlink: if wide { 1 } else { word.into() },
         xattr_len,
@@ -184,7 +184,7 @@ fn extended(raw: &format::ExtendedInode, nid: Nid, place: Place, layout: Layout)
     })
 }
 
-/// The count has the header for 1 and every four bytes behind it for 1 more.
+/// The count is 1 for the header, plus 1 for every four bytes after it.
 fn xattr_len(count: u16) -> u32 {
     match u32::from(count).checked_sub(1) {
         None => 0,
@@ -193,21 +193,21 @@ fn xattr_len(count: u16) -> u32 {
 }
 
 impl Inode {
-    /// First block of plain and inline data; `None` when the whole file is a hole.
+    /// Returns the first block of plain and inline data; `None` if the whole file is a hole.
     pub(super) fn start_block(&self) -> Option<u64> {
         let block = u64::from(self.data_high) << 32 | u64::from(self.data);
         let hole = if self.wide { (1 << ADDRESS_BITS) - 1 } else { u64::from(NO_BLOCK) };
-        // Only the plain layout has holes; writers from before addresses of 48 bits had 32 bits for them.
+        // Only the plain layout has holes; before 48-bit addresses, writers marked them with 32 bits.
         let is_hole = block == hole || block == u64::from(NO_BLOCK);
         (self.layout != Layout::Plain || !is_hole).then_some(block)
     }
 
-    /// The device number of a character or block device: 12 bits of major between 8 and 12 bits of minor.
+    /// Returns the device number of a character or block device: 12 bits of major between 8 and 12 bits of minor.
     pub(super) fn device(&self) -> Device {
         Device { major: (self.data >> 8) & 0xfff, minor: (self.data & 0xff) | ((self.data >> 12) & 0xf_ff00) }
     }
 
-    /// Whether it is compressed and has its end, or all of it, in the packed inode.
+    /// Returns true if the file is compressed and its tail (or all of it) is in the packed inode.
     pub(super) fn is_fragmented(&self, reader: &Reader) -> Result<bool> {
         if !matches!(self.layout, Layout::CompressedFull | Layout::CompressedCompact) {
             return Ok(false);
@@ -217,7 +217,7 @@ impl Inode {
         Ok(header.h_clusterbits & WHOLE_FRAGMENT != 0 || advice.contains(Advise::FRAGMENT))
     }
 
-    /// An error about this inode.
+    /// Makes an error about this inode.
     pub(super) fn error(&self, why: impl std::fmt::Display) -> Error {
         self.place.error(STRUCTURE, format!("inode {}: {why}", self.nid.0))
     }
@@ -233,7 +233,7 @@ impl Kind {
             0o10 => Kind::File,
             0o12 => Kind::Symlink,
             0o14 => Kind::Socket,
-            _ => return Err(format!("mode {mode:#o} has no type that is known")),
+            _ => return Err(format!("mode {mode:#o} has an unknown type")),
         })
     }
 }

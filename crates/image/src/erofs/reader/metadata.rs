@@ -1,5 +1,5 @@
-//! Bytes of metadata, wherever the format puts them: in the image, in the metabox or in the packed inode.
-//! All but the last are kept for the next read, as inodes lie side by side.
+//! Bytes of metadata, wherever the format stores them: in the image, in the metabox or in the
+//! packed inode. Those of the first two are cached, as inodes are adjacent.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use super::data;
 use super::inode::Inode;
 use crate::{Error, Result};
 
-/// Bytes that are read and kept together.
+/// Number of bytes that are read and cached together.
 const PAGE_LEN: usize = 4096;
 const PAGE: u64 = PAGE_LEN as u64;
 
-/// What the offset of a piece of metadata counts in.
+/// Space in which the offset of a piece of metadata counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Space {
     /// The image.
@@ -26,27 +26,27 @@ pub(super) enum Space {
     Packed,
 }
 
-/// Where metadata lies.
+/// Position of metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place {
     /// What `byte` counts in.
     pub(super) space: Space,
-    /// The first byte.
+    /// Offset in that space.
     pub(super) byte: u64,
 }
 
 impl Place {
-    /// The place `bytes` further on.
+    /// Returns the position `bytes` later.
     pub(super) fn skip(self, bytes: u64) -> Place {
         Place { byte: self.byte.saturating_add(bytes), ..self }
     }
 
-    /// The first place from here on whose byte is a multiple of `unit`, a power of two.
+    /// Returns the position rounded up to a multiple of `unit`, a power of two.
     pub(super) fn align(self, unit: u64) -> Place {
         Place { byte: self.byte.checked_next_multiple_of(unit).unwrap_or(u64::MAX), ..self }
     }
 
-    /// [`Error::Corrupt`] at this place.
+    /// Makes an [`Error::Corrupt`] at this position.
     pub(super) fn error(self, structure: &'static str, why: impl Into<String>) -> Error {
         let why = why.into();
         Error::corrupt(
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-/// Metadata read lately.
+/// Cache of recently read metadata.
 #[derive(Debug)]
 pub(super) struct Metadata {
     image: BlockCache,
@@ -69,14 +69,14 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    /// Keeps up to `capacity` bytes.
+    /// Makes a cache of up to `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Metadata {
         Metadata { image: BlockCache::new(capacity / 2, PAGE), metabox: BlockCache::new(capacity / 2, PAGE) }
     }
 }
 
 impl Reader {
-    /// Fills `buf` from `place`, where `structure` lies.
+    /// Fills `buf` from `place`; `structure` is for messages.
     pub(super) fn read_meta(&self, structure: &'static str, mut place: Place, mut buf: &mut [u8]) -> Result<()> {
         let start = place;
         if place.space == Space::Packed {
@@ -111,7 +111,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The record at `place`.
+    /// Reads the record at `place`.
     pub(super) fn get_meta<T: FromBytes + IntoBytes>(&self, structure: &'static str, place: Place) -> Result<T> {
         let mut value = T::new_zeroed();
         self.read_meta(structure, place, value.as_mut_bytes())?;
@@ -131,7 +131,7 @@ impl Reader {
         Ok(Arc::from(&bytes[..got]))
     }
 
-    /// Reads from the data of an inode that holds metadata; it has no fragment, so this ends.
+    /// Reads from the data of an inode that holds metadata; it has no fragment, so this terminates.
     fn read_special(
         &self,
         structure: &'static str,

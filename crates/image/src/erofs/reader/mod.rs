@@ -1,8 +1,8 @@
-//! Reads EROFS images of any writer.
+//! Reads EROFS images from any writer.
 //!
-//! The path of data: [`disk`] reads stored bytes; [`metadata`] keeps those of metadata, from which
-//! [`superblock`], [`inode`], [`dir`] and [`xattr`] parse records; [`map`] finds the extents of a file,
-//! [`decode`] decodes them and [`data`] puts them together. [`check`] verifies a whole image.
+//! The path of data: [`disk`] reads stored bytes. [`metadata`] caches those of metadata, from which
+//! [`superblock`], [`inode`], [`dir`] and [`xattr`] parse records. [`map`] finds the extents of a
+//! file, [`decode`] decodes them and [`data`] assembles them. [`check`] verifies a whole image.
 
 mod check;
 mod compression;
@@ -37,19 +37,18 @@ use crate::tree::XattrSet;
 pub use self::compression::Compression;
 pub use self::superblock::{Device, Superblock};
 
-/// Longest symlink target taken from an image; the kernel stops at 4,096.
+/// Longest symlink target accepted from an image; the kernel's limit is 4,096.
 const TARGET_MAX: u64 = 65535;
 
-/// How to read an image.
+/// Options for reading an image.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// Most bytes of decoded data to keep, metadata included.
+    /// Maximum number of bytes of decoded data to cache, including metadata.
     pub cache_bytes: u64,
-    /// What to call the image in messages.
+    /// Name of the image in messages.
     pub name: PathBuf,
-    /// The further devices of an image that names several, in its order; may be left out if all lie in one
-    /// file.
+    /// The additional devices of an image that names several, in its order; may be empty if all are in one file.
     pub devices: Vec<Arc<dyn ReadAt>>,
 }
 
@@ -59,24 +58,24 @@ impl Default for ReadOptions {
     }
 }
 
-/// An opened EROFS image.
+/// An open EROFS image.
 #[derive(Debug)]
 pub struct Reader {
     superblock: Superblock,
     disk: Disk,
     metadata: Metadata,
     clusters: Clusters,
-    /// The inode whose data is inodes.
+    /// The metabox: the inode whose data is inodes.
     metabox: Option<Inode>,
-    /// The inode whose data is ends of files.
+    /// The packed inode: the inode whose data is tails of files.
     packed: Option<Inode>,
-    /// Where its data was found last.
+    /// Recently used extents of the packed inode.
     recent: Recent,
     prefixes: Vec<Prefix>,
 }
 
 impl Reader {
-    /// Opens an image. What makes the kernel refuse to mount it is an error here too.
+    /// Opens an image. Fails also on defects that make the kernel refuse to mount it.
     pub fn open(source: Arc<dyn ReadAt>, options: ReadOptions) -> Result<Reader> {
         let mut disk = Disk::new(source, options.name);
         let superblock = Superblock::read(&mut disk)?;
@@ -95,20 +94,20 @@ impl Reader {
         }
     }
 
-    /// The superblock, as checked.
+    /// Returns the checked superblock.
     pub fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
-    /// An inode that holds what others are made of: the packed inode and the metabox. Neither may take
-    /// a part of its own data from the packed inode, so that reading them ends.
+    /// Returns a special inode: the packed inode or the metabox. Neither may have parts of its own
+    /// data in the packed inode, so that reading them terminates.
     fn special(&self, nid: Nid, what: &str) -> Result<Inode> {
         let inode = self.inode(nid)?;
         if inode.kind != Kind::File {
             return Err(inode.error(format!("the {what} is not a regular file")));
         }
         if inode.is_fragmented(self)? {
-            return Err(inode.error(format!("the {what} has a fragment, which would lie in itself")));
+            return Err(inode.error(format!("the {what} has a fragment, which would be inside itself")));
         }
         Ok(inode)
     }

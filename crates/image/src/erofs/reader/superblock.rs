@@ -1,5 +1,5 @@
-//! The superblock, from raw to checked: what makes the kernel refuse an image is refused here, but for the
-//! inodes it points at.
+//! The superblock: decoding and checks. Defects that make the kernel refuse an image are refused
+//! here, except those of the inodes it points to.
 
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -14,9 +14,9 @@ use crate::{Error, Result};
 const STRUCTURE: &str = "superblock";
 /// Length of the superblock without extra slots.
 const LEN: u64 = size_of::<format::Superblock>() as u64;
-/// As much of an image as says what it is.
+/// Number of bytes of an image that identify it.
 const HEAD_LEN: usize = 1024 + size_of::<format::Superblock>();
-/// What SquashFS images begin with.
+/// Magic number at the start of SquashFS images.
 const SQUASHFS_MAGIC: &[u8] = b"hsqs";
 /// Device slots are counted from the start of the image in units of their length.
 const DEVICE_LEN: u64 = size_of::<format::DeviceSlot>() as u64;
@@ -24,61 +24,61 @@ const DEVICE_LEN: u64 = size_of::<format::DeviceSlot>() as u64;
 /// A superblock whose fields agree with each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superblock {
-    /// Bytes a block.
+    /// Block size in bytes.
     pub block_size: u32,
-    /// What a reader may ignore.
+    /// Compatible features, which a reader may ignore.
     pub compat: Compat,
-    /// What a reader must know.
+    /// Incompatible features, which a reader must know.
     pub incompat: Incompat,
     /// The root directory.
     pub root: Nid,
-    /// Number of inodes, as the writer counted them.
+    /// Number of inodes, as counted by the writer.
     pub inodes: u64,
-    /// Number of blocks, as the writer counted them, without those of further devices.
+    /// Number of blocks, as counted by the writer, without those of additional devices.
     pub blocks: u64,
-    /// The time of compact inodes, or what theirs is counted from.
+    /// Time of compact inodes, or the base of their times.
     pub epoch: Time,
-    /// Seconds since 1970 at which the image was built.
+    /// Time of the build, in seconds since 1970.
     pub build_time: i64,
-    /// Byte from which nids count.
+    /// Offset from which nids count.
     pub metadata_start: u64,
-    /// Byte from which ids of shared xattrs count.
+    /// Offset from which ids of shared xattrs count.
     pub xattr_start: u64,
     /// UUID.
     pub uuid: [u8; 16],
     /// Label.
     pub label: Box<[u8]>,
-    /// Algorithms of compressed files, with what their decoders need.
+    /// Algorithms of compressed files, with the parameters of their decoders.
     pub compression: Vec<Compression>,
-    /// The inode whose data is ends of files, put together.
+    /// The packed inode: its data is tails of files, concatenated.
     pub packed: Option<Nid>,
-    /// The inode whose data is inodes.
+    /// The metabox: its data is inodes.
     pub metabox: Option<Nid>,
-    /// Further devices.
+    /// Additional devices.
     pub devices: Vec<Device>,
     /// Number of long xattr prefixes.
     pub xattr_prefixes: u8,
-    /// Byte at which they begin: of the metabox, the packed inode or the image.
+    /// Their offset: in the metabox, the packed inode or the image.
     pub xattr_prefix_start: u64,
-    /// Whether inodes have filters over the names of their xattrs of a kind that is known.
+    /// True if inodes have name filters for their xattrs, of a known kind.
     pub xattr_filter: bool,
-    /// Length with extra slots.
+    /// Length including extra slots.
     pub len: u64,
 }
 
-/// A further device.
+/// An additional device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     /// Any name.
     pub tag: Box<[u8]>,
-    /// Its blocks.
+    /// Number of its blocks.
     pub blocks: u64,
     /// Its first block in the address space of all devices.
     pub start: u64,
 }
 
 impl Superblock {
-    /// Reads and checks the superblock of an image and what follows it.
+    /// Reads and checks the superblock of an image and the structures that follow it.
     pub(super) fn read(disk: &mut Disk) -> Result<Superblock> {
         let mut head = [0; HEAD_LEN];
         let got = disk.read_up_to(0, &mut head)?;
@@ -96,7 +96,7 @@ impl Superblock {
         Ok(checked)
     }
 
-    /// Blocks of the largest physical cluster, if the image says that it has LZ4 clusters.
+    /// Returns the number of blocks in the largest physical cluster, if the image declares LZ4 clusters.
     pub fn lz4_blocks(&self) -> Option<u32> {
         self.compression.iter().find_map(|one| match one {
             Compression::Lz4 { max_cluster_blocks, .. } => Some((*max_cluster_blocks).into()),
@@ -104,13 +104,13 @@ impl Superblock {
         })
     }
 
-    /// log2 of the block size.
+    /// Returns log2 of the block size.
     pub(super) fn block_bits(&self) -> u8 {
         // A power of two of at most 2^16.
         u8::try_from(self.block_size.trailing_zeros()).unwrap_or(0)
     }
 
-    /// Byte at which a block begins; past any image if it is too high.
+    /// Returns the offset of a block; an address that is too high gives an offset past any image.
     pub(super) fn block_start(&self, block: u64) -> u64 {
         block.saturating_mul(self.block_size.into())
     }
@@ -187,7 +187,7 @@ fn until_nul(bytes: &[u8]) -> Box<[u8]> {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default().into()
 }
 
-/// The checksum is over what lies behind the first 1024 bytes of the first block, or else over one block.
+/// Verifies the checksum: it covers the part of the first block after byte 1024, or a whole block if that is empty.
 fn check_sum(disk: &Disk, raw: &format::Superblock) -> Result<()> {
     if raw.feature_compat.get() & Compat::CHECKSUM.bits() == 0 {
         return Ok(());
@@ -209,19 +209,19 @@ fn metabox(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Re
         return Ok(None);
     }
     if raw.sb_extslots == 0 {
-        return Err(wrong("it has a metabox but no room to say where"));
+        return Err(wrong("it has a metabox but no field for its position"));
     }
     let mut extension = format::SuperblockExtension::new_zeroed();
     disk.read(STRUCTURE, SUPERBLOCK_OFFSET + LEN, extension.as_mut_bytes())?;
     let nid = extension.metabox_nid.get();
     if nid & NID_METABOX != 0 {
-        return Err(wrong("the metabox cannot lie in itself"));
+        return Err(wrong("the metabox cannot contain itself"));
     }
     Ok(Some(Nid(nid)))
 }
 
 fn devices(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Result<Vec<Device>> {
-    // The bit alone may stand for files of two algorithms.
+    // The bit alone may stand for files with two algorithms.
     if !superblock.incompat.contains(Incompat::DEVICES_OR_SECOND_HEAD) {
         return Ok(Vec::new());
     }

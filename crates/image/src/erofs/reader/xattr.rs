@@ -1,4 +1,4 @@
-//! Extended attributes: inline behind an inode, or shared by several, under prefixes that are numbers.
+//! Extended attributes: inline after an inode, or shared by several, under numbered prefixes.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
@@ -16,10 +16,10 @@ const STRUCTURE: &str = "xattrs";
 const PREFIXES: &str = "xattr prefixes";
 const HEADER_LEN: usize = size_of::<format::XattrHeader>();
 const ENTRY_LEN: usize = size_of::<format::XattrEntry>();
-/// Longest name that Linux knows.
+/// Longest name that Linux supports.
 const NAME_MAX: usize = 255;
 
-/// A long prefix: the number of an ordinary one, and what follows it.
+/// A long prefix: the number of an ordinary prefix, and the bytes that follow it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Prefix {
     pub(super) base: u8,
@@ -31,17 +31,17 @@ pub(super) struct Prefix {
 pub(super) struct Pair {
     /// As stored: see [`xattr_prefix`].
     pub(super) prefix: u8,
-    /// The number of the ordinary prefix, the long one resolved.
+    /// Number of the ordinary prefix, with a long one resolved.
     pub(super) base: u8,
-    /// The name behind the ordinary prefix.
+    /// Name after the ordinary prefix.
     pub(super) name: Box<[u8]>,
     pub(super) value: Box<[u8]>,
-    /// Its id if it is shared.
+    /// Its id, if it is shared.
     pub(super) shared: Option<u32>,
 }
 
 impl Pair {
-    /// Prefix and name; `None` for prefixes that nobody has defined, and for padding.
+    /// Returns prefix and name; `None` for undefined prefixes and padding.
     pub(super) fn full_name(&self) -> Option<Box<[u8]>> {
         let prefix: &[u8] = match self.base {
             xattr_prefix::USER => b"user.",
@@ -54,18 +54,18 @@ impl Pair {
         Some([prefix, &self.name[..]].concat().into())
     }
 
-    /// The bit of a filter over names that says that this one is not there.
+    /// Returns the bit of a name filter that says this name is absent.
     pub(super) fn filter_bit(&self) -> u32 {
         1 << (xxh32(&self.name, XATTR_FILTER_SEED.wrapping_add(self.base.into())) & 31)
     }
 
-    /// Whether it is nothing but zeros, with which some writers fill up.
+    /// Returns true if it consists of zeros, with which some writers pad.
     pub(super) fn is_padding(&self) -> bool {
         self.prefix == 0 && self.name.is_empty() && self.value.is_empty()
     }
 }
 
-/// Reads the long prefixes of an image, which the reader has to know before any xattrs.
+/// Reads the long prefixes of an image, which the reader needs before any xattrs.
 pub(super) fn read_prefixes(reader: &Reader, superblock: &Superblock) -> Result<Vec<Prefix>> {
     let space = match superblock {
         _ if superblock.compat.contains(Compat::PLAIN_XATTR_PREFIXES) => Space::Image,
@@ -92,7 +92,7 @@ pub(super) fn read_prefixes(reader: &Reader, superblock: &Superblock) -> Result<
         .collect()
 }
 
-/// The xattrs of an inode: full names with values, sorted. Attributes under prefixes not known are left out.
+/// Returns the xattrs of an inode: full names with values, sorted. Attributes with unknown prefixes are left out.
 pub(super) fn set(reader: &Reader, inode: &Inode) -> Result<XattrSet> {
     let mut set = XattrSet::new();
     each(reader, inode, &mut |pair| set.extend(pair.full_name().map(|name| (name, pair.value))))?;
@@ -103,7 +103,7 @@ pub(super) fn set(reader: &Reader, inode: &Inode) -> Result<XattrSet> {
     Ok(set)
 }
 
-/// Calls `visit` for each xattr of an inode, shared ones first; returns the filter over their names.
+/// Calls `visit` for each xattr of an inode, shared ones first; returns their name filter.
 pub(super) fn each(reader: &Reader, inode: &Inode, visit: &mut dyn FnMut(Pair)) -> Result<u32> {
     let body = inode.place.skip(inode.payload.byte.saturating_sub(inode.place.byte) - u64::from(inode.xattr_len));
     let mut bytes = vec![0; usize::try_from(inode.xattr_len).unwrap_or(0)];
@@ -142,7 +142,7 @@ pub(super) fn each(reader: &Reader, inode: &Inode, visit: &mut dyn FnMut(Pair)) 
     Ok(header.h_name_filter.get())
 }
 
-/// The shared xattr with an id.
+/// Returns the shared xattr with an id.
 fn shared(reader: &Reader, id: u32) -> Result<Pair> {
     let in_metabox = reader.superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
     let space = if in_metabox { Space::Metabox } else { Space::Image };
@@ -169,7 +169,7 @@ fn pair(
     }
     let number = usize::from(prefix & !xattr_prefix::LONG);
     let Some(Prefix { base, infix }) = reader.prefixes.get(number) else {
-        let why = format!("long prefix {number} of only {}", reader.prefixes.len());
+        let why = format!("long prefix {number}, but there are only {}", reader.prefixes.len());
         return Err(place.error(STRUCTURE, why));
     };
     Ok(Pair { prefix, base: *base, name: [infix, name].concat().into(), value, shared })

@@ -1,4 +1,4 @@
-//! The same input gives the same bytes, whatever the number of threads and the memory, and however it comes.
+//! The same input gives the same bytes, whatever the number of threads, the memory or the kind of source.
 
 use crate::name::display;
 use std::fs::File;
@@ -8,7 +8,7 @@ use super::*;
 use crate::source::{Dir, Source, Store, dir, tar};
 use crate::testing::{self, Node, Piece, What, sh};
 
-/// Files of every kind, many of them small, with parts that come again.
+/// Files of every kind, many of them small, with parts that repeat.
 fn spec() -> Spec {
     let files = (0..150u64).map(|n| {
         let pieces = match n % 6 {
@@ -44,7 +44,8 @@ fn image(options: &Options, fill: impl FnOnce(&mut dyn Store) -> Result<Plan>) -
     std::fs::read(&image).unwrap()
 }
 
-/// What `make` gives with no thread, and that any number of threads and little memory give the same.
+/// Returns the result of `make` without threads, after checking that any number of threads and
+/// little memory give the same.
 fn same_bytes(options: &Options, what: &str, make: &dyn Fn(&Options) -> Vec<u8>) {
     let one = make(&options.clone().with(|build| build.threads = 0));
     for (threads, memory) in [(1, 1), (2, 64 << 20), (7, 1), (7, 1 << 30)] {
@@ -70,7 +71,7 @@ fn directories() {
     }
 }
 
-/// A file of holes for the most part is put down uncompressed beside what workers compress.
+/// A file made mostly of holes is stored uncompressed next to data that workers compress.
 #[test]
 fn a_sparse_file_among_others() {
     let sparse = |seed| {
@@ -92,7 +93,7 @@ fn a_sparse_file_among_others() {
     }
 }
 
-/// What one source tells as holes another one has as zeros.
+/// One source reports holes where another one has zeros.
 #[test]
 fn sparse_files_from_directories_and_archives() {
     let file = |pieces: Vec<Piece>| Node::file(pieces);
@@ -114,7 +115,7 @@ fn sparse_files_from_directories_and_archives() {
             }
         }
     };
-    // Fragments have no holes: where they are told, such files lie elsewhere.
+    // Fragments have no holes: if holes are reported, such files are stored elsewhere.
     let cases = cases().into_iter().filter(|options| !options.features.contains(Features::ALL_FRAGMENTS));
     for options in cases.step_by(2) {
         let build = |mut source: Box<dyn Source>| {

@@ -1,5 +1,5 @@
-//! Options that EROFS or the target kernel cannot have are errors that name the limit, and leave no image behind.
-//! What both formats hold comes through conversion, there and back.
+//! Options that EROFS or the target kernel does not support are errors that name the limit and
+//! leave no image behind. Data that both formats support survives conversion in both directions.
 
 use super::*;
 use crate::diff::diff;
@@ -11,7 +11,7 @@ fn one(name: &str, what: What) -> Spec {
     Spec::of([(name.as_bytes().to_vec(), Node { attrs: Attrs::plain(0o644), what })])
 }
 
-/// The error of a build, which leaves nothing behind.
+/// Returns the error of a build, which leaves nothing behind.
 fn refused(spec: &Spec, options: &Options) -> String {
     let dir = tempfile::tempdir().unwrap();
     let error = write(spec.tree().unwrap(), &dir.path().join("image"), options).unwrap_err().to_string();
@@ -23,14 +23,14 @@ fn refused(spec: &Spec, options: &Options) -> String {
 fn limits_of_options_are_named() {
     type Change = fn(&mut Options);
     let cases: [(Change, &str); 13] = [
-        (|o| o.block_size = 0, "powers of two from 512 to 4K"),
-        (|o| o.block_size = 256, "powers of two from 512 to 4K"),
-        (|o| o.block_size = 1000, "powers of two from 512 to 4K"),
-        (|o| o.block_size = 8192, "powers of two from 512 to 4K"),
-        (|o| o.cluster_size = 0, "multiples of the block"),
-        (|o| o.cluster_size = 4097, "multiples of the block"),
+        (|o| o.block_size = 0, "a power of two from 512 to 4K"),
+        (|o| o.block_size = 256, "a power of two from 512 to 4K"),
+        (|o| o.block_size = 1000, "a power of two from 512 to 4K"),
+        (|o| o.block_size = 8192, "a power of two from 512 to 4K"),
+        (|o| o.cluster_size = 0, "a multiple of the block"),
+        (|o| o.cluster_size = 4097, "a multiple of the block"),
         (|o| o.cluster_size = (1 << 20) + 4096, "up to 1M"),
-        (|o| o.label = "sixteen bytes ab".into(), "EROFS holds 15"),
+        (|o| o.label = "sixteen bytes ab".into(), "the limit is 15"),
         (|o| o.label = "a\0b".into(), "NUL"),
         (|o| o.features = Features::UNALIGNED, "need the feature 48bit"),
         (|o| o.build.codec = "xz".parse().unwrap(), "xz"),
@@ -80,7 +80,7 @@ fn an_existing_target_stays_without_force() {
     assert!(open(&image).is_ok());
 }
 
-/// All of an image, as a plan for another.
+/// Returns the whole of an image, as a plan for another.
 fn converted(image: Arc<dyn Image>, store: &mut dyn Store) -> Result<Plan> {
     let mut tree = Tree::default();
     FromImage::new(image, "image", Exclude::default(), true).scan(&mut tree, store)?;

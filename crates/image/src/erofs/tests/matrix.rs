@@ -1,10 +1,10 @@
-//! What whole images are made of in tests: every codec with every feature, and trees with files around every
-//! edge.
+//! Options and trees for tests of whole images: every codec with every feature, and trees with
+//! files of sizes around every boundary.
 
 use super::*;
 use crate::testing::{Node, Piece};
 
-/// Every codec, at a level that takes no time.
+/// Every codec, at a fast level.
 pub(in crate::erofs) const CODECS: [&str; 5] = ["lz4", "lz4hc:1", "deflate:1", "lzma:0", "zstd:1"];
 
 /// Bytes of physical clusters.
@@ -47,14 +47,14 @@ pub(in crate::erofs) fn all(block_size: u32, cluster_size: u32) -> Vec<Options> 
         .collect()
 }
 
-/// What options say, for messages.
+/// Describes options, for messages.
 pub(in crate::erofs) fn say(options: &Options) -> String {
     let Options { build, cluster_size, block_size, features, target_kernel, .. } = options;
     let codec = &build.codec;
     format!("{codec}, clusters of {cluster_size}, blocks of {block_size}, {features:?}, for Linux {target_kernel}")
 }
 
-/// Bytes of which a part compresses, in stretches of odd lengths.
+/// Bytes that are partly compressible, in stretches of odd lengths.
 pub(in crate::erofs) fn mixed(seed: u64, len: u64) -> Vec<Piece> {
     let (mut pieces, mut left, mut n) = (Vec::new(), len, seed * 1000);
     while left > 0 {
@@ -76,7 +76,7 @@ fn text(seed: u64, len: u64) -> Piece {
     Piece::Text { seed, len }
 }
 
-/// Files whose lengths are around every edge of blocks and clusters, with everything that can be in them.
+/// Files with lengths around every block and cluster boundary, with contents of every kind.
 pub(in crate::erofs) fn edges(block: u64, cluster: u64) -> Spec {
     let mut files = Vec::new();
     let mut add = |name: String, pieces: Vec<Piece>| files.push((name.into_bytes(), Node::file(pieces)));
@@ -91,7 +91,7 @@ pub(in crate::erofs) fn edges(block: u64, cluster: u64) -> Spec {
     }
     add("long-text".into(), vec![text(1, 3 * cluster + 5)]);
     add("long-mixed".into(), mixed(1, 3 * cluster + block + 7));
-    // Stretches that compress and such that do not, and where they change.
+    // Compressible and incompressible stretches, and the boundaries between them.
     add("noise-text".into(), vec![noise(2, cluster / 2 + 1), text(3, cluster + 77), noise(4, block - 1)]);
     add("text-noise".into(), vec![text(5, block + 9), noise(6, 2 * block + 1), text(7, 5 * block - 3), noise(8, 1)]);
     add("noise-tail".into(), vec![noise(9, 4 * block), text(9, 3)]);
@@ -112,7 +112,7 @@ pub(in crate::erofs) fn edges(block: u64, cluster: u64) -> Spec {
     Spec::of(files)
 }
 
-/// What is there twice: whole files side by side and far apart, and parts of files at odd offsets.
+/// Duplicates: whole files side by side and far apart, and parts of files at odd offsets.
 fn repeats(block: u64, cluster: u64, add: &mut dyn FnMut(String, Vec<Piece>)) {
     let base = mixed(50, 2 * cluster + 20 * block);
     let tail = |from: usize| base[from..].to_vec();
@@ -129,13 +129,13 @@ fn repeats(block: u64, cluster: u64, add: &mut dyn FnMut(String, Vec<Piece>)) {
     add("h-pieces".into(), (0..base.len() - 9).step_by(23).flat_map(|at| base[at..at + 9].to_vec()).collect());
 }
 
-/// Files around the edges of what a worker packs at a time, of 16 MiB, and of windows.
+/// Files of lengths around the size that a worker packs at once, 16 MiB, and window sizes.
 pub(in crate::erofs) fn large() -> Spec {
     let mut files = Vec::new();
     for (n, around) in [2u64 << 20, 4 << 20, 16 << 20].into_iter().enumerate() {
         for len in [around - 1, around, around + 1] {
             let seed = n as u64 + 100;
-            // Most of it is the same in all three, so that it is found again where it may be.
+            // Most of it is the same in all three, so that dedup finds it where it can.
             let mut pieces = mixed(seed, len - (1 << 20));
             pieces.push(text(seed, 1 << 20));
             files.push((format!("around{len}").into_bytes(), Node::file(pieces)));

@@ -13,10 +13,10 @@ use crate::testing::{
 };
 use crate::tree::{Device, Time};
 
-/// Whether there is an fsck.erofs to ask; said once.
+/// True if fsck.erofs is installed; reported once.
 static FSCK: LazyLock<bool> = LazyLock::new(|| erofs_utils("fsck.erofs as a second oracle"));
 
-/// Mounts what `options` make of `spec`, compares it, and asks fsck.erofs.
+/// Mounts the image that `options` make of `spec`, compares it, and runs fsck.erofs.
 fn agrees(spec: &Spec, options: &Options, what: &str) -> Built {
     let built = built(spec, options);
     let mount = Mount::new(&built.image, "erofs").unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -40,7 +40,7 @@ fn named(entries: impl IntoIterator<Item = (impl Into<String>, Node)>) -> Spec {
     Spec::of(entries.into_iter().map(|(name, node)| (name.into().into_bytes(), node)))
 }
 
-/// Everything that changes how metadata is laid out.
+/// All options that change the layout of metadata.
 fn variants() -> Vec<Options> {
     let mut variants = Vec::new();
     for block_size in [512, 1024, 2048, 4096] {
@@ -103,7 +103,7 @@ fn directories_of_every_awkward_size() {
     if !can_mount("directories_of_every_awkward_size") {
         return;
     }
-    // With `.` and `..` 160 entries of 24 bytes fill a block of 4096 to the last byte less 229.
+    // With `.` and `..`, 160 entries of 24 bytes fill a block of 4096 to the last byte less 229.
     for count in [0, 1, 2, 18, 19, 20, 21, 22, 168, 169, 170, 171, 172, 340, 1000] {
         for block_size in [512, 4096] {
             agrees(&wide(count), &options("none", block_size), &format!("{count} entries in blocks of {block_size}"));
@@ -113,7 +113,7 @@ fn directories_of_every_awkward_size() {
     agrees(&deep(30, 100), &options("none", 512), "deep");
 }
 
-/// A value as ACLs have it: version 2, then entries of tag, permissions and id.
+/// Makes the value of an ACL: version 2, then entries of tag, permissions and id.
 fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut value = 2u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in entries {
@@ -164,7 +164,7 @@ fn xattrs_of_all_kinds() {
         };
         entries.push((format!("long{len}"), node(attrs, What::File(vec![Piece::Noise { seed: 1, len: 5000 }]))));
     }
-    // More attributes that others have too than an inode can refer to.
+    // More attributes shared with others than an inode can refer to.
     for file in 0..4 {
         let attrs = |attrs: &mut Attrs| {
             attrs.xattrs.extend((0..300).map(|n| (format!("user.{n}"), format!("value {n}").into_bytes())));
@@ -269,7 +269,7 @@ fn times_cost_as_little_as_they_can() {
         let built = agrees(&spec, &options, &format!("{features:?}"));
         lens.push(built.summary.metadata_bytes);
     }
-    // Of 221 inodes all take 64 bytes, or 200 of them 32.
+    // Of 221 inodes, all take 64 bytes, or 200 of them 32.
     assert!(lens[0] > lens[1], "{lens:?}");
 }
 
@@ -288,9 +288,9 @@ fn limits_of_attributes_together_and_of_options_are_named() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
     let prefixes = |prefix: &[u8]| Options { xattr_prefixes: vec![prefix.into()], ..options("none", 4096) };
     let cases = [
-        (Options { label: "sixteen letters.".into(), ..options("none", 4096) }, "EROFS holds 15"),
-        (prefixes(b"system.posix_acl_access"), "a prefix is user., trusted. or security."),
-        (prefixes(b"overlay."), "a prefix is user., trusted. or security."),
+        (Options { label: "sixteen letters.".into(), ..options("none", 4096) }, "the limit is 15"),
+        (prefixes(b"system.posix_acl_access"), "a prefix must begin with user., trusted. or security."),
+        (prefixes(b"overlay."), "a prefix must begin with user., trusted. or security."),
     ];
     for (options, want) in cases {
         let dir = tempfile::tempdir().unwrap();
@@ -300,7 +300,7 @@ fn limits_of_attributes_together_and_of_options_are_named() {
 }
 
 #[test]
-fn the_superblock_says_what_was_asked_for() {
+fn the_superblock_contains_the_requested_values() {
     let uuid = *b"0123456789abcdef";
     let asked = Options { uuid: Some(uuid), label: "fifteen letters".into(), ..options("none", 4096) };
     let built_as_asked = built(&wide(3), &asked);
@@ -321,7 +321,7 @@ fn the_superblock_says_what_was_asked_for() {
 }
 
 #[test]
-fn an_image_inside_a_file_leaves_its_start_alone() {
+fn an_image_inside_a_file_keeps_the_start_of_the_file() {
     let built = built(&wide(300), &options("none", 512).with(|build| build.offset = 12_800));
     let bytes = std::fs::read(&built.image).unwrap();
     assert_eq!(bytes[..12_800], [0; 12_800]);

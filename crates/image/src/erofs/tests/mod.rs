@@ -1,4 +1,4 @@
-//! Tests that need writer and reader, or the kernel and other programs.
+//! Tests that need both writer and reader, or the kernel and other programs.
 
 mod determinism;
 mod limits;

@@ -1,5 +1,5 @@
-//! The kernel, fsck.erofs and our own reader read what is written: every codec, cluster size, block size and
-//! feature, compared with the source.
+//! The kernel, fsck.erofs and our own reader read our images: every codec, cluster size, block size
+//! and feature, compared with the source.
 
 use std::os::unix::fs::FileExt;
 
@@ -10,7 +10,7 @@ use crate::erofs::Kernel;
 use crate::source::Contents;
 use crate::testing::{Memory, Mount, Node, Piece, Snapshot, can_mount, disagreements, findings, snapshot_tree};
 
-/// Asks everybody who can read images. Says what is wrong.
+/// Runs every available reader on an image. Returns the discrepancies.
 pub(super) fn wrong(want: &Snapshot, image: &Path, fsck: Option<&Fsck>) -> Vec<String> {
     let mut wrong = disagreements(want, image, open(image), "erofs");
     if let Some(fsck) = fsck {
@@ -37,7 +37,7 @@ fn agree(test: &str, spec: &Spec, cases: impl IntoIterator<Item = Options>) {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// Everything at one cluster size, in blocks of 4 KiB.
+/// Tests every feature at one cluster size, in blocks of 4 KiB.
 fn every_feature(test: &str, cluster: u32) {
     agree(test, &edges(4096, cluster.into()), all(4096, cluster));
 }
@@ -94,13 +94,13 @@ fn files_of_many_pieces() {
     agree("files_of_many_pieces", &matrix::large(), cases);
 }
 
-/// Files with holes in every form: fragments have none, classic indexes have none, chunks and encoded extents do.
+/// Files with holes in every form: fragments and classic indexes have none, chunks and encoded extents do.
 #[test]
 fn holes_in_every_form() {
     let mib = 1u64 << 20;
     let text = |seed, len| Piece::Text { seed, len };
     let mut many: Vec<_> = (0..8).flat_map(|n| [matrix::mixed(n, mib), vec![Piece::Hole(3 * mib)]].concat()).collect();
-    // fsck.erofs leaves holes out at the end of a file.
+    // fsck.erofs does not restore holes at the end of a file.
     many.push(text(5, 9));
     let few = vec![text(1, 9), Piece::Hole(64 * mib), text(2, 99), Piece::Hole(mib + 7), text(5, 4096)];
     let spec = Spec::of([
@@ -169,7 +169,7 @@ fn images_for_old_kernels() {
     }
 }
 
-/// Reading all of them would take minutes: this reads around the edges.
+/// Reading all of them would take minutes: this reads only near the boundaries.
 #[test]
 fn sparse_files_beyond_4_gib() {
     if !can_mount("sparse_files_beyond_4_gib") {

@@ -1,5 +1,5 @@
-//! Clusters that end shortly behind the start of a page of the image, where decoders of the kernel get their last
-//! bytes in a step of their own.
+//! Clusters that end shortly after the start of a page of the image, where the kernel's decoders
+//! get their last bytes in a separate step.
 
 use super::matrix::mixed;
 use super::*;
@@ -8,16 +8,16 @@ use crate::erofs::page_end;
 use crate::source::Contents;
 use crate::testing::{Memory, Mount, Node, Piece, can_mount, findings};
 
-/// Bytes of the kernel's page.
+/// Size of the kernel's page in bytes.
 const PAGE: u64 = 4096;
-/// Bytes of a text, which is one cluster.
+/// Length in bytes of a text, which is one cluster.
 const TEXT_LEN: u64 = 8000;
 
 /// A text of an image.
 struct Text {
     name: String,
     bytes: Vec<u8>,
-    /// Where its cluster lies, and by how many bytes it was moved for the kernel to read it.
+    /// Position of its cluster, and by how many bytes it was moved for the kernel to read it.
     start: u64,
     len: u64,
     moved: u64,
@@ -28,8 +28,8 @@ fn unaligned(codec: &str) -> Options {
     Options { features, cluster_size: 8192, ..options(codec, 4096) }.with(|build| build.dedup = false)
 }
 
-/// Texts behind as much noise as lets the cluster of each end so many bytes behind the start of a page, if nothing
-/// moves it.
+/// Texts, each after as much noise as makes its cluster end a given number of bytes after the start
+/// of a page, if nothing moves it.
 fn texts(options: &Options, seeds: u64, ends: std::ops::Range<u64>) -> (Spec, Vec<Text>) {
     let (mut files, mut texts, mut at) = (Vec::new(), Vec::new(), PAGE);
     let window = options.build.codec.cluster_window(options.cluster_size);
@@ -40,7 +40,7 @@ fn texts(options: &Options, seeds: u64, ends: std::ops::Range<u64>) -> (Spec, Ve
         Memory(vec![pieces.clone()]).open(0).unwrap().read_exact_at(&mut bytes, 0).unwrap();
         let mut packed = vec![0; bytes.len()];
         let len = encoder.encode(&bytes, &mut packed).unwrap().unwrap() as u64;
-        // Two pages and more of noise, so that no end of it lies behind the inode.
+        // At least two pages of noise, so that no tail of it is stored after the inode.
         let noise = 2 * PAGE + (end + PAGE - (at + len) % PAGE) % PAGE;
         let name = format!("{seed:03}-{end:02}");
         files.push((format!("{name}-noise").into_bytes(), Node::file(vec![Piece::Noise { seed: at, len: noise }])));
@@ -74,9 +74,9 @@ fn clusters_end_where_the_kernel_reads_them() {
     }
 }
 
-/// Clusters are put where other writers would put them, and `check` finds those that the kernel does not read.
+/// With clusters placed as other writers place them, `check` finds those that the kernel cannot read.
 #[test]
-fn check_finds_what_the_kernel_does_not_read() {
+fn check_finds_clusters_that_the_kernel_cannot_read() {
     if !can_mount("check_finds_what_the_kernel_does_not_read") {
         return;
     }

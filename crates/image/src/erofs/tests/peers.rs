@@ -1,4 +1,4 @@
-//! fsck.erofs reads what is written. It accepts some images that the kernel refuses, and the other way round.
+//! fsck.erofs reads our images. It accepts some images that the kernel refuses, and vice versa.
 
 use crate::name::display;
 use std::process::{Command, Stdio};
@@ -9,11 +9,11 @@ use proptest::test_runner::TestRunner;
 use super::*;
 use crate::testing::{Shape, Snapshot, deep, differences, is_root, skipped, snapshot, snapshot_tree, specs, wide};
 
-/// A fsck.erofs that knows the whole format.
+/// An fsck.erofs that knows the whole format.
 pub(super) struct Fsck;
 
 impl Fsck {
-    /// The one there is, if it is of version 1.9 or newer and can set all attributes.
+    /// Returns the installed one, if it is of version 1.9 or newer and can set all attributes.
     pub(super) fn find(test: &str) -> Option<Fsck> {
         let version = Command::new("fsck.erofs").arg("-V").output().map_or(Vec::new(), |ran| ran.stdout);
         let text = String::from_utf8_lossy(&version).into_owned();
@@ -25,7 +25,7 @@ impl Fsck {
         None
     }
 
-    /// Extracts an image and says in what it differs.
+    /// Extracts an image and returns the differences.
     pub(super) fn wrong(&self, want: &Snapshot, image: &Path) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
@@ -39,7 +39,7 @@ impl Fsck {
         if !ran.status.success() {
             return vec![String::from_utf8_lossy(&ran.stderr).trim().to_owned()];
         }
-        // Version 1.9.4 leaves out some xattrs; the kernel and our reader are asked for them.
+        // Version 1.9.4 leaves out some xattrs; the kernel and our reader are compared on them.
         let without = |mut snapshot: Snapshot| {
             snapshot.values_mut().for_each(|entry| entry.xattrs.clear());
             snapshot

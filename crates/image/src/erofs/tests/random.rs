@@ -10,7 +10,7 @@ use super::peers::Fsck;
 use super::*;
 use crate::testing::{Node, Piece, Shape, What, can_mount, random_images, specs};
 
-/// Clusters above this are for codecs and levels that are fast.
+/// Larger clusters are used only with fast codecs and levels.
 const DEAR: u32 = 128 << 10;
 
 fn any_codec(cluster: u32) -> BoxedStrategy<String> {
@@ -58,7 +58,8 @@ fn any_options() -> impl Strategy<Value = Options> {
     )
 }
 
-/// A tree whose files are around the edges of blocks, and some around those of clusters with parts that come again.
+/// A tree with files of sizes around multiples of the block, and some around those of the cluster,
+/// with parts that repeat.
 fn any_tree(block: u32, cluster: u32) -> impl Strategy<Value = Spec> {
     let (block, cluster) = (u64::from(block), u64::from(cluster));
     let lens = vec![1, 700, block - 1, block, block + 1, cluster - 1, cluster, cluster + 1, 2 * cluster + block + 3];

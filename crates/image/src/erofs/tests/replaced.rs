@@ -1,4 +1,4 @@
-//! What a later member of a stream replaces does not stay in the image.
+//! Data that a later member of a stream replaces does not stay in the image.
 
 use crate::name::display;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What goes in comes out, through our own reader, and nothing is wrong with it.
+//! Images read back by our own reader equal their source and have no defects.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn check(spec: &Spec, options: &Options) -> Summary {
     built.summary
 }
 
-/// Codecs with features that go together, block and cluster sizes, and everything that can be switched.
+/// Codecs with compatible features, block and cluster sizes, and every switch.
 fn any_options() -> impl Strategy<Value = Options> {
     let packed = (prop::sample::select(&CODECS[..]), prop::sample::select(&PACKED[..]));
     let plain = prop::sample::select(&PLAIN[..]).prop_map(|features| ("none", features));
@@ -50,7 +50,7 @@ proptest! {
         check(&spec, &options);
     }
 
-    /// Files of many stretches that come again in others, of any lengths.
+    /// Files of many stretches that repeat in others, of any lengths.
     #[test]
     fn random_files(
         options in any_options(),
@@ -85,7 +85,7 @@ fn directories_of_every_awkward_size() {
 }
 
 #[test]
-fn equal_files_and_parts_are_put_down_once() {
+fn equal_files_and_parts_are_stored_once() {
     let file = |name: &str, pieces| (name.as_bytes().to_vec(), Node::file(pieces));
     let (same, start) = (matrix::mixed(1, 300_000), vec![Piece::Text { seed: 2, len: 12_345 }]);
     let spec = Spec::of([file("a", same.clone()), file("b", same.clone()), file("c", [start, same].concat())]);
@@ -100,9 +100,10 @@ fn equal_files_and_parts_are_put_down_once() {
     assert!(parts * 100 < all * 45, "{parts} of {all} bytes");
 }
 
-/// A last part that is down already has its end behind another file's inode, which only a file in one row can use.
+/// A last part that is already stored has its tail after another file's inode, which only a file in
+/// one row can use.
 #[test]
-fn an_uncompressed_last_part_comes_again_behind_other_beginnings() {
+fn an_uncompressed_last_part_repeats_after_other_beginnings() {
     let piece = 128 << 10;
     let end = || vec![Piece::Noise { seed: 1, len: piece }, Piece::Text { seed: 1, len: 77 }];
     let starts = [
@@ -121,7 +122,7 @@ fn an_uncompressed_last_part_comes_again_behind_other_beginnings() {
 }
 
 #[test]
-fn an_image_inside_a_file_leaves_its_start_alone() {
+fn an_image_inside_a_file_keeps_the_start_of_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     let spec = matrix::edges(4096, 4096);

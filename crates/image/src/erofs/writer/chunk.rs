@@ -1,9 +1,10 @@
-//! Cutting pieces into content-defined chunks, by which parts of files are found that are down already.
+//! Cuts pieces into content-defined chunks, which find parts of files that are already stored.
 //!
-//! Chunks end where a rolling hash of the last bytes says so, so equal stretches have equal chunks wherever
-//! they lie. A chunk is known by half a BLAKE3 digest; no bytes are kept.
+//! Chunks end where a rolling hash of the last bytes has a given pattern, so equal stretches have
+//! equal chunks at any offset. A chunk is identified by half a BLAKE3 digest; its bytes are not
+//! kept.
 //!
-//! Source of the cutting: gear hashing with a minimum and a maximum, as in Xia et al., FastCDC, USENIX ATC 2016.
+//! Source of the algorithm: gear hashing with a minimum and a maximum, as in Xia et al., FastCDC, USENIX ATC 2016.
 
 use packfs_blocks::Digest;
 use packfs_blocks::hash::Half;
@@ -13,12 +14,12 @@ use super::pack::count;
 /// A chunk of a piece.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chunk {
-    /// Where it ends in the piece.
+    /// End of the chunk in the piece.
     pub(crate) end: u32,
     pub(crate) digest: Half,
 }
 
-/// Numbers without a pattern, one a byte value (SplitMix64).
+/// Random numbers, one per byte value (SplitMix64).
 const GEAR: [u64; 256] = {
     let (mut table, mut n, mut state) = ([0; 256], 0, 0u64);
     while n < 256 {
@@ -31,7 +32,7 @@ const GEAR: [u64; 256] = {
     table
 };
 
-/// Cuts a piece into chunks of about `average` bytes (a power of two), a quarter to four times.
+/// Cuts a piece into chunks of about `average` bytes (a power of two), from a quarter to four times as long.
 pub(crate) fn chunks(bytes: &[u8], average: usize) -> Vec<Chunk> {
     let mut chunks = Vec::with_capacity(bytes.len() / average + 1);
     let mut start = 0;
@@ -44,7 +45,7 @@ pub(crate) fn chunks(bytes: &[u8], average: usize) -> Vec<Chunk> {
     chunks
 }
 
-/// Length of the first chunk.
+/// Returns the length of the first chunk.
 fn first(bytes: &[u8], average: usize) -> usize {
     let (least, most) = (average / 4, bytes.len().min(4 * average));
     // The top bits depend on the most bytes.
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_cover_a_piece_and_keep_their_bounds() {
+    fn chunks_cover_a_piece_within_their_bounds() {
         for len in [0, 1, 255, 256, 1024, 100_000] {
             let bytes = noise(len, 7);
             let chunks = chunks(&bytes, 1024);

@@ -1,21 +1,22 @@
-//! File data: decides on the conductor, piece by piece and in order, what is a duplicate, what goes into
-//! the packed inode and what is compressed; writes what the workers return.
+//! Writes file data: decides on the conductor, piece by piece and in order, what is a duplicate,
+//! what goes into the packed inode and what is compressed; writes the results of the workers.
 //!
 //! A piece is a small file or a few megabytes of a larger one. It is the unit of compression and of
-//! duplicates: a file is a list of pieces, which may lie anywhere, and equal pieces are one. [`Data`] conducts; each of
-//! its parts knows one thing:
+//! dedup: a file is a list of pieces, which may lie anywhere, and equal pieces are stored once.
+//! [`Data`] conducts; each of its parts has one responsibility:
 //!
-//! | part | knows |
+//! | part | responsibility |
 //! |---|---|
-//! | [`files`], [`open`] | the file that is coming in, and where each file is |
-//! | [`sharing`], [`reuse`] | what is down already and equal, as a whole and in part |
-//! | [`packed`] | the packed inode: small files and ends of files |
-//! | [`jobs`] | pieces under way, and when the result of each is taken |
-//! | [`zone`] | where the next block goes, and where each cluster is |
-//! | [`done`] | pieces that are down, and what inodes carry of them |
+//! | [`files`], [`open`] | the file that is arriving, and the position of each file |
+//! | [`sharing`], [`reuse`] | stored data that is equal, as a whole and in part |
+//! | [`packed`] | the packed inode: small files and tails of files |
+//! | [`jobs`] | pieces in flight, and when the result of each is taken |
+//! | [`zone`] | the position of the next block, and of each cluster |
+//! | [`done`] | finished pieces, and the data that inodes carry |
 //!
-//! Ends of files that workers leave over are known only when these are done; they are collected in a stream of their own,
-//! and written so many jobs later, so that the image does not depend on how fast anybody is.
+//! Tails of files that workers leave over are known only when the workers are done. They are
+//! collected in a separate stream and written a fixed number of jobs later, so that the image does
+//! not depend on the speed of any worker.
 
 use packfs_blocks::{Buffer, Buffers, Progress};
 use packfs_codec::Codec;
@@ -50,31 +51,31 @@ mod zone;
 
 pub(crate) use self::done::{Body, DataDone, Stored};
 
-/// How file data is put down.
+/// Options for writing file data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) form: Form,
-    /// Bytes of a piece.
+    /// Maximum length of a piece in bytes.
     pub(crate) piece: usize,
-    /// Files up to this length go to the packed inode, if ends of files do.
+    /// Maximum length of files that go to the packed inode, if tails of files do.
     pub(crate) fragment_max: usize,
-    /// What becomes of the ends of files.
+    /// Treatment of the tails of files.
     pub(crate) ending: Ending,
-    /// All files go to the packed inode.
+    /// True if all files go to the packed inode.
     pub(crate) all_fragments: bool,
-    /// Nothing is compressed.
+    /// True if nothing is compressed.
     pub(crate) raw: bool,
-    /// Uncompressed files are in chunks, all of them.
+    /// True if all uncompressed files are chunk-based.
     pub(crate) chunks: bool,
-    /// Uncompressed files may be in chunks, so that their pieces may lie anywhere.
+    /// True if uncompressed files may be chunk-based, so that their pieces may lie anywhere.
     pub(crate) scattered: bool,
-    /// Holes stay holes.
+    /// True if holes stay holes.
     pub(crate) sparse: bool,
-    /// Ends of uncompressed files lie behind their inodes.
+    /// True if tails of uncompressed files follow their inodes.
     pub(crate) inline_tails: bool,
     pub(crate) codec: Codec,
     pub(crate) dedup: bool,
-    /// Average length of the chunks by which parts of files are found that are down already.
+    /// Average length of the chunks that find parts of files already stored.
     pub(crate) chunk: Option<usize>,
     pub(crate) on_error: OnError,
 }
@@ -85,7 +86,7 @@ impl Rules {
     }
 }
 
-/// Takes pieces from a [`Feed`](crate::build::Feed) and puts them down.
+/// Receives pieces from a [`Feed`](crate::build::Feed) and writes them.
 pub(crate) struct Data<'p, 'env> {
     rules: Rules,
     files: Files,
@@ -95,11 +96,11 @@ pub(crate) struct Data<'p, 'env> {
     jobs: Jobs<'p, 'env>,
     zone: Zone<'env>,
     pieces: Pieces,
-    /// Data that lies behind inodes.
+    /// Data stored after inodes.
     keep: Keep,
-    /// For pieces.
+    /// Buffers for pieces.
     buffers: Buffers,
-    /// For batches of small files that are not compressed.
+    /// Buffers for batches of small uncompressed files.
     regions: Buffers,
     content: blake3::Hasher,
     tally: Tally<'env>,
@@ -107,8 +108,8 @@ pub(crate) struct Data<'p, 'env> {
 }
 
 impl<'p, 'env> Data<'p, 'env> {
-    /// Puts data into the image that begins at byte `base` of the output, from byte `pos` of the image on; `budget`
-    /// bounds the bytes in flight.
+    /// Makes a writer for the image at byte `base` of the output that continues at byte `pos` of
+    /// the image; `budget` bounds the bytes in flight.
     pub(crate) fn new(
         tools: Tools<'p, 'env, Worker>,
         rules: Rules,
@@ -135,7 +136,7 @@ impl<'p, 'env> Data<'p, 'env> {
         }
     }
 
-    /// Whole files that are shorter than a piece.
+    /// Receives whole files that are shorter than a piece.
     fn batch(&mut self, bytes: Buffer, files: Vec<(u32, Result<Read>)>) -> Result<()> {
         let (mut fresh, mut again) = (Vec::new(), Vec::new());
         for (file, read) in files {
@@ -160,12 +161,12 @@ impl<'p, 'env> Data<'p, 'env> {
         } else {
             self.pack_batch(bytes, fresh)?
         }
-        // Only now: what they are equal to may be of the same batch.
+        // Only now: the files they equal may be in the same batch.
         again.into_iter().for_each(|(file, same)| self.files.put_same(file, same));
         Ok(())
     }
 
-    /// The next piece or hole of a larger file.
+    /// Receives the next piece or hole of a larger file.
     fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
         let Some(mut open) = self.files.take_open(file, &self.rules, self.packed.small.len()) else { return Ok(()) };
         match if open.so_far.ends_with_hole() { cut.behind_hole() } else { cut } {
@@ -199,7 +200,7 @@ impl<'p, 'env> Data<'p, 'env> {
         Ok(())
     }
 
-    /// All of the open file has come.
+    /// Completes the open file.
     fn end(&mut self) -> Result<()> {
         let Some(Open { file, so_far, .. }) = self.files.take_whole() else { return Ok(()) };
         let what = match so_far {
@@ -215,12 +216,12 @@ impl<'p, 'env> Data<'p, 'env> {
         Ok(())
     }
 
-    /// Sends what is left of both streams of the packed inode, and takes all results. The stream of ends is whole only
-    /// when all else is down.
+    /// Sends the rest of both streams of the packed inode, and takes all results. The stream of
+    /// tails is complete only when everything else is written.
     fn settle_streams(&mut self) -> Result<()> {
         let small_len = self.packed.small.len();
         if self.rules.ending == Ending::Fragment && !self.rules.all_fragments && small_len > 0 {
-            // The stream of ends follows, and begins with a block.
+            // The stream of tails follows, and begins with a block.
             let padding = small_len.next_multiple_of(self.rules.block() as u64) - small_len;
             self.put_small(&vec![0; usize::try_from(padding).expect("less than a block")])?;
         }
@@ -259,7 +260,7 @@ impl Writer for Data<'_, '_> {
     fn finish(mut self) -> Result<(DataDone, Failed)> {
         self.settle_streams()?;
         let Data { rules, files, sharing, stretches, packed, zone, pieces, keep, content, tally, .. } = self;
-        // Both had memory for every file, which what follows takes in turn.
+        // Both used memory for every file, which the next steps need.
         drop((sharing, stretches));
         let counts = tally.counts(zone.counts());
         let ((clusters, pos), (files, failed)) = (zone.finish(), files.finish());

@@ -1,32 +1,32 @@
-//! Directories as bytes: blocks of entries, each with its names behind the entries.
+//! Encodes directories: blocks of entries, each block with its names after the entries.
 //!
-//! Names ascend as unsigned bytes over the whole directory, `.` and `..` among them. A directory is measured
-//! before inodes have their places, and written when they do.
+//! Names ascend as unsigned bytes over the whole directory, including `.` and `..`. A directory is
+//! measured before inodes have positions, and written afterwards.
 
 use zerocopy::IntoBytes;
 
 use crate::erofs::format::{Dirent, file_type};
 use crate::tree::{Ino, Kind, Tree};
 
-/// What is known of a directory's data without any inode's place.
+/// Facts about a directory's data that do not depend on the positions of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Listing {
-    /// Its length: whole blocks and what the last one holds.
+    /// Length: whole blocks plus the length of the last one.
     pub(super) size: u64,
-    /// Entries in all blocks but the last.
+    /// Number of entries in all blocks except the last.
     pub(super) before_last: u32,
-    /// Directories in it.
+    /// Number of subdirectories.
     pub(super) subdirs: u32,
 }
 
-/// An entry of a directory, `.` and `..` included.
+/// An entry of a directory, including `.` and `..`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry<'t> {
     pub(super) name: &'t [u8],
     pub(super) ino: Ino,
 }
 
-/// The entries of `dir` in the order they are stored.
+/// Returns the entries of `dir` in their stored order.
 pub(super) fn entries(tree: &Tree, dir: Ino, parent: Ino) -> impl Iterator<Item = Entry<'_>> {
     let mut dots = [Entry { name: b".", ino: dir }, Entry { name: b"..", ino: parent }].into_iter().peekable();
     let mut named = tree.entries(dir).map(|(name, ino)| Entry { name, ino }).peekable();
@@ -37,14 +37,14 @@ pub(super) fn entries(tree: &Tree, dir: Ino, parent: Ino) -> impl Iterator<Item 
     })
 }
 
-/// Room in blocks as entries come: what one entry does to it.
+/// Tracks the room in blocks as entries are added.
 struct Fill {
     block: usize,
     used: usize,
 }
 
 impl Fill {
-    /// Whether the next entry begins a block.
+    /// Adds an entry; returns true if it begins a new block.
     fn begins_block(&mut self, name: &[u8]) -> bool {
         let len = size_of::<Dirent>() + name.len();
         let begins = self.used == 0 || self.used + len > self.block;
@@ -57,7 +57,7 @@ impl Fill {
 pub(super) fn measure(tree: &Tree, dir: Ino, block: usize) -> Listing {
     let mut fill = Fill { block, used: 0 };
     let (mut blocks, mut before_last, mut subdirs) = (0u64, 0, 0);
-    // Whose inode `..` is makes no difference to lengths.
+    // The inode of `..` does not affect lengths.
     for (at, entry) in (0u32..).zip(entries(tree, dir, dir)) {
         if fill.begins_block(entry.name) {
             blocks += 1;
@@ -68,7 +68,8 @@ pub(super) fn measure(tree: &Tree, dir: Ino, block: usize) -> Listing {
     Listing { size: (blocks - 1) * block as u64 + fill.used as u64, before_last, subdirs }
 }
 
-/// Hands the blocks that `entries` make to `each`, all of `block` bytes but the last, which ends with its names.
+/// Passes the blocks made from `entries` to `each`, all of `block` bytes except the last, which
+/// ends with its names.
 pub(super) fn write<'t, E>(
     entries: impl Iterator<Item = Entry<'t>>,
     block: usize,
@@ -103,7 +104,7 @@ fn write_block(entries: &[Entry<'_>], resolve: &mut impl FnMut(Ino) -> (u64, u8)
     entries.iter().for_each(|entry| bytes.extend_from_slice(entry.name));
 }
 
-/// What an entry says of its inode.
+/// Returns the file type stored in directory entries.
 pub(super) fn type_of(kind: &Kind) -> u8 {
     match kind {
         Kind::Dir(_) => file_type::DIR,
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_is_what_is_written() {
+    fn the_measured_size_is_the_written_size() {
         let block = 512;
         // With `.` and `..` (27 bytes) and entries of 22 bytes, 22 of them leave one byte of a block.
         for (count, last_len) in [(0, 10), (1, 10), (22, 10), (22, 11), (22, 12), (23, 10), (44, 10), (500, 3)] {
@@ -163,7 +164,7 @@ mod tests {
             .unwrap();
             assert_eq!(lens.iter().sum::<u64>(), listing.size, "{count} entries, the last of {last_len}");
             assert!(lens[..lens.len() - 1].iter().all(|len| *len == block as u64));
-            // The last block alone is the same again.
+            // Written alone, the last block is the same.
             let mut again = Vec::new();
             let last = entries(&tree, ROOT, ROOT).skip(listing.before_last as usize);
             write(

@@ -1,22 +1,22 @@
-//! The time that all compact inodes share, or count from: chosen so that most inodes can be compact.
+//! The time that all compact inodes share, or count from, chosen so that most inodes can be compact.
 
 use crate::tree::Time;
 
-/// What the superblock says of times.
+/// Time fields of the superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Epoch {
     pub(super) time: Time,
-    /// Compact inodes have seconds since `time`, which only kernels with 48-bit addresses know.
+    /// True if compact inodes store seconds since `time`, which only kernels with 48-bit addresses support.
     pub(super) offsets: bool,
 }
 
 impl Epoch {
-    /// The epoch for inodes with these times; `otherwise` if there are none.
+    /// Chooses the epoch for inodes with these times; `otherwise` if there are none.
     pub(super) fn choose(mut times: Vec<Time>, offsets: bool, otherwise: Time) -> Epoch {
         times.sort_unstable_by_key(|time| (time.nanos, time.secs));
         let (mut best, mut most, mut first) = (otherwise, 0, 0);
         for (at, time) in times.iter().enumerate() {
-            // `first..=at` are those that the first one as epoch would hold.
+            // `first..=at` are the times that the first one as epoch would cover.
             while (Epoch { time: times[first], offsets }).offset(*time).is_none() {
                 first += 1;
             }
@@ -27,7 +27,7 @@ impl Epoch {
         Epoch { time: best, offsets }
     }
 
-    /// What a compact inode of this time has in its field for it; `None`: only an extended one holds the time.
+    /// Returns the time field of a compact inode with this time; `None` if only an extended inode can store it.
     pub(super) fn offset(&self, time: Time) -> Option<u32> {
         let offset = u32::try_from(time.secs.checked_sub(self.time.secs)?).ok()?;
         (time.nanos == self.time.nanos && (offset == 0 || self.offsets)).then_some(offset)

@@ -1,31 +1,31 @@
-//! Filling physical clusters with encoders that can only say how long a result is or that it is too long.
+//! Fills physical clusters with encoders that can only report how long a result is or that it is too long.
 //!
-//! A cluster takes whole blocks, so what counts is not that a result fills the largest cluster but that it
-//! ends shortly before the end of some block. The first try follows the ratio seen so far; a second one,
-//! longer or shorter by what is missing to a block's end, mostly hits: near the first the ratio hardly
-//! changes. Slow encoders have a scout, a faster level of the same codec: how long its results are tells how
-//! long theirs will be. That is less than two passes over a byte where a search from scratch takes ten.
+//! A cluster takes whole blocks, so a result need not fill the largest cluster, but should end
+//! shortly before the end of some block. The first try follows the ratio seen so far. A second one,
+//! longer or shorter by the distance to a block's end, mostly succeeds, as the ratio hardly changes
+//! nearby. Slow encoders have a scout, a faster level of the same codec, whose lengths predict
+//! theirs. That takes less than two passes over a byte where a search from scratch takes ten.
 
 use packfs_codec::{Encoder, Prefix};
 
 use crate::Result;
 
-/// Input bytes an output byte, before anything is known.
+/// Initial estimate of the ratio of input bytes to output bytes.
 const FIRST_RATIO: f64 = 2.2;
-/// A first try aims at so much of a cluster.
+/// Share of a cluster that a first try aims at.
 const AIM: f64 = 0.93;
-/// Results for those of the scout, before anything is known.
+/// Initial estimate of the ratio of results to those of the scout.
 const FIRST_GAIN: f64 = 0.97;
-/// Most results of the scout before the first try.
+/// Maximum number of scout results before the first try.
 const SCOUTED: usize = 3;
-/// Tries after the first that fits.
+/// Number of tries after the first that fits.
 const TRIES: usize = 3;
 
-/// The search, as far as it learns within a piece of a file.
+/// State of the search, as learned within a piece of a file.
 #[derive(Debug)]
 pub(crate) struct Fit {
     ratio: f64,
-    /// How long results are for those of the scout.
+    /// Ratio of the length of results to those of the scout.
     gain: f64,
     block: usize,
     scratch: Vec<u8>,
@@ -36,7 +36,7 @@ impl Fit {
         Fit { ratio: FIRST_RATIO, gain: FIRST_GAIN, block, scratch: Vec::new() }
     }
 
-    /// Forgets what was learnt: results depend on the piece alone.
+    /// Resets what was learned: results depend on the piece alone.
     pub(crate) fn reset(&mut self) {
         (self.ratio, self.gain) = (FIRST_RATIO, FIRST_GAIN);
     }
@@ -50,7 +50,7 @@ impl Fit {
         dst: &mut [u8],
     ) -> Result<Option<Prefix>> {
         let Some(mut best) = self.first(encoder, scout, src, dst)? else { return Ok(None) };
-        // The longer a result, the less is known of its last bytes.
+        // The longer a result, the less predictable are its last bytes.
         let tolerance = (dst.len() / 200).max(self.block / 32);
         let least_margin = tolerance as f64 / 2.0;
         let mut caution = 1.0;
@@ -84,7 +84,7 @@ impl Fit {
         Ok(Some(best))
     }
 
-    /// The longest of a few prefixes that fits.
+    /// Returns the longest of a few prefixes that fit.
     fn first(
         &mut self,
         encoder: &mut dyn Encoder,
@@ -93,7 +93,7 @@ impl Fit {
         dst: &mut [u8],
     ) -> Result<Option<Prefix>> {
         let mut taken = moved(0, dst.len() as f64 * self.ratio * AIM).max(dst.len() + 1).min(src.len());
-        // What is left is worth a try at once if it is not much more.
+        // The rest is worth a try immediately if it is not much more.
         if src.len() - taken < taken / 8 {
             taken = src.len();
         }
@@ -105,7 +105,7 @@ impl Fit {
         loop {
             let result = encoder.encode(&src[..taken], dst)?;
             if let Some(expected) = expected.take() {
-                // What does not fit is at least as long as the room.
+                // A result that does not fit is at least as long as the room.
                 self.gain *= result.unwrap_or(dst.len()) as f64 / expected;
             }
             if let Some(len) = result {
@@ -119,16 +119,15 @@ impl Fit {
         }
     }
 
-    /// How much of `src` will nearly fill `room` bytes, and how many by what the scout makes of it; it begins to look
-    /// at `taken`.
+    /// Estimates from the scout how much of `src` will nearly fill `room` bytes, and how many; starts at `taken`.
     fn scouted(&mut self, scout: &mut dyn Encoder, src: &[u8], room: usize, mut taken: usize) -> Result<(usize, f64)> {
-        // Shortly before the end of the last block but one, so that a result that is longer than foreseen fits, too.
+        // Shortly before the end of the last block but one, so that a result longer than predicted also fits.
         let end = if room > 2 * self.block { room - self.block } else { room };
         let target = (end - room / 256) as f64;
         self.scratch.resize(2 * room, 0);
         for _ in 0..SCOUTED {
             let Some(len) = scout.encode(&src[..taken], &mut self.scratch)? else {
-                // It is at least as long as that.
+                // The result is at least as long as that.
                 taken = (taken / 2).max(room.min(src.len()));
                 continue;
             };
@@ -142,13 +141,13 @@ impl Fit {
         Ok((taken, target))
     }
 
-    /// Input bytes a block.
+    /// Returns the number of input bytes per block.
     fn density(&self, found: Prefix) -> f64 {
         found.taken as f64 / found.len.div_ceil(self.block).max(1) as f64
     }
 }
 
-/// A position moved by a distance, down to 0.
+/// Moves a position by a distance, not below 0.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn moved(from: usize, by: f64) -> usize {
     (from as f64 + by).max(0.0) as usize
@@ -187,7 +186,7 @@ mod tests {
         out
     }
 
-    /// Blocks that clusters of all of `src` take, and passes over a byte.
+    /// Returns the number of blocks that clusters of all of `src` take, and of passes over a byte.
     fn fill(choice: &Choice, scouting: bool, src: &[u8]) -> (usize, f64) {
         let window = choice.cluster_window(CLUSTER);
         let mut encoder = Counting { encoder: choice.cluster_encoder(window).unwrap(), bytes: 0 };

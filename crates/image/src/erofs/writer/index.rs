@@ -1,8 +1,8 @@
-//! Maps from the bytes of a compressed file to physical clusters, in the three forms the format has: packs
-//! of 2 and 4 bytes an entry, entries of 8 bytes, and encoded extents.
+//! Maps the bytes of a compressed file to physical clusters, in the three forms of the format:
+//! compact packs of 2 and 4 bytes per entry, full entries of 8 bytes, and encoded extents.
 //!
-//! An index is made when all data is down. It is a view of clusters that files share, so a duplicate costs
-//! nothing but its index in the image.
+//! An index is made when all data is written. It is a view of clusters that files share, so a
+//! duplicate costs only its index in the image.
 
 use std::ops::Range;
 
@@ -13,46 +13,46 @@ mod compact;
 mod encoded;
 mod full;
 
-/// A physical cluster and what it decodes to.
+/// A physical cluster and the data it decodes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cluster {
-    /// Byte in the image.
+    /// Offset in the image.
     pub(crate) start: u64,
-    /// Bytes it takes there.
+    /// Number of stored bytes.
     pub(crate) physical: u32,
-    /// Bytes of the file.
+    /// Number of bytes in the file.
     pub(crate) logical: u32,
-    /// Whether it is stored as it is.
+    /// True if it is uncompressed.
     pub(crate) raw: bool,
-    /// Whether it decodes to more than this.
+    /// True if it decodes to more than that.
     pub(crate) partial: bool,
 }
 
-/// Clusters one behind the other in the list of all.
+/// Consecutive clusters in the list of all clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) first: u32,
     pub(crate) count: u32,
 }
 
-/// The end of a file that is not in clusters of its own.
+/// The end of a file that is not in its own clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// In the packed inode from this offset on.
     Fragment(u64),
-    /// A cluster behind the index.
+    /// A cluster after the index.
     Inline { kept: Kept, raw: bool },
 }
 
-/// What all files of an image have in common.
+/// Properties shared by the indexes of all files of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) block_bits: u8,
     /// Number of the algorithm.
     pub(crate) algorithm: u8,
-    /// Encoded extents.
+    /// True for encoded extents.
     pub(crate) encoded: bool,
-    /// Packs where they can say it.
+    /// True for packs where they suffice.
     pub(crate) compact: bool,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Index<'d> {
 /// An extent of the file, as every form describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Extent {
-    /// First byte of the file.
+    /// Offset in the file.
     logical: u64,
     len: u64,
     target: Target,
@@ -84,17 +84,17 @@ enum Target {
         partial: bool,
     },
     Fragment(u64),
-    /// Stored as it is?
+    /// True if it is uncompressed.
     Inline(bool),
 }
 
 impl<'d> Index<'d> {
-    /// The layout the inode declares, with a map that begins `at` bytes after a multiple of 32.
+    /// Returns the layout that the inode declares, with a map that begins `at` bytes after a multiple of 32.
     pub(crate) fn layout(&self, at: usize) -> Layout {
         if self.is_compact(at) { Layout::CompressedCompact } else { Layout::CompressedFull }
     }
 
-    /// Blocks of all its clusters: what the inode's `data` field holds.
+    /// Returns the number of blocks of all its clusters, for the inode's `data` field.
     pub(crate) fn blocks(&self) -> u64 {
         let bytes: u64 = self
             .extents()
@@ -106,8 +106,9 @@ impl<'d> Index<'d> {
         bytes.div_ceil(1 << self.form.block_bits)
     }
 
-    /// Bytes that must lie behind inode and xattrs when they begin `at` bytes after a multiple of 32 (0, 8, 16
-    /// or 24), and how many of them, at the end, must lie within one block.
+    /// Returns the number of bytes that must follow inode and xattrs if they begin `at` bytes after
+    /// a multiple of 32 (0, 8, 16 or 24), and how many of them, at the end, must be within one
+    /// block.
     pub(crate) fn len(&self, at: usize) -> (usize, usize) {
         if self.is_whole_fragment() {
             return (8, 0);
@@ -153,12 +154,12 @@ impl<'d> Index<'d> {
         self.form.compact && !self.form.encoded && !self.is_whole_fragment() && compact::can_say(self, at)
     }
 
-    /// Logical clusters, which are as long as blocks.
+    /// Returns the number of logical clusters, which are as long as blocks.
     fn entries(&self) -> usize {
         usize::try_from(self.size.div_ceil(1 << self.form.block_bits)).unwrap_or(usize::MAX)
     }
 
-    /// Whether some cluster has several blocks.
+    /// Returns true if some cluster has several blocks.
     fn is_big(&self) -> bool {
         let block = 1u32 << self.form.block_bits;
         self.parts.iter().any(|part| self.part(part).iter().any(|cluster| cluster.physical > block))
@@ -168,19 +169,19 @@ impl<'d> Index<'d> {
         &self.clusters[part.first as usize..][..part.count as usize]
     }
 
-    /// The clusters of its extents, in order.
+    /// Returns the clusters of its extents, in order.
     pub(crate) fn used_clusters(self) -> impl Iterator<Item = &'d Cluster> {
         self.parts.iter().flat_map(move |part| self.part(part))
     }
 
-    /// The range of the packed inode in which the file's end lies.
+    /// Returns the range of the packed inode that holds the file's tail.
     pub(crate) fn fragment(self) -> Option<Range<u64>> {
         let Some(End::Fragment(offset)) = self.end else { return None };
         let before: u64 = self.used_clusters().map(|cluster| u64::from(cluster.logical)).sum();
         Some(offset..offset + (self.size - before))
     }
 
-    /// The file's extents in order.
+    /// Returns the file's extents in order.
     fn extents(self) -> impl Iterator<Item = Extent> {
         let parts = self
             .used_clusters()
@@ -192,10 +193,10 @@ impl<'d> Index<'d> {
         let size = self.size;
         parts.chain(end).scan(0, move |at, (len, target)| {
             let logical = *at;
-            // What has no clusters of its own reaches to the file's end.
+            // The part without its own clusters extends to the file's end.
             let len = len.map_or(size - logical, u64::from);
             *at += len;
-            // Before the end of the file an extent may not be shorter than its cluster, unless it is a part of it.
+            // Before the end of the file an extent may not be shorter than its cluster, unless it is partial.
             let target = match target {
                 Target::Cluster { cluster, .. } if *at < size && len < u64::from(cluster.physical) => {
                     Target::Cluster { cluster, partial: true }
@@ -207,13 +208,13 @@ impl<'d> Index<'d> {
     }
 }
 
-/// What an entry of the index says of a logical cluster; both forms with entries store this.
+/// Contents of the index entry of a logical cluster; both forms with entries store this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entry {
-    /// An extent begins here, so many bytes after the start.
+    /// An extent begins here, `offset` bytes after the start.
     Head { kind: u16, offset: u16, block: u64, partial: bool, is_cluster: bool },
-    /// None begins here: logical clusters back to the head and on to the next; `blocks` of the cluster in the
-    /// first of them, if the file has clusters of several.
+    /// No extent begins here: distances in logical clusters back to the head and on to the next;
+    /// `blocks` of the cluster in the first of them, if the file has clusters of several.
     Tail { back: u64, on: u64, blocks: Option<u16> },
 }
 
@@ -222,7 +223,7 @@ fn for_entries(index: &Index<'_>, big: bool, mut put: impl FnMut(Entry)) {
     use crate::erofs::format::cluster_type;
     let (bits, block) = (index.form.block_bits, 1u64 << index.form.block_bits);
     let count = index.entries() as u64;
-    // A size that is no multiple of a block ends with an entry of its own, unless the last extent begins there.
+    // A size that is not a multiple of a block ends with an entry of its own, unless the last extent begins there.
     let ends_inside = !index.size.is_multiple_of(block);
     let mut extents = index.extents().peekable();
     while let Some(extent) = extents.next() {
@@ -256,7 +257,7 @@ fn for_entries(index: &Index<'_>, big: bool, mut put: impl FnMut(Entry)) {
     }
 }
 
-/// What the map begins with, of both forms with entries.
+/// Makes the header of the map, for both forms with entries.
 fn header(index: &Index<'_>, big: bool, compact: bool) -> crate::erofs::format::MapHeader {
     use crate::erofs::format::{Advise, MapHeader};
     let mut advise = Advise::empty();
@@ -281,13 +282,13 @@ fn header(index: &Index<'_>, big: bool, compact: bool) -> crate::erofs::format::
     }
 }
 
-/// The low half.
+/// Returns the low half.
 #[allow(clippy::cast_possible_truncation)]
 fn low(n: u64) -> u32 {
     n as u32
 }
 
-/// The high half.
+/// Returns the high half.
 #[allow(clippy::cast_possible_truncation)]
 fn high(n: u64) -> u32 {
     (n >> 32) as u32

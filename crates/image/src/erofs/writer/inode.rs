@@ -1,4 +1,4 @@
-//! Inodes as bytes: 32 of them where nothing is lost, else 64; behind them xattrs, then what leads to the data.
+//! Encodes inodes: 32 bytes if nothing is lost, otherwise 64; xattrs follow, then the data's tail or index.
 
 use zerocopy::IntoBytes;
 
@@ -24,7 +24,7 @@ mod mode {
     pub(super) const SOCKET: u16 = 0o140_000;
 }
 
-/// What it takes to turn inodes into bytes.
+/// State for encoding inodes.
 #[derive(Debug)]
 pub(super) struct Inodes<'a> {
     pub(super) options: &'a Options,
@@ -34,18 +34,18 @@ pub(super) struct Inodes<'a> {
     pub(super) epoch: Epoch,
 }
 
-/// The room an inode needs in the zone.
+/// Room that an inode needs in the zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
-    /// Bytes of the inode and of what follows it.
+    /// Number of bytes of the inode and the data that follows it.
     pub(super) len: u64,
-    /// Of these, the last ones that must lie in one block.
+    /// Number of these bytes, at the end, that must be in one block.
     pub(super) together: u64,
-    /// Bytes elsewhere, whole blocks.
+    /// Number of bytes elsewhere, in whole blocks.
     pub(super) blocks: u64,
 }
 
-/// An inode's fields, as wide as the format has them anywhere.
+/// Fields of an inode, in their largest width.
 #[derive(Debug, Clone, Copy)]
 struct Fields<'a> {
     mode: u16,
@@ -56,11 +56,11 @@ struct Fields<'a> {
     xattrs: &'a [u8],
 }
 
-/// What an inode says of its data, and what of it follows.
+/// Data fields of an inode, and the data that follows it.
 #[derive(Debug, Clone, Copy)]
 struct Payload<'a> {
     size: u64,
-    /// First block, number of blocks, device number or format of chunks.
+    /// First block, number of blocks, device number or chunk format.
     data: u32,
     follows: Follows<'a>,
 }
@@ -68,13 +68,13 @@ struct Payload<'a> {
 #[derive(Debug, Clone, Copy)]
 enum Follows<'a> {
     Nothing,
-    /// The data's end, in one block.
+    /// The data's tail, in one block.
     Tail(&'a [u8]),
-    /// The same, kept elsewhere.
+    /// The data's tail, kept elsewhere.
     Kept(Kept),
     /// Addresses of chunks.
     Chunks(&'a [Option<u64>]),
-    /// So many chunks that are nowhere.
+    /// Number of chunks that are holes.
     Holes(u32),
     Index(Index<'a>),
 }
@@ -86,7 +86,7 @@ impl<'a> Inodes<'a> {
         let listing = dir::measure(self.tree, ino, self.options.block_size as usize);
         let head = self.head_len(&self.fields(ino, dir_links(&listing)), listing.size);
         let tail = listing.size % block;
-        // A tail that would not fit beside its inode has a block of its own, so that both are never far apart.
+        // A tail that would not fit next to its inode gets its own block, so that the two are never far apart.
         let follows = !self.options.features.contains(Features::NO_INLINE) && head + tail <= block;
         let size = match follows {
             true => Size { len: head + tail, together: tail, blocks: listing.size - tail },
@@ -105,7 +105,7 @@ impl<'a> Inodes<'a> {
         let block = u64::from(self.options.block_size);
         let target = target.len() as u64;
         match len <= block {
-            // Older kernels want the target in the block in which the inode ends.
+            // Older kernels require the target in the block in which the inode ends.
             true => Size { len, together: len, blocks: 0 },
             false => Size { len: len - target, together: 0, blocks: target.next_multiple_of(block) },
         }
@@ -116,7 +116,7 @@ impl<'a> Inodes<'a> {
         Some(self.size(&self.packed_fields(), &self.packed()?))
     }
 
-    /// Appends a directory's inode and the end of its data.
+    /// Appends a directory's inode and the tail of its data.
     pub(super) fn write_dir(
         &self,
         (ino, listing): (Ino, &Listing),
@@ -130,8 +130,8 @@ impl<'a> Inodes<'a> {
         self.put(&self.fields(ino, dir_links(listing)), &Payload { size: listing.size, data, follows }, serial, out)
     }
 
-    /// Appends any other inode and what follows it; `target` is where a symlink's target is if it does not
-    /// follow. Gives what of the format the inode makes use of.
+    /// Appends any other inode and the data that follows it; `target` is the position of a
+    /// symlink's target if it does not follow. Returns the format features that the inode uses.
     pub(super) fn write(&self, ino: Ino, target: Option<u32>, serial: u32, out: &mut Vec<u8>) -> Result<Incompat> {
         let inode = self.tree.inode(ino);
         let payload = self.payload(&inode.kind, target);
@@ -139,7 +139,7 @@ impl<'a> Inodes<'a> {
         Ok(payload.uses())
     }
 
-    /// Appends the packed inode and what follows it.
+    /// Appends the packed inode and the data that follows it.
     pub(super) fn write_packed(&self, serial: u32, out: &mut Vec<u8>) -> Result<Incompat> {
         let Some(payload) = self.packed() else { return Ok(Incompat::empty()) };
         self.put(&self.packed_fields(), &payload, serial, out)?;
@@ -161,7 +161,7 @@ impl<'a> Inodes<'a> {
         self.data.packed.as_ref().map(|stored| Payload::of(self.data, stored, self.options))
     }
 
-    /// The data fields of an inode that is no directory.
+    /// Returns the data fields of an inode that is not a directory.
     fn payload(&self, kind: &'a Kind, target_block: Option<u32>) -> Payload<'a> {
         match kind {
             Kind::File { data: Data::Stored(file), .. } => {
@@ -180,7 +180,7 @@ impl<'a> Inodes<'a> {
         }
     }
 
-    /// What a compact inode has as its time; `None`: it cannot be compact.
+    /// Returns the time field of a compact inode; `None` if it cannot be compact.
     fn compact(&self, fields: &Fields<'_>, size: u64) -> Option<u32> {
         let wide =
             size > u32::MAX.into() || [fields.uid, fields.gid, fields.nlink].iter().any(|n| *n > u16::MAX.into());
@@ -188,7 +188,7 @@ impl<'a> Inodes<'a> {
         if extended { None } else { self.epoch.offset(fields.mtime) }
     }
 
-    /// Length of an inode with its xattrs.
+    /// Returns the length of an inode with its xattrs.
     fn head_len(&self, fields: &Fields<'_>, size: u64) -> u64 {
         let inode = match self.compact(fields, size) {
             Some(_) => size_of::<CompactInode>(),
@@ -304,7 +304,7 @@ impl<'a> Payload<'a> {
         Payload { size: stored.size, data: first, follows }
     }
 
-    /// The layout to declare, with an index `at` bytes after a multiple of 32.
+    /// Returns the layout to declare, with an index `at` bytes after a multiple of 32.
     fn layout(&self, at: usize) -> Layout {
         match self.follows {
             Follows::Nothing => Layout::Plain,
@@ -324,12 +324,13 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// A file that is nowhere, in chunks: blocks nowhere are known to recent kernels only, and not in all inodes.
+/// Returns the chunks of a file that is a hole: only recent kernels support unallocated blocks, and
+/// not in all inodes.
 fn hole<'a>(size: u64, options: &Options) -> (u32, Follows<'a>) {
-    /// Chunks up to this are read on any machine; larger ones keep the list short.
+    /// Chunks up to this size are read on any machine; larger ones keep the list short.
     const CHUNK_BITS: u32 = 30;
     const COUNT_BITS: u32 = 16;
-    /// Largest difference to the block size that the format can note.
+    /// Largest difference to the block size that the format can store.
     const DIFFERENCE: u32 = 31;
     let size_bits = u64::BITS - (size - 1).leading_zeros();
     let block_bits = options.block_size.ilog2();
@@ -339,14 +340,14 @@ fn hole<'a>(size: u64, options: &Options) -> (u32, Follows<'a>) {
     (bits - block_bits, Follows::Holes(count))
 }
 
-/// How many bytes after `head` of inode and xattrs an index begins, and where that is in a slot.
+/// Returns how many bytes after `head` of inode and xattrs an index begins, and its offset in a slot.
 fn index_place(head: u64) -> (usize, usize) {
     let at = head.next_multiple_of(8);
     let small = |n: u64| usize::try_from(n).expect("below a slot's length");
     (small(at - head), small(at % INODE_SLOT))
 }
 
-/// A block's address in 32 bits; the zone lies behind all data, and its own address has no more.
+/// Returns a block's address in 32 bits; the zone lies after all data, and its own address has no more bits.
 fn address(block: Option<u64>) -> u32 {
     block.map_or(NO_BLOCK, |block| u32::try_from(block).expect("checked before the zone was begun"))
 }

@@ -1,25 +1,25 @@
-//! Ends of files that will lie behind their inodes: kept until the metadata is written, in memory while they
-//! are few, then in a file without a name.
+//! Tails of files that will follow their inodes: kept until the metadata is written, first in
+//! memory, then in a file without a name.
 
 use std::io;
 
 use packfs_blocks::Storage;
 use packfs_blocks::io::Scratch;
 
-/// Bytes kept in memory.
+/// Maximum number of bytes kept in memory.
 const MEMORY: usize = 16 << 20;
 
-/// Where something is kept, in 8 bytes: each of a million files may have such.
+/// Position of kept bytes, in 8 bytes: each of a million files may have one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kept(u64);
 
 impl Kept {
-    /// Nothing.
+    /// No bytes.
     pub(crate) const NONE: Kept = Kept(0);
-    /// Bits of the length.
+    /// Number of bits of the length.
     const LEN_BITS: u32 = 16;
 
-    /// `len` bytes from `start` on; `None` if they are too many or too far behind.
+    /// Returns the position of `len` bytes from `start` on; `None` if they are too many or too far.
     pub(crate) fn new(start: u64, len: usize) -> Option<Kept> {
         let len = u16::try_from(len).ok()?;
         (start < 1 << (u64::BITS - Self::LEN_BITS)).then(|| Kept(start << Self::LEN_BITS | u64::from(len)))
@@ -34,19 +34,19 @@ impl Kept {
     }
 }
 
-/// What is kept.
+/// Kept bytes.
 #[derive(Debug)]
 pub(crate) struct Keep {
-    /// For the file, if one is needed.
+    /// Place for the file, if one is needed.
     scratch: Scratch,
     spilled: Option<Box<dyn Storage>>,
-    /// Length of what is in the file.
+    /// Length of the file.
     spilled_len: u64,
     recent: Vec<u8>,
 }
 
 impl Keep {
-    /// Keeps what memory does not hold in a file of `scratch`.
+    /// Makes a store that spills to a file in `scratch`.
     pub(crate) fn new(scratch: Scratch) -> Self {
         Keep { scratch, spilled: None, spilled_len: 0, recent: Vec::new() }
     }
@@ -70,7 +70,7 @@ impl Keep {
         Kept::new(start, bytes.len()).ok_or_else(|| io::ErrorKind::FileTooLarge.into())
     }
 
-    /// Appends what is kept.
+    /// Appends kept bytes to `out`.
     pub(crate) fn get(&self, kept: Kept, out: &mut Vec<u8>) -> io::Result<()> {
         let at = out.len();
         out.resize(at + kept.len(), 0);
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_holds_a_block_behind_256_tebibytes() {
+    fn a_place_holds_a_block_after_256_tebibytes() {
         let most = (1 << 48) - 1;
         let kept = Kept::new(most, 4096).unwrap();
         assert_eq!((kept.start(), kept.len()), (most, 4096));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_comes_back_from_memory_and_file() {
+    fn kept_bytes_are_returned_from_memory_and_file() {
         let dir = tempfile::tempdir().unwrap();
         let mut keep = Keep::new(Scratch::new(dir.path()));
         let bytes = |n: u32| n.to_le_bytes().repeat(1000);

@@ -1,7 +1,8 @@
-//! Where everything in the metadata zone is: a nid for every inode, blocks for what inodes point at.
+//! Layout of the metadata zone: a nid for every inode, blocks for the data that inodes point to.
 //!
-//! All directories come first, each with its own data and parents before children, so that walking names
-//! reads one dense stretch; then all other inodes, those of one directory together and in the order of its names.
+//! All directories come first, each with its own data and parents before children, so that a walk
+//! over names reads one dense area. All other inodes follow, those of one directory together and in
+//! the order of its names.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,10 +13,10 @@ use crate::erofs::format::INODE_SLOT;
 use crate::tree::{Ino, Kind, ROOT, Tree};
 use crate::{Error, Result};
 
-/// Gaps remembered for inodes to come. Few, so that inodes stay near their neighbours.
+/// Number of gaps remembered for later inodes. Few, so that inodes stay near their neighbours.
 const GAPS: usize = 16;
 
-/// Room in the zone as it is given away. Addresses count from the zone's start, which is a block's.
+/// Allocates room in the zone. Addresses count from the zone's start, which is the start of a block.
 #[derive(Debug)]
 pub(super) struct Space {
     block: u64,
@@ -25,11 +26,12 @@ pub(super) struct Space {
 
 impl Space {
     pub(super) fn new(block: u64) -> Space {
-        // An inode at 0 would have the number 0, which many programs take for none.
+        // An inode at 0 would have number 0, which many programs treat as invalid.
         Space { block, end: INODE_SLOT, gaps: Vec::new() }
     }
 
-    /// Room for an inode and what follows it, `len` bytes of which the last `together` lie in one block.
+    /// Allocates room for an inode and the data that follows it, `len` bytes of which the last
+    /// `together` must be in one block.
     pub(super) fn place(&mut self, len: u64, together: u64) -> u64 {
         for at in 0..self.gaps.len() {
             let gap = self.gaps[at].clone();
@@ -47,7 +49,7 @@ impl Space {
         start
     }
 
-    /// Room for `len` bytes from the start of a block on; what they leave of the last block is free.
+    /// Allocates `len` bytes from the start of a block on; the rest of the last block is free.
     pub(super) fn blocks(&mut self, len: u64) -> u64 {
         let start = self.end.next_multiple_of(self.block);
         self.leave(self.end..start);
@@ -55,14 +57,14 @@ impl Space {
         start
     }
 
-    /// How long the zone is.
+    /// Returns the length of the zone.
     pub(super) fn len(&self) -> u64 {
         self.end.next_multiple_of(self.block)
     }
 
-    /// The first place from `at` on whose last `together` bytes lie in one block, but not at its start: where
-    /// blocks are smaller than pages, Linux does not find a cluster there. There is one, as these are never more
-    /// than [`tail_max`] or all of `len`.
+    /// Returns the first position from `at` on whose last `together` bytes are in one block, but
+    /// not at its start: if blocks are smaller than pages, Linux does not find a cluster there. It
+    /// exists, as these are never more than [`tail_max`] or all of `len`.
     fn fit(&self, at: u64, len: u64, together: u64) -> u64 {
         let offset = |start: u64| (start + len - together) % self.block;
         let mut start = at;
@@ -87,21 +89,21 @@ impl Space {
     }
 }
 
-/// The most bytes that can follow an inode in one block of `block` bytes, whatever its xattrs.
+/// Returns the maximum number of bytes that can follow an inode in one block of `block` bytes, whatever its xattrs.
 pub(super) const fn tail_max(block: usize) -> usize {
     block - 32
 }
 
-/// What lies at a place of the zone.
+/// Contents of a position in the zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
-    /// A directory's inode and the end of its data, by the directory's number in [`Layout::dirs`].
+    /// A directory's inode and the tail of its data, by the directory's number in [`Layout::dirs`].
     Dir(u32),
     /// The directory's blocks.
     DirBlocks(u32),
     /// Any other inode.
     Inode(Ino),
-    /// The target of a symlink that is too long to follow its inode.
+    /// The target of a symlink, if it is too long to follow its inode.
     Target(Ino),
     SharedXattrs,
     Packed,
@@ -113,25 +115,25 @@ pub(super) struct Dir {
     pub(super) ino: Ino,
     pub(super) parent: Ino,
     pub(super) listing: Listing,
-    /// Where its blocks begin, if it has any.
+    /// Start of its blocks, if it has any.
     pub(super) blocks: Option<u64>,
-    /// Whether the end of its data follows its inode.
+    /// True if the tail of its data follows its inode.
     pub(super) has_tail: bool,
 }
 
 /// The whole zone.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// What is where, ascending.
+    /// Contents by position, ascending.
     pub(super) items: Vec<(u64, What)>,
     pub(super) dirs: Vec<Dir>,
-    /// Where long symlink targets are.
+    /// Positions of long symlink targets.
     pub(super) targets: HashMap<Ino, u64>,
     pub(super) shared_xattrs: Option<u64>,
     pub(super) packed: Option<u64>,
     /// Length in bytes, whole blocks.
     pub(super) len: u64,
-    /// Nid by [`Ino`]; 0 for what no name reaches.
+    /// Nid by [`Ino`]; 0 for unreachable inodes.
     nids: Vec<u32>,
 }
 
@@ -176,7 +178,7 @@ impl Layout {
     }
 }
 
-/// All directories, each before those in it, with their parents.
+/// Returns all directories, each before its subdirectories, with their parents.
 fn directories(tree: &Tree) -> impl Iterator<Item = (Ino, Ino)> {
     let mut stack = vec![(ROOT, ROOT)];
     std::iter::from_fn(move || {
@@ -184,7 +186,7 @@ fn directories(tree: &Tree) -> impl Iterator<Item = (Ino, Ino)> {
         let first = stack.len();
         let subdirs = tree.entries(dir).filter(|(_, ino)| matches!(tree.inode(*ino).kind, Kind::Dir(_)));
         stack.extend(subdirs.map(|(_, ino)| (ino, dir)));
-        // The first subdirectory comes off the stack first.
+        // The first subdirectory is popped first.
         stack[first..].reverse();
         Some((dir, parent))
     })
@@ -224,7 +226,7 @@ impl Plan<'_, '_> {
         Ok(())
     }
 
-    /// Near the root: these are what most inodes share.
+    /// Near the root: most inodes share these.
     fn shared_xattrs(&mut self) {
         self.layout.shared_xattrs = self.blocks(self.inodes.xattrs.shared().len() as u64, What::SharedXattrs);
     }
@@ -246,7 +248,7 @@ impl Plan<'_, '_> {
     }
 }
 
-/// The number of an inode at `at`.
+/// Returns the nid of an inode at `at`.
 fn nid(at: u64) -> Result<u32> {
     u32::try_from(at / INODE_SLOT)
         .map_err(|_| Error::TooMany { what: "inode slots of 32 bytes, which directories take too", max: 1 << 32 })
@@ -257,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_overlaps_and_tails_lie_in_one_block() {
+    fn nothing_overlaps_and_tails_are_in_one_block() {
         for len in [512usize, 4096] {
             let (block, tail_max) = (len as u64, tail_max(len) as u64);
             let mut space = Space::new(block);

@@ -1,5 +1,6 @@
-//! The metadata zone, one stretch behind the data: inodes, directories and shared xattrs. Everything gets
-//! its place first, as directories need the numbers of inodes; then the zone is written from front to back.
+//! Writes the metadata zone after the data: inodes, directories and shared xattrs. Everything gets
+//! its position first, as directories need the nids of inodes; then the zone is written from front
+//! to back.
 
 use packfs_blocks::{Output, Progress};
 
@@ -18,22 +19,22 @@ use crate::erofs::kernel::Kernel;
 use crate::tree::{Ino, Kind, ROOT, Time, Tree};
 use crate::{Error, Result};
 
-/// Bytes written at a time.
+/// Number of bytes written at a time.
 const WRITE_LEN: usize = 1 << 20;
 
-/// What was written.
+/// Result of writing the metadata.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Written {
     /// Length of the image in blocks.
     pub(super) blocks: u64,
-    /// Bytes of everything that is not file data: the first blocks and the zone.
+    /// Number of bytes of everything except file data: the first blocks and the zone.
     pub(super) metadata_bytes: u64,
     pub(super) uuid: [u8; 16],
-    /// The oldest that reads the image.
+    /// The oldest Linux that reads the image.
     pub(super) kernel: Kernel,
 }
 
-/// Writes the zone behind the data, then the superblock.
+/// Writes the zone after the data, then the superblock.
 pub(super) fn write(
     tools: Tools<'_, '_, Worker>,
     options: &Options,
@@ -81,7 +82,7 @@ pub(super) fn write(
     })
 }
 
-/// The time that compact inodes have.
+/// Returns the time of compact inodes.
 fn epoch(options: &Options, tree: &Tree, census: &Census) -> Result<Epoch> {
     let mut times = Vec::new();
     tree.walk(|ino, _| {
@@ -96,7 +97,7 @@ fn blocks(len: u64, block: u32) -> u32 {
     u32::try_from(len / u64::from(block)).expect("the zone is shorter than 2^32 blocks")
 }
 
-/// A UUID of version 8 (made as its maker likes) of all there is in the image.
+/// Makes a UUID of version 8 (custom) from all contents of the image.
 fn uuid(parts: &[&[u8]]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
@@ -109,16 +110,16 @@ fn uuid(parts: &[&[u8]]) -> [u8; 16] {
     uuid
 }
 
-/// Writes what has its place.
+/// Writes everything that has its position.
 struct Writer<'w, 'a> {
     inodes: &'w Inodes<'a>,
     layout: &'w Layout,
     /// First block of the zone.
     zone: u32,
     out: Stream<'a>,
-    /// Inodes written.
+    /// Number of inodes written.
     serial: u32,
-    /// What of the format these make use of.
+    /// Format features that they use.
     uses: Incompat,
 }
 
@@ -171,7 +172,7 @@ impl Writer<'_, '_> {
         let (layout, tree, block) = (self.layout, self.inodes.tree, self.block_len());
         let count = if dir.has_tail { dir.listing.before_last as usize } else { usize::MAX };
         let blocks = dir::entries(tree, dir.ino, dir.parent).take(count);
-        // What the last block leaves free is filled up by what comes next.
+        // The next item fills the rest of the last block.
         dir::write(blocks, block, resolve(tree, layout), |block| self.out.put(block))
     }
 
@@ -192,18 +193,18 @@ impl Writer<'_, '_> {
     }
 }
 
-/// What directory entries say of inodes.
+/// Returns the inode data for directory entries.
 fn resolve<'w>(tree: &'w Tree, layout: &'w Layout) -> impl FnMut(Ino) -> (u64, u8) + 'w {
     |ino| (layout.nid(ino), dir::type_of(&tree.inode(ino).kind))
 }
 
-/// The zone's bytes on their way to the output, in large writes.
+/// Collects the zone's bytes into large writes.
 struct Stream<'a> {
     output: &'a Output,
     progress: &'a Progress,
-    /// Byte of the output file at which the zone begins.
+    /// Offset of the zone in the output file.
     start: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     written: u64,
     pending: Vec<u8>,
     hasher: blake3::Hasher,
@@ -215,7 +216,7 @@ impl<'a> Stream<'a> {
         Stream { output, progress, start, written: 0, pending: Vec::with_capacity(WRITE_LEN), hasher }
     }
 
-    /// Fills up with zeros to `at` bytes after the zone's start.
+    /// Pads with zeros to `at` bytes after the zone's start.
     fn seek(&mut self, at: u64) -> Result<()> {
         let zeros = at - self.written - self.pending.len() as u64;
         self.pending.resize(self.pending.len() + usize::try_from(zeros).expect("gaps are short"), 0);
@@ -227,7 +228,7 @@ impl<'a> Stream<'a> {
         self.flush(WRITE_LEN)
     }
 
-    /// Writes what is pending if it is so much.
+    /// Writes the pending bytes if there are at least `least`.
     fn flush(&mut self, least: usize) -> Result<()> {
         if self.pending.len() < least {
             return Ok(());
@@ -241,7 +242,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Fills up to the zone's length and writes all; gives the zone's hash.
+    /// Pads to the zone's length and writes everything; returns the zone's hash.
     fn finish(mut self, len: u64) -> Result<blake3::Hash> {
         self.seek(len)?;
         self.flush(0)?;

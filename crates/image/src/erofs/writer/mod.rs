@@ -1,4 +1,4 @@
-//! Building EROFS images: data as it comes, then one zone of metadata, then the superblock.
+//! Builds EROFS images: data as it arrives, then one zone of metadata, then the superblock.
 
 mod chunk;
 mod data;
@@ -35,60 +35,60 @@ use crate::source::Store;
 use crate::tree::{Ino, Tree};
 use crate::{Error, Plan, Result};
 
-/// Pieces, and chunks, of files that are not compressed.
+/// Length of pieces, and of chunks, of uncompressed files.
 const RAW_PIECE: usize = 128 << 10;
 
 bitflags::bitflags! {
-    /// What an image may make use of.
+    /// Optional features of an image.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub struct Features: u32 {
-        /// Ends of files, and files smaller than a cluster, are packed together.
+        /// Fragments: tails of files, and files smaller than a cluster, are packed together.
         const FRAGMENTS = 0x1;
         /// All files are packed together.
         const ALL_FRAGMENTS = 0x2;
-        /// Parts of files that are found elsewhere are shared.
+        /// Parts of files that occur elsewhere are shared.
         const DEDUPE = 0x4;
-        /// The last cluster of a file lies behind its inode.
+        /// Tail packing: the last cluster of a file follows its inode.
         const ZTAILPACKING = 0x8;
-        /// Encoded extents, addresses of 48 bits.
+        /// Encoded extents, 48-bit addresses.
         const BITS_48 = 0x10;
-        /// Indexes of 8 bytes an entry, never packs.
+        /// Full indexes of 8 bytes per entry, never compact ones.
         const FULL_INDEX = 0x20;
-        /// Uncompressed files in chunks.
+        /// Uncompressed files are chunk-based.
         const CHUNKS = 0x40;
-        /// No plain tails behind inodes.
+        /// Uncompressed tails do not follow inodes.
         const NO_INLINE = 0x80;
-        /// Every inode extended.
+        /// Every inode is extended.
         const EXTENDED_INODES = 0x100;
         /// Clusters begin and end at any byte ([`Features::BITS_48`]).
         const UNALIGNED = 0x200;
     }
 }
 
-/// How an image is built. [`Options::default`] is what the command line does without options.
+/// Options of a build. [`Options::default`] is what the command line uses without options.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// Options that every format has.
     pub build: build::Options,
-    /// Bytes of the largest physical cluster: a multiple of the block up to 1 MiB.
+    /// Maximum size of a physical cluster in bytes: a multiple of the block up to 1 MiB.
     pub cluster_size: u32,
-    /// Bytes a block: a power of two from 512 to 4096.
+    /// Block size in bytes: a power of two from 512 to 4096.
     pub block_size: u32,
-    /// What to make use of.
+    /// Features to use.
     pub features: Features,
-    /// The oldest Linux that is to read the image.
+    /// The oldest Linux that must be able to read the image.
     pub target_kernel: Kernel,
-    /// Xattr names that begin so are written short: prefixes with their class, such as `user.mime.`.
+    /// Prefixes of xattr names to store in short form, including their class, such as `user.mime.`.
     pub xattr_prefixes: Vec<Box<[u8]>>,
-    /// UUID; without, one made of the image's contents.
+    /// UUID; by default derived from the image's contents.
     pub uuid: Option<[u8; 16]>,
     /// Label, at most 15 bytes.
     pub label: String,
 }
 
 impl Options {
-    /// These options with changes to those that every format has.
+    /// Returns these options with changes to those that every format has.
     pub fn with(mut self, change: impl FnOnce(&mut build::Options)) -> Self {
         change(&mut self.build);
         self
@@ -111,27 +111,27 @@ impl Default for Options {
     }
 }
 
-/// Counters of the data writer. All in bytes but the `..._clusters`.
+/// Counters of the data writer, in bytes except the `..._clusters`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Physical clusters written.
+    /// Number of physical clusters written.
     pub clusters: u64,
-    /// Of these, stored as they were because they do not shrink.
+    /// Clusters stored uncompressed because they do not shrink.
     pub raw_clusters: u64,
-    /// Clusters for which an equal one was there already.
+    /// Clusters for which an equal one already existed.
     pub shared_clusters: u64,
     /// File bytes that went to a codec.
     pub packed_bytes: u64,
     /// File bytes in the packed inode.
     pub fragment_bytes: u64,
-    /// File bytes found to be there already.
+    /// File bytes that were duplicates of stored data.
     pub duplicate_bytes: u64,
     /// File bytes in holes.
     pub hole_bytes: u64,
 }
 
-/// Figures of a build that only EROFS has.
+/// EROFS-specific figures of a build.
 #[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct Details {
@@ -139,12 +139,12 @@ pub struct Details {
     pub kernel: String,
     /// UUID of the image.
     pub uuid: String,
-    /// What became of the data.
+    /// Counters of the data writer.
     pub data: Counts,
 }
 
-/// Builds an image at `target` from what `fill` says; sources that can be read only once hand their data
-/// to the store `fill` is given. The target appears whole, or not at all.
+/// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
+/// once pass their data to the store given to `fill`. The target appears whole, or not at all.
 pub fn build(
     target: &Path,
     options: &Options,
@@ -154,8 +154,8 @@ pub fn build(
     build::build(target, &Builder::new(options)?, progress, fill)
 }
 
-/// Builds an image into `output`, in memory for example, and commits it; otherwise as [`build()`]. Whether to replace an
-/// existing target is for the output to know, not for the options.
+/// Builds an image into `output`, for example in memory, and commits it; otherwise as [`build()`].
+/// Whether to replace an existing target is decided by the output, not by the options.
 pub fn build_to(
     output: Output,
     options: &Options,
@@ -165,19 +165,19 @@ pub fn build_to(
     build::build_to(output, &Builder::new(options)?, progress, fill)
 }
 
-/// Checked options, and what follows from them.
+/// Checked options, and values derived from them.
 struct Builder<'o> {
     options: &'o Options,
     packing: Packing,
     rules: Rules,
-    /// The first block of the image that data may take.
+    /// The first block of the image that data may use.
     first_block: u64,
     /// Buffers for pieces.
     pieces: Buffers,
 }
 
 impl<'o> Builder<'o> {
-    /// Fails, before any work, if the options cannot be had.
+    /// Fails, before any work, if the options are invalid.
     fn new(options: &'o Options) -> Result<Self> {
         let packing = packing(options)?;
         let rules = rules(options, &packing);
@@ -185,7 +185,7 @@ impl<'o> Builder<'o> {
         Ok(Builder { options, rules, first_block, pieces: Buffers::new(packing.piece), packing })
     }
 
-    /// Bytes that keep all workers busy, even if that is more than allowed.
+    /// Number of bytes that keep all workers busy, even if that exceeds the budget.
     fn least_in_flight(&self) -> usize {
         (self.options.build.threads + 1) * self.packing.piece
     }
@@ -259,20 +259,20 @@ impl Format for Builder<'_> {
     }
 }
 
-/// Whether holes stay holes: what can say so are encoded extents and chunks.
+/// Returns true if holes stay holes: encoded extents and chunks can express them.
 fn keeps_holes(options: &Options) -> bool {
     let has_form = options.features.contains(Features::BITS_48) || options.target_kernel >= Feature::Chunks.since();
     options.build.sparse && has_form
 }
 
-/// Checks the options that concern file data and says how workers pack it.
+/// Checks the options that concern file data and derives how workers pack it.
 fn packing(options: &Options) -> Result<Packing> {
     let Options { block_size, cluster_size, .. } = *options;
     if !block_size.is_power_of_two() || !(512..=4096).contains(&block_size) {
-        return Err(Error::option("block size", block_size, "EROFS takes powers of two from 512 to 4K here"));
+        return Err(Error::option("block size", block_size, "EROFS requires a power of two from 512 to 4K here"));
     }
     if cluster_size == 0 || cluster_size % block_size != 0 || u64::from(cluster_size) > format::CLUSTER_MAX {
-        let why = format!("EROFS takes multiples of the block ({block_size}) up to 1M");
+        let why = format!("EROFS requires a multiple of the block ({block_size}) up to 1M");
         return Err(Error::option("cluster size", cluster_size, why));
     }
     if options.features.contains(Features::UNALIGNED) && !options.features.contains(Features::BITS_48) {
@@ -282,7 +282,7 @@ fn packing(options: &Options) -> Result<Packing> {
     options.check_clusters()?;
     let window = options.build.codec.cluster_window(cluster_size);
     if options.build.codec.codec() != Codec::None {
-        // Fails here, before any work, if the codec cannot be had.
+        // Fails here, before any work, if the codec is not available.
         options.build.codec.cluster_encoder(window)?;
     }
     let (block, cluster) = (block_size as usize, cluster_size as usize);
@@ -306,19 +306,19 @@ fn packing(options: &Options) -> Result<Packing> {
     Ok(packing)
 }
 
-/// Long enough for what is lost at the ends of pieces not to matter, short enough for all workers to have one.
-/// Fast codecs wait for memory sooner than others.
+/// Long enough that the loss at the ends of pieces does not matter, short enough for all workers to
+/// have one. Fast codecs become limited by memory sooner than others.
 fn piece_len(choice: &Choice, cluster: usize) -> usize {
     let least = if choice.gives_up_early() { 1 << 20 } else { 2 << 20 };
     (cluster * 8).next_power_of_two().max(least)
 }
 
-/// Fine enough to find the few clusters of a repeated stretch, coarse enough not to take long.
+/// Fine enough to find the few clusters of a repeated stretch, coarse enough to be fast.
 fn chunk_len(cluster: usize) -> usize {
     (cluster / 8).clamp(512, 8 << 10).next_power_of_two()
 }
 
-/// Checks that the attributes of each inode fit behind it.
+/// Checks that the attributes of each inode fit after it.
 pub(super) fn check_xattrs(options: &Options, tree: &Tree) -> Result<()> {
     xattr::Xattrs::encode(options, tree).map(drop)
 }

@@ -1,4 +1,4 @@
-//! What workers do to pieces of files: cut them into physical clusters, compress these, prove them.
+//! Processing of file pieces on workers: cutting them into physical clusters, compressing and verifying these.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,12 +17,13 @@ use crate::erofs::kernel::Feature;
 
 mod gaps;
 
-/// Bytes at which a look tells whether compressing is worth a try.
+/// Number of bytes that are probed to tell whether compressing is worth a try.
 const PROBE_LEN: usize = 32 << 10;
-/// Blocks of which a cluster that is stored as it is may consist, where clusters are smaller.
+/// Number of blocks that an uncompressed cluster may have, if clusters are smaller.
 const RAW_BLOCKS: u32 = 4;
 
-/// Bytes of the longest cluster that images built with these options may have, compressed or not.
+/// Returns the size in bytes of the longest cluster that images built with these options may have,
+/// compressed or not.
 pub(crate) fn longest_cluster(options: &Options) -> u32 {
     if options.target_kernel < Feature::BigClusters.since() {
         return options.block_size;
@@ -30,50 +31,51 @@ pub(crate) fn longest_cluster(options: &Options) -> u32 {
     options.cluster_size.max(RAW_BLOCKS * options.block_size)
 }
 
-/// How pieces are packed; shared by all workers.
+/// Options for packing pieces; shared by all workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Packing {
     pub(crate) choice: Choice,
-    /// Most bytes of history an encoder may refer to.
+    /// Maximum distance in bytes that an encoder may refer back.
     pub(crate) window: u32,
-    /// Bytes of the largest cluster.
+    /// Size of the largest cluster in bytes.
     pub(crate) cluster: usize,
     pub(crate) block: usize,
-    /// Most bytes of a piece.
+    /// Maximum length of a piece in bytes.
     pub(crate) piece: usize,
-    /// Bytes of the largest cluster that is stored as it is.
+    /// Size of the largest uncompressed cluster in bytes.
     pub(crate) raw: usize,
-    /// Clusters end anywhere, not at the ends of blocks.
+    /// True if clusters end anywhere, not only at the ends of blocks.
     pub(crate) unaligned: bool,
-    /// Equal clusters are told by digests.
+    /// True to find equal clusters by digests.
     pub(crate) share: bool,
     pub(crate) verify: bool,
-    /// For packed pieces.
+    /// Buffers for packed pieces.
     pub(crate) buffers: Buffers,
 }
 
 impl Packing {
-    /// Ends of files up to this length go to the packed inode without a try: they would hardly fill a cluster.
+    /// Returns the maximum length of tails that go to the packed inode without a try: they would
+    /// hardly fill a cluster.
     pub(crate) fn fragment_max(&self) -> usize {
         self.cluster + self.cluster / 2
     }
 
-    /// Most bytes that pieces of so many bytes together, so many of them, can take packed.
+    /// Returns an upper bound of the packed size of `pieces` pieces with `bytes` bytes together.
     pub(crate) fn bound(&self, bytes: usize, pieces: usize) -> usize {
         bytes + (pieces + 1) * self.block + self.cluster
     }
 }
 
-/// What becomes of the last bytes of a piece.
+/// Treatment of the last bytes of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The file goes on after the piece.
+    /// The file continues after the piece.
     More,
-    /// They take a cluster of their own.
+    /// They get a cluster of their own.
     Cluster,
-    /// If no more than a cluster, they go to the packed inode.
+    /// If they fit in a cluster, they go to the packed inode.
     Fragment,
-    /// If compressed they are less than a block, they lie behind the inode.
+    /// If they compress to less than a block, they follow the inode.
     Inline,
 }
 
@@ -83,16 +85,16 @@ pub(crate) struct Piece {
     pub(crate) seq: u32,
     pub(crate) range: Range<usize>,
     pub(crate) ending: Ending,
-    /// It is a whole file, which may be stored without compression if it gets no shorter.
+    /// True for a whole file, which may be stored uncompressed if it gets no shorter.
     pub(crate) whole: bool,
-    /// Parts of it that are down already, in order.
+    /// Parts of it that are already stored, in order.
     pub(crate) reuse: Vec<Reuse>,
 }
 
-/// A part of a piece that clusters of an earlier one decode to.
+/// A part of a piece that clusters of an earlier piece decode to.
 #[derive(Debug)]
 pub(crate) struct Reuse {
-    /// Where it begins in the piece.
+    /// Offset in the piece.
     pub(crate) start: usize,
     pub(crate) clusters: Vec<Cluster>,
 }
@@ -103,37 +105,37 @@ pub(crate) struct Cut {
     pub(crate) physical: u32,
     pub(crate) logical: u32,
     pub(crate) raw: bool,
-    /// Of its bytes in the image, if an equal one may take its place.
+    /// Digest of its stored bytes, if an equal cluster may replace it.
     pub(crate) digest: Option<Half>,
-    /// It is down already: as this one.
+    /// The existing cluster, if it is already stored.
     pub(crate) reused: Option<Cluster>,
 }
 
-/// What is left of a piece when its clusters are done.
+/// The rest of a piece after its clusters.
 #[derive(Debug)]
 pub(crate) enum Rest {
     Nothing,
-    /// For the packed inode.
+    /// Goes to the packed inode.
     Fragment(Vec<u8>, Digest),
-    /// A last cluster for behind the inode.
+    /// A last cluster, which follows the inode.
     Inline {
         bytes: Vec<u8>,
         raw: bool,
     },
-    /// The whole file gets no shorter: its clusters are its blocks, and this is what follows them.
+    /// The whole file gets no shorter: its clusters are its blocks, and these bytes follow them.
     Plain(Vec<u8>),
 }
 
-/// Packed pieces, one behind the other.
+/// Packed pieces, concatenated.
 #[derive(Debug)]
 pub(crate) struct Packed {
     pub(crate) bytes: Buffer,
     pub(crate) cuts: Vec<Cut>,
-    /// Number of each piece, how many clusters it has, and what is left of it.
+    /// Number of each piece, number of its clusters, and its rest.
     pub(crate) pieces: Vec<(u32, u32, Rest)>,
 }
 
-/// One worker's tools, made when first needed.
+/// Encoders of one worker, made when first needed.
 pub(crate) struct Worker {
     packing: Packing,
     encoder: Option<Box<dyn Encoder>>,
@@ -142,7 +144,7 @@ pub(crate) struct Worker {
     fit: Fit,
 }
 
-/// A job's result in the making.
+/// A job's result under construction.
 struct Out {
     bytes: Buffer,
     len: usize,
@@ -184,7 +186,7 @@ impl Worker {
         let (block, end) = (self.packing.block, range.end);
         while at < end {
             if ending == Ending::More && end - at <= block {
-                // Too short to be packed in less, and what follows may begin in the same block of the file.
+                // Too short to shrink, and the next extent may begin in the same block of the file.
                 let most = end.saturating_sub(block + 1);
                 at = self.shorten(src, at, most.saturating_sub(block / 2)..=most, first, out)?;
             }
@@ -220,7 +222,7 @@ impl Worker {
                 None => {}
             }
             if ending == Ending::More && rest.len() < 2 * self.packing.cluster.max(block) {
-                // Within a file what is stored as it is has to be whole blocks.
+                // Within a file, uncompressed data must be whole blocks.
                 let wanted = at / block * block;
                 at = self.shorten(src, at, wanted..=wanted, first, out)?;
             }
@@ -229,16 +231,17 @@ impl Worker {
         Ok(Rest::Nothing)
     }
 
-    /// So many bytes behind these clusters are not worth a try to fill one more with them.
+    /// Returns the number of bytes after these clusters that are not worth filling one more cluster.
     fn hardly_fills(&self, before: &[Cut]) -> usize {
         let shrinks = before.last().filter(|last| !last.raw).map_or(0, |last| last.logical as usize / 4 * 3);
         self.packing.fragment_max().max(shrinks)
     }
 
-    /// Whether a file's clusters and what lies behind its inode take more than its blocks and tail would.
+    /// Returns true if a file's clusters and the data after its inode take more room than its
+    /// blocks and tail would.
     fn is_no_shorter(&self, packed: usize, rest: &Rest, len: usize) -> bool {
         let blocks = self.plain_len(len);
-        // What lies at any byte cannot be addressed as blocks.
+        // Unaligned data cannot be addressed as blocks.
         if self.packing.unaligned && blocks > 0 {
             return false;
         }
@@ -249,14 +252,14 @@ impl Worker {
         }
     }
 
-    /// How much of a file of `len` bytes lies in blocks if it is not compressed: what follows the last whole one
-    /// has a block of its own if it is too long to follow any inode.
+    /// Returns how much of a file of `len` bytes is in blocks if it is uncompressed: the rest after
+    /// the last whole block gets its own block if it is too long to follow any inode.
     fn plain_len(&self, len: usize) -> usize {
         let tail = len % self.packing.block;
         if tail > tail_max(self.packing.block) { len } else { len - tail }
     }
 
-    /// Takes back a file's clusters, from `before` on, and puts down its blocks; what follows them is the rest.
+    /// Removes a file's clusters, from `before` on, and adds its blocks instead; the data after them is the rest.
     fn plain(&self, src: &[u8], before: (usize, usize), out: &mut Out) -> Rest {
         out.cuts.truncate(before.0);
         out.len = before.1;
@@ -272,7 +275,7 @@ impl Worker {
         Rest::Plain(src[len..].to_vec())
     }
 
-    /// Compresses a prefix to where `out` ends.
+    /// Compresses a prefix into the free end of `out`.
     fn compress(&mut self, rest: &[u8], out: &mut Out) -> Result<Option<Prefix>> {
         let Packing { choice, window, cluster, unaligned, .. } = &self.packing;
         let look = &rest[..rest.len().min(PROBE_LEN)];
@@ -288,7 +291,7 @@ impl Worker {
         };
         let dst = &mut out.bytes[out.len..out.len + cluster];
         if *unaligned {
-            // Without blocks to fill, equal lengths of the file are the best for random access.
+            // Without blocks to fill, equal lengths of the file are best for random access.
             let taken = rest.len().min(*cluster);
             let len = encoder.encode(&rest[..taken], &mut dst[..taken - 1])?;
             return Ok(len.map(|len| Prefix { taken, len }));
@@ -299,20 +302,20 @@ impl Worker {
         self.fit.prefix(&mut **encoder, self.scout.as_deref_mut(), rest, dst)
     }
 
-    /// Bytes of the image that a cluster of `len` bytes takes.
+    /// Returns the number of bytes that a cluster of `len` bytes takes in the image.
     fn physical(&self, len: usize) -> usize {
         if self.packing.unaligned { len } else { len.next_multiple_of(self.packing.block) }
     }
 
-    /// A tail as long as a block would leave no room for anything else beside it.
+    /// A tail as long as a block would leave no room for anything else next to it.
     fn inline_max(&self) -> usize {
         self.packing.block - self.packing.block / 8
     }
 
-    /// Stores the beginning of `rest` as it is; returns how much.
+    /// Stores the beginning of `rest` uncompressed; returns its length.
     fn raw(&self, rest: &[u8], first: usize, out: &mut Out) -> usize {
         let Packing { cluster, block, raw: most, .. } = self.packing;
-        // Whole blocks: what is left at the end of a file begins a cluster of its own.
+        // Whole blocks: the rest at the end of a file begins its own cluster.
         let len = if rest.len() < block { rest.len() } else { (rest.len().min(cluster)) / block * block };
         let len = len.min(most);
         out.bytes[out.len..out.len + len].copy_from_slice(&rest[..len]);
@@ -338,7 +341,7 @@ impl Worker {
 }
 
 impl Out {
-    /// Computes the digests of the clusters since `before`.
+    /// Computes the digests of the clusters added since `before`.
     fn digest(&mut self, before: (usize, usize)) {
         let mut at = before.1;
         for cut in self.cuts[before.0..].iter_mut().filter(|cut| cut.reused.is_none()) {
@@ -348,7 +351,7 @@ impl Out {
         }
     }
 
-    /// Takes in `len` bytes that were written to the end, moved so that they end with the cluster.
+    /// Adds the `len` bytes written at the end, moved so that they end with the cluster.
     fn put(&mut self, physical: usize, len: usize, taken: usize) {
         let padding = physical - len;
         if padding > 0 {
@@ -366,7 +369,7 @@ impl Out {
     }
 }
 
-/// Lengths within a piece have 32 bits.
+/// Lengths within a piece fit in 32 bits.
 pub(crate) fn count(n: usize) -> u32 {
     u32::try_from(n).expect("pieces are a few megabytes")
 }

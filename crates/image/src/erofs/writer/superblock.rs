@@ -1,7 +1,7 @@
-//! The first blocks of an image: the superblock, records of codecs, and the table of long xattr prefixes.
+//! The first blocks of an image: the superblock, codec records, and the table of long xattr prefixes.
 //!
-//! The room for all of it is kept, as the options ask for it, before any data is written; what it says, and
-//! whether anything makes use of records and table, is known at the end.
+//! Room for all of them is reserved, as the options require, before any data is written. Their
+//! contents, and whether records and table are used at all, are known at the end.
 
 use zerocopy::IntoBytes;
 
@@ -16,10 +16,10 @@ use crate::erofs::hash::crc32c;
 use crate::erofs::kernel::{Feature, Kernel, TARGET_KERNEL};
 use crate::{Error, Result};
 
-/// Farthest LZ4 match, which is what the format allows.
+/// Largest distance of an LZ4 match: the limit of the format.
 const LZ4_DISTANCE: u16 = u16::MAX;
 
-/// What is laid down about the first blocks before data is written.
+/// Layout of the first blocks, fixed before data is written.
 #[derive(Debug)]
 pub(super) struct Head<'a> {
     options: &'a Options,
@@ -28,14 +28,14 @@ pub(super) struct Head<'a> {
     prefixes: Prefixes,
 }
 
-/// What the superblock says of the image.
+/// Facts about the image for the superblock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
     pub(super) inodes: u64,
     pub(super) epoch: Epoch,
-    /// The image's own time.
+    /// Time of the image.
     pub(super) time: i64,
-    /// Blocks in all.
+    /// Total number of blocks.
     pub(super) blocks: u64,
     /// First block of the metadata zone.
     pub(super) zone: u32,
@@ -44,23 +44,23 @@ pub(super) struct Facts {
     pub(super) shared_xattrs: Option<u32>,
     pub(super) has_xattrs: bool,
     pub(super) uses_prefixes: bool,
-    /// What inodes make use of.
+    /// Format features that inodes use.
     pub(super) uses: Incompat,
 }
 
 impl<'a> Head<'a> {
     pub(super) fn new(options: &'a Options) -> Result<Head<'a>> {
         if options.label.len() > 15 {
-            let why = format!("it has {} bytes; EROFS holds 15", options.label.len());
+            let why = format!("it has {} bytes; the limit is 15", options.label.len());
             return Err(Error::option("label", &options.label, why));
         }
         if options.label.contains('\0') {
-            return Err(Error::option("label", options.label.escape_default(), "it has a NUL in it"));
+            return Err(Error::option("label", options.label.escape_default(), "it contains a NUL"));
         }
         Ok(Head { options, record: record(options)?, prefixes: Prefixes::of(options)? })
     }
 
-    /// The first block that data may take.
+    /// Returns the first block that data may use.
     pub(super) fn blocks(&self) -> u64 {
         (self.prefixes_start() + self.prefixes.table().len() as u64).div_ceil(self.options.block_size.into())
     }
@@ -70,7 +70,7 @@ impl<'a> Head<'a> {
         (SUPERBLOCK_OFFSET + size_of::<Superblock>() as u64 + record).next_multiple_of(4)
     }
 
-    /// Refuses to use prefixes of names beside a packed inode for kernels that would look for them in there.
+    /// Refuses prefixes of names together with a packed inode for kernels that would look for them in it.
     pub(super) fn check(&self, uses_prefixes: bool, has_packed: bool) -> Result<()> {
         let (target, since) = (self.options.target_kernel, Feature::PlainXattrPrefixes.since());
         if uses_prefixes && has_packed && target < since {
@@ -80,7 +80,7 @@ impl<'a> Head<'a> {
         Ok(())
     }
 
-    /// The first blocks. The UUID is what `uuid` makes of them without it, unless the options have one.
+    /// Encodes the first blocks. `uuid` derives the UUID from them, unless the options specify one.
     pub(super) fn encode(&self, facts: &Facts, uuid: impl FnOnce(&[u8]) -> [u8; 16]) -> (Vec<u8>, [u8; 16]) {
         let mut superblock = self.superblock(facts);
         let mut bytes = vec![0; usize::try_from(self.blocks()).expect("a few") * self.options.block_size as usize];
@@ -169,7 +169,7 @@ impl<'a> Head<'a> {
         compat
     }
 
-    /// The oldest Linux that reads the image.
+    /// Returns the oldest Linux that reads the image.
     pub(super) fn kernel(&self, facts: &Facts) -> Kernel {
         let incompat = self.incompat(facts);
         let algorithms = match (&self.record, incompat.contains(Incompat::ZERO_PADDING)) {
@@ -181,7 +181,7 @@ impl<'a> Head<'a> {
         Kernel::needed(&Feature::used(self.compat(facts), incompat, algorithms, block_bits))
     }
 
-    /// What a reader of the image must know.
+    /// Returns the incompatible features of the image.
     fn incompat(&self, facts: &Facts) -> Incompat {
         let mut incompat = facts.uses;
         incompat.set(Incompat::BIG_CLUSTERS, self.has_record(facts));
@@ -195,14 +195,14 @@ fn block_bits(options: &Options) -> u8 {
     u8::try_from(options.block_size.ilog2()).expect("at most 31")
 }
 
-/// A UUID as it is written.
+/// Formats a UUID.
 pub(super) fn show_uuid(uuid: &[u8; 16]) -> String {
     let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// The record of the codec that the options choose, and its algorithm's number. LZ4 has none in images for
-/// kernels without records, where all clusters are single blocks.
+/// Makes the record of the codec chosen by the options, with its algorithm's number. LZ4 has none
+/// in images for kernels without records, where all clusters are single blocks.
 fn record(options: &Options) -> Result<Option<(u8, Vec<u8>)>> {
     let Some(id) = options.build.codec.codec().erofs_id() else { return Ok(None) };
     let blocks = pack::longest_cluster(options) / options.block_size;
@@ -211,7 +211,7 @@ fn record(options: &Options) -> Result<Option<(u8, Vec<u8>)>> {
         algorithm::LZ4 if blocks <= 1 => return Ok(None),
         algorithm::LZ4 => {
             let blocks = u16::try_from(blocks).map_err(|_| {
-                Error::option("cluster size", blocks, format!("LZ4 in EROFS takes {} blocks", u16::MAX))
+                Error::option("cluster size", blocks, format!("LZ4 in EROFS supports up to {} blocks", u16::MAX))
             })?;
             let record =
                 Lz4Record { max_distance: LZ4_DISTANCE.into(), max_pclusterblks: blocks.into(), reserved: [0; 10] };
@@ -238,8 +238,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_say_what_decoders_need() {
-        /// The algorithm, and what its record begins with.
+    fn records_contain_the_needs_of_decoders() {
+        /// Algorithm, and beginning of its record.
         type Record = (u8, &'static [u8]);
         let cases: [(&str, u32, u32, Option<Record>); 6] = [
             ("none", 4096, 4096, None),

@@ -1,9 +1,10 @@
-//! Data that no file of the tree refers to: members of a stream that a later one replaced, and beginnings of files that
-//! could not be read to their end. Nothing of it stays in the image: what shares clusters of the packed inode with
-//! files that stay is taken out of these, and everything else becomes zeros.
+//! Clears data that no file of the tree refers to: members of a stream that a later one replaced,
+//! and beginnings of files that could not be read completely. None of it stays in the image:
+//! clusters of the packed inode that also hold remaining files are packed again without it, and
+//! everything else becomes zeros.
 //!
-//! All other sources are merged before their data is put down, so that most images have nothing of the kind. One thing
-//! does stay: a cluster of which `dedupe` lets a file use the beginning stays whole.
+//! All other sources are merged before their data is written, so most images have no such data. One
+//! kind stays: if `dedupe` lets a file use the beginning of a cluster, the whole cluster stays.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,20 +20,20 @@ use crate::erofs::page_end;
 use crate::tree::Tree;
 use crate::{Error, Result};
 
-/// Bytes cleared at a time.
+/// Number of bytes cleared at a time.
 const CLEAR_LEN: u64 = 1 << 20;
 
-/// Where an image and its data begin, and how it is packed.
+/// Position of an image and its data, and how it is packed.
 pub(super) struct Place<'a> {
     pub(super) output: &'a Output,
-    /// Byte of the output at which the image begins.
+    /// Offset of the image in the output.
     pub(super) base: u64,
-    /// Byte of the image at which its data begins.
+    /// Offset of the data in the image.
     pub(super) start: u64,
     pub(super) packing: &'a Packing,
 }
 
-/// Takes out of an image what no file of the tree refers to.
+/// Removes everything from an image that no file of the tree refers to.
 pub(super) fn clear(tree: &Tree, data: &mut DataDone, place: &Place<'_>) -> Result<()> {
     let Some(used) = referenced(tree, data.files.len()) else { return Ok(()) };
     repack(data, &used, place)?;
@@ -49,7 +50,7 @@ pub(super) fn clear(tree: &Tree, data: &mut DataDone, place: &Place<'_>) -> Resu
 }
 
 impl DataDone {
-    /// Adds the bytes of the image that a file refers to.
+    /// Adds the ranges of the image that a file refers to.
     fn areas(&self, stored: &Stored, areas: &mut Vec<Range<u64>>) {
         let block = self.block_len();
         match &stored.body {
@@ -75,7 +76,7 @@ impl DataDone {
     }
 }
 
-/// Ranges in order, those that touch or overlap as one.
+/// Sorts ranges, merging those that touch or overlap.
 fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);
@@ -89,7 +90,7 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     merged
 }
 
-/// Packs those pieces of the packed inode again that hold bytes of files not used, with zeros in their place.
+/// Packs those pieces of the packed inode again that contain bytes of unused files, with zeros in their place.
 fn repack(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> Result<()> {
     let Some(Stored { body: Body::Compressed { .. }, size }) = data.packed else { return Ok(()) };
     let fragments = data.files.iter().zip(used).filter_map(|(file, used)| match &file.body {
@@ -124,7 +125,7 @@ fn repack(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The parts of a range that lie in none of `wanted`, which are in order.
+/// Returns the parts of a range that are in none of `wanted`, which are sorted.
 fn unwanted<'w>(range: &Range<u64>, wanted: &'w [Range<u64>]) -> impl Iterator<Item = Range<u64>> + 'w {
     let first = wanted.partition_point(|other| other.end <= range.start);
     let Range { start, end } = *range;
@@ -147,7 +148,7 @@ struct Repacker<'p> {
 }
 
 impl Repacker<'_> {
-    /// What clusters decode to.
+    /// Returns the decoded data of clusters.
     fn read(&mut self, clusters: &[Cluster]) -> Result<Vec<u8>> {
         let Place { output, base, packing, .. } = *self.place;
         let decoder = match &mut self.decoder {
@@ -171,7 +172,7 @@ impl Repacker<'_> {
         Ok(bytes)
     }
 
-    /// Packs a piece to where the data ends, at `end`.
+    /// Packs a piece to the end of the data, at `end`.
     fn write(&mut self, piece: &[u8], ending: Ending, end: &mut u64, clusters: &mut Vec<Cluster>) -> Result<()> {
         let Place { output, base, packing, .. } = *self.place;
         let worker = self.worker.get_or_insert_with(|| Worker::new(packing));
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_between_wanted_ranges_is_found() {
+    fn gaps_between_wanted_ranges_are_found() {
         let wanted = merged(vec![30..40, 0..10, 10..12, 35..50, 60..60]);
         assert_eq!(wanted, [0..12, 30..50]);
         type Gaps = &'static [(u64, u64)];

@@ -1,4 +1,4 @@
-//! Extended attributes: what follows each inode, the attributes that inodes share, and the table of prefixes.
+//! Extended attributes: those that follow each inode, those that inodes share, and the table of prefixes.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use crate::limits;
 use crate::tree::{Ino, Tree, XattrId, XattrSet};
 use crate::{Error, Excess, Result};
 
-/// Attributes of so few inodes stay with them: to share one costs a look elsewhere.
+/// Attributes of this few inodes stay with them: reading a shared one costs another access.
 const SHARE_ABOVE: u32 = 2;
-/// Attributes of this length are kept out of the way of inodes, whoever has them.
+/// Attributes of at least this length are stored away from inodes, however few inodes have them.
 const LONG: usize = 2048;
-/// Most shared attributes of an inode.
+/// Maximum number of shared attributes of an inode.
 const SHARED_MAX: usize = 255;
-/// Most bytes of attributes that an inode can count.
+/// Maximum number of bytes of attributes that an inode can count.
 const BODY_MAX: usize = size_of::<XattrHeader>() + 4 * (u16::MAX as usize - 1);
-/// Most bytes of a name behind its prefix.
+/// Maximum number of bytes of a name after its prefix.
 const NAME_MAX: usize = u8::MAX as usize;
-/// Most long prefixes.
+/// Maximum number of long prefixes.
 const PREFIXES_MAX: usize = 128;
 
 const CLASSES: [(&[u8], u8); 5] = [
@@ -32,20 +32,20 @@ const CLASSES: [(&[u8], u8); 5] = [
     (b"system.posix_acl_default", xattr_prefix::ACL_DEFAULT),
 ];
 
-/// Why an attribute does not fit in the format.
+/// Result with the reason why an attribute does not fit the format.
 type Limit<T> = std::result::Result<T, Excess>;
 
-/// All attributes, as the image holds them.
+/// All attributes, as stored in the image.
 #[derive(Debug)]
 pub(super) struct Xattrs {
-    /// What follows the inodes of each of the tree's sets.
+    /// Bytes that follow the inodes, for each of the tree's sets.
     bodies: Vec<Box<[u8]>>,
     shared: Vec<u8>,
     uses_prefixes: bool,
 }
 
 impl Xattrs {
-    /// Encodes the sets that inodes of `tree` have.
+    /// Encodes the sets of the inodes of `tree`.
     pub(super) fn encode(options: &Options, tree: &Tree) -> Result<Xattrs> {
         let prefixes = Prefixes::of(options)?;
         let used = used_sets(tree)?;
@@ -61,28 +61,28 @@ impl Xattrs {
         Ok(Xattrs { shared: encoder.shared, bodies, uses_prefixes })
     }
 
-    /// What follows an inode that has this set; empty for the empty set.
+    /// Returns the bytes that follow an inode with this set; empty for the empty set.
     pub(super) fn body(&self, id: XattrId) -> &[u8] {
         &self.bodies[id.0 as usize]
     }
 
-    /// The attributes that bodies refer to by number, counted in words from where these lie.
+    /// Returns the attributes that bodies refer to by number, counted in words from their start.
     pub(super) fn shared(&self) -> &[u8] {
         &self.shared
     }
 
-    /// Whether any inode has attributes.
+    /// Returns true if any inode has attributes.
     pub(super) fn any(&self) -> bool {
         self.bodies.iter().any(|body| !body.is_empty())
     }
 
-    /// Whether any name is written with a long prefix.
+    /// Returns true if any name is stored with a long prefix.
     pub(super) fn uses_prefixes(&self) -> bool {
         self.uses_prefixes
     }
 }
 
-/// A set that inodes have: how many, and the first.
+/// A set in use: the number of its inodes, and the first of them.
 struct Used {
     id: XattrId,
     first: Ino,
@@ -107,7 +107,7 @@ fn used_sets(tree: &Tree) -> Result<Vec<Used>> {
 
 type Pair<'t> = (&'t [u8], &'t [u8]);
 
-/// Attributes to share, with numbers to come.
+/// Returns the attributes to share; their numbers are set later.
 fn wanted<'t>(tree: &'t Tree, used: &[Used]) -> HashMap<Pair<'t>, u32> {
     let mut counts: HashMap<Pair<'t>, u32> = HashMap::new();
     for Used { id, inodes, .. } in used {
@@ -161,7 +161,7 @@ impl<'t> Encoder<'_, 't> {
     }
 }
 
-/// The bit of a filter that says that there is no such name.
+/// Returns the filter bit that says there is no such name.
 fn filter_bit(name: &[u8]) -> Limit<u32> {
     let (class, rest) = split_class(name)?;
     Ok(1 << (xxh32(rest, XATTR_FILTER_SEED.wrapping_add(class.into())) & 31))
@@ -170,7 +170,7 @@ fn filter_bit(name: &[u8]) -> Limit<u32> {
 /// Splits a full name into the number of its class and the rest.
 fn split_class(name: &[u8]) -> Limit<(u8, &[u8])> {
     let class = CLASSES.iter().find_map(|(class, number)| Some((*number, name.strip_prefix(*class)?)));
-    // What is called so as a whole has nothing behind it; what is called so in part has something.
+    // A class that is a whole name has nothing after it; any other class has something.
     let class = class.filter(|(number, rest)| is_acl(*number) == rest.is_empty());
     class.ok_or_else(|| limits::xattr_class("EROFS", true, name))
 }
@@ -179,7 +179,7 @@ fn is_acl(class: u8) -> bool {
     class == xattr_prefix::ACL_ACCESS || class == xattr_prefix::ACL_DEFAULT
 }
 
-/// Long prefixes: a class and the beginning of what follows it.
+/// Long prefixes: a class and the first bytes after it.
 #[derive(Debug)]
 pub(super) struct Prefixes(Vec<(u8, Box<[u8]>)>);
 
@@ -192,7 +192,7 @@ impl Prefixes {
         let mut prefixes = Vec::new();
         for prefix in &options.xattr_prefixes {
             let (class, infix) = split_class(prefix).ok().filter(|(class, _)| !is_acl(*class)).ok_or_else(|| {
-                wrong(prefix, "a prefix is user., trusted. or security. and what follows, such as user.mime.")
+                wrong(prefix, "a prefix must begin with user., trusted. or security. and continue, such as user.mime.")
             })?;
             if infix.len() > NAME_MAX {
                 return Err(wrong(prefix, "longer than a name can be"));
@@ -202,7 +202,7 @@ impl Prefixes {
         Ok(Prefixes(prefixes))
     }
 
-    /// The longest prefix of `name`, as entries number it, and the rest.
+    /// Returns the longest prefix of `name`, as numbered in entries, and the rest.
     fn longest<'n>(&self, name: &'n [u8]) -> Option<(u8, &'n [u8])> {
         let (class, rest) = split_class(name).ok()?;
         let fitting = self.0.iter().zip(0u8..).filter(|((of, infix), _)| *of == class && rest.starts_with(infix));
@@ -230,7 +230,7 @@ impl Prefixes {
         u8::try_from(self.0.len()).expect("limited when it was made")
     }
 
-    /// The table as the image holds it.
+    /// Returns the table as stored in the image.
     pub(super) fn table(&self) -> Vec<u8> {
         let mut table = Vec::new();
         for (class, infix) in &self.0 {

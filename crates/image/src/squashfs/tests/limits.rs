@@ -42,6 +42,6 @@ fn block_sizes_are_checked() {
         let dir = tempfile::tempdir().unwrap();
         let spec = Spec::of([(b"f".to_vec(), Node { attrs: Attrs::plain(0o644), what: What::Fifo })]);
         let error = write(spec.tree().unwrap(), &dir.path().join("i"), &options("none", size)).unwrap_err();
-        assert!(error.to_string().contains("powers of two from 4K to 1M"), "{error}");
+        assert!(error.to_string().contains("a power of two from 4K to 1M"), "{error}");
     }
 }

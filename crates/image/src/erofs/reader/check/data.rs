@@ -1,5 +1,5 @@
-//! Every byte of data: read or decoded once, however many files share it, and nothing lying in what another
-//! has for itself.
+//! Checks every byte of data: it is read or decoded once, however many files share it, and
+//! exclusive areas do not overlap.
 
 use packfs_blocks::Progress;
 
@@ -14,44 +14,45 @@ use crate::erofs::reader::metadata::Space;
 use crate::finding::{Remark, Report, Severity};
 use crate::{Error, Result};
 
-/// Bytes that one job takes on.
+/// Number of bytes per job.
 const JOB_LEN: u64 = 1 << 20;
-/// Most pieces that plain data of one extent is cut into.
+/// Maximum number of pieces that plain data of one extent is cut into.
 const PIECES: u64 = 1024;
-/// Pieces that are noted before they are read.
+/// Number of pieces collected before they are read.
 const BATCH: usize = 1 << 18;
-/// Areas of which it is known whether they overlap; those of more than half a terabyte.
+/// Maximum number of areas checked for overlaps; that covers more than half a terabyte.
 const AREAS_MAX: usize = 1 << 23;
-/// An index has a few bytes an extent, or fewer in a metabox. More extents lie in indexes that overlap.
+/// Upper bound of extents per byte of image: an index takes a few bytes per extent, fewer in a
+/// metabox. If there are more, indexes overlap.
 const EXTENTS_PER_BYTE: u64 = 16;
 
-/// A part of an extent: `len` bytes from byte `skip` of it.
+/// A part of an extent: `len` bytes from its byte `skip` on.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    /// Which inode.
+    /// Index of the inode.
     inode: usize,
     extent: MappedExtent,
     skip: u64,
     len: u64,
 }
 
-/// Bytes of a device that something lies in.
+/// Bytes of a device in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Area {
     device: u16,
     start: u64,
     end: u64,
-    /// Whether parts of it may be others' too.
+    /// True if others may share parts of it.
     plain: bool,
     structure: &'static str,
 }
 
-/// What there is to do, and what lies where.
+/// The work to do, and the areas in use.
 #[derive(Debug, Default)]
 struct Plan {
     pieces: Vec<Piece>,
     areas: Vec<Area>,
-    /// Extents that the image may still have.
+    /// Number of extents that the image may still have.
     left: u64,
 }
 
@@ -82,7 +83,7 @@ pub(super) fn check(
     batch(reader, inodes, plan.pieces, threads, progress, report)
 }
 
-/// Reads pieces in the order in which they are stored, each once.
+/// Reads pieces in the order of the image, each once.
 fn batch(
     reader: &Reader,
     inodes: &Inodes,
@@ -97,7 +98,7 @@ fn batch(
     in_order(threads, jobs(&pieces), report, |job, buf| run(reader, inodes, job, buf, progress))
 }
 
-/// Pieces cut into jobs.
+/// Groups pieces into jobs.
 fn jobs(mut rest: &[Piece]) -> impl Iterator<Item = &[Piece]> {
     std::iter::from_fn(move || {
         let (job, more) = (!rest.is_empty()).then(|| rest.split_at(job_len(rest)))?;
@@ -106,7 +107,7 @@ fn jobs(mut rest: &[Piece]) -> impl Iterator<Item = &[Piece]> {
     })
 }
 
-/// How many pieces make up one job.
+/// Returns how many pieces make up one job.
 fn job_len(pieces: &[Piece]) -> usize {
     let mut len = 0;
     let more = pieces.iter().take_while(|piece| {
@@ -116,7 +117,7 @@ fn job_len(pieces: &[Piece]) -> usize {
     more.count().max(1)
 }
 
-/// Reads pieces; returns what went wrong.
+/// Reads pieces; returns the damage found.
 fn run(reader: &Reader, inodes: &Inodes, pieces: &[Piece], buf: &mut Vec<u8>, progress: &Progress) -> Vec<Remark> {
     let mut errors = Vec::new();
     for piece in pieces {
@@ -135,7 +136,7 @@ fn read(file: &File<'_>, piece: &Piece, buf: &mut Vec<u8>) -> Result<()> {
     let Piece { extent, mut skip, len, .. } = *piece;
     let end = skip.saturating_add(len);
     while skip < end {
-        // Compressed extents are read as a whole; they are no longer than the format lets them be.
+        // Compressed extents are read as a whole; the format limits their length.
         let step = if matches!(extent.data, Data::Packed { .. }) { len } else { JOB_LEN.min(end - skip) };
         let n = usize::try_from(step).unwrap_or(usize::MAX);
         if buf.len() < n {
@@ -147,11 +148,11 @@ fn read(file: &File<'_>, piece: &Piece, buf: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Stands for the device of data behind inodes, which they do not share.
+/// Stands for the device of data after inodes, which is never shared.
 const BEHIND_INODES: u16 = u16::MAX;
 
 impl Piece {
-    /// Where it lies, and how long it is: pieces are read in the order in which they are stored.
+    /// Returns position and length: pieces are read in the order of the image.
     fn key(&self) -> (u16, u64, u64, u64) {
         let (device, byte) = match self.extent.data {
             Data::Plain { stored, .. } | Data::Packed { stored, .. } => place(stored.place),
@@ -170,7 +171,7 @@ fn place(place: Where) -> (u16, u64) {
 }
 
 impl Plan {
-    /// Adds what one inode has.
+    /// Adds the data of one inode.
     fn inode(&mut self, reader: &Reader, n: usize, inode: &Inode, report: &mut Report<'_>) -> Result<()> {
         if inode.place.space == Space::Image {
             let (start, end) = (inode.place.byte, inode.payload.byte);
@@ -200,7 +201,7 @@ impl Plan {
                     file.packed_inode(offset, extent.len)?;
                 }
                 Data::Fragment(_) => {
-                    let text = "parts of files lie in the packed inode, which the image does not have";
+                    let text = "parts of files are in the packed inode, which the image does not have";
                     let who = || format!("inode {}", inode.nid.0);
                     report.shared(Severity::Damage, "superblock", SUPERBLOCK_OFFSET, text, who);
                 }
@@ -233,8 +234,8 @@ impl Plan {
     }
 }
 
-/// Every feature that a file makes use of should be announced by the superblock. The kernel looks for the bit of
-/// large clusters only; the others tell kernels that do not know a feature to refuse the image.
+/// Checks that the superblock announces every feature that a file uses. The kernel checks only the
+/// bit of large clusters; the others make kernels that do not know a feature refuse the image.
 fn check_announced(reader: &Reader, inode: &Inode, file: &File<'_>, report: &mut Report<'_>) {
     for (bit, what) in file.needs() {
         if reader.superblock.incompat.contains(bit) {
@@ -242,15 +243,15 @@ fn check_announced(reader: &Reader, inode: &Inode, file: &File<'_>, report: &mut
         }
         let severity = if bit == Incompat::BIG_CLUSTERS { Severity::Damage } else { Severity::Note };
         let text = match bit {
-            Incompat::ZERO_PADDING => "streams of LZ4 lie at the beginnings of clusters, as before Linux 5.4".into(),
+            Incompat::ZERO_PADDING => "LZ4 streams are at the start of their clusters, as before Linux 5.4".into(),
             _ => format!("its features do not announce {what}"),
         };
         report.shared(severity, "superblock", SUPERBLOCK_OFFSET, text, || format!("inode {}", inode.nid.0));
     }
 }
 
-/// Clusters may be shared as a whole and plain data in any way, but nothing else may lie in them. `areas`
-/// are sorted, and none is there twice.
+/// Checks overlaps: clusters may be shared as a whole and plain data in any way, but other areas
+/// are exclusive. `areas` are sorted and distinct.
 fn check_overlap(areas: &[Area], report: &mut Report<'_>) {
     let (mut device, mut packed_end, mut any_end) = (0, 0, 0);
     for area in areas {
@@ -259,7 +260,7 @@ fn check_overlap(areas: &[Area], report: &mut Report<'_>) {
         }
         let end = if area.plain { packed_end } else { any_end };
         if area.start < end {
-            report.add(area.structure, area.start, format!("it overlaps what ends at byte {end}"));
+            report.add(area.structure, area.start, format!("it overlaps the data that ends at byte {end}"));
         }
         any_end = any_end.max(area.end);
         if !area.plain {

@@ -1,4 +1,4 @@
-//! Every inode on its own: links, sizes, times, xattrs.
+//! Checks every inode by itself: links, sizes, times, xattrs.
 
 use std::collections::HashMap;
 
@@ -10,17 +10,17 @@ use crate::erofs::reader::inode::{Inode, Kind, STRUCTURE};
 use crate::finding::Report;
 use crate::image::Nid;
 
-/// Longest symlink target that the kernel reads.
+/// Maximum length of a symlink target that the kernel reads.
 const SYMLINK_MAX: u64 = 4095;
 
-/// The number that stands for no owner and no group.
+/// An id that is not valid for owner or group.
 const NO_ID: u32 = u32::MAX;
 
-/// All inodes that were met.
+/// All inodes visited.
 #[derive(Debug, Default)]
 pub(super) struct Inodes {
     pub(super) found: Vec<Found>,
-    /// Where in `found` each is; `None` stands for one that cannot be read.
+    /// Index of each inode in `found`; `None` for an unreadable one.
     index: HashMap<Nid, Option<usize>>,
 }
 
@@ -28,12 +28,12 @@ pub(super) struct Inodes {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) inode: Inode,
-    /// Names met in directories.
+    /// Number of names found in directories.
     pub(super) names: u32,
 }
 
 impl Inodes {
-    /// Which of `found` the inode with a nid is, and whether it is new; damage is reported once.
+    /// Returns the index in `found` of the inode with a nid, and whether it is new; damage is reported once.
     pub(super) fn visit(
         &mut self,
         reader: &Reader,
@@ -55,7 +55,7 @@ impl Inodes {
     }
 }
 
-/// What can be said about an inode alone.
+/// Checks everything about an inode that does not depend on others.
 fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()> {
     let mut wrong = |why: String| report.add(STRUCTURE, inode.place.byte, format!("inode {}: {why}", inode.nid.0));
     if inode.nlink == 0 {
@@ -63,7 +63,7 @@ fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()> 
     }
     for id in [inode.uid, inode.gid] {
         if id == NO_ID {
-            wrong(format!("{id} is no owner, and the kernel shows another"));
+            wrong(format!("{id} is not a valid owner; the kernel shows another"));
         }
     }
     if inode.kind == Kind::Symlink && inode.size > SYMLINK_MAX {
@@ -78,7 +78,7 @@ fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> Result<()> 
         }
     }
     if !inode.extended && inode.mtime != reader.superblock.epoch && !wide(reader) {
-        wrong("a compact inode with a time of its own, which only Linux 6.15 and later see".into());
+        wrong("a compact inode with its own time, which only Linux 6.15 and later show".into());
     }
     if inode.kind == Kind::Symlink {
         report.take(reader.target(inode))?;

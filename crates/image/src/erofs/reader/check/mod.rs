@@ -1,5 +1,5 @@
-//! Verifies a whole image, more strictly than the kernel and than any other tool: the superblock first, then
-//! every directory and every inode from the root on, then every byte of data.
+//! Verifies a whole image, more strictly than the kernel and other tools: the superblock first,
+//! then every directory and inode from the root, then every byte of data.
 
 mod data;
 mod inodes;

@@ -1,4 +1,4 @@
-//! The superblock against the image, and against what Linux mounts.
+//! Checks the superblock against the image, and against what Linux can mount.
 
 use crate::erofs::format::{Compat, LZ4_BLOCKS_MAX, SUPERBLOCK_OFFSET};
 use crate::erofs::reader::Reader;
@@ -24,9 +24,9 @@ pub(super) fn check(reader: &Reader, report: &mut Report<'_>) {
     }
     let shared = superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
     if shared && superblock.metabox.is_none() {
-        wrong("shared xattrs lie in the metabox, which the image does not have".into());
+        wrong("shared xattrs are in the metabox, which the image does not have".into());
     }
     if superblock.len > u64::from(superblock.block_size) - SUPERBLOCK_OFFSET % u64::from(superblock.block_size) {
-        wrong(format!("its {} bytes go beyond their block, so the checksum does not cover them", superblock.len));
+        wrong(format!("its {} bytes extend beyond their block, so the checksum does not cover them", superblock.len));
     }
 }

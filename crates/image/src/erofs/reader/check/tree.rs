@@ -1,4 +1,4 @@
-//! Every directory from the root on: entries against the inodes they name, `.` and `..`, links, loops.
+//! Checks every directory from the root on: entries against the inodes they name, `.` and `..`, links, loops.
 
 use packfs_blocks::Progress;
 
@@ -12,11 +12,11 @@ use crate::finding::Report;
 use crate::image::Nid;
 use crate::{Error, Result};
 
-/// Most bytes of directories that one compressed byte stands for. As they share none, more than the whole image could
-/// stand for lie in blocks that are those of others too.
+/// Maximum number of directory bytes per compressed byte. Directories share no bytes, so if there
+/// are more than the whole image can hold, their blocks overlap with others.
 const BYTES_PER_BYTE: u64 = 4096;
 
-/// Walks all directories; returns what they lead to, and the packed inode and the metabox.
+/// Walks all directories; returns the inodes reached, and the packed inode and the metabox.
 pub(super) fn check(reader: &Reader, progress: &Progress, report: &mut Report<'_>) -> Result<Inodes> {
     let left = reader.disk.len();
     let mut walk = Walk { reader, inodes: Inodes::default(), stack: Vec::new(), left, whole: true };
@@ -50,11 +50,11 @@ pub(super) fn check(reader: &Reader, progress: &Progress, report: &mut Report<'_
 struct Walk<'r> {
     reader: &'r Reader,
     inodes: Inodes,
-    /// Directories still to do, and what each lies in.
+    /// Directories still to visit, each with its parent.
     stack: Vec<(usize, Nid)>,
-    /// Stored bytes that directories may still have.
+    /// Number of stored bytes that directories may still have.
     left: u64,
-    /// Whether every directory could be read to its end.
+    /// True if every directory could be read completely.
     whole: bool,
 }
 
@@ -90,14 +90,14 @@ impl Walk<'_> {
         if dots != [!dir.no_dot, true] {
             wrong(&dir, report, format!("entry `.` {}, `..` {}", there(dots[0]), there(dots[1])));
         }
-        // A count of one stands for one that did not fit.
+        // A count of one stands for a count that did not fit.
         if ![dirs.saturating_add(2), 1].contains(&dir.nlink) {
             wrong(&dir, report, format!("link count {} with {dirs} directories in it", dir.nlink));
         }
         Ok(())
     }
 
-    /// Checks one entry; returns whether it is a directory.
+    /// Checks one entry; returns true if it is a directory.
     fn entry(&mut self, entry: &DirEntry, name: &[u8], dir: &Inode, report: &mut Report<'_>) -> Result<bool> {
         let Some((n, new)) = self.inodes.visit(self.reader, entry.nid, report)? else {
             self.whole = false;
@@ -108,7 +108,7 @@ impl Walk<'_> {
         let (kind, is_dir) = (found.inode.kind as u8, found.inode.kind == Kind::Dir);
         if entry.kind != kind {
             let (name, says) = (name.escape_ascii(), entry.kind);
-            wrong(dir, report, format!("entry `{name}` gives type {says}, its inode has {kind}"));
+            wrong(dir, report, format!("entry `{name}` says type {says}, its inode has {kind}"));
         }
         if is_dir && new {
             self.stack.push((n, dir.nid));
@@ -119,7 +119,7 @@ impl Walk<'_> {
         Ok(is_dir)
     }
 
-    /// Inodes must be as often in directories as they say; only the first `named` have names.
+    /// Checks that each inode has as many names as its link count says; only the first `named` have names.
     fn check_links(&self, named: usize, report: &mut Report<'_>) {
         let (said, all) = (self.reader.superblock.inodes, self.inodes.found.len() as u64);
         // Some writers count the packed inode and the metabox, some do not.

@@ -1,4 +1,4 @@
-//! The extended attributes of an inode: names, filter, and values that the kernel interprets.
+//! Checks the extended attributes of an inode: names, filter, and values that the kernel interprets.
 
 use std::collections::HashSet;
 
@@ -20,9 +20,9 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
     let filter = xattr::each(reader, inode, &mut |pair| {
         match pair.full_name() {
             None if pair.is_padding() => return,
-            None => wrong.push(format!("xattr prefix {:#x} is not known", pair.prefix)),
+            None => wrong.push(format!("unknown xattr prefix {:#x}", pair.prefix)),
             Some(name) if name.ends_with(b".") && pair.name.is_empty() => {
-                wrong.push(format!("xattr `{}` has no name behind its prefix", name.escape_ascii()));
+                wrong.push(format!("xattr `{}` has no name after its prefix", name.escape_ascii()));
             }
             Some(name) if name.contains(&0) => wrong.push("NUL in the name of an xattr".into()),
             Some(name) if names.contains(&name) => wrong.push(format!("xattr `{}` twice", name.escape_ascii())),
@@ -51,7 +51,7 @@ pub(super) fn check(reader: &Reader, inode: &Inode, report: &mut Report<'_>) -> 
     Ok(())
 }
 
-/// The reason why the kernel refuses the value of an attribute, if it does.
+/// Returns the reason why the kernel refuses the value of an attribute, if it does.
 fn value_defect(pair: &Pair, kind: Kind) -> Option<String> {
     let which = match pair.base {
         xattr_prefix::ACL_ACCESS => "access",
@@ -62,11 +62,11 @@ fn value_defect(pair: &Pair, kind: Kind) -> Option<String> {
         _ => return None,
     };
     let why = if !pair.name.is_empty() {
-        Some(format!("`{}` behind the name", pair.name.escape_ascii()))
+        Some(format!("`{}` after the name", pair.name.escape_ascii()))
     } else if kind == Kind::Symlink {
-        Some("a symlink has none".into())
+        Some("a symlink cannot have one".into())
     } else if which == "default" && kind != Kind::Dir {
-        Some("only directories have one".into())
+        Some("only directories can have one".into())
     } else {
         acl::defect(&pair.value)
     };
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_have_an_acl_has_one() {
+    fn acls_are_allowed_only_where_the_kernel_allows_them() {
         let entries =
             [(1u16, 7u16), (4, 5), (32, 0)].map(|(tag, bits)| [tag, bits, !0, !0].map(u16::to_le_bytes).concat());
         let value: Box<[u8]> = [&[2, 0, 0, 0][..], &entries.concat()].concat().into();
@@ -90,7 +90,7 @@ mod tests {
         for (pair, kind, expected) in [
             (pair(xattr_prefix::ACL_DEFAULT, b""), Kind::File, "only directories"),
             (pair(xattr_prefix::ACL_ACCESS, b""), Kind::Symlink, "a symlink"),
-            (pair(xattr_prefix::ACL_ACCESS, b"x"), Kind::File, "behind the name"),
+            (pair(xattr_prefix::ACL_ACCESS, b"x"), Kind::File, "after the name"),
         ] {
             assert!(value_defect(&pair, kind).is_some_and(|why| why.contains(expected)));
         }

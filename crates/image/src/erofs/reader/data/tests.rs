@@ -1,5 +1,6 @@
-//! Files that mkfs.erofs never makes, in images made here: two algorithms in one file, plain clusters of
-//! several blocks, large logical clusters, records of every length. The kernel says what is right.
+//! Files that mkfs.erofs never makes, in hand-made images: two algorithms in one file, plain
+//! clusters of several blocks, large logical clusters, records of every length. The kernel decides
+//! what is right.
 #![allow(clippy::cast_possible_truncation, reason = "numbers of tests are small")]
 
 use std::path::Path;
@@ -20,24 +21,24 @@ use crate::image::Nid;
 use crate::testing::{Mount, Node, Piece, Spec, can_mount, skipped};
 
 const BLOCK: usize = 4096;
-/// Inodes are in block 1, the root's entries in block 2, clusters behind them.
+/// Inodes are in block 1, the root's entries in block 2, clusters after them.
 const INODES: usize = BLOCK;
 const ENTRIES: usize = 2 * BLOCK;
 const DATA: usize = 3 * BLOCK;
 const ROOT: u64 = 2;
 const FILE: u64 = 4;
 
-/// How a part of the file is stored.
+/// Storage of a part of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     Plain,
     Deflate,
     Zstd,
-    /// By deflate, with this many bytes more that belong to another file.
+    /// By deflate, with this many more bytes that belong to another file.
     Shared(usize),
 }
 
-/// A file in an image, and what it should hold.
+/// A file in an image, and its expected contents.
 struct Handmade {
     image: Vec<u8>,
     content: Vec<u8>,
@@ -96,7 +97,8 @@ fn encode(data: &mut Vec<u8>, codec: Codec, bytes: &[u8]) {
     data.extend(&out[..len]);
 }
 
-/// Appends plain bytes: those up to the end of their first block in the file go to the same place of the last.
+/// Appends plain bytes: those up to the end of their first block in the file go to the same offset
+/// of the last block.
 fn rotate(data: &mut Vec<u8>, bytes: &[u8], logical: usize) {
     let place = logical % BLOCK;
     let (head, rest) = bytes.split_at((BLOCK - place).min(bytes.len()));
@@ -192,7 +194,7 @@ fn cases() -> Vec<(&'static str, Handmade)> {
 }
 
 #[test]
-fn what_mkfs_never_makes_is_read() {
+fn files_that_mkfs_never_makes_are_read() {
     for (what, Handmade { image, content }) in cases() {
         let reader = Reader::open(Arc::new(image), ReadOptions::default()).unwrap();
         let nid = crate::sink::lookup(&reader, b"f").unwrap().unwrap();
@@ -251,7 +253,7 @@ const MKFS: [&str; 18] = [
     "--chunksize=8192 -E48bit",
 ];
 
-/// Files around every edge, of everything that compresses, does not compress, or is there twice.
+/// Files of sizes around every boundary: compressible, incompressible, and duplicated ones.
 fn source(dir: &Path) {
     let mut files = Vec::new();
     let mut add = |name: String, pieces: Vec<Piece>| files.push((name.into_bytes(), Node::file(pieces)));
@@ -275,7 +277,7 @@ fn each_inode(reader: &Reader, dir: Nid, visit: &mut dyn FnMut(&str, &Inode)) {
 }
 
 #[test]
-fn nothing_is_wrong_with_the_maps_of_mkfs() {
+fn the_maps_of_mkfs_have_no_defects() {
     let version = Command::new("mkfs.erofs").arg("-V").output();
     if !version.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains(" 1.9")) {
         return skipped("nothing_is_wrong_with_the_maps_of_mkfs", "mkfs.erofs 1.9");

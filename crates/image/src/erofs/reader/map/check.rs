@@ -1,5 +1,5 @@
-//! What reading does not need and `check` still wants: an index that is right in every entry, and nothing in
-//! it that the superblock does not announce.
+//! Checks that reading does not need: every entry of an index is right, and the superblock
+//! announces all features that the index uses.
 
 use super::clusters::{Cluster, Clusters, Head, Kind};
 use super::header::Header;
@@ -8,10 +8,10 @@ use super::{Data, Form, Map, MappedExtent};
 use crate::erofs::format::{Advise, Incompat};
 use crate::{Error, Result};
 
-/// Distances from here on may be shorter than what they stand for.
+/// Distances from here on may be shorter than the real ones.
 const CAPPED: u64 = 2047;
 
-/// What the superblock announces.
+/// Features announced by the superblock.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::erofs::reader) struct Announced {
     pub(in crate::erofs::reader) incompat: Incompat,
@@ -19,11 +19,11 @@ pub(in crate::erofs::reader) struct Announced {
     pub(in crate::erofs::reader) algorithms: u16,
 }
 
-/// Where findings go.
+/// Receiver of findings.
 type Wrong<'w> = &'w mut dyn FnMut(Error);
 
 impl Map {
-    /// Calls `wrong` for each thing that is wrong with the map. An error is damage that stopped it.
+    /// Calls `wrong` for each defect of the map. An error is damage that stopped the check.
     pub(in crate::erofs::reader) fn check(
         &self,
         source: &dyn Bytes,
@@ -60,7 +60,7 @@ impl Map {
         Ok(())
     }
 
-    /// Features that the map makes use of, in words.
+    /// Returns the features that the map uses, with their names.
     pub(in crate::erofs::reader) fn needs(&self) -> Vec<(Incompat, &'static str)> {
         let mut needs = Vec::new();
         let header = match &self.form {
@@ -84,7 +84,7 @@ impl Map {
         let encoded = matches!(self.form, Form::Encoded(..));
         let clusters = [
             (Advise::BIG_CLUSTER_1 | Advise::BIG_CLUSTER_2, Incompat::BIG_CLUSTERS, "clusters of several blocks"),
-            (Advise::INLINE_CLUSTER, Incompat::TAIL_PACKING, "clusters behind inodes"),
+            (Advise::INLINE_CLUSTER, Incompat::TAIL_PACKING, "clusters after inodes"),
         ];
         let all = [(Advise::FRAGMENT, Incompat::FRAGMENTS_OR_DEDUPE, "ends of files in the packed inode")];
         let clusters = clusters.into_iter().filter(|_| !encoded);
@@ -105,7 +105,7 @@ impl Map {
             | Advise::FRAGMENT;
         let unknown = header.advise.difference(known).bits();
         if unknown != 0 {
-            say(format!("advice {unknown:#x} is not known"));
+            say(format!("unknown advice bits {unknown:#x}"));
         }
     }
 
@@ -116,29 +116,29 @@ impl Map {
             _ => return None,
         };
         if announced.algorithms & 1 << algorithm == 0 {
-            return Some(format!("algorithm {algorithm} is not one that the superblock announces"));
+            return Some(format!("the superblock does not announce algorithm {algorithm}"));
         }
         if partial && !announced.incompat.contains(Incompat::FRAGMENTS_OR_DEDUPE) {
             return Some("a shared cluster, which the superblock does not announce".into());
         }
-        // Clusters stored as they are may be shared in part, or end with a block that is not full.
+        // Uncompressed clusters may be shared in part, or end with a partial block.
         let wasteful = !partial && !last && stored.len > extent.len;
         wasteful.then(|| format!("{} bytes are stored for {}", stored.len, extent.len))
     }
 }
 
-/// Goes over every entry of an index.
+/// Visits every entry of an index.
 struct Walker<'c, 'w> {
     clusters: &'c Clusters,
     /// log2 of a block.
     block_bits: u8,
-    /// The last head, and its cluster.
+    /// The latest head, and its cluster.
     head: Option<(u64, Head)>,
-    /// The last one at which an extent begins: one at the end of the file begins none.
+    /// The latest head at which an extent begins: a head at the end of the file begins none.
     last: Option<(u64, Head)>,
-    /// Least and most cluster that entries since then say the next head is in.
+    /// Range of clusters in which entries since then say the next head is.
     promised: Option<(u64, u64)>,
-    /// Where the last head is said to have a cluster of no blocks.
+    /// Position at which the latest head is said to have a cluster of no blocks.
     empty: Option<u64>,
     wrong: Wrong<'w>,
 }
@@ -177,9 +177,9 @@ impl Walker<'_, '_> {
         let distance = n - head_at;
         let counts = distance == 1 && self.clusters.may_be_big(head.kind);
         if counts && blocks.is_none() {
-            self.say(window, n, "no count of blocks behind a head".into());
+            self.say(window, n, "no count of blocks after a head".into());
         } else if !counts && blocks.is_some() {
-            self.say(window, n, "a count of blocks that is not behind a head".into());
+            self.say(window, n, "a count of blocks that is not after a head".into());
         }
         if blocks == Some(0) {
             self.empty = Some(n);
@@ -194,7 +194,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// The next head, or the end, is at cluster `n`: entries before it must have said so.
+    /// Checks that entries before the next head (or the end), at cluster `n`, announced it there.
     fn keep_promise(&mut self, window: &Window<'_>, n: u64) {
         let Some((least, most)) = self.promised.take() else { return };
         if most > n || (least != u64::MAX && least < n) {
@@ -203,16 +203,17 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// A cluster of no blocks is a hole from Linux 7.2 on; before, another cluster is read. Where the extent lies in the
-    /// packed inode, it has no cluster.
+    /// Refuses a cluster of no blocks: it is a hole from Linux 7.2 on, but earlier versions read
+    /// another cluster. An extent in the packed inode has no cluster.
     fn refuse_empty(&mut self, window: &Window<'_>) {
         if let Some(n) = self.empty.take() {
             self.say(window, n, "a count of 0 blocks, which Linux before 7.2 does not read as a hole".into());
         }
     }
 
-    /// If the last extent has no entry behind it, Linux takes it to go on to the end of its cluster, not of the file. If
-    /// it lies in the packed inode, nothing is stored of it, which is too little for one that is stored as it is.
+    /// Checks the last extent. If no entry follows it, Linux assumes that it extends to the end of
+    /// its cluster, not of the file. If it is in the packed inode, it has no stored bytes, which an
+    /// uncompressed extent needs.
     fn last(&mut self, window: &mut Window<'_>, count: u64) -> Result<()> {
         let advise = self.clusters.advise;
         if !advise.contains(Advise::FRAGMENT) {
@@ -220,7 +221,7 @@ impl Walker<'_, '_> {
         }
         let Some((at, head)) = self.last.filter(|(_, head)| head.kind == Kind::Plain) else { return Ok(()) };
         if advise.contains(Advise::FRAGMENT) {
-            self.say(window, at, "stored as it is, but in the packed inode".into());
+            self.say(window, at, "uncompressed, but in the packed inode".into());
         }
         if advise.intersects(Advise::INLINE_CLUSTER | Advise::FRAGMENT) || self.head != self.last {
             return Ok(());
@@ -229,22 +230,22 @@ impl Walker<'_, '_> {
         let len = (count << self.clusters.bits).saturating_sub(span.start);
         let stored = span.blocks.saturating_mul(1 << self.block_bits);
         if len > stored {
-            self.say(window, at, format!("{stored} bytes as they are for {len} up to the end of the cluster"));
+            self.say(window, at, format!("{stored} uncompressed bytes for {len} up to the end of the cluster"));
         }
         Ok(())
     }
 
-    /// An extent that began in an earlier cluster ends with an entry of its own.
+    /// Checks that an extent that began in an earlier cluster ends with an entry of its own.
     fn end(&mut self, window: &Window<'_>, count: u64) {
         let used = self.clusters.size % (1 << self.clusters.bits);
         let special = self.clusters.advise.intersects(Advise::INLINE_CLUSTER | Advise::FRAGMENT);
         let Some((at, head)) = self.head.filter(|_| used > 0) else { return };
         let behind = at + 1 == count && head.offset >= used;
         if behind && (head.kind != Kind::Plain || head.offset != used) {
-            self.say(window, at, format!("an extent begins behind the end, at offset {}", head.offset));
+            self.say(window, at, format!("an extent begins after the end, at offset {}", head.offset));
         }
         if at + 1 < count && !special {
-            self.say(window, count - 1, "no entry that ends the last extent".into());
+            self.say(window, count - 1, "no entry ends the last extent".into());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Files in chunks: an array of block addresses, which may be those of other devices, or of none.
+//! Chunk-based files: an array of block addresses, which may be on other devices, or mark holes.
 
 use zerocopy::FromBytes;
 
@@ -8,29 +8,29 @@ use crate::Result;
 use crate::erofs::format::{self, NO_BLOCK, chunk_format};
 
 const STRUCTURE: &str = "chunk index";
-/// Neighbouring chunks that make one piece together reach as far as this.
+/// Maximum length to which adjacent chunks are merged into one piece.
 const MERGED: u64 = 1 << 20;
 
 /// The chunks of a file.
 #[derive(Debug)]
 pub(super) struct Chunks {
     start: u64,
-    /// Entries of 8 bytes rather than 4.
+    /// True for entries of 8 bytes, false for 4.
     long: bool,
-    /// Addresses of 48 bits rather than 32.
+    /// True for addresses of 48 bits, false for 32.
     wide: bool,
-    /// log2 of a chunk.
+    /// log2 of the chunk size in bytes.
     bits: u32,
     block_bits: u8,
     size: u64,
 }
 
 impl Chunks {
-    /// The array of a file.
+    /// Locates the array of a file.
     pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Chunks> {
         let format = facts.chunk_format;
         if format & !chunk_format::ALL != 0 {
-            let why = format!("chunk format {format:#06x} has bits that are not known");
+            let why = format!("chunk format {format:#06x} has unknown bits");
             return Err(source.error(STRUCTURE, facts.payload, why));
         }
         let long = format & chunk_format::INDEXES != 0;
@@ -45,7 +45,7 @@ impl Chunks {
         })
     }
 
-    /// Byte behind the array.
+    /// Returns the end of the array.
     pub(super) fn end(&self) -> u64 {
         self.at(self.count())
     }
@@ -54,12 +54,12 @@ impl Chunks {
         self.size.div_ceil(1 << self.bits)
     }
 
-    /// Byte of entry `n`.
+    /// Returns the offset of entry `n`.
     pub(super) fn at(&self, n: u64) -> u64 {
         self.start.saturating_add(n.saturating_mul(if self.long { 8 } else { 4 }))
     }
 
-    /// The piece that holds byte `offset`: a chunk, with those behind it that continue it.
+    /// Returns the piece that holds byte `offset`: a chunk, with the chunks that continue it.
     pub(super) fn find(&self, window: &mut Window<'_>, offset: u64) -> Result<MappedExtent> {
         let first = offset >> self.bits;
         let place = self.load(window, first)?;
@@ -80,7 +80,7 @@ impl Chunks {
         Ok(MappedExtent { logical, len, data })
     }
 
-    /// Where chunk `n` is, if it is stored.
+    /// Returns the position of chunk `n`, if it is stored.
     fn load(&self, window: &mut Window<'_>, n: u64) -> Result<Option<Where>> {
         let at = self.at(n);
         if !self.long {

@@ -1,6 +1,6 @@
-//! Extents out of an index with an entry for each logical cluster: where each begins, where it ends, and how
-//! much is stored of it. Which form the entries have is for [`full`](super::full) and
-//! [`compact`](super::compact).
+//! Derives extents from an index with an entry for each logical cluster: where each begins and
+//! ends, and how much is stored. [`full`](super::full) and [`compact`](super::compact) decode the
+//! two forms of entries.
 
 use super::compact::Compact;
 use super::full::Full;
@@ -8,21 +8,21 @@ use super::window::Window;
 use crate::Result;
 use crate::erofs::format::{Advise, EXTENT_MAX};
 
-/// Hops back to a head that are always allowed. Writers need one for every 2047 clusters.
+/// Number of hops back to a head that are always allowed. Writers need one for every 2047 clusters.
 const HOPS: u64 = 4096;
 
-/// What an entry says of its logical cluster.
+/// A decoded entry of a logical cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cluster {
-    /// An extent begins in it.
+    /// An extent begins in the cluster.
     Head(Head),
-    /// None does.
+    /// No extent begins in the cluster.
     Inner {
-        /// Clusters back to one with a head.
+        /// Distance in clusters back to one with a head.
         back: u64,
-        /// Behind a head only: blocks of its physical cluster.
+        /// Number of blocks in the physical cluster, only directly after a head.
         blocks: Option<u64>,
-        /// Clusters to the next head, where the entry says so.
+        /// Distance in clusters to the next head, if the entry says so.
         forward: Option<u64>,
     },
 }
@@ -31,36 +31,36 @@ pub(super) enum Cluster {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) kind: Kind,
-    /// First byte in its logical cluster.
+    /// Offset in its logical cluster.
     pub(super) offset: u64,
     /// First block of the physical cluster.
     pub(super) block: u64,
-    /// Whether the extent is but the beginning of what is stored.
+    /// True if the extent is only the beginning of the decoded data.
     pub(super) partial: bool,
     pub(super) hole: bool,
 }
 
-/// How an extent is stored.
+/// Storage of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// As it is.
+    /// Uncompressed.
     Plain,
-    /// By the first algorithm.
+    /// Compressed with the first algorithm.
     First,
-    /// By the second.
+    /// Compressed with the second algorithm.
     Second,
 }
 
-/// An extent, as far as an index has it.
+/// An extent, as far as an index describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) head: Head,
-    /// Its bytes in the file.
+    /// Range in the file.
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Blocks of the physical cluster; 0 is a hole.
+    /// Number of blocks in the physical cluster; 0 is a hole.
     pub(super) blocks: u64,
-    /// Where its entry lies.
+    /// Offset of its entry.
     pub(super) entry: u64,
 }
 
@@ -75,7 +75,7 @@ pub(super) enum Form {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clusters {
     pub(super) form: Form,
-    /// log2 of a logical cluster.
+    /// log2 of the size of a logical cluster.
     pub(super) bits: u32,
     /// Length of the file.
     pub(super) size: u64,
@@ -83,12 +83,12 @@ pub(super) struct Clusters {
 }
 
 impl Clusters {
-    /// Number of entries.
+    /// Returns the number of entries.
     pub(super) fn count(&self) -> u64 {
         self.size.div_ceil(1 << self.bits)
     }
 
-    /// Byte behind the index, where an inline cluster begins.
+    /// Returns the end of the index, where an inline cluster begins.
     pub(super) fn end(&self) -> u64 {
         match &self.form {
             Form::Full(full) => full.end(),
@@ -96,7 +96,7 @@ impl Clusters {
         }
     }
 
-    /// Where the entry of cluster `n` lies, or the pack it is in.
+    /// Returns the offset of the entry of cluster `n`, or of the pack that contains it.
     pub(super) fn at(&self, n: u64) -> u64 {
         match &self.form {
             Form::Full(full) => full.at(n),
@@ -104,7 +104,7 @@ impl Clusters {
         }
     }
 
-    /// The entry of cluster `n`, checked by itself.
+    /// Decodes the entry of cluster `n` and checks it by itself.
     pub(super) fn load(&self, window: &mut Window<'_>, n: u64) -> Result<Cluster> {
         let cluster = match &self.form {
             Form::Full(full) => full.load(window, n)?,
@@ -112,7 +112,7 @@ impl Clusters {
         };
         match cluster {
             Cluster::Head(head) if head.offset >> self.bits != 0 => {
-                Err(window.error(self.at(n), format!("cluster {n}: offset {} lies outside it", head.offset)))
+                Err(window.error(self.at(n), format!("cluster {n}: offset {} is outside of it", head.offset)))
             }
             Cluster::Inner { blocks: Some(_), .. } if !self.is_big() => {
                 let why = format!("cluster {n}: a count of blocks, but clusters of this file have one");
@@ -122,7 +122,7 @@ impl Clusters {
         }
     }
 
-    /// The extent that holds byte `offset`, which the file has.
+    /// Returns the extent that holds byte `offset`, which is within the file.
     pub(super) fn find(&self, window: &mut Window<'_>, offset: u64) -> Result<Span> {
         let n = offset >> self.bits;
         let (n, head) = match self.load(window, n)? {
@@ -141,7 +141,7 @@ impl Clusters {
         self.advise.intersects(Advise::BIG_CLUSTER_1 | Advise::BIG_CLUSTER_2)
     }
 
-    /// Whether a head of this kind may have a cluster of several blocks.
+    /// Returns true if a head of this kind may have a cluster of several blocks.
     pub(super) fn may_be_big(&self, kind: Kind) -> bool {
         match kind {
             Kind::First => self.advise.contains(Advise::BIG_CLUSTER_1),
@@ -149,7 +149,7 @@ impl Clusters {
         }
     }
 
-    /// The head of the extent that reaches into cluster `from`; the first hop is `back` clusters.
+    /// Returns the head of the extent that reaches into cluster `from`; the first hop is `back` clusters.
     fn look_back(&self, window: &mut Window<'_>, from: u64, mut back: u64) -> Result<(u64, Head)> {
         let (mut n, mut hops) = (from, 0);
         loop {
@@ -172,8 +172,8 @@ impl Clusters {
         }
     }
 
-    /// The extent whose head is in cluster `n`: goes on to the next head. What the entries say of its
-    /// distance is not needed, as extents have few clusters.
+    /// Returns the extent whose head is in cluster `n`: it extends to the next head. The distances
+    /// in entries are not used, as extents have few clusters.
     pub(super) fn measure(&self, window: &mut Window<'_>, n: u64, head: Head) -> Result<Span> {
         let start = self.start(n, head);
         let endless = head.hole || self.advise.contains(Advise::FRAGMENT);
@@ -187,7 +187,7 @@ impl Clusters {
                 }
                 Cluster::Inner { back, blocks: counted, .. } if next == n + 1 && self.may_be_big(head.kind) => {
                     let Some(counted) = counted.filter(|_| back == 1) else {
-                        let why = format!("cluster {next}: no count of blocks behind a head");
+                        let why = format!("cluster {next}: no count of blocks after a head");
                         return Err(window.error(self.at(next), why));
                     };
                     blocks = counted;

@@ -1,36 +1,36 @@
-//! Compact indexes: packs of 2 entries in 8 bytes, or of 16 in 32. Each pack ends with the block from which
-//! its heads count.
+//! Compact indexes: packs of 2 entries in 8 bytes, or of 16 in 32. Each pack ends with the block
+//! address from which its heads count.
 
 use super::clusters::{Cluster, Head, Kind};
 use super::window::Window;
 use crate::Result;
 use crate::erofs::format::cluster_type;
 
-/// Entries of a dense pack, which takes 2 bytes for each.
+/// Number of entries in a dense pack, with 2 bytes per entry.
 const DENSE: u64 = 16;
-/// Entries of a loose pack, which takes 4 bytes for each.
+/// Number of entries in a loose pack, with 4 bytes per entry.
 const LOOSE: u64 = 2;
-/// Dense packs lie at multiples of their length.
+/// Dense packs are aligned to their length.
 const DENSE_LEN: usize = 32;
-/// Fewest bits of an entry's value; the highest marks a count of blocks.
+/// Minimum number of bits in an entry's value; the highest marks a count of blocks.
 const VALUE_BITS: u32 = cluster_type::BLOCK_COUNT.ilog2() + 1;
 /// Bit of a value: the rest is a count of blocks.
 const COUNT: u16 = cluster_type::BLOCK_COUNT;
 
-/// Where the packs of a compact index lie.
+/// Position of the packs of a compact index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compact {
     start: u64,
-    /// Entries in loose packs before the dense ones.
+    /// Number of entries in loose packs before the dense ones.
     lead: u64,
-    /// Entries in dense packs; loose ones follow.
+    /// Number of entries in dense packs; loose ones follow.
     dense: u64,
     value_bits: u32,
-    /// Whether clusters may have several blocks.
+    /// True if clusters may have several blocks.
     big: bool,
 }
 
-/// A pack: where it begins, and the entries in it.
+/// A pack: its position, and its entries.
 #[derive(Debug, Clone, Copy)]
 struct Pack {
     at: u64,
@@ -43,15 +43,15 @@ struct Pack {
 struct Entries {
     bytes: [u8; DENSE_LEN],
     count: usize,
-    /// Bits of an entry, and of the value in it.
+    /// Number of bits in an entry, and in its value.
     bits: usize,
     value_bits: u32,
     base: u32,
 }
 
 impl Compact {
-    /// The index behind a map header that ends at byte `start`. The kernel counts an entry a *block* even
-    /// where logical clusters are larger.
+    /// Locates the index after a map header that ends at byte `start`. The kernel counts one entry
+    /// per *block* even if logical clusters are larger.
     pub(super) fn new(
         start: u64,
         blocks: u64,
@@ -68,13 +68,13 @@ impl Compact {
         Ok(Compact { start, lead, dense, value_bits: VALUE_BITS.max(cluster_bits), big })
     }
 
-    /// Byte behind the pack of cluster `n`.
+    /// Returns the end of the pack of cluster `n`.
     pub(super) fn pack_end(&self, n: u64) -> u64 {
         let pack = self.pack(n);
         pack.at.saturating_add(pack.len() as u64)
     }
 
-    /// Byte of the pack of cluster `n`.
+    /// Returns the offset of the pack of cluster `n`.
     pub(super) fn at(&self, n: u64) -> u64 {
         self.pack(n).at
     }
@@ -100,7 +100,7 @@ impl Compact {
         }
     }
 
-    /// The entry of cluster `n`.
+    /// Decodes the entry of cluster `n`.
     pub(super) fn load(&self, window: &mut Window<'_>, n: u64) -> Result<Cluster> {
         let pack = self.pack(n);
         let entries = Entries::parse(window.slice(pack.at, pack.len())?, self.value_bits);
@@ -120,7 +120,7 @@ impl Compact {
         Ok(Cluster::Head(Head { kind, offset: value.into(), block, partial: false, hole: false }))
     }
 
-    /// The last entry of a pack says how far the next head is, the others how far the last one is.
+    /// The last entry of a pack stores the distance to the next head, the others that to the previous one.
     fn inner(entries: &Entries, i: usize, value: u16) -> Cluster {
         if value & COUNT != 0 {
             return Cluster::Inner { back: 1, blocks: Some((value & !COUNT).into()), forward: None };
@@ -136,13 +136,13 @@ impl Compact {
         Cluster::Inner { back, blocks: None, forward: Some(value.into()) }
     }
 
-    /// What the base has to be raised by for the head at `i`.
+    /// Returns the number of blocks to add to the base for the head at `i`.
     fn blocks_before(&self, entries: &Entries, i: usize) -> Option<u32> {
         let mut blocks = u32::from(!self.big);
         for at in 0..i {
             match entries.get(at) {
                 (cluster_type::NONHEAD, value) if value & COUNT != 0 && self.big => {
-                    // Instead of the one block that its head was taken for, if that is in this pack.
+                    // Replaces the single block assumed for its head, if that is in this pack.
                     let counted = match at.checked_sub(1).map(|head| entries.get(head)) {
                         Some((cluster_type::NONHEAD, _)) => return None,
                         Some(_) => 1,
@@ -176,10 +176,10 @@ impl Entries {
         Entries { bytes, count, bits: body * 8 / count, value_bits, base }
     }
 
-    /// Type and value of an entry.
+    /// Returns type and value of an entry.
     fn get(&self, i: usize) -> (u16, u16) {
         let at = i * self.bits;
-        // An entry has at most 16 bits, so it is in the four bytes from its first one on.
+        // An entry has at most 16 bits, so it is within the four bytes from its first one on.
         let word = self.bytes.get(at / 8..).and_then(|bytes| bytes.first_chunk());
         let word = word.map_or(0, |word| u32::from_le_bytes(*word)) >> (at % 8);
         let value = word & ((1 << self.value_bits) - 1);

@@ -1,21 +1,22 @@
-//! Encoded extents: a record for each extent, of 4, 8, 16 or 32 bytes. Short records are for extents of equal
-//! length and are found by counting; long ones say where they begin and are searched for.
+//! Encoded extents: a record for each extent, of 4, 8, 16 or 32 bytes. Short records describe
+//! extents of equal length and are found by counting; long ones contain their start and are found
+//! by searching.
 
 use super::window::Window;
 use crate::erofs::format::encoded_extent;
 use crate::{Error, Result};
 
-/// Bytes before records of 4 bytes: where the first extent is stored.
+/// Length of the field before records of 4 bytes: the position of the first extent.
 const FIRST_START: u64 = 8;
 
-/// Where the records lie.
+/// Position of the records.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Encoded {
     start: u64,
     len: RecordLen,
     /// Number of records.
     count: u64,
-    /// log2 of the length of extents, where they are of equal length.
+    /// log2 of the length of extents, if they are of equal length.
     bits: u32,
     size: u64,
 }
@@ -26,40 +27,40 @@ pub(super) struct Encoded {
 pub(super) enum RecordLen {
     /// Extents of equal length, stored back to back.
     Four = 4,
-    /// Of equal length.
+    /// Extents of equal length.
     Eight = 8,
-    /// Of any length, in files up to 4 GiB.
+    /// Extents of any length, in files up to 4 GiB.
     Sixteen = 16,
-    /// Of any length.
+    /// Extents of any length.
     ThirtyTwo = 32,
 }
 
-/// What a record says, and where its extent ends.
+/// A decoded record, and the end of its extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// The word of length, format and flags; 0 before the first extent, where there is a hole.
+    /// Word of length, format and flags; 0 before the first extent, where there is a hole.
     pub(super) word: u32,
-    /// Where it is stored.
+    /// Position of the stored bytes.
     pub(super) physical: u64,
-    /// Whether it is the last.
+    /// True if it is the last record.
     pub(super) last: bool,
-    /// Where the record lies.
+    /// Offset of the record.
     pub(super) entry: u64,
 }
 
-/// How far a walk over the records has come.
+/// State of a walk over the records.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor {
     /// Number of the next record.
     next: u64,
-    /// Records of 4 bytes: bytes stored before it.
+    /// For records of 4 bytes: number of bytes stored before it.
     stored: u64,
 }
 
 impl RecordLen {
-    /// From bits 1 and 2 of the advice.
+    /// Decodes bits 1 and 2 of the advice.
     pub(super) fn of_advise(bits: u16) -> RecordLen {
         match bits >> 1 & 3 {
             0 => RecordLen::Four,
@@ -73,37 +74,38 @@ impl RecordLen {
         u64::from(self as u8)
     }
 
-    /// Whether all extents have the same length.
+    /// Returns true if all extents have the same length.
     pub(super) fn is_even(self) -> bool {
         matches!(self, RecordLen::Four | RecordLen::Eight)
     }
 }
 
 impl Encoded {
-    /// The records behind a map header that ends at byte `header_end`; `count` is of use for long ones only.
+    /// Locates the records after a map header that ends at byte `header_end`; `count` is used for
+    /// long records only.
     pub(super) fn new(header_end: u64, len: RecordLen, count: u64, bits: u32, size: u64) -> Self {
         let start = header_end.checked_next_multiple_of(len.bytes()).unwrap_or(u64::MAX);
         let count = if len.is_even() { size.div_ceil(1 << bits) } else { count };
         Encoded { start, len, count, bits, size }
     }
 
-    /// Length of a record.
+    /// Returns the length of a record.
     pub(super) fn record_len(&self) -> RecordLen {
         self.len
     }
 
-    /// Byte behind the last record.
+    /// Returns the end of the last record.
     pub(super) fn end(&self) -> u64 {
         self.at(self.count)
     }
 
-    /// Byte of record `n`.
+    /// Returns the offset of record `n`.
     pub(super) fn at(&self, n: u64) -> u64 {
         let first = if self.len == RecordLen::Four { self.start.saturating_add(FIRST_START) } else { self.start };
         first.saturating_add(n.saturating_mul(self.len.bytes()))
     }
 
-    /// The extent that holds byte `offset`, which the file has.
+    /// Returns the extent that holds byte `offset`, which is within the file.
     pub(super) fn find(&self, window: &mut Window<'_>, cursor: &mut Cursor, offset: u64) -> Result<Record> {
         match self.len {
             RecordLen::Four => self.find_stacked(window, cursor, offset >> self.bits),
@@ -122,7 +124,7 @@ impl Encoded {
         Record { start, end: end.min(self.size), word, physical, last: n + 1 == self.count, entry: self.at(n) }
     }
 
-    /// Only the lengths before it tell where an extent is stored.
+    /// Finds an extent by summing up the lengths before it, which alone determine where it is stored.
     fn find_stacked(&self, window: &mut Window<'_>, cursor: &mut Cursor, n: u64) -> Result<Record> {
         if cursor.next > n {
             *cursor = Cursor::default();
@@ -139,10 +141,10 @@ impl Encoded {
         }
     }
 
-    /// The last record that begins at or before `offset`.
+    /// Returns the last record that begins at or before `offset`.
     fn search(&self, window: &mut Window<'_>, cursor: &mut Cursor, offset: u64) -> Result<Record> {
         let (mut low, mut high) = (0, self.count);
-        // Walks ask for one after the other.
+        // Walks request one record after the other.
         if cursor.next < self.count && self.start_of(window, cursor.next)? == offset {
             (low, high) = (cursor.next + 1, cursor.next + 1);
         }
@@ -171,7 +173,7 @@ impl Encoded {
         Ok(record)
     }
 
-    /// Record `n` does not begin before the one behind it, or begins behind the end of the file.
+    /// Makes the error that record `n` does not begin before the next one, or begins after the end of the file.
     fn disorder(&self, window: &Window<'_>, n: u64) -> Error {
         let why = format!("records {n} and {} are not in the order of the file, or beyond its end", n + 1);
         window.error(self.at(n), why)
@@ -184,7 +186,7 @@ impl Encoded {
         Ok(Record { start, end, word, physical, last: n + 1 == self.count, entry: self.at(n) })
     }
 
-    /// Where the extent of long record `n` begins.
+    /// Returns the start of the extent of long record `n`.
     fn start_of(&self, window: &mut Window<'_>, n: u64) -> Result<u64> {
         let at = self.at(n);
         let [low] = words(&window.array::<4>(at.saturating_add(12))?);
@@ -196,7 +198,7 @@ impl Encoded {
     }
 }
 
-/// The first `N` words of 4 bytes.
+/// Returns the first `N` words of 4 bytes.
 fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     let mut out = [0; N];
     for (word, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {

@@ -10,7 +10,7 @@ use crate::erofs::format::{self, FULL_INDEX_GAP, cluster_type};
 /// Length of an entry.
 const ENTRY: usize = size_of::<format::FullIndex>();
 
-/// Where a full index lies.
+/// Position of a full index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Full {
     start: u64,
@@ -18,22 +18,22 @@ pub(super) struct Full {
 }
 
 impl Full {
-    /// The index of `count` clusters behind a map header that ends at byte `header_end`.
+    /// Locates the index of `count` clusters after a map header that ends at byte `header_end`.
     pub(super) fn new(header_end: u64, count: u64) -> Self {
         Full { start: header_end.saturating_add(FULL_INDEX_GAP as u64), count }
     }
 
-    /// Byte behind the last entry.
+    /// Returns the end of the last entry.
     pub(super) fn end(&self) -> u64 {
         self.at(self.count)
     }
 
-    /// Byte of the entry of cluster `n`.
+    /// Returns the offset of the entry of cluster `n`.
     pub(super) fn at(&self, n: u64) -> u64 {
         self.start.saturating_add(n.saturating_mul(ENTRY as u64))
     }
 
-    /// The entry of cluster `n`.
+    /// Decodes the entry of cluster `n`.
     pub(super) fn load(&self, window: &mut Window<'_>, n: u64) -> Result<Cluster> {
         let Ok(raw) = format::FullIndex::read_from_bytes(&window.array::<ENTRY>(self.at(n))?) else {
             return Err(window.error(self.at(n), "an entry is cut short"));
@@ -55,7 +55,7 @@ impl Full {
     }
 }
 
-/// A cluster in which no extent begins: the distances back and forward.
+/// Decodes a cluster in which no extent begins: the distances back and forward.
 fn inner(value: u32) -> Cluster {
     let (back, forward) = (value & 0xffff, u64::from(value >> 16));
     let count = u32::from(cluster_type::BLOCK_COUNT);

@@ -1,4 +1,4 @@
-//! The header of a compressed file's map, from raw to checked.
+//! The header of a compressed file's map: decoding and checks.
 
 use zerocopy::FromBytes;
 
@@ -12,14 +12,14 @@ use crate::Result;
 use crate::erofs::format::{self, Advise, EXTENT_MAX, Layout, WHOLE_FRAGMENT};
 
 const STRUCTURE: &str = "map header";
-/// Its length, and what it is aligned to.
+/// Length and alignment of the header.
 const LEN: usize = size_of::<format::MapHeader>();
 
-/// What the header says, besides where the index is.
+/// Contents of the header, except the position of the index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Header {
     pub(super) advise: Advise,
-    /// Low four bits: of first heads; high: of second ones.
+    /// Low four bits: algorithm of first heads; high: of second heads.
     pub(super) algorithms: u8,
     /// Low 32 bits of the offset in the packed inode.
     pub(super) low: u32,
@@ -27,7 +27,7 @@ pub(super) struct Header {
     pub(super) inline: Option<u64>,
 }
 
-/// Reads the header of a file and finds its index.
+/// Reads the header of a file and locates its index.
 pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Form> {
     let at = facts.payload.checked_next_multiple_of(LEN as u64).unwrap_or(u64::MAX);
     let end = at.saturating_add(LEN as u64);

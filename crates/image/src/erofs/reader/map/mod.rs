@@ -1,6 +1,6 @@
-//! From an inode to where the bytes of its file are: the one place that knows all the forms in which the
-//! format says so. A [`Map`] is opened on an inode; a [`Walk`] over it gives its extents in order, from any
-//! byte on, and reads only the index entries around it.
+//! Maps of inodes to the bytes of their files: the one place that knows all forms of maps in the
+//! format. A [`Map`] is opened on an inode; a [`Walk`] over it returns its extents in order, from
+//! any byte on, and reads only the index entries needed.
 
 mod check;
 mod chunks;
@@ -22,20 +22,20 @@ use crate::erofs::format::{Advise, CLUSTER_MAX, EXTENT_MAX, Layout, algorithm, e
 pub(super) use self::check::Announced;
 pub(super) use self::window::Bytes;
 
-/// For messages.
+/// Name of the index in messages.
 const INDEX: &str = "cluster index";
 
-/// What a map needs to know of its inode.
+/// Facts about the inode that a map needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
     /// Length of the file.
     pub(super) size: u64,
     pub(super) layout: Layout,
-    /// Where plain blocks begin; none when the file is a hole.
+    /// First block of plain data; none if the file is a hole.
     pub(super) start_block: Option<u64>,
-    /// The format of chunks.
+    /// Chunk format.
     pub(super) chunk_format: u16,
-    /// The byte behind inode and xattrs.
+    /// Offset after inode and xattrs.
     pub(super) payload: u64,
     /// log2 of the image's block size.
     pub(super) block_bits: u8,
@@ -46,26 +46,26 @@ pub(super) struct Facts {
 pub(super) struct Map {
     size: u64,
     block_bits: u8,
-    /// Where the inode ends, for messages.
+    /// End of the inode, for messages.
     place: u64,
     form: Form,
 }
 
 #[derive(Debug)]
 enum Form {
-    /// Blocks in a row, and what follows the inode.
+    /// Consecutive blocks, and the data that follows the inode.
     Plain {
         start: Option<u64>,
         tail: Option<Stored>,
     },
     Chunks(Chunks),
-    /// The whole file lies in the packed inode.
+    /// The whole file is in the packed inode.
     Fragment(u64),
     Clusters(Header, Clusters),
     Encoded(Header, Encoded),
 }
 
-/// A piece of a file: the bytes from `logical` on, `len` of them.
+/// A piece of a file: `len` bytes from `logical` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MappedExtent {
     pub(super) logical: u64,
@@ -73,16 +73,16 @@ pub(super) struct MappedExtent {
     pub(super) data: Data,
 }
 
-/// What is stored for a piece of a file.
+/// Storage of a piece of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Data {
-    /// Nothing: zeros.
+    /// Zeros that are not stored.
     Hole,
-    /// Bytes of the packed inode, from this one on.
+    /// Bytes of the packed inode, from this offset on.
     Fragment(u64),
-    /// The bytes as they are; those of a rotated cluster begin at its end.
+    /// Uncompressed bytes; those of a rotated cluster begin at its end.
     Plain { stored: Stored, rotated: bool },
-    /// A stream; a partial extent is but the beginning of what it decodes to.
+    /// A compressed stream; a partial extent is only the beginning of its decoded data.
     Packed { stored: Stored, algorithm: u8, partial: bool },
 }
 
@@ -93,26 +93,26 @@ pub(super) struct Stored {
     pub(super) len: u64,
 }
 
-/// Where stored bytes begin.
+/// Position of stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Where {
-    /// In the address space of all devices.
+    /// In the common address space of all devices.
     Image(u64),
     /// On the device of this number.
     Device(u16, u64),
-    /// Behind the inode, in the space the inode is in.
+    /// After the inode, in the same space as the inode.
     Meta(u64),
 }
 
 impl Where {
-    /// The byte, whatever it counts in; for messages.
+    /// Returns the offset, in whatever space, for messages.
     pub(super) fn byte(self) -> u64 {
         match self {
             Where::Image(byte) | Where::Device(_, byte) | Where::Meta(byte) => byte,
         }
     }
 
-    /// The place `bytes` further on.
+    /// Returns the position `bytes` later.
     pub(super) fn skip(self, bytes: u64) -> Where {
         match self {
             Where::Image(byte) => Where::Image(byte.saturating_add(bytes)),
@@ -123,7 +123,7 @@ impl Where {
 }
 
 impl Map {
-    /// Opens the map of an inode whose metadata `source` holds.
+    /// Opens the map of an inode whose metadata is in `source`.
     pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Map> {
         let Facts { size, block_bits, .. } = *facts;
         let form = match facts.layout {
@@ -135,7 +135,7 @@ impl Map {
         Ok(Map { size, block_bits, place: facts.payload, form })
     }
 
-    /// The extents from the one that holds byte `offset` on.
+    /// Returns the extents, starting with the one that holds byte `offset`.
     pub(super) fn walk<'m>(&'m self, source: &'m dyn Bytes, offset: u64) -> Walk<'m> {
         let (structure, end) = match &self.form {
             Form::Plain { .. } | Form::Fragment(_) => (INDEX, 0),
@@ -161,7 +161,7 @@ impl Map {
         }
     }
 
-    /// What an index has, made whole with what the header says.
+    /// Completes an extent from an index with the data of the header.
     fn of_clusters(
         &self,
         header: &Header,
@@ -199,7 +199,7 @@ impl Map {
         self.checked(MappedExtent { logical, len, data }, window, entry)
     }
 
-    /// What a record has, made whole with what the header says.
+    /// Completes an extent from a record with the data of the header.
     fn of_record(
         &self,
         header: &Header,
@@ -228,14 +228,14 @@ impl Map {
         self.checked(MappedExtent { logical, len, data }, window, entry)
     }
 
-    /// Refuses what no decoder should be asked for. `entry` is where the index has it.
+    /// Refuses extents that no decoder should be given. `entry` is the offset of their entry in the index.
     fn checked(&self, extent: MappedExtent, window: &Window<'_>, entry: u64) -> Result<MappedExtent> {
         let MappedExtent { logical, len, data } = extent;
         let why = match data {
             Data::Hole | Data::Fragment(_) => return Ok(extent),
             Data::Plain { stored, rotated } if stored.len < len || stored.len > CLUSTER_MAX => {
                 let rotated = if rotated { "rotated " } else { "" };
-                format!("stored as they are in {} {rotated}bytes", stored.len)
+                format!("stored uncompressed in {} {rotated}bytes", stored.len)
             }
             Data::Plain { stored, rotated: true } if stored.len % (1 << self.block_bits) != 0 => {
                 format!("rotated in {} bytes, which are not whole blocks", stored.len)
@@ -245,7 +245,7 @@ impl Map {
             }
             Data::Packed { .. } if len > EXTENT_MAX => format!("compressed as one; the most is {EXTENT_MAX}"),
             Data::Packed { algorithm, .. } if algorithm >= algorithm::COUNT => {
-                format!("by algorithm {algorithm}, which is not known")
+                format!("by the unknown algorithm {algorithm}")
             }
             _ => return Ok(extent),
         };
@@ -253,22 +253,22 @@ impl Map {
     }
 }
 
-/// The bytes behind the last whole block, which follow the inode.
+/// Returns the bytes after the last whole block, which follow the inode.
 fn inline_tail(source: &dyn Bytes, facts: &Facts) -> Result<Option<Stored>> {
     let block = 1 << facts.block_bits;
-    // Of whole blocks, Linux takes the last to be the one behind the inode.
+    // If the file is whole blocks, Linux takes the last one to be the one after the inode.
     let len = match facts.size % block {
         0 if facts.size > 0 => block,
         len => len,
     };
     if len > block - facts.payload % block {
-        let why = format!("{len} bytes behind the inode cross a block");
+        let why = format!("{len} bytes after the inode cross a block");
         return Err(source.error("inline data", facts.payload, why));
     }
     Ok((len > 0).then_some(Stored { place: Where::Meta(facts.payload), len }))
 }
 
-/// Goes over the extents of a file.
+/// Iterates over the extents of a file.
 pub(super) struct Walk<'m> {
     map: &'m Map,
     window: Window<'m>,
@@ -277,7 +277,7 @@ pub(super) struct Walk<'m> {
 }
 
 impl Walk<'_> {
-    /// The next extent, `None` behind the last. The first may begin before the byte that was asked for.
+    /// Returns the next extent, `None` after the last. The first may begin before the requested byte.
     pub(super) fn next(&mut self) -> Result<Option<MappedExtent>> {
         let Walk { map, window, cursor, at } = self;
         if *at >= map.size {

@@ -1,52 +1,52 @@
-//! A sliding view of an index: its bytes are read in small pieces, so that no size which an image claims
-//! ever becomes memory.
+//! A sliding window over an index: its bytes are read in small pieces, so that no size claimed by
+//! an image determines memory use.
 
 use crate::{Error, Result};
 
-/// Bytes read at once: a few hundred entries.
+/// Number of bytes read at once: a few hundred entries.
 const PIECE: u64 = 1024;
 
-/// Where the bytes of indexes come from: the image, or the metabox inside it.
+/// Source of the bytes of indexes: the image, or the metabox inside it.
 pub(in crate::erofs::reader) trait Bytes {
-    /// Fills `buf` from byte `at`, where `structure` lies.
+    /// Fills `buf` from byte `at`; `structure` is for messages.
     fn read(&self, structure: &'static str, at: u64, buf: &mut [u8]) -> Result<()>;
 
-    /// An error about byte `at`.
+    /// Makes an error about byte `at`.
     fn error(&self, structure: &'static str, at: u64, why: String) -> Error;
 }
 
-/// The bytes from `start` to `end` of a source, of which a piece is at hand.
+/// The bytes from `start` to `end` of a source, of which one piece is in memory.
 pub(super) struct Window<'b> {
     source: &'b dyn Bytes,
     structure: &'static str,
     end: u64,
     piece: Vec<u8>,
-    /// Where the piece begins.
+    /// Offset of the piece.
     at: u64,
 }
 
 impl<'b> Window<'b> {
-    /// A window over what ends at byte `end`.
+    /// Makes a window over bytes that end at `end`.
     pub(super) fn new(source: &'b dyn Bytes, structure: &'static str, end: u64) -> Self {
         Window { source, structure, end, piece: Vec::new(), at: 0 }
     }
 
-    /// The `N` bytes at `at`.
+    /// Returns the `N` bytes at `at`.
     pub(super) fn array<const N: usize>(&mut self, at: u64) -> Result<[u8; N]> {
         let mut out = [0; N];
         out.copy_from_slice(self.slice(at, N)?);
         Ok(out)
     }
 
-    /// The `len` bytes at `at`, at most a piece.
+    /// Returns the `len` bytes at `at`, at most a piece.
     pub(super) fn slice(&mut self, at: u64, len: usize) -> Result<&[u8]> {
         if self.held(at, len).is_none() {
             self.load(at, len)?;
         }
-        self.held(at, len).ok_or_else(|| self.error(at, "an entry lies outside it"))
+        self.held(at, len).ok_or_else(|| self.error(at, "an entry is outside of it"))
     }
 
-    /// An error at byte `at`.
+    /// Makes an error about byte `at`.
     pub(super) fn error(&self, at: u64, why: impl Into<String>) -> Error {
         self.source.error(self.structure, at, why.into())
     }

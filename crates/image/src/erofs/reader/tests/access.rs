@@ -21,7 +21,7 @@ const KINDS: [&str; 9] = [
     "-zzstd -b1024 -C8192 -m8192",
 ];
 
-/// Files with their whole contents, put together from their pieces.
+/// Files with their whole contents, assembled from their pieces.
 fn files() -> &'static [(Reader, Nid, Vec<u8>)] {
     static FILES: OnceLock<Vec<(Reader, Nid, Vec<u8>)>> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -51,7 +51,7 @@ fn files() -> &'static [(Reader, Nid, Vec<u8>)] {
 }
 
 #[test]
-fn any_range_is_what_the_whole_file_has() {
+fn any_range_equals_that_of_the_whole_file() {
     if !erofs_utils("any_range_is_what_the_whole_file_has") {
         return;
     }
@@ -108,7 +108,7 @@ fn many_threads_read_the_same_files() {
 }
 
 #[test]
-fn any_tree_is_read_as_it_was() {
+fn any_tree_is_read_back_unchanged() {
     if !erofs_utils("any_tree_is_read_as_it_was") {
         return;
     }
@@ -124,7 +124,7 @@ fn any_tree_is_read_as_it_was() {
 }
 
 #[test]
-fn what_is_not_a_file_or_directory_is_refused_as_such() {
+fn inodes_of_the_wrong_type_are_refused_as_such() {
     if !erofs_utils("what_is_not_a_file_or_directory_is_refused_as_such") {
         return;
     }

@@ -1,4 +1,4 @@
-//! The annotated dump, pinned down for small images.
+//! The textual dump, pinned down for small images.
 
 use super::*;
 use crate::testing::{one_of_each, owned};

@@ -1,11 +1,11 @@
-//! Damaged and hostile images: nothing may panic, hang or take unbounded memory.
+//! Damaged and hostile images: nothing may panic, hang or use unbounded memory.
 
 use std::time::{Duration, Instant};
 
 use super::*;
 use crate::testing::{self, Source, erofs_utils};
 
-/// A tree with something of everything.
+/// Makes a tree with every feature.
 pub(super) fn tree() -> Spec {
     let mut file = Node::file(vec![text(1, 2600), Piece::Hole(2048), text(2, 5)]);
     file.attrs.xattrs = BTreeMap::from([("user.name".to_owned(), b"value".to_vec())]);
@@ -22,7 +22,7 @@ pub(super) fn tree() -> Spec {
     spec
 }
 
-/// Small images of every layout: of our own writer, and of mkfs.erofs where there is one.
+/// Makes small images of every layout: with our own writer, and with mkfs.erofs if it is installed.
 pub(super) fn small(test: &str, spec: &Spec) -> Vec<(&'static str, Vec<u8>)> {
     let ours = OURS.iter().map(|(codec, features)| {
         let options = Options {
@@ -60,7 +60,7 @@ const OURS: [(&str, Features); 4] = [
     ("deflate", Features::FULL_INDEX.union(Features::FRAGMENTS)),
 ];
 
-/// One for each layout of inodes, and for each way to say where data is.
+/// One for each layout of inodes, and for each form of map.
 const KINDS: [&str; 9] = [
     "-x1",
     "--chunksize=1024 -Eforce-chunk-indexes,48bit",
@@ -73,7 +73,7 @@ const KINDS: [&str; 9] = [
     "-zlz4 --zD --xattr-prefix=user.na",
 ];
 
-/// Does everything there is to do with an image, whatever comes of it.
+/// Exercises an image in every way, whatever the result.
 pub(super) fn exercise(image: &[u8]) {
     let Ok(reader) = open(image) else { return };
     testing::exercise(&reader, 30, 9);
@@ -83,7 +83,7 @@ pub(super) fn exercise(image: &[u8]) {
 fn every_byte_may_be_wrong() {
     for (_, image) in small("every_byte_may_be_wrong", &tree()) {
         let begun = Instant::now();
-        // Every byte in every round; as many rounds as there is time for, but never less than one.
+        // Every byte in every round; as many rounds as time allows, but at least one.
         for (round, flip) in [0xff, 0x01, 0x80, 0x10, 0x02, 0x40, 0x04, 0x20, 0x08, 0x7f].into_iter().enumerate() {
             if round >= 1 && begun.elapsed() > Duration::from_secs(2) {
                 break;
@@ -111,7 +111,7 @@ fn every_word_may_be_an_extreme() {
     }
 }
 
-/// Without it every change of the superblock would be seen at once.
+/// Clears the checksum: with it, every change of the superblock would be noticed immediately.
 pub(super) fn without_checksum(image: &[u8]) -> Vec<u8> {
     let mut image = image.to_vec();
     image[1024 + 8] &= !1;
@@ -119,7 +119,7 @@ pub(super) fn without_checksum(image: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_image_cut_anywhere_says_by_how_much() {
+fn a_truncated_image_says_by_how_much() {
     for (options, image) in small("an_image_cut_anywhere_says_by_how_much", &tree()) {
         for len in (0..image.len()).step_by(13) {
             let missing = format!("{} are missing", image.len() - len);

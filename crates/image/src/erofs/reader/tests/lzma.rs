@@ -1,8 +1,8 @@
-//! A decoder of MicroLZMA that only tells how far back a stream refers: what no library says of one.
+//! A MicroLZMA decoder that reports how far back a stream refers, which no library reports.
 
 const PROBABILITY: u16 = 1 << 10;
 
-/// Reads bits of a range coder; a stream that ends early goes on with zeros.
+/// Reads bits of a range coder; a stream that ends early continues with zeros.
 struct Range<'a> {
     src: &'a [u8],
     at: usize,
@@ -53,7 +53,7 @@ impl Range<'_> {
         (0..bits).fold(1, |at, _| at << 1 | self.bit(&mut probabilities[at])) - (1 << bits)
     }
 
-    /// The lowest bit first.
+    /// Reads bits, the lowest first.
     fn reverse(&mut self, probabilities: &mut [u16], bits: usize) -> usize {
         let (mut at, mut value) = (1, 0);
         for n in 0..bits {
@@ -90,7 +90,7 @@ impl Lengths {
     }
 }
 
-/// Decodes `len` bytes. Returns them, and the farthest distance of a match.
+/// Decodes `len` bytes. Returns them, and the largest distance of a match.
 pub(super) fn decode(src: &[u8], len: usize) -> (Vec<u8>, usize) {
     let props = usize::from(!src[0]);
     let (lc, lp, pb) = (props % 9, props / 9 % 5, props / 45);
@@ -136,7 +136,7 @@ pub(super) fn decode(src: &[u8], len: usize) -> (Vec<u8>, usize) {
             last = [distance(range, slot, &mut special, &mut align), last[0], last[1], last[2]];
             state = if was_literal { 7 } else { 10 };
         } else {
-            // Which of the last four distances, which then is the last.
+            // One of the last four distances, which then becomes the latest.
             let again = match range.bit(&mut is_repeat[1][state]) {
                 0 => 0,
                 _ if range.bit(&mut is_repeat[2][state]) == 0 => 1,

@@ -1,4 +1,4 @@
-//! Tests of the reader: images of other writers against their source, wrong images, random access.
+//! Tests of the reader: images of other writers compared with their source, damaged images, random access.
 #![allow(clippy::cast_possible_truncation, reason = "numbers of tests are small")]
 
 mod access;
@@ -36,7 +36,7 @@ fn open_file(image: &Path) -> Result<Reader> {
     Reader::open(Arc::new(FileAt::open(image, 0).unwrap()), ReadOptions::default())
 }
 
-/// An image of our own writer, in memory.
+/// Makes an image with our own writer, in memory.
 fn image_of(spec: &Spec, options: &Options) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");

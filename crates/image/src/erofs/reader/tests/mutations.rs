@@ -1,4 +1,4 @@
-//! Every field of every structure set to what it should not be: see [`mutate`].
+//! Every field of every structure set to wrong values: see [`mutate`].
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use crate::erofs::reader::map::{Data, Where};
 use crate::erofs::reader::metadata::Space;
 use crate::testing::mutate::{self, Field, Subject, fields};
 
-/// Bytes of an index that are taken for fields; files of these images have about as many.
+/// Number of bytes of an index that are treated as fields; files of these images have about as many.
 const INDEX_LEN: usize = 96;
-/// Bytes of a stream, and streams of a file, that are.
+/// The same of a stream, and number of streams of a file.
 const STREAM_LEN: usize = 12;
 const STREAMS: usize = 2;
 
@@ -37,7 +37,7 @@ fn spec() -> Spec {
     spec
 }
 
-/// A walk over the structures of an image that are stored as they are.
+/// Walks the uncompressed structures of an image.
 struct Lister<'i> {
     image: &'i [u8],
     reader: Reader,
@@ -223,7 +223,7 @@ impl Lister<'_> {
         at + name + value
     }
 
-    /// Its first block, which may be all of it.
+    /// Lists its first block, which may be all of it.
     fn directory(&mut self, inode: &Inode) {
         let block = self.reader.superblock.block_size as usize;
         let at = match inode.start_block() {
@@ -237,7 +237,7 @@ impl Lister<'_> {
         }
     }
 
-    /// The beginnings of some clusters.
+    /// Lists the beginnings of some clusters.
     fn streams(&mut self, inode: &Inode) {
         if inode.size == 0 || !matches!(inode.kind, Kind::File | Kind::Dir | Kind::Symlink) {
             return;
@@ -260,7 +260,7 @@ impl Lister<'_> {
     }
 }
 
-/// Puts the checksum right, where there is one.
+/// Corrects the checksum, if there is one.
 fn repair(image: &mut [u8]) {
     let block = 1usize.checked_shl(image[1024 + 0x0c].into()).unwrap_or(0).min(image.len());
     if image[1024 + 8] & 1 == 0 || block < 512 {

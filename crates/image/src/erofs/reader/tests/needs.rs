@@ -1,5 +1,6 @@
-//! What images of our writer say that decoders need is enough, on a kernel that has mounted nothing else: the
-//! need of every cluster is computed, as decoders that are there already may be larger than asked for.
+//! The decoder parameters that our writer declares are sufficient even on a kernel that has mounted
+//! nothing else. The need of every cluster is computed, as existing decoders of a kernel may be
+//! larger than requested.
 
 use super::*;
 use crate::erofs::format::Layout;
@@ -8,7 +9,7 @@ use crate::erofs::reader::map::Data;
 use crate::erofs::reader::{Compression, Inode};
 use crate::erofs::tests::matrix;
 
-/// Data that comes again at distances around those that windows have.
+/// Data that repeats at distances near the window sizes.
 fn spec() -> Spec {
     let again = |kib: u64| {
         let far = vec![noise(kib, 3000), text(kib, (kib << 10) - 3000), noise(kib, 3000), text(kib + 1, 5000)];
@@ -20,7 +21,7 @@ fn spec() -> Spec {
     Spec::of(files)
 }
 
-/// The window that a frame's header asks for.
+/// Returns the window that a frame's header declares.
 fn zstd_window(frame: &[u8]) -> u64 {
     assert_eq!(frame[..4], [0x28, 0xb5, 0x2f, 0xfd]);
     let (flags, rest) = (frame[4], &frame[5..]);
@@ -29,19 +30,19 @@ fn zstd_window(frame: &[u8]) -> u64 {
         let base = 1u64 << (10 + (rest[0] >> 3));
         return base + base / 8 * u64::from(rest[0] & 7);
     }
-    // One segment: all that the frame holds.
+    // A single segment: the whole content of the frame.
     let (len, add) = [(1, 0), (2, 256), (4, 0), (8, 0)][usize::from(flags >> 6)];
     let mut bytes = [0; 8];
     bytes[..len].copy_from_slice(&rest[dictionary..dictionary + len]);
     u64::from_le_bytes(bytes) + add
 }
 
-/// Bytes of history that a cluster needs, or blocks it has.
+/// Returns the number of bytes of history, or blocks, that a cluster needs.
 fn need(declared: Compression, stream: &[u8], len: usize) -> u64 {
     match declared {
         Compression::Zstd { .. } => zstd_window(stream),
         Compression::Lzma { .. } => super::lzma::decode(stream, len).1 as u64,
-        // What the formats allow.
+        // The limit of the format.
         Compression::Deflate { .. } => 32 << 10,
         Compression::Lz4 { .. } => 65_535,
     }
@@ -56,7 +57,7 @@ fn given(declared: Compression) -> u64 {
     }
 }
 
-/// The largest need of an image's files, and of its packed inode.
+/// Returns the largest need among an image's files and its packed inode.
 fn needs(reader: &Reader, declared: Compression) -> u64 {
     let block = u64::from(reader.superblock().block_size);
     let names = reader.read_dir(reader.root()).unwrap();
@@ -90,7 +91,7 @@ fn needs(reader: &Reader, declared: Compression) -> u64 {
 }
 
 #[test]
-fn what_decoders_need_is_declared() {
+fn the_needs_of_decoders_are_declared() {
     let spec = spec();
     for cluster_size in [4 << 10, 64 << 10, 1 << 20] {
         for codec in ["lz4", "deflate:6", "lzma:1", "zstd:1", "zstd:15"] {
@@ -108,9 +109,9 @@ fn what_decoders_need_is_declared() {
     }
 }
 
-/// The decoder that tells distances decodes, so what it tells is so.
+/// The decoder that reports distances decodes correctly, so its reports are right.
 #[test]
-fn distances_of_lzma_are_told() {
+fn distances_of_lzma_are_reported() {
     let choice: packfs_codec::Choice = "lzma:6".parse().unwrap();
     let mut encoder = choice.cluster_encoder(1 << 20).unwrap();
     for distance in [1, 2, 100, 4096, 65_536, 200_000] {

@@ -1,5 +1,5 @@
-//! Streams and extents that packfs reads and Linux does not, or not as the same bytes, in images: Linux says whether they
-//! are sound.
+//! Streams and extents that packfs reads and Linux does not, or reads as other bytes, in images:
+//! Linux decides whether they are sound.
 
 use super::*;
 use crate::erofs::format::{Advise, Layout, cluster_type, inode_format};
@@ -10,9 +10,9 @@ use crate::testing::{Source, can_mount, erofs_utils, kernel_reads, streams};
 /// An image with one file.
 struct Base {
     image: Vec<u8>,
-    /// Its first extent that is stored.
+    /// Its first stored extent.
     extent: MappedExtent,
-    /// Where the map of the file is.
+    /// Offset of the file's map.
     map: usize,
 }
 
@@ -45,7 +45,7 @@ fn base(codec: &str, features: Features, pieces: Vec<Piece>) -> Base {
 }
 
 impl Base {
-    /// Puts a stream at the end of the extent's cluster.
+    /// Places a stream at the end of the extent's cluster.
     fn put(mut self, stream: &[u8]) -> Vec<u8> {
         let Data::Packed { stored, .. } = self.extent.data else { panic!("{:?}", self.extent) };
         let Where::Image(at) = stored.place else { panic!("{:?}", self.extent) };
@@ -65,7 +65,7 @@ impl Base {
 }
 
 #[test]
-fn what_linux_does_not_read_is_damage() {
+fn streams_that_linux_cannot_read_are_damage() {
     if !can_mount("what_linux_does_not_read_is_damage") {
         return;
     }
@@ -91,7 +91,7 @@ fn what_linux_does_not_read_is_damage() {
             base.put(&streams::lz4_with_distance_0(len))
         }),
         ("zstd", "a window of", window),
-        // Length of the first record: 2^20 - 1 bytes, of which the file wants a few.
+        // Length of the first record: 2^20 - 1 bytes, of which the file uses a few.
         ("lz4", "ends inside it", {
             let base = base("lz4", encoded, vec![noise(1, 9000)]);
             let record = (base.map + 8).next_multiple_of(16) - base.map;
@@ -105,7 +105,7 @@ fn what_linux_does_not_read_is_damage() {
         let mut ours = vec![0; 9000];
         let read = reader.read_at(find(&reader, "f"), &mut ours, 0);
         ours.truncate(*read.as_ref().unwrap_or_else(|error| panic!("{codec}: packfs reads it: {error}")));
-        // At distance 0 there happens to be the same, and of an extent the kernel may leave the end alone.
+        // At distance 0 there happen to be the same bytes, and the kernel may skip the end of an extent.
         let chance = ["distance 0", "ends inside it"].contains(&why);
         assert!(chance || kernel_reads("erofs", &image) != Some(ours), "{codec}, {why}: the kernel reads the same");
         let found = findings(&reader, 0);
@@ -121,21 +121,21 @@ fn refused_by_both(image: &[u8], why: &str) {
 }
 
 #[test]
-fn whole_blocks_do_not_fit_behind_an_inode() {
+fn whole_blocks_do_not_fit_after_an_inode() {
     if !can_mount("whole_blocks_do_not_fit_behind_an_inode") {
         return;
     }
     let mut image = base("none", Features::empty(), vec![noise(1, 1024)]).image;
     let reader = open(&image).unwrap();
     let nid = find(&reader, "f");
-    // From the plain layout to the one with a tail behind the inode.
+    // From the plain layout to the one with a tail after the inode.
     image[reader.inode_place(nid).byte as usize] |= (Layout::Inline as u8) << inode_format::LAYOUT_SHIFT;
     refused_by_both(&image, "cross a block");
     assert!(open(&image).unwrap().read_at(nid, &mut [0; 1024], 0).is_err());
 }
 
 #[test]
-fn fragments_are_not_stored_as_they_are() {
+fn fragments_are_never_uncompressed_extents() {
     const TEST: &str = "fragments_are_not_stored_as_they_are";
     if !can_mount(TEST) || !erofs_utils(TEST) {
         return;
@@ -148,9 +148,9 @@ fn fragments_are_not_stored_as_they_are() {
     assert_eq!(findings(&reader, 0), Vec::<String>::new());
     let map = reader.inode(find(&reader, "f")).unwrap().payload.byte.next_multiple_of(8) as usize;
     assert_ne!(u16::from(image[map + 4]) & Advise::FRAGMENT.bits(), 0, "the end lies in the packed inode");
-    // The second pack of two entries, of which the first has the last head: its type.
+    // The second pack of two entries, the first of which is the last head: its type.
     let entry = image[map + 16..].first_chunk_mut::<2>().unwrap();
     assert_eq!(u16::from_le_bytes(*entry) >> 12, cluster_type::HEAD1);
     entry[1] &= 0xf;
-    refused_by_both(&image, "stored as it is, but in the packed inode");
+    refused_by_both(&image, "uncompressed, but in the packed inode");
 }

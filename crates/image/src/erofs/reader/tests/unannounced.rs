@@ -1,4 +1,4 @@
-//! Images that use what their superblock does not announce: kernels read them, so they are sound.
+//! Images that use features their superblock does not announce: kernels read them, so they are sound.
 
 use super::hostile::without_checksum;
 use super::*;
@@ -23,7 +23,7 @@ fn options(codec: &str, features: Features) -> Options {
     })
 }
 
-/// The image without a feature bit, and without a checksum.
+/// Returns the image without a feature bit, and without a checksum.
 fn without(image: &[u8], feature: Incompat) -> Vec<u8> {
     let mut image = without_checksum(image);
     let bits = u32::from_le_bytes(*image[INCOMPAT..].first_chunk().unwrap());
@@ -32,7 +32,7 @@ fn without(image: &[u8], feature: Incompat) -> Vec<u8> {
     image
 }
 
-/// It has the same tree, and one note that tells of three inodes.
+/// Compares the trees, and expects one note that covers three inodes.
 fn compare(image: &[u8], changed: &[u8], note: &str) {
     let (before, after) = (open(image).unwrap(), open(changed).unwrap());
     let snapshots = [&before, &after].map(|reader| snapshot_image(reader).unwrap());
@@ -50,7 +50,7 @@ fn files_in_chunks_without_the_bit_are_one_note() {
     compare(&image, &changed, "do not announce files in chunks");
 }
 
-/// As erofs-utils up to 1.5 made them with `-Elegacy-compress`: streams begin where their clusters do.
+/// As erofs-utils up to 1.5 made them with `-Elegacy-compress`: streams begin where their clusters begin.
 #[test]
 fn lz4_at_the_beginnings_of_clusters_is_a_note() {
     let image = image_of(&spec(), &options("lz4", Features::empty()));
@@ -71,7 +71,7 @@ fn lz4_at_the_beginnings_of_clusters_is_a_note() {
             })
             .unwrap();
     }
-    compare(&image, &changed, "beginnings of clusters");
+    compare(&image, &changed, "start of their clusters");
     let reader = open(&changed).unwrap();
     let compression = &reader.superblock().compression;
     assert!(matches!(compression[..], [Compression::Lz4 { max_distance: 65_535, max_cluster_blocks: 1 }]));

@@ -1,17 +1,17 @@
-//! Images with one field wrong. The kernel and fsck.erofs each take several of them; a check must not.
+//! Images with one wrong field. The kernel and fsck.erofs each accept several of them; a check must not.
 
 use super::hostile::{exercise, without_checksum};
 use super::*;
 use crate::testing::Source;
 use crate::testing::erofs_utils;
 
-/// An image without compression, and where things are in it.
+/// An image without compression, and the positions of its structures.
 struct Base {
     image: Vec<u8>,
     reader: Reader,
 }
 
-/// Bytes of superblock fields.
+/// Offsets of superblock fields.
 mod sb {
     pub(super) const MAGIC: usize = 1024;
     pub(super) const COMPAT: usize = 1024 + 0x08;
@@ -28,7 +28,7 @@ mod sb {
     pub(super) const PACKED: usize = 1024 + 0x60;
 }
 
-/// Bytes of fields of a compact inode.
+/// Offsets of fields in a compact inode.
 mod inode {
     pub(super) const FORMAT: usize = 0;
     pub(super) const XATTR_COUNT: usize = 2;
@@ -67,17 +67,17 @@ impl Base {
         Base { reader: open(&image).unwrap(), image }
     }
 
-    /// Where the inode at `path` is.
+    /// Returns the offset of the inode at `path`.
     fn inode(&self, path: &str) -> usize {
         self.reader.inode_place(find(&self.reader, path)).byte as usize
     }
 
-    /// Where entry `n` of the directory at `path` is, which lies behind its inode.
+    /// Returns the offset of entry `n` of the directory at `path`, which is stored after its inode.
     fn entry(&self, path: &str, n: usize) -> usize {
         self.inode(path) + 32 + 12 * n
     }
 
-    /// Where byte `at` of the names of `dir` is: `...aaabba`.
+    /// Returns the offset of byte `at` of the names of `dir`: `...aaabba`.
     fn name(&self, at: usize) -> usize {
         self.entry("dir", 5) + at
     }
@@ -97,20 +97,20 @@ impl Base {
     }
 }
 
-/// What has to come of a wrong image.
+/// Expected verdict on a wrong image.
 enum Verdict {
     /// It cannot be opened.
     Open(&'static str),
-    /// It can, but a check finds this.
+    /// It can be opened, but a check finds this.
     Check(&'static str),
-    /// As before, but it is sound.
+    /// As [`Check`], but the image is sound.
     Noted(&'static str),
-    /// As with [`Check`], and attributes, names, contents or xattrs of this path cannot be had.
+    /// As [`Check`], and attributes, names, contents or xattrs of this path cannot be read.
     Stat(&'static str, &'static str),
     List(&'static str, &'static str),
     Read(&'static str, &'static str),
     Xattrs(&'static str, &'static str),
-    /// There is nothing wrong with it.
+    /// It has no defect.
     Fine,
 }
 
@@ -134,7 +134,7 @@ fn judge(test: &str, mutations: &[Mutation]) {
     assert_eq!(surprises, Vec::<String>::new());
 }
 
-/// What is not as expected, if anything.
+/// Compares the results with the verdict; returns the discrepancy, if any.
 fn surprise(pristine: &Base, image: &[u8], verdict: &Verdict) -> Option<String> {
     let reader = match (open(image), verdict) {
         (Err(error), Open(why)) if error.to_string().contains(why) => return None,
@@ -198,7 +198,7 @@ fn superblocks() {
                 b.add(sb::INCOMPAT, 4, 2);
                 b.put(sb::ALGORITHMS, 2, 2);
             }),
-            ("metabox without a place", Open("no room to say where"), |b| b.add(sb::INCOMPAT, 4, 0x100)),
+            ("metabox without a place", Open("no field for its position"), |b| b.add(sb::INCOMPAT, 4, 0x100)),
             ("packed inode is a directory", Open("packed inode is not a regular file"), |b| {
                 b.add(sb::INCOMPAT, 4, 0x20);
                 b.put(sb::PACKED, 8, find(&b.reader, "dir").0);
@@ -217,14 +217,14 @@ fn inodes() {
     judge(
         "inodes",
         &[
-            ("format", Stat("big", "bits that are not known"), |b| b.add(b.inode("big") + inode::FORMAT, 2, 0x20)),
+            ("format", Stat("big", "unknown bits"), |b| b.add(b.inode("big") + inode::FORMAT, 2, 0x20)),
             ("layout 5", Stat("big", "layout 5"), |b| b.put(b.inode("big") + inode::FORMAT, 2, 5 << 1)),
-            ("no type", Stat("big", "no type"), |b| b.put(b.inode("big") + inode::MODE, 2, 0o644)),
+            ("no type", Stat("big", "an unknown type"), |b| b.put(b.inode("big") + inode::MODE, 2, 0o644)),
             ("no links", Check("a link count of 0"), |b| b.put(b.inode("big") + inode::NLINK, 2, 0)),
             ("more links", Check("1 names, link count 3"), |b| b.put(b.inode("big") + inode::NLINK, 2, 3)),
             ("fewer links", Check("2 names, link count 1"), |b| b.put(b.inode("twice") + inode::NLINK, 2, 1)),
             ("links of a directory", Check("link count 9 with 1 dir"), |b| b.put(b.inode("dir2") + inode::NLINK, 2, 9)),
-            ("a time", Check("a time of its own"), |b| b.put(b.inode("big") + inode::MTIME, 4, 7)),
+            ("a time", Check("its own time"), |b| b.put(b.inode("big") + inode::MTIME, 4, 7)),
             ("data of a pipe", Check("for a device, pipe"), |b| b.put(b.inode("fifo") + inode::SIZE, 4, 7)),
             ("empty link", Stat("link", "target of 0"), |b| b.put(b.inode("link") + inode::SIZE, 4, 0)),
             ("long link", Stat("link", "target of 70000"), |b| b.put(b.inode("link") + inode::SIZE, 4, 70_000)),
@@ -245,8 +245,8 @@ fn directories() {
     judge(
         "directories",
         &[
-            ("entry type", Check("gives type 9"), |b| b.put(b.entry("dir", 2) + 10, 1, 9)),
-            ("entry type of a directory", Check("gives type 2"), |b| b.put(b.entry("dir", 2) + 10, 1, 2)),
+            ("entry type", Check("says type 9"), |b| b.put(b.entry("dir", 2) + 10, 1, 9)),
+            ("entry type of a directory", Check("says type 2"), |b| b.put(b.entry("dir", 2) + 10, 1, 2)),
             ("entry into nothing", Check("inode"), |b| b.put(b.entry("dir", 2), 8, 1 << 40)),
             ("entry of another", Check("2 names"), |b| b.put(b.entry("dir", 2), 8, b.get(b.entry("dir", 3), 8))),
             ("odd first offset", List("dir", "names begin at byte 61"), |b| b.put(b.entry("dir", 0) + 8, 2, 61)),

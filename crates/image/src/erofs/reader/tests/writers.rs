@@ -1,4 +1,4 @@
-//! Images of mkfs.erofs against the directories they were made from.
+//! Images of mkfs.erofs, compared with the directories they were made from.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::image::FileType;
 use crate::testing::{Source, erofs_utils, wide};
 
-/// The options of the mkfs.erofs there is, as its help lists them, if it is new enough.
+/// The options of the installed mkfs.erofs, as listed in its help, if it is recent enough.
 pub(super) struct Mkfs(String);
 
 impl Mkfs {
@@ -15,7 +15,7 @@ impl Mkfs {
         Some(Mkfs(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()))
     }
 
-    /// Whether it compresses in this way.
+    /// Returns true if it supports this codec.
     fn has(&self, codec: &str) -> bool {
         self.0.contains(codec)
     }
@@ -86,7 +86,7 @@ fn mkfs_with_every_algorithm_and_feature() {
     }
 }
 
-/// Names that are alike compress well: a directory has hundreds of bytes for each that is stored.
+/// Names that are alike compress well: a directory has hundreds of bytes for each stored byte.
 #[test]
 fn compressed_directories_of_long_names() {
     let Some(_) = Mkfs::find("compressed_directories_of_long_names") else { return };
@@ -129,7 +129,7 @@ fn data_on_further_devices() {
     assert!(error.contains("further device"), "{error}");
     let many = ReadOptions { devices: vec![file(&blob), file(&blob)], ..options };
     let error = Reader::open(file(&image), many).unwrap_err().to_string();
-    assert!(error.contains("2 further devices given, but the image has 1"), "{error}");
+    assert!(error.contains("2 additional devices given, but the image has 1"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The end: pieces that are down, and what every file's inode will carry to lead to its data.
+//! The result: finished pieces, and the data that every file's inode carries to locate its contents.
 
 use super::Rules;
 use super::open::{File, Part as FilePart, Stretch, What};
@@ -7,88 +7,88 @@ use crate::erofs::writer::index::{Cluster, End, Form, Index, Part};
 use crate::erofs::writer::keep::{Keep, Kept};
 use crate::{Error, Result};
 
-/// What the inode of a regular file carries to lead to its data.
+/// Data in the inode of a regular file that locates its contents.
 #[derive(Debug, Clone)]
 pub(crate) enum Body {
-    /// Whole blocks one behind the other from `start` on ([`None`]: a hole), and the bytes after the last
+    /// Consecutive whole blocks from `start` on ([`None`]: a hole), and the bytes after the last
     /// whole block, which follow the inode and lie within one block.
     Plain { start: Option<u64>, tail: Kept },
-    /// Chunks of `1 << bits` blocks each at a block or nowhere.
+    /// Chunks of `1 << bits` blocks, each at a block or a hole.
     Chunks { bits: u8, blocks: Box<[Option<u64>]> },
-    /// Compressed: its clusters, and what follows them. See [`DataDone::index`].
+    /// Compressed: its clusters, and its end. See [`DataDone::index`].
     Compressed { parts: Box<[Part]>, end: Option<End> },
 }
 
-/// A file whose data is down.
+/// A file whose data is written.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub(crate) size: u64,
     pub(crate) body: Body,
 }
 
-/// What remains when all data is down.
+/// Result of writing all data.
 #[derive(Debug)]
 pub(crate) struct DataDone {
-    /// The first block behind the data.
+    /// The first block after the data.
     pub(crate) end: u64,
-    /// Files by the numbers the tree has in `Data::Stored`.
+    /// Files by the numbers that the tree has in `Data::Stored`.
     pub(crate) files: Vec<Stored>,
-    /// All clusters, and holes as clusters of no bytes.
+    /// All clusters, with holes as clusters of no bytes.
     pub(crate) clusters: Vec<Cluster>,
     pub(crate) form: Form,
-    /// The packed inode's data, if any fragment lies in it.
+    /// The packed inode's data, if it contains any fragment.
     pub(crate) packed: Option<Stored>,
     /// Its pieces, in order.
     pub(crate) packed_pieces: Vec<Part>,
-    /// What lies behind inodes.
+    /// Data stored after inodes.
     pub(crate) keep: Keep,
-    /// A digest of all file data in the order in which it came.
+    /// A digest of all file data in order.
     pub(crate) content: blake3::Hash,
-    /// Whether files have clusters in common but for their whole pieces.
+    /// True if files share clusters other than in whole pieces.
     pub(crate) shares_clusters: bool,
     pub(crate) counts: Counts,
 }
 
 impl DataDone {
-    /// The index of a compressed file of `size` bytes.
+    /// Returns the index of a compressed file of `size` bytes.
     pub(crate) fn index<'d>(&'d self, size: u64, parts: &'d [Part], end: Option<End>) -> Index<'d> {
         Index { form: self.form, clusters: &self.clusters, parts, end, size }
     }
 
-    /// Bytes of a block.
+    /// Returns the block size in bytes.
     pub(crate) fn block_len(&self) -> u64 {
         1 << self.form.block_bits
     }
 }
 
-/// A piece that is down.
+/// A finished piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) part: Part,
     pub(super) end: PieceEnd,
 }
 
-/// The end of a piece, behind its clusters.
+/// The end of a piece, after its clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PieceEnd {
     Nothing,
-    /// In the stream of ends, from this offset on.
+    /// In the stream of tails, from this offset on.
     Fragment(u64),
-    /// A cluster behind the inode.
+    /// A cluster after the inode.
     Inline {
         kept: Kept,
         raw: bool,
     },
-    /// The clusters are blocks in a row, and this follows them behind the inode.
+    /// The clusters are consecutive blocks, and these bytes follow them after the inode.
     Plain(Kept),
 }
 
-/// Pieces by number; [`None`] as long as one is on its way.
+/// Pieces by number; [`None`] while one is in flight.
 #[derive(Debug, Default)]
 pub(super) struct Pieces(Vec<Option<Done>>);
 
 impl Pieces {
-    /// A number for one more piece.
+    /// Returns the number of a new piece.
     pub(super) fn add(&mut self) -> Result<u32> {
         self.0.push(None);
         u32::try_from(self.0.len() - 1).map_err(|_| Error::TooMany { what: "pieces of files", max: 1 << 32 })
@@ -102,19 +102,19 @@ impl Pieces {
         self.0[seq as usize]
     }
 
-    /// A piece when all are down.
+    /// Returns a piece once all are written.
     pub(super) fn done(&self, seq: u32) -> Done {
         self.get(seq).expect("every piece is down")
     }
 }
 
-/// Turns files into what their inodes carry, when all pieces are down.
+/// Turns files into the data of their inodes, once all pieces are written.
 pub(super) struct Bodies<'d> {
     pub(super) rules: Rules,
     pub(super) pieces: &'d Pieces,
-    /// Holes are appended as they come.
+    /// Holes are appended as they occur.
     pub(super) clusters: Vec<Cluster>,
-    /// Where the stream of ends begins in the packed inode.
+    /// Offset of the stream of tails in the packed inode.
     pub(super) ends: u64,
 }
 
@@ -145,7 +145,7 @@ impl Bodies<'_> {
         Body::Chunks { bits, blocks: blocks.into() }
     }
 
-    /// The body of a file that was not compressed after all.
+    /// Returns the body of a file that was not compressed after all.
     fn plain(&self, parts: &[FilePart]) -> Option<Body> {
         let [FilePart::Piece(seq)] = parts else { return None };
         let Done { part, end: PieceEnd::Plain(tail) } = self.pieces.done(*seq) else { return None };
@@ -181,7 +181,7 @@ impl Bodies<'_> {
         }
     }
 
-    /// A hole as clusters of no bytes, as encoded extents have it.
+    /// Returns a hole as clusters of no bytes, as encoded extents need it.
     fn hole(&mut self, mut len: u64) -> Part {
         const MOST: u32 = 1 << 30;
         let first = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters");

@@ -1,4 +1,4 @@
-//! The files of an image by number: the one whose pieces are coming in, those that are down, those that failed.
+//! The files of an image by number: the one whose pieces are arriving, the finished ones, the failed ones.
 
 use super::Rules;
 use super::open::{File, Open, SoFar, Way, What};
@@ -19,20 +19,20 @@ impl Files {
         Files { list: Vec::new(), open: None, failed: Vec::new(), on_error }
     }
 
-    /// Adds a file of which nothing has come, and returns its number.
+    /// Adds a file without data and returns its number.
     pub(super) fn add(&mut self, size: u64, way: Way) -> Result<u32> {
         let file = u32::try_from(self.list.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
         self.list.push(File { size, what: What::Missing(way) });
         Ok(file)
     }
 
-    /// Length of a file in bytes.
+    /// Returns the length of a file in bytes.
     pub(super) fn size(&self, file: u32) -> u64 {
         self.list[file as usize].size
     }
 
-    /// Takes the open file, or opens `file`; `None` if it failed. `small_len` is the length of the stream of small
-    /// files.
+    /// Takes the open file, or opens `file`; `None` if it failed. `small_len` is the length of the
+    /// stream of small files.
     pub(super) fn take_open(&mut self, file: u32, rules: &Rules, small_len: u64) -> Option<Open> {
         if self.failed.last().is_some_and(|(failed, _)| *failed == file) {
             return None;
@@ -47,7 +47,7 @@ impl Files {
         }
     }
 
-    /// Takes the open file when no more of it comes.
+    /// Takes the open file once all of it has arrived.
     pub(super) fn take_whole(&mut self) -> Option<Open> {
         self.open.take()
     }
@@ -57,18 +57,18 @@ impl Files {
         self.open = Some(open);
     }
 
-    /// Says where a file is.
+    /// Sets the location of a file.
     pub(super) fn put(&mut self, file: u32, what: What) {
         self.list[file as usize].what = what;
     }
 
-    /// Says that a file is where another one is.
+    /// Sets the location of a file to that of another one.
     pub(super) fn put_same(&mut self, file: u32, other: u32) {
         self.list[file as usize] = self.list[other as usize].clone();
     }
 
-    /// Notes that a file cannot be read, unless that is to end the build. Pieces of it go on coming in; it is reported
-    /// once. What was written of it is cleared at the end.
+    /// Records that a file cannot be read, unless that ends the build. Its pieces continue to
+    /// arrive; it is reported once. Its data already written is cleared at the end.
     pub(super) fn fail(&mut self, file: u32, error: Error) -> Result<()> {
         self.open = None;
         if self.on_error == OnError::Stop {
@@ -80,7 +80,7 @@ impl Files {
         Ok(())
     }
 
-    /// All files, and those that failed.
+    /// Returns all files, and those that failed.
     pub(super) fn finish(self) -> (Vec<File>, Failed) {
         (self.list, self.failed)
     }

@@ -1,6 +1,6 @@
-//! Pieces under way: being cut into chunks, being packed or written, and such of the stream of ends, whose results
-//! are taken a fixed number of jobs later. What is taken when depends on the jobs handed in, never on which worker is
-//! ready first.
+//! Pieces in flight: being cut into chunks, packed or written. Results for the stream of tails are
+//! taken a fixed number of jobs later. When a result is taken depends on the jobs submitted, never
+//! on which worker is ready first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::build::Tools;
 use crate::erofs::writer::chunk::{self, Chunk};
 use crate::erofs::writer::pack::{Packed, Piece, Worker};
 
-/// Jobs after which a piece of file ends is written: enough for it to be ready, few enough not to pile up.
+/// Number of jobs after which a piece of tails is written: enough for it to be ready, few enough not to pile up.
 const LATE: u64 = 8;
-/// Jobs whose pieces are being cut into chunks at a time.
+/// Maximum number of jobs whose pieces are being cut into chunks.
 const CHUNKING: usize = 3;
-/// Jobs that are likely to be on their way. The same number on all machines, as the image must not depend on
-/// how many threads there are.
+/// Number of jobs that are likely to be in flight. It is the same on all machines, as the image
+/// must not depend on the number of threads.
 const RECENT: usize = 8;
 
 /// The result of a job.
 #[derive(Debug)]
 pub(super) enum Work {
     Packed(Packed),
-    /// So many bytes were written by the worker.
+    /// Number of bytes that the worker wrote.
     Written(u64),
 }
 
@@ -38,24 +38,24 @@ pub(super) struct Chunked {
 
 type Chunking = (Arc<Buffer>, Vec<Piece>, Ticket<Vec<Vec<Chunk>>>);
 
-/// Jobs handed to workers whose results were not taken yet.
+/// Jobs submitted to workers whose results are not taken yet.
 #[derive(Debug)]
 pub(super) struct Jobs<'p, 'env> {
     tools: Tools<'p, 'env, Worker>,
     window: Window<Result<Work>>,
     chunking: VecDeque<Chunking>,
-    /// Pieces up to this have been handed to workers to be packed.
+    /// Pieces up to this one have been submitted for packing.
     planned: u32,
     /// First pieces of the last jobs, oldest first.
     recent: VecDeque<u32>,
-    /// Jobs taken out of the window.
+    /// Number of jobs taken out of the window.
     taken: u64,
-    /// Pieces of the stream of ends, and after how many jobs each is due.
+    /// Pieces of the stream of tails, and the number of jobs after which each is due.
     late: VecDeque<(u64, Ticket<Result<Packed>>)>,
 }
 
 impl<'p, 'env> Jobs<'p, 'env> {
-    /// Jobs that hold up to `budget` bytes.
+    /// Makes a window for jobs that hold up to `budget` bytes.
     pub(super) fn new(tools: Tools<'p, 'env, Worker>, budget: usize) -> Self {
         let (chunking, recent, late) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
         Jobs { tools, window: Window::new(budget), chunking, planned: 0, recent, taken: 0, late }
@@ -72,7 +72,7 @@ impl<'p, 'env> Jobs<'p, 'env> {
         self.chunking.push_back((bytes, pieces, ticket));
     }
 
-    /// True if the oldest pieces being cut have to be taken before more are handed in.
+    /// Returns true if the oldest pieces being cut must be taken before more are submitted.
     pub(super) fn is_chunking_full(&self) -> bool {
         self.chunking.len() > CHUNKING
     }
@@ -92,7 +92,7 @@ impl<'p, 'env> Jobs<'p, 'env> {
         }
         self.recent.push_back(self.planned);
         self.planned = last.seq + 1;
-        // The pieces and what they are packed into.
+        // The pieces and their packed form.
         let held = pieces.iter().map(|piece| piece.range.len()).sum::<usize>() * 2;
         let bytes = Arc::clone(bytes);
         let stages = &self.tools.progress.stages;
@@ -101,14 +101,14 @@ impl<'p, 'env> Jobs<'p, 'env> {
         self.window.push(ticket, held);
     }
 
-    /// Has a worker write bytes of which it returns the number; the job holds `held` bytes.
+    /// Has a worker write bytes and return their number; the job holds `held` bytes.
     pub(super) fn write(&mut self, held: usize, write: impl FnOnce() -> Result<u64> + Send + 'env) {
         let stages = &self.tools.progress.stages;
         let ticket = self.tools.pool.submit(move |_| stages.time(Stage::WriteApart, write).map(Work::Written));
         self.window.push(ticket, held);
     }
 
-    /// Has a piece of the stream of ends packed.
+    /// Has a piece of the stream of tails packed.
     pub(super) fn pack_late(&mut self, bytes: Buffer, piece: Piece) {
         let stages = &self.tools.progress.stages;
         let bytes = Arc::new(bytes);
@@ -116,35 +116,35 @@ impl<'p, 'env> Jobs<'p, 'env> {
         self.late.push_back((self.taken + LATE, self.tools.pool.submit(pack)));
     }
 
-    /// True if results have to be taken before more is handed in.
+    /// Returns true if results must be taken before more is submitted.
     pub(super) fn is_full(&self) -> bool {
         self.window.is_full()
     }
 
-    /// Waits for the oldest job but those of the stream of ends.
+    /// Waits for the oldest job except those of the stream of tails.
     pub(super) fn next(&mut self) -> Option<Result<Work>> {
         let work = self.tools.progress.stages.time(Stage::Wait, || self.window.pop())?;
         self.taken += 1;
         Some(work)
     }
 
-    /// The oldest piece of the stream of ends, once it is due.
+    /// Returns the oldest piece of the stream of tails once it is due.
     pub(super) fn due(&mut self) -> Option<Result<Packed>> {
         if self.late.front()?.0 <= self.taken { self.late() } else { None }
     }
 
-    /// The oldest piece of the stream of ends.
+    /// Returns the oldest piece of the stream of tails.
     pub(super) fn late(&mut self) -> Option<Result<Packed>> {
         let (_, ticket) = self.late.pop_front()?;
         Some(self.tools.progress.stages.time(Stage::Wait, || ticket.wait()))
     }
 
-    /// True if a piece was handed to workers to be packed.
+    /// Returns true if a piece was submitted for packing.
     pub(super) fn is_planned(&self, seq: u32) -> bool {
         seq < self.planned
     }
 
-    /// True if a piece is of the last few jobs.
+    /// Returns true if a piece belongs to the last few jobs.
     pub(super) fn is_recent(&self, seq: u32) -> bool {
         let first = self.recent.front().copied().filter(|_| self.recent.len() == RECENT);
         seq >= first.unwrap_or(0)

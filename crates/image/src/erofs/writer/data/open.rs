@@ -1,32 +1,33 @@
-//! The file whose pieces are coming in, and files that are down. How a file is put down is decided before its first
-//! piece comes. Each way is a type of its own that takes only what its layout can say: a hole goes nowhere but where one
-//! may be, and bytes behind the inode only behind blocks in a row.
+//! The file whose pieces are arriving, and finished files. The way a file is stored is decided
+//! before its first piece arrives. Each way is a type that accepts only what its layout can
+//! express: holes only where they are allowed, and bytes after the inode only after consecutive
+//! blocks.
 
 use super::Rules;
 use crate::erofs::writer::keep::Kept;
 
 /// Shorter files are compressed however many holes they have.
 const SPARSE_MIN: u64 = 64 << 20;
-/// Bytes of an entry of the full index, one of which each block of a compressed file has.
+/// Length of an entry of the full index, which each block of a compressed file has.
 const ENTRY_LEN: u64 = 8;
-/// What compressing is taken to make of so many bytes of data: one.
+/// Compression ratio assumed for data.
 const RATIO: u64 = 2;
 
-/// How a file is put down.
+/// The way a file is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// In blocks as it is, and shared with what is equal.
+    /// In uncompressed blocks, shared with equal data.
     Raw,
-    /// In blocks as it is, holes nowhere: there is so little between them that an index would take more room.
+    /// In uncompressed blocks, with holes: there is so little data between them that an index would take more room.
     Sparse,
-    /// Compressed, with an index of its own.
+    /// Compressed, with its own index.
     Compressed,
-    /// All of it in the packed inode.
+    /// Entirely in the packed inode.
     Fragment,
 }
 
 impl Way {
-    /// The way of a file of `size` bytes, of which `data_len` are not in holes.
+    /// Chooses the way for a file of `size` bytes, of which `data_len` are not in holes.
     pub(super) fn of(rules: &Rules, size: u64, data_len: &dyn Fn() -> u64) -> Way {
         if rules.raw {
             return Way::Raw;
@@ -49,29 +50,29 @@ impl Way {
     }
 }
 
-/// The file whose pieces are coming in.
+/// The file whose pieces are arriving.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) file: u32,
-    /// Bytes that have come.
+    /// Number of bytes received.
     pub(super) at: u64,
     pub(super) so_far: SoFar,
 }
 
-/// What there is of an open file.
+/// State of an open file.
 #[derive(Debug)]
 pub(super) enum SoFar {
-    /// Not compressed; its pieces may be those of other files.
+    /// Uncompressed; its pieces may be shared with other files.
     Raw(Blocks),
-    /// Not compressed, between holes; its pieces are its own.
+    /// Uncompressed, with holes; its pieces are its own.
     Sparse(Blocks),
     Compressed(Parts),
-    /// All in the stream of small files, from this offset on, zeros in place of holes.
+    /// Entirely in the stream of small files, from this offset on, with zeros in place of holes.
     Fragment(u64),
 }
 
 impl SoFar {
-    /// A file of which nothing has come; `small_len` is the length of the stream of small files.
+    /// Makes the state of a file without data; `small_len` is the length of the stream of small files.
     pub(super) fn new(way: Way, rules: &Rules, small_len: u64) -> SoFar {
         match way {
             Way::Raw => SoFar::Raw(Blocks::new(rules)),
@@ -81,7 +82,7 @@ impl SoFar {
         }
     }
 
-    /// True if a hole came last.
+    /// Returns true if a hole came last.
     pub(super) fn ends_with_hole(&self) -> bool {
         match self {
             SoFar::Raw(blocks) | SoFar::Sparse(blocks) => blocks.ends_with_hole(),
@@ -96,11 +97,11 @@ impl SoFar {
 pub(super) enum Part {
     /// The piece with this number.
     Piece(u32),
-    /// So many bytes of zeros.
+    /// Number of bytes of zeros.
     Hole(u64),
 }
 
-/// The parts of a compressed file, in order; no hole follows another.
+/// The parts of a compressed file, in order; no two holes are adjacent.
 #[derive(Debug, Default)]
 pub(super) struct Parts(Vec<Part>);
 
@@ -116,38 +117,38 @@ impl Parts {
         }
     }
 
-    /// The parts; `None` if they are one hole.
+    /// Returns the parts; `None` if they are one hole.
     pub(super) fn finish(self) -> Option<Vec<Part>> {
         if matches!(self.0[..], [Part::Hole(_)]) { None } else { Some(self.0) }
     }
 }
 
-/// A part of a file in chunks.
+/// A part of a chunk-based file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stretch {
-    /// A piece, or the file's end, from this byte of the image on.
+    /// A piece, or the file's end, from this offset of the image on.
     At(u64),
-    /// So many bytes of zeros.
+    /// Number of bytes of zeros.
     Hole(u64),
 }
 
-/// Where the bytes of a file lie that is not compressed.
+/// Positions of the bytes of an uncompressed file.
 #[derive(Debug)]
 pub(super) struct Blocks {
-    /// Bytes of a piece.
+    /// Length of a piece in bytes.
     piece: u64,
     shape: Shape,
 }
 
 #[derive(Debug)]
 enum Shape {
-    /// Nowhere yet.
+    /// No data yet.
     Empty,
-    /// So many pieces, one behind the other.
+    /// Consecutive pieces.
     Row { start: u64, pieces: u64 },
-    /// The same, and the end of the last piece behind the inode: no more can come.
+    /// Consecutive pieces, with the tail of the last one after the inode: no more can follow.
     Tailed { start: u64, tail: Kept },
-    /// Anywhere.
+    /// Pieces anywhere.
     Chunks(Vec<Stretch>),
 }
 
@@ -157,7 +158,7 @@ impl Blocks {
         Blocks { piece: rules.piece as u64, shape }
     }
 
-    /// True if nothing came.
+    /// Returns true if nothing was added.
     pub(super) fn is_empty(&self) -> bool {
         match &self.shape {
             Shape::Empty => true,
@@ -166,7 +167,7 @@ impl Blocks {
         }
     }
 
-    /// True if something came that is no hole.
+    /// Returns true if data other than holes was added.
     pub(super) fn has_data(&self) -> bool {
         match &self.shape {
             Shape::Empty => false,
@@ -175,7 +176,7 @@ impl Blocks {
         }
     }
 
-    /// True if all is in one row once a piece at `start` follows.
+    /// Returns true if everything stays consecutive once a piece at `start` follows.
     pub(super) fn goes_on(&self, start: u64) -> bool {
         match self.shape {
             Shape::Empty => true,
@@ -193,7 +194,7 @@ impl Blocks {
         }
     }
 
-    /// Adds a piece; if there is a `tail`, it is the last one, in the row, and its end follows the inode.
+    /// Adds a piece; if there is a `tail`, it is the last one, in the row, and its tail follows the inode.
     pub(super) fn add(&mut self, start: u64, tail: Kept) {
         if tail == Kept::NONE {
             return self.push(start);
@@ -203,7 +204,7 @@ impl Blocks {
         self.shape = Shape::Tailed { start, tail };
     }
 
-    /// Adds so many bytes of zeros.
+    /// Adds a hole of `len` bytes.
     pub(super) fn push_hole(&mut self, len: u64) {
         let stretches = self.stretches();
         match stretches.last_mut() {
@@ -212,7 +213,7 @@ impl Blocks {
         }
     }
 
-    /// The stretches, after which no row goes on.
+    /// Returns the stretches, after which no row continues.
     fn stretches(&mut self) -> &mut Vec<Stretch> {
         let at = |start: u64, n: u64| Stretch::At(start + n * self.piece);
         let row = match self.shape {
@@ -232,7 +233,7 @@ impl Blocks {
         matches!(&self.shape, Shape::Chunks(stretches) if matches!(stretches.last(), Some(Stretch::Hole(_))))
     }
 
-    /// The whole file, once all of it has come.
+    /// Returns the whole file once all of it has arrived.
     pub(super) fn finish(self) -> What {
         if !self.has_data() {
             return What::Hole;
@@ -246,26 +247,26 @@ impl Blocks {
     }
 }
 
-/// A file as far as it is known before all is down.
+/// A file as far as it is known before all data is written.
 #[derive(Debug, Clone)]
 pub(super) struct File {
     pub(super) size: u64,
     pub(super) what: What,
 }
 
-/// Where the bytes of a file are.
+/// Location of the bytes of a file.
 #[derive(Debug, Clone)]
 pub(super) enum What {
-    /// They have not come yet, or could not be read.
+    /// They have not arrived yet, or could not be read.
     Missing(Way),
-    /// Nowhere: it is a hole.
+    /// Nowhere: the file is a hole.
     Hole,
-    /// In blocks in a row from this byte of the image on, and behind the inode.
+    /// In consecutive blocks from this offset of the image on, and after the inode.
     Row {
         start: u64,
         tail: Kept,
     },
-    /// Behind the inode.
+    /// After the inode.
     Tail(Kept),
     /// In blocks anywhere.
     Chunks(Box<[Stretch]>),
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_decide_how_a_file_is_put_down() {
+    fn holes_decide_how_a_file_is_stored() {
         type Change = fn(&mut Rules);
         let (mib, gib) = (1u64 << 20, 1u64 << 30);
         let table: [(Change, u64, u64, Way); 12] = [
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_ends_as_what_it_became() {
+    fn a_finished_file_has_the_form_it_took() {
         let tail = Kept::new(7, 100).unwrap();
         type Fill = fn(&mut Blocks, Kept);
         let table: [(bool, Fill, &str); 9] = [

@@ -1,5 +1,6 @@
-//! Packing: the packed inode in the making. Small files and ends of files are two streams of bytes, cut into pieces. The
-//! second one lies behind the first: what is the end of a file is known only when the file is compressed.
+//! The packed inode under construction. Small files and tails of files are two streams of bytes,
+//! cut into pieces. The second follows the first: the tail of a file is known only once the file is
+//! compressed.
 
 use packfs_blocks::{Buffer, Buffers};
 
@@ -11,24 +12,24 @@ pub(super) struct PackedInode {
 }
 
 impl PackedInode {
-    /// Streams of pieces of `piece_len` bytes.
+    /// Makes streams of pieces of `piece_len` bytes.
     pub(super) fn new(buffers: &Buffers, piece_len: usize) -> Self {
         let stream = || Stream { buffers: buffers.clone(), piece_len, filling: None, len: 0, pieces: Vec::new() };
         PackedInode { small: stream(), ends: stream() }
     }
 
-    /// Numbers of all pieces, in order.
+    /// Returns the numbers of all pieces, in order.
     pub(super) fn pieces(&self) -> impl Iterator<Item = u32> {
         self.small.pieces.iter().chain(&self.ends.pieces).copied()
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.small.len + self.ends.len
     }
 }
 
-/// Bytes of many files.
+/// Concatenated bytes of many files.
 #[derive(Debug)]
 pub(super) struct Stream {
     buffers: Buffers,
@@ -40,12 +41,12 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Number of bytes put so far.
+    /// Returns the number of bytes put so far.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Appends what fits into the piece being filled; returns the rest.
+    /// Appends bytes that fit into the piece being filled; returns the rest.
     pub(super) fn put<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let piece_len = self.piece_len;
         let (filling, used) = self.filling.get_or_insert_with(|| (self.buffers.take(piece_len), 0));
@@ -56,19 +57,19 @@ impl Stream {
         later
     }
 
-    /// The piece being filled, once it is full.
+    /// Takes the piece being filled, if it is full.
     pub(super) fn take_full(&mut self) -> Option<Buffer> {
         if self.filling.as_ref()?.1 == self.piece_len { self.take() } else { None }
     }
 
-    /// The piece being filled, if there is anything in it.
+    /// Takes the piece being filled, if it is not empty.
     pub(super) fn take(&mut self) -> Option<Buffer> {
         let (mut filling, used) = self.filling.take()?;
         filling.truncate(used);
         Some(filling)
     }
 
-    /// Notes the number under which a piece that was taken is sent.
+    /// Records the number under which a taken piece is sent.
     pub(super) fn sent(&mut self, seq: u32) {
         self.pieces.push(seq);
     }

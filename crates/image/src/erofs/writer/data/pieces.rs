@@ -1,4 +1,5 @@
-//! Pieces for the workers: from batches of small files, from larger files, and from both streams of the packed inode.
+//! Pieces for the workers: from batches of small files, from larger files, and from both streams of
+//! the packed inode.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::erofs::writer::layout::tail_max;
 use crate::erofs::writer::pack::{Ending, Piece};
 
 impl Data<'_, '_> {
-    /// Whole files shorter than a piece.
+    /// Submits whole files shorter than a piece.
     pub(super) fn pack_batch(&mut self, bytes: Buffer, fresh: Vec<(u32, Range<usize>)>) -> Result<()> {
         let mut pieces = Vec::new();
         for (file, range) in fresh {
@@ -34,12 +35,13 @@ impl Data<'_, '_> {
         if pieces.is_empty() { Ok(()) } else { self.submit(bytes, pieces) }
     }
 
-    /// True if a file of so many bytes can only lie behind its inode: compressed it would take a block too.
+    /// Returns true if a file of `len` bytes can only be stored after its inode: compressed it
+    /// would take a block too.
     fn is_tail(&self, len: usize) -> bool {
         self.rules.inline_tails && self.rules.ending == Ending::Cluster && len <= tail_max(self.rules.block())
     }
 
-    /// The number of the next piece of a larger file.
+    /// Returns the number of the next piece of a larger file.
     pub(super) fn piece(&mut self, bytes: Buffer, digest: Digest, last: bool) -> Result<u32> {
         let len = bytes.len();
         if let Some(seq) = self.sharing.piece(&digest, last) {
@@ -59,7 +61,7 @@ impl Data<'_, '_> {
         Ok(seq)
     }
 
-    /// Appends to the stream of small files; returns at which offset.
+    /// Appends to the stream of small files; returns the offset.
     pub(super) fn put_small(&mut self, bytes: &[u8]) -> Result<u64> {
         self.tally.packs(bytes.len());
         self.tally.fragment(bytes.len());
@@ -91,7 +93,7 @@ impl Data<'_, '_> {
         self.submit_whole(seq, piece, ending)
     }
 
-    /// Appends to the stream of ends; returns at which offset.
+    /// Appends to the stream of tails; returns the offset.
     pub(super) fn put_end(&mut self, bytes: &[u8]) -> Result<u64> {
         let (offset, mut left) = (self.packed.ends.len(), bytes);
         while !left.is_empty() {
@@ -103,7 +105,7 @@ impl Data<'_, '_> {
         Ok(offset)
     }
 
-    /// Sends a piece of the stream of ends.
+    /// Sends a piece of the stream of tails.
     pub(super) fn send_end(&mut self, piece: Buffer, ending: Ending) -> Result<()> {
         let seq = self.pieces.add()?;
         self.packed.ends.sent(seq);
@@ -112,7 +114,7 @@ impl Data<'_, '_> {
         Ok(())
     }
 
-    /// Puts pieces of zeros, each length once, in place of holes: not every form of index has holes.
+    /// Replaces holes by pieces of zeros, one per length: not every form of index has holes.
     pub(super) fn fill_holes(&mut self, parts: Vec<Part>) -> Result<Vec<Part>> {
         let mut filled = Vec::with_capacity(parts.len());
         let count = parts.len();
@@ -149,7 +151,7 @@ impl Data<'_, '_> {
         self.submit(bytes, vec![Piece { seq, range, ending, whole: false, reuse: Vec::new() }])
     }
 
-    /// Hands pieces to workers, at first to be cut into chunks if stretches of them are to be found.
+    /// Submits pieces to workers, first for cutting into chunks if repeated stretches are searched.
     fn submit(&mut self, bytes: Buffer, pieces: Vec<Piece>) -> Result<()> {
         let bytes = Arc::new(bytes);
         let Some(average) = self.rules.chunk else { return self.pack(&bytes, pieces) };

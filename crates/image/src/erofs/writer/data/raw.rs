@@ -1,5 +1,5 @@
-//! File data that is not compressed. Its length is known before anything is done, so its place is, and the
-//! workers write it themselves.
+//! Uncompressed file data. Its length is known in advance, so its position is too, and the workers
+//! write it themselves.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub(super) fn regions(rules: &Rules) -> Buffers {
 }
 
 impl Data<'_, '_> {
-    /// Whole files shorter than a piece.
+    /// Writes whole files shorter than a piece.
     pub(super) fn raw_batch(&mut self, bytes: Buffer, fresh: &[(u32, Range<usize>)]) -> Result<()> {
         let block = self.rules.block();
         let (mut parts, mut len) = (Vec::with_capacity(fresh.len()), 0);
@@ -52,11 +52,11 @@ impl Data<'_, '_> {
         self.make_room()
     }
 
-    /// The next piece of a file that may share pieces with others.
+    /// Writes the next piece of a file that may share pieces with others.
     pub(super) fn raw_piece(&mut self, blocks: &mut Blocks, bytes: Buffer, digest: Digest, last: bool) -> Result<()> {
         let len = bytes.len();
         if self.rules.scattered || (last && blocks.is_empty()) {
-            // A tail behind the inode needs all other blocks in one row.
+            // A tail after the inode requires all other blocks to be consecutive.
             let tailed = self.sharing.tailed(&digest).filter(|(start, _)| last && blocks.goes_on(*start));
             let found = tailed.or_else(|| self.sharing.blocks(&digest).map(|start| (start, Kept::NONE)));
             if let Some((start, tail)) = found {
@@ -75,11 +75,11 @@ impl Data<'_, '_> {
         self.write_raw(bytes, whole)
     }
 
-    /// The next piece of a file between holes.
+    /// Writes the next piece of a file with holes.
     pub(super) fn sparse_piece(&mut self, blocks: &mut Blocks, bytes: Buffer) -> Result<()> {
         if !blocks.has_data() {
-            // Clusters get their places when they are done, these pieces at once: the order must not depend on how far
-            // the workers are.
+            // Clusters get their positions when they are done, these pieces immediately: the order
+            // must not depend on the progress of the workers.
             self.settle()?;
         }
         self.tally.packs(bytes.len());
@@ -88,7 +88,7 @@ impl Data<'_, '_> {
         self.write_raw(bytes, len)
     }
 
-    /// Of so many bytes, those that take blocks; the rest goes behind the inode.
+    /// Returns how many of `len` bytes take blocks; the rest goes after the inode.
     fn blocks_of(&self, len: usize) -> usize {
         let block = self.rules.block();
         let follows = self.rules.inline_tails && !self.rules.chunks && len % block <= tail_max(block);

@@ -1,4 +1,4 @@
-//! Results of the workers: written, noted, their ends put where they go.
+//! Results of the workers: writes and records them, and stores the tails they leave over.
 
 use packfs_blocks::Progress;
 
@@ -10,7 +10,7 @@ use crate::erofs::writer::pack::{Packed, Rest};
 use crate::{Error, Result};
 
 impl Data<'_, '_> {
-    /// Takes results until more jobs may be handed in.
+    /// Takes results until more jobs may be submitted.
     pub(super) fn make_room(&mut self) -> Result<()> {
         while self.jobs.is_full() {
             self.next()?;
@@ -18,7 +18,7 @@ impl Data<'_, '_> {
         Ok(())
     }
 
-    /// Takes the results of all that was handed to workers.
+    /// Takes the results of all submitted jobs.
     pub(super) fn settle(&mut self) -> Result<()> {
         while self.plan()? {}
         while self.next()? {}
@@ -28,7 +28,7 @@ impl Data<'_, '_> {
         Ok(())
     }
 
-    /// Takes the oldest job's result and those of ends that are due; false if there is none.
+    /// Takes the oldest job's result and those of tails that are due; returns false if there is none.
     pub(super) fn next(&mut self) -> Result<bool> {
         let Some(work) = self.jobs.next() else { return Ok(false) };
         match work? {

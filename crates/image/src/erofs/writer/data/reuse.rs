@@ -1,7 +1,8 @@
-//! Stretches of a piece that clusters of earlier pieces hold already, wherever they lie in both.
+//! Stretches of a piece that clusters of earlier pieces already contain, at any offset in both.
 //!
-//! Equal chunks only hint at them. Clusters begin where those of a file began before, not with chunks: they are read
-//! back, decoded and compared, so that a stretch is found to the byte, and what is used again is proven.
+//! Equal chunks are only a hint. Clusters begin where those of an earlier file began, not with
+//! chunks: they are read back, decoded and compared, so that a stretch is found to the byte, and
+//! reused data is proven equal.
 
 use std::ops::Range;
 
@@ -17,22 +18,22 @@ use crate::erofs::writer::chunk::Chunk;
 use crate::erofs::writer::index::Cluster;
 use crate::erofs::writer::pack::{Reuse, count};
 
-/// Number of chunks remembered at least; at most it is twice as many. Each takes about 40 bytes.
+/// Minimum number of chunks remembered; at most twice as many are. Each takes about 40 bytes.
 const MOST: usize = 1 << 19;
-/// How much longer a stretch has to be to be looked for in pieces that may be on their way.
+/// Factor by which a stretch must be longer to be searched in pieces that may be in flight.
 const RECENT_FACTOR: usize = 4;
 
-/// Where a chunk was first seen.
+/// Position at which a chunk was first seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     piece: u32,
     offset: u32,
 }
 
-/// Chunks of earlier pieces, and what it takes to compare with their clusters.
+/// Chunks of earlier pieces, and the tools to compare with their clusters.
 pub(super) struct Stretches {
     chunks: Recent<Seen, Half>,
-    /// Bytes of a block.
+    /// Block size in bytes.
     block: usize,
     codec: Codec,
     decoder: Option<Box<dyn Decoder>>,
@@ -41,15 +42,15 @@ pub(super) struct Stretches {
 }
 
 impl Data<'_, '_> {
-    /// Hands the oldest pieces that wait for their chunks to workers, with what to use again; false if there
-    /// are none.
+    /// Submits the oldest pieces that wait for their chunks, with the stretches to reuse; returns
+    /// false if there are none.
     pub(super) fn plan(&mut self) -> Result<bool> {
         let Some(Chunked { bytes, pieces }) = self.jobs.chunked() else { return Ok(false) };
         let mut job = Vec::with_capacity(pieces.len());
         for (mut piece, chunks) in pieces {
             let seen = self.stretches.find(&chunks);
             if seen.iter().flatten().any(|seen| !self.jobs.is_planned(seen.piece)) {
-                // Of the same job: what comes before goes ahead.
+                // Part of the same job: the pieces before go first.
                 self.pack(&bytes, std::mem::take(&mut job))?;
             }
             piece.reuse = self.reuse(&bytes[piece.range.clone()], &chunks, &seen)?;
@@ -62,7 +63,7 @@ impl Data<'_, '_> {
         Ok(true)
     }
 
-    /// Stretches of a piece that can be had from clusters of earlier ones.
+    /// Returns stretches of a piece that clusters of earlier pieces contain.
     fn reuse(&mut self, piece: &[u8], chunks: &[Chunk], seen: &[Option<Seen>]) -> Result<Vec<Reuse>> {
         let (mut found, mut done, mut start, mut run) = (Vec::new(), 0, 0, 0..0);
         for (n, (chunk, seen_here)) in chunks.iter().zip(seen).enumerate() {
@@ -72,7 +73,7 @@ impl Data<'_, '_> {
             if here >= run.end {
                 run = here..seen_until(&chunks[n..], &seen[n..]);
             }
-            // Looking closer may mean waiting for what is on its way, while other threads have nothing to do.
+            // A closer look may wait for pieces in flight, while other threads are idle.
             let factor = if self.jobs.is_recent(other.piece) { RECENT_FACTOR } else { 1 };
             if run.len() < self.stretches.worthwhile() * factor || !self.jobs.is_planned(other.piece) {
                 continue;
@@ -90,7 +91,7 @@ impl Data<'_, '_> {
     }
 }
 
-/// Where the first chunks of these, all of which were seen before, end.
+/// Returns the end of the leading chunks that were all seen before.
 fn seen_until(chunks: &[Chunk], seen: &[Option<Seen>]) -> usize {
     let known = chunks.iter().zip(seen).take_while(|(_, seen)| seen.is_some());
     known.last().map_or(0, |(chunk, _)| chunk.end as usize)
@@ -102,7 +103,7 @@ impl Stretches {
         Stretches { chunks, block, codec, decoder: None, stored, decoded }
     }
 
-    /// Where each chunk was first seen.
+    /// Returns where each chunk was first seen.
     fn find(&self, chunks: &[Chunk]) -> Vec<Option<Seen>> {
         chunks.iter().map(|chunk| self.chunks.find(&chunk.digest)).collect()
     }
@@ -116,14 +117,14 @@ impl Stretches {
         }
     }
 
-    /// Fewer bytes are not worth sharing: what comes before ends with a cluster of its own, half a block of which is
-    /// lost.
+    /// Minimum number of bytes worth sharing: the data before ends with its own cluster, which wastes half a block.
     fn worthwhile(&self) -> usize {
         self.block / 4 * 3
     }
 
-    /// The clusters of another piece, `clusters`, that a stretch of `piece` consists of, if the bytes at `within.end`
-    /// are those at `offset` there; it may not begin before `within.start`.
+    /// Returns the clusters among `clusters`, those of another piece, that a stretch of `piece`
+    /// consists of, if the bytes at `within.end` are those at `offset` there; the stretch may not
+    /// begin before `within.start`.
     fn compare(
         &mut self,
         zone: &Zone<'_>,
@@ -147,7 +148,7 @@ impl Stretches {
                 }
             }
             let equal = self.equal(zone, cluster, &piece[end.min(piece.len())..])?;
-            // A cluster of several blocks needs a logical cluster of its own behind the head to say so.
+            // A cluster of several blocks needs a second logical cluster after the head to store their number.
             if equal < if cluster.physical as usize > self.block { 2 * self.block } else { self.block } {
                 break;
             }
@@ -161,7 +162,7 @@ impl Stretches {
         Ok((saved >= self.worthwhile()).then_some(Reuse { start, clusters: found }))
     }
 
-    /// How many bytes `piece` begins with that the cluster begins with, too.
+    /// Returns how many bytes `piece` and the cluster have in common at their beginnings.
     fn equal(&mut self, zone: &Zone<'_>, cluster: &Cluster, piece: &[u8]) -> Result<usize> {
         zone.read(cluster, &mut self.stored)?;
         let len = cluster.logical as usize;
@@ -193,7 +194,7 @@ mod tests {
 
     const BLOCK: usize = 4096;
 
-    /// Bytes without repetition.
+    /// Makes bytes without repetition.
     fn noise(len: usize, mut state: u64) -> Vec<u8> {
         let next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -211,7 +212,7 @@ mod tests {
         let cut = Cut { physical: len, logical: len, raw: true, digest: None, reused: None };
         let part = zone.write(&old, &[cut; 4], [4].into_iter()).unwrap()[0];
         let mut stretches = Stretches::new(Codec::None, BLOCK);
-        // The second and third cluster of the old piece and half of the fourth, behind other bytes.
+        // The second and third cluster of the old piece and half of the fourth, after other bytes.
         let before = noise(1000, 9);
         let piece = [&before[..], &old[2 * BLOCK..7 * BLOCK + 5], &noise(5000, 11)].concat();
         // The hint is in the middle of the second cluster.

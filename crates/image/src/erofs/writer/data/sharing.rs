@@ -1,8 +1,9 @@
-//! Sharing: what is down already and equal, told by digests before anything is compressed. (Equal clusters, which are
-//! known only after it, are for the [zone](super::zone), and stretches within pieces for [`super::reuse`].)
+//! Dedup of whole items: finds equal data by digests before anything is compressed. (Equal
+//! clusters, known only afterwards, are found by the [zone](super::zone), and stretches within
+//! pieces by [`super::reuse`].)
 //!
-//! All tables are those of [`packfs_blocks::dedup`]. Its runs are not used: pieces of a file may lie anywhere, so
-//! there is nothing to find in a row.
+//! All tables are those of [`packfs_blocks::dedup`]. Its runs are not used: pieces of a file may
+//! lie anywhere, so nothing must be consecutive.
 
 use std::collections::HashMap;
 
@@ -11,21 +12,21 @@ use packfs_blocks::dedup::Places;
 
 use crate::erofs::writer::keep::Kept;
 
-/// Tables of what is down. Without dedup nothing is remembered, but for pieces of zeros.
+/// Tables of stored data. Without dedup nothing is remembered, except pieces of zeros.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
     on: bool,
-    /// Whole files that came in one go.
+    /// Whole files that arrived at once.
     files: Places<u32>,
-    /// Pieces behind which their files go on, and last pieces.
+    /// Pieces from the middle of files, and last pieces.
     middles: Places<u32>,
     lasts: Places<u32>,
-    /// Ends of files in the stream of ends.
+    /// Tails of files in the stream of tails.
     ends: Places<u64>,
-    /// Pieces that are not compressed, and of these such whose end follows an inode.
+    /// Uncompressed pieces, and those of them with a tail after an inode.
     blocks: Places<u64>,
     tailed: Places<(u64, Kept)>,
-    /// Pieces of zeros by length and whether the file goes on behind them: they need no digest.
+    /// Pieces of zeros, by length and whether the file continues after them: they need no digest.
     zeros: HashMap<(u64, bool), u32>,
 }
 
@@ -34,7 +35,7 @@ impl Sharing {
         Sharing { on, ..Sharing::default() }
     }
 
-    /// The number of an equal file, or `file` is the first of its kind.
+    /// Returns the number of an equal file; `None` if `file` is the first of its kind.
     pub(super) fn file(&mut self, digest: Digest, file: u32) -> Option<u32> {
         if !self.on {
             return None;
@@ -46,8 +47,8 @@ impl Sharing {
         found
     }
 
-    /// An equal piece of a compressed file. One from the middle of a file may end another, but not the other way
-    /// round.
+    /// Returns an equal piece of a compressed file. A piece from the middle of a file may end
+    /// another one, but not the other way round.
     pub(super) fn piece(&self, digest: &Digest, last: bool) -> Option<u32> {
         self.middles.find(digest).or_else(|| self.lasts.find(digest).filter(|_| last))
     }
@@ -59,7 +60,7 @@ impl Sharing {
         }
     }
 
-    /// The piece of `len` zeros, or `None` if there is none yet.
+    /// Returns the piece of `len` zeros, or `None` if there is none yet.
     pub(super) fn zeros(&self, len: u64, last: bool) -> Option<u32> {
         self.zeros.get(&(len, last)).copied()
     }
@@ -68,7 +69,7 @@ impl Sharing {
         self.zeros.insert((len, last), seq);
     }
 
-    /// Where an equal end of a file lies in the stream of ends.
+    /// Returns the offset of an equal tail in the stream of tails.
     pub(super) fn end(&self, digest: &Digest) -> Option<u64> {
         self.ends.find(digest)
     }
@@ -79,12 +80,12 @@ impl Sharing {
         }
     }
 
-    /// Where an equal piece that is not compressed begins.
+    /// Returns the start of an equal uncompressed piece.
     pub(super) fn blocks(&self, digest: &Digest) -> Option<u64> {
         self.blocks.find(digest)
     }
 
-    /// The same of a last piece whose end follows an inode.
+    /// Returns the start of an equal last piece with a tail after an inode, and that tail.
     pub(super) fn tailed(&self, digest: &Digest) -> Option<(u64, Kept)> {
         self.tailed.find(digest)
     }
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_ends_other_files_if_its_own_goes_on_but_not_the_other_way_round() {
+    fn a_middle_piece_may_end_other_files_but_not_the_other_way_round() {
         let mut sharing = Sharing::new(true);
         let (middle, last) = (Digest::of(b"middle"), Digest::of(b"last"));
         sharing.add_piece(middle, false, 1);

@@ -1,4 +1,4 @@
-//! Counters of what becomes of file bytes, for the summary and for whoever watches.
+//! Counters of file bytes by their treatment, for the summary and for progress displays.
 
 use packfs_blocks::Progress;
 
@@ -20,30 +20,30 @@ impl<'env> Tally<'env> {
         Tally { progress, packed: 0, fragments: 0, duplicates: 0, holes: 0 }
     }
 
-    /// Bytes that go to a codec, or would if one were asked for.
+    /// Counts bytes that go to a codec, or would if one was chosen.
     pub(super) fn packs(&mut self, len: usize) {
         self.packed += len as u64;
         Progress::add(&self.progress.done, len as u64);
         Progress::add(&self.progress.packed, len as u64);
     }
 
-    /// Bytes found to be there already, which go nowhere.
+    /// Counts duplicate bytes, which are not stored.
     pub(super) fn saves(&mut self, len: usize) {
         self.duplicates += len as u64;
         self.spares(len as u64);
     }
 
-    /// Bytes found to be there already after they were counted as packed.
+    /// Counts bytes that turned out to be duplicates after they were counted as packed.
     pub(super) fn shares(&mut self, len: u64) {
         self.duplicates += len;
     }
 
-    /// Bytes of the packed inode.
+    /// Counts bytes of the packed inode.
     pub(super) fn fragment(&mut self, len: usize) {
         self.fragments += len as u64;
     }
 
-    /// Bytes of zeros that stay a hole.
+    /// Counts bytes of zeros that stay a hole.
     pub(super) fn hole(&mut self, len: u64) {
         self.holes += len;
         self.spares(len);
@@ -54,7 +54,7 @@ impl<'env> Tally<'env> {
         Progress::add(&self.progress.saved, len);
     }
 
-    /// All counters, with those of clusters.
+    /// Returns all counters, including those of clusters.
     pub(super) fn counts(&self, clusters: ClusterCounts) -> Counts {
         Counts {
             clusters: clusters.written,

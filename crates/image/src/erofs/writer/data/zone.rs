@@ -1,5 +1,5 @@
-//! Placing: where the next block of the data zone is, which clusters lie where, and which of them equal one that is
-//! there already.
+//! Placement: the position of the next block of the data zone, the positions of clusters, and which
+//! of them equal existing ones.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::erofs::writer::index::{Cluster, Part};
 use crate::erofs::writer::pack::Cut;
 use crate::{Error, Result};
 
-/// Clusters are shared if at least one in so many bytes of a piece is saved by it.
+/// Clusters are shared if that saves at least one in this many bytes of a piece.
 const SHARED_PART: u64 = 64;
 
 /// The data of an image, from its first block on.
@@ -21,19 +21,19 @@ const SHARED_PART: u64 = 64;
 pub(super) struct Zone<'env> {
     output: &'env Output,
     progress: &'env Progress,
-    /// Byte of the output file at which the image begins.
+    /// Offset of the image in the output file.
     base: u64,
     /// Number of the algorithm that clusters are compressed with.
     algorithm: u8,
-    /// Byte of the image at which the next data goes.
+    /// Offset of the next data in the image.
     pos: u64,
     clusters: Vec<Cluster>,
-    /// Clusters by their bytes in the image.
+    /// Clusters by their stored bytes.
     known: Places<u32, Half>,
     counts: ClusterCounts,
 }
 
-/// Counters of clusters: written, of these stored as they are, and found to be there already.
+/// Numbers of clusters: written, of these uncompressed, and shared with existing ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ClusterCounts {
     pub(super) written: u64,
@@ -45,12 +45,12 @@ pub(super) struct ClusterCounts {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reserved<'env> {
     output: &'env Output,
-    /// Byte of the output.
+    /// Offset in the output.
     at: u64,
 }
 
 impl Reserved<'_> {
-    /// Writes `bytes` from an offset of the range on.
+    /// Writes `bytes` at an offset of the range.
     pub(super) fn write(self, bytes: &[u8], offset: u64) -> Result<()> {
         let written = self.output.write_all_at(bytes, self.at + offset);
         written.map_err(Error::io("cannot write", self.output.target()))
@@ -58,7 +58,7 @@ impl Reserved<'_> {
 }
 
 impl<'env> Zone<'env> {
-    /// A zone that begins at byte `pos` of the image, which begins at byte `base` of the output.
+    /// Makes a zone that begins at byte `pos` of the image, which begins at byte `base` of the output.
     pub(super) fn new(
         output: &'env Output,
         progress: &'env Progress,
@@ -69,27 +69,27 @@ impl<'env> Zone<'env> {
         Zone { output, progress, base, algorithm, pos, clusters, known, counts }
     }
 
-    /// Byte of the image at which the next data goes.
+    /// Returns the offset of the next data in the image.
     pub(super) fn pos(&self) -> u64 {
         self.pos
     }
 
-    /// Leaves the next `len` bytes to a worker.
+    /// Reserves the next `len` bytes for a worker.
     pub(super) fn reserve(&mut self, len: usize) -> Reserved<'env> {
         let at = self.base + self.pos;
         self.pos += len as u64;
         Reserved { output: self.output, at }
     }
 
-    /// Writes the clusters of packed pieces, each with its number of `cuts`, but for those that are there already.
-    /// Returns where each piece lies.
+    /// Writes the clusters of packed pieces, each with its number of `cuts`, except clusters that
+    /// already exist. Returns the position of each piece.
     pub(super) fn write(
         &mut self,
         bytes: &[u8],
         mut cuts: &[Cut],
         pieces: impl Iterator<Item = u32>,
     ) -> Result<Vec<Part>> {
-        // What is written in one go: clusters in a row that are new.
+        // Range written at once: consecutive new clusters.
         let mut run = 0..0;
         let mut parts = Vec::new();
         for count in pieces {
@@ -109,7 +109,7 @@ impl<'env> Zone<'env> {
         Ok(parts)
     }
 
-    /// Puts in a cluster that is there already; if it was packed again, its bytes are passed over.
+    /// Adds a cluster that already exists; if it was packed again, its bytes are skipped.
     fn push_shared(&mut self, cut: &Cut, cluster: Cluster, bytes: &[u8], run: &mut Range<usize>) -> Result<()> {
         if cut.reused.is_none() {
             self.append(&bytes[run.clone()])?;
@@ -121,11 +121,11 @@ impl<'env> Zone<'env> {
         Ok(())
     }
 
-    /// Puts in the cluster whose bytes follow the run.
+    /// Adds the cluster whose bytes follow the run.
     fn push_new(&mut self, cut: &Cut, bytes: &[u8], run: &mut Range<usize>) -> Result<()> {
         let Cut { physical, logical, raw, digest, .. } = *cut;
         let mut start = self.pos + run.len() as u64;
-        // Linux cannot read every cluster wherever it lies.
+        // Linux cannot read every cluster at every position.
         let moved = if raw { 0 } else { page_end::moved(self.algorithm, start, physical.into()) };
         if moved > 0 {
             self.append(&bytes[run.clone()])?;
@@ -143,14 +143,15 @@ impl<'env> Zone<'env> {
         Ok(())
     }
 
-    /// A cluster that is there and equal.
+    /// Returns an existing equal cluster.
     fn equal(&self, cut: &Cut) -> Option<Cluster> {
         let found = self.clusters[self.known.find(&cut.digest?)? as usize];
         let same = (found.physical, found.logical, found.raw) == (cut.physical, cut.logical, cut.raw);
         same.then_some(found)
     }
 
-    /// Clusters elsewhere cost a larger index: for a few of many it is larger than they are.
+    /// Returns true if sharing pays off: clusters elsewhere need a larger index, which for a few of
+    /// many outweighs their size.
     fn is_sharing_worth_it(&self, cuts: &[Cut]) -> bool {
         let saved: u64 = cuts.iter().filter(|cut| self.equal(cut).is_some()).map(|cut| u64::from(cut.physical)).sum();
         let all: u64 = cuts.iter().map(|cut| u64::from(cut.logical)).sum();
@@ -166,7 +167,7 @@ impl<'env> Zone<'env> {
         Ok(())
     }
 
-    /// The clusters of a piece.
+    /// Returns the clusters of a piece.
     pub(super) fn clusters(&self, part: Part) -> &[Cluster] {
         &self.clusters[part.first as usize..][..part.count as usize]
     }
@@ -182,13 +183,13 @@ impl<'env> Zone<'env> {
         self.counts
     }
 
-    /// All clusters, and the byte of the image at which the data ends.
+    /// Returns all clusters, and the end of the data in the image.
     pub(super) fn finish(self) -> (Vec<Cluster>, u64) {
         (self.clusters, self.pos)
     }
 }
 
-/// Number of the next cluster.
+/// Returns the number of the next cluster.
 fn number(len: usize) -> Result<u32> {
     u32::try_from(len).map_err(|_| Error::TooMany { what: "clusters", max: 1 << 32 })
 }
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_whose_end_lies_alone_on_a_page_is_moved() {
+    fn a_stream_whose_end_is_alone_on_a_page_is_moved() {
         on_memory(|zone, memory| {
             let bytes = [7; BLOCK + 1];
             let other = [8; 10];

@@ -1,24 +1,24 @@
-//! The index in packs: 16 entries in 32 bytes, and pairs in 8 bytes before and after them.
+//! The compact index: 16 entries in 32 bytes, and pairs in 8 bytes before and after them.
 //!
-//! A pack holds its entries as bit strings and one block address. The addresses of the clusters that begin
-//! in it follow from that and from their lengths, so they must lie one behind the other.
+//! A pack holds its entries as bit strings and one block address. The addresses of the clusters
+//! that begin in it follow from that address and their lengths, so they must be consecutive.
 
 use zerocopy::IntoBytes;
 
 use super::{Entry, Index, for_entries, header};
 use crate::erofs::format::{MapHeader, cluster_type};
 
-/// Entries of the two kinds of packs.
+/// Number of entries in the two kinds of packs.
 const PAIR: usize = 2;
 const PACK: usize = 16;
-/// Bytes of a pack's block address.
+/// Length of a pack's block address.
 const BASE_LEN: usize = 4;
 /// Bits of an entry's value; its type follows.
 const VALUE_BITS: u32 = 12;
-/// Farthest a distance reaches; readers hop.
+/// Largest distance that can be stored; readers hop.
 const DELTA_MAX: u64 = 2047;
 
-/// How many entries lie in pairs before the packs, in packs, and in pairs behind.
+/// Returns how many entries are in pairs before the packs, in packs, and in pairs after them.
 fn split(entries: usize, at: usize) -> (usize, usize, usize) {
     let begin = (at + size_of::<MapHeader>()) % 32;
     let before = ((32 - begin) / 4 % 8).min(entries);
@@ -31,7 +31,7 @@ pub(super) fn len(entries: usize, at: usize) -> usize {
     size_of::<MapHeader>() + (before.next_multiple_of(PAIR) + behind.next_multiple_of(PAIR)) * 4 + packed * 2
 }
 
-/// Whether packs can say it all: whole extents, and within each pack clusters one behind the other.
+/// Returns true if packs can describe the file: whole extents, and within each pack consecutive clusters.
 pub(super) fn can_say(index: &Index<'_>, at: usize) -> bool {
     if let Some(super::End::Fragment(offset)) = index.end
         && offset > u64::from(u32::MAX)
@@ -77,7 +77,7 @@ fn for_packs(index: &Index<'_>, at: usize, mut put: impl FnMut(&[Entry], bool, u
     }
 }
 
-/// A pack's values, types included, and its block address.
+/// A pack's values, including types, and its block address.
 struct Packed {
     values: Vec<u16>,
     base: u32,
@@ -86,7 +86,7 @@ struct Packed {
 impl Packed {
     fn of(pack: &[Entry], big: bool) -> Option<Packed> {
         let mut base = None;
-        // Blocks from the base to the next head, as a reader counts them.
+        // Number of blocks from the base to the next head, as a reader counts them.
         let mut ahead = if big { 0 } else { 1 };
         let mut values = Vec::with_capacity(pack.len());
         for (n, entry) in pack.iter().enumerate() {
@@ -107,7 +107,7 @@ impl Packed {
                 Entry::Tail { back, on, blocks } => {
                     let value = match blocks {
                         Some(blocks) => {
-                            // At the start of a pack its head lies in the one before, and the base is that head's.
+                            // At the start of a pack its head is in the previous pack, and the base is that head's.
                             ahead += u64::from(blocks);
                             cluster_type::BLOCK_COUNT | blocks
                         }

@@ -5,14 +5,14 @@ use zerocopy::IntoBytes;
 use super::{End, Extent, Index, Target, high, low};
 use crate::erofs::format::{Advise, EncodedExtent, MapHeader, encoded_extent};
 
-/// Where the size of records is in [`Advise`], as log2 less 2.
+/// Position of the record size in [`Advise`], as log2 minus 2.
 const RECORD_SHIFT: u16 = 1;
 
 fn record_len(index: &Index<'_>) -> usize {
     if index.size > u64::from(u32::MAX) { 32 } else { 16 }
 }
 
-/// Bytes between the header and the first record.
+/// Returns the number of bytes between the header and the first record.
 fn gap(index: &Index<'_>, at: usize) -> usize {
     let begin = at + size_of::<MapHeader>();
     begin.next_multiple_of(record_len(index)) - begin

@@ -1,11 +1,11 @@
-//! The index of 8 bytes an entry, which can say everything.
+//! The index of 8 bytes per entry, which can describe any file.
 
 use zerocopy::IntoBytes;
 
 use super::{Entry, Index, for_entries, header, low};
 use crate::erofs::format::{FULL_INDEX_GAP, FullIndex, MapHeader, cluster_type};
 
-/// Farthest a distance back reaches; readers hop.
+/// Largest distance back that can be stored; readers hop.
 const BACK_MAX: u64 = 2047;
 
 pub(super) fn len(entries: usize) -> usize {

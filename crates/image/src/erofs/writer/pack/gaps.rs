@@ -1,5 +1,6 @@
-//! What lies between parts of a piece that are down already. An extent begins wherever such a part does, and no
-//! index can say that two begin in one block of the file: what is before has to end so that they do not.
+//! Packs the gaps between parts of a piece that are already stored. An extent begins wherever such
+//! a part begins, and no index can express that two begin in one block of the file: the data before
+//! must end so that they do not.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -8,7 +9,7 @@ use crate::Result;
 use crate::erofs::writer::index::Cluster;
 
 impl Worker {
-    /// Packs what lies between the parts of a piece that are down already.
+    /// Packs the gaps between the parts of a piece that are already stored.
     pub(super) fn parts(&mut self, src: &[u8], ending: Ending, reuse: &[Reuse], out: &mut Out) -> Result<Rest> {
         self.fit.reset();
         let mut done = 0;
@@ -18,7 +19,7 @@ impl Worker {
                 if done < start {
                     done = self.before(src, done..start, out)?;
                     if done < start {
-                        // Its bytes are packed again, with what is before them.
+                        // Its bytes are packed again, with the data before them.
                         start += cluster.logical as usize;
                         continue;
                     }
@@ -32,9 +33,9 @@ impl Worker {
         self.piece(src, done..src.len(), ending, out)
     }
 
-    /// Packs what lies before a part that is down already, and returns where it ends: not before that part if two
-    /// extents would begin in one block of the file, which no index can say. What is missing is less than two
-    /// clusters, to be packed with more.
+    /// Packs the data before a part that is already stored, and returns where it ends: earlier than
+    /// that part if two extents would begin in one block of the file, which no index can express.
+    /// The missing bytes are less than two clusters, to be packed with more.
     fn before(&mut self, src: &[u8], range: Range<usize>, out: &mut Out) -> Result<usize> {
         let (first, mut end, block) = (out.cuts.len(), range.end, self.packing.block);
         self.piece(src, range, Ending::More, out)?;
@@ -47,8 +48,8 @@ impl Worker {
         Ok(end)
     }
 
-    /// Lets the last cluster before `at`, unless it is stored as it is, end within `wanted` already, early rather than
-    /// late. Returns where it ends.
+    /// Makes the last cluster before `at`, unless it is uncompressed, end within `wanted`, rather
+    /// early than late. Returns its end.
     pub(super) fn shorten(
         &mut self,
         src: &[u8],

@@ -262,7 +262,7 @@ fn inodes() {
             ("no owner", Check("is not a valid owner"), |b| {
                 b.put(b.reader.ids_table.area().start as usize + 2, 4, u64::from(u32::MAX))
             }),
-            ("owner", Stat("small", "owner 99"), |b| b.put(b.inode("small") + inode::UID, 2, 99)),
+            ("owner", Stat("small", "owner index 99"), |b| b.put(b.inode("small") + inode::UID, 2, 99)),
             ("mode with type", Stat("small", "permission bits"), |b| {
                 b.add(b.inode("small") + inode::MODE, 2, 0o100_000)
             }),

@@ -1,4 +1,4 @@
-//! Wrong indexes: told, never a panic, and never a long search.
+//! Wrong indexes: reported, never a panic, and never a long search.
 
 use super::write::Form;
 use super::*;
@@ -7,7 +7,7 @@ fn facts(layout: Layout, size: u64) -> Facts {
     Facts { size, layout, start_block: Some(1), chunk_format: 0, payload: 0, block_bits: 12 }
 }
 
-/// Walks as far as it goes, but not for ever.
+/// Walks as far as possible, but not for ever.
 fn exhaust(bytes: &Vec<u8>, facts: &Facts, offset: u64) -> Result<()> {
     let map = Map::open(bytes, facts)?;
     let mut walk = map.walk(bytes, offset);
@@ -46,7 +46,7 @@ proptest! {
         }
     }
 
-    /// One wrong byte is an error, a finding, or another index; never anything worse.
+    /// One wrong byte gives an error, a finding, or another index; never anything worse.
     #[test]
     fn one_wrong_byte(
         (shape, list) in shapes().prop_flat_map(|shape| (Just(shape), listed(shape))),
@@ -64,7 +64,7 @@ proptest! {
 /// Type, offset, block or distances.
 type Entry = (u16, u16, u32);
 
-/// A full index of these entries.
+/// Makes a full index of these entries.
 fn full(advise: u16, entries: &[Entry]) -> Vec<u8> {
     let mut bytes = vec![0; 16];
     bytes[4..6].copy_from_slice(&advise.to_le_bytes());
@@ -77,7 +77,7 @@ fn full(advise: u16, entries: &[Entry]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn every_defect_is_reported() {
     const BIG: u16 = 6;
     let chain: Vec<_> = std::iter::once((1, 0, 1)).chain(std::iter::repeat_n((2, 0, 1), 20_000)).collect();
     let inner = |value: u32| vec![(1, 0, 1), (2, 0, value), (2, 0, value)];
@@ -86,12 +86,12 @@ fn what_is_wrong_is_said() {
         ("before the file begins", 0, inner(9), 12288),
         ("clusters of this file have one", 0, inner(0x802), 12288),
         ("no count of blocks", BIG, inner(1), 8192),
-        ("lies outside it", 0, vec![(1, 4096, 1)], 100),
+        ("is outside of it", 0, vec![(1, 4096, 1)], 100),
         ("before the file begins", 0, vec![(1, 10, 1)], 100),
         ("leads nowhere", 0, chain, 80_000_000),
-        ("stored as they are", BIG, vec![(0, 0, 1), (2, 0, 0x801)], 8192),
+        ("stored uncompressed", BIG, vec![(0, 0, 1), (2, 0, 0x801)], 8192),
         ("the most is 1048576", BIG, vec![(1, 0, 1), (2, 0, 0x800 | 257)], 8192),
-        ("behind the end", 0, vec![(1, 0, 1)], 8192),
+        ("after the end", 0, vec![(1, 0, 1)], 8192),
     ];
     for (why, advise, entries, size) in cases {
         let bytes = full(advise, &entries);
@@ -149,9 +149,9 @@ fn records_out_of_order_are_refused() {
     }
 }
 
-/// A check goes over entries that reading has no need of.
+/// A check visits entries that reading does not need.
 #[test]
-fn a_check_finds_what_reading_passes_over() {
+fn a_check_finds_defects_that_reading_ignores() {
     const BIG: u16 = 6;
     let inner = |back: u32, forward: u32| (2, 0, back | forward << 16);
     let good = [(1, 0, 1), inner(1, 2), inner(2, 1), (1, 9, 2), inner(1, 1), (0, 100, 0)];
@@ -168,11 +168,11 @@ fn a_check_finds_what_reading_passes_over() {
         ("its head is 2 clusters back, not 1", 0, with(2, inner(1, 1)), all),
         ("the next head is at cluster 3, not 4", 0, with(1, inner(1, 3)), all),
         ("the next head is at cluster 3, not 2", 0, with(1, inner(1, 1)), all),
-        ("no entry that ends the last extent", 0, with(5, inner(2, 1)), all),
-        ("an extent begins behind the end, at offset 101", 0, with(5, (0, 101, 0)), all),
-        ("advice 0x100 is not known", 0x100, good.to_vec(), all),
-        ("no count of blocks behind a head", BIG, with(1, inner(1, 2)), all),
-        ("algorithm 0 is not one that the superblock announces", 0, good.to_vec(), none),
+        ("no entry ends the last extent", 0, with(5, inner(2, 1)), all),
+        ("an extent begins after the end, at offset 101", 0, with(5, (0, 101, 0)), all),
+        ("unknown advice bits 0x100", 0x100, good.to_vec(), all),
+        ("no count of blocks after a head", BIG, with(1, inner(1, 2)), all),
+        ("the superblock does not announce algorithm 0", 0, good.to_vec(), none),
     ];
     for (want, advise, entries, announced) in cases {
         let bytes = full(advise, &entries);

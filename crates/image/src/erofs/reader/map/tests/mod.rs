@@ -1,4 +1,4 @@
-//! Tests of maps: indexes made here of lists of extents, in every form, read back; and wrong ones.
+//! Tests of maps: indexes made from lists of extents, in every form, read back; and wrong ones.
 #![allow(clippy::cast_possible_truncation, reason = "numbers of tests are small")]
 
 mod hostile;
@@ -16,7 +16,7 @@ impl Bytes for Vec<u8> {
     fn read(&self, structure: &'static str, at: u64, buf: &mut [u8]) -> Result<()> {
         let from = usize::try_from(at).unwrap_or(usize::MAX);
         let bytes = from.checked_add(buf.len()).and_then(|to| self.get(from..to));
-        let bytes = bytes.ok_or_else(|| Error::corrupt(structure, at, "behind the end"))?;
+        let bytes = bytes.ok_or_else(|| Error::corrupt(structure, at, "after the end"))?;
         buf.copy_from_slice(bytes);
         Ok(())
     }
@@ -26,7 +26,7 @@ impl Bytes for Vec<u8> {
     }
 }
 
-/// Everything is announced.
+/// All features announced.
 const ALL: Announced = Announced { incompat: Incompat::all(), algorithms: 0xffff };
 
 fn extents(made: &Made) -> Result<Vec<MappedExtent>> {
@@ -45,8 +45,8 @@ fn findings(made: &Made) -> Vec<String> {
     out
 }
 
-/// Lists of extents that an index of this shape can hold: at most one begins in a logical cluster, and
-/// those of several blocks reach into the next.
+/// Lists of extents that an index of this shape can hold: at most one begins in a logical cluster,
+/// and those of several blocks reach into the next.
 fn listed(shape: Shape) -> impl Strategy<Value = Vec<Listed>> {
     let cluster = 1u64 << shape.bits;
     let extent = (1..cluster * 40, 0..4u8, any::<bool>(), 1..5u64);
@@ -54,7 +54,7 @@ fn listed(shape: Shape) -> impl Strategy<Value = Vec<Listed>> {
         let (mut out, mut at, mut block) = (Vec::new(), 0u64, 7u64);
         for (wish, kind, share, blocks) in wishes {
             let mut len = if shape.even() { cluster } else { wish };
-            // The next extent has to begin in a later cluster.
+            // The next extent must begin in a later cluster.
             if shape.is_index() && (at + len) >> shape.bits == at >> shape.bits {
                 len = (at / cluster + 1) * cluster - at;
             }
@@ -92,14 +92,14 @@ fn shapes() -> impl Strategy<Value = Shape> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Every form gives back what was written, from any byte on, and has nothing wrong in it.
+    /// Every form returns the extents that were written, from any byte on, and has no defects.
     #[test]
-    fn extents_come_back((shape, list) in shapes().prop_flat_map(|shape| (Just(shape), listed(shape))), cut in 0..5000u64) {
+    fn extents_round_trip((shape, list) in shapes().prop_flat_map(|shape| (Just(shape), listed(shape))), cut in 0..5000u64) {
         prop_assume!(!list.is_empty());
         let made = write::write(shape, list, cut);
         let want: Vec<_> = made.list.iter().map(|listed| listed.mapped(shape)).collect();
         prop_assert_eq!(&extents(&made).unwrap(), &want);
-        // Nothing here is really compressed.
+        // The data is not really compressed here.
         let wasteful = |finding: &String| finding.contains("bytes are stored for");
         prop_assert_eq!(findings(&made).into_iter().filter(|one| !wasteful(one)).collect::<Vec<_>>(), Vec::<String>::new());
         let map = Map::open(&made.bytes, &made.facts).unwrap();

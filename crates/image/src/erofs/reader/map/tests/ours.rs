@@ -1,4 +1,4 @@
-//! Indexes of our own writer, in every form, as this reader understands them.
+//! Indexes of our own writer, in every form, read by this reader.
 
 use super::*;
 use crate::erofs::writer::index::{self, Cluster, End, Index, Part};
@@ -6,7 +6,7 @@ use crate::erofs::writer::keep::Keep;
 
 const ALGORITHM: u8 = 3;
 
-/// What a file's end is to be: nothing, a fragment at some offset, an inline cluster of so many bytes.
+/// Planned end of a file: nothing, a fragment at some offset, an inline cluster of so many bytes.
 #[derive(Debug, Clone, Copy)]
 enum Tail {
     None,
@@ -14,12 +14,12 @@ enum Tail {
     Inline(usize, bool),
 }
 
-/// A cluster to be: blocks in the image, bytes more in the file, stored as it is, a part of it only, and how far
-/// behind the one before.
+/// A planned cluster: blocks in the image, further bytes in the file, uncompressed, partial, and
+/// the gap after the previous one.
 type Wish = (u32, u32, bool, bool, u64);
 
 fn wishes() -> impl Strategy<Value = Vec<Wish>> {
-    // Most are one behind the other, as packs want them, and whole.
+    // Most are consecutive, as packs require, and whole.
     let gap = prop_oneof![12 => Just(0u64), 1 => 1..99u64];
     let partial = prop::bool::weighted(0.05);
     prop::collection::vec((1..20u32, 1..300_000u32, prop::bool::weighted(0.3), partial, gap), 0..60)
@@ -34,7 +34,7 @@ fn tails() -> impl Strategy<Value = Tail> {
     ]
 }
 
-/// Clusters that a writer could make.
+/// Makes clusters that a writer could make.
 fn clusters(form: index::Form, wishes: &[Wish], big: bool) -> Vec<Cluster> {
     let block = 1u32 << form.block_bits;
     let mut next = 50;
@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn the_writers_indexes_say_what_they_were_made_of(
+    fn the_writers_indexes_read_back(
         (block_bits, compact, encoded, big) in (9..=12u8, any::<bool>(), any::<bool>(), any::<bool>()),
         wishes in wishes(),
         tail in tails(),
@@ -95,7 +95,7 @@ proptest! {
             Tail::Fragment(offset) => (Some(End::Fragment(offset)), more + 1),
             Tail::Inline(len, raw) if !encoded => {
                 let kept = keep.put(&vec![7; len]).unwrap();
-                // Bytes that are stored as they are are as many as there are.
+                // Uncompressed data takes as many bytes as it has.
                 (Some(End::Inline { kept, raw }), if raw { len as u64 } else { more + len as u64 })
             }
             _ => (None, 0),
@@ -120,7 +120,7 @@ proptest! {
             block_bits,
         };
         let want = expected(&index, tail_len, (bytes.len() - inline) as u64, inline);
-        // Where an inline cluster lies in its block is up to whoever lays out inodes.
+        // The position of an inline cluster in its block depends on the layout of inodes.
         prop_assume!(inline == 0 || (bytes.len() - inline) % (1 << block_bits) + inline <= 1 << block_bits);
         let made = Made { bytes, facts, list: Vec::new() };
         prop_assert_eq!(&extents(&made).unwrap(), &want);
@@ -130,7 +130,7 @@ proptest! {
                 prop_assert_eq!(map.walk(&made.bytes, at).next().unwrap(), Some(*extent));
             }
         }
-        // Nothing here is really compressed.
+        // The data is not really compressed here.
         let wasteful = |finding: &String| finding.contains("bytes are stored for");
         let found: Vec<_> = findings(&made).into_iter().filter(|one| !wasteful(one)).collect();
         prop_assert_eq!(found, Vec::<String>::new());

@@ -1,10 +1,10 @@
-//! Indexes in every form, made of lists of extents; written from the description of the format, not from the
-//! reader.
+//! Makes indexes in every form from lists of extents; written from the description of the format,
+//! not from the reader.
 
 use super::super::{Data, Facts, MappedExtent, Stored, Where};
 use crate::erofs::format::Layout;
 
-/// An extent to be.
+/// A planned extent.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::erofs::reader) struct Listed {
     pub(in crate::erofs::reader) logical: u64,
@@ -35,7 +35,7 @@ pub(in crate::erofs::reader) struct Shape {
     pub(in crate::erofs::reader) big: bool,
     pub(in crate::erofs::reader) second: bool,
     pub(in crate::erofs::reader) partial: bool,
-    /// Where the payload begins.
+    /// Offset of the payload.
     pub(in crate::erofs::reader) at: u64,
 }
 
@@ -67,14 +67,14 @@ impl Listed {
     }
 }
 
-/// An index, and what its inode says.
+/// An index, and the fields of its inode.
 pub(in crate::erofs::reader) struct Made {
     pub(in crate::erofs::reader) bytes: Vec<u8>,
     pub(in crate::erofs::reader) facts: Facts,
     pub(in crate::erofs::reader) list: Vec<Listed>,
 }
 
-/// Writes the index; `cut` bytes less are in the file than the extents have, if the last has as many.
+/// Writes the index; the file has `cut` bytes less than the extents, if the last has as many.
 pub(in crate::erofs::reader) fn write(shape: Shape, mut list: Vec<Listed>, cut: u64) -> Made {
     let last = list.last_mut().unwrap();
     last.len -= cut.min(last.len - 1);
@@ -128,7 +128,7 @@ fn records(bytes: &mut Vec<u8>, shape: Shape, list: &[Listed], len: u8) {
     }
 }
 
-/// What an entry says, whatever its form: type, value, block, distances.
+/// Contents of an entry, whatever its form: type, value, block, distances.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     kind: u16,
@@ -198,7 +198,7 @@ fn packs(bytes: &mut Vec<u8>, shape: Shape, mut entries: &[Entry], dense: bool) 
     let mut before = None;
     while !entries.is_empty() {
         let aligned = bytes.len().is_multiple_of(32);
-        // Loose packs fill up to a multiple of 32 bytes; then dense ones as long as there are entries for them.
+        // Loose packs fill up to a multiple of 32 bytes; dense ones follow as long as there are entries for them.
         let n = if dense && aligned && entries.len() >= 16 { 16 } else { 2.min(entries.len()) };
         let (pack, rest) = entries.split_at(n);
         write_pack(bytes, shape, pack, if n == 16 { 16 } else { 2 }, before);
