@@ -17,18 +17,6 @@ pub enum AnyOptions {
     Erofs(erofs::Options),
 }
 
-impl From<squashfs::Options> for AnyOptions {
-    fn from(options: squashfs::Options) -> Self {
-        AnyOptions::Squashfs(options)
-    }
-}
-
-impl From<erofs::Options> for AnyOptions {
-    fn from(options: erofs::Options) -> Self {
-        AnyOptions::Erofs(options)
-    }
-}
-
 impl AnyOptions {
     /// Builds an image: see [`squashfs::build`] and [`erofs::build`].
     pub fn build(

@@ -54,6 +54,8 @@ pub(crate) struct Cutting {
     pub(crate) buffers: Buffers,
     /// True to turn blocks of zeros into holes.
     pub(crate) sparse: bool,
+    /// True if a file that is one hole needs no block list, however long it is.
+    pub(crate) whole_holes_are_free: bool,
     /// Maximum number of bytes to read ahead.
     pub(crate) budget: usize,
 }
@@ -98,7 +100,7 @@ struct Reading {
 impl<'p, 'env, S> Feed<'p, 'env, S> {
     /// Makes a feed that reads on `pool` and adds the time of its steps to `stages`.
     pub(crate) fn new(pool: &'p Pool<'env, S>, cutting: Cutting, stages: &'env Stages) -> Self {
-        let Cutting { block_len, buffers, sparse, budget } = cutting;
+        let Cutting { block_len, buffers, sparse, budget, .. } = cutting;
         Feed {
             pool,
             cutter: Cutter { block_len, sparse, buffers, stages },

@@ -9,6 +9,7 @@ mod any;
 mod census;
 mod cut;
 mod feed;
+mod format;
 mod holes;
 mod options;
 mod plan;
@@ -19,7 +20,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use packfs_blocks::pipeline::{self, Pool};
+use packfs_blocks::pipeline;
 use packfs_blocks::progress::Phase;
 use packfs_blocks::stages::Stage;
 use packfs_blocks::{Output, Progress};
@@ -28,115 +29,16 @@ pub use self::any::AnyOptions;
 pub(crate) use self::census::Census;
 pub(crate) use self::cut::Cut;
 pub(crate) use self::feed::{BATCH_FILES, BATCH_LEN, Cutting, Fed, Feed, Part};
+pub(crate) use self::format::{Failed, Format, Tools, Writer, Written, buildable};
 use self::holes::Holes;
 pub use self::options::Options;
 pub use self::plan::Plan;
 pub(crate) use self::plan::referenced;
+pub(crate) use self::summary::Counts;
 pub use self::summary::{Details, Summary};
 use crate::source::{Contents, Store};
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
-
-/// The format-specific part of a build.
-pub(crate) trait Format: Sync {
-    /// State of a worker thread: encoders, decoders, scratch buffers.
-    type Worker;
-    /// Writer of file data.
-    type Writer<'p, 'env>: Writer
-    where
-        Self: 'env,
-        'env: 'p;
-
-    /// Returns the options that every format has.
-    fn options(&self) -> &Options;
-
-    /// Makes the state of a new worker.
-    fn worker(&self) -> Self::Worker;
-
-    /// True if a file that is one hole needs no block list, however long it is.
-    const WHOLE_HOLES_ARE_FREE: bool;
-
-    /// Returns how files are cut for the writer.
-    fn cutting(&self) -> Cutting;
-
-    /// Makes a writer of file data.
-    fn writer<'p, 'env>(&'env self, tools: Tools<'p, 'env, Self::Worker>) -> Result<Self::Writer<'p, 'env>>
-    where
-        'env: 'p;
-
-    /// Checks the scanned tree against the limits of the format, before any data is read.
-    fn check(&self, tree: &mut Tree) -> Result<()>;
-
-    /// Returns the order in which files are written, given the requested order.
-    fn order(&self, tree: &Tree, asked: Vec<Ino>) -> Result<Vec<Ino>> {
-        let _ = tree;
-        Ok(asked)
-    }
-
-    /// Writes everything except file data.
-    fn finish<'p, 'env>(
-        &'env self,
-        tools: Tools<'p, 'env, Self::Worker>,
-        tree: &Tree,
-        census: &Census,
-        data: <Self::Writer<'p, 'env> as Writer>::Done,
-    ) -> Result<Written>
-    where
-        'env: 'p;
-}
-
-/// Writes file data: decides, block by block and in order, what is stored and where.
-pub(crate) trait Writer {
-    /// Positions of all file data, for the metadata to refer to.
-    type Done;
-
-    /// Returns the number of a new file of `size` bytes; `data_len` computes how many of them are not in holes.
-    fn add_file(&mut self, size: u64, data_len: &dyn Fn() -> u64) -> Result<u32>;
-
-    /// Receives the next blocks, in the order in which files were submitted.
-    fn take(&mut self, fed: Fed) -> Result<()>;
-
-    /// Writes everything that is still in flight.
-    fn finish(self) -> Result<(Self::Done, Failed)>;
-}
-
-/// Files that could not be read, by number, with their errors.
-pub(crate) type Failed = Vec<(u32, Error)>;
-
-/// Resources of a build that a format uses.
-pub(crate) struct Tools<'p, 'env, W> {
-    /// The worker threads.
-    pub(crate) pool: &'p Pool<'env, W>,
-    /// The image being written.
-    pub(crate) output: &'env Output,
-    /// Counters that a user interface may poll.
-    pub(crate) progress: &'env Progress,
-}
-
-impl<W> Clone for Tools<'_, '_, W> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<W> Copy for Tools<'_, '_, W> {}
-
-impl<W> std::fmt::Debug for Tools<'_, '_, W> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tools").field("pool", self.pool).field("output", self.output).finish_non_exhaustive()
-    }
-}
-
-/// Result of a format's metadata writer, for the [`Summary`].
-#[derive(Debug)]
-pub(crate) struct Written {
-    /// Length of the image.
-    pub(crate) image_bytes: u64,
-    /// Bytes of file data in the image.
-    pub(crate) data_bytes: u64,
-    /// Format-specific figures.
-    pub(crate) details: Details,
-}
 
 /// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
 /// once pass their data to the store given to `fill`. The target appears whole, or not at all.
@@ -165,10 +67,11 @@ pub(crate) fn build_to<F: Format>(
         || format.worker(),
         |pool| {
             let tools = Tools { pool, output: out, progress };
-            let feed = Feed::new(pool, format.cutting(), &progress.stages);
+            let cutting = format.cutting();
+            let holes = Holes::new(cutting.block_len, cutting.whole_holes_are_free);
+            let feed = Feed::new(pool, cutting, &progress.stages);
             let writer = format.writer(tools)?;
-            let holes = Holes::new(format.cutting().block_len, F::WHOLE_HOLES_ARE_FREE);
-            let mut conductor = Conductor::<F> { feed, writer, holes, output: out, progress };
+            let mut conductor = Conductor { feed, writer, holes, output: out, progress };
             progress.enter(Phase::Scan);
             let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut conductor))?;
             Error::unless_cancelled(progress)?;
@@ -200,15 +103,15 @@ fn output_error(what: &'static str, target: &Path) -> impl FnOnce(std::io::Error
 }
 
 /// Moves file data from sources to the writer: fetches blocks from the feed and passes them on.
-struct Conductor<'p, 'env, F: Format + 'env> {
-    feed: Feed<'p, 'env, F::Worker>,
-    writer: F::Writer<'p, 'env>,
+struct Conductor<'p, 'env, K, W> {
+    feed: Feed<'p, 'env, K>,
+    writer: W,
     holes: Holes,
     output: &'env Output,
     progress: &'env Progress,
 }
 
-impl<F: Format> Store for Conductor<'_, '_, F> {
+impl<K, W: Writer> Store for Conductor<'_, '_, K, W> {
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
         let file = self.writer.add_file(size, &|| data.iter().map(|(_, len)| len).sum())?;
         if size == 0 {
@@ -230,13 +133,9 @@ impl<F: Format> Store for Conductor<'_, '_, F> {
     }
 }
 
-impl<'p, 'env, F: Format> Conductor<'p, 'env, F> {
+impl<K, W: Writer> Conductor<'_, '_, K, W> {
     /// Writes the data of all files that sources left for later, those of `order` first.
-    fn put_files(
-        mut self,
-        tree: &mut Tree,
-        order: Vec<Ino>,
-    ) -> Result<(<F::Writer<'p, 'env> as Writer>::Done, Failed)> {
+    fn put_files(mut self, tree: &mut Tree, order: Vec<Ino>) -> Result<(W::Done, Failed)> {
         let (progress, (files, len)) = (self.progress, plan::to_read(tree, order));
         progress.total.store(progress.done.load(Ordering::Relaxed) + len, Ordering::Relaxed);
         for ino in files {

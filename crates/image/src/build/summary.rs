@@ -26,10 +26,26 @@ pub struct Summary {
     /// Format-specific figures.
     #[serde(flatten)]
     pub details: Details,
+    /// Figures that every format has, which `details` has under the names of the format.
+    #[serde(skip)]
+    pub(super) counts: Counts,
     /// Paths of files left out because they could not be read, with their errors.
     pub left_out: Vec<(String, String)>,
     /// Warnings about sources and entries.
     pub warnings: Warnings,
+}
+
+/// Figures of the data that every format has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counts {
+    /// File bytes that duplicate earlier ones.
+    pub(crate) duplicate_bytes: u64,
+    /// File bytes that went to a codec.
+    pub(crate) packed_bytes: u64,
+    /// File bytes in holes.
+    pub(crate) hole_bytes: u64,
+    /// Length of the image including the padding after it.
+    pub(crate) padded_bytes: u64,
 }
 
 /// Format-specific figures.
@@ -45,7 +61,7 @@ pub enum Details {
 
 impl Summary {
     pub(super) fn new(census: &Census, written: Written, left_out: Vec<(String, String)>, warnings: Warnings) -> Self {
-        let Written { image_bytes, data_bytes, details } = written;
+        let Written { image_bytes, data_bytes, counts, details } = written;
         let Census { inodes, files, directories, file_bytes, .. } = *census;
         let metadata_bytes = image_bytes - data_bytes;
         Summary {
@@ -57,6 +73,7 @@ impl Summary {
             files,
             directories,
             details,
+            counts,
             left_out,
             warnings,
         }
@@ -80,33 +97,21 @@ impl Summary {
 
     /// Returns the length of the image including the padding after it.
     pub fn padded_bytes(&self) -> u64 {
-        match &self.details {
-            Details::Squashfs(details) => details.padded_bytes,
-            Details::Erofs(_) => self.image_bytes,
-        }
+        self.counts.padded_bytes
     }
 
     /// Returns the number of file bytes that duplicate earlier ones.
     pub fn duplicate_bytes(&self) -> u64 {
-        match &self.details {
-            Details::Squashfs(details) => details.data.duplicate_bytes,
-            Details::Erofs(details) => details.data.duplicate_bytes,
-        }
+        self.counts.duplicate_bytes
     }
 
     /// Returns the number of file bytes that went to a codec.
     pub fn packed_bytes(&self) -> u64 {
-        match &self.details {
-            Details::Squashfs(details) => details.data.packed_bytes,
-            Details::Erofs(details) => details.data.packed_bytes,
-        }
+        self.counts.packed_bytes
     }
 
     /// Returns the number of file bytes in holes.
     pub fn hole_bytes(&self) -> u64 {
-        match &self.details {
-            Details::Squashfs(details) => details.data.hole_bytes,
-            Details::Erofs(details) => details.data.hole_bytes,
-        }
+        self.counts.hole_bytes
     }
 }

@@ -54,7 +54,13 @@ fn collect(files: &[Sparse], block_len: usize, threads: usize, stream: bool) -> 
         threads,
         || (),
         |pool| {
-            let cutting = Cutting { block_len, buffers: Buffers::new(block_len), sparse: true, budget: 1 << 16 };
+            let cutting = Cutting {
+                block_len,
+                buffers: Buffers::new(block_len),
+                sparse: true,
+                whole_holes_are_free: false,
+                budget: 1 << 16,
+            };
             let mut feed = Feed::new(pool, cutting, &stages);
             let mut take = |fed: Fed| match fed {
                 Fed::Small { bytes, files } => {

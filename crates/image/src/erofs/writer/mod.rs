@@ -16,9 +16,7 @@ mod superblock;
 mod unused;
 mod xattr;
 
-use std::path::Path;
-
-use packfs_blocks::{Buffers, Output, Progress};
+use packfs_blocks::Buffers;
 use packfs_codec::{Choice, Codec};
 use serde::Serialize;
 
@@ -30,10 +28,9 @@ use self::superblock::Head;
 use super::format;
 use super::kernel::{Feature, Kernel};
 use super::limits;
-use crate::build::{self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Summary, Tools, Written};
-use crate::source::Store;
+use crate::build::{self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Tools, Writer, Written};
 use crate::tree::{Ino, Tree};
-use crate::{Error, Plan, Result};
+use crate::{Error, Result};
 
 /// Length of pieces, and of chunks, of uncompressed files.
 const RAW_PIECE: usize = 128 << 10;
@@ -87,14 +84,6 @@ pub struct Options {
     pub label: String,
 }
 
-impl Options {
-    /// Returns these options with changes to those that every format has.
-    pub fn with(mut self, change: impl FnOnce(&mut build::Options)) -> Self {
-        change(&mut self.build);
-        self
-    }
-}
-
 impl Default for Options {
     fn default() -> Self {
         Options {
@@ -143,27 +132,7 @@ pub struct Details {
     pub data: Counts,
 }
 
-/// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
-/// once pass their data to the store given to `fill`. The target appears whole, or not at all.
-pub fn build(
-    target: &Path,
-    options: &Options,
-    progress: &Progress,
-    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<Summary> {
-    build::build(target, &Builder::new(options)?, progress, fill)
-}
-
-/// Builds an image into `output`, for example in memory, and commits it; otherwise as [`build()`].
-/// Whether to replace an existing target is decided by the output, not by the options.
-pub fn build_to(
-    output: Output,
-    options: &Options,
-    progress: &Progress,
-    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<Summary> {
-    build::build_to(output, &Builder::new(options)?, progress, fill)
-}
+build::buildable!(Erofs);
 
 /// Checked options, and values derived from them.
 struct Builder<'o> {
@@ -193,13 +162,7 @@ impl<'o> Builder<'o> {
 
 impl Format for Builder<'_> {
     type Worker = Worker;
-    type Writer<'p, 'env>
-        = Data<'p, 'env>
-    where
-        Self: 'env,
-        'env: 'p;
-
-    const WHOLE_HOLES_ARE_FREE: bool = true;
+    type Done = DataDone;
 
     fn options(&self) -> &build::Options {
         &self.options.build
@@ -216,13 +179,16 @@ impl Format for Builder<'_> {
     fn cutting(&self) -> Cutting {
         let budget = self.options.build.budget(8, self.least_in_flight(), 32 << 20);
         let sparse = keeps_holes(self.options);
-        Cutting { block_len: self.packing.piece, buffers: self.pieces.clone(), sparse, budget }
+        Cutting {
+            block_len: self.packing.piece,
+            buffers: self.pieces.clone(),
+            sparse,
+            whole_holes_are_free: true,
+            budget,
+        }
     }
 
-    fn writer<'p, 'env>(&'env self, tools: Tools<'p, 'env, Worker>) -> Result<Data<'p, 'env>>
-    where
-        'env: 'p,
-    {
+    fn writer<'env>(&'env self, tools: Tools<'_, 'env, Worker>) -> Result<impl Writer<Done = DataDone>> {
         let options = &self.options.build;
         // Pieces in flight take their length once more when they are packed.
         let in_flight = options.budget(4, 2 * self.least_in_flight(), 256 << 20);
@@ -237,16 +203,13 @@ impl Format for Builder<'_> {
         }
     }
 
-    fn finish<'p, 'env>(
-        &'env self,
-        tools: Tools<'p, 'env, Worker>,
+    fn finish(
+        &self,
+        tools: Tools<'_, '_, Worker>,
         tree: &Tree,
         census: &Census,
         mut data: DataDone,
-    ) -> Result<Written>
-    where
-        'env: 'p,
-    {
+    ) -> Result<Written> {
         let start = self.first_block * u64::from(self.options.block_size);
         let (output, base) = (tools.output, self.options.build.offset);
         unused::clear(tree, &mut data, &unused::Place { output, base, start, packing: &self.packing })?;
@@ -255,7 +218,9 @@ impl Format for Builder<'_> {
         let uuid = superblock::show_uuid(&written.uuid);
         let details = Details { kernel: written.kernel.to_string(), uuid, data: data.counts };
         let data_bytes = image_bytes - written.metadata_bytes;
-        Ok(Written { image_bytes, data_bytes, details: build::Details::Erofs(details) })
+        let Counts { duplicate_bytes, packed_bytes, hole_bytes, .. } = data.counts;
+        let counts = build::Counts { duplicate_bytes, packed_bytes, hole_bytes, padded_bytes: image_bytes };
+        Ok(Written { image_bytes, data_bytes, counts, details: build::Details::Erofs(details) })
     }
 }
 

@@ -10,9 +10,7 @@ mod table;
 mod unused;
 mod xattr;
 
-use std::path::Path;
-
-use packfs_blocks::{Buffers, Output, Progress};
+use packfs_blocks::Buffers;
 use packfs_codec::{Choice, Codec};
 use serde::Serialize;
 use zerocopy::IntoBytes;
@@ -24,10 +22,9 @@ use self::pack::{Packing, Worker};
 use super::compressor;
 use super::format::{self, Superblock, flags};
 use super::limits;
-use crate::build::{self, Census, Cutting, Format, Summary, Tools, Written};
-use crate::source::Store;
+use crate::build::{self, Census, Cutting, Format, Tools, Writer, Written};
 use crate::tree::{Ino, Tree};
-use crate::{Error, Excess, Plan, Result};
+use crate::{Error, Excess, Result};
 
 /// Turns an inode and a reason into an error that names the inode's path.
 type Blame<'a> = dyn Fn(Ino, Excess) -> Error + 'a;
@@ -61,14 +58,6 @@ pub struct Options {
     pub export: bool,
     /// True to leave inodes, directories and tables uncompressed.
     pub plain_metadata: bool,
-}
-
-impl Options {
-    /// Returns these options with changes to those that every format has.
-    pub fn with(mut self, change: impl FnOnce(&mut build::Options)) -> Self {
-        change(&mut self.build);
-        self
-    }
 }
 
 impl Default for Options {
@@ -115,27 +104,7 @@ pub struct Details {
     pub data: Counts,
 }
 
-/// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
-/// once pass their data to the store given to `fill`. The target appears whole, or not at all.
-pub fn build(
-    target: &Path,
-    options: &Options,
-    progress: &Progress,
-    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<Summary> {
-    build::build(target, &Builder::new(options)?, progress, fill)
-}
-
-/// Builds an image into `output`, for example in memory, and commits it; otherwise as [`build()`].
-/// Whether to replace an existing target is decided by the output, not by the options.
-pub fn build_to(
-    output: Output,
-    options: &Options,
-    progress: &Progress,
-    fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<Summary> {
-    build::build_to(output, &Builder::new(options)?, progress, fill)
-}
+build::buildable!(Squashfs);
 
 /// Checked options, and values derived from them.
 struct Builder<'o> {
@@ -171,13 +140,7 @@ impl<'o> Builder<'o> {
 
 impl Format for Builder<'_> {
     type Worker = Worker;
-    type Writer<'p, 'env>
-        = Data<'p, 'env>
-    where
-        Self: 'env,
-        'env: 'p;
-
-    const WHOLE_HOLES_ARE_FREE: bool = false;
+    type Done = DataDone;
 
     fn options(&self) -> &build::Options {
         &self.options.build
@@ -195,13 +158,10 @@ impl Format for Builder<'_> {
         let Packing { block_len, ref buffers, .. } = self.packing;
         let options = &self.options.build;
         let budget = options.budget(4, self.least_in_flight(), 32 << 20);
-        Cutting { block_len, buffers: buffers.clone(), sparse: options.sparse, budget }
+        Cutting { block_len, buffers: buffers.clone(), sparse: options.sparse, whole_holes_are_free: false, budget }
     }
 
-    fn writer<'p, 'env>(&'env self, tools: Tools<'p, 'env, Worker>) -> Result<Data<'p, 'env>>
-    where
-        'env: 'p,
-    {
+    fn writer<'env>(&'env self, tools: Tools<'_, 'env, Worker>) -> Result<impl Writer<Done = DataDone>> {
         let build::Options { dedup, on_error, offset, .. } = self.options.build;
         let rules = Rules { block_len: self.packing.block_len, fragments: self.options.fragments, dedup, on_error };
         let start = size_of::<Superblock>() + self.compressor.as_ref().map_or(0, Vec::len);
@@ -209,16 +169,13 @@ impl Format for Builder<'_> {
         Ok(Data::new(tools, rules, self.packing.buffers.clone(), (offset, start as u64), in_flight))
     }
 
-    fn finish<'p, 'env>(
-        &'env self,
-        tools: Tools<'p, 'env, Worker>,
+    fn finish(
+        &self,
+        tools: Tools<'_, '_, Worker>,
         tree: &Tree,
         census: &Census,
         mut data: DataDone,
-    ) -> Result<Written>
-    where
-        'env: 'p,
-    {
+    ) -> Result<Written> {
         unused::clear(tree, &mut data, &self.packing, tools.output, self.options.build.offset)?;
         let layout = Layout::of(tree);
         let metadata = Metadata { tools, options: self.options, tree, data: &data, layout: &layout };
@@ -228,10 +185,12 @@ impl Format for Builder<'_> {
         let padding = vec![0; usize::try_from(padded_bytes - tables.end).expect("less than a page")];
         self.write_at(tools, &padding, tables.end)?;
         let fragments = u32::try_from(data.fragments.len()).unwrap_or(u32::MAX);
+        let Counts { duplicate_bytes, packed_bytes, hole_bytes, .. } = data.counts;
         let details = Details { padded_bytes, fragments, ids: tables.ids, data: data.counts };
         Ok(Written {
             image_bytes: tables.end,
             data_bytes: data.places.iter().map(|place| place.len()).sum(),
+            counts: build::Counts { duplicate_bytes, packed_bytes, hole_bytes, padded_bytes },
             details: build::Details::Squashfs(details),
         })
     }

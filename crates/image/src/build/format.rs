@@ -1,0 +1,146 @@
+//! What a format brings to a build: [`Format`], which its checked options implement, and [`Writer`], which puts down
+//! file data.
+
+use packfs_blocks::pipeline::Pool;
+use packfs_blocks::{Output, Progress};
+
+use super::summary::Counts;
+use super::{Census, Cutting, Details, Fed, Options};
+use crate::tree::{Ino, Tree};
+use crate::{Error, Result};
+
+/// The format-specific part of a build: the checked options of a format.
+pub(crate) trait Format: Sync {
+    /// State of a worker thread: encoders, decoders, scratch buffers.
+    type Worker;
+    /// Positions of all file data, for the metadata to refer to.
+    type Done;
+
+    /// Returns the options that every format has.
+    fn options(&self) -> &Options;
+
+    /// Makes the state of a new worker.
+    fn worker(&self) -> Self::Worker;
+
+    /// Returns how files are cut for the writer.
+    fn cutting(&self) -> Cutting;
+
+    /// Makes a writer of file data.
+    fn writer<'env>(&'env self, tools: Tools<'_, 'env, Self::Worker>) -> Result<impl Writer<Done = Self::Done>>;
+
+    /// Checks the scanned tree against the limits of the format, before any data is read.
+    fn check(&self, tree: &mut Tree) -> Result<()>;
+
+    /// Returns the order in which files are written, given the requested order.
+    fn order(&self, tree: &Tree, asked: Vec<Ino>) -> Result<Vec<Ino>> {
+        let _ = tree;
+        Ok(asked)
+    }
+
+    /// Writes everything except file data.
+    fn finish(
+        &self,
+        tools: Tools<'_, '_, Self::Worker>,
+        tree: &Tree,
+        census: &Census,
+        data: Self::Done,
+    ) -> Result<Written>;
+}
+
+/// Writes file data: decides, block by block and in order, what is stored and where.
+pub(crate) trait Writer {
+    /// Positions of all file data.
+    type Done;
+
+    /// Returns the number of a new file of `size` bytes; `data_len` computes how many of them are not in holes.
+    fn add_file(&mut self, size: u64, data_len: &dyn Fn() -> u64) -> Result<u32>;
+
+    /// Receives the next blocks, in the order in which files were submitted.
+    fn take(&mut self, fed: Fed) -> Result<()>;
+
+    /// Writes everything that is still in flight.
+    fn finish(self) -> Result<(Self::Done, Failed)>;
+}
+
+/// Files that could not be read, by number, with their errors.
+pub(crate) type Failed = Vec<(u32, Error)>;
+
+/// Resources of a build that a format uses.
+pub(crate) struct Tools<'p, 'env, W> {
+    /// The worker threads.
+    pub(crate) pool: &'p Pool<'env, W>,
+    /// The image being written.
+    pub(crate) output: &'env Output,
+    /// Counters that a user interface may poll.
+    pub(crate) progress: &'env Progress,
+}
+
+impl<W> Clone for Tools<'_, '_, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W> Copy for Tools<'_, '_, W> {}
+
+impl<W> std::fmt::Debug for Tools<'_, '_, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tools").field("pool", self.pool).field("output", self.output).finish_non_exhaustive()
+    }
+}
+
+/// Result of a format's metadata writer, for the [`Summary`](super::Summary).
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// Length of the image.
+    pub(crate) image_bytes: u64,
+    /// Bytes of file data in the image.
+    pub(crate) data_bytes: u64,
+    /// Figures that every format has.
+    pub(crate) counts: Counts,
+    /// Format-specific figures.
+    pub(crate) details: Details,
+}
+
+/// Gives a format, in the module of its `Options` and of the `Builder` that they become, what every format has.
+macro_rules! buildable {
+    ($any:ident) => {
+        impl Options {
+            /// Returns these options with changes to those that every format has.
+            #[must_use]
+            pub fn with(mut self, change: impl FnOnce(&mut crate::build::Options)) -> Self {
+                change(&mut self.build);
+                self
+            }
+        }
+
+        impl From<Options> for crate::build::AnyOptions {
+            fn from(options: Options) -> Self {
+                crate::build::AnyOptions::$any(options)
+            }
+        }
+
+        /// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
+        /// once pass their data to the store given to `fill`. The target appears whole, or not at all.
+        pub fn build(
+            target: &std::path::Path,
+            options: &Options,
+            progress: &packfs_blocks::Progress,
+            fill: impl FnOnce(&mut dyn crate::source::Store) -> Result<crate::Plan>,
+        ) -> Result<crate::build::Summary> {
+            crate::build::build(target, &Builder::new(options)?, progress, fill)
+        }
+
+        /// Builds an image into `output`, for example in memory, and commits it; otherwise as [`build()`].
+        /// Whether to replace an existing target is decided by the output, not by the options.
+        pub fn build_to(
+            output: packfs_blocks::Output,
+            options: &Options,
+            progress: &packfs_blocks::Progress,
+            fill: impl FnOnce(&mut dyn crate::source::Store) -> Result<crate::Plan>,
+        ) -> Result<crate::build::Summary> {
+            crate::build::build_to(output, &Builder::new(options)?, progress, fill)
+        }
+    };
+}
+pub(crate) use buildable;
