@@ -38,18 +38,24 @@ pub(super) fn small(test: &str, spec: &Spec) -> Vec<(&'static str, Vec<u8>)> {
         });
         (*codec, image_of(spec, &options))
     });
-    let mut images: Vec<_> = ours.collect();
-    if erofs_utils(test) {
-        let source = Source::new(spec);
-        images.extend(KINDS.iter().map(|options| {
-            let image = source.make(&format!("mkfs.erofs --quiet -b512 -T1 {options} $IMAGE $TREE"));
-            (*options, std::fs::read(image).unwrap())
-        }));
-    }
+    let images: Vec<_> = ours.chain(theirs(test, spec, &KINDS)).collect();
     for (options, image) in &images {
         assert_eq!(findings(&open(image).unwrap(), 0), Vec::<String>::new(), "{options}");
     }
     images
+}
+
+/// Images that mkfs.erofs makes with these options, if there is one.
+pub(super) fn theirs(test: &str, spec: &Spec, kinds: &[&'static str]) -> Vec<(&'static str, Vec<u8>)> {
+    if !erofs_utils(test) {
+        return Vec::new();
+    }
+    let source = Source::new(spec);
+    let make = |options: &&'static str| {
+        let image = source.make(&format!("mkfs.erofs --quiet -b512 -T1 {options} $IMAGE $TREE"));
+        (*options, std::fs::read(image).unwrap())
+    };
+    kinds.iter().map(make).collect()
 }
 
 /// Codecs and features of our own images.

@@ -9,6 +9,7 @@ mod mutations;
 mod needs;
 mod streams;
 mod unannounced;
+mod unpacked;
 mod verdicts;
 mod writers;
 

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use super::unpacked::Unpacked;
 use super::*;
-use crate::erofs::format::{self, Incompat, Layout};
+use crate::erofs::format::{self, Compat, Incompat, Layout};
 use crate::erofs::hash::crc32c;
 use crate::erofs::reader::data::File;
 use crate::erofs::reader::inode::{Inode, Kind};
 use crate::erofs::reader::map::{Data, Where};
-use crate::erofs::reader::metadata::Space;
+use crate::erofs::reader::metadata::{Place, Space};
+use crate::erofs::reader::superblock::Superblock;
 use crate::testing::mutate::{self, Field, Subject, fields};
 
 /// Number of bytes of an index that are treated as fields; files of these images have about as many.
@@ -16,6 +18,14 @@ const INDEX_LEN: usize = 96;
 /// The same of a stream, and number of streams of a file.
 const STREAM_LEN: usize = 12;
 const STREAMS: usize = 2;
+
+/// More images whose metadata is compressed: directories, the metabox, long prefixes in both places.
+const COMPRESSED: [&str; 4] = [
+    "-zdeflate --zD -C2048 -Efragments --xattr-prefix=user.na",
+    "-zzstd -C4096 -m4096:zstd --zD --xattr-prefix=user.na",
+    "-zlzma -C4096 -m4096:lzma -Eztailpacking",
+    "-zlz4:deflate -C4096 -m4096:deflate --chunksize=1024",
+];
 
 fn spec() -> Spec {
     let mut spec = hostile::tree();
@@ -34,12 +44,17 @@ fn spec() -> Spec {
         root.insert(b"acl".to_vec(), dir);
         root.insert(b"char".to_vec(), plain(What::Char(crate::tree::Device { major: 1, minor: 3 })));
     }
+    // More than a block, and so compressed where directories are.
+    let wide = (0..30).map(|n| (format!("a name of a file, {n}").into_bytes(), Node::file(vec![])));
+    if let What::Dir(root) = &mut spec.root.what {
+        root.insert(b"wide".to_vec(), Node::dir(wide));
+    }
     spec
 }
 
-/// Walks the uncompressed structures of an image.
+/// Walks the structures of an image. All offsets are those of the unpacked image.
 struct Lister<'i> {
-    image: &'i [u8],
+    image: &'i Unpacked,
     reader: Reader,
     out: Vec<Field>,
     shared: BTreeSet<usize>,
@@ -47,13 +62,13 @@ struct Lister<'i> {
 
 impl Lister<'_> {
     fn word(&mut self, name: &str, at: usize, len: usize) {
-        if at + len <= self.image.len() {
+        if at + len <= self.image.bytes.len() {
             self.out.push(Field { name: name.into(), at, len });
         }
     }
 
     fn half(&self, at: usize) -> usize {
-        u16::from_le_bytes(*self.image[at..].first_chunk().unwrap()).into()
+        u16::from_le_bytes(*self.image.bytes[at..].first_chunk().unwrap()).into()
     }
 
     fn all(mut self) -> Vec<Field> {
@@ -70,13 +85,16 @@ impl Lister<'_> {
             if inode.kind == Kind::Dir {
                 stack.extend(self.reader.read_dir(nid).unwrap().into_iter().map(|entry| entry.nid));
             }
-            if inode.place.space == Space::Image {
-                self.inode(&inode);
+            if let Some(at) = self.image.at(inode.place) {
+                self.inode(&inode, at);
             }
             self.streams(&inode);
         }
         for at in std::mem::take(&mut self.shared) {
             self.xattr(at);
+        }
+        for field in self.out.iter_mut().filter(|field| self.image.is_unpacked(field.at)) {
+            field.name.push_str(", compressed");
         }
         self.out
     }
@@ -119,14 +137,16 @@ impl Lister<'_> {
             let at = 1024 + superblock.len as usize;
             (0..8).for_each(|n| self.word("compression record", at + 2 * n, 2));
         }
-        if superblock.xattr_prefixes > 0 && superblock.packed.is_none() && superblock.metabox.is_none() {
-            let at = superblock.xattr_prefix_start as usize;
+        let prefixes = match superblock.xattr_prefixes {
+            0 => None,
+            _ => self.image.at(Place { space: prefix_space(&superblock), byte: superblock.xattr_prefix_start }),
+        };
+        if let Some(at) = prefixes {
             (0..4).for_each(|n| self.word("long prefix", at + n, 1));
         }
     }
 
-    fn inode(&mut self, inode: &Inode) {
-        let at = inode.place.byte as usize;
+    fn inode(&mut self, inode: &Inode, at: usize) {
         let behind = if inode.extended {
             fields!(
                 self.out,
@@ -164,17 +184,19 @@ impl Lister<'_> {
                 }
             )
         };
+        let payload = at + (inode.payload.byte - inode.place.byte) as usize;
         if inode.xattr_len > 0 {
-            self.xattrs(behind, inode.payload.byte as usize);
+            self.xattrs(behind, payload);
         }
-        let payload = inode.payload.byte as usize;
+        // What follows is aligned in its own space.
+        let aligned = |unit| payload + (inode.payload.byte.next_multiple_of(unit) - inode.payload.byte) as usize;
         match inode.layout {
             Layout::Plain | Layout::Inline if inode.kind == Kind::Dir => self.directory(inode),
             Layout::Plain | Layout::Inline if inode.kind == Kind::Symlink => self.word("target", payload, 1),
             Layout::Plain | Layout::Inline => {}
             Layout::Chunks => {
                 let long = inode.data & u32::from(format::chunk_format::INDEXES) != 0;
-                let mut at = payload.next_multiple_of(if long { 8 } else { 4 });
+                let mut at = aligned(if long { 8 } else { 4 });
                 for _ in 0..4 {
                     if long {
                         at = fields!(self.out, at, format::ChunkIndex { startblk_hi, device_id, startblk_lo });
@@ -185,26 +207,32 @@ impl Lister<'_> {
                 }
             }
             Layout::CompressedFull | Layout::CompressedCompact => {
-                let at = payload.next_multiple_of(8);
                 let at = fields!(
                     self.out,
-                    at,
+                    aligned(8),
                     format::MapHeader { h_fragmentoff, h_advise, h_algorithmtype, h_clusterbits }
                 );
                 let len = INDEX_LEN.min(8 + 8 * (inode.size as usize).div_ceil(512));
                 (0..len).step_by(2).for_each(|n| self.word("index", at + n, 2));
                 (0..len).step_by(4).for_each(|n| self.word("index", at + n, 4));
+                if let (Kind::Dir, Some(at)) = (inode.kind, self.image.contents(inode.nid)) {
+                    self.entries(at);
+                }
             }
         }
     }
 
     fn xattrs(&mut self, at: usize, end: usize) {
-        let shared = usize::from(self.image[at + 4]);
+        let shared = usize::from(self.image.bytes[at + 4]);
         let mut at = fields!(self.out, at, format::XattrHeader { h_name_filter, h_shared_count });
         for _ in 0..shared {
-            let id = u32::from_le_bytes(*self.image[at..].first_chunk().unwrap());
+            let id = u32::from_le_bytes(*self.image.bytes[at..].first_chunk().unwrap());
             self.word("id of a shared xattr", at, 4);
-            self.shared.insert(self.reader.superblock.xattr_start as usize + 4 * id as usize);
+            let superblock = &self.reader.superblock;
+            let in_metabox = superblock.compat.contains(Compat::SHARED_XATTRS_IN_METABOX);
+            let space = if in_metabox { Space::Metabox } else { Space::Image };
+            let place = Place { space, byte: superblock.xattr_start + 4 * u64::from(id) };
+            self.shared.extend(self.image.at(place));
             at += 4;
         }
         while at < end {
@@ -213,8 +241,8 @@ impl Lister<'_> {
     }
 
     fn xattr(&mut self, at: usize) -> usize {
-        let (name, value) = (usize::from(self.image[at]), self.half(at + 2));
-        let acl = matches!(self.image[at + 1], format::xattr_prefix::ACL_ACCESS | format::xattr_prefix::ACL_DEFAULT);
+        let (name, value) = (usize::from(self.image.bytes[at]), self.half(at + 2));
+        let acl = matches!(self.image.bytes[at + 1], format::xattr_prefix::ACL_ACCESS | format::xattr_prefix::ACL_DEFAULT);
         let at = fields!(self.out, at, format::XattrEntry { e_name_len, e_name_index, e_value_size });
         self.word("name of an xattr", at, 1);
         if acl {
@@ -228,8 +256,12 @@ impl Lister<'_> {
         let block = self.reader.superblock.block_size as usize;
         let at = match inode.start_block() {
             Some(start) if inode.size as usize >= block || inode.layout == Layout::Plain => start as usize * block,
-            _ => inode.payload.byte as usize,
+            _ => self.image.at(inode.payload).unwrap(),
         };
+        self.entries(at);
+    }
+
+    fn entries(&mut self, at: usize) {
         let names = self.half(at + 8);
         for n in 0..names / 12 {
             let _ = fields!(self.out, at + 12 * n, format::Dirent { nid, nameoff, file_type, reserved });
@@ -253,10 +285,20 @@ impl Lister<'_> {
         };
         File::open(&self.reader, inode).unwrap().each(visit).unwrap();
         for (at, len) in places.into_iter().take(STREAMS) {
-            let padding = self.image[at..at + len].iter().position(|byte| *byte != 0).unwrap();
+            let padding = self.image.bytes[at..at + len].iter().position(|byte| *byte != 0).unwrap();
             (0..STREAM_LEN).for_each(|n| self.word("stream", at + padding + n, 1));
             (0..STREAM_LEN).for_each(|n| self.word("stream", at + padding + n, 2));
         }
+    }
+}
+
+/// The space that holds the long prefixes.
+fn prefix_space(superblock: &Superblock) -> Space {
+    match superblock {
+        _ if superblock.compat.contains(Compat::PLAIN_XATTR_PREFIXES) => Space::Image,
+        _ if superblock.metabox.is_some() => Space::Metabox,
+        _ if superblock.packed.is_some() => Space::Packed,
+        _ => Space::Image,
     }
 }
 
@@ -276,17 +318,26 @@ fn repair(image: &mut [u8]) {
 #[test]
 fn no_field_can_be_wrong_unnoticed() {
     let mut wrong = Vec::new();
-    let images = hostile::small("no_field_can_be_wrong_unnoticed", &spec());
+    const TEST: &str = "no_field_can_be_wrong_unnoticed";
+    let mut images = hostile::small(TEST, &spec());
+    images.extend(hostile::theirs(TEST, &spec(), &COMPRESSED));
     for (name, image) in images.iter().filter(|(name, _)| mutate::is_asked_for(name)) {
         let reader = open(image).unwrap();
-        let fields = Lister { image, reader, out: Vec::new(), shared: BTreeSet::new() }.all();
+        let unpacked = Unpacked::of(image);
+        let fields = Lister { image: &unpacked, reader, out: Vec::new(), shared: BTreeSet::new() }.all();
+        let compressed = fields.iter().filter(|field| unpacked.is_unpacked(field.at)).count();
         assert!(fields.len() > 50, "{name}: {}", fields.len());
+        assert!(compressed > 50 || !(name.contains("-m") || name.contains("--zD")), "{name}: {compressed}");
         let subject = Subject {
             name,
             kind: "erofs",
-            image,
+            image: &unpacked.bytes,
             open: &|image| Ok(Box::new(open(image)?)),
-            repair: &repair,
+            finish: &|bytes| {
+                let mut image = unpacked.pack(bytes)?;
+                repair(&mut image);
+                Some(image)
+            },
             known: &[],
         };
         wrong.extend(mutate::judge(&subject, &fields));

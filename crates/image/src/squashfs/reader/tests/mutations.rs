@@ -254,7 +254,7 @@ fn no_field_can_be_wrong_unnoticed() {
             kind: "squashfs",
             image: &image,
             open: &|image| Ok(Box::new(open(image)?)),
-            repair: &|_| {},
+            finish: &|image| Some(image.to_vec()),
             known: &[],
         };
         wrong.extend(mutate::judge(&subject, &fields));

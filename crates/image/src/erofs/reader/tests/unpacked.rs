@@ -1,0 +1,168 @@
+//! Images with their compressed metadata laid open behind them, for tests that change it: what changes there is compressed
+//! again, into the place it came from.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use packfs_codec::{Choice, Codec};
+
+use super::*;
+use crate::erofs::format::{Incompat, Layout};
+use crate::erofs::reader::compression::Compression;
+use crate::erofs::reader::data::{File, read_file};
+use crate::erofs::reader::inode::{Inode, Kind};
+use crate::erofs::reader::map::{Data, MappedExtent, Where};
+use crate::erofs::reader::metadata::{Place, Space};
+
+/// An image, and what its metabox, its packed inode and its compressed directories decode to.
+pub(super) struct Unpacked {
+    /// The image, and that behind it.
+    pub(super) bytes: Vec<u8>,
+    image_len: usize,
+    block: usize,
+    clusters: Vec<Cluster>,
+    /// Where the data of inodes begins.
+    starts: BTreeMap<Nid, usize>,
+    packed: Option<Nid>,
+    metabox: Option<Nid>,
+}
+
+/// An extent of such data. Both ranges count in [`Unpacked::bytes`]: clusters may lie in the metabox.
+struct Cluster {
+    plain: Range<usize>,
+    stored: Range<usize>,
+    /// How it is compressed, the smallest first, and with which window.
+    codec: Option<(&'static [&'static str], u32)>,
+}
+
+impl Unpacked {
+    pub(super) fn of(image: &[u8]) -> Unpacked {
+        let reader = open(image).unwrap();
+        let superblock = reader.superblock();
+        let mut unpacked = Unpacked {
+            bytes: image.to_vec(),
+            image_len: image.len(),
+            block: superblock.block_size as usize,
+            clusters: Vec::new(),
+            starts: BTreeMap::new(),
+            packed: superblock.packed,
+            metabox: superblock.metabox,
+        };
+        let special = [superblock.metabox, superblock.packed].into_iter().flatten();
+        special.for_each(|nid| unpacked.add(&reader, &reader.inode(nid).unwrap()));
+        let mut stack = vec![reader.root()];
+        while let Some(nid) = stack.pop() {
+            let inode = reader.inode(nid).unwrap();
+            if inode.kind == Kind::Dir {
+                stack.extend(reader.read_dir(nid).unwrap().into_iter().map(|entry| entry.nid));
+                unpacked.add(&reader, &inode);
+            }
+        }
+        assert_eq!(unpacked.pack(&unpacked.bytes).unwrap(), image);
+        unpacked
+    }
+
+    /// Bytes that are not those of the image.
+    pub(super) fn is_unpacked(&self, at: usize) -> bool {
+        at >= self.image_len
+    }
+
+    /// Where a piece of metadata is.
+    pub(super) fn at(&self, place: Place) -> Option<usize> {
+        let start = match place.space {
+            Space::Image => 0,
+            Space::Metabox => *self.starts.get(&self.metabox?)?,
+            Space::Packed => *self.starts.get(&self.packed?)?,
+        };
+        Some(start + place.byte as usize)
+    }
+
+    /// Where the data of a compressed directory begins.
+    pub(super) fn contents(&self, nid: Nid) -> Option<usize> {
+        self.starts.get(&nid).copied()
+    }
+
+    /// Lays open the data of an inode if it is compressed, and nothing about that stands in the way.
+    fn add(&mut self, reader: &Reader, inode: &Inode) {
+        if !matches!(inode.layout, Layout::CompressedFull | Layout::CompressedCompact) || inode.size == 0 {
+            return;
+        }
+        let mut extents = Vec::new();
+        let visit = &mut |extent: &MappedExtent| {
+            extents.push(*extent);
+            Ok(())
+        };
+        File::open(reader, inode).unwrap().each(visit).unwrap();
+        if let [MappedExtent { data: Data::Fragment(offset), .. }] = extents[..] {
+            let place = Place { space: Space::Packed, byte: offset };
+            self.starts.extend(self.at(place).map(|at| (inode.nid, at)));
+            return;
+        }
+        let start = self.bytes.len();
+        let clusters: Option<Vec<_>> =
+            extents.iter().map(|extent| self.cluster(reader, inode.payload.space, start, extent)).collect();
+        if let Some(clusters) = clusters {
+            self.clusters.extend(clusters);
+            self.bytes.resize(start + inode.size as usize, 0);
+            read_file(reader, inode, &mut self.bytes[start..], 0).unwrap();
+            self.starts.insert(inode.nid, start);
+        }
+    }
+
+    fn cluster(&self, reader: &Reader, space: Space, start: usize, extent: &MappedExtent) -> Option<Cluster> {
+        let superblock = reader.superblock();
+        let (stored, codec) = match extent.data {
+            Data::Plain { stored, rotated: false } => (stored, None),
+            Data::Packed { stored, algorithm, partial: false } => {
+                assert!(superblock.incompat.contains(Incompat::ZERO_PADDING));
+                let choices: &[&str] = match Codec::from_erofs_id(algorithm)? {
+                    Codec::Deflate => &["deflate:9", "deflate:1"],
+                    Codec::Lzma => &["lzma:9", "lzma:0"],
+                    Codec::Zstd => &["zstd:19", "zstd:3", "zstd:-5"],
+                    _ => &["lz4hc:12", "lz4", "lz4:acceleration=4", "lz4:acceleration=16"],
+                };
+                let announced = superblock.compression.iter().find(|one| one.number() == algorithm);
+                (stored, Some((choices, announced.map_or(u32::MAX, Compression::window))))
+            }
+            _ => return None,
+        };
+        let at = match stored.place {
+            Where::Image(byte) => byte as usize,
+            Where::Meta(byte) => self.at(Place { space, byte })?,
+            Where::Device(..) => return None,
+        };
+        let plain = start + extent.logical as usize;
+        Some(Cluster { plain: plain..plain + extent.len as usize, stored: at..at + stored.len as usize, codec })
+    }
+
+    /// The image again, with what was changed in `bytes`; `None` where that does not fit.
+    pub(super) fn pack(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut bytes = bytes.to_vec();
+        // Clusters of directories may lie in the metabox, which was laid open first.
+        for cluster in self.clusters.iter().rev() {
+            let plain = bytes[cluster.plain.clone()].to_vec();
+            if plain != self.bytes[cluster.plain.clone()] {
+                let stored = &mut bytes[cluster.stored.clone()];
+                match &cluster.codec {
+                    None => stored[..plain.len()].copy_from_slice(&plain),
+                    Some((choices, window)) => {
+                        choices.iter().find_map(|choice| put(choice, *window, &plain, stored, self.block))?;
+                    }
+                }
+            }
+        }
+        bytes.truncate(self.image_len);
+        Some(bytes)
+    }
+}
+
+/// Compresses into the end of a cluster. It has to fit, and the stream to begin in the first block.
+fn put(choice: &str, window: u32, plain: &[u8], cluster: &mut [u8], block: usize) -> Option<()> {
+    let mut encoder = choice.parse::<Choice>().unwrap().cluster_encoder(window).unwrap();
+    let mut stream = vec![0; cluster.len()];
+    let len = encoder.encode(plain, &mut stream).unwrap()?;
+    let padding = Some(cluster.len() - len).filter(|padding| *padding < block)?;
+    cluster[..padding].fill(0);
+    cluster[padding..].copy_from_slice(&stream[..len]);
+    Some(())
+}
