@@ -3,6 +3,8 @@
 #[cfg(any(test, feature = "testing"))]
 pub mod faults;
 mod file_system;
+#[cfg(any(test, feature = "testing"))]
+pub mod loop_device;
 mod output;
 mod read_at;
 mod storage;

@@ -1,12 +1,13 @@
 //! Builds on file systems that fail: whichever operation fails, and however, the target is whole or
 //! unchanged, and nothing is left beside it.
 
-use std::io::Cursor;
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use packfs_blocks::io::faults::{Fault, Faults};
+use packfs_blocks::io::loop_device::LoopDevice;
 use packfs_blocks::io::{FileSystem, Memory, System};
 use packfs_blocks::{Output, Progress};
 use packfs_image::source::{Dir, Source, Store, dir, tar};
@@ -137,6 +138,55 @@ fn whichever_operation_fails_the_target_is_whole_or_unchanged() {
             let (unnamed, old) = ((at + turn) % 2 == 0, turn % 2 == 0);
             let failed = (0..).take_while(|number| fails_safely(&build, *number, fault, unnamed, old)).count();
             assert!(failed >= 6, "{format}: {failed} operations");
+        }
+    }
+}
+
+/// Returns true if there is the magic number of a superblock.
+fn looks_like_an_image(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"hsqs") || bytes[1024..1028] == 0xe0f5_e1e2_u32.to_le_bytes()
+}
+
+#[test]
+fn after_any_failure_a_device_holds_no_broken_image() {
+    const TEST: &str = "after_any_failure_a_device_holds_no_broken_image";
+    let (source, other, dir) = (source(), source(), tempfile::tempdir().unwrap());
+    std::fs::write(other.path().join("another"), noise(500_000, 9)).unwrap();
+    let file = dir.path().join("device");
+    std::fs::File::create(&file).unwrap().set_len(3 << 20).unwrap();
+    let Some(device) = LoopDevice::attach(&file) else {
+        assert!(std::env::var_os("PACKFS_REQUIRE_ORACLES").is_none(), "{TEST}: no loop device is to be had");
+        return eprintln!("SKIPPED {TEST}: no loop device is to be had");
+    };
+    let on_device = || std::fs::read(device.path()).unwrap();
+    let before = builds(other.path()).into_iter().chain(stream_builds(other.path()));
+    let builds = builds(source.path()).into_iter().chain(stream_builds(source.path()));
+    for ((format, build), (_, before)) in builds.zip(before) {
+        let target = dir.path().join("image");
+        build(Output::create(&target, 0o644, true).unwrap()).unwrap();
+        let new = std::fs::read(&target).unwrap();
+        before(Output::create(device.path(), 0o644, true).unwrap()).unwrap();
+        let old = on_device();
+        for fault in Fault::ALL {
+            for number in 0.. {
+                std::fs::OpenOptions::new().write(true).open(device.path()).unwrap().write_all(&old).unwrap();
+                let faults = Faults::failing(number, fault);
+                let output = Output::create_on(Arc::new(faults.clone()), device.path(), 0o644, true);
+                let built = output.map_err(Error::io("cannot create", device.path())).and_then(&build);
+                let what = format!("{format}: {fault:?} in operation {number}, {:?}", faults.failed());
+                let found = on_device();
+                if faults.failed().is_none() {
+                    built.unwrap();
+                    assert!(number >= 4 && found[..new.len()] == new, "{what}: not what a file would be");
+                    break;
+                }
+                assert!(matches!(built, Err(Error::Io { .. })), "{what}: {built:?}");
+                if found != old && found[..new.len()] != new && looks_like_an_image(&found) {
+                    // A torn superblock has its beginning.
+                    let opened = packfs_image::AnyImage::open(Arc::new(found), Default::default());
+                    assert!(fault == Fault::Torn && opened.is_err(), "{what}: an image that is neither");
+                }
+            }
         }
     }
 }

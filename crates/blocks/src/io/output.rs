@@ -4,7 +4,7 @@ use std::fs::{Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::OFlags;
 
@@ -29,6 +29,8 @@ pub struct Output {
     target: PathBuf,
     naming: Option<Naming>,
     own_files: Vec<(u64, u64)>,
+    /// Offset and length of the bytes to clear before the first write.
+    stale: Mutex<Option<(u64, u64)>>,
 }
 
 /// How an output gets its name.
@@ -81,7 +83,13 @@ impl Output {
         };
         let new = storage.file().and_then(|file| file.metadata().ok());
         let own_files = [new, found.ok()].iter().flatten().map(identity).collect();
-        Ok(Output { storage, target, naming: Some(Naming { files, temporary, replace }), own_files })
+        Ok(Output {
+            storage,
+            target,
+            naming: Some(Naming { files, temporary, replace }),
+            own_files,
+            stale: Mutex::default(),
+        })
     }
 
     fn on_device(files: &dyn FileSystem, target: &Path) -> io::Result<Self> {
@@ -89,12 +97,18 @@ impl Output {
         let options = OFlags::EXCL.bits().cast_signed();
         let file = OpenOptions::new().read(true).write(true).custom_flags(options).open(target)?;
         let storage = files.adopt(Box::new(Device(file)));
-        Ok(Output { storage, target: target.into(), naming: None, own_files: Vec::new() })
+        Ok(Output { storage, target: target.into(), naming: None, own_files: Vec::new(), stale: Mutex::default() })
     }
 
     /// Makes an output that is written in place: to memory or to a writer of the caller's. `name` is for messages.
     pub fn over(storage: impl Storage + 'static, name: impl Into<PathBuf>) -> Self {
-        Output { storage: Box::new(storage), target: name.into(), naming: None, own_files: Vec::new() }
+        Output {
+            storage: Box::new(storage),
+            target: name.into(),
+            naming: None,
+            own_files: Vec::new(),
+            stale: Mutex::default(),
+        }
     }
 
     /// Returns the path of the target; in messages it names the output.
@@ -108,8 +122,29 @@ impl Output {
         &self.own_files
     }
 
+    /// On a block device, has the `len` bytes at `offset` cleared and flushed before anything else is written. They
+    /// hold the old superblock, which would make a mixture of old and new data look like an image if writing stopped
+    /// early. Write the new superblock last.
+    #[must_use]
+    pub fn clearing(mut self, offset: u64, len: u64) -> Self {
+        self.stale = Mutex::new(self.storage.is_fixed().then_some((offset, len)));
+        self
+    }
+
+    fn clear_stale(&self) -> io::Result<()> {
+        // Other threads wait here until it is on disk.
+        let mut stale = self.stale.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((offset, len)) = *stale {
+            self.storage.zero_at(offset, len.min(self.storage.len()?.saturating_sub(offset)))?;
+            self.storage.sync_data()?;
+            *stale = None;
+        }
+        Ok(())
+    }
+
     /// Writes all of `bytes` at `offset`.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.clear_stale()?;
         self.storage.write_all_at(bytes, offset)
     }
 
@@ -132,6 +167,7 @@ impl Output {
     /// stay a hole. A device, which holds old bytes there, is told to zero them, or is overwritten
     /// if it does not support that.
     pub fn leave_zeros_at(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.clear_stale()?;
         self.storage.zero_at(offset, len)
     }
 
@@ -302,6 +338,32 @@ mod tests {
             output.commit().unwrap();
             assert_eq!(own, [identity(&std::fs::metadata(&target).unwrap()), old]);
         }
+    }
+
+    #[test]
+    fn the_old_superblock_of_a_device_is_cleared_before_anything_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("device");
+        std::fs::write(&path, [0xee; 100]).unwrap();
+        let device = || Device(OpenOptions::new().read(true).write(true).open(&path).unwrap());
+        // The end of a device may come before that of what is cleared.
+        for (offset, len) in [(10, 20), (90, 20), (200, 20)] {
+            std::fs::write(&path, [0xee; 100]).unwrap();
+            let output = Output::over(device(), "device").clearing(offset, len);
+            assert_eq!(std::fs::read(&path).unwrap(), [0xee; 100], "before the first write");
+            assert!(output.write_all_at(b"x", 1).is_ok());
+            let mut want = [0xee; 100];
+            let end = usize::try_from(offset + len).unwrap().min(100);
+            want[usize::try_from(offset).unwrap().min(end)..end].fill(0);
+            want[1] = b'x';
+            assert_eq!(std::fs::read(&path).unwrap(), want);
+            output.write_all_at(b"head", 12).unwrap();
+            output.commit().unwrap();
+            assert_eq!(std::fs::read(&path).unwrap()[12..16], *b"head");
+        }
+        let output = Output::over(Memory::default(), "memory").clearing(10, 20);
+        output.write_all_at(b"x", 0).unwrap();
+        assert_eq!(output.storage.len().unwrap(), 1, "only devices have old bytes");
     }
 
     #[test]

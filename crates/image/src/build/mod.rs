@@ -40,6 +40,9 @@ use crate::source::{Contents, Store};
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
 
+/// Number of bytes at the beginning of an image of any format that hold its superblock.
+const SUPERBLOCK_END: u64 = 4096;
+
 /// Builds an image at `target` from the sources that `fill` scans; sources that can be read only
 /// once pass their data to the store given to `fill`. The target appears whole, or not at all.
 pub(crate) fn build<F: Format>(
@@ -61,6 +64,7 @@ pub(crate) fn build_to<F: Format>(
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
 ) -> Result<Summary> {
     let options = format.options();
+    let output = output.clearing(options.offset, SUPERBLOCK_END);
     let out = &output;
     let summary = pipeline::scope(
         options.threads,

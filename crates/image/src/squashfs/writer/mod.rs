@@ -180,10 +180,10 @@ impl Format for Builder<'_> {
         let layout = Layout::of(tree);
         let metadata = Metadata { tools, options: self.options, tree, data: &data, layout: &layout };
         let tables = metadata.write(data.pos)?;
-        self.write_head(tools, census, &data, &tables)?;
         let padded_bytes = tables.end.next_multiple_of(PADDING);
         let padding = vec![0; usize::try_from(padded_bytes - tables.end).expect("less than a page")];
         self.write_at(tools, &padding, tables.end)?;
+        self.write_head(tools, census, &data, &tables)?;
         let fragments = u32::try_from(data.fragments.len()).unwrap_or(u32::MAX);
         let Counts { duplicate_bytes, packed_bytes, hole_bytes, .. } = data.counts;
         let details = Details { padded_bytes, fragments, ids: tables.ids, data: data.counts };

@@ -242,7 +242,8 @@ impl Lister<'_> {
 
     fn xattr(&mut self, at: usize) -> usize {
         let (name, value) = (usize::from(self.image.bytes[at]), self.half(at + 2));
-        let acl = matches!(self.image.bytes[at + 1], format::xattr_prefix::ACL_ACCESS | format::xattr_prefix::ACL_DEFAULT);
+        let acl =
+            matches!(self.image.bytes[at + 1], format::xattr_prefix::ACL_ACCESS | format::xattr_prefix::ACL_DEFAULT);
         let at = fields!(self.out, at, format::XattrEntry { e_name_len, e_name_index, e_value_size });
         self.word("name of an xattr", at, 1);
         if acl {
