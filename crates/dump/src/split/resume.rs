@@ -1,6 +1,7 @@
 //! What is there of a run that was interrupted: scanned, verified from the last checkpoint on, and taken over.
 
 use std::collections::HashMap;
+use std::io;
 use std::ops::Range;
 
 use packfs_blocks::ReadAt;
@@ -12,6 +13,9 @@ use super::report::Chunks;
 use crate::format::{ALIGN, MAGIC, PAGE, SEGMENT_MAX, SegmentKind};
 use crate::part::{Entry, Found, Scan, Segment, Super, What, find_footer, payload_is_sound};
 use crate::{Error, Result};
+
+/// File systems, volume managers and RAID say what they are within so many bytes; the farthest is Btrfs, at 64 KiB.
+const BLANK_LEN: usize = 1 << 20;
 
 /// What earlier runs left.
 #[derive(Debug)]
@@ -85,9 +89,20 @@ fn begun(part: &Opened) -> Result<Option<(Super, FileAt)>> {
     if got < ALIGN && bytes[..magic] == MAGIC[..magic] {
         return Ok(None);
     }
+    // A device has its length from the start.
+    if part.sink == Sink::Device && is_blank(&source).map_err(Error::io("cannot read", &part.path))? {
+        return Ok(None);
+    }
     bytes.truncate(got);
     let superblock = Super::parse(&bytes).map_err(|flaw| flaw.at(&part.path, 0))?;
     Ok(Some((superblock, source)))
+}
+
+/// Whether a device begins with zeros, so many that whatever uses devices would have written among them.
+fn is_blank(source: &FileAt) -> io::Result<bool> {
+    let mut bytes = vec![0; BLANK_LEN];
+    let got = source.read_at(&mut bytes, 0)?;
+    Ok(bytes[..got].iter().all(|byte| *byte == 0))
 }
 
 /// Refuses to go on with another input or other settings.

@@ -1,11 +1,13 @@
 //! Parts and inputs that fail while a dump is split.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use packfs_blocks::io::faults::{Fault, Faults};
+use packfs_blocks::io::loop_device::LoopDevice;
 
 use super::*;
 use crate::{Set, join, set};
@@ -175,7 +177,7 @@ fn an_input_written_to_meanwhile_is_told() {
     let opened = Input::open(&input).unwrap();
     std::thread::sleep(Duration::from_millis(20));
     let longer = OpenOptions::new().append(true).open(&input).unwrap();
-    std::io::Write::write_all(&mut &longer, b"more").unwrap();
+    Write::write_all(&mut &longer, b"more").unwrap();
     let parts = names(dir.path(), 1);
     let report = split(opened, &parts, &options("lz4"), &Progress::default()).unwrap();
     assert!(!report.is_clean() && report.input_error.unwrap().contains("now has"));
@@ -184,42 +186,106 @@ fn an_input_written_to_meanwhile_is_told() {
 
 #[test]
 fn whichever_write_fails_nothing_is_lost() {
-    let (dir, input, bytes) = setup(400);
     for (count, parity) in [(1, 0), (2, 0), (3, 1)] {
+        let dir = tempfile::tempdir().unwrap();
         let parts = names(dir.path(), count);
-        let given = SplitOptions { parity, checkpoint: 1 << 19, ..options("none") };
-        for fault in Fault::ALL {
-            for number in 0.. {
-                parts.iter().for_each(|part| drop(std::fs::remove_file(part)));
-                let faults = Faults::failing(number, fault);
-                let done = split_on(&faults, Input::open(&input).unwrap(), &parts, &given, &Progress::default());
-                let what = format!("{fault:?} in operation {number}, {:?}, {count} parts", faults.failed());
-                if faults.failed().is_none() {
-                    assert!(done.unwrap().is_clean() && number >= 8, "{what}");
-                    break;
-                }
-                match done {
-                    // One part failed, and the others have all of it.
-                    Ok(report) => {
-                        assert!(!report.is_clean() && report.complete, "{what}: {report:?}");
-                        assert!(joined(&parts).unwrap() == bytes, "{what}");
-                    }
-                    Err(error) => {
-                        assert!(matches!(error, Error::NoPartLeft { .. } | Error::Io { .. }), "{what}: {error}")
-                    }
-                }
-                // What there is can be gone on from, or is complete.
-                let report = run(&input, &parts, &SplitOptions { resume: true, ..given.clone() }).unwrap();
-                assert!(report.complete, "{what}: {report:?}");
-                assert!(joined(&parts).unwrap() == bytes, "{what}");
+        let remove = |part: &PathBuf| drop(std::fs::remove_file(part));
+        nothing_is_lost(&parts, &SplitOptions { parity, ..options("none") }, &remove);
+    }
+}
+
+#[test]
+fn whichever_direct_write_fails_nothing_is_lost() {
+    const TEST: &str = "whichever_direct_write_fails_nothing_is_lost";
+    let (dir, input, _) = setup(400);
+    let given = SplitOptions { direct: true, ..options("none") };
+    let report = run(&input, &names(dir.path(), 2), &SplitOptions { force: true, ..given.clone() }).unwrap();
+    if !is_direct(&report) {
+        return skipped(TEST, &report.notes.join(", "));
+    }
+    for (count, parity) in [(1, 0), (3, 1)] {
+        let dir = tempfile::tempdir().unwrap();
+        let parts = names(dir.path(), count);
+        let remove = |part: &PathBuf| drop(std::fs::remove_file(part));
+        nothing_is_lost(&parts, &SplitOptions { parity, ..given.clone() }, &remove);
+    }
+}
+
+#[test]
+fn whichever_write_to_a_device_fails_nothing_is_lost() {
+    const TEST: &str = "whichever_write_to_a_device_fails_nothing_is_lost";
+    const LEN: u64 = 2 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let files = names(dir.path(), 3);
+    files.iter().for_each(|file| File::create(file).unwrap().set_len(LEN).unwrap());
+    let devices: Option<Vec<_>> = files.iter().map(|file| LoopDevice::attach(file)).collect();
+    let Some(devices) = devices else { return skipped(TEST, "no loop device is to be had") };
+    let parts: Vec<_> = devices.iter().map(|device| device.path().to_owned()).collect();
+    let clear = |part: &PathBuf| {
+        std::fs::OpenOptions::new().write(true).open(part).unwrap().write_all(&vec![0; 1 << 20]).unwrap()
+    };
+    for (count, parity, direct) in [(1, 0, false), (2, 0, true), (3, 1, false), (3, 1, true)] {
+        let given = SplitOptions { parity, direct, force: true, ..options("none") };
+        nothing_is_lost(&parts[..count], &given, &clear);
+    }
+}
+
+/// Says that a test cannot run, or fails where none may be left out.
+fn skipped(test: &str, why: &str) {
+    assert!(std::env::var_os("PACKFS_REQUIRE_ORACLES").is_none(), "{test}: {why}");
+    eprintln!("SKIPPED {test}: {why}");
+}
+
+/// Whether what was to be written past the cache was.
+fn is_direct(report: &SplitReport) -> bool {
+    !report.notes.iter().any(|note| note.contains("cannot be written directly"))
+}
+
+/// Splits with each operation failing in turn, into parts that `clear` makes empty.
+fn nothing_is_lost(parts: &[PathBuf], given: &SplitOptions, clear: &dyn Fn(&PathBuf)) {
+    let (_dir, input, bytes) = setup(400);
+    let given = SplitOptions { checkpoint: 1 << 19, ..given.clone() };
+    for fault in Fault::ALL {
+        for number in 0.. {
+            parts.iter().for_each(clear);
+            let faults = Faults::failing(number, fault);
+            let done = split_on(&faults, Input::open(&input).unwrap(), parts, &given, &Progress::default());
+            let what = format!("{fault:?} in operation {number}, {:?}, {} parts", faults.failed(), parts.len());
+            if faults.failed().is_none() {
+                let report = done.unwrap();
+                assert!(report.is_clean() && is_direct(&report) && number >= 8, "{what}: {report:?}");
+                break;
             }
+            match done {
+                // One part failed, and the others have all of it.
+                Ok(report) => {
+                    assert!(!report.is_clean() && report.complete, "{what}: {report:?}");
+                    assert!(joined(parts).unwrap() == bytes, "{what}");
+                }
+                Err(error) => {
+                    assert!(matches!(error, Error::NoPartLeft { .. } | Error::Io { .. }), "{what}: {error}")
+                }
+            }
+            // What there is can be gone on from, or is complete.
+            let resumed = run(&input, parts, &SplitOptions { resume: true, force: false, ..given.clone() });
+            let report = match resumed {
+                // No part says that the devices are the right ones.
+                Err(Error::Exists { device: true, .. }) => run(&input, parts, &given),
+                resumed => resumed,
+            };
+            let report = report.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert!(report.complete, "{what}: {report:?}");
+            assert!(joined(parts).unwrap() == bytes, "{what}");
         }
     }
 }
 
 /// The dump in those of the parts that were begun.
 fn joined(parts: &[PathBuf]) -> Result<Vec<u8>> {
-    let begun = |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|found| found.len() > 0);
+    let begun = |part: &&PathBuf| {
+        let mut first = [0; 4096];
+        File::open(part).is_ok_and(|file| file.read_at(&mut first, 0).is_ok()) && first != [0; 4096]
+    };
     let begun: Vec<_> = parts.iter().filter(begun).collect();
     let set = Set::open(&begun, &set::Options::default())?;
     let mut bytes = Vec::new();
