@@ -98,7 +98,7 @@ fn begun(part: &Opened) -> Result<Option<(Super, FileAt)>> {
     Ok(Some((superblock, source)))
 }
 
-/// Whether a device begins with zeros, so many that whatever uses devices would have written among them.
+/// Returns true if a device begins with zeros, so many that any user of devices would have written among them.
 fn is_blank(source: &FileAt) -> io::Result<bool> {
     let mut bytes = vec![0; BLANK_LEN];
     let got = source.read_at(&mut bytes, 0)?;

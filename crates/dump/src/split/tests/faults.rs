@@ -236,7 +236,7 @@ fn skipped(test: &str, why: &str) {
     eprintln!("SKIPPED {test}: {why}");
 }
 
-/// Whether what was to be written past the cache was.
+/// Returns true if no part that was to be written past the cache went through it.
 fn is_direct(report: &SplitReport) -> bool {
     !report.notes.iter().any(|note| note.contains("cannot be written directly"))
 }

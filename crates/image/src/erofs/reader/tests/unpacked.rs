@@ -14,14 +14,14 @@ use crate::erofs::reader::inode::{Inode, Kind};
 use crate::erofs::reader::map::{Data, MappedExtent, Where};
 use crate::erofs::reader::metadata::{Place, Space};
 
-/// An image, and what its metabox, its packed inode and its compressed directories decode to.
+/// An image, followed by the decoded data of its metabox, packed inode and compressed directories.
 pub(super) struct Unpacked {
-    /// The image, and that behind it.
+    /// The image, and the decoded data behind it.
     pub(super) bytes: Vec<u8>,
     image_len: usize,
     block: usize,
     clusters: Vec<Cluster>,
-    /// Where the data of inodes begins.
+    /// Offsets of the data of inodes.
     starts: BTreeMap<Nid, usize>,
     packed: Option<Nid>,
     metabox: Option<Nid>,
@@ -62,12 +62,12 @@ impl Unpacked {
         unpacked
     }
 
-    /// Bytes that are not those of the image.
+    /// Returns true for offsets behind the image.
     pub(super) fn is_unpacked(&self, at: usize) -> bool {
         at >= self.image_len
     }
 
-    /// Where a piece of metadata is.
+    /// The offset of a piece of metadata.
     pub(super) fn at(&self, place: Place) -> Option<usize> {
         let start = match place.space {
             Space::Image => 0,
@@ -77,7 +77,7 @@ impl Unpacked {
         Some(start + place.byte as usize)
     }
 
-    /// Where the data of a compressed directory begins.
+    /// The offset of the data of a compressed directory.
     pub(super) fn contents(&self, nid: Nid) -> Option<usize> {
         self.starts.get(&nid).copied()
     }
