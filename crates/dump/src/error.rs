@@ -1,5 +1,5 @@
-//! The errors of this crate: each says what failed, on what and why. What to do about it is said in terms of this
-//! library; a program adds how its user asks for that.
+//! Errors of this crate: each says what failed, on what and why. Advice refers to this library; a
+//! program adds how its own users can follow it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use crate::lost::Lost;
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a dump could not be split, joined or read.
+/// Error of splitting, joining or reading a dump.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The system refused an operation on a file.
     #[error("{}: {what}: {source}", display(path))]
     Io {
-        /// What was tried: "cannot open", "cannot read", ...
+        /// The operation: "cannot open", "cannot read", ...
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// The bytes of a part or of a crash dump break its format.
@@ -33,92 +33,92 @@ pub enum Error {
         path: PathBuf,
         /// Name of the structure, as the format's documentation calls it.
         structure: &'static str,
-        /// Where it begins in the file.
+        /// Offset in the file at which it begins.
         offset: u64,
-        /// What is wrong with it.
+        /// Description of the damage.
         why: String,
     },
-    /// Bytes of the dump that no part has, and that parity cannot bring back.
+    /// Bytes of the dump that no part contains, and that parity cannot restore.
     #[error("bytes {start} to {end} of the dump are lost: {why}")]
     Lost {
         /// First byte that is lost.
         start: u64,
-        /// The byte after the last.
+        /// End of the lost range.
         end: u64,
-        /// Which part lacks them.
+        /// The part that lacks them.
         why: String,
     },
-    /// Some of the dump cannot be had, so that it is not written.
+    /// Some of the dump cannot be read, so it is not written.
     #[error("{}", incomplete(lost, *open_end))]
     Incomplete {
-        /// What is lost, in order.
+        /// Lost ranges, in order.
         lost: Vec<Lost>,
-        /// Why there may be more behind what is known of the dump.
+        /// Reason why the dump may be longer than known.
         open_end: Option<&'static str>,
     },
-    /// The input was not the same from one look to the next.
+    /// The input changed between two accesses.
     #[error("{}: {why}", display(path))]
     Changed {
         /// The input.
         path: PathBuf,
-        /// What changed.
+        /// Description of the change.
         why: String,
     },
     /// All parts being written have failed.
-    #[error("no part is left to write to: {why}; what the parts hold stays readable")]
+    #[error("no part is left to write to: {why}; data already in the parts stays readable")]
     NoPartLeft {
-        /// Each part with what happened to it.
+        /// Each part with its error.
         why: String,
     },
-    /// A part, or the target of a join, is there already and is not to be replaced.
-    #[error("{}: {}", display(path), if *device { "it is a device, and all on it would be lost" } else { "it exists" })]
+    /// A part, or the target of a join, already exists and must not be replaced.
+    #[error("{}: {}", display(path), if *device { "it is a device, and all data on it would be lost" } else { "it exists" })]
     Exists {
         /// The file.
         path: PathBuf,
         /// True if it is a device, false if it is a file.
         device: bool,
     },
-    /// An option has a value that cannot be, alone or beside the others.
+    /// An option with an invalid value, by itself or in combination with others.
     #[error("{option} {value}: {why}")]
     InvalidOption {
-        /// The option, in words.
+        /// Name of the option.
         option: &'static str,
         /// Its value.
         value: String,
-        /// What is wrong with it, and what is possible.
+        /// The reason, and the accepted values.
         why: String,
     },
-    /// A file that cannot be what it was given as: the input, a part, or a file of a crash dump.
+    /// A file that is not suitable for its role: as input, part, or file of a crash dump.
     #[error("{}: {why}", display(path))]
     Unsuitable {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// The reason.
         why: String,
     },
-    /// Parts that were begun do not go with what is asked for now.
-    #[error("cannot go on: {0}")]
+    /// The existing parts do not match the requested split.
+    #[error("cannot resume: {0}")]
     NotResumable(String),
-    /// The target of a join cannot hold the dump.
+    /// The target of a join is too small for the dump.
     #[error("{}: {len} bytes, but the dump has {needed}: it does not fit", display(path))]
     TooSmall {
         /// The target.
         path: PathBuf,
-        /// Bytes that it has.
+        /// Its size in bytes.
         len: u64,
-        /// Bytes that are needed.
+        /// The required size in bytes.
         needed: u64,
     },
-    /// A valid file uses something this build does not read.
+    /// A valid file uses a feature that this build does not support.
     #[error("not supported: {0}")]
     Unsupported(String),
-    /// A chunk did not come back from its codec as it went in.
-    #[error("{codec}: a chunk did not decode to what was encoded: faulty memory, processor or library")]
+    /// A compressed chunk did not decode to its original bytes.
+    #[error("{codec}: a compressed chunk did not decode to its original bytes: faulty memory, processor or library")]
     Unproven {
         /// Name of the codec.
         codec: &'static str,
     },
-    /// The work was stopped with [`Progress::cancel`].
+    /// The operation was stopped with [`Progress::cancel`].
     #[error("cancelled")]
     Cancelled,
     /// A codec failed.
@@ -129,7 +129,7 @@ pub enum Error {
 fn incomplete(lost: &[Lost], open_end: Option<&str>) -> String {
     let bytes: u64 = lost.iter().map(|lost| lost.end - lost.start).sum();
     let mut text = match open_end {
-        Some(why) => format!("the dump has no end: {why}"),
+        Some(why) => format!("the end of the dump is missing: {why}"),
         None => String::new(),
     };
     if bytes > 0 {
@@ -152,28 +152,28 @@ impl From<encode::Error> for Error {
 }
 
 impl Error {
-    /// [`Error::Io`] in short, for `map_err`.
+    /// Shorthand for [`Error::Io`], for `map_err`.
     pub fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
         let path = path.as_ref().to_owned();
         move |source| Error::Io { what, path, source }
     }
 
-    /// [`Error::Cancelled`] if the work is to stop.
+    /// Fails with [`Error::Cancelled`] if the operation was cancelled.
     pub(crate) fn unless_cancelled(progress: &Progress) -> Result<()> {
         if progress.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// [`Error::InvalidOption`] in short.
+    /// Shorthand for [`Error::InvalidOption`].
     pub(crate) fn option(option: &'static str, value: impl ToString, why: impl Into<String>) -> Error {
         Error::InvalidOption { option, value: value.to_string(), why: why.into() }
     }
 
-    /// [`Error::Unsuitable`] in short.
+    /// Shorthand for [`Error::Unsuitable`].
     pub(crate) fn unsuitable(path: impl AsRef<Path>, why: impl Into<String>) -> Error {
         Error::Unsuitable { path: path.as_ref().to_owned(), why: why.into() }
     }
 
-    /// [`Error::Corrupt`] in short.
+    /// Shorthand for [`Error::Corrupt`].
     pub fn corrupt(path: impl AsRef<Path>, structure: &'static str, offset: u64, why: impl Into<String>) -> Error {
         Error::Corrupt { path: path.as_ref().to_owned(), structure, offset, why: why.into() }
     }

@@ -1,4 +1,4 @@
-//! On-disk structures of a part: little-endian, packed. Only layout; no logic beyond sizes and checksums.
+//! On-disk structures of a part: little-endian, packed. Layout only; no logic beyond sizes and checksums.
 //!
 //! Source: docs/formats/dump.md.
 
@@ -6,28 +6,28 @@ use xxhash_rust::xxh3::xxh3_64;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What a part begins with.
+/// Magic number of a part.
 pub const MAGIC: [u8; 8] = *b"PKFSDUMP";
-/// What a segment begins with.
+/// Magic number of a segment.
 pub const SEGMENT_MAGIC: [u8; 4] = *b"PKSG";
-/// What a footer begins with.
+/// Magic number of a footer.
 pub const FOOTER_MAGIC: [u8; 8] = *b"PKFSDEND";
 /// The version described here.
 pub const VERSION: u16 = 1;
-/// Every structure of a part begins at a multiple of this, which direct I/O asks for.
+/// Alignment of every structure of a part, as direct I/O requires.
 pub const ALIGN: usize = 4096;
 /// Unit in which zeros inside a chunk are left out.
 pub const PAGE: usize = 4096;
 /// Most parts of a set: all their entries fit a footer.
 pub const PARTS_MAX: usize = 128;
-/// Least and most bytes of a chunk; a power of two.
+/// Smallest and largest chunk in bytes; a power of two.
 pub const CHUNK: std::ops::RangeInclusive<u32> = 4096..=1 << 24;
-/// Most bytes of a segment on disk.
+/// Maximum length of a segment on disk.
 pub const SEGMENT_MAX: u32 = 1 << 26;
-/// A size that is not known (yet).
+/// An unknown size.
 pub const UNKNOWN: u64 = u64::MAX;
 
-/// XXH3 of 64 bits with seed 0, the one checksum of the format.
+/// Computes the 64-bit XXH3 with seed 0, the only checksum of the format.
 pub fn sum(bytes: &[u8]) -> u64 {
     xxh3_64(bytes)
 }
@@ -42,45 +42,45 @@ pub struct Superblock {
     pub version: U16,
     /// Number of this part, from 0.
     pub part: U16,
-    /// Parts of the set when it was begun, this one included.
+    /// Number of parts of the set when it was begun.
     pub parts: U16,
-    /// So many of the parts may be lost.
+    /// Number of parts that may be lost.
     pub parity: U16,
-    /// Names the set: the same random bytes in all its parts.
+    /// Id of the set: the same random bytes in all its parts.
     pub set: [u8; 16],
-    /// Bytes of the input; [`UNKNOWN`] for a stream.
+    /// Length of the input in bytes; [`UNKNOWN`] for a stream.
     pub size: U64,
-    /// Byte of the footer; 0 where it is not said here.
+    /// Offset of the footer; 0 if it is not stored here.
     pub footer: U64,
-    /// A digest of what the input was known by when the set was begun; 0 for a stream.
+    /// Fingerprint of the input when the set was begun; 0 for a stream.
     pub input: U64,
-    /// Most bytes a chunk decodes to.
+    /// Maximum decoded length of a chunk.
     pub chunk: U32,
-    /// Most bytes of a segment.
+    /// Maximum length of a segment.
     pub segment: U32,
-    /// The codec of all coded chunks with its settings, as on the command line; padded with NUL.
+    /// Codec of all compressed chunks with its settings, as on the command line; padded with NUL.
     pub codec: [u8; 64],
     /// 0.
     pub reserved: [u8; 3960],
-    /// [`sum`] of the bytes before it.
+    /// [`sum`] of the preceding bytes.
     pub sum: U64,
 }
 
-/// What a segment is.
+/// Type of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum SegmentKind {
     /// Chunks of the dump.
     Data = 1,
-    /// Parity over the data segments of a stripe.
+    /// Parity of the data segments of a stripe.
     Parity = 2,
-    /// Nothing: all before it had reached the disk when it was written.
+    /// No data: everything before it was on disk when it was written.
     Checkpoint = 3,
-    /// The [`IndexEntry`]s of all segments before it.
+    /// The [`IndexEntry`]s of all preceding segments.
     Index = 4,
 }
 
-/// What a segment begins with. Behind it are `records` [`Record`]s, `payload` bytes, and zeros up to [`ALIGN`].
+/// Header of a segment. After it are `records` [`Record`]s, `payload` bytes, and zeros up to [`ALIGN`].
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct SegmentHeader {
@@ -88,77 +88,77 @@ pub struct SegmentHeader {
     pub magic: [u8; 4],
     /// A [`SegmentKind`].
     pub kind: U16,
-    /// Its place among the segments of its stripe: data segments first, then those of parity.
+    /// Position among the segments of its stripe: data segments first, then parity segments.
     pub shard: U16,
     /// As in the superblock.
     pub set: [u8; 16],
-    /// Number of its stripe; without parity every segment is one of its own.
+    /// Number of its stripe; without parity every segment is a stripe of its own.
     pub stripe: U64,
-    /// Data segments of the stripe.
+    /// Number of data segments in the stripe.
     pub data: U16,
-    /// Parity segments of the stripe.
+    /// Number of parity segments in the stripe.
     pub parity: U16,
-    /// Records behind the header.
+    /// Number of records after the header.
     pub records: U32,
-    /// First byte of the dump that is in here.
+    /// First byte of the dump in this segment.
     pub start: U64,
-    /// The byte of the dump after the last that is in here.
+    /// End of the range of the dump in this segment.
     pub end: U64,
-    /// Bytes behind the records.
+    /// Number of bytes after the records.
     pub payload: U32,
     /// 0.
     pub reserved: U32,
     /// [`sum`] of the payload.
     pub payload_sum: U64,
-    /// [`sum`] of the header, with 0 in this place, and the records.
+    /// [`sum`] of the header, with 0 in this field, and the records.
     pub sum: U64,
 }
 
-/// What a [`Record`] is about.
+/// Type of a [`Record`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum RecordKind {
-    /// A chunk as it is.
+    /// An uncompressed chunk.
     Raw = 0,
-    /// A chunk, coded.
+    /// A compressed chunk.
     Coded = 1,
-    /// Bytes that repeat the eight of `sum`, from the first on. Takes no payload; may be longer than a chunk.
+    /// Bytes that repeat the eight of `sum`. It has no payload and may be longer than a chunk.
     Fill = 2,
-    /// Bytes that are those of the dump from the eight-byte number in the payload on, which is less than `offset`.
+    /// Bytes equal to those of the dump at the eight-byte offset in the payload, which is less than `offset`.
     Same = 3,
-    /// Of a parity segment: a data segment of its stripe, in the order of the shards.
+    /// In a parity segment: a data segment of its stripe, in the order of the shards.
     Shard = 4,
 }
 
-/// Flag of a chunk: it lacks pages of zeros. Its payload begins with one bit for each [`PAGE`] of it, from the
-/// lowest of the first byte on, which is 1 where the page is there; what follows holds only these.
+/// Flag of a chunk without its pages of zeros. Its payload begins with one bit for each [`PAGE`],
+/// from the lowest of the first byte on, which is 1 if the page is stored; the stored pages follow.
 pub const SQUEEZED: u16 = 1;
 
-/// One stretch of the dump. Those of a data segment follow each other from its `start` to its `end`.
+/// A stretch of the dump. Those of a data segment are contiguous from its `start` to its `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Record {
-    /// First byte of the dump.
+    /// Offset in the dump.
     pub offset: U64,
-    /// Bytes of the dump.
+    /// Length in the dump.
     pub len: U64,
-    /// Bytes of the payload; of a shard: bytes of the segment, a multiple of [`ALIGN`].
+    /// Length of the payload; of a shard: length of the segment, a multiple of [`ALIGN`].
     pub stored: U32,
     /// A [`RecordKind`].
     pub kind: U16,
     /// [`SQUEEZED`] or 0.
     pub flags: U16,
-    /// [`sum`] of the bytes of the dump; of a fill: what repeats; of a shard: [`sum`] of the segment.
+    /// [`sum`] of the bytes of the dump; of a fill: the repeated bytes; of a shard: [`sum`] of the segment.
     pub sum: U64,
 }
 
-/// A segment of this part, as its index has it.
+/// Index entry of a segment of this part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct IndexEntry {
-    /// Byte of the part.
+    /// Offset in the part.
     pub position: U64,
-    /// Bytes, a multiple of [`ALIGN`].
+    /// Length, a multiple of [`ALIGN`].
     pub len: U32,
     /// As in its header.
     pub kind: U16,
@@ -178,31 +178,31 @@ pub struct IndexEntry {
     pub reserved: U32,
 }
 
-/// What became of a part.
+/// Final state of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum PartState {
-    /// Whole.
+    /// Complete.
     Complete = 1,
-    /// It failed; `len` bytes of it are good.
+    /// Failed; the first `len` bytes are good.
     Retired = 2,
 }
 
-/// A part, as the manifest has it.
+/// Entry of a part in the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct PartEntry {
-    /// A [`PartState`]; 0 behind the last part.
+    /// A [`PartState`]; 0 after the last part.
     pub state: U16,
     /// 0.
     pub reserved: [u8; 6],
-    /// Its data and parity segments.
+    /// Number of its data and parity segments.
     pub segments: U64,
-    /// Bytes before its index.
+    /// Number of bytes before its index.
     pub len: U64,
 }
 
-/// The last 4096 bytes of a part, with the manifest: what there is of all parts.
+/// The last 4096 bytes of a part, with the manifest: a description of all parts.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Footer {
@@ -212,21 +212,21 @@ pub struct Footer {
     pub set: [u8; 16],
     /// Number of this part.
     pub part: U16,
-    /// 1 if all of the input is in the set; 0 if it ended early.
+    /// 1 if the set contains the whole input; 0 if writing ended early.
     pub complete: U16,
     /// 0.
     pub reserved: U32,
-    /// Bytes of the dump.
+    /// Length of the dump in bytes.
     pub size: U64,
-    /// Byte of the first index segment.
+    /// Offset of the first index segment.
     pub index: U64,
-    /// Index segments, one behind the other.
+    /// Number of consecutive index segments.
     pub indexes: U64,
     /// The manifest.
     pub parts: [PartEntry; PARTS_MAX],
     /// 0.
     pub reserved2: [u8; 960],
-    /// [`sum`] of the bytes before it.
+    /// [`sum`] of the preceding bytes.
     pub sum: U64,
 }
 

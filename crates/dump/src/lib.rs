@@ -1,9 +1,9 @@
-//! One big stream, such as a crash dump or a disk image, compressed over several files at once, and back.
+//! Compresses one big stream, such as a crash dump or a disk image, over several files at once, and restores it.
 //!
-//! The stream is cut into chunks, these are packed into segments, and whichever output is free takes the
-//! next segment: a fast disk holds more than a slow one, and none waits for another. What lies where is said
-//! by the segments themselves, so that any of them is found again with nothing but the bytes of its part.
-//! The format is in docs/formats/dump.md.
+//! The stream is cut into chunks, these are packed into segments, and whichever output is free
+//! takes the next segment: a fast disk stores more than a slow one, and none waits for another.
+//! Segments describe their own contents, so that each can be found with nothing but the bytes of
+//! its part. docs/formats/dump.md describes the format.
 //!
 //! ```
 //! use packfs_blocks::{Progress, ReadAt};
@@ -23,7 +23,7 @@
 
 pub mod elf;
 mod error;
-// For tests and fuzzing: raw structs, no part of the interface.
+// For tests and fuzzing: raw structs, not part of the interface.
 #[doc(hidden)]
 pub mod format;
 mod input;

@@ -1,22 +1,22 @@
-//! Ranges of a dump that cannot be had.
+//! Ranges of a dump that cannot be read.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Bytes of the dump that cannot be had.
+/// Bytes of the dump that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lost {
     /// First byte.
     pub start: u64,
-    /// The byte after the last.
+    /// End of the range.
     pub end: u64,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
 impl Lost {
-    /// Adds to a list in order, as one with what it follows.
+    /// Adds a range to an ordered list, merging it with the range before.
     pub(crate) fn push(list: &mut Vec<Lost>, lost: Lost) {
         match list.last_mut() {
             Some(last) if last.end == lost.start && last.why == lost.why => last.end = lost.end,

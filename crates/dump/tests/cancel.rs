@@ -1,5 +1,5 @@
-//! Work on dumps that is cancelled at every read: it ends with an error of its own or was done already. A split can be
-//! gone on with; a join leaves the target as it was.
+//! Dump operations that are cancelled at every read: each ends with a distinct error or has already
+//! finished. A split can be resumed; a join leaves the target unchanged.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use packfs_blocks::{Output, Progress, ReadAt};
 use packfs_dump::{Error, Input, Result, Set, Source, SplitOptions, join, set, split};
 
-/// Bytes that cancel the work that reads them, with a given read.
+/// Bytes that cancel the operation that reads them, at a given read.
 #[derive(Debug)]
 struct Alarm {
     bytes: Vec<u8>,
@@ -18,7 +18,7 @@ struct Alarm {
 }
 
 impl Alarm {
-    /// An alarm that does not go off by itself.
+    /// Makes an alarm that does not go off by itself.
     fn new(bytes: &[u8]) -> Arc<Self> {
         Arc::new(Alarm { bytes: bytes.to_vec(), left: AtomicUsize::new(usize::MAX), progress: Progress::default() })
     }
@@ -47,7 +47,7 @@ impl Source for Alarm {
     }
 }
 
-/// Bytes of which some shrink and some do not.
+/// Makes bytes of which some are compressible and some are not.
 fn memory() -> Vec<u8> {
     (0..1_200_000u32).flat_map(|n| (n.wrapping_mul(n >> (n >> 15 & 7)) >> 9).to_le_bytes()).collect()
 }
@@ -73,7 +73,7 @@ fn joined(parts: &[PathBuf]) -> Result<Vec<u8>> {
 }
 
 #[test]
-fn a_split_is_gone_on_with() {
+fn a_cancelled_split_can_be_resumed() {
     let bytes = memory();
     let mut stopped = 0;
     for (threads, parity, dedup) in [(0, 0, false), (2, 0, true), (2, 1, false)] {
@@ -84,7 +84,7 @@ fn a_split_is_gone_on_with() {
             alarm.after(reads);
             match split(Input::from_source("input", alarm.clone()), &parts, &given, &alarm.progress) {
                 Err(Error::Cancelled) => stopped += 1,
-                // The last chunk was read already.
+                // The last chunk was already read.
                 Ok(report) => assert!(report.complete, "{reads}: {report:?}"),
                 Err(error) => panic!("{reads}: {error}"),
             }
@@ -92,7 +92,7 @@ fn a_split_is_gone_on_with() {
             let report =
                 split(Input::from_source("input", Alarm::new(&bytes)), &parts, &rest, &Progress::default()).unwrap();
             assert!(report.is_clean(), "{reads}: {report:?}");
-            // With workers it may be that none was done yet.
+            // With workers, possibly none was finished yet.
             assert!(reads < 40 || threads > 0 || report.resumed_bytes > 0, "{reads}: {report:?}");
             assert!(joined(&parts).unwrap() == bytes, "{reads}");
         }
@@ -101,7 +101,7 @@ fn a_split_is_gone_on_with() {
 }
 
 #[test]
-fn a_split_that_is_cancelled_before_it_begins_makes_nothing() {
+fn a_split_cancelled_before_it_begins_creates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let alarm = Alarm::new(b"some bytes");
     alarm.progress.cancel();
@@ -111,8 +111,8 @@ fn a_split_that_is_cancelled_before_it_begins_makes_nothing() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// Calls `work` with a set whose parts cancel it, at more and more reads until the first that comes too late, and says
-/// how often it was stopped.
+/// Calls `work` with a set whose parts cancel it, at later and later reads until the first that
+/// comes too late; returns how often it was stopped.
 fn at_every_read(mut work: impl FnMut(&Set, &Progress) -> Result<()>) {
     let dir = tempfile::tempdir().unwrap();
     let parts = names(dir.path(), 1);
@@ -126,7 +126,7 @@ fn at_every_read(mut work: impl FnMut(&Set, &Progress) -> Result<()>) {
         match work(&set, &alarm.progress) {
             Err(Error::Cancelled) => stopped += 1,
             Ok(()) if !alarm.progress.is_cancelled() => break,
-            // The last piece was under way already.
+            // The last piece was already being processed.
             Ok(()) => {}
             Err(error) => panic!("read {reads}: {error}"),
         }
@@ -135,7 +135,7 @@ fn at_every_read(mut work: impl FnMut(&Set, &Progress) -> Result<()>) {
 }
 
 #[test]
-fn a_join_leaves_the_target_as_it_was() {
+fn a_cancelled_join_leaves_the_target_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("dump");
     for threads in [0, 2] {

@@ -1,4 +1,4 @@
-//! The body of the fuzz target `dump_part`, over its corpus with bytes changed at random.
+//! The body of the fuzz target `dump_part`, run over its corpus with random changes.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ mod dump_part;
 mod zeros;
 
 #[test]
-fn no_bytes_make_a_reader_panic() {
+fn no_input_makes_a_reader_panic() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/dump_part");
     let mut seeds: Vec<_> = std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
     seeds.sort();
@@ -30,7 +30,7 @@ fn no_bytes_make_a_reader_panic() {
         for _ in 0..300 {
             let mut bytes = seed.clone();
             for _ in 0..1 + random(6) {
-                // The beginnings of structures are where most of what is read of them is.
+                // Most of the fields that are read are at the beginning of structures.
                 let at =
                     if random(3) == 0 { random(bytes.len()) } else { random(bytes.len()) / 4096 * 4096 + random(200) };
                 let value = [0, 1, 0x7F, 0xFF, bytes[at % seed.len()] ^ 1 << random(8)][random(5)];

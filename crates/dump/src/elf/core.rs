@@ -1,4 +1,4 @@
-//! An ELF core, checked: where in the file each piece of physical memory is.
+//! An ELF core with checked headers: locates each piece of physical memory in the file.
 
 use std::io;
 use std::ops::Range;
@@ -13,25 +13,25 @@ use super::format::{
 use super::{Note, Notes, VmcoreInfo};
 use crate::{Error, Result};
 
-/// Most program headers that are read.
+/// Maximum number of program headers read.
 const HEADERS_MAX: u64 = 1 << 22;
-/// Most bytes of notes that are read.
+/// Maximum number of bytes of notes read.
 const NOTES_MAX: u64 = 256 << 20;
-/// Program headers that are read at once.
+/// Number of program headers read at once.
 const BATCH: usize = 4096;
 
-/// A piece of memory that a program header speaks of.
+/// A piece of memory described by a program header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// Byte of the file.
+    /// Offset in the file.
     pub offset: u64,
     /// Physical address.
     pub paddr: u64,
-    /// Where the kernel saw it; 0 where that is not known.
+    /// Virtual address in the kernel; 0 if unknown.
     pub vaddr: u64,
-    /// Bytes in the file.
+    /// Number of bytes in the file.
     pub filesz: u64,
-    /// Bytes of memory, no fewer than in the file.
+    /// Number of bytes of memory, at least as many as in the file.
     pub memsz: u64,
 }
 
@@ -55,13 +55,13 @@ struct Extent {
 }
 
 impl Core {
-    /// Whether these first bytes of a file are those of an ELF core that can be read.
+    /// Returns true if these first bytes of a file are those of a supported ELF core.
     pub fn is_one(bytes: &[u8]) -> bool {
         Header::read_from_prefix(bytes)
             .is_ok_and(|(header, _)| header.ident.starts_with(&IDENT) && header.e_type.get() == ET_CORE)
     }
 
-    /// Reads and checks the headers of `file`; `path` names it in errors.
+    /// Reads and checks the headers of `file`; `path` is for errors.
     pub fn read(path: &Path, file: &dyn ReadAt) -> Result<Core> {
         let mut header = Header::new_zeroed();
         read(path, file, header.as_mut_bytes(), 0)?;
@@ -105,7 +105,7 @@ impl Core {
         }
         let there = file.len().saturating_sub(offset);
         if filesz > there && !self.incomplete {
-            return Err(corrupt("what it describes goes beyond the end of the file"));
+            return Err(corrupt("its range extends beyond the end of the file"));
         }
         let filesz = filesz.min(there);
         if kind == PT_NOTE {
@@ -129,7 +129,7 @@ impl Core {
         Ok(())
     }
 
-    /// Sorts out what overlaps: a core of Linux has the kernel's text twice.
+    /// Resolves overlaps: a core of Linux contains the kernel's text twice.
     fn arrange(&mut self) {
         self.segments.sort_by_key(|segment| segment.paddr);
         let mut end = 0;
@@ -150,57 +150,58 @@ impl Core {
         }
     }
 
-    /// `e_machine`.
+    /// Returns `e_machine`.
     pub fn machine(&self) -> u16 {
         self.machine
     }
 
-    /// What `uname -m` says on such a machine; `None` where that is not known.
+    /// Returns the name that `uname -m` prints on such a machine; `None` if unknown.
     pub fn machine_name(&self) -> Option<&'static str> {
         MACHINES.iter().find(|(machine, _)| *machine == self.machine).map(|(_, name)| *name)
     }
 
-    /// Whether makedumpfile said that it could not write all.
+    /// Returns true if makedumpfile could not write everything.
     pub fn is_incomplete(&self) -> bool {
         self.incomplete
     }
 
-    /// All notes as they are in the file.
+    /// Returns all notes as stored in the file.
     pub fn notes(&self) -> &[u8] {
         &self.notes
     }
 
-    /// The note of this name.
+    /// Returns the note with this name.
     pub fn note(&self, name: &str) -> Option<Note<'_>> {
         Notes::named(&self.notes, name.as_bytes())
     }
 
-    /// What the kernel said of itself.
+    /// Returns the kernel's description of itself.
     pub fn vmcoreinfo(&self) -> Option<VmcoreInfo<'_>> {
         self.note("VMCOREINFO").map(|note| VmcoreInfo::new(note.desc))
     }
 
-    /// Processors there are registers of.
+    /// Returns the number of processors whose registers are stored.
     pub fn processors(&self) -> usize {
         Notes::new(&self.notes).filter(|note| note.name == b"CORE" && note.kind == NT_PRSTATUS).count()
     }
 
-    /// The segments in the order of their physical addresses. They may overlap.
+    /// Returns the segments in the order of their physical addresses. They may overlap.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// Physical addresses of the memory the machine has, in order and apart.
+    /// Returns the ranges of physical addresses with memory, in order and disjoint.
     pub fn memory(&self) -> &[Range<u64>] {
         &self.memory
     }
 
-    /// Physical addresses of the memory that is in the file, in order and apart.
+    /// Returns the ranges of physical addresses that are in the file, in order and disjoint.
     pub fn data(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.data.iter().map(|extent| extent.paddr..extent.paddr + extent.len)
     }
 
-    /// Reads physical memory; what is not in the file is zeros. Says whether any of it was.
+    /// Reads physical memory; memory that is not in the file reads as zeros. Returns true if any of
+    /// it is in the file.
     pub fn read_memory(&self, file: &dyn ReadAt, buf: &mut [u8], paddr: u64) -> io::Result<bool> {
         let end = paddr.saturating_add(buf.len() as u64);
         let first = self.data.partition_point(|extent| extent.paddr + extent.len <= paddr);
@@ -218,7 +219,7 @@ impl Core {
     }
 }
 
-/// A distance within a buffer.
+/// Returns a distance within a buffer.
 fn index(distance: u64) -> usize {
     usize::try_from(distance).unwrap_or(usize::MAX)
 }
@@ -234,7 +235,7 @@ fn number_of_headers(path: &Path, file: &dyn ReadAt, header: &Header) -> Result<
     let fits = header.phoff.get().checked_add(size).is_some_and(|end| end <= file.len());
     match fits && count <= HEADERS_MAX {
         true => Ok(count),
-        false => Err(Error::corrupt(path, "ELF header", 0, format!("it says it has {count} program headers"))),
+        false => Err(Error::corrupt(path, "ELF header", 0, format!("invalid number of program headers: {count}"))),
     }
 }
 

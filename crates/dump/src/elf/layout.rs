@@ -1,30 +1,31 @@
-//! The headers of an ELF core that is made: where in it everything goes.
+//! Layout of the headers of a new ELF core.
 
 use zerocopy::IntoBytes;
 
 use super::format::{ET_CORE, Header, IDENT, INCOMPLETE, PN_XNUM, PT_LOAD, PT_NOTE, ProgramHeader, SectionHeader};
 
-/// A piece of memory for a program header of a core that is made.
+/// A piece of memory for a program header of a new core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
     /// Physical address.
     pub(crate) paddr: u64,
-    /// Where the kernel saw it; 0 where that is not known.
+    /// Virtual address in the kernel; 0 if unknown.
     pub(crate) vaddr: u64,
-    /// Bytes in the file.
+    /// Number of bytes in the file.
     pub(crate) filesz: u64,
-    /// Bytes of memory.
+    /// Number of bytes of memory.
     pub(crate) memsz: u64,
 }
 
-/// Puts the head of a core together. The memory follows it, piece after piece; the head is padded to `align`, so
-/// that pages of memory are pages of the file. What is only in memory has its place in the file too, as a hole:
-/// makedumpfile, when it maps a file, takes what is behind the bytes in the file to be there.
+/// Makes the head of a core. The memory follows it, piece after piece; the head is padded to
+/// `align`, so that pages of memory are pages of the file. Memory that is not stored takes room in
+/// the file too, as a hole: when makedumpfile maps a file, it expects such memory after the stored
+/// bytes.
 pub(crate) fn layout(machine: u16, incomplete: bool, notes: &[u8], loads: &[Load], align: u64) -> Vec<u8> {
     let count = loads.len() + 1;
     let extended = count >= usize::from(PN_XNUM);
     let phoff = size_of::<Header>();
-    // makedumpfile takes the program headers to follow the ELF header at once, whatever that says.
+    // makedumpfile assumes that the program headers follow the ELF header directly, whatever it says.
     let after = phoff + count * size_of::<ProgramHeader>();
     let notes_at = if extended { after + size_of::<SectionHeader>() } else { after };
     let data = (notes_at + notes.len()).next_multiple_of(usize::try_from(align).unwrap_or(1).max(1));

@@ -1,10 +1,10 @@
-//! ELF cores of whole machines: what `/proc/vmcore`, makedumpfile and virtual machine monitors write.
+//! ELF cores of whole machines, as written by `/proc/vmcore`, makedumpfile and virtual machine monitors.
 //!
-//! [`Core`] is the checked reading of one, [`Notes`] and [`VmcoreInfo`] what it says of the machine. Only 64-bit
-//! little-endian cores are read and made.
+//! [`Core`] reads and checks a core; [`Notes`] and [`VmcoreInfo`] describe its machine. Only 64-bit
+//! little-endian cores are supported.
 
 mod core;
-// For tests and fuzzing: raw structs, no part of the interface.
+// For tests and fuzzing: raw structs, not part of the interface.
 #[doc(hidden)]
 pub mod format;
 mod layout;

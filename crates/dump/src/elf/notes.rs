@@ -1,5 +1,5 @@
-//! Notes of a core, and the text of `VMCOREINFO` among them, in which a kernel says of itself what a reader of
-//! its memory has to know.
+//! Notes of a core, and the text of its `VMCOREINFO` note, in which a kernel describes itself for
+//! readers of its memory.
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -8,17 +8,17 @@ use super::format::NoteHeader;
 /// One note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note<'a> {
-    /// Its name, without the NUL.
+    /// Name, without the NUL.
     pub name: &'a [u8],
-    /// What it is, by its name.
+    /// Type, in the scope of the name.
     pub kind: u32,
-    /// Its contents.
+    /// Contents.
     pub desc: &'a [u8],
-    /// Where its contents begin.
+    /// Offset of the contents.
     pub desc_at: usize,
 }
 
-/// Goes through notes one after the other, as far as they are whole.
+/// Iterates over notes, as far as they are complete.
 #[derive(Debug, Clone)]
 pub struct Notes<'a> {
     bytes: &'a [u8],
@@ -26,12 +26,12 @@ pub struct Notes<'a> {
 }
 
 impl<'a> Notes<'a> {
-    /// The notes in `bytes`.
+    /// Iterates over the notes in `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Notes { bytes, at: 0 }
     }
 
-    /// The contents of the first note of this name, and where they begin.
+    /// Returns the first note with this name.
     pub fn named(bytes: &'a [u8], name: &[u8]) -> Option<Note<'a>> {
         Notes::new(bytes).find(|note| note.name == name)
     }
@@ -51,7 +51,7 @@ impl<'a> Iterator for Notes<'a> {
         // The padding of the last note may be missing.
         self.at = desc_at + descsz.checked_next_multiple_of(4)?;
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        // Kernels pad what they reserve for notes with zeros.
+        // Kernels pad the space reserved for notes with zeros.
         if namesz == 0 && descsz == 0 {
             self.at = self.bytes.len();
             return None;
@@ -60,7 +60,7 @@ impl<'a> Iterator for Notes<'a> {
     }
 }
 
-/// Puts a note together.
+/// Encodes a note.
 pub(crate) fn note(name: &str, kind: u32, desc: &[u8]) -> Option<Vec<u8>> {
     let header = NoteHeader {
         namesz: u32::try_from(name.len() + 1).ok()?.into(),
@@ -80,12 +80,12 @@ pub(crate) fn note(name: &str, kind: u32, desc: &[u8]) -> Option<Vec<u8>> {
 pub struct VmcoreInfo<'a>(&'a [u8]);
 
 impl<'a> VmcoreInfo<'a> {
-    /// The text in `bytes`.
+    /// Wraps the text in `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         VmcoreInfo(bytes)
     }
 
-    /// The value of `key`, as it is written.
+    /// Returns the value of `key` as text.
     pub fn text(&self, key: &str) -> Option<&'a str> {
         let line = self.0.split(|byte| *byte == b'\n').find_map(|line| {
             let rest = line.strip_prefix(key.as_bytes())?;
@@ -94,14 +94,14 @@ impl<'a> VmcoreInfo<'a> {
         std::str::from_utf8(line).ok()
     }
 
-    /// The value of `key` in decimal digits, perhaps with a sign: the number's 64 bits.
+    /// Returns the value of `key`, given in decimal digits, possibly with a sign, as 64 bits.
     pub fn number(&self, key: &str) -> Option<u64> {
         let text = self.text(key)?;
         let hex = text.strip_prefix("0x").map(|hex| u64::from_str_radix(hex, 16).ok());
         hex.unwrap_or_else(|| text.parse().ok().or_else(|| text.parse().ok().map(i64::cast_unsigned)))
     }
 
-    /// The value of `SYMBOL(name)`: an address.
+    /// Returns the value of `SYMBOL(name)`: an address.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         u64::from_str_radix(self.text(&format!("SYMBOL({name})"))?, 16).ok()
     }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_are_read_as_they_were_put_together() {
+    fn encoded_notes_read_back() {
         let mut bytes = note("CORE", 1, &[7; 13]).unwrap();
         bytes.extend(note("VMCOREINFO", 0, b"A=1\n").unwrap());
         bytes.extend([0; 40]);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_end_where_they_are_not_whole() {
+    fn iteration_ends_at_an_incomplete_note() {
         let bytes = note("CORE", 1, &[7; 12]).unwrap();
         for len in 0..bytes.len() {
             assert_eq!(Notes::new(&bytes[..len]).count(), 0, "{len}");

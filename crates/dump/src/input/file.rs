@@ -1,4 +1,4 @@
-//! A regular file or block device as input: its holes, and whether it is still what it was.
+//! A regular file or block device as input: reports its holes, and whether it has changed.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::Source;
 
-/// Places whose bytes a fingerprint takes in, spread over the file, and bytes at each.
+/// Number of places that a fingerprint samples, spread over the file, and number of bytes at each.
 const SAMPLES: u64 = 16;
 const SAMPLE_LEN: usize = 4096;
 
@@ -21,14 +21,14 @@ const SAMPLE_LEN: usize = 4096;
 pub struct FileSource {
     file: File,
     len: u64,
-    /// Size and time of the last change, of a regular file.
+    /// Size and time of the last change, for a regular file.
     version: Option<(u64, i64, i64)>,
 }
 
 impl FileSource {
-    /// The file, of which `found` was just asked for.
+    /// Wraps a file with the metadata just read.
     pub fn new(mut file: File, found: &Metadata) -> io::Result<Self> {
-        // Seeking gives the size of block devices too, where metadata says 0.
+        // Seeking gives the size of block devices too; their metadata says 0.
         let len = file.seek(SeekFrom::End(0))?;
         // A hint only.
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
@@ -69,9 +69,9 @@ impl Source for FileSource {
         let all = Ok(Some(offset..self.len));
         let start = match rustix::fs::seek(&self.file, RawSeek::Data(offset)) {
             Ok(start) => start,
-            // Behind the last data; or the file has become shorter, which reading finds out.
+            // After the last data; or the file has become shorter, which reading notices.
             Err(Errno::NXIO) if self.file.metadata()?.len() >= self.len => return Ok(None),
-            // The file system knows of no holes.
+            // The file system does not report holes.
             Err(_) => return all,
         };
         match rustix::fs::seek(&self.file, RawSeek::Hole(start)) {
@@ -119,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_told_from_data() {
+    fn holes_are_distinguished_from_data() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(64 << 20).unwrap();
         file.as_file().write_all_at(b"data", 32 << 20).unwrap();
         let source = open(&file);
         let data = source.data_from(0).unwrap().unwrap();
         assert!(data.start <= 32 << 20 && data.end > 32 << 20, "{data:?}");
-        // A file system without holes says that all is data, which is true as well.
+        // A file system without holes reports everything as data, which is also valid.
         if data.start > 0 {
             assert_eq!(source.data_from(data.end).unwrap(), None);
         }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_another_one() {
+    fn a_changed_file_counts_as_another() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&[5; 100_000]).unwrap();
         let source = open(&file);

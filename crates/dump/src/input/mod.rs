@@ -1,4 +1,4 @@
-//! What is split: anything bytes can be had from, at any place of it or only from its front on.
+//! Inputs of a split: anything with positional reads, and streams.
 
 mod file;
 
@@ -16,28 +16,29 @@ use crate::{Error, Result};
 
 pub use file::FileSource;
 
-/// An input that can be read at any place, and again.
+/// An input with positional reads, which can be read again.
 pub trait Source: ReadAt {
-    /// The next range at or behind `offset` that may hold other bytes than zeros; `None` if only zeros follow.
+    /// Returns the next range at or after `offset` that may contain other bytes than zeros; `None`
+    /// if only zeros follow.
     fn data_from(&self, offset: u64) -> io::Result<Option<Range<u64>>> {
         Ok((offset < self.len()).then(|| offset..self.len()))
     }
 
-    /// A number other than 0 that a run goes by that is resumed: another input has another one.
+    /// Returns a number other than 0 that identifies the input when a run is resumed.
     fn fingerprint(&self) -> io::Result<u64>;
 
-    /// What changed since the input was opened, if that can be told.
+    /// Describes how the input has changed since it was opened, if that can be determined.
     fn changed(&self) -> io::Result<Option<String>> {
         Ok(None)
     }
 }
 
-/// What is split.
+/// Input of a split.
 #[derive(Debug)]
 pub struct Input {
     name: PathBuf,
     kind: Kind,
-    /// The file it comes from, which no part may be.
+    /// Identity of the underlying file, which no part may have.
     identity: Option<Identity>,
 }
 
@@ -47,7 +48,7 @@ pub(crate) enum Kind {
     Stream(File),
 }
 
-/// What makes two names the same file: device and inode, or the number of a block device.
+/// Identity of a file: device and inode, or the number of a block device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Identity {
     File(u64, u64),
@@ -67,8 +68,8 @@ impl Identity {
 impl Input {
     /// Opens a file, block device or FIFO; `-` is standard input.
     ///
-    /// Files that say they are empty may be of those that do not know their length, as many below `/proc`: they
-    /// are read as streams, to whatever end there is.
+    /// Files with length 0 may not report their length, as many below `/proc`: they are read as
+    /// streams, to their end.
     pub fn open(path: &Path) -> Result<Self> {
         let (name, file) = if path == Path::new("-") {
             let own = io::stdin().as_fd().try_clone_to_owned().map_err(Error::io("cannot read", "standard input"))?;
@@ -82,28 +83,28 @@ impl Input {
             return Err(Error::unsuitable(name, "a directory cannot be split; build an image of it"));
         }
         let identity = Some(Identity::of(&found));
-        // Standard input may stand anywhere in its file: what lies before has been read by others.
+        // Standard input may be positioned anywhere in its file: the bytes before were read by others.
         let fresh = rustix::fs::tell(&file).is_ok_and(|at| at == 0);
         if fresh && (kind.is_block_device() || (kind.is_file() && found.len() > 0)) {
-            let source = FileSource::new(file, &found).map_err(Error::io("cannot ask for its size", &name))?;
+            let source = FileSource::new(file, &found).map_err(Error::io("cannot read its size", &name))?;
             return Ok(Input { name, kind: Kind::Source(Arc::new(source)), identity });
         }
         Ok(Input { name, kind: Kind::Stream(file), identity })
     }
 
-    /// Takes bytes that come from elsewhere, such as the pages of a crash dump; `name` is for messages.
+    /// Makes an input from another source, such as the pages of a crash dump; `name` is for messages.
     pub fn from_source(name: impl Into<PathBuf>, source: Arc<dyn Source>) -> Self {
         let name = name.into();
         let identity = std::fs::metadata(&name).ok().map(|found| Identity::of(&found));
         Input { name, kind: Kind::Source(source), identity }
     }
 
-    /// What messages call it.
+    /// Returns the name for messages.
     pub fn name(&self) -> &Path {
         &self.name
     }
 
-    /// Its length, where that is known before it is read.
+    /// Returns the length, if it is known before reading.
     pub fn size(&self) -> Option<u64> {
         match &self.kind {
             Kind::Source(source) => Some(source.len()),
@@ -111,7 +112,8 @@ impl Input {
         }
     }
 
-    /// What a run that is resumed knows it by; 0 for a stream, which cannot be read again.
+    /// Returns the fingerprint that identifies it when a run is resumed; 0 for a stream, which
+    /// cannot be read again.
     pub(crate) fn fingerprint(&self) -> Result<u64> {
         match &self.kind {
             Kind::Source(source) => source.fingerprint().map_err(Error::io("cannot read", &self.name)),
@@ -123,7 +125,7 @@ impl Input {
         self.identity
     }
 
-    /// What changed since it was opened, or why that cannot be told.
+    /// Describes how it has changed since it was opened, or why that cannot be determined.
     pub(crate) fn changed(&self) -> Option<String> {
         match &self.kind {
             Kind::Source(source) => source.changed().unwrap_or_else(|error| Some(error.to_string())),

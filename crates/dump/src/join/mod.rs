@@ -1,7 +1,8 @@
-//! From a set of parts back to the dump: into a file with its holes, in place on a block device, or as a stream.
+//! Joins a set of parts into the dump: a file with holes, a block device in place, or a stream.
 //!
-//! The dump is cut where its segments end. Workers read, decode and verify the pieces; into a file they write them
-//! too, each in its place, while the pieces of a stream go back to the conductor, which writes them in order.
+//! The dump is cut where its segments end. Workers read, decode and verify the pieces. They write a
+//! file's pieces themselves, each at its offset; the pieces of a stream go back to the conductor,
+//! which writes them in order.
 
 use std::io::Write;
 use std::ops::Range;
@@ -18,22 +19,22 @@ use crate::{Error, Result};
 #[cfg(test)]
 mod tests;
 
-/// Most bytes of a stream's piece.
+/// Maximum length of a stream's piece.
 const PIECE_MAX: u64 = 4 << 20;
-/// Bytes of a fill that are made at once.
+/// Number of bytes of a fill that are generated at once.
 const FILL_LEN: usize = 256 << 10;
-/// What a worker needs for reading, besides two chunks.
+/// Memory of a worker's reader, besides two chunks.
 const WORKER: u64 = 1 << 20;
 
-/// How to join.
+/// Options of a join.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Worker threads; 0 works on the calling thread. Default: one for each core.
+    /// Number of worker threads; 0 works on the calling thread. Default: one for each core.
     pub threads: usize,
-    /// Most bytes of data in memory at once, about. Default: 64 MiB.
+    /// Approximate maximum of data in memory, in bytes. Default: 64 MiB.
     pub memory: u64,
-    /// Write what there is although some of it is lost: zeros stand for that. Default: no.
+    /// True to write the dump even if some of it is lost, with zeros in its place. Default: no.
     pub partial: bool,
 }
 
@@ -43,24 +44,25 @@ impl Default for Options {
     }
 }
 
-/// What a join did.
+/// Result of a join.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// Bytes of the dump.
+    /// Length of the dump in bytes.
     pub size: u64,
-    /// Of these: zeros that were left as holes, or that the device was told of.
+    /// Bytes of zeros that were left as holes, or that the device was told to zero.
     pub hole_bytes: u64,
-    /// What is lost, in order; zeros stand for it.
+    /// Lost ranges, in order; they are zeros in the output.
     pub lost: Vec<Lost>,
 }
 
-/// Writes the dump into a new file, with holes for its zeros, or in place on a block device. Nothing is committed.
+/// Writes the dump into a new file, with holes for its zeros, or in place on a block device. Does
+/// not commit the output.
 ///
-/// Fails with [`Error::Incomplete`] if anything is lost, unless that is to be so: what is known to be missing is found
-/// before the first byte is written, damage only on the way. [`Progress::cancel`] ends it with [`Error::Cancelled`] at the
-/// next piece: an output that is not committed leaves its target as it was, but for a block device, which has what was
-/// written.
+/// Fails with [`Error::Incomplete`] if anything is lost, unless [`Options::partial`] is set:
+/// missing data is noticed before the first byte is written, damage only when it is read.
+/// [`Progress::cancel`] ends it with [`Error::Cancelled`] at the next piece: an output that is not
+/// committed leaves its target unchanged, except for a block device, which keeps the bytes written.
 pub fn to_output(set: &Set, out: &Output, options: &Options, progress: &Progress) -> Result<Report> {
     let mut report = begin(set, &(0..set.len()), options, progress)?;
     let writing = || Error::io("cannot write", out.target());
@@ -117,13 +119,13 @@ pub fn to_output(set: &Set, out: &Output, options: &Options, progress: &Progress
     }
 }
 
-/// Writes the dump from its start to its end. As [`to_output`], but where damage turns up on the way, or the work is
-/// cancelled, what is before it has been written.
+/// Writes the dump from its start to its end. As [`to_output`], but if damage is found on the way,
+/// or the join is cancelled, the bytes before have been written.
 pub fn to_stream(set: &Set, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Report> {
     range_to_stream(set, 0..set.len(), out, options, progress)
 }
 
-/// The same for some bytes of the dump; only these need be there.
+/// Writes a range of the dump; only its bytes must be readable.
 pub fn range_to_stream(
     set: &Set,
     range: Range<u64>,
@@ -168,7 +170,7 @@ pub fn range_to_stream(
     Ok(report)
 }
 
-/// A piece of a stream, and what of it is lost.
+/// A piece of a stream, and its lost ranges.
 type Taken = (Buffer, Vec<Lost>);
 
 fn take(set: &Set, range: Range<u64>, buffer: &mut [u8], scratch: &mut Scratch) -> Result<Vec<Lost>> {
@@ -187,7 +189,7 @@ fn take(set: &Set, range: Range<u64>, buffer: &mut [u8], scratch: &mut Scratch) 
     Ok(lost)
 }
 
-/// What has to be so before anything is written.
+/// Checks the preconditions of a join before anything is written.
 fn begin(set: &Set, range: &Range<u64>, options: &Options, progress: &Progress) -> Result<Report> {
     progress.enter(Phase::Read);
     progress.total.store(range.end - range.start, Relaxed);
@@ -201,7 +203,7 @@ fn begin(set: &Set, range: &Range<u64>, options: &Options, progress: &Progress) 
     Ok(Report { size: range.end - range.start, ..Report::default() })
 }
 
-/// As many workers as the budget has room for.
+/// Returns as many workers as the budget allows.
 fn threads(set: &Set, options: &Options, piece: u64) -> usize {
     let each = WORKER + 2 * set.chunk_len() as u64 + piece;
     let room = usize::try_from(options.memory / each).unwrap_or(usize::MAX).max(1);
@@ -217,7 +219,7 @@ impl Report {
     }
 }
 
-/// Calls `put` with the bytes of a fill, piece by piece, and how far into it each begins.
+/// Calls `put` with the bytes of a fill, piece by piece, each with its offset in the fill.
 fn repeat(
     pattern: [u8; 8],
     skip: u64,
@@ -225,7 +227,7 @@ fn repeat(
     mut put: impl FnMut(u64, &[u8]) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(FILL_LEN)];
-    // A multiple of the pattern, so that each piece begins with the same of its bytes.
+    // A multiple of the pattern, so that each piece begins with the same byte of it.
     fill(pattern, skip, &mut bytes);
     let mut done = 0;
     while done < len {

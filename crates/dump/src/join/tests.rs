@@ -1,4 +1,4 @@
-//! Dumps put back: into files with their holes, onto a device, through a pipe, with and without damage.
+//! Joins into files with holes, onto a device and through a pipe, with and without damage.
 #![allow(clippy::cast_possible_truncation, reason = "numbers in tests are small")]
 
 use std::os::unix::fs::MetadataExt;
@@ -27,7 +27,7 @@ fn to_bytes(set: &Set, options: &Options) -> (Vec<u8>, Result<Report>) {
     (bytes, report)
 }
 
-/// A dump that is mostly zeros of every kind.
+/// A dump that is mostly zeros, in every form.
 fn sparse() -> Dump {
     let segment = |n: u64| {
         vec![
@@ -41,7 +41,7 @@ fn sparse() -> Dump {
 }
 
 #[test]
-fn files_and_streams_are_the_dump_for_any_number_of_threads() {
+fn files_and_streams_equal_the_dump_for_any_number_of_threads() {
     let dir = tempfile::tempdir().unwrap();
     for (name, dump) in [("mixed", Plan { segments: mixed(13), ..Plan::default() }.build()), ("sparse", sparse())] {
         for threads in [0, 1, 3] {
@@ -65,14 +65,14 @@ fn zeros_come_back_as_holes() {
     let dir = tempfile::tempdir().unwrap();
     let (dump, path) = (sparse(), dir.path().join("sparse"));
     let report = to_file(&dump.open_all().unwrap(), &path, &options(2, false)).unwrap();
-    // 5 MiB and 12 KiB of zeros a segment.
+    // 5 MiB and 12 KiB of zeros per segment.
     assert_eq!(report.hole_bytes, 5 * ((5 << 20) + 12288));
     let on_disk = std::fs::metadata(&path).unwrap().blocks() * 512;
     assert!(on_disk < 6 << 20, "{on_disk} bytes of {} on disk", dump.bytes.len());
 }
 
 #[test]
-fn what_is_lost_stops_a_join_or_is_left_zero() {
+fn lost_ranges_stop_a_join_or_stay_zero() {
     let dir = tempfile::tempdir().unwrap();
     let segments = (0..6).map(|n| vec![Chunk::Raw(noise(5000, n)), Chunk::Coded(text(3000, n))]).collect();
     let dump = Plan { parts: 3, segments, ..Plan::default() }.build();
@@ -98,7 +98,7 @@ fn what_is_lost_stops_a_join_or_is_left_zero() {
 }
 
 #[test]
-fn damage_met_on_the_way_is_told_in_full() {
+fn damage_found_on_the_way_is_reported_in_full() {
     let dir = tempfile::tempdir().unwrap();
     let segments = (0..6).map(|n| vec![Chunk::Raw(noise(5000, n)), Chunk::Coded(text(3000, n))]).collect();
     let mut dump = Plan { parts: 1, segments, ..Plan::default() }.build();
@@ -120,7 +120,10 @@ fn a_dump_without_an_end_is_only_joined_in_part() {
     let plan = Plan { complete: false, segments: mixed(3), ..Plan::default() };
     let set = plan.build().open_all().unwrap();
     let (_, refused) = to_bytes(&set, &options(1, false));
-    assert_eq!(refused.unwrap_err().to_string(), "the dump has no end: its writing ended before the input did");
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "the end of the dump is missing: writing ended before the end of the input"
+    );
     let (bytes, report) = to_bytes(&set, &options(1, true));
     assert!(bytes == plan.build().bytes && report.unwrap().lost.is_empty());
 }
@@ -160,7 +163,7 @@ fn whichever_write_fails_the_file_is_whole_or_absent() {
             let what = format!("{fault:?} in operation {number}, {:?}, {threads} threads", faults.failed());
             let failed = faults.failed();
             assert_eq!(matches!(joined, Err(Error::Io { .. })), failed.is_some(), "{what}: {joined:?}");
-            // The name is taken already when its directory is flushed.
+            // The file already has its name when its directory is flushed.
             let whole = failed.is_none() || failed == Some("flush the directory");
             assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), usize::from(whole), "{what}");
             if whole {

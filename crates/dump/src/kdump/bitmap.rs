@@ -1,4 +1,4 @@
-//! A bitmap of the pages of memory. It stays in the file: of a machine with 24 TiB it has 768 MiB.
+//! A bitmap of the pages of memory. It stays in the file: for a machine with 24 TiB it takes 768 MiB.
 
 use std::io;
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use packfs_blocks::ReadAt;
 use packfs_blocks::cache::BlockCache;
 
-/// Bytes that are read at once.
+/// Number of bytes read at once.
 const BLOCK: usize = 4096;
-/// Pages of memory that these are about.
+/// Number of memory pages covered by these bytes.
 pub(crate) const BLOCK_PAGES: u64 = 8 * BLOCK as u64;
-/// Words of a block.
+/// Number of words in a block.
 pub(crate) const WORDS: usize = BLOCK / 8;
-/// Bytes of blocks that are kept.
+/// Number of bytes of blocks that are cached.
 const CACHE: u64 = 1 << 20;
 
 /// A block: one bit for each page, from the lowest of the first word on.
 pub(crate) type Block = [u64; WORDS];
 
-/// A bitmap with the number of bits that are 1 before each block of it.
+/// A bitmap with the number of 1 bits before each block.
 #[derive(Debug)]
 pub(crate) struct Bitmap {
     file: Arc<dyn ReadAt>,
@@ -41,7 +41,7 @@ impl Bitmap {
         Ok(bitmap)
     }
 
-    /// A block, straight from the file. Bits beyond the last page are 0.
+    /// Reads a block from the file. Bits beyond the last page are 0.
     pub(crate) fn load(&self, number: u64) -> io::Result<Block> {
         let mut bytes = [0; BLOCK];
         self.load_bytes(number, &mut bytes)?;
@@ -58,7 +58,7 @@ impl Bitmap {
         Ok(())
     }
 
-    /// The block that has the bit of the page `pfn`, from the cache if it is there.
+    /// Returns the block with the bit of page `pfn`, from the cache if possible.
     pub(crate) fn block(&self, pfn: u64) -> io::Result<Block> {
         let number = pfn / BLOCK_PAGES;
         let bytes = self.cache.get(number, || {
@@ -68,7 +68,7 @@ impl Bitmap {
         Ok(words(&bytes))
     }
 
-    /// How many bits before that of the page `pfn` are 1.
+    /// Returns the number of 1 bits before that of page `pfn`.
     pub(crate) fn rank(&self, pfn: u64) -> io::Result<u64> {
         let block = self.block(pfn)?;
         let (word, bit) = place(pfn);
@@ -87,13 +87,13 @@ fn words(bytes: &[u8]) -> Block {
     words
 }
 
-/// The word of a block and the bit of it that a page has.
+/// Returns the word in a block and the bit in it for a page.
 fn place(pfn: u64) -> (usize, u32) {
     let in_block = pfn % BLOCK_PAGES;
     (usize::try_from(in_block / 64).unwrap_or(0), u32::try_from(in_block % 64).unwrap_or(0))
 }
 
-/// Whether the page `pfn` has a 1 in its block, and how many pages from it on to the end of the block have the same.
+/// Returns the bit of page `pfn` in its block, and how many pages from it on, within the block, have the same bit.
 pub(crate) fn run(block: &Block, pfn: u64) -> (bool, u64) {
     let (mut word, bit) = place(pfn);
     let set = block[word] >> bit & 1 == 1;
@@ -114,7 +114,7 @@ pub(crate) fn run(block: &Block, pfn: u64) -> (bool, u64) {
     }
 }
 
-/// Leaves only the bits of the pages of `range` in the block with this number.
+/// Clears all bits except those of the pages of `range` in the block with this number.
 pub(crate) fn keep(block: &mut Block, number: u64, range: &std::ops::Range<u64>) {
     let first = number * BLOCK_PAGES;
     if range.start <= first && first + BLOCK_PAGES <= range.end {

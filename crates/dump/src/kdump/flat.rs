@@ -1,5 +1,5 @@
-//! The flattened form: a file cut into records that each say where they belong, so that it can be written to a
-//! pipe. Reading goes through an index of the records; nothing is put together on disk.
+//! The flattened form: a file cut into records that each contain their offset, so that it can be
+//! written to a pipe. Reading uses an index of the records; nothing is reassembled on disk.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,19 +14,19 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::format::{FLAT_END, FLAT_HEADER, FLAT_MAGIC, FlatHeader, FlatRecord};
 use crate::{Error, Result, Source};
 
-/// Most records that are read: what a terabyte has as makedumpfile writes it, 256 GB as QEMU does.
+/// Maximum number of records: enough for a terabyte written by makedumpfile, or 256 GB written by QEMU.
 const RECORDS_MAX: usize = 1 << 24;
 
-/// A flattened file, read as what it was before.
+/// A flattened file, read as the original file.
 #[derive(Debug)]
 pub struct Flat {
     file: Arc<dyn ReadAt>,
-    /// By `start`, and apart.
+    /// Pieces by `start`, disjoint.
     pieces: Vec<Piece>,
     len: u64,
 }
 
-/// Bytes that are in one place of the flattened file.
+/// Consecutive bytes of the flattened file.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     start: u64,
@@ -35,12 +35,12 @@ struct Piece {
 }
 
 impl Flat {
-    /// Whether these first bytes of a file are those of a flattened one.
+    /// Returns true if these first bytes of a file are those of a flattened one.
     pub fn is_one(bytes: &[u8]) -> bool {
         bytes.starts_with(&FLAT_MAGIC)
     }
 
-    /// Reads the headers of all records; `path` names the file in errors.
+    /// Reads the headers of all records; `path` is for errors.
     pub fn read(path: &Path, file: Arc<dyn ReadAt>) -> Result<Flat> {
         let mut header = FlatHeader::new_zeroed();
         read(path, &*file, header.as_mut_bytes(), 0)?;
@@ -61,7 +61,7 @@ impl Flat {
                 let len = u64::try_from(record.len.get()).ok().filter(|len| *len > 0)?;
                 Some(Piece { start, end: start.checked_add(len)?, at: at + size_of::<FlatRecord>() as u64 })
             })();
-            let piece = piece.ok_or_else(|| corrupt("its place or its length cannot be"))?;
+            let piece = piece.ok_or_else(|| corrupt("its offset or length is invalid"))?;
             let len = piece.end - piece.start;
             if len > file.len().saturating_sub(piece.at) {
                 return Err(corrupt("the file ends within it"));
@@ -69,7 +69,7 @@ impl Flat {
             at = piece.at + len;
             count += 1;
             if count > RECORDS_MAX {
-                return Err(corrupt("too many of them; put the file together with makedumpfile -R first"));
+                return Err(corrupt("too many records; convert the file with makedumpfile -R first"));
             }
             insert(&mut pieces, piece);
         }
@@ -79,9 +79,9 @@ impl Flat {
     }
 }
 
-/// What is written later replaces what was there.
+/// Later records replace the bytes of earlier ones.
 fn insert(pieces: &mut BTreeMap<u64, Piece>, new: Piece) {
-    // The last piece that begins before the end of the new one is the last that it can touch.
+    // Only pieces that begin before the end of the new one can overlap it.
     while let Some(old) = pieces.range(..new.end).next_back().map(|(_, old)| *old).filter(|old| old.end > new.start) {
         pieces.remove(&old.start);
         if old.end > new.end {
@@ -101,7 +101,7 @@ impl ReadAt for Flat {
         let mut next = self.pieces.partition_point(|piece| piece.end <= offset);
         while done < buf.len() {
             let from = offset + done as u64;
-            // There is one: what is left lies before the end of the last.
+            // There is one: the gap ends where the next piece begins.
             let Some(piece) = self.pieces.get(next) else { break };
             let left = &mut buf[done..];
             if from < piece.start {
@@ -129,7 +129,7 @@ impl Source for Flat {
         Ok(self.pieces.get(next).map(|piece| offset.max(piece.start)..piece.end))
     }
 
-    /// Of the first bytes, which of a core are its headers and notes, and of the length.
+    /// Computed from the first bytes, which for a core are its headers and notes, and from the length.
     fn fingerprint(&self) -> io::Result<u64> {
         let mut start = vec![0; 1 << 16];
         let got = self.read_at(&mut start, 0)?;
@@ -146,9 +146,9 @@ fn read(path: &Path, file: &dyn ReadAt, buf: &mut [u8], at: u64) -> Result<()> {
     })
 }
 
-/// Where a crash dump is written: bytes in any order, each at its place.
+/// Target of a crash dump: bytes are written in any order, each at its offset.
 pub trait WriteAt {
-    /// Writes all of `bytes` so that they are at `offset`.
+    /// Writes all of `bytes` at `offset`.
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
 }
 
@@ -170,14 +170,14 @@ impl WriteAt for Vec<u8> {
     }
 }
 
-/// Writes the flattened form, front to back: a pipe will do.
+/// Writes the flattened form from front to back, as a pipe requires.
 #[derive(Debug)]
 pub struct Flattener<W: Write> {
     output: W,
 }
 
 impl<W: Write> Flattener<W> {
-    /// Begins with the header.
+    /// Writes the header.
     pub fn new(mut output: W) -> io::Result<Self> {
         let header = FlatHeader { magic: FLAT_MAGIC, kind: 1.into(), version: 1.into() };
         let mut bytes = header.as_bytes().to_vec();
@@ -186,7 +186,7 @@ impl<W: Write> Flattener<W> {
         Ok(Flattener { output })
     }
 
-    /// Ends with the record that says the file is whole, and gives the output back.
+    /// Writes the record that marks the end of the file, and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.output.write_all(FlatRecord { offset: FLAT_END.into(), len: FLAT_END.into() }.as_bytes())?;
         self.output.flush()?;
@@ -221,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_flattened_reads_as_if_it_had_been_written(
+        fn flattened_files_read_as_the_original(
             writes in prop::collection::vec((0u64..200, prop::collection::vec(any::<u8>(), 1..40)), 0..30),
             from in 0u64..260, len in 0usize..260,
         ) {

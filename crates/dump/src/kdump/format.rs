@@ -1,4 +1,4 @@
-//! The structures of a kdump-compressed file, of 64-bit little-endian machines. Only layout.
+//! On-disk structures of a kdump-compressed file, of 64-bit little-endian machines. Layout only.
 //!
 //! Source: docs/formats/kdump.md.
 
@@ -6,13 +6,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, big_endi
 
 use little_endian::{U32, U64};
 
-/// What a kdump-compressed file begins with.
+/// Magic number of a kdump-compressed file.
 pub const MAGIC: [u8; 8] = *b"KDUMP   ";
 /// The version that is written.
 pub const VERSION: u32 = 6;
-/// What a flattened file begins with.
+/// Magic number of a flattened file.
 pub const FLAT_MAGIC: [u8; 16] = *b"makedumpfile\0\0\0\0";
-/// Where the first record of a flattened file is.
+/// Offset of the first record in a flattened file.
 pub const FLAT_HEADER: usize = 4096;
 /// `offset` and `len` of the record that ends a flattened file.
 pub const FLAT_END: i64 = -1;
@@ -23,17 +23,17 @@ pub const ZLIB: u32 = 1;
 pub const LZO: u32 = 2;
 /// Page or file: compressed by Snappy.
 pub const SNAPPY: u32 = 4;
-/// Of a file: pages were lost when it was written.
+/// Flag of a file: pages were lost when it was written.
 pub const INCOMPLETE: u32 = 8;
 /// Page or file: compressed by zstd.
 pub const ZSTD: u32 = 0x20;
-/// Of `dump_level`: all pages of zeros are the same page, which is the first in the file.
+/// Flag of `dump_level`: all pages of zeros share one page, which is the first in the file.
 pub const ZERO_SHARED: u32 = 1;
 
-/// Sizes a page may have.
+/// Valid page sizes in bytes.
 pub const PAGE: std::ops::RangeInclusive<u32> = 4096..=65536;
 
-/// Six texts of `uname`, each ended by a NUL.
+/// Six texts of `uname`, each terminated by a NUL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Utsname {
@@ -43,7 +43,7 @@ pub struct Utsname {
     pub nodename: [u8; 65],
     /// Release of the kernel.
     pub release: [u8; 65],
-    /// When and how it was built.
+    /// Version and time of the build.
     pub version: [u8; 65],
     /// Architecture.
     pub machine: [u8; 65],
@@ -57,25 +57,26 @@ pub struct Utsname {
 pub struct MainHeader {
     /// [`MAGIC`].
     pub magic: [u8; 8],
-    /// Says which fields of the sub header there are.
+    /// Version, which determines the fields of the sub header.
     pub header_version: U32,
-    /// What the machine was.
+    /// Names of the machine.
     pub utsname: Utsname,
     /// 0.
     pub pad: [u8; 6],
-    /// When it crashed: seconds since 1970.
+    /// Time of the crash, in seconds since 1970.
     pub seconds: U64,
-    /// And microseconds.
+    /// Microseconds of the time.
     pub microseconds: U64,
-    /// How pages are compressed, and [`INCOMPLETE`].
+    /// Compression of pages, and [`INCOMPLETE`].
     pub status: U32,
-    /// Bytes of a block, which is a page of memory.
+    /// Block size in bytes, which is the size of a page of memory.
     pub block_size: U32,
-    /// Blocks of the sub header with the notes.
+    /// Number of blocks of the sub header, including the notes.
     pub sub_hdr_size: U32,
-    /// Blocks of both bitmaps.
+    /// Number of blocks of both bitmaps.
     pub bitmap_blocks: U32,
-    /// Pages from physical address 0 to the end of memory; the sub header has it whole from version 6 on.
+    /// Number of pages from physical address 0 to the end of memory; from version 6 on, the sub
+    /// header has it in 64 bits.
     pub max_mapnr: U32,
     /// 0.
     pub total_ram_blocks: U32,
@@ -85,7 +86,7 @@ pub struct MainHeader {
     pub written_blocks: U32,
     /// 0.
     pub current_cpu: U32,
-    /// Processors.
+    /// Number of processors.
     pub nr_cpus: U32,
 }
 
@@ -93,51 +94,51 @@ pub struct MainHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct SubHeader {
-    /// What is added to the offset of an address in the kernel's image to get a physical one.
+    /// Value to add to the offset of an address in the kernel's image to get a physical address.
     pub phys_base: U64,
-    /// From version 1: what was left out, as given to makedumpfile.
+    /// From version 1: the pages left out, as given to makedumpfile.
     pub dump_level: U32,
-    /// From version 2: 1 where this is one of several files.
+    /// From version 2: 1 if this is one of several files.
     pub split: U32,
     /// From version 2: first page of this file.
     pub start_pfn: U64,
-    /// From version 2: the page after the last.
+    /// From version 2: end of the range of pages of this file.
     pub end_pfn: U64,
-    /// From version 3: byte of the text of `VMCOREINFO`.
+    /// From version 3: offset of the text of `VMCOREINFO`.
     pub offset_vmcoreinfo: U64,
-    /// Its bytes.
+    /// Length of that text.
     pub size_vmcoreinfo: U64,
-    /// From version 4: byte of the notes.
+    /// From version 4: offset of the notes.
     pub offset_note: U64,
-    /// Their bytes.
+    /// Length of the notes.
     pub size_note: U64,
-    /// From version 5: byte of what says which data was erased.
+    /// From version 5: offset of the description of erased data.
     pub offset_eraseinfo: U64,
-    /// Its bytes.
+    /// Length of that description.
     pub size_eraseinfo: U64,
-    /// From version 6: as `start_pfn`, which may be cut to 32 bits.
+    /// From version 6: `start_pfn` in 64 bits; the older field may be cut to 32 bits.
     pub start_pfn_64: U64,
-    /// From version 6: as `end_pfn`, which may be cut to 32 bits.
+    /// From version 6: `end_pfn` in 64 bits; the older field may be cut to 32 bits.
     pub end_pfn_64: U64,
-    /// From version 6: as `max_mapnr` of the main header.
+    /// From version 6: `max_mapnr` in 64 bits.
     pub max_mapnr_64: U64,
 }
 
-/// Says where a page is. There is one for each page of the second bitmap, in order.
+/// Position of a page. There is one for each page of the second bitmap, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct PageDesc {
-    /// Byte of the file; 0 for a page that was lost.
+    /// Offset in the file; 0 for a page that was lost.
     pub offset: U64,
-    /// Bytes of the file.
+    /// Length in the file.
     pub size: U32,
-    /// How it is compressed; 0 for a page as it is.
+    /// Compression; 0 for an uncompressed page.
     pub flags: U32,
     /// 0.
     pub page_flags: U64,
 }
 
-/// What a flattened file begins with; zeros follow up to [`FLAT_HEADER`].
+/// Header of a flattened file; zeros follow up to [`FLAT_HEADER`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct FlatHeader {
@@ -149,13 +150,13 @@ pub struct FlatHeader {
     pub version: big_endian::I64,
 }
 
-/// What each record of a flattened file begins with.
+/// Header of a record of a flattened file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct FlatRecord {
-    /// Where the bytes that follow belong.
+    /// Offset of the following bytes in the original file.
     pub offset: big_endian::I64,
-    /// How many they are.
+    /// Number of the following bytes.
     pub len: big_endian::I64,
 }
 

@@ -1,4 +1,4 @@
-//! The headers of one kdump-compressed file, checked: everything but its pages.
+//! Checked headers of one kdump-compressed file: everything except its pages.
 
 use std::io;
 use std::ops::Range;
@@ -14,9 +14,9 @@ use crate::elf::format::MACHINES;
 use crate::elf::{Notes, note};
 use crate::{Error, Result};
 
-/// Pages of memory at most: 256 TiB of pages of 4 KiB.
+/// Maximum number of memory pages: 256 TiB in pages of 4 KiB.
 pub(crate) const PAGES_MAX: u64 = 1 << 36;
-/// Most bytes of notes, and of what was erased.
+/// Maximum length of notes, and of the description of erased data.
 const TEXT_MAX: u64 = 256 << 20;
 
 /// The headers of one file.
@@ -28,20 +28,20 @@ pub(crate) struct Headers {
     pub(crate) sub: SubHeader,
     /// `e_machine`.
     pub(crate) machine: u16,
-    /// Bytes of a page.
+    /// Page size in bytes.
     pub(crate) page: u64,
-    /// Pages of physical memory, from address 0 on.
+    /// Number of pages of physical memory, from address 0 on.
     pub(crate) pages: u64,
-    /// Those this file is about.
+    /// Range of pages that this file covers.
     pub(crate) own: Range<u64>,
-    /// Bytes of the first and the second bitmap.
+    /// Offsets of the first and the second bitmap.
     pub(crate) bitmaps: [u64; 2],
-    /// Byte of the first page descriptor.
+    /// Offset of the first page descriptor.
     pub(crate) descs: u64,
 }
 
 impl Headers {
-    /// Reads and checks the headers of `file`, which is not flattened; `path` names it in errors.
+    /// Reads and checks the headers of `file`, which is not flattened; `path` is for errors.
     pub(crate) fn read(path: &Path, file: Arc<dyn ReadAt>) -> Result<Headers> {
         let mut main = MainHeader::new_zeroed();
         read(path, &*file, "main header", main.as_mut_bytes(), 0)?;
@@ -51,7 +51,7 @@ impl Headers {
         }
         let machine = machine(path, &main)?;
         if !PAGE.contains(&main.block_size.get()) || !main.block_size.get().is_power_of_two() {
-            return Err(corrupt("its blocks are of no size that a page can have"));
+            return Err(corrupt("its block size is not a valid page size"));
         }
         let page = u64::from(main.block_size.get());
         let mut sub = SubHeader::new_zeroed();
@@ -62,7 +62,7 @@ impl Headers {
                 path,
                 "sub header",
                 page,
-                "its range of pages is not within the memory, which is too large or none",
+                "its range of pages is outside of the memory, or the memory is empty or too large",
             )
         })?;
 
@@ -76,22 +76,23 @@ impl Headers {
         Ok(Headers { path: path.to_owned(), file, main, sub, machine, page, pages, own, bitmaps, descs })
     }
 
-    /// Whether pages were lost when the file was written.
+    /// Returns true if pages were lost when the file was written.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.main.status.get() & INCOMPLETE != 0
     }
 
-    /// That the file could not be read.
+    /// Makes the error that the file could not be read.
     pub(crate) fn io(&self, error: io::Error) -> Error {
         Error::io("cannot read", &self.path)(error)
     }
 
-    /// Where the descriptor with this number is.
+    /// Returns the offset of the descriptor with this number.
     pub(crate) fn desc_at(&self, number: u64) -> u64 {
         self.descs + number * size_of::<PageDesc>() as u64
     }
 
-    /// Notes as an ELF core has them. What the file keeps beside its notes is put into notes of its own.
+    /// Returns notes as an ELF core has them. Texts that the file stores beside its notes become
+    /// notes of their own.
     pub(crate) fn notes(&self) -> Result<Vec<u8>> {
         let mut notes = self.text("notes", self.sub.offset_note.get(), self.sub.size_note.get())?;
         let others = [
@@ -114,14 +115,14 @@ impl Headers {
         }
         let fits = offset.checked_add(size).is_some_and(|end| end <= self.file.len());
         let len = usize::try_from(size).ok().filter(|_| fits && size <= TEXT_MAX);
-        let len = len.ok_or_else(|| Error::corrupt(&self.path, name, offset, "more bytes than there can be"))?;
+        let len = len.ok_or_else(|| Error::corrupt(&self.path, name, offset, "too many bytes"))?;
         let mut text = vec![0; len];
         read(&self.path, &*self.file, name, &mut text, offset)?;
         Ok(text)
     }
 }
 
-/// Fields that a version does not have are whatever the page held.
+/// Clears fields that a version does not have, as they may contain anything.
 fn forget_unknown(sub: &mut SubHeader, version: u32) {
     let blank = SubHeader::new_zeroed();
     if version < 1 {
@@ -145,7 +146,7 @@ fn forget_unknown(sub: &mut SubHeader, version: u32) {
     }
 }
 
-/// Pages of memory, and those of the file.
+/// Returns the number of memory pages, and the range of the file.
 fn extent(main: &MainHeader, sub: &SubHeader) -> Option<(u64, Range<u64>)> {
     let pages = match main.header_version.get() {
         ..6 => u64::from(main.max_mapnr.get()),
@@ -160,7 +161,7 @@ fn extent(main: &MainHeader, sub: &SubHeader) -> Option<(u64, Range<u64>)> {
 }
 
 fn machine(path: &Path, main: &MainHeader) -> Result<u16> {
-    // Of a big-endian file this is the version too, its bytes reversed.
+    // In a big-endian file this is the version too, with its bytes reversed.
     let swapped = main.header_version.get() > 0xffff;
     let name = text(&main.utsname.machine);
     match MACHINES.iter().find(|(_, known)| *known == name) {
@@ -169,7 +170,7 @@ fn machine(path: &Path, main: &MainHeader) -> Result<u16> {
     }
 }
 
-/// The text before the first NUL.
+/// Returns the text before the first NUL.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).into_owned()

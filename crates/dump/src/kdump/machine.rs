@@ -1,4 +1,5 @@
-//! What the kernel's `VMCOREINFO` and its memory tell of the machine: where its image is, its name and release.
+//! Facts about the machine from the kernel's `VMCOREINFO` and its memory: position of the kernel's
+//! image, name and release.
 
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -10,21 +11,21 @@ use crate::elf::VmcoreInfo;
 pub(crate) const X86_64: u16 = 62;
 /// `e_machine` of arm64.
 const AARCH64: u16 = 183;
-/// Where x86-64 has the kernel's image.
+/// Virtual address of the kernel's image on x86-64.
 pub(crate) const X86_64_IMAGE: u64 = 0xffff_ffff_8000_0000;
 
-/// What is known of a machine.
+/// Facts about a machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Machine<'a> {
     /// `e_machine`.
     pub(crate) number: u16,
-    /// What the kernel said of itself.
+    /// The kernel's description of itself.
     pub(crate) info: VmcoreInfo<'a>,
 }
 
 impl Machine<'_> {
-    /// What the sub header of a kdump-compressed file has as `phys_base`: of x86-64 what is added to an address
-    /// within the image, of arm64 where memory begins.
+    /// Returns `phys_base` for the sub header of a kdump-compressed file: on x86-64 the value to
+    /// add to an address within the image, on arm64 the start of memory.
     pub(crate) fn phys_base(&self) -> Option<u64> {
         match self.number {
             X86_64 => self.info.number("NUMBER(phys_base)"),
@@ -33,7 +34,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The physical address of one in the kernel's image.
+    /// Returns the physical address of an address in the kernel's image.
     pub(crate) fn image(&self, vaddr: u64) -> Option<u64> {
         match self.number {
             X86_64 => Some(vaddr.checked_sub(X86_64_IMAGE)?.wrapping_add(self.phys_base()?)),
@@ -42,7 +43,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The kernel's `utsname`, out of memory that `read` gives; what it can be taken to be where that fails.
+    /// Returns the kernel's `utsname` from memory that `read` provides, or a substitute if that fails.
     pub(crate) fn utsname(&self, name: &str, read: impl FnOnce(&mut [u8], u64) -> bool) -> Utsname {
         let release = self.info.text("OSRELEASE").unwrap_or_default();
         let found = || {
@@ -62,7 +63,7 @@ impl Machine<'_> {
     }
 }
 
-/// Puts a text into a field that ends with a NUL.
+/// Writes a text into a field that ends with a NUL.
 fn put(field: &mut [u8; 65], text: &str) {
     let len = text.len().min(field.as_bytes().len() - 1);
     field[..len].copy_from_slice(&text.as_bytes()[..len]);

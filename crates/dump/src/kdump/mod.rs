@@ -1,11 +1,11 @@
-//! makedumpfile's kdump-compressed format, raw and flattened: read as the ELF core that was dumped, and written
-//! from one.
+//! makedumpfile's kdump-compressed format, plain and flattened: read as the ELF core that was
+//! dumped, and written from one.
 //!
-//! The format is in docs/formats/kdump.md.
+//! docs/formats/kdump.md describes the format.
 
 mod bitmap;
 mod flat;
-// For tests and fuzzing: raw structs, no part of the interface.
+// For tests and fuzzing: raw structs, not part of the interface.
 #[doc(hidden)]
 pub mod format;
 mod header;
@@ -29,20 +29,20 @@ pub use flat::{Flat, Flattener, WriteAt};
 pub use view::{Info, View};
 pub use write::{Options, Report, accepts, write};
 
-/// What a file is, by its first bytes.
+/// Type of a file, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// An ELF core.
     Elf,
     /// A kdump-compressed file.
     Kdump,
-    /// A file that makedumpfile flattened: a kdump-compressed one or an ELF core.
+    /// A flattened file from makedumpfile: a kdump-compressed file or an ELF core.
     Flattened,
     /// Anything else.
     Raw,
 }
 
-/// Looks at the first bytes of a file; `path` names it in errors.
+/// Detects the type of a file; `path` is for errors.
 pub fn detect(path: &Path, file: &dyn ReadAt) -> Result<Kind> {
     let mut start = [0; 64];
     let got = file.read_at(&mut start, 0).map_err(Error::io("cannot read", path))?;
@@ -55,11 +55,11 @@ pub fn detect(path: &Path, file: &dyn ReadAt) -> Result<Kind> {
     })
 }
 
-/// The crash dump in a file, to be split as the ELF core that was dumped; `None` where the file is no dump that
-/// makedumpfile compressed or flattened, and is to be split as it is.
+/// Opens the crash dump in a file, to be split as the ELF core that was dumped. `None` if
+/// makedumpfile has not compressed or flattened the file, which is then split as it is.
 pub fn input(path: &Path) -> Result<Option<Input>> {
     let found = std::fs::metadata(path).map_err(Error::io("cannot look at", path))?;
-    // What is below /proc and says it is empty may be gone once it is read.
+    // A file below /proc that reports length 0 may be consumed by reading it.
     if !found.is_file() || found.len() == 0 {
         return Ok(None);
     }

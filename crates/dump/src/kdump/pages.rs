@@ -1,5 +1,6 @@
-//! The pages of a kdump-compressed dump, from one file or from the parts that `makedumpfile --split` made of it:
-//! found through bitmap and descriptor, read in long stretches and decoded. Any thread may ask for any page.
+//! The pages of a kdump-compressed dump, in one file or in the parts made by `makedumpfile
+//! --split`: located through bitmap and descriptor, read in long stretches and decoded. Any thread
+//! may read any page.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,9 +16,9 @@ use super::format::{LZO, PageDesc, SNAPPY, ZLIB, ZSTD};
 use super::header::{self, Headers};
 use crate::{Error, Result};
 
-/// Descriptors that are read at once.
+/// Number of descriptors read at once.
 const BATCH: usize = 512;
-/// Bytes of pages that are read at once.
+/// Number of bytes of pages read at once.
 const WINDOW: u64 = 256 << 10;
 
 /// A whole dump.
@@ -28,23 +29,23 @@ pub(crate) struct Pages {
     workers: Mutex<Vec<Worker>>,
 }
 
-/// One file with the pages it has.
+/// One file, with the range of pages it contains.
 #[derive(Debug)]
 struct Part {
     headers: Headers,
     dumped: Bitmap,
-    /// Ones of `dumped` before this part's first page, which have no descriptors here.
+    /// Number of 1 bits of `dumped` before this part's first page, which have no descriptors here.
     before: u64,
-    /// Where the page is that all pages of zeros share, once it was seen.
+    /// Offset of the page shared by all pages of zeros, once it is known.
     zero: AtomicU64,
 }
 
-/// What one thread decodes with.
+/// Decoder and buffers of one thread.
 #[derive(Default)]
 struct Worker {
     decoders: Vec<(Codec, Box<dyn Decoder>)>,
     window: Vec<u8>,
-    /// Byte of the file that the window begins with, and the part it is from.
+    /// The part and file offset of the window.
     window_at: (usize, u64),
     descs: Vec<PageDesc>,
 }
@@ -56,12 +57,12 @@ impl fmt::Debug for Worker {
 }
 
 impl Pages {
-    /// Puts the files of a dump together, in whatever order they come.
+    /// Assembles the files of a dump, in any order.
     pub(crate) fn new(mut files: Vec<Headers>) -> Result<Pages> {
         files.sort_by_key(|headers| (headers.own.start, headers.own.end));
         check(&files)?;
         let Some(first) = files.first() else {
-            return Err(Error::option("files", 0, "a dump has at least one"));
+            return Err(Error::option("files", 0, "at least one is needed"));
         };
         let memory = Bitmap::read(first.file.clone(), first.bitmaps[0], first.pages);
         let memory = memory.map_err(|error| first.io(error))?;
@@ -78,23 +79,24 @@ impl Pages {
         Ok(Pages { parts, memory, workers: Mutex::default() })
     }
 
-    /// The headers of the first file, which speak for all.
+    /// Returns the headers of the first file, which apply to all.
     pub(crate) fn headers(&self) -> &Headers {
         &self.parts[0].headers
     }
 
-    /// Number of files.
+    /// Returns the number of files.
     pub(crate) fn files(&self) -> usize {
         self.parts.len()
     }
 
-    /// Whether any file says that pages were lost when it was written.
+    /// Returns true if any file says that pages were lost when it was written.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.parts.iter().any(|part| part.headers.is_incomplete())
     }
 
-    /// Goes through all pages of memory in order: `f` gets which have memory and which are in the dump, a block
-    /// of bits each. Pages that were lost when the dump was written are not in it.
+    /// Visits all pages of memory in order: `f` receives, in blocks of bits, which pages have
+    /// memory and which are in the dump. Pages that were lost when the dump was written do not
+    /// count as dumped.
     pub(crate) fn each_block(&self, mut f: impl FnMut(u64, &Block, &Block) -> Result<()>) -> Result<()> {
         let mut lost: Vec<_> = self.parts.iter().map(Lost::new).collect();
         for number in 0..self.headers().pages.div_ceil(BLOCK_PAGES) {
@@ -110,14 +112,14 @@ impl Pages {
                 lost.take_out(part, &mut own)?;
                 data.iter_mut().zip(own).for_each(|(word, own)| *word |= own);
             }
-            // What is in the dump is memory, whatever the first bitmap says.
+            // Dumped pages are memory, whatever the first bitmap says.
             memory.iter_mut().zip(data).for_each(|(word, data)| *word |= data);
             f(number, &memory, &data)?;
         }
         Ok(())
     }
 
-    /// Reads whole pages from the page `pfn` on. Those that are not in the dump are zeros.
+    /// Reads whole pages from page `pfn` on. Pages that are not in the dump are zeros.
     pub(crate) fn read(&self, pfn: u64, buf: &mut [u8]) -> Result<()> {
         let mut worker = self.workers.lock().ok().and_then(|mut workers| workers.pop()).unwrap_or_default();
         let result = self.read_with(&mut worker, pfn, buf);
@@ -152,7 +154,7 @@ impl Pages {
     }
 }
 
-/// Several files must be the parts of one dump, all of them.
+/// Checks that several files are all the parts of one dump.
 fn check(files: &[Headers]) -> Result<()> {
     let Some(first) = files.first() else { return Ok(()) };
     if files.len() > 1 && files.iter().any(|file| file.sub.split.get() == 0) {
@@ -168,7 +170,10 @@ fn check(files: &[Headers]) -> Result<()> {
         }
         gap(at, file.own.start, file.page)?;
         if file.own.start < at {
-            return Err(Error::unsuitable(&file.path, "it has pages that another part has too; was it given twice?"));
+            return Err(Error::unsuitable(
+                &file.path,
+                "it has pages that another part has too; give each part only once",
+            ));
         }
         at = file.own.end;
     }
@@ -178,19 +183,19 @@ fn check(files: &[Headers]) -> Result<()> {
 fn gap(at: u64, next: u64, page: u64) -> Result<()> {
     match at < next {
         true => {
-            let why = "these are physical addresses, and no part with them was given".to_owned();
+            let why = "no part with these physical addresses was given".to_owned();
             Err(Error::Lost { start: at * page, end: next * page, why })
         }
         false => Ok(()),
     }
 }
 
-/// A number of bytes or pages that is known to fit memory.
+/// Converts a number of bytes or pages that is known to fit in memory.
 fn len(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// Goes through the descriptors of a part whose writer ran out of space, to know the pages that were lost.
+/// Visits the descriptors of a part whose writer ran out of space, to find the pages that were lost.
 struct Lost {
     active: bool,
     next: u64,
@@ -202,7 +207,7 @@ impl Lost {
         Lost { active: part.headers.is_incomplete(), next: 0, descs: Vec::new() }
     }
 
-    /// Leaves only the pages in `block`, the next of this part, that were not lost.
+    /// Clears the bits of lost pages in `block`, the next of this part.
     fn take_out(&mut self, part: &Part, block: &mut Block) -> Result<()> {
         if !self.active {
             return Ok(());
@@ -211,7 +216,7 @@ impl Lost {
         self.descs.resize(len(u64::from(count)), PageDesc::new_zeroed());
         let (headers, at) = (&part.headers, part.headers.desc_at(self.next));
         self.next += u64::from(count);
-        // The file may end before the descriptors do.
+        // The file may end before its descriptors.
         let got = headers.file.read_at(self.descs.as_mut_bytes(), at);
         let got = got.map_err(|error| headers.io(error))?;
         self.descs.truncate(got / size_of::<PageDesc>());
@@ -235,7 +240,7 @@ impl Lost {
 }
 
 impl Worker {
-    /// Reads and decodes the pages of the descriptors from the one numbered `first` on, as many as fill `buf`.
+    /// Reads and decodes pages, starting with the descriptor numbered `first`, until `buf` is full.
     fn pages(&mut self, part: &Part, number: usize, first: u64, buf: &mut [u8]) -> Result<()> {
         let (headers, page) = (&part.headers, len(part.headers.page));
         let mut descs = std::mem::take(&mut self.descs);
@@ -250,7 +255,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Decodes the page of the first of `descs`, which is at byte `at`.
+    /// Decodes the page of the first of `descs`, which is at offset `at`.
     fn page(&mut self, part: &Part, number: usize, descs: &[PageDesc], at: u64, buf: &mut [u8]) -> Result<()> {
         let Some(desc) = descs.first() else { return Ok(()) };
         let (headers, offset, size) = (&part.headers, desc.offset.get(), u64::from(desc.size.get()));
@@ -259,11 +264,11 @@ impl Worker {
             return Ok(());
         }
         let corrupt = |why: &str| Error::corrupt(&headers.path, "page descriptor", at, why);
-        let codec = codec(desc.flags.get()).ok_or_else(|| corrupt("its page is compressed by nothing known"))?;
+        let codec = codec(desc.flags.get()).ok_or_else(|| corrupt("its page has an unknown compression"))?;
         let fits = offset.checked_add(size).is_some_and(|end| end <= headers.file.len());
         let good = if codec == Codec::None { size == buf.len() as u64 } else { (1..=buf.len() as u64).contains(&size) };
         if !fits || !good || offset == 0 {
-            return Err(corrupt("its page cannot be where and as long as it says"));
+            return Err(corrupt("the offset or length of its page is invalid"));
         }
         if !self.has(number, &(offset..offset + size)) {
             self.fetch(part, number, descs)?;
@@ -290,7 +295,7 @@ impl Worker {
         part == number && at <= wanted.start && wanted.end <= at + self.window.len() as u64
     }
 
-    /// Reads the page of the first of `descs` and those that follow it in the file.
+    /// Reads the page of the first of `descs` and the pages that follow it in the file.
     fn fetch(&mut self, part: &Part, number: usize, descs: &[PageDesc]) -> Result<()> {
         let (headers, zero) = (&part.headers, part.zero.load(Relaxed));
         let Some(first) = descs.first() else { return Ok(()) };
@@ -311,7 +316,7 @@ impl Worker {
     }
 }
 
-/// How the page of a descriptor is compressed.
+/// Returns the compression of a descriptor's page.
 fn codec(flags: u32) -> Option<Codec> {
     match flags {
         0 => Some(Codec::None),

@@ -1,5 +1,5 @@
-//! What a kdump-compressed file is going to have, worked out before the first byte of it is written: headers,
-//! notes, both bitmaps and the place of everything.
+//! Layout of a new kdump-compressed file, computed before the first byte is written: headers,
+//! notes, both bitmaps and all offsets.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,42 +14,42 @@ use super::machine::Machine;
 use crate::elf::Core;
 use crate::{Error, Result};
 
-/// A file that is going to be written.
+/// Layout of a new file.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) core: Core,
     main: MainHeader,
     sub: SubHeader,
-    /// Bytes of a page.
+    /// Page size in bytes.
     pub(crate) page: u64,
-    /// Pages of memory that the machine has, in order and apart.
+    /// Pages with memory, in order and disjoint.
     memory: Vec<Range<u64>>,
-    /// Pages that are going to be in the file.
+    /// Pages that will be in the file.
     pub(crate) dumped: Vec<Range<u64>>,
-    /// Bytes of one bitmap.
+    /// Length of one bitmap.
     bitmap: u64,
 }
 
 impl Plan {
-    /// Reads the headers of an ELF core; `status` says how pages are going to be compressed.
+    /// Reads the headers of an ELF core; `status` is the compression of pages.
     pub(crate) fn new(path: &Path, file: &dyn ReadAt, status: u32) -> Result<Plan> {
         let core = Core::read(path, file)?;
         let unsupported = |why: &str| Error::Unsupported(format!("{}: {why}", display(path)));
         let info =
             core.vmcoreinfo().ok_or_else(|| unsupported("a core without VMCOREINFO: not a crash dump of Linux"))?;
-        let name = core.machine_name().ok_or_else(|| unsupported("a core of a machine that is not known"))?;
+        let name = core.machine_name().ok_or_else(|| unsupported("a core of an unknown machine"))?;
         let size = info
             .number("PAGESIZE")
             .and_then(|size| u32::try_from(size).ok())
             .filter(|size| PAGE.contains(size) && size.is_power_of_two());
-        let size = size.ok_or_else(|| unsupported("its VMCOREINFO has no PAGESIZE that can be"))?;
+        let size = size.ok_or_else(|| unsupported("its VMCOREINFO has no valid PAGESIZE"))?;
         let page = u64::from(size);
 
         let memory = whole_pages(core.memory().iter().cloned(), page);
         let dumped = whole_pages(core.data(), page);
         let pages = memory.last().map_or(0, |range| range.end);
         if pages == 0 || pages > PAGES_MAX {
-            return Err(unsupported("it has no memory, or memory at addresses beyond all machines"));
+            return Err(unsupported("it has no memory, or memory at invalid addresses"));
         }
         let bitmap = pages.div_ceil(8 * page) * page;
         let notes = core.notes().len() as u64;
@@ -71,7 +71,7 @@ impl Plan {
             ..MainHeader::new_zeroed()
         };
         let notes_at = page + size_of::<SubHeader>() as u64;
-        // Both are found where they are, among the notes.
+        // Both are located among the notes.
         let within = |name| core.note(name).map(|note| (notes_at + note.desc_at as u64, note.desc.len() as u64));
         let (offset_vmcoreinfo, size_vmcoreinfo) = within("VMCOREINFO").unwrap_or_default();
         let (offset_eraseinfo, size_eraseinfo) = within("ERASEINFO").unwrap_or_default();
@@ -90,12 +90,12 @@ impl Plan {
         Ok(Plan { core, main, sub, page, memory, dumped, bitmap })
     }
 
-    /// Pages that are going to be in the file.
+    /// Returns the number of pages that will be in the file.
     pub(crate) fn count(&self) -> u64 {
         self.dumped.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// The headers and notes, which the file begins with.
+    /// Returns the headers and notes at the beginning of the file.
     pub(crate) fn head(&self) -> Vec<u8> {
         let page = usize::try_from(self.page).unwrap_or(usize::MAX);
         let mut bytes = self.main.as_bytes().to_vec();
@@ -106,22 +106,22 @@ impl Plan {
         bytes
     }
 
-    /// Byte of the file where the bitmaps begin.
+    /// Returns the offset of the bitmaps.
     pub(crate) fn bitmaps_at(&self) -> u64 {
         self.page * (1 + u64::from(self.main.sub_hdr_size.get()))
     }
 
-    /// Byte of the file where the page descriptors begin.
+    /// Returns the offset of the page descriptors.
     pub(crate) fn descs_at(&self) -> u64 {
         self.bitmaps_at() + 2 * self.bitmap
     }
 
-    /// Byte of the file where the pages begin.
+    /// Returns the offset of the pages.
     pub(crate) fn pages_at(&self) -> u64 {
         self.descs_at() + self.count() * size_of::<PageDesc>() as u64
     }
 
-    /// Both bitmaps, in pieces of up to `len` bytes.
+    /// Generates both bitmaps, in pieces of up to `len` bytes.
     pub(crate) fn bitmaps(&self, len: usize, mut f: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         for ranges in [&self.memory, &self.dumped] {
             let mut at = 0;
@@ -140,10 +140,10 @@ impl Plan {
 }
 
 fn block_count(blocks: u64) -> Result<u32> {
-    u32::try_from(blocks).map_err(|_| Error::Unsupported("a core with so many notes".to_owned()))
+    u32::try_from(blocks).map_err(|_| Error::Unsupported("a core with too many notes".to_owned()))
 }
 
-/// The pages that ranges of addresses, in order, have bytes of.
+/// Returns the pages that ordered ranges of addresses touch.
 fn whole_pages(ranges: impl Iterator<Item = Range<u64>>, page: u64) -> Vec<Range<u64>> {
     let mut pages: Vec<Range<u64>> = Vec::new();
     for range in ranges {
@@ -156,7 +156,7 @@ fn whole_pages(ranges: impl Iterator<Item = Range<u64>>, page: u64) -> Vec<Range
     pages
 }
 
-/// Sets the bits of `ranges`, which are in order, in a piece of a bitmap that begins with the bit `first`.
+/// Sets the bits of `ranges`, which are in order, in a piece of a bitmap that begins with bit `first`.
 fn set(bytes: &mut [u8], first: u64, ranges: &[Range<u64>]) {
     let end = first + 8 * bytes.len() as u64;
     let from = ranges.partition_point(|range| range.end <= first);
@@ -182,7 +182,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn pages_that_are_there_in_part_count() {
+    fn partly_stored_pages_count() {
         let pages = |ranges: &[Range<u64>]| -> Vec<(u64, u64)> {
             whole_pages(ranges.iter().cloned(), 10).iter().map(|range| (range.start, range.end)).collect()
         };

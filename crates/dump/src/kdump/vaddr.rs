@@ -1,18 +1,19 @@
-//! Where the kernel saw physical memory. A kdump-compressed file does not say, but on x86-64 the kernel's own page
-//! tables do: they are asked for an address that the kernel gave away and that is known to lie in its direct map.
+//! Virtual addresses of physical memory in the kernel. A kdump-compressed file does not contain
+//! them, but on x86-64 the kernel's own page tables do: they are looked up for an address that the
+//! kernel published and that is known to be in its direct map.
 
 use super::machine::{Machine, X86_64, X86_64_IMAGE};
 use super::pages::Pages;
 use crate::elf::{Notes, VmcoreInfo};
 
-/// What the start of the direct map is a multiple of, wherever the kernel was told to put it at random.
+/// Alignment of the start of the direct map, even with address space randomisation.
 const ALIGN: u64 = 1 << 30;
-/// Bits of an entry of a page table: it is there; it is a page and no further table; its address.
+/// Bits of a page table entry: present; a page, not a further table; address.
 const PRESENT: u64 = 1;
 const LARGE: u64 = 0x80;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// The mapping of all memory at one place, if it is known.
+/// The mapping of all memory, if it is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Map {
     base: Option<u64>,
@@ -23,7 +24,7 @@ impl Map {
         Map { base: direct_map(pages, notes) }
     }
 
-    /// The kernel's address of the physical one; 0 where it is not known.
+    /// Returns the kernel's address of a physical one; 0 if unknown.
     pub(crate) fn vaddr(&self, paddr: u64) -> u64 {
         self.base.map_or(0, |base| base.wrapping_add(paddr))
     }
@@ -33,17 +34,17 @@ fn direct_map(pages: &Pages, notes: &[u8]) -> Option<u64> {
     let number = pages.headers().machine;
     let info = VmcoreInfo::new(Notes::named(notes, b"VMCOREINFO")?.desc);
     let machine = Machine { number, info };
-    // Kernels with memory that may be anywhere keep this table in memory of its own, not in their image.
+    // Kernels with sparse memory allocate this table outside of their image.
     let vaddr = info.symbol("mem_section").filter(|vaddr| number == X86_64 && *vaddr < X86_64_IMAGE)?;
     let table = ["init_top_pgt", "init_level4_pgt", "swapper_pg_dir"].iter().find_map(|name| info.symbol(name))?;
     let base = vaddr.checked_sub(walk(pages, &machine, machine.image(table)?, vaddr)?)?;
     base.is_multiple_of(ALIGN).then_some(base)
 }
 
-/// The physical address that page tables, of which the first is at `table`, have for `vaddr`.
+/// Returns the physical address of `vaddr` in the page tables whose top is at `table`.
 fn walk(pages: &Pages, machine: &Machine<'_>, mut table: u64, vaddr: u64) -> Option<u64> {
     let levels = if machine.info.number("NUMBER(pgtable_l5_enabled)") == Some(1) { 5 } else { 4 };
-    // Set in addresses of memory that is encrypted.
+    // Set in addresses of encrypted memory.
     let mask = ADDRESS & !machine.info.number("NUMBER(sme_mask)").unwrap_or(0);
     for level in (0..levels).rev() {
         let shift = 12 + 9 * level;
@@ -60,7 +61,7 @@ fn walk(pages: &Pages, machine: &Machine<'_>, mut table: u64, vaddr: u64) -> Opt
     None
 }
 
-/// The eight bytes of memory at `paddr`, which do not cross a page.
+/// Reads eight bytes of memory at `paddr`, which do not cross a page.
 fn number_at(pages: &Pages, paddr: u64) -> Option<u64> {
     let size = pages.headers().page;
     let mut page = vec![0; usize::try_from(size).ok()?];

@@ -1,5 +1,5 @@
-//! A kdump-compressed dump as the ELF core it was made of: the headers are made up, the memory is decoded when
-//! it is read.
+//! A kdump-compressed dump presented as the ELF core it was made from: the headers are synthesised,
+//! the memory is decoded when it is read.
 
 use std::io;
 use std::ops::Range;
@@ -20,18 +20,18 @@ use super::vaddr;
 use crate::elf::{Load, Notes, VmcoreInfo, layout};
 use crate::{Error, Result, Source};
 
-/// Most program headers that a core is given: readers look for memory in one after the other.
+/// Maximum number of program headers of a core: readers search memory in them one after the other.
 const LOADS_MAX: u64 = 1 << 17;
-/// Longest stretch of left-out pages that may be put into the core as zeros, to need fewer program headers.
+/// Longest stretch of left-out pages that may be stored as zeros, to need fewer program headers.
 const GAP_MAX: usize = 4096;
-/// Bytes of decoded pages that are kept for reads of less than a page.
+/// Number of bytes of decoded pages that are cached for reads of less than a page.
 const CACHE: u64 = 4 << 20;
 
 /// A kdump-compressed dump, read as an ELF core.
 ///
-/// The core has a program header for each stretch of memory in which pages are followed by pages that were left
-/// out: the former are in the file (`p_filesz`), the latter only in memory (`p_memsz`). These read as zeros;
-/// [`Source::data_from`] leaps over them.
+/// The core has a program header for each stretch of memory in which dumped pages are followed by
+/// left-out pages: the former are in the file (`p_filesz`), the latter only in memory (`p_memsz`).
+/// Left-out pages read as zeros; [`Source::data_from`] skips them.
 #[derive(Debug)]
 pub struct View {
     head: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct View {
     info: Info,
 }
 
-/// Pages that follow each other in memory and in the core.
+/// Pages that are consecutive in memory and in the core.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     offset: u64,
@@ -50,37 +50,37 @@ struct Piece {
     len: u64,
 }
 
-/// What is known of a dump.
+/// Facts about a dump.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Info {
-    /// Number of files it is in.
+    /// Number of its files.
     pub files: usize,
     /// Version of the format.
     pub version: u32,
-    /// Bytes of a page.
+    /// Page size in bytes.
     pub page_size: u64,
-    /// Pages of memory the machine has.
+    /// Number of pages with memory.
     pub memory_pages: u64,
-    /// Pages that are in the dump.
+    /// Number of pages in the dump.
     pub dumped_pages: u64,
-    /// Whether pages were lost when the dump was written.
+    /// True if pages were lost when the dump was written.
     pub incomplete: bool,
-    /// What was left out, as given to makedumpfile.
+    /// Types of pages left out, as given to makedumpfile.
     pub dump_level: u32,
     /// Release of the kernel.
     pub release: String,
     /// Architecture of the machine.
     pub machine: String,
-    /// When it crashed, in seconds since 1970; 0 where that is not known.
+    /// Time of the crash, in seconds since 1970; 0 if unknown.
     pub time: u64,
-    /// Stretches of left-out pages up to this many pages are in the core as zeros; 0 where none are.
+    /// Stretches of left-out pages up to this many pages are stored as zeros in the core; 0 for none.
     pub filled_gap: u64,
 }
 
 impl View {
-    /// Opens a dump from its files, raw or flattened; several are the parts of `makedumpfile --split`, in any
-    /// order. The paths name them in errors.
+    /// Opens a dump from its files, plain or flattened; several are the parts of `makedumpfile
+    /// --split`, in any order. The paths are for errors.
     pub fn open(files: Vec<(PathBuf, Arc<dyn ReadAt>)>) -> Result<View> {
         let headers = files.into_iter().map(|(path, file)| headers(&path, file)).collect::<Result<_>>()?;
         View::new(Pages::new(headers)?)
@@ -132,16 +132,16 @@ impl View {
         Ok(View { head, pieces, len, cache: BlockCache::new(CACHE, page), pages, info })
     }
 
-    /// What is known of the dump.
+    /// Returns facts about the dump.
     pub fn info(&self) -> &Info {
         &self.info
     }
 
-    /// Reads from one piece, which is as long as `buf` from `at` on.
+    /// Reads from one piece, which contains the whole range of `buf` from `at` on.
     fn read_piece(&self, piece: &Piece, buf: &mut [u8], at: u64) -> Result<()> {
         let page = usize::try_from(self.info.page_size).unwrap_or(usize::MAX);
         let pfn = piece.pfn + at / self.info.page_size;
-        // What is before the first whole page, and then what is behind the last.
+        // The bytes before the first whole page, and later those after the last.
         let within = usize::try_from(at % self.info.page_size).unwrap_or(0);
         let first = if within > 0 || buf.len() < page { buf.len().min(page - within) } else { 0 };
         let (start, rest) = buf.split_at_mut(first);
@@ -154,7 +154,7 @@ impl View {
         Ok(())
     }
 
-    /// Reads a part of one page and returns the number of the next.
+    /// Reads a part of one page and returns the number of the next page.
     fn read_some(&self, pfn: u64, within: usize, buf: &mut [u8]) -> Result<u64> {
         let page = self.cache.get(pfn, || {
             let mut page = vec![0; usize::try_from(self.info.page_size).unwrap_or(usize::MAX)];
@@ -170,7 +170,7 @@ fn release(notes: &[u8]) -> Option<String> {
     VmcoreInfo::new(note.desc).text("OSRELEASE").map(str::to_owned)
 }
 
-/// The headers of a file, raw or flattened.
+/// Reads the headers of a file, plain or flattened.
 fn headers(path: &Path, file: Arc<dyn ReadAt>) -> Result<Headers> {
     let mut start = [0; 16];
     let got = file.read_at(&mut start, 0).map_err(Error::io("cannot read", path))?;
@@ -225,13 +225,13 @@ impl Source for View {
         Ok(self.pieces.get(next).map(|piece| offset.max(piece.offset)..piece.offset + piece.len))
     }
 
-    /// Of headers and notes, among them the registers of all processors.
+    /// Computed from headers and notes, including the registers of all processors.
     fn fingerprint(&self) -> io::Result<u64> {
         Ok(xxh3_64(&self.head).max(1))
     }
 }
 
-/// Pages that follow each other and are all alike.
+/// A run of consecutive pages of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     kind: Kind,
@@ -241,15 +241,15 @@ struct Run {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// No memory there.
+    /// No memory.
     Nothing,
     /// Memory that is not in the dump.
     LeftOut,
-    /// Memory that is.
+    /// Memory that is in the dump.
     Data,
 }
 
-/// Goes through all of memory, from one run to the next.
+/// Visits all of memory, one run after the other.
 fn each_run(pages: &Pages, mut f: impl FnMut(Run)) -> Result<()> {
     let mut last = Run { kind: Kind::Nothing, pfn: 0, len: 0 };
     pages.each_block(|number, memory, data| {
@@ -276,13 +276,13 @@ fn each_run(pages: &Pages, mut f: impl FnMut(Run)) -> Result<()> {
     Ok(())
 }
 
-/// Counts what decides how many program headers there will be.
+/// Statistics that determine the number of program headers.
 struct Census {
     memory: u64,
     data: u64,
-    /// Stretches of memory.
+    /// Number of stretches of memory.
     regions: u64,
-    /// Runs of left-out pages with data behind them, by their length; the last counts all longer ones.
+    /// Runs of left-out pages followed by data, by length; the last entry counts all longer ones.
     gaps: Vec<u64>,
 }
 
@@ -307,7 +307,7 @@ impl Census {
         Ok(census)
     }
 
-    /// The least length of a run of left-out pages that gets a program header of its own.
+    /// Returns the minimum length of a run of left-out pages that gets its own program header.
     fn gap(&self) -> Option<u64> {
         let mut loads = self.regions + self.gaps.iter().sum::<u64>();
         for (gap, count) in (1..).zip(&self.gaps[1..]) {
@@ -320,7 +320,7 @@ impl Census {
     }
 }
 
-/// Memory with one program header: `data` pages that are in the dump, and then some that are not.
+/// Memory with one program header: `data` dumped pages, followed by left-out pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stretch {
     pfn: u64,
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_is_data_and_what_was_left_out_behind_it() {
+    fn a_stretch_is_data_followed_by_left_out_pages() {
         use Kind::{Data, LeftOut, Nothing};
         let runs =
             [(Nothing, 3), (LeftOut, 2), (Data, 4), (LeftOut, 1), (Data, 2), (LeftOut, 5), (Nothing, 9), (Data, 1)];

@@ -1,5 +1,6 @@
-//! Writes a kdump-compressed file from an ELF core. Pages are read, compressed and proven by the workers of the
-//! pipeline; one thread puts them down in order, so that the file is the same for any number of threads.
+//! Writes a kdump-compressed file from an ELF core. The workers of the pipeline read, compress and
+//! verify pages; one thread writes them in order, so that the file is the same for any number of
+//! threads.
 
 use std::ops::Range;
 use std::path::Path;
@@ -18,22 +19,22 @@ use super::format::{LZO, PageDesc, SNAPPY, ZLIB, ZSTD};
 use super::plan::Plan;
 use crate::{Error, Result};
 
-/// Bytes of memory that one job reads.
+/// Number of bytes of memory that one job reads.
 const JOB: u64 = 256 << 10;
-/// Bytes that are written at once.
+/// Number of bytes written at once.
 const WRITE: usize = 1 << 20;
 
-/// How to write a kdump-compressed file.
+/// Options for writing a kdump-compressed file.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// What pages are compressed with: `gzip`, `lzo`, `snappy`, `zstd` or `none`. Default: lzo, which every `crash` reads.
+    /// Codec of pages: `gzip`, `lzo`, `snappy`, `zstd` or `none`. Default: lzo, which every `crash` reads.
     pub codec: Choice,
-    /// Compression threads; 0 works on the calling thread. Default: one for each core.
+    /// Number of compression threads; 0 works on the calling thread. Default: one for each core.
     pub threads: usize,
-    /// Bytes of memory that may be in flight. Default: 64 MiB.
+    /// Number of bytes of memory that may be in flight. Default: 64 MiB.
     pub memory: usize,
-    /// Whether each compressed page is decoded and compared. Default: yes.
+    /// True to decode and compare each compressed page. Default: yes.
     pub verify: bool,
 }
 
@@ -43,24 +44,24 @@ impl Default for Options {
     }
 }
 
-/// What was written.
+/// Result of writing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// Pages that are in the file.
+    /// Number of pages in the file.
     pub pages: u64,
-    /// Of `pages`: those of zeros, which share one.
+    /// Number of pages of zeros, which share one.
     pub zero_pages: u64,
-    /// Bytes of the file, before it is flattened.
+    /// Length of the file before it is flattened.
     pub len: u64,
 }
 
-/// Fails if pages cannot be compressed by `codec`.
+/// Fails if `codec` cannot compress pages.
 pub fn accepts(codec: Codec) -> Result<()> {
     flag(codec).map(|_| ())
 }
 
-/// Flag of a page or a file that is compressed by `codec`.
+/// Returns the flag of a page or a file compressed with `codec`.
 fn flag(codec: Codec) -> Result<u32> {
     match codec {
         Codec::None => Ok(0),
@@ -69,15 +70,16 @@ fn flag(codec: Codec) -> Result<u32> {
         Codec::Snappy => Ok(SNAPPY),
         Codec::Zstd => Ok(ZSTD),
         codec => {
-            let why = "no kdump-compressed file has such pages; accepted: gzip, lzo, snappy, zstd, none";
+            let why = "kdump-compressed files do not support it; accepted: gzip, lzo, snappy, zstd, none";
             Err(Error::option("codec", codec.name(), why))
         }
     }
 }
 
-/// Writes the memory of an ELF core to `output`, of which [`Flattener`](super::Flattener) makes a flattened file.
-/// The core has to be a dump of Linux with its `VMCOREINFO`. The paths name both in errors. [`Progress::cancel`] ends it
-/// with [`Error::Cancelled`]; what `output` has then is no dump.
+/// Writes the memory of an ELF core to `output`; [`Flattener`](super::Flattener) makes a flattened
+/// file of it. The core must be a dump of Linux with its `VMCOREINFO`. The paths name both in
+/// errors. [`Progress::cancel`] ends it with [`Error::Cancelled`]; `output` is then not a valid
+/// dump.
 pub fn write(
     (path, core): (&Path, &dyn ReadAt),
     (output_path, output): (&Path, &mut dyn WriteAt),
@@ -87,7 +89,7 @@ pub fn write(
     let flag = flag(options.codec.codec())?;
     let plan = Plan::new(path, core, flag)?;
     let page = usize::try_from(plan.page).unwrap_or(usize::MAX);
-    // A codec that cannot be had is an error before anything is written.
+    // A codec that is not available is an error before anything is written.
     options.codec.encoder(page)?;
     options.codec.codec().decoder()?;
 
@@ -127,7 +129,7 @@ pub fn write(
             let bytes = job.iter().map(|range| range.end - range.start).sum::<u64>() * plan.page;
             let plan = &plan;
             let ticket = pool.submit(move |worker: &mut Worker| worker.pack((path, core), plan, &job));
-            // What is read and what it becomes.
+            // The page data and its compressed form.
             window.push(ticket, 2 * usize::try_from(bytes).unwrap_or(usize::MAX / 2));
             while let Some(packed) = window.pop_ready() {
                 writer.put(packed?)?;
@@ -141,12 +143,12 @@ pub fn write(
     Ok(report)
 }
 
-/// Bytes of a page, as a descriptor has them.
+/// Returns the size of a page, as stored in a descriptor.
 fn page_size(page: usize) -> u32 {
     u32::try_from(page).unwrap_or(u32::MAX)
 }
 
-/// Cuts the pages into jobs. Where memory is in small pieces a job has several of them.
+/// Groups the pages into jobs. If memory is in small pieces a job has several of them.
 fn jobs(plan: &Plan) -> impl Iterator<Item = Vec<Range<u64>>> + '_ {
     let most = (JOB / plan.page).max(1);
     let mut ranges = plan.dumped.iter().cloned();
@@ -167,14 +169,14 @@ fn jobs(plan: &Plan) -> impl Iterator<Item = Vec<Range<u64>>> + '_ {
     })
 }
 
-/// The pages of a job, ready to be put down.
+/// Compressed pages of a job, ready to be written.
 struct Packed {
-    /// Size and flags of each; no size is a page of zeros.
+    /// Size and flags of each; size 0 is a page of zeros.
     pages: Vec<(u32, u32)>,
     bytes: Vec<u8>,
 }
 
-/// What one thread compresses with.
+/// Encoder and buffers of one thread.
 struct Worker {
     encoder: BlockEncoder,
     page: usize,
@@ -211,7 +213,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Adds the page compressed to `bytes`, if it gets shorter.
+    /// Compresses the page and appends it to `bytes`, if it gets shorter.
     fn encode(&mut self, page: &[u8], bytes: &mut Vec<u8>) -> Result<Option<usize>> {
         if self.flag == 0 {
             return Ok(None);
@@ -224,7 +226,7 @@ impl Worker {
     }
 }
 
-/// Bytes that follow each other in the file and are not yet written.
+/// Consecutive bytes of the file that are not written yet.
 struct Stretch {
     at: u64,
     bytes: Vec<u8>,
@@ -239,7 +241,7 @@ impl Stretch {
     }
 }
 
-/// Puts down pages and their descriptors.
+/// Writes pages and their descriptors.
 struct Writer<'a> {
     zero: PageDesc,
     descs: Stretch,
@@ -288,7 +290,7 @@ impl Writer<'_> {
     }
 }
 
-/// The output, its name, and who wants to know what got there.
+/// The output, its name, and the counters of written bytes.
 struct Sink<'a> {
     output: &'a mut dyn WriteAt,
     path: &'a Path,

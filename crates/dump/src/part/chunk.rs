@@ -1,10 +1,10 @@
-//! From the payload of a chunk to its bytes: the one way a chunk is decoded, when it is read and when it is proven.
+//! Decodes the payload of a chunk: the one way chunks are decoded, for reading and for verifying.
 
 use packfs_codec::{Codec, Decoder};
 
 use crate::format::{PAGE, sum};
 
-/// Decodes chunks of one codec. Keeps its state, so each thread makes one.
+/// Decodes chunks of one codec. It keeps its state, so each thread makes one.
 pub struct ChunkDecoder {
     decoder: Box<dyn Decoder>,
 }
@@ -16,13 +16,13 @@ impl std::fmt::Debug for ChunkDecoder {
 }
 
 impl ChunkDecoder {
-    /// For chunks of `codec`.
+    /// Makes a decoder for chunks of `codec`.
     pub fn new(codec: Codec) -> packfs_codec::Result<Self> {
         Ok(ChunkDecoder { decoder: codec.decoder()? })
     }
 
-    /// Fills `out`, the whole chunk, from what is stored of it, and checks that its sum is `expected`. The error says
-    /// what is wrong with the chunk.
+    /// Fills `out`, the whole chunk, from its stored bytes, and checks that its sum is `expected`.
+    /// The error describes the defect of the chunk.
     pub fn decode(
         &mut self,
         stored: &[u8],
@@ -35,7 +35,7 @@ impl ChunkDecoder {
         if sum(out) == expected { Ok(()) } else { Err("its checksum does not match".to_owned()) }
     }
 
-    /// As [`ChunkDecoder::decode`], for whoever has other means to tell whether the bytes are right.
+    /// As [`ChunkDecoder::decode`], for callers with other means to verify the bytes.
     pub fn decode_unchecked(
         &mut self,
         stored: &[u8],
@@ -56,7 +56,7 @@ impl ChunkDecoder {
         if len == out.len() { Ok(()) } else { Err(format!("{len} bytes instead of {}", out.len())) }
     }
 
-    /// The pages that are there are decoded to the front of `out`, then each is moved to its place, last one first.
+    /// Decodes the stored pages to the front of `out`, then moves each to its place, the last one first.
     fn expand(&mut self, stored: &[u8], coded: bool, out: &mut [u8]) -> Result<(), String> {
         let pages = out.len().div_ceil(PAGE);
         let (map, rest) = stored.split_at_checked(pages.div_ceil(8)).ok_or("its map of pages is cut off")?;
@@ -80,7 +80,7 @@ impl ChunkDecoder {
     }
 }
 
-/// Fills `out` with `pattern` again and again, as it is `skip` bytes into the run.
+/// Fills `out` with repetitions of `pattern`, starting `skip` bytes into the run.
 pub fn fill(pattern: [u8; 8], skip: u64, out: &mut [u8]) {
     if pattern.iter().all(|byte| *byte == pattern[0]) {
         return out.fill(pattern[0]);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn squeezed_pages_come_back_in_their_places() {
+    fn squeezed_pages_are_restored_in_their_places() {
         let mut decoder = ChunkDecoder::new(Codec::None).unwrap();
         for (len, there) in [(5 * PAGE, vec![1, 3]), (2 * PAGE + 7, vec![2]), (PAGE, vec![]), (9 * PAGE, vec![0, 8])] {
             let (mut chunk, mut stored) = (vec![0; len], vec![0; len.div_ceil(PAGE).div_ceil(8)]);

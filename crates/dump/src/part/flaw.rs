@@ -1,25 +1,25 @@
-//! Flaws: structures of a part that do not hold together.
+//! Flaws: inconsistent structures of a part.
 
 use std::path::Path;
 
 use crate::Error;
 
-/// What is wrong with bytes that should be a structure of a part.
+/// Defect of bytes that should be a structure of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
     /// Name of the structure, as the format's documentation calls it.
     pub structure: &'static str,
-    /// What is wrong.
+    /// Description of the defect.
     pub why: String,
 }
 
 impl Flaw {
-    /// A flaw of `structure`.
+    /// Makes a flaw of `structure`.
     pub fn new(structure: &'static str, why: impl Into<String>) -> Self {
         Flaw { structure, why: why.into() }
     }
 
-    /// As an error about the part at `path`, where the structure begins at byte `offset`.
+    /// Converts it to an error about the part at `path`; the structure begins at byte `offset`.
     pub fn at(self, path: &Path, offset: u64) -> Error {
         Error::corrupt(path, self.structure, offset, self.why)
     }

@@ -1,7 +1,9 @@
-//! The structures of a part as checked types: between raw bytes and everything that reads or writes dumps.
+//! The structures of a part as checked types: the layer between raw bytes and everything that reads
+//! or writes dumps.
 //!
-//! Nothing here writes files, and nothing trusts: what is parsed holds together in itself. That the bytes of a chunk
-//! are what they were is known when [`ChunkDecoder`] or a payload's sum has said so.
+//! This module never writes files and trusts no input: parsed structures are consistent in
+//! themselves. Whether the bytes of a chunk are intact is known only once [`ChunkDecoder`] or a
+//! payload's sum has verified them.
 
 mod chunk;
 mod flaw;

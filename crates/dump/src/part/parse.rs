@@ -1,4 +1,4 @@
-//! A segment's header and records, from bytes nobody vouches for.
+//! Parses a segment's header and records from untrusted bytes.
 
 use std::ops::Range;
 
@@ -13,17 +13,17 @@ use crate::format::{
 const WHAT: &str = "segment";
 const HEADER: usize = size_of::<SegmentHeader>();
 
-/// How much there is to read of a segment, by a header that is not verified yet.
+/// Number of bytes to read of a segment, by a header that is not verified yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lengths {
-    /// Bytes of header and records: what [`Segment::parse`] needs. At most [`SEGMENT_MAX`].
+    /// Length of header and records, which [`Segment::parse`] needs. At most [`SEGMENT_MAX`].
     pub head: usize,
-    /// Bytes of the whole segment, a multiple of [`ALIGN`]. At most [`SEGMENT_MAX`].
+    /// Length of the whole segment, a multiple of [`ALIGN`]. At most [`SEGMENT_MAX`].
     pub whole: usize,
 }
 
 impl Lengths {
-    /// Looks at the first bytes of what may be a segment of the set; `None` if it is none.
+    /// Checks the first bytes of a possible segment of the set; `None` if it is not one.
     pub fn peek(bytes: &[u8], set: &[u8; 16]) -> Option<Self> {
         let (header, _) = SegmentHeader::ref_from_prefix(bytes).ok()?;
         if header.magic != SEGMENT_MAGIC || header.set != *set {
@@ -38,57 +38,58 @@ impl Lengths {
     }
 }
 
-/// A segment whose header and records hold together.
+/// A segment with consistent header and records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// What it is and where it belongs.
+    /// Type and position.
     pub head: Head,
-    /// Bytes of header and records.
+    /// Length of header and records.
     pub head_len: u32,
-    /// Bytes of the payload, which begins behind header and records.
+    /// Length of the payload, which begins after header and records.
     pub payload: u32,
     /// [`sum`](crate::format::sum) of the payload.
     pub payload_sum: u64,
-    /// Of a data segment: its stretches of the dump, without gaps from `head.start` to `head.end`.
+    /// In a data segment: its stretches of the dump, without gaps from `head.start` to `head.end`.
     pub stretches: Vec<Stretch>,
-    /// Of a parity segment: the data segments of its stripe.
+    /// In a parity segment: the data segments of its stripe.
     pub shards: Vec<Shard>,
 }
 
-/// One stretch of the dump.
+/// A stretch of the dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
-    /// Its bytes of the dump; never none, and no more than a chunk unless it is a fill.
+    /// Its range of the dump: never empty, and no longer than a chunk unless it is a fill.
     pub range: Range<u64>,
-    /// [`sum`](crate::format::sum) of them; 0 for a fill, which needs none.
+    /// [`sum`](crate::format::sum) of its bytes; 0 for a fill, which needs none.
     pub sum: u64,
-    /// How they are kept.
+    /// Its storage.
     pub what: What,
 }
 
-/// How a stretch is kept. Ranges are of the segment's payload, and within it.
+/// Storage of a stretch. Ranges are in the segment's payload and checked to be within it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A chunk, for [`ChunkDecoder`](super::ChunkDecoder).
     Stored {
-        /// Its bytes.
+        /// Range of the payload.
         payload: Range<u32>,
-        /// They are coded.
+        /// True if it is compressed.
         coded: bool,
-        /// It lacks pages of zeros.
+        /// True if its pages of zeros are left out.
         squeezed: bool,
     },
-    /// These bytes again and again.
+    /// These bytes, repeated.
     Fill([u8; 8]),
-    /// The bytes of an earlier stretch; where that is stands in the payload, see [`Stretch::target`].
+    /// The bytes of an earlier stretch; the payload contains its offset, see [`Stretch::target`].
     Same {
-        /// Its eight bytes.
+        /// Range of the eight-byte offset in the payload.
         payload: Range<u32>,
     },
 }
 
 impl Stretch {
-    /// Of a [`What::Same`]: where the dump has the same bytes. Checked to lie wholly before the stretch.
+    /// For a [`What::Same`], returns the offset of the same bytes in the dump. It is checked to be
+    /// wholly before the stretch.
     pub fn target(&self, payload: &[u8]) -> Result<u64, Flaw> {
         let What::Same { payload: place } = &self.what else { return Err(Flaw::new(WHAT, "not a reference")) };
         let bytes = payload.get(place.start as usize..place.end as usize).and_then(|bytes| bytes.try_into().ok());
@@ -102,24 +103,24 @@ impl Stretch {
     }
 }
 
-/// A data segment of a stripe, as a parity segment has it.
+/// A data segment of a stripe, as recorded in a parity segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     /// First byte of the dump in it.
     pub start: u64,
-    /// The byte after the last.
+    /// End of its range.
     pub end: u64,
-    /// Bytes of the segment, a multiple of [`ALIGN`].
+    /// Length of the segment, a multiple of [`ALIGN`].
     pub len: u32,
     /// [`sum`](crate::format::sum) of the segment, header to padding.
     pub sum: u64,
 }
 
 impl Segment {
-    /// Checks header and records: `bytes` are as many as [`Lengths::head`] says, or more. `chunk` is the
-    /// superblock's.
+    /// Checks header and records: `bytes` has at least the length in [`Lengths::head`]. `chunk`
+    /// comes from the superblock.
     pub fn parse(bytes: &[u8], set: &[u8; 16], chunk: u32) -> Result<Self, Flaw> {
-        let lengths = Lengths::peek(bytes, set).ok_or_else(|| flaw("there is none of this set"))?;
+        let lengths = Lengths::peek(bytes, set).ok_or_else(|| flaw("not a segment of this set"))?;
         let bytes = bytes.get(..lengths.head).ok_or_else(|| flaw("it is cut off"))?;
         let (mut header, records) =
             SegmentHeader::read_from_prefix(bytes).map_err(|_| flaw("shorter than its header"))?;
@@ -149,12 +150,12 @@ impl Segment {
         }
     }
 
-    /// Bytes of the whole segment on disk.
+    /// Returns the length of the whole segment on disk.
     pub fn len(&self) -> u64 {
         (u64::from(self.head_len) + u64::from(self.payload)).next_multiple_of(ALIGN as u64)
     }
 
-    /// A segment has at least a header.
+    /// Always false: a segment has at least a header.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -200,7 +201,7 @@ fn flaw(why: impl Into<String>) -> Flaw {
     Flaw::new(WHAT, why)
 }
 
-/// The sum over the header, with 0 in the place of its own, and the records.
+/// Computes the sum over the header, with 0 in place of its own sum, and the records.
 fn sum_of_head(header: &SegmentHeader, records: &[u8]) -> u64 {
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     hasher.update(header.as_bytes());
@@ -214,7 +215,7 @@ fn head(header: &SegmentHeader) -> Result<Head, Flaw> {
         2 => SegmentKind::Parity,
         3 => SegmentKind::Checkpoint,
         4 => SegmentKind::Index,
-        kind => return Err(flaw(format!("of kind {kind}, which is not known"))),
+        kind => return Err(flaw(format!("of unknown kind {kind}"))),
     };
     let (shard, data, parity) = (header.shard.get(), header.data.get(), header.parity.get());
     let place_is_sound = match kind {

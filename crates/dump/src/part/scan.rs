@@ -1,4 +1,4 @@
-//! Finding the segments of a part from its front, without an index: what is left of a part that was cut off.
+//! Finds the segments of a part from its front, without an index, for parts that were cut off.
 
 use std::io;
 use std::ops::Range;
@@ -10,42 +10,42 @@ use super::parse::{Lengths, Segment};
 use super::superblock::Super;
 use crate::format::{ALIGN, sum};
 
-/// Bytes looked at together where no segment is.
+/// Number of bytes examined at once if there is no segment.
 const STRIDE: usize = 1 << 18;
 
-/// What a scan comes upon.
+/// Result of a step of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// A segment whose header and records hold together; nothing is said of its payload.
+    /// A segment with consistent header and records; its payload is not verified.
     Segment {
-        /// Byte of the part.
+        /// Offset in the part.
         position: u64,
-        /// What it says.
+        /// Its contents.
         segment: Segment,
     },
-    /// Bytes of the part that are no segment.
+    /// Bytes of the part that belong to no segment.
     Gap(Range<u64>),
 }
 
-/// A walk over the segments of a part, one behind the other.
+/// Iterates over the consecutive segments of a part.
 #[derive(Debug)]
 pub struct Scan<'a> {
     source: &'a dyn ReadAt,
     superblock: &'a Super,
     range: Range<u64>,
     bytes: Vec<u8>,
-    /// Met behind a gap, and still to be given.
+    /// Segment found after a gap, not returned yet.
     next: Option<(u64, Segment)>,
 }
 
 impl<'a> Scan<'a> {
-    /// Walks over `range` of the part, which begins with a multiple of [`ALIGN`].
+    /// Scans `range` of the part, which begins at a multiple of [`ALIGN`].
     pub fn new(source: &'a dyn ReadAt, superblock: &'a Super, range: Range<u64>) -> Self {
         let range = range.start..range.end.min(source.len());
         Scan { source, superblock, range, bytes: Vec::new(), next: None }
     }
 
-    /// Walks over all of the part behind its superblock.
+    /// Scans the whole part after its superblock.
     pub fn whole(source: &'a dyn ReadAt, superblock: &'a Super) -> Self {
         Scan::new(source, superblock, ALIGN as u64..u64::MAX)
     }
@@ -72,7 +72,7 @@ impl<'a> Scan<'a> {
         Ok((begin < self.range.end).then_some(Found::Gap(begin..self.range.end)))
     }
 
-    /// Goes on at the next place behind `position` where a segment may begin.
+    /// Continues at the next offset after `position` at which a segment may begin.
     fn skip(&mut self, position: u64) -> io::Result<()> {
         let from = position.saturating_add(ALIGN as u64);
         self.bytes.resize(STRIDE, 0);
@@ -92,7 +92,8 @@ impl Iterator for Scan<'_> {
     }
 }
 
-/// Reads header and records of the segment at `position`; `bytes` is scratch. `Ok(Err(..))` when there is none.
+/// Reads header and records of the segment at `position`; `bytes` is scratch. Returns `Ok(Err(..))`
+/// if there is none.
 pub fn read_segment(
     source: &dyn ReadAt,
     superblock: &Super,
@@ -103,9 +104,9 @@ pub fn read_segment(
     let got = source.read_at(bytes, position)?;
     bytes.truncate(got);
     let Some(lengths) = Lengths::peek(bytes, &superblock.set) else {
-        return Ok(Err(Flaw::new("segment", "there is none of this set")));
+        return Ok(Err(Flaw::new("segment", "not a segment of this set")));
     };
-    // What the part does not have is not made room for.
+    // No memory is allocated for bytes that the part does not have.
     if position.saturating_add(lengths.whole as u64) > source.len() {
         return Ok(Err(Flaw::new("segment", "it is cut off")));
     }
@@ -116,7 +117,7 @@ pub fn read_segment(
     Ok(Segment::parse(bytes, &superblock.set, superblock.chunk))
 }
 
-/// Reads the payload of a segment into `bytes` and says whether it is what it was.
+/// Reads the payload of a segment into `bytes` and returns true if it is intact.
 pub fn payload_is_sound(
     source: &dyn ReadAt,
     position: u64,

@@ -1,45 +1,45 @@
-//! Sealing a segment: header, records and payload in one row of bytes.
+//! Seals segments: makes consecutive bytes of header, records and payload.
 
 use zerocopy::IntoBytes;
 
 use crate::format::{ALIGN, Record, SEGMENT_MAGIC, SegmentHeader, SegmentKind, sum};
 
-/// What the header of a segment says besides lengths and sums.
+/// Contents of a segment's header besides lengths and sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// What it is.
+    /// Type of the segment.
     pub kind: SegmentKind,
     /// Number of its stripe.
     pub stripe: u64,
-    /// Place among the segments of its stripe.
+    /// Position among the segments of its stripe.
     pub shard: u16,
-    /// Data segments of the stripe.
+    /// Number of data segments in the stripe.
     pub data: u16,
-    /// Parity segments of the stripe.
+    /// Number of parity segments in the stripe.
     pub parity: u16,
     /// First byte of the dump.
     pub start: u64,
-    /// Byte of the dump after the last.
+    /// End of the range of the dump.
     pub end: u64,
 }
 
-/// A record with the bytes of the payload that are its own.
+/// A record with its own bytes of the payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece<'a> {
     /// The record; `stored` is the length of `front` and `body` together, except for shards.
     pub record: Record,
     /// First part of its payload.
     pub front: &'a [u8],
-    /// The rest.
+    /// The rest of its payload.
     pub body: &'a [u8],
 }
 
-/// Bytes of a segment with so many records and so much payload: a multiple of [`ALIGN`].
+/// Returns the length of a segment with `records` records and `payload` bytes of payload: a multiple of [`ALIGN`].
 pub fn sealed_len(records: usize, payload: usize) -> usize {
     (size_of::<SegmentHeader>() + records * size_of::<Record>() + payload).next_multiple_of(ALIGN)
 }
 
-/// Puts a segment of the pieces together in `out`, which is as long as [`sealed_len`] says.
+/// Assembles a segment from the pieces in `out`, which has the length given by [`sealed_len`].
 ///
 /// # Panics
 /// If `out` has another length, or more than 4 GiB.
@@ -65,7 +65,7 @@ pub fn seal<'a>(set: &[u8; 16], head: &Head, pieces: impl Iterator<Item = Piece<
     put_header(set, head, records, payload, out);
 }
 
-/// As [`seal`], of a segment without records.
+/// As [`seal`], for a segment without records.
 ///
 /// # Panics
 /// As [`seal`].
@@ -77,7 +77,7 @@ pub fn seal_payload(set: &[u8; 16], head: &Head, payload: &[u8], out: &mut [u8])
     put_header(set, head, 0, payload.len(), out);
 }
 
-/// Puts the header before records and payload that are there already.
+/// Writes the header before existing records and payload.
 fn put_header(set: &[u8; 16], head: &Head, records: usize, payload: usize, out: &mut [u8]) {
     let head_len = size_of::<SegmentHeader>() + records * size_of::<Record>();
     let count = |n: usize| u32::try_from(n).expect("a segment is short");

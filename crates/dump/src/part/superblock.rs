@@ -1,4 +1,4 @@
-//! The superblock of a part: which set it is of, and how the set was made.
+//! The superblock of a part: identifies the set and its settings.
 
 use packfs_codec::Choice;
 use zerocopy::{FromBytes, IntoBytes};
@@ -8,28 +8,28 @@ use crate::format::{ALIGN, CHUNK, MAGIC, PARTS_MAX, SEGMENT_MAX, Superblock, UNK
 
 const WHAT: &str = "superblock";
 
-/// A superblock that holds together.
+/// A consistent superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Super {
     /// Number of this part, from 0; less than `parts`.
     pub part: u16,
-    /// Parts of the set when it was begun.
+    /// Number of parts of the set when it was begun.
     pub parts: u16,
-    /// So many of the parts may be lost; less than `parts`.
+    /// Number of parts that may be lost; less than `parts`.
     pub parity: u16,
-    /// Names the set.
+    /// Id of the set.
     pub set: [u8; 16],
-    /// Bytes of the input, where that was known beforehand.
+    /// Length of the input in bytes, if it was known in advance.
     pub size: Option<u64>,
-    /// Byte of the footer, where it is said: a multiple of [`ALIGN`].
+    /// Offset of the footer, if it is stored: a multiple of [`ALIGN`].
     pub footer: Option<u64>,
-    /// Digest of what the input was known by; 0 for a stream.
+    /// Fingerprint of the input; 0 for a stream.
     pub input: u64,
-    /// Most bytes a chunk decodes to: a power of two in [`CHUNK`].
+    /// Maximum decoded length of a chunk: a power of two in [`CHUNK`].
     pub chunk: u32,
-    /// Most bytes of a segment.
+    /// Maximum length of a segment.
     pub segment: u32,
-    /// The codec of all coded chunks.
+    /// Codec of all compressed chunks.
     pub codec: Choice,
 }
 
@@ -38,20 +38,20 @@ impl Super {
     pub fn parse(bytes: &[u8]) -> Result<Self, Flaw> {
         let flaw = |why: String| Flaw::new(WHAT, why);
         let Ok((raw, _)) = Superblock::ref_from_prefix(bytes) else {
-            return Err(flaw(format!("{} bytes where there should be {ALIGN}", bytes.len())));
+            return Err(flaw(format!("{} bytes instead of {ALIGN}", bytes.len())));
         };
         if raw.magic != MAGIC {
             return Err(flaw("not a part of a dump".to_owned()));
         }
         if raw.version.get() != VERSION {
-            return Err(flaw(format!("version {}, and this program reads version {VERSION}", raw.version)));
+            return Err(flaw(format!("version {}; this program reads version {VERSION}", raw.version)));
         }
         if sum(&raw.as_bytes()[..ALIGN - 8]) != raw.sum.get() {
             return Err(flaw("its checksum does not match".to_owned()));
         }
         let (part, parts, parity) = (raw.part.get(), raw.parts.get(), raw.parity.get());
         if usize::from(parts) > PARTS_MAX || part >= parts || parity >= parts {
-            return Err(flaw(format!("part {part} of {parts}, of which {parity} may be lost")));
+            return Err(flaw(format!("part {part} of {parts} with parity {parity}")));
         }
         let (chunk, segment) = (raw.chunk.get(), raw.segment.get());
         if !CHUNK.contains(&chunk) || !chunk.is_power_of_two() || segment > SEGMENT_MAX {
@@ -62,7 +62,7 @@ impl Super {
             return Err(flaw(format!("a footer at byte {footer}")));
         }
         let codec = &raw.codec[..raw.codec.iter().position(|byte| *byte == 0).unwrap_or(raw.codec.len())];
-        let text = std::str::from_utf8(codec).map_err(|_| flaw("a codec that is no text".to_owned()))?;
+        let text = std::str::from_utf8(codec).map_err(|_| flaw("its codec is not text".to_owned()))?;
         let codec = text.parse().map_err(|error| flaw(format!("codec `{}`: {error}", text.escape_debug())))?;
         Ok(Super {
             part,
@@ -78,7 +78,7 @@ impl Super {
         })
     }
 
-    /// As it lies on disk; `None` if the settings of the codec are too long for it.
+    /// Encodes it; `None` if the settings of the codec are too long.
     pub fn to_raw(&self) -> Option<Superblock> {
         let text = self.codec.to_string();
         let mut codec = [0; 64];
@@ -103,7 +103,7 @@ impl Super {
         Some(raw)
     }
 
-    /// Whether `other` is of the same set: all is equal but number and footer.
+    /// Returns true if `other` belongs to the same set: everything is equal except number and footer.
     pub fn is_of_the_set_of(&self, other: &Super) -> bool {
         let neutral = |one: &Super| Super { part: 0, footer: None, ..one.clone() };
         neutral(self) == neutral(other)
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn superblocks_read_back() {
         for one in [sample(), Super { size: None, footer: None, ..sample() }] {
             assert_eq!(Super::parse(one.to_raw().unwrap().as_bytes()), Ok(one));
         }

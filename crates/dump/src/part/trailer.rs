@@ -1,4 +1,4 @@
-//! The end of a finished part: its index and its footer with the manifest.
+//! The trailer of a finished part: its index and its footer with the manifest.
 
 use std::io;
 
@@ -17,34 +17,34 @@ use crate::format::{
 /// The footer of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foot {
-    /// Whether all of the input is in the set.
+    /// True if the set contains the whole input.
     pub complete: bool,
-    /// Bytes of the dump.
+    /// Length of the dump in bytes.
     pub size: u64,
-    /// Byte of the first index segment.
+    /// Offset of the first index segment.
     pub index: u64,
-    /// Index segments, one behind the other.
+    /// Number of consecutive index segments.
     pub indexes: u64,
-    /// What became of each part of the set: its state if it is known, segments, and bytes before its index.
+    /// Each part of the set: its state if known, number of segments, and number of bytes before its index.
     pub manifest: Vec<(Option<PartState>, u64, u64)>,
 }
 
 impl Foot {
-    /// Reads and checks a footer of the part that `superblock` is of.
+    /// Reads and checks a footer of the part with this superblock.
     pub fn parse(bytes: &[u8], superblock: &Super) -> Result<Self, Flaw> {
         let flaw = |why: &str| Flaw::new("footer", why);
         let (raw, _) = Footer::ref_from_prefix(bytes).map_err(|_| flaw("it is cut off"))?;
         if raw.magic != FOOTER_MAGIC {
-            return Err(flaw("there is none"));
+            return Err(flaw("there is no footer"));
         }
         if sum(&raw.as_bytes()[..ALIGN - 8]) != raw.sum.get() {
             return Err(flaw("its checksum does not match"));
         }
         if raw.set != superblock.set || raw.part.get() != superblock.part {
-            return Err(flaw("it is of another part"));
+            return Err(flaw("it belongs to another part"));
         }
         if raw.size.get() == UNKNOWN || !raw.index.get().is_multiple_of(ALIGN as u64) {
-            return Err(flaw("it makes no sense"));
+            return Err(flaw("its values are invalid"));
         }
         let state = |state: u16| match state {
             1 => Some(PartState::Complete),
@@ -61,7 +61,7 @@ impl Foot {
         })
     }
 
-    /// As it lies on disk, at the end of the part that `superblock` is of.
+    /// Encodes it, for the end of the part with this superblock.
     pub fn to_raw(&self, superblock: &Super) -> Footer {
         let none = PartEntry { state: 0.into(), reserved: [0; 6], segments: 0.into(), len: 0.into() };
         let mut parts = [none; PARTS_MAX];
@@ -87,19 +87,19 @@ impl Foot {
     }
 }
 
-/// A segment of a part, as its index has it.
+/// Index entry of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Byte of the part, a multiple of [`ALIGN`].
+    /// Offset in the part, a multiple of [`ALIGN`].
     pub position: u64,
-    /// Bytes, a multiple of [`ALIGN`], at most [`SEGMENT_MAX`].
+    /// Length, a multiple of [`ALIGN`], at most [`SEGMENT_MAX`].
     pub len: u32,
     /// As in its header.
     pub head: Head,
 }
 
 impl Entry {
-    /// As it lies on disk.
+    /// Encodes it.
     pub fn to_raw(&self) -> IndexEntry {
         IndexEntry {
             position: self.position.into(),
@@ -115,7 +115,7 @@ impl Entry {
         }
     }
 
-    /// Checks an entry that follows what ends at byte `from`, in a part whose index begins at `to`.
+    /// Checks an entry after the one that ends at byte `from`, in a part whose index begins at `to`.
     fn parse(raw: &IndexEntry, from: u64, to: u64) -> Option<Self> {
         let (position, len) = (raw.position.get(), raw.len.get());
         let kind = match raw.kind.get() {
@@ -144,7 +144,7 @@ impl Entry {
     }
 }
 
-/// The footer of a part and where it is: where the superblock says, or in the last bytes.
+/// Returns the footer of a part and its offset: the one in the superblock, or the last bytes.
 pub fn find_footer(source: &dyn ReadAt, superblock: &Super) -> io::Result<Option<(u64, Foot)>> {
     let mut bytes = vec![0; ALIGN];
     let last = source.len().checked_sub(ALIGN as u64);
@@ -161,7 +161,8 @@ pub fn find_footer(source: &dyn ReadAt, superblock: &Super) -> io::Result<Option
     Ok(None)
 }
 
-/// The index that the footer speaks of; `Ok(Err(..))` when there is none that holds together: then scan.
+/// Reads the index that the footer points to. Returns `Ok(Err(..))` if it is not consistent; the
+/// part must then be scanned.
 pub fn read_index(source: &dyn ReadAt, superblock: &Super, foot: &Foot) -> io::Result<Result<Vec<Entry>, Flaw>> {
     let flaw = |why: &str| Ok(Err(Flaw::new("index", why)));
     let (mut entries, mut position, mut from) = (Vec::new(), foot.index, ALIGN as u64);
@@ -176,7 +177,7 @@ pub fn read_index(source: &dyn ReadAt, superblock: &Super, foot: &Foot) -> io::R
         }
         let Ok(raw) = <[IndexEntry]>::ref_from_bytes(&bytes) else { return flaw("an entry is cut off") };
         for raw in raw {
-            let Some(entry) = Entry::parse(raw, from, foot.index) else { return flaw("an entry makes no sense") };
+            let Some(entry) = Entry::parse(raw, from, foot.index) else { return flaw("an entry is invalid") };
             from = entry.position + u64::from(entry.len);
             entries.push(entry);
         }

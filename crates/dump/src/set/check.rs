@@ -1,5 +1,6 @@
-//! Verifies all parts of a set: every structure, every chunk by decoding it, and parity by computing it anew. Each
-//! finding says what it means for the dump, which is found out by reading the bytes in question from elsewhere.
+//! Verifies all parts of a set: every structure, every chunk by decoding it, and parity by
+//! recomputing it. Each finding states its effect on the dump, which is determined by reading the
+//! bytes in question from elsewhere.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,38 +22,38 @@ use crate::format::{ALIGN, SegmentKind, sum};
 use crate::part::{Found as Met, Scan, What};
 use crate::{Error, Result};
 
-/// Something wrong with a set.
+/// A defect of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The part it is in.
+    /// The affected part.
     pub part: Option<PathBuf>,
-    /// Byte of the part.
+    /// Offset in the part.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// Description of the defect.
     pub what: String,
-    /// What it means for the dump.
+    /// Effect on the dump.
     pub harm: Harm,
 }
 
-/// What a finding means for the dump.
+/// Effect of a finding on the dump.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Harm {
-    /// No byte of it is touched.
+    /// No byte of the dump is affected.
     None,
-    /// These bytes are had from another copy, or from parity.
+    /// These bytes can be read from another copy, or restored from parity.
     Repairable {
         /// First byte of the dump.
         start: u64,
-        /// The byte after the last.
+        /// End of the range.
         end: u64,
     },
-    /// Of these bytes some are lost.
+    /// Some of these bytes are lost.
     Lost {
         /// First byte of the dump.
         start: u64,
-        /// The byte after the last.
+        /// End of the range.
         end: u64,
     },
 }
@@ -69,25 +70,25 @@ impl fmt::Display for Finding {
         match &self.harm {
             Harm::None => Ok(()),
             Harm::Repairable { start, end } => write!(f, "; bytes {start} to {end} of the dump can be repaired"),
-            Harm::Lost { start, end } => write!(f, "; of bytes {start} to {end} of the dump some are lost"),
+            Harm::Lost { start, end } => write!(f, "; some of bytes {start} to {end} of the dump are lost"),
         }
     }
 }
 
-/// What a check came to.
+/// Result of a check.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Checked {
-    /// Data and parity segments that were verified.
+    /// Number of data and parity segments verified.
     pub segments: u64,
-    /// What of the dump is lost, damage included.
+    /// Lost ranges of the dump, including damaged ones.
     pub lost: Vec<Lost>,
 }
 
-/// What one job found.
+/// Result of one job.
 type Found = (Vec<Finding>, Vec<Lost>);
 
-/// A job, by what it verifies.
+/// A job: the item to verify.
 #[derive(Clone, Copy)]
 enum Job {
     Data(Number),
@@ -95,8 +96,8 @@ enum Job {
 }
 
 impl Set {
-    /// Verifies everything in the parts at hand, on `threads` threads, calling `finding` for each thing wrong. Ends with
-    /// [`Error::Cancelled`] at the next segment after [`Progress::cancel`].
+    /// Verifies everything in the available parts, on `threads` threads, calling `finding` for each
+    /// defect. Ends with [`Error::Cancelled`] at the next segment after [`Progress::cancel`].
     pub fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<Checked> {
         progress.enter(Phase::Read);
         for number in self.missing() {
@@ -139,7 +140,7 @@ impl Set {
         Ok(Checked { segments: jobs.len() as u64, lost: merged(lost) })
     }
 
-    /// The data segments as their parts have them, then the stripes.
+    /// Returns the data segments in the order of the parts, then the stripes.
     fn jobs(&self) -> Vec<Job> {
         let mut numbers: Vec<Number> = (0..).zip(self.map.data()).map(|(number, _)| number).collect();
         numbers.sort_unstable_by_key(|n| (self.map.get(*n).part, self.map.get(*n).position));
@@ -165,7 +166,7 @@ impl Set {
     fn verify_data(&self, number: Number, scratch: &mut Scratch, bytes: &mut Vec<u8>) -> Found {
         let place = self.map.get(number);
         if place.part == ABSENT {
-            // Whether it can be brought back is known when it has been.
+            // Whether it can be restored is known only by restoring it.
             let lost = self.walk(place.start..place.end, scratch, &mut |_, _| Ok(()));
             return (Vec::new(), lost.unwrap_or_default());
         }
@@ -186,11 +187,11 @@ impl Set {
                     }
                 }
                 if wrong.is_empty() && sum(payload) != opened.segment.payload_sum {
-                    wrong.push((head_len, "the payload of the segment does not have its checksum".into(), 0..0));
+                    wrong.push((head_len, "the checksum of the segment's payload does not match".into(), 0..0));
                 }
                 if padding.iter().any(|byte| *byte != 0) {
                     let at = head_len + payload.len() as u64;
-                    wrong.push((at, "what follows the payload of the segment is not all zeros".into(), 0..0));
+                    wrong.push((at, "the padding after the payload of the segment is not all zeros".into(), 0..0));
                 }
             }
         }
@@ -203,7 +204,7 @@ impl Set {
         (findings.collect(), lost)
     }
 
-    /// A segment with all its bytes in memory, which are in `bytes` as well.
+    /// Opens a segment with all its bytes in memory, which are also in `bytes`.
     fn open_whole(&self, number: Number, scratch: &mut Scratch, bytes: &mut Vec<u8>) -> Result<Opened> {
         let place = self.map.get(number);
         let part = &self.parts[usize::from(place.part)];
@@ -214,7 +215,7 @@ impl Set {
         Ok(Opened { number, origin: Origin::Part, segment: opened.segment.clone(), bytes: whole })
     }
 
-    /// What it means that bytes of the dump are damaged in one place: whether they are had from another.
+    /// Determines the effect of damaged bytes of the dump: whether they can be read from elsewhere.
     fn harm(&self, range: Range<u64>, scratch: &mut Scratch, lost: &mut Vec<Lost>) -> Harm {
         let (start, end) = (range.start, range.end.min(self.size));
         if start >= end {
@@ -244,7 +245,7 @@ impl Set {
         wrong.into_iter().map(finding).collect()
     }
 
-    /// Superblock, footer, index and manifest of a part.
+    /// Checks superblock, footer, index and manifest of a part.
     fn structures(&self, part: &Part, finding: &mut dyn FnMut(Finding)) {
         let mut found = |offset: u64, what: String| {
             finding(Finding { part: Some(part.path.clone()), offset: Some(offset), what, harm: Harm::None });
@@ -263,7 +264,7 @@ impl Set {
             found(foot.index, why.clone());
         }
         if foot.complete && foot.size != self.size {
-            found(foot.index, format!("footer: {} bytes of the dump, and not {}", foot.size, self.size));
+            found(foot.index, format!("footer: it says {} bytes of the dump instead of {}", foot.size, self.size));
         }
         let places = self.map.data().iter().chain(self.map.parity());
         let mine = |place: &&Place| self.parts.get(usize::from(place.part)).is_some_and(|of| of.path == part.path);
@@ -277,7 +278,7 @@ impl Set {
         }
     }
 
-    /// What lies between the segments that the index knows: segments it does not know, and bytes of none.
+    /// Checks the gaps between indexed segments for unknown segments and stray bytes.
     fn strangers(&self, at: u16, part: &Part, finding: &mut dyn FnMut(Finding)) -> Result<()> {
         let places = self.map.data().iter().chain(self.map.parity());
         let known: HashSet<u64> = places.filter(|place| place.part == at).map(|place| place.position).collect();
@@ -290,19 +291,19 @@ impl Set {
                         if known.contains(&position) {
                             continue;
                         }
-                        (position, "a segment that the index does not have".to_owned())
+                        (position, "a segment missing from the index".to_owned())
                     }
                     _ => continue,
                 },
-                // A part without an end has some of a segment there, which says nothing; and a damaged segment that
-                // the index has is told of where it is verified.
+                // An unfinished part may end with an incomplete segment, which is no defect; and a
+                // damaged segment in the index is reported where it is verified.
                 Met::Gap(gap) => {
                     let open = part.foot.is_none() && gap.end >= part.source.len();
                     let of_known = known.iter().any(|position| gap.contains(position));
                     if of_known || (open && status != PartStatus::Whole) {
                         continue;
                     }
-                    (gap.start, format!("{} bytes that are no segment", gap.end - gap.start))
+                    (gap.start, format!("{} bytes that belong to no segment", gap.end - gap.start))
                 }
             };
             finding(Finding { part: Some(part.path.clone()), offset: Some(offset), what, harm: Harm::None });
@@ -311,7 +312,7 @@ impl Set {
     }
 }
 
-/// An error in short, where the place is said already.
+/// Returns an error as short text, if its position is already stated.
 fn reason(error: Error) -> String {
     match error {
         Error::Corrupt { structure, why, .. } => format!("{structure}: {why}"),
@@ -320,7 +321,7 @@ fn reason(error: Error) -> String {
     }
 }
 
-/// In order, and none twice.
+/// Merges ranges: in order, without duplicates.
 fn merged(mut lost: Vec<Lost>) -> Vec<Lost> {
     lost.sort_by_key(|lost| (lost.start, lost.end));
     let mut merged: Vec<Lost> = Vec::new();

@@ -1,4 +1,4 @@
-//! A part's bytes, with a count of those that were read: shows how fast each disk is.
+//! Counts the bytes read from a part, which shows the speed of each disk.
 
 use std::io;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use packfs_blocks::ReadAt;
 
-/// See the module.
+/// A part's bytes with a count of those read.
 #[derive(Debug)]
 pub(super) struct Counted {
     source: Arc<dyn ReadAt>,
@@ -18,7 +18,7 @@ impl Counted {
         Counted { source, read: Arc::default() }
     }
 
-    /// The count, from now on.
+    /// Starts a new count.
     pub(super) fn restart(&self) -> Arc<AtomicU64> {
         self.read.store(0, Relaxed);
         Arc::clone(&self.read)

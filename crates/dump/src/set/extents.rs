@@ -1,19 +1,19 @@
-//! What a dump is made of, stretch by stretch, by the records alone: what a restore leaves as holes, and what an
-//! exporter need not look at.
+//! Extents of a dump, stretch by stretch, from the records alone: a restore leaves some as holes,
+//! and an exporter can skip them.
 
 use std::collections::VecDeque;
 
 use super::{Scratch, Set};
 use crate::part::{What, fill};
 
-/// What a stretch of the dump is.
+/// Content of a stretch of the dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// Bytes that are stored.
     Data,
-    /// These bytes again and again, the first of them first.
+    /// These bytes, repeated from the first on.
     Fill([u8; 8]),
-    /// Bytes that cannot be had.
+    /// Bytes that cannot be read.
     Lost,
 }
 
@@ -22,9 +22,9 @@ pub enum Content {
 pub struct Extent {
     /// First byte.
     pub start: u64,
-    /// The byte after the last.
+    /// End of the stretch.
     pub end: u64,
-    /// What it is.
+    /// Content.
     pub content: Content,
 }
 
@@ -32,23 +32,23 @@ pub struct Extent {
 #[derive(Debug)]
 pub struct Extents<'s> {
     set: &'s Set,
-    /// All before it has been looked at.
+    /// Everything before it has been examined.
     at: u64,
     scratch: Scratch,
-    /// Looked at and not given yet.
+    /// Examined and not returned yet.
     ahead: VecDeque<Extent>,
 }
 
 impl Set {
-    /// What the dump is made of, from its start to its end. Reads header and records of each segment, and
-    /// no data, whose damage therefore does not show.
+    /// Returns the extents of the dump from its start to its end. Reads header and records of each
+    /// segment but no data, so damage to data is not noticed.
     pub fn extents(&self) -> Extents<'_> {
         Extents { set: self, at: 0, scratch: Scratch::default(), ahead: VecDeque::new() }
     }
 }
 
 impl Extent {
-    /// Whether `next`, which begins where this ends, only goes on with it.
+    /// Returns true if `next`, which begins where this ends, continues it.
     fn goes_on_with(&self, next: &Extent) -> bool {
         match (self.content, next.content) {
             (Content::Fill(one), Content::Fill(other)) => turned(one, self.end - self.start) == other,
@@ -57,7 +57,7 @@ impl Extent {
     }
 }
 
-/// A pattern that was left after `skip` bytes.
+/// Rotates a pattern by `skip` bytes.
 fn turned(pattern: [u8; 8], skip: u64) -> [u8; 8] {
     let mut turned = [0; 8];
     fill(pattern, skip, &mut turned);
@@ -65,7 +65,7 @@ fn turned(pattern: [u8; 8], skip: u64) -> [u8; 8] {
 }
 
 impl Extents<'_> {
-    /// Looks at the next segment.
+    /// Examines the next segment.
     fn look(&mut self) {
         let (set, at) = (self.set, self.at);
         let lost_to = set.origins(at).map(|(number, _)| set.map.get(number).end).chain(set.map.next_start(at)).min();

@@ -1,4 +1,4 @@
-//! What there is to say of a set without reading its data.
+//! Facts about a set that are known without reading its data.
 
 use std::path::PathBuf;
 
@@ -9,79 +9,79 @@ use super::map::ABSENT;
 use super::{Content, Lost, Part, Set};
 use crate::format::PartState;
 
-/// A set of parts in numbers.
+/// Facts about a set.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Info {
-    /// The set's name, in hexadecimal digits.
+    /// Id of the set, in hexadecimal digits.
     pub set: String,
     /// The codec with its options.
     pub codec: String,
-    /// Most bytes a chunk decodes to.
+    /// Maximum decoded length of a chunk.
     pub chunk: u32,
-    /// Most bytes of a segment.
+    /// Maximum length of a segment.
     pub segment: u32,
-    /// So many parts may be lost.
+    /// Number of parts that may be lost.
     pub parity: u16,
-    /// True if a part at hand says that the split went through to the end of its input. Otherwise it was interrupted, or
-    /// all parts at hand were cut off.
+    /// True if an available part says that the split reached the end of its input. Otherwise it was
+    /// interrupted, or all available parts were cut off.
     pub finished: bool,
     /// True if the input can be read again, so that an unfinished split can be resumed: it was no stream.
     pub seekable: bool,
-    /// Bytes of the dump, as far as is known.
+    /// Length of the dump in bytes, as far as known.
     pub size: u64,
-    /// Why there may be more.
+    /// Reason why it may be longer.
     pub open_end: Option<&'static str>,
-    /// Whether all of it can be had, damage aside.
+    /// True if all of it can be read, apart from damage.
     pub restorable: bool,
-    /// What cannot.
+    /// Ranges that cannot be read.
     pub lost: Vec<Lost>,
     /// Bytes of the dump that repeat eight bytes, and take no room.
     pub fill_bytes: u64,
-    /// Of these: zeros.
+    /// Number of these that are zeros.
     pub zero_bytes: u64,
-    /// Bytes of all parts at hand together.
+    /// Total length of all available parts.
     pub stored_bytes: u64,
-    /// All parts there should be, by number.
+    /// All parts of the set, by number.
     pub parts: Vec<PartInfo>,
 }
 
-/// A part in numbers.
+/// Facts about a part.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PartInfo {
-    /// Counted from 1; not known where its superblock and its footer are lost.
+    /// Number, counted from 1; `None` if superblock and footer are both lost.
     pub number: Option<u16>,
-    /// Its file, if it is at hand.
+    /// Path, if it is available.
     pub path: Option<PathBuf>,
-    /// How it is.
+    /// State.
     pub status: PartStatus,
-    /// What is wrong with it.
+    /// Description of its defect.
     pub why: Option<String>,
-    /// Bytes of it; of a part that is missing, as the manifest of another has it, without index and footer.
+    /// Length in bytes. For a missing part, its length in another part's manifest, without index and footer.
     pub len: Option<u64>,
-    /// Data and parity segments.
+    /// Number of data and parity segments.
     pub segments: Option<u64>,
 }
 
-/// How a part is.
+/// State of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartStatus {
     /// Superblock, index and footer are sound.
     Whole,
-    /// It was given up while it was written, its disk being full or failing. What is in it is good.
+    /// It was retired while it was written because its disk was full or failing. Its contents are good.
     Retired,
-    /// It has no end: it was cut off, or not finished.
+    /// It has no trailer: it was cut off, or not finished.
     Unfinished,
     /// Its superblock or index is damaged.
     Damaged,
-    /// It is not at hand.
+    /// It is not available.
     Missing,
 }
 
 impl PartStatus {
-    /// In one word.
+    /// Returns the state as one word.
     pub fn name(self) -> &'static str {
         match self {
             PartStatus::Whole => "whole",
@@ -94,7 +94,7 @@ impl PartStatus {
 }
 
 impl Set {
-    /// What there is to say of the set. Reads header and records of each segment.
+    /// Returns facts about the set. Reads header and records of each segment.
     pub fn info(&self) -> Info {
         let (mut fill_bytes, mut zero_bytes) = (0, 0);
         for extent in self.extents() {
@@ -152,7 +152,7 @@ impl Set {
         }
     }
 
-    /// How a part at hand is, and what is wrong with it.
+    /// Returns the state of an available part, with its defect.
     pub(super) fn status(&self, part: &Part) -> (PartStatus, Option<String>) {
         let retired = |foot: &crate::part::Foot| {
             let entry = part.number.and_then(|number| foot.manifest.get(usize::from(number)));

@@ -1,41 +1,41 @@
-//! Which segment has which bytes of the dump: all data segments of a set by where they begin, and those of
-//! parity by their stripes.
+//! Maps bytes of the dump to segments: all data segments of a set by their start, and parity
+//! segments by their stripes.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// The part of a segment that no part at hand has, but that parity may bring back.
+/// Part number of a segment that no available part contains, but that parity may restore.
 pub(super) const ABSENT: u16 = u16::MAX;
 
-/// Something of the segment did not verify: it is no use for its stripe.
+/// Something in the segment did not verify: it is useless for its stripe.
 pub(super) const DAMAGED: u8 = 1;
-/// Its payload as a whole has its checksum.
+/// The checksum of its whole payload matches.
 pub(super) const SOUND: u8 = 4;
-/// Its stripe cannot bring it back.
+/// Its stripe cannot restore it.
 pub(super) const HOPELESS: u8 = 2;
-/// Its stripe brought it back.
+/// Its stripe restored it.
 pub(super) const RESTORED: u8 = 8;
 
-/// Where a data or parity segment is: what has to be known of each to find it. 48 bytes.
+/// Position of a data or parity segment: the facts needed to find it, in 48 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     /// First byte of the dump in it.
     pub(crate) start: u64,
-    /// The byte after the last.
+    /// End of its range.
     pub(crate) end: u64,
-    /// Where it begins in its part.
+    /// Offset in its part.
     pub(crate) position: u64,
     /// Number of its stripe.
     pub(crate) stripe: u64,
-    /// Bytes on disk.
+    /// Length on disk.
     pub(crate) len: u32,
-    /// Its part, by its place among those of the set; [`ABSENT`] for none.
+    /// Index of its part among those of the set; [`ABSENT`] for none.
     pub(crate) part: u16,
-    /// Its place in the stripe.
+    /// Position in the stripe.
     pub(crate) shard: u16,
-    /// Data segments of the stripe.
+    /// Number of data segments in the stripe.
     pub(crate) data: u16,
-    /// Parity segments of the stripe.
+    /// Number of parity segments in the stripe.
     pub(crate) parity: u16,
 }
 
@@ -45,20 +45,20 @@ pub(crate) type Number = u32;
 /// All segments of a set.
 #[derive(Debug, Default)]
 pub(crate) struct Map {
-    /// Data segments by `start`; of those that begin together the longest is last.
+    /// Data segments by `start`; of those with the same start, the longest is last.
     data: Vec<Place>,
-    /// For each of them the greatest `end` of all up to it: how far back a search has to go.
+    /// For each of them, the greatest `end` of all up to it: bounds the search backwards.
     reach: Vec<u64>,
-    /// What was found out about each of them.
+    /// Verification state of each of them.
     state: Vec<AtomicU8>,
     /// Parity segments by stripe and shard.
     parity: Vec<Place>,
-    /// The data segments that are in a stripe with parity, by stripe and shard.
+    /// Data segments in stripes with parity, by stripe and shard.
     striped: Vec<Number>,
 }
 
 impl Map {
-    /// The map of these segments.
+    /// Makes the map of these segments.
     pub(crate) fn new(mut data: Vec<Place>, mut parity: Vec<Place>) -> Self {
         data.sort_unstable_by_key(|s| (s.start, s.end, s.part != ABSENT, s.part, s.position));
         parity.sort_unstable_by_key(|s| (s.stripe, s.shard, s.part, s.position));
@@ -74,37 +74,38 @@ impl Map {
         Map { data, reach, state, parity, striped }
     }
 
-    /// The data and the parity segments.
+    /// Returns the data and the parity segments.
     pub(crate) fn into_places(self) -> (Vec<Place>, Vec<Place>) {
         (self.data, self.parity)
     }
 
-    /// The data segments, by where they begin.
+    /// Returns the data segments by start.
     pub(crate) fn data(&self) -> &[Place] {
         &self.data
     }
 
-    /// The parity segments, by stripe and shard.
+    /// Returns the parity segments by stripe and shard.
     pub(crate) fn parity(&self) -> &[Place] {
         &self.parity
     }
 
-    /// A data segment.
+    /// Returns a data segment.
     pub(crate) fn get(&self, number: Number) -> Place {
         self.data[number as usize]
     }
 
-    /// Remembers something bad of a segment.
+    /// Adds flags to the state of a segment.
     pub(crate) fn mark(&self, number: Number, flags: u8) {
         self.state[number as usize].fetch_or(flags, Relaxed);
     }
 
-    /// Whether all of `flags` were marked.
+    /// Returns true if all of `flags` are set.
     pub(crate) fn is(&self, number: Number, flags: u8) -> bool {
         self.state[number as usize].load(Relaxed) & flags == flags
     }
 
-    /// The data segments that have byte `at`: those on a part first, then those that are only in their stripe.
+    /// Returns the data segments that contain byte `at`: those in a part first, then those that are
+    /// only in their stripe.
     pub(crate) fn at(&self, at: u64) -> impl Iterator<Item = Number> + '_ {
         let present = self.covering(at).filter(|n| self.get(*n).part != ABSENT);
         present.chain(self.covering(at).filter(|n| self.get(*n).part == ABSENT))
@@ -113,17 +114,17 @@ impl Map {
     fn covering(&self, at: u64) -> impl Iterator<Item = Number> + '_ {
         let begun = self.data.partition_point(|s| s.start <= at);
         let reached = self.reach[..begun].iter().rev().take_while(move |reach| **reach > at).count();
-        // Segments are counted by u32 from where they are collected on.
+        // Segments are counted in u32 from where they are collected on.
         let numbers = (begun - reached..begun).rev().filter_map(|n| Number::try_from(n).ok());
         numbers.filter(move |n| self.get(*n).end > at)
     }
 
-    /// The first byte after `at` with which a segment begins.
+    /// Returns the first start of a segment after `at`.
     pub(crate) fn next_start(&self, at: u64) -> Option<u64> {
         self.data.get(self.data.partition_point(|s| s.start <= at)).map(|s| s.start)
     }
 
-    /// What of `0..size` no segment has.
+    /// Returns the ranges of `0..size` that no segment contains.
     pub(crate) fn gaps(&self, size: u64) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut at = 0;
@@ -142,7 +143,7 @@ impl Map {
         gaps
     }
 
-    /// The data segments of a stripe, by shard. Several may claim to be the same shard.
+    /// Returns the data segments of a stripe, by shard. Several may claim to be the same shard.
     pub(crate) fn stripe(&self, stripe: u64) -> &[Number] {
         let of = |n: &Number| self.get(*n).stripe;
         let from = self.striped.partition_point(|n| of(n) < stripe);
@@ -150,7 +151,7 @@ impl Map {
         &self.striped[from..from + len]
     }
 
-    /// The parity segments of a stripe, by shard.
+    /// Returns the parity segments of a stripe, by shard.
     pub(crate) fn parity_of(&self, stripe: u64) -> &[Place] {
         let from = self.parity.partition_point(|s| s.stripe < stripe);
         let len = self.parity[from..].partition_point(|s| s.stripe == stripe);
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn every_segment_that_has_a_byte_is_found_and_no_other() {
+    fn exactly_the_segments_that_contain_a_byte_are_found() {
         let map = Map::new(
             vec![
                 segment(10, 20, 1),
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_what_no_segment_has() {
+    fn gaps_are_the_ranges_without_a_segment() {
         let map =
             Map::new(vec![segment(10, 20, 1), segment(12, 15, 2), segment(20, 30, 0), segment(40, 50, 0)], vec![]);
         assert_eq!(map.gaps(60), [0..10, 30..40, 50..60]);

@@ -1,8 +1,9 @@
-//! The parts of a dump as the one stream they hold: which byte is where, and every byte verified when it is read.
+//! Reads the parts of a dump as the stream they contain: locates every byte, and verifies it when it is read.
 //!
-//! The path of data: `open` reads superblocks, indexes and footers, and scans the parts that lack them; `map` knows
-//! from it which segment has which bytes; `read` decodes them, and takes from `stripe` what parity brings back.
-//! [`check`](Set::check) and [`info`](Set::info) look at all of it.
+//! The path of data: `open` reads superblocks, indexes and footers, and scans the parts that lack
+//! them. From these `map` knows which segment contains which bytes. `read` decodes them, and
+//! `stripe` restores others from parity. [`check`](Set::check) and [`info`](Set::info) examine
+//! everything.
 
 mod check;
 mod counted;
@@ -41,11 +42,11 @@ pub(crate) use self::read::{Bytes, Scratch};
 pub use self::repair::Repair;
 pub use crate::lost::Lost;
 
-/// How to read a set.
+/// Options for reading a set.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Most bytes of decoded data to keep. Default: 32 MiB.
+    /// Maximum number of bytes of decoded data to cache. Default: 32 MiB.
     pub cache_bytes: u64,
 }
 
@@ -55,7 +56,7 @@ impl Default for Options {
     }
 }
 
-/// The parts at hand of one dump. A [`ReadAt`] over the dump's bytes.
+/// The available parts of one dump. A [`ReadAt`] over the dump's bytes.
 ///
 /// ```no_run
 /// use packfs_blocks::ReadAt;
@@ -67,43 +68,43 @@ impl Default for Options {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Set {
-    /// What the superblocks of all parts have alike.
+    /// Common part of all superblocks.
     superblock: Super,
-    /// Those at hand, by number.
+    /// Available parts, by number.
     parts: Vec<Part>,
-    /// Bytes of the dump, as far as is known.
+    /// Length of the dump in bytes, as far as known.
     size: u64,
-    /// Why there may be more.
+    /// Reason why it may be longer.
     open_end: Option<&'static str>,
     map: Map,
     /// Decoded chunks, by segment and record.
     chunks: BlockCache<(Number, u32)>,
-    /// Segments that a stripe brought back.
+    /// Segments restored from their stripes.
     restored: BlockCache<Number>,
-    /// Idle ones of small reads.
+    /// Idle readers of small reads.
     scratch: Mutex<Vec<Scratch>>,
 }
 
-/// A part at hand.
+/// An available part.
 #[derive(Debug)]
 struct Part {
     path: PathBuf,
     source: Counted,
-    /// Counted from 0; not known where the superblock is damaged and the footer gone.
+    /// Number, counted from 0; `None` if the superblock is damaged and the footer is missing.
     number: Option<u16>,
-    /// Its superblock; where that is damaged, another part's with what is known of this one.
+    /// Its superblock; if that is damaged, another part's, adapted to what is known of this one.
     superblock: Super,
-    /// What is wrong with its superblock.
+    /// Defect of its superblock.
     flaw: Option<String>,
     foot: Option<Foot>,
-    /// Why it was scanned, where it was.
+    /// Reason why it was scanned, if it was.
     scanned: Option<String>,
 }
 
-/// Whether the file begins as a part does.
+/// Returns true if the file begins as a part does.
 pub fn is_part(path: &Path) -> bool {
     let mut magic = [0; MAGIC.len()];
-    // What can be read only once is left alone.
+    // Files that can be read only once are not touched.
     let again = path.metadata().is_ok_and(|file| file.is_file() || file.file_type().is_block_device());
     again && FileAt::open(path, 0).is_ok_and(|file| file.read_exact_at(&mut magic, 0).is_ok()) && magic == MAGIC
 }
@@ -119,7 +120,7 @@ impl Set {
         Set::from_sources(sources, options)
     }
 
-    /// Opens parts that are not files. The paths are what to call them in messages.
+    /// Opens parts that are not files. The paths are their names in messages.
     pub fn from_sources(sources: Vec<(PathBuf, Arc<dyn ReadAt>)>, options: &Options) -> Result<Set> {
         let superblock = open::common(&sources)?;
         let parts = open::parts(sources, &superblock)?;
@@ -140,8 +141,8 @@ impl Set {
         Ok(set)
     }
 
-    /// Bytes of the dump that no part at hand has and no stripe brings back; nothing is read to find them. Damage shows
-    /// when the bytes are read.
+    /// Returns the ranges of the dump that no available part contains and no stripe can restore,
+    /// without reading data. Damage is noticed when the bytes are read.
     pub fn lost(&self) -> Vec<Lost> {
         let why = self.why_missing();
         self.map
@@ -151,33 +152,33 @@ impl Set {
             .collect()
     }
 
-    /// Counts from now on the bytes read from each part, in the order of their numbers.
+    /// Starts counting the bytes read from each part; the counters are in the order of the part numbers.
     pub(crate) fn count_reads(&self) -> Vec<Arc<AtomicU64>> {
         self.parts.iter().map(|part| part.source.restart()).collect()
     }
 
-    /// Why there may be more of the dump than [`len`](ReadAt::len) says, and what there is lacks its end.
+    /// Returns the reason why the dump may be longer than [`len`](ReadAt::len), with its end missing.
     pub fn open_end(&self) -> Option<&'static str> {
         self.open_end
     }
 
-    /// The files of the parts at hand.
+    /// Returns the paths of the available parts.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.parts.iter().map(|part| part.path.as_path())
     }
 
-    /// The numbers of the parts that are not at hand, from 0.
+    /// Returns the numbers of the missing parts, from 0.
     pub fn missing(&self) -> Vec<u16> {
         (0..self.superblock.parts).filter(|n| !self.parts.iter().any(|part| part.number == Some(*n))).collect()
     }
 
-    /// Where the segment ends that byte `at` is likely had from, or what no segment has.
+    /// Returns the end of the segment from which byte `at` is probably read, or of the gap it is in.
     pub(crate) fn segment_end(&self, at: u64) -> u64 {
         let end = self.map.at(at).next().map(|number| self.map.get(number).end);
         end.or_else(|| self.map.next_start(at)).unwrap_or(self.size)
     }
 
-    /// Most bytes a chunk decodes to.
+    /// Returns the maximum decoded length of a chunk.
     pub(crate) fn chunk_len(&self) -> usize {
         self.superblock.chunk as usize
     }

@@ -1,4 +1,4 @@
-//! From files to a set: telling parts from other files and sets apart, and finding all segments.
+//! Opens files as a set: separates parts from other files and other sets, and locates all segments.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 type Sources = Vec<(PathBuf, Arc<dyn ReadAt>)>;
 
-/// The superblock of the set, from the first part that has a sound one.
+/// Returns the superblock of the set, from the first part with a valid one.
 pub(super) fn common(sources: &Sources) -> Result<Super> {
     let mut first: Option<(&PathBuf, Super)> = None;
     let mut flaw = None;
@@ -33,7 +33,7 @@ pub(super) fn common(sources: &Sources) -> Result<Super> {
     match (first, flaw) {
         (Some((_, superblock)), _) => Ok(superblock),
         (None, Some((path, flaw))) => Err(flaw.at(path, 0)),
-        (None, None) => Err(Error::option("parts", 0, "a dump has at least one")),
+        (None, None) => Err(Error::option("parts", 0, "at least one is needed")),
     }
 }
 
@@ -43,7 +43,7 @@ fn superblock(path: &PathBuf, source: &dyn ReadAt) -> Result<std::result::Result
     Ok(Super::parse(&bytes[..len]))
 }
 
-/// The parts, by number, no two alike.
+/// Returns the parts by number, without duplicates.
 pub(super) fn parts(sources: Sources, common: &Super) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     for (path, source) in sources {
@@ -69,7 +69,7 @@ fn part(path: PathBuf, source: Arc<dyn ReadAt>, superblock: Super) -> Result<Par
     Ok(Part { path, source, number: Some(superblock.part), superblock, flaw: None, foot, scanned: None })
 }
 
-/// A file without a sound superblock: still a part, if it has the footer of one or any segment of the set.
+/// Opens a file without a valid superblock: it is still a part if it has a footer or any segment of the set.
 fn headless(path: PathBuf, source: Arc<dyn ReadAt>, common: &Super, flaw: Flaw) -> Result<Part> {
     let reading = Error::io("cannot read", path.clone());
     let mut found: Option<(Super, Foot)> = None;
@@ -94,7 +94,7 @@ fn headless(path: PathBuf, source: Arc<dyn ReadAt>, common: &Super, flaw: Flaw) 
     Ok(Part { path, source: Counted::new(source), number, superblock, flaw: Some(flaw.why), foot, scanned: None })
 }
 
-/// Where all segments are.
+/// Locates all segments.
 pub(super) fn map(mut parts: Vec<Part>) -> Result<(Vec<Part>, Map)> {
     let (mut data, mut parity) = (Vec::new(), Vec::new());
     for (at, part) in (0..).zip(&mut parts) {
@@ -129,7 +129,7 @@ fn countable(data: &[Place]) -> Result<()> {
 }
 
 impl Part {
-    /// Calls `found` with position, length and head of each segment: by the index, else by scanning.
+    /// Calls `found` with offset, length and head of each segment: from the index, or by scanning.
     fn segments(&mut self, mut found: impl FnMut(u64, u32, Head)) -> Result<()> {
         let reading = |error| Error::io("cannot read", &self.path)(error);
         let to = match &self.foot {
@@ -157,7 +157,7 @@ impl Part {
     }
 }
 
-/// Bytes of the dump, and why there may be more.
+/// Returns the length of the dump, and the reason why it may be longer.
 pub(super) fn size(superblock: &Super, parts: &[Part], map: &Map) -> (u64, Option<&'static str>) {
     let feet = || parts.iter().filter_map(|part| part.foot.as_ref());
     let reached = || map.data().iter().map(|place| place.end).max().unwrap_or(0);
@@ -168,14 +168,14 @@ pub(super) fn size(superblock: &Super, parts: &[Part], map: &Map) -> (u64, Optio
         return (size, None);
     }
     match feet().map(|foot| foot.size).max() {
-        Some(size) => (size.max(reached()), Some("its writing ended before the input did")),
-        None => (reached(), Some("no part at hand is finished, so nothing says where the dump ends")),
+        Some(size) => (size.max(reached()), Some("writing ended before the end of the input")),
+        None => (reached(), Some("no available part is finished, so the end of the dump is unknown")),
     }
 }
 
 impl Set {
-    /// Adds the segments that are only in their stripes: those that parity segments at hand know of, and that
-    /// no part at hand has.
+    /// Adds the segments that are only in their stripes: those that available parity segments know
+    /// of, and that no available part contains.
     pub(super) fn add_missing(&mut self) -> Result<()> {
         let mut missing = Vec::new();
         for parity in self.map.parity().chunk_by(|a, b| a.stripe == b.stripe) {
@@ -186,7 +186,7 @@ impl Set {
             if gone.is_empty() || gone.len() > shards {
                 continue;
             }
-            // Without its records it brings nothing back, and its bytes are lost as if it were not there.
+            // Without its records it restores nothing, and its bytes are lost as if it were missing.
             let Ok(stripe) = Stripe::read(self, place.stripe) else { continue };
             for shard in gone {
                 let Some(of) = stripe.shards().get(usize::from(shard)).filter(|of| of.start < of.end) else { continue };

@@ -1,4 +1,5 @@
-//! Bytes of the dump, from whichever segment has them and verifies: one of a part first, else one of a stripe.
+//! Reads bytes of the dump from any segment that contains and verifies them: first one in a part,
+//! then one in a stripe.
 
 use std::io;
 use std::ops::Range;
@@ -12,22 +13,22 @@ use crate::format::{self, PAGE, SegmentKind};
 use crate::part::{ChunkDecoder, Flaw, Segment, Stretch, What, fill, payload_is_sound, read_segment};
 use crate::{Error, Result};
 
-/// Bytes of payload that are read at once when a segment is read in order.
+/// Number of payload bytes read at once when a segment is read in order.
 const AHEAD: usize = 512 << 10;
 
-/// Where a segment is taken from.
+/// Source of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     Part,
     Stripe,
 }
 
-/// A stretch of the dump, as it is handed out.
+/// Bytes of a stretch of the dump, as passed on.
 #[derive(Debug)]
 pub(crate) enum Bytes<'a> {
     /// These bytes.
     Data(&'a [u8]),
-    /// So many bytes that repeat the eight of the pattern; `skip` of these came before the first.
+    /// Number of bytes that repeat the eight of the pattern; `skip` of these came before the first.
     Fill { pattern: [u8; 8], skip: u64, len: u64 },
 }
 
@@ -40,14 +41,14 @@ impl Bytes<'_> {
     }
 }
 
-/// Takes stretches of the dump with where they begin.
+/// Receives stretches of the dump with their offsets.
 pub(crate) type Take<'t> = dyn FnMut(u64, Bytes<'_>) -> Result<()> + 't;
 
-/// What a thread needs to read: a decoder and buffers.
+/// Per-thread state of a reader: a decoder and buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     decoder: Option<ChunkDecoder>,
-    /// Chunks go through the cache of the set: they will be wanted again.
+    /// True if chunks go through the cache of the set, as they will be needed again.
     cached: bool,
     /// The segment used last.
     opened: Option<Arc<Opened>>,
@@ -62,11 +63,11 @@ pub(super) struct Opened {
     pub(super) number: Number,
     pub(super) origin: Origin,
     pub(super) segment: Segment,
-    /// All its bytes, where they are in memory.
+    /// All its bytes, if they are in memory.
     pub(super) bytes: Option<Arc<[u8]>>,
 }
 
-/// Bytes of a segment's payload that were read in one go.
+/// Payload bytes of a segment that were read at once.
 #[derive(Debug, Default)]
 struct Stored {
     of: Option<(Number, Origin)>,
@@ -80,28 +81,28 @@ impl Opened {
     }
 }
 
-/// Why a stretch did not reach its taker.
+/// Reason why a stretch was not passed on.
 enum Stop {
-    /// The taker did not take it.
+    /// The receiver failed.
     Taker(Error),
-    /// The bytes are not there, or not what they should be.
+    /// The bytes are missing or damaged.
     Source(Error),
 }
 
 type Ran = std::result::Result<(), Stop>;
 
-/// A run through one segment.
+/// State of reading one segment.
 pub(super) struct Run<'r> {
     pub(super) opened: &'r Opened,
-    /// What of the dump is wanted.
+    /// The requested range of the dump.
     pub(super) wanted: Range<u64>,
-    /// Whether chunks may be taken from elsewhere in the dump.
+    /// True if chunks may be read from elsewhere in the dump.
     pub(super) same: bool,
 }
 
 impl Set {
-    /// Hands out the bytes of `range` in order. Those that no part has, or that do not verify and that no stripe
-    /// brings back, are left out and returned.
+    /// Passes on the bytes of `range` in order. Bytes that no part contains, or that do not verify
+    /// and that no stripe restores, are left out; their ranges are returned.
     pub(crate) fn walk(&self, range: Range<u64>, scratch: &mut Scratch, take: &mut Take<'_>) -> Result<Vec<Lost>> {
         let mut lost = Vec::new();
         let mut at = range.start;
@@ -117,8 +118,8 @@ impl Set {
         Ok(lost)
     }
 
-    /// Hands out as much as one segment gives of the beginning of `range`, and says where that ended; or what of it
-    /// is lost.
+    /// Passes on the bytes that one segment provides from the beginning of `range`, and returns
+    /// where they end; or returns the lost range.
     fn step(
         &self,
         range: Range<u64>,
@@ -152,7 +153,7 @@ impl Set {
                 _ if reached > at => return Ok(Ok(reached)),
                 Ok(()) => {}
                 Err(Stop::Source(error)) => {
-                    // Another segment may have what is behind the stretch that failed.
+                    // Another segment may contain the bytes after the stretch that failed.
                     let stretches = &opened.segment.stretches;
                     end =
                         end.min(stretches.get(stretch_at(stretches, at)).map_or(place.end, |failed| failed.range.end));
@@ -168,14 +169,14 @@ impl Set {
         Ok(Err(Lost { start: at, end, why }))
     }
 
-    /// Where byte `at` may be had, the likeliest first.
+    /// Returns the sources of byte `at`, the most promising first.
     pub(super) fn origins(&self, at: u64) -> impl Iterator<Item = (Number, Origin)> + '_ {
         let parts = self.map.at(at).filter(|n| self.map.get(*n).part != ABSENT);
         let stripes = self.map.at(at).filter(|n| self.map.get(*n).parity > 0 && !self.map.is(*n, HOPELESS));
         parts.map(|n| (n, Origin::Part)).chain(stripes.map(|n| (n, Origin::Stripe)))
     }
 
-    /// Header and records of a data segment.
+    /// Reads header and records of a data segment.
     pub(super) fn open_segment(&self, number: Number, origin: Origin, scratch: &mut Scratch) -> Result<Arc<Opened>> {
         if let Some(opened) = scratch.opened.as_ref().filter(|last| (last.number, last.origin) == (number, origin)) {
             return Ok(Arc::clone(opened));
@@ -205,7 +206,7 @@ impl Set {
         Ok(opened)
     }
 
-    /// Header and records of a segment in a part.
+    /// Reads header and records of a segment in a part.
     pub(super) fn read_head(&self, place: &Place, kind: SegmentKind) -> Result<Segment> {
         self.read_head_with(place, kind, &mut Vec::new())
     }
@@ -229,7 +230,7 @@ impl Set {
         Ok(())
     }
 
-    /// Hands out what is wanted of one stretch.
+    /// Passes on the requested bytes of one stretch.
     fn stretch(
         &self,
         run: &Run<'_>,
@@ -243,7 +244,7 @@ impl Set {
         if let What::Fill(pattern) = stretch.what {
             return take(start, Bytes::Fill { pattern, skip: start - begin, len: end - start }).map_err(Stop::Taker);
         }
-        // Checked when it was parsed: no more than a chunk.
+        // Checked when it was parsed: at most a chunk.
         let len = distance(begin, stretch.range.end);
         let wanted = distance(begin, start)..distance(begin, end);
         if scratch.cached && matches!(stretch.what, What::Stored { .. }) {
@@ -309,7 +310,8 @@ impl Set {
         read
     }
 
-    /// A repetition failed: for a fault of its own, which its stripe can mend, or for one of what it repeats.
+    /// Records that a reference failed: because of its own defect, which its stripe can repair, or
+    /// one of its target.
     fn doubt(&self, opened: &Opened) {
         let (number, place) = (opened.number, self.map.get(opened.number));
         if opened.origin == Origin::Stripe || self.map.is(number, DAMAGED) || self.map.is(number, SOUND) {
@@ -320,7 +322,7 @@ impl Set {
         self.map.mark(number, if sound.is_ok_and(|sound| sound) { SOUND } else { DAMAGED });
     }
 
-    /// An error about something `at` bytes into a segment.
+    /// Makes an error about byte `at` of a segment.
     fn flawed(&self, run: &Run<'_>, structure: &'static str, at: u64, why: String) -> Error {
         let place = self.map.get(run.opened.number);
         match (run.opened.origin, self.parts.get(usize::from(place.part))) {
@@ -329,22 +331,22 @@ impl Set {
         }
     }
 
-    /// A chunk that is as other bytes of the dump before it.
+    /// Reads a chunk that equals earlier bytes of the dump.
     fn same(&self, run: &Run<'_>, stretch: &Stretch, stored: &[u8], chunk: &mut [u8]) -> Result<()> {
         let lost = |why: String| Error::Lost { start: stretch.range.start, end: stretch.range.end, why };
         if !run.same {
-            return Err(lost("it repeats bytes that are a repetition themselves".into()));
+            return Err(lost("it refers to bytes that are a reference themselves".into()));
         }
         let reference = Stretch { what: What::Same { payload: 0..8 }, ..stretch.clone() };
         let target = reference.target(stored).map_err(|flaw| lost(flaw.why))?;
         self.with_scratch(|scratch| self.fill(target, chunk, scratch, false))?;
         match format::sum(chunk) == stretch.sum {
             true => Ok(()),
-            false => Err(lost(format!("it repeats byte {target}, and does not have its checksum"))),
+            false => Err(lost(format!("it refers to byte {target}, and its checksum does not match"))),
         }
     }
 
-    /// Fills `buf` with the bytes at `offset`; unless `same`, none of them may be a repetition.
+    /// Fills `buf` with the bytes at `offset`; unless `same`, none of them may be a reference.
     fn fill(&self, offset: u64, buf: &mut [u8], scratch: &mut Scratch, same: bool) -> Result<()> {
         let end = offset.saturating_add(buf.len() as u64);
         let mut at = offset;
@@ -362,7 +364,7 @@ impl Set {
         Ok(())
     }
 
-    /// Lends a scratch whose chunks are kept.
+    /// Lends a reader state whose chunks are cached.
     fn with_scratch<T>(&self, work: impl FnOnce(&mut Scratch) -> T) -> T {
         let free = || self.scratch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let idle = free().pop();
@@ -381,13 +383,14 @@ impl Set {
             let read = part.source.read_exact_at(buf, place.position + from as u64);
             return read.map_err(Error::io("cannot read", &part.path));
         };
-        let lost = || Error::Lost { start: place.start, end: place.end, why: "its stripe gives too little".into() };
+        let lost =
+            || Error::Lost { start: place.start, end: place.end, why: "its stripe restores too few bytes".into() };
         buf.copy_from_slice(bytes.get(from..from + buf.len()).ok_or_else(lost)?);
         Ok(())
     }
 }
 
-/// The header says what the map knows of the segment.
+/// Checks that the header agrees with the map.
 fn agrees(segment: Segment, place: &Place, kind: SegmentKind) -> std::result::Result<Segment, Flaw> {
     let head = &segment.head;
     let same = head.kind == kind
@@ -396,21 +399,21 @@ fn agrees(segment: Segment, place: &Place, kind: SegmentKind) -> std::result::Re
         && segment.len() == u64::from(place.len);
     match same {
         true => Ok(segment),
-        false => Err(Flaw::new("segment", "it is not the one that the index or its stripe speaks of")),
+        false => Err(Flaw::new("segment", "it is not the one in the index or its stripe")),
     }
 }
 
-/// The stretch of a segment that has byte `at`, which is in the segment.
+/// Returns the stretch of a segment that contains byte `at`, which is in the segment.
 fn stretch_at(stretches: &[Stretch], at: u64) -> usize {
     stretches.partition_point(|stretch| stretch.range.end <= at)
 }
 
-/// How far two bytes are apart that lie in one buffer.
+/// Returns the distance of two bytes in one buffer.
 fn distance(from: u64, to: u64) -> usize {
     usize::try_from(to - from).unwrap_or(usize::MAX)
 }
 
-/// Hands out a squeezed chunk by what is there of it and what is zeros.
+/// Passes on a squeezed chunk as stored pages and zeros.
 fn spread(begin: u64, chunk: &[u8], map: &[u8], take: &mut Take<'_>) -> Result<()> {
     let is_there = |page: usize| map.get(page / 8).is_some_and(|bits| bits >> (page % 8) & 1 == 1);
     let pages = chunk.len().div_ceil(PAGE);
@@ -430,14 +433,14 @@ fn spread(begin: u64, chunk: &[u8], map: &[u8], take: &mut Take<'_>) -> Result<(
 }
 
 impl Stored {
-    /// The bytes `range` of a segment's payload, read together with up to `ahead` bytes from there on.
+    /// Returns the bytes `range` of a segment's payload, read together with up to `ahead` bytes from there on.
     fn read(&mut self, set: &Set, run: &Run<'_>, range: &Range<u32>, ahead: usize) -> Result<&[u8]> {
         let (start, end) = (range.start as usize, range.end as usize);
         let of = (run.opened.number, run.opened.origin);
         let known = self.of == Some(of);
         if !known || start < self.at || end > self.at + self.bytes.len() {
             let until = (run.opened.segment.payload as usize).min(start + ahead).max(end);
-            // Where reading fails half-way, the bytes are nobody's.
+            // If reading fails, the buffer belongs to no segment.
             self.of = None;
             self.bytes.resize(until - start, 0);
             self.at = start;
@@ -447,7 +450,7 @@ impl Stored {
         Ok(self.slice(range))
     }
 
-    /// The same, of a range that was read before.
+    /// Returns bytes of a range that was read before.
     fn slice(&self, range: &Range<u32>) -> &[u8] {
         &self.bytes[range.start as usize - self.at..range.end as usize - self.at]
     }

@@ -1,25 +1,25 @@
-//! Segments that parity brought back while a dump was read.
+//! Records of segments that parity restored while a dump was read.
 
 use std::path::PathBuf;
 
 use super::map::{ABSENT, RESTORED};
 use super::{Part, Set};
 
-/// Segments of one part, or of all that are missing, that the others of their stripes brought back.
+/// Segments of one part, or of all missing parts, that were restored from their stripes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repair {
-    /// The part where they are damaged; `None` for those of parts that are missing.
+    /// The part with the damage; `None` for missing parts.
     pub part: Option<PathBuf>,
-    /// How many.
+    /// Number of segments.
     pub segments: u64,
-    /// Bytes of the dump in them.
+    /// Number of bytes of the dump in them.
     pub bytes: u64,
     /// The first of these bytes.
     pub start: u64,
 }
 
 impl Set {
-    /// All that was brought back since the set was opened, in the order of the parts; missing ones are last.
+    /// Returns everything restored since the set was opened, in the order of the parts; missing ones are last.
     pub fn repairs(&self) -> Vec<Repair> {
         let mut found: Vec<Option<Repair>> = vec![None; self.parts.len() + 1];
         for (number, place) in (0..).zip(self.map.data()) {

@@ -1,6 +1,7 @@
-//! Brings back segments that are missing or damaged from the others of their stripe.
+//! Restores missing or damaged segments from the others of their stripe.
 //!
-//! The code works on each stretch of the shards by itself, so a stripe is taken in slices and never held whole.
+//! The erasure code works on each slice of the shards independently, so a stripe is processed in
+//! slices and never held whole.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,15 +15,15 @@ use super::map::{ABSENT, DAMAGED, Number, Place};
 use crate::format::{SegmentKind, sum};
 use crate::part::{Segment, Shard};
 
-/// Bytes of each shard that are worked on at once; the code asks for a multiple of 64.
+/// Number of bytes of each shard processed at once; the code requires a multiple of 64.
 const SLICE: usize = 64 << 10;
-/// Further segments of the stripe are brought back along with one that is asked for while all are within this.
+/// Memory limit up to which further segments of the stripe are restored along with the requested one.
 const TOGETHER: usize = 32 << 20;
 
-/// Why something cannot be brought back.
+/// Reason why something cannot be restored.
 pub(super) type Why = String;
 
-/// A stripe as its parity segments have it.
+/// A stripe, as described by its parity segments.
 #[derive(Debug)]
 pub(super) struct Stripe {
     number: u64,
@@ -30,30 +31,30 @@ pub(super) struct Stripe {
     parity: usize,
     /// The data segments, in the order of the shards.
     shards: Vec<Shard>,
-    /// Bytes of a shard: of the longest data segment.
+    /// Length of a shard: that of the longest data segment.
     len: usize,
-    /// Bytes of a parity segment before its payload.
+    /// Number of bytes of a parity segment before its payload.
     head_len: u32,
 }
 
-/// A shard that is at hand.
+/// An available shard.
 #[derive(Debug, Clone, Copy)]
 struct Source {
     shard: usize,
     place: Place,
-    /// Of a data segment.
+    /// Number of a data segment.
     number: Option<Number>,
-    /// Where its bytes as a shard begin in its part.
+    /// Offset of its shard bytes in its part.
     position: u64,
-    /// So many are there; behind them are zeros.
+    /// Number of bytes available; zeros follow them.
     len: usize,
 }
 
-/// A data segment of a stripe that was brought back: its shard and its bytes.
+/// A restored data segment of a stripe: its shard and its bytes.
 type Restored = (usize, Vec<u8>);
 
 impl Stripe {
-    /// What the parity segments at hand say of stripe `number`.
+    /// Reads the description of stripe `number` from the available parity segments.
     pub(super) fn read(set: &Set, number: u64) -> Result<Stripe, Why> {
         let mut why = "it has no parity segment".to_owned();
         for place in set.map.parity_of(number) {
@@ -80,12 +81,12 @@ impl Stripe {
         }
     }
 
-    /// The data segments, in the order of the shards.
+    /// Returns the data segments, in the order of the shards.
     pub(super) fn shards(&self) -> &[Shard] {
         &self.shards
     }
 
-    /// One segment for each shard that is at hand, but for those in `bad`.
+    /// Returns one segment for each available shard, except those in `bad`.
     fn sources(&self, set: &Set, bad: &HashSet<(u16, u64)>) -> Vec<Source> {
         let numbers = set.map.stripe(self.number).iter().filter(|n| !set.map.is(**n, DAMAGED));
         let data = numbers.map(|n| (Some(*n), set.map.get(*n)));
@@ -112,7 +113,7 @@ impl Stripe {
         sources
     }
 
-    /// The bytes of the data segment of shard `wanted`, and of further ones that are not at hand either.
+    /// Restores the data segment of shard `wanted`, and others that are missing.
     fn restore(&self, set: &Set, wanted: usize) -> Result<Vec<Restored>, Why> {
         let mut bad = HashSet::new();
         loop {
@@ -129,7 +130,7 @@ impl Stripe {
             let kept = if bytes <= TOGETHER { missing } else { vec![wanted] };
             match self.decode(set, &sources, &kept).and_then(|restored| self.verify(restored)) {
                 Ok(restored) => return Ok(restored),
-                // One of the sources is not what it should be: without it, if there are enough.
+                // One of the sources is damaged: retry without it, if there are enough.
                 Err(why) => {
                     let before = bad.len();
                     let unsound = sources.iter().filter(|source| !self.is_sound(set, source));
@@ -145,7 +146,7 @@ impl Stripe {
     fn verify(&self, restored: Vec<Restored>) -> Result<Vec<Restored>, Why> {
         match restored.iter().all(|(n, bytes)| sum(bytes) == self.shards[*n].sum) {
             true => Ok(restored),
-            false => Err("what its stripe gives does not have its checksum".into()),
+            false => Err("the segment restored from its stripe does not match its checksum".into()),
         }
     }
 
@@ -166,7 +167,7 @@ impl Stripe {
             }
             let decoded = decoder.decode().map_err(|e| e.to_string())?;
             for (shard, bytes) in &mut out {
-                let piece = decoded.restored_original(*shard).ok_or("the code gave nothing back")?;
+                let piece = decoded.restored_original(*shard).ok_or("the erasure code returned nothing")?;
                 let rest = (self.shards[*shard].len as usize).saturating_sub(from);
                 bytes.extend_from_slice(&piece[..rest.min(piece.len())]);
             }
@@ -174,7 +175,7 @@ impl Stripe {
         Ok(out)
     }
 
-    /// Whether a source has the checksum that is known of it. A data segment that does not is remembered as damaged.
+    /// Returns true if the checksum of a source matches. A data segment that fails is remembered as damaged.
     fn is_sound(&self, set: &Set, source: &Source) -> bool {
         let known = match source.number {
             Some(_) => self.shards.get(source.shard).map(|shard| shard.sum),
@@ -187,8 +188,8 @@ impl Stripe {
         sound
     }
 
-    /// Computes the parity anew, and says of each parity segment at hand whether it is what it should be; `None` where
-    /// not all data segments are at hand and sound, so that there is nothing to compute it from.
+    /// Recomputes the parity, and returns for each available parity segment whether it is right;
+    /// `None` if not all data segments are available and intact, so that it cannot be computed.
     pub(super) fn recompute(&self, set: &Set) -> Result<Option<Vec<(Place, bool)>>, Why> {
         let sources = self.sources(set, &HashSet::new());
         let (data, parity): (Vec<Source>, Vec<Source>) = sources.into_iter().partition(|s| s.number.is_some());
@@ -228,7 +229,7 @@ fn checksum(set: &Set, source: &Source) -> Result<u64, Why> {
     Ok(sum.digest())
 }
 
-/// Bytes of a shard from `from` on; zeros where it has ended.
+/// Reads bytes of a shard from `from` on; zeros after its end.
 fn read_slice(set: &Set, source: &Source, from: usize, slice: &mut [u8]) -> Result<(), Why> {
     let len = source.len.saturating_sub(from).min(slice.len());
     slice[len..].fill(0);
@@ -237,7 +238,7 @@ fn read_slice(set: &Set, source: &Source, from: usize, slice: &mut [u8]) -> Resu
 }
 
 impl Set {
-    /// What is wrong with the bytes of a parity segment, besides what they are the parity of.
+    /// Returns the defect of a parity segment's bytes, apart from the parity itself.
     pub(super) fn flaw_of_parity(&self, place: &Place) -> Option<Why> {
         let segment = match self.read_head(place, SegmentKind::Parity) {
             Ok(segment) => segment,
@@ -248,17 +249,19 @@ impl Set {
         let mut padding = vec![0; place.len as usize - segment.head_len as usize - len];
         let behind = Source { position: position + len as u64, len: padding.len(), ..source };
         match (checksum(self, &source), read_slice(self, &behind, 0, &mut padding)) {
-            (Ok(sum), _) if sum != segment.payload_sum => Some("its payload does not have its checksum".into()),
-            (Ok(_), Ok(())) if padding.iter().any(|byte| *byte != 0) => Some("what follows it is not all zeros".into()),
+            (Ok(sum), _) if sum != segment.payload_sum => Some("the checksum of its payload does not match".into()),
+            (Ok(_), Ok(())) if padding.iter().any(|byte| *byte != 0) => {
+                Some("the padding after it is not all zeros".into())
+            }
             (Ok(_), Ok(())) => None,
             (Err(why), _) | (_, Err(why)) => Some(why),
         }
     }
 
-    /// The bytes of a data segment, out of its stripe.
+    /// Returns the bytes of a data segment, restored from its stripe.
     pub(super) fn restored(&self, number: Number) -> Result<Arc<[u8]>, Why> {
-        // What else comes back is kept after the cache has let go of this one: two threads that bring back
-        // segments of one stripe would wait for each other.
+        // The other restored segments are cached after the cache has released this one: otherwise
+        // two threads that restore segments of one stripe would wait for each other.
         let mut others = Vec::new();
         let place = self.map.get(number);
         let bytes = self.restored.get(number, || {

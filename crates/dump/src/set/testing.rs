@@ -1,4 +1,4 @@
-//! A plain writer of parts: what tests read. It has no options but what it is told to put where.
+//! A simple writer of parts for tests of the reader. It takes exact instructions instead of options.
 #![allow(clippy::cast_possible_truncation, reason = "numbers in tests are small")]
 
 use std::path::PathBuf;
@@ -13,27 +13,27 @@ use crate::Result;
 use crate::format::{ALIGN, PAGE, PartState, Record, RecordKind, SQUEEZED, SegmentKind, sum};
 use crate::part::{Entry, Foot, Head, Piece, Super, fill, seal, seal_payload, sealed_len};
 
-/// What a record is to hold.
+/// Planned content of a record.
 #[derive(Debug, Clone)]
 pub(crate) enum Chunk {
     Raw(Vec<u8>),
     Coded(Vec<u8>),
-    /// Without its pages of zeros, coded or not.
+    /// Without its pages of zeros, compressed or not.
     Squeezed(Vec<u8>, bool),
     Fill([u8; 8], u64),
-    /// As so many bytes from this one on.
+    /// Reference: offset and number of bytes.
     Same(u64, usize),
 }
 
-/// How a dump is to be laid out.
+/// Planned layout of a dump.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) parts: u16,
     pub(crate) parity: u16,
     pub(crate) codec: &'static str,
-    /// The superblock has the size.
+    /// True if the superblock contains the size.
     pub(crate) sized: bool,
-    /// The superblock says where the footer is.
+    /// True if the superblock contains the offset of the footer.
     pub(crate) told: bool,
     pub(crate) complete: bool,
     pub(crate) set: u8,
@@ -47,12 +47,12 @@ impl Default for Plan {
     }
 }
 
-/// A dump and the parts it was put into.
+/// A dump and its parts.
 #[derive(Debug, Clone)]
 pub(crate) struct Dump {
     pub(crate) bytes: Vec<u8>,
     pub(crate) parts: Vec<Vec<u8>>,
-    /// Where the segments are: part, position, first and last byte of the dump; data segments only.
+    /// Positions of the data segments: part, offset, first byte and end in the dump.
     pub(crate) places: Vec<(usize, usize, u64, u64)>,
 }
 
@@ -146,7 +146,7 @@ impl Plan {
         }
     }
 
-    /// A record with its payload, whose bytes join the dump.
+    /// Makes a record with its payload, and appends its bytes to the dump.
     fn piece(&self, chunk: &Chunk, dump: &mut Vec<u8>) -> (Record, Vec<u8>) {
         let offset = dump.len() as u64;
         let code = |bytes: &[u8]| {
@@ -166,7 +166,7 @@ impl Plan {
                     map[n / 8] |= 1 << (n % 8);
                     kept.extend_from_slice(page);
                 }
-                // Nothing is stored of no pages, coded or not.
+                // Nothing is stored for no pages, compressed or not.
                 map.extend(if *coded && !kept.is_empty() { code(&kept) } else { kept });
                 (if *coded { RecordKind::Coded } else { RecordKind::Raw }, SQUEEZED, map)
             }
@@ -227,7 +227,7 @@ fn sealed(set: u8, head: &Head, pieces: &[(Record, Vec<u8>)]) -> Vec<u8> {
 }
 
 impl Dump {
-    /// The set of those parts that are there.
+    /// Opens the set of those parts.
     pub(crate) fn open(&self, parts: impl IntoIterator<Item = usize>) -> Result<Set> {
         open(parts.into_iter().map(|n| self.parts[n].clone()))
     }
@@ -237,14 +237,14 @@ impl Dump {
     }
 }
 
-/// A set of these parts.
+/// Opens a set of these parts.
 pub(crate) fn open(parts: impl IntoIterator<Item = Vec<u8>>) -> Result<Set> {
     let parts = parts.into_iter().enumerate();
     let sources = parts.map(|(n, bytes)| (PathBuf::from(format!("p{n}")), Arc::new(bytes) as Arc<dyn ReadAt>));
     Set::from_sources(sources.collect(), &Options { cache_bytes: 1 << 20 })
 }
 
-/// Bytes that do not shrink.
+/// Makes incompressible bytes.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -256,19 +256,19 @@ pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Bytes that do.
+/// Makes compressible bytes.
 pub(crate) fn text(len: usize, seed: u64) -> Vec<u8> {
     format!("All work and no play make {seed} a dull boy. ").bytes().cycle().take(len).collect()
 }
 
-/// Pages of noise at odd places, zeros at even ones.
+/// Makes pages of noise at odd positions, zeros at even ones.
 pub(crate) fn gappy(len: usize, seed: u64) -> Vec<u8> {
     let mut bytes = noise(len, seed);
     bytes.chunks_mut(PAGE).step_by(2).for_each(|page| page.fill(0));
     bytes
 }
 
-/// A dump with every kind of record, in `count` segments.
+/// Makes a dump with every kind of record, in `count` segments.
 pub(crate) fn mixed(count: u64) -> Vec<Vec<Chunk>> {
     let segment = |n: u64| match n % 4 {
         0 => vec![Chunk::Raw(noise(9000, n)), Chunk::Coded(text(16 << 10, n)), Chunk::Fill([0; 8], 8000)],

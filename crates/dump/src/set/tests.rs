@@ -1,5 +1,5 @@
-//! Sets read back: whole, with parts missing, cut, swapped and damaged. Whatever is done to them, what is read is
-//! right or an error.
+//! Sets read back: whole, with parts missing, cut, swapped and damaged. Whatever the damage,
+//! reading gives the right bytes or an error.
 #![allow(clippy::cast_possible_truncation, reason = "numbers in tests are small")]
 
 use std::collections::BTreeSet;
@@ -10,13 +10,13 @@ use proptest::prelude::*;
 use super::testing::{CHUNK, Chunk, Dump, Plan, gappy, mixed, noise, open, text};
 use super::*;
 
-/// All of a dump, or why not.
+/// Reads all of a dump.
 fn read(set: &Set) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; set.len() as usize];
     set.read_exact_at(&mut bytes, 0).map(|()| bytes)
 }
 
-/// What is left of a dump, zeros for what is lost, and the lost ranges.
+/// Reads a dump with zeros for lost bytes; returns the lost ranges too.
 fn read_partly(set: &Set) -> (Vec<u8>, Vec<Lost>) {
     let mut bytes = vec![0; set.len() as usize];
     let lost = set.walk(0..set.len(), &mut Scratch::default(), &mut |at, piece| {
@@ -51,7 +51,7 @@ fn plan(parts: u16, parity: u16, count: u64) -> Plan {
     Plan { parts, parity, segments: mixed(count), ..Plan::default() }
 }
 
-/// Every choice of `k` of `0..n`.
+/// Returns every choice of `k` of `0..n`.
 fn choices(n: usize, k: usize) -> Vec<BTreeSet<usize>> {
     (0u32..1 << n)
         .filter(|bits| bits.count_ones() as usize == k)
@@ -75,7 +75,7 @@ fn every_kind_of_record_is_read_back_in_every_layout() {
 }
 
 #[test]
-fn any_parts_may_be_missing_that_parity_makes_up_for() {
+fn any_parts_within_the_parity_may_be_missing() {
     for (parts, parity) in [(3, 1), (4, 2), (5, 2), (6, 4)] {
         let dump = plan(parts, parity, 11).build();
         for lost in 0..=usize::from(parity) {
@@ -107,7 +107,7 @@ fn any_parts_may_be_missing_that_parity_makes_up_for() {
     }
 }
 
-/// What is not lost is right.
+/// Asserts that all bytes outside of lost ranges are right.
 fn right_or_lost(dump: &Dump, left: &[u8], lost: &[Lost]) {
     let mut right = 0;
     for lost in lost {
@@ -130,7 +130,7 @@ fn lost_ranges_are_exact_to_the_byte() {
     set.read_exact_at(&mut some, 7991).unwrap();
     let error = set.read_exact_at(&mut some, 7992).unwrap_err().to_string();
     assert_eq!(error, "bytes 8001 to 8002 of the dump are lost: part 2 of 3 is missing");
-    // A damaged chunk costs itself alone.
+    // A damaged chunk affects only itself.
     let mut parts = dump.parts.clone();
     let (part, position, start, _) = dump.places[0];
     parts[part][position + 80 + 2 * 32 + 5000 + 10] ^= 1;
@@ -146,21 +146,21 @@ fn lost_ranges_are_exact_to_the_byte() {
 
 #[test]
 fn two_copies_are_as_good_as_one() {
-    // Two sets of the same name, each with all of the dump cut otherwise: what a run that was interrupted leaves.
+    // Two sets with the same id, each with the whole dump cut differently, as after an interrupted run.
     let bytes = noise(48_000, 1);
     let cut = |at: usize| bytes.chunks(at).map(|chunk| vec![Chunk::Raw(chunk.to_vec())]).collect::<Vec<_>>();
     let one = Plan { segments: cut(16_000), ..Plan::default() }.build();
     let two = Plan { segments: cut(10_000), ..Plan::default() }.build();
     let mut parts = vec![one.parts[0].clone(), one.parts[1].clone()];
     for (n, part) in two.parts.iter().enumerate() {
-        // Behind one's segments, where a scan finds them; its own index and footer are cut off.
+        // Appended to the segments of one, where a scan finds them; its own index and footer are cut off.
         let from = parts[n].len() - 8192;
         parts[n].truncate(from);
         parts[n].extend_from_slice(&part[4096..part.len() - 8192]);
     }
     let set = open(parts.clone()).unwrap();
     assert_eq!(read_partly(&set), (bytes.clone(), vec![]));
-    // All of the first copy is damaged in its chunks; and each segment of the second costs only what both lack.
+    // All chunks of the first copy are damaged; each damaged segment of the second then loses only what both lack.
     for (part, position, ..) in &one.places {
         parts[*part][position + 500] ^= 1;
     }
@@ -179,7 +179,7 @@ fn two_copies_are_as_good_as_one() {
 }
 
 #[test]
-fn a_flipped_byte_anywhere_is_never_a_wrong_byte() {
+fn a_flipped_byte_never_gives_wrong_data() {
     for (parts, parity) in [(2, 0), (3, 1)] {
         let segments = vec![
             vec![Chunk::Coded(text(6000, 1)), Chunk::Fill([0; 8], 9000), Chunk::Squeezed(gappy(12_000, 3), false)],
@@ -198,7 +198,7 @@ fn a_flipped_byte_anywhere_is_never_a_wrong_byte() {
                 if at % 3 == 0 {
                     let (found, checked) = findings(&set);
                     assert_eq!(ranges(&checked.lost), ranges(&lost), "byte {at} of part {part}");
-                    // But for the zeros behind an index.
+                    // Except for the zeros after an index.
                     let noticed = !found.is_empty()
                         || (dump.parts[part].len() - 8192..dump.parts[part].len() - 4096).contains(&at);
                     assert!(noticed, "byte {at} of part {part} is not noticed");
@@ -209,7 +209,7 @@ fn a_flipped_byte_anywhere_is_never_a_wrong_byte() {
 }
 
 #[test]
-fn a_part_cut_anywhere_still_gives_what_is_before_the_cut() {
+fn a_truncated_part_still_gives_the_data_before_the_cut() {
     for (parts, parity) in [(2, 0), (3, 1)] {
         let dump = plan(parts, parity, 8).build();
         let len = dump.parts[1].len();
@@ -238,13 +238,13 @@ fn a_part_cut_anywhere_still_gives_what_is_before_the_cut() {
 }
 
 #[test]
-fn what_is_no_set_is_refused_and_named() {
+fn files_that_form_no_set_are_refused_by_name() {
     let (one, two) = (plan(2, 0, 4).build(), Plan { set: 8, ..plan(2, 0, 4) }.build());
     let refused = |parts: Vec<Vec<u8>>| open(parts).unwrap_err().to_string();
     assert_eq!(refused(vec![one.parts[0].clone(), two.parts[1].clone()]), "p1: a part of another dump than p0");
     assert_eq!(refused(vec![one.parts[1].clone(), one.parts[1].clone()]), "p1: part 2 of the dump, and so is p0");
-    assert_eq!(refused(vec![]), "parts 0: a dump has at least one");
-    assert_eq!(refused(vec![b"hello".to_vec()]), "p0: superblock at byte 0: 5 bytes where there should be 4096");
+    assert_eq!(refused(vec![]), "parts 0: at least one is needed");
+    assert_eq!(refused(vec![b"hello".to_vec()]), "p0: superblock at byte 0: 5 bytes instead of 4096");
     assert_eq!(refused(vec![one.parts[0].clone(), noise(9000, 1)]), "p1: superblock at byte 0: not a part of a dump");
 }
 
@@ -293,14 +293,14 @@ fn an_input_that_ended_early_has_no_end() {
 }
 
 #[test]
-fn repetitions_end() {
-    // One that repeats a repetition, one that repeats what is behind it.
+fn references_are_never_followed_twice() {
+    // One that refers to a reference, one that refers to later bytes.
     let chained = vec![vec![Chunk::Raw(noise(100, 1)), Chunk::Same(0, 50), Chunk::Same(100, 40)]];
     let dump = Plan { parts: 1, segments: chained, ..Plan::default() }.build();
     let set = dump.open_all().unwrap();
     let (_, lost) = read_partly(&set);
     assert_eq!(lost.iter().map(|lost| (lost.start, lost.end)).collect::<Vec<_>>(), [(150, 190)]);
-    assert_eq!(lost[0].why, "it repeats bytes that are a repetition themselves");
+    assert_eq!(lost[0].why, "it refers to bytes that are a reference themselves");
     let segments = vec![vec![Chunk::Raw(noise(100, 1)), Chunk::Same(0, 100)]];
     for target in [1, 100, 150, u64::MAX] {
         let mut part = Plan { parts: 1, segments: segments.clone(), ..Plan::default() }.build().parts.remove(0);
@@ -312,7 +312,7 @@ fn repetitions_end() {
 }
 
 #[test]
-fn extents_and_info_tell_what_there_is() {
+fn extents_and_info_describe_the_set() {
     let segments = vec![
         vec![Chunk::Raw(noise(1000, 1)), Chunk::Fill([0; 8], 5000)],
         vec![Chunk::Fill([0; 8], 3000), Chunk::Fill(*b"abcdefgh", 1003)],
@@ -352,7 +352,7 @@ fn small_reads_at_the_end_and_beyond() {
     assert_eq!((empty.len(), empty.read_at(&mut buf, 0).unwrap(), empty.info().restorable), (0, 0, true));
 }
 
-/// Any records, in segments of any number of them.
+/// Any records, in any number of segments.
 fn any_segments() -> impl Strategy<Value = Vec<Vec<Chunk>>> {
     let len = 1usize..CHUNK as usize;
     let chunk = prop_oneof![
@@ -370,9 +370,9 @@ fn any_segments() -> impl Strategy<Value = Vec<Vec<Chunk>>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Any mix of records in any number of parts, with any parts missing that parity makes up for, at any offset.
+    /// Any mix of records in any number of parts, with any parts missing that parity can replace, at any offset.
     #[test]
-    fn whatever_was_put_down_is_read(
+    fn any_records_are_read_back(
         segments in any_segments(), parts in 1u16..6, parity in 0u16..5, gone in any::<u32>(),
         reads in proptest::collection::vec((any::<u64>(), 0usize..50_000), 1..10),
     ) {
@@ -395,7 +395,7 @@ proptest! {
         }
     }
 
-    /// Several parts damaged at random places: right bytes or none.
+    /// Several parts damaged at random places: right bytes or an error.
     #[test]
     fn damage_is_never_read(
         damage in proptest::collection::vec((any::<u32>(), any::<u8>()), 1..12), parity in 0u16..3,

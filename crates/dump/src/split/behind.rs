@@ -1,4 +1,4 @@
-//! Dropping what was written from the page cache: a dump is larger than memory and nobody reads it soon.
+//! Drops written data from the page cache: a dump is larger than memory, and nobody reads it soon.
 
 use std::fs::File;
 use std::io;
@@ -7,16 +7,16 @@ use std::os::fd::AsRawFd;
 use packfs_blocks::Storage;
 use rustix::fs::{Advice, fadvise};
 
-/// Bytes that may be on their way to the disk before more are written.
+/// Maximum number of bytes in writeback before more are written.
 const WINDOW: u64 = 8 << 20;
 
-/// Follows a file that is being written from front to back.
+/// Tracks a file that is written from front to back.
 #[derive(Debug)]
 pub(super) struct Behind {
     on: bool,
-    /// Before this all has reached the disk and left the cache.
+    /// Everything before this offset is on disk and no longer cached.
     dropped: u64,
-    /// Before this the system was asked to write.
+    /// Writeback was started for everything before this offset.
     started: u64,
 }
 
@@ -26,8 +26,8 @@ impl Behind {
         Behind { on, dropped: position, started: position }
     }
 
-    /// All before `position` is written. The error is that of writing something to the disk: the system tells it
-    /// once, here or when the file is synced.
+    /// Notes that everything before `position` is written. The error is that of writing something
+    /// to the disk: the system reports it once, here or when the file is synced.
     pub(super) fn advance(&mut self, storage: &dyn Storage, position: u64) -> io::Result<()> {
         let Some(file) = storage.file().filter(|_| self.on) else { return Ok(()) };
         self.on = sync_range(file, self.started, position, libc::SYNC_FILE_RANGE_WRITE)?;
@@ -47,7 +47,7 @@ impl Behind {
     }
 }
 
-/// `false`: the file cannot do that.
+/// Returns `false` if the file does not support it.
 #[allow(unsafe_code, reason = "no safe binding of this call is among the dependencies")]
 fn sync_range(file: &File, from: u64, to: u64, flags: libc::c_uint) -> io::Result<bool> {
     let (Ok(at), Ok(len)) = (i64::try_from(from), i64::try_from(to - from)) else { return Ok(false) };

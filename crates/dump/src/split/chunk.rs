@@ -1,4 +1,4 @@
-//! The work on one chunk: read it, see what it is, code it, prove it. Runs on the pool's threads.
+//! Processing of one chunk: read, classify, compress and verify it. Runs on the pool's threads.
 
 use std::io;
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use crate::input::Source;
 use crate::part::ChunkDecoder;
 use crate::{Error, Result};
 
-/// What all threads share.
+/// State shared by all threads.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) codec: Choice,
     pub(super) chunk: usize,
     pub(super) verify: bool,
     pub(super) buffers: Buffers,
-    /// Nanoseconds of all threads.
+    /// Nanoseconds, summed over all threads.
     pub(super) read: AtomicU64,
     pub(super) code: AtomicU64,
 }
 
-/// What a thread keeps between chunks.
+/// State that a thread keeps between chunks.
 pub(super) struct Worker {
     tools: Option<Tools>,
 }
 
 struct Tools {
     encoder: BlockEncoder,
-    /// Puts the pages that were left out back in, to prove that they were zeros.
+    /// Reinserts the pages that were left out, to verify that they were zeros.
     expander: ChunkDecoder,
     back: Vec<u8>,
 }
 
-/// A chunk as it will lie in a segment.
+/// A chunk in its stored form.
 #[derive(Debug)]
 pub(super) enum Packed {
     Fill([u8; 8]),
@@ -47,15 +47,15 @@ pub(super) enum Packed {
     Stored { coded: bool, map: Vec<u8>, body: Buffer, sum: u64 },
 }
 
-/// A chunk that was looked at.
+/// A classified chunk.
 #[derive(Debug)]
 pub(super) enum Looked {
     Fill([u8; 8]),
-    /// Its bytes, and their digest if it was asked for.
+    /// Its bytes, and their digest if it was requested.
     Bytes(Buffer, Option<Digest>),
 }
 
-/// What reading an extent gave: fewer bytes than asked for where the input has become shorter.
+/// Result of reading an extent: fewer bytes than requested if the input has become shorter.
 #[derive(Debug)]
 pub(super) struct Read<T> {
     pub(super) got: usize,
@@ -67,7 +67,7 @@ impl Worker {
         Worker { tools: None }
     }
 
-    /// Reads `len` bytes at `offset` and looks at them.
+    /// Reads `len` bytes at `offset` and classifies them.
     pub(super) fn read(
         &mut self,
         shared: &Shared,
@@ -84,7 +84,7 @@ impl Worker {
         Ok(Read { got, what: self.look(shared, bytes, digest) })
     }
 
-    /// Looks at a chunk.
+    /// Classifies a chunk.
     pub(super) fn look(&mut self, shared: &Shared, bytes: Buffer, digest: bool) -> Looked {
         let begun = Instant::now();
         let looked = match repeated(&bytes) {
@@ -98,7 +98,7 @@ impl Worker {
         looked
     }
 
-    /// Makes of a chunk what is to be stored of it.
+    /// Makes the stored form of a chunk.
     pub(super) fn pack(&mut self, shared: &Shared, looked: Looked) -> Result<Packed> {
         let raw = match looked {
             Looked::Fill(pattern) => return Ok(Packed::Fill(pattern)),
@@ -119,7 +119,7 @@ impl Worker {
             tools.prove_pages(shared, &map, data, &raw)?;
         }
         if is_worth_a_try(&shared.codec, data) {
-            // What saves next to nothing is not worth decoding.
+            // A chunk that saves almost nothing is not worth decoding.
             let mut body = shared.buffers.take(data.len() - (data.len() / 64).max(1));
             if let Some(len) = tools.encoder.encode(data, &mut body)?.filter(|len| *len > 0) {
                 body.truncate(len);
@@ -142,7 +142,7 @@ impl Worker {
 }
 
 impl Tools {
-    /// Puts the pages back to where the map says, as a reader does, and compares.
+    /// Restores the pages as the map says, like a reader, and compares.
     fn prove_pages(&mut self, shared: &Shared, map: &[u8], data: &[u8], raw: &[u8]) -> Result<()> {
         self.back.resize(shared.chunk, 0);
         let back = &mut self.back[..raw.len()];
@@ -157,11 +157,11 @@ fn spent(counter: &AtomicU64, begun: Instant) {
     counter.fetch_add(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX), Relaxed);
 }
 
-/// The eight bytes that are all of the chunk, if it is nothing else.
+/// Returns the eight bytes that the whole chunk repeats, if it does.
 fn repeated(bytes: &[u8]) -> Option<[u8; 8]> {
     let mut pattern = [0; 8];
     match bytes.split_at_checked(8) {
-        // It equals itself, moved on by eight bytes.
+        // It equals itself, shifted by eight bytes.
         Some((first, rest)) => {
             pattern.copy_from_slice(first);
             (*rest == bytes[..rest.len()]).then_some(pattern)
@@ -173,15 +173,15 @@ fn repeated(bytes: &[u8]) -> Option<[u8; 8]> {
     }
 }
 
-/// The pages of the chunk that are not zeros, one behind the other, with the map that says which they are; nothing if
-/// all are there.
+/// Returns the pages of the chunk that are not zeros, concatenated, and the map that identifies
+/// them; no pages if all are stored.
 fn squeeze(raw: &[u8], buffers: &Buffers) -> (Vec<u8>, Option<Buffer>) {
     let mut map = Vec::new();
     let (mut kept, mut out) = (0, None);
     for (n, page) in raw.chunks(PAGE).enumerate() {
         let zero = is_zero(page);
         if zero && out.is_none() {
-            // The first to be left out: all before it are there.
+            // The first page to be left out: all before it are stored.
             map = vec![0; raw.len().div_ceil(PAGE).div_ceil(8)];
             (0..n).for_each(|before| map[before / 8] |= 1 << (before % 8));
             let mut begun = buffers.take(raw.len());
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_chunk_comes_back() {
+    fn every_kind_of_chunk_round_trips() {
         let noise: Vec<u8> = (0..1u32 << 16).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
         let mut holes = noise.clone();
         holes[PAGE..3 * PAGE].fill(0);

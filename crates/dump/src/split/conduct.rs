@@ -1,4 +1,5 @@
-//! The conductor: extents to the pool, results in their order into segments, segments to the parts.
+//! The conductor: submits extents to the pool, packs results in order into segments, and passes
+//! segments to the parts.
 
 use std::fs::File;
 use std::io;
@@ -24,34 +25,34 @@ use crate::Error;
 use crate::format::PAGE;
 use crate::input::{Input, Kind, Source, read_full};
 
-/// Why no more of the input is taken.
+/// Reason why reading the input ended early.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// All parts have failed.
     NoPart,
     /// The input could be read up to here.
     Input { at: u64, why: String },
-    /// Nothing that could be gone on after.
+    /// Any other error, after which the run cannot continue.
     Error(Error),
 }
 
 impl Stop {
-    /// What to say of the input.
+    /// Returns the message about the input.
     pub(super) fn of_input(&self) -> Option<String> {
         match self {
-            Stop::Input { at, why } => Some(format!("{why}; the dump has its bytes before {at}")),
+            Stop::Input { at, why } => Some(format!("{why}; the dump contains the bytes before {at}")),
             _ => None,
         }
     }
 }
 
-/// A stretch of the dump on its way through the pool.
+/// A stretch of the dump in the pool.
 #[derive(Debug)]
 struct Step<T> {
     offset: u64,
-    /// Bytes asked for.
+    /// Number of bytes requested.
     len: u64,
-    /// Bytes there were, and what became of them.
+    /// Number of bytes read, and their result.
     result: Result<(u64, T), Failure>,
 }
 
@@ -61,7 +62,7 @@ enum Failure {
     Pack(Error),
 }
 
-/// See the module.
+/// State of the conductor.
 pub(super) struct Conductor<'a, 'env> {
     pool: &'a Pool<'env, Worker>,
     queue: &'a Queue,
@@ -73,15 +74,15 @@ pub(super) struct Conductor<'a, 'env> {
     segments: Buffers,
     gather: Gather,
     stripes: Stripes,
-    /// Chunks being looked at, when equal ones are to be found.
+    /// Chunks being classified, if equal ones are searched.
     looking: Window<Step<Looked>>,
-    /// Chunks being made ready.
+    /// Chunks being compressed.
     packing: Window<Step<Packed>>,
     coding: Window<Vec<Sealed>>,
     seen: Option<Recent>,
-    /// What is done now was done before.
+    /// True while earlier work is repeated.
     again: bool,
-    /// The dump so far: the byte after the last one taken.
+    /// End of the dump so far.
     end: u64,
     report: SplitReport,
     wait_for_chunks: Duration,
@@ -107,7 +108,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
             read: AtomicU64::new(0),
             code: AtomicU64::new(0),
         };
-        // With two stages, each has its share of the memory.
+        // With two stages, each gets a share of the memory.
         let (looking, packing) = if options.dedup { (plan.window / 2, plan.window / 2) } else { (0, plan.window) };
         Conductor {
             pool,
@@ -133,8 +134,8 @@ impl<'a, 'env> Conductor<'a, 'env> {
         }
     }
 
-    /// Takes all of the input to the parts and makes it safe there. An error is why not all of it was taken; what was
-    /// is safe none the less, as far as parts are left.
+    /// Moves the whole input to the parts and makes it durable there. An error says why not all of
+    /// it was read; what was read is durable nevertheless, as far as parts are left.
     pub(super) fn conduct(&mut self, input: &mut Input) -> Result<(), Stop> {
         self.name = input.name().to_owned();
         let (taken, source) = match input.kind() {
@@ -146,7 +147,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
             Kind::Stream(stream) => (self.take_stream(stream), None),
         };
         let taken = taken.and_then(|()| self.flush_chunks());
-        // The dump ends where its input did.
+        // The dump ends where its input ended.
         if !matches!(taken, Err(Stop::Input { .. })) {
             self.end = self.end.max(self.work.superblock.size.unwrap_or(0));
         }
@@ -158,14 +159,14 @@ impl<'a, 'env> Conductor<'a, 'env> {
         let loss = self.queue.take_loss();
         self.report.suspect.extend(loss.ranges.iter().map(|range| (range.start, range.end)));
         self.report.weak_stripes += self.stripes.weak() + self.queue.weak() + loss.parity;
-        // That parts failed is worse than that the input did.
+        // Failed parts are worse than a failed input.
         match (taken, settled) {
             (_, Err(Stop::NoPart)) => Err(Stop::NoPart),
             (taken, settled) => taken.and(settled),
         }
     }
 
-    /// Adds what is known to the report.
+    /// Adds the results to the report.
     pub(super) fn report_to(&mut self, report: &mut SplitReport) {
         let own = std::mem::take(&mut self.report);
         let nanos = |counter: &AtomicU64| Duration::from_nanos(counter.load(Relaxed)).as_secs_f64();
@@ -181,12 +182,12 @@ impl<'a, 'env> Conductor<'a, 'env> {
         report.times.wait_for_parts = self.wait_for_parts.as_secs_f64();
     }
 
-    /// Hands a range of a source to the pool, leaving out its holes.
+    /// Submits a range of a source to the pool, without its holes.
     fn take_range(&mut self, source: &Arc<dyn Source>, range: Range<u64>) -> Result<(), Stop> {
         let chunk = self.shared.chunk as u64;
         let mut at = range.start;
         while at < range.end {
-            // If it cannot say, all may be data.
+            // If holes cannot be determined, everything may be data.
             let data = source.data_from(at).unwrap_or(Some(at..range.end));
             let begin = data.as_ref().map_or(range.end, |data| data.start / chunk * chunk).clamp(at, range.end);
             if at < begin {
@@ -271,7 +272,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
         }
     }
 
-    /// Takes note of a chunk being looked at, and goes on with those that are done.
+    /// Queues a chunk being classified, and continues with those that are ready.
     fn look(&mut self, ticket: Ticket<Step<Looked>>, bytes: usize) -> Result<(), Stop> {
         self.looking.push(ticket, bytes);
         while self.looking.is_full() {
@@ -281,7 +282,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
         Ok(())
     }
 
-    /// Decides whether a chunk came before; if not, it is made ready.
+    /// Decides whether a chunk occurred before; if not, it is compressed.
     fn looked(&mut self, step: Option<Step<Looked>>) -> Result<(), Stop> {
         let Some(Step { offset, len, result }) = step else { return Ok(()) };
         let (got, looked) = match result {
@@ -305,9 +306,9 @@ impl<'a, 'env> Conductor<'a, 'env> {
         self.pack(ticket, usize::try_from(got).unwrap_or(0))
     }
 
-    /// Takes note of a chunk being made ready, and puts those that are into segments.
+    /// Queues a chunk being compressed, and packs those that are ready into segments.
     fn pack(&mut self, ticket: Ticket<Step<Packed>>, bytes: usize) -> Result<(), Stop> {
-        // A chunk that takes no memory still takes a place in the row.
+        // A chunk that takes no memory still counts in the queue.
         self.packing.push(ticket, bytes.max(PAGE / 8));
         while let Some(step) = self.packing.pop_ready() {
             self.packed(step)?;
@@ -342,13 +343,13 @@ impl<'a, 'env> Conductor<'a, 'env> {
             self.end = self.end.max(offset + got);
         }
         if got < len {
-            let why = "it ends sooner than it said when it was opened".to_owned();
+            let why = "it ends earlier than when it was opened".to_owned();
             return Err(self.stopped(Stop::Input { at: offset + got, why }));
         }
         Ok(())
     }
 
-    /// Forgets all that is behind the place where the input is at its end.
+    /// Discards everything after the offset at which the input ended.
     fn stopped(&mut self, stop: Stop) -> Stop {
         (self.looking, self.packing) = (Window::new(0), Window::new(0));
         if let (Stop::Input { at, .. }, false) = (&stop, self.again) {
@@ -381,7 +382,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
         }
     }
 
-    /// Seals the segment being filled and hands it to the parts.
+    /// Seals the segment being filled and passes it to the parts.
     fn seal(&mut self) -> Result<(), Stop> {
         while let Some(parity) = self.coding.pop_ready() {
             self.push_parity(parity)?;
@@ -427,13 +428,13 @@ impl<'a, 'env> Conductor<'a, 'env> {
         Ok(())
     }
 
-    /// Hands all that is there to the parts, full segments or not.
+    /// Passes all pending data to the parts, in full segments or not.
     fn flush(&mut self) -> Result<(), Stop> {
         self.flush_chunks()?;
         if !self.gather.is_empty() {
             self.seal()?;
         }
-        // A stripe's segments say how many they are: those that are not needed are there, and empty.
+        // A stripe's segments contain their number, so unneeded ones are written empty.
         while self.stripes.is_open() {
             self.seal()?;
         }
@@ -443,7 +444,7 @@ impl<'a, 'env> Conductor<'a, 'env> {
         Ok(())
     }
 
-    /// Makes all that was taken safe: what parts lose on the way is done again.
+    /// Makes everything durable: data lost with failed parts is written again.
     fn settle(&mut self, source: Option<&Arc<dyn Source>>) -> Result<(), Stop> {
         loop {
             self.flush()?;

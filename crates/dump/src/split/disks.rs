@@ -1,4 +1,4 @@
-//! Which parts lie on one disk, where they neither gain speed nor protect each other.
+//! Finds parts on the same disk, which neither gain speed nor protect each other.
 
 use packfs_blocks::name::display;
 use std::collections::BTreeMap;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 
-/// What to tell the user about parts that share a disk, or will when they are made.
+/// Returns notes for the user about parts that share a disk, or will once they are created.
 pub fn shared_disks(parts: &[PathBuf]) -> Vec<String> {
     let mut by_disk: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
     for path in parts {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // What does not exist yet will be where its directory is.
+        // A file that does not exist yet will be on the disk of its directory.
         let Ok(found) = std::fs::metadata(path).or_else(|_| std::fs::metadata(parent)) else { continue };
         let device = match found.file_type() {
             kind if kind.is_block_device() => found.rdev(),
@@ -31,13 +31,13 @@ pub fn shared_disks(parts: &[PathBuf]) -> Vec<String> {
     shared.map(say).collect()
 }
 
-/// The disks behind a device number, through partitions and device mappers; `sys` is `/sys/dev/block`.
+/// Returns the disks of a device number, through partitions and device mappers; `sys` is `/sys/dev/block`.
 fn disks(sys: &Path, device: u64) -> Vec<String> {
     let number = format!("{}:{}", major(device), minor(device));
     let mut found = Vec::new();
     match sys.join(&number).canonicalize() {
         Ok(dir) => whole_disks(&dir, &mut found, 0),
-        // A file system that is on no single device of its own, such as tmpfs or btrfs.
+        // A file system without a block device of its own, such as tmpfs or btrfs.
         Err(_) => found.push(format!("file system {number}")),
     }
     found.sort();

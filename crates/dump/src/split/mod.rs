@@ -1,9 +1,10 @@
-//! Splitting: one stream in, a set of parts out.
+//! Splits one stream into a set of parts.
 //!
-//! The calling thread conducts (`conduct`): it hands extents of the input to the pool, where they are read and coded
-//! (`chunk`), gathers the results in their order into segments (`segment`), and puts these into one queue (`queue`).
-//! One thread a part takes from it whenever its part is free (`part`): a fast disk takes more, and a slow one holds
-//! nothing up. What a part that fails could not keep goes back to the queue, or is done again from the input.
+//! The calling thread is the conductor (`conduct`): it submits extents of the input to the pool,
+//! where they are read and compressed (`chunk`), packs the results in order into segments
+//! (`segment`), and puts these into one queue (`queue`). One thread per part takes from it whenever
+//! its part is free (`part`): a fast disk takes more, and a slow one delays nothing. Segments that
+//! a failing part could not store go back to the queue, or are made again from the input.
 
 mod behind;
 mod chunk;
@@ -52,11 +53,13 @@ pub use report::{Chunks, PartReport, SplitReport, Times};
 
 /// Splits `input` over `parts`.
 ///
-/// A report that is not [clean](SplitReport::is_clean) tells of trouble that did not stop the run. An error is
-/// returned when nothing could be begun, or when the run could not go on; then what was written stays readable.
+/// A report that is not [clean](SplitReport::is_clean) lists problems that did not stop the run. An
+/// error is returned if the run could not begin or could not continue; data written so far stays
+/// readable.
 ///
-/// [`Progress::cancel`] ends the run with [`Error::Cancelled`] at the next chunk. What was packed until then is written to
-/// the parts and made safe, so that [`SplitOptions::resume`] goes on from there. A read or write that hangs is waited for.
+/// [`Progress::cancel`] ends the run with [`Error::Cancelled`] at the next chunk. Data packed until
+/// then is written to the parts and made durable, so that [`SplitOptions::resume`] continues from
+/// there. A read or write that hangs is waited for.
 ///
 /// ```
 /// use packfs_blocks::Progress;
@@ -73,7 +76,7 @@ pub fn split(input: Input, parts: &[PathBuf], options: &SplitOptions, progress: 
     split_on(&System, input, parts, options, progress)
 }
 
-/// The same with parts written through `files`.
+/// As [`split`], with parts written through `files`.
 fn split_on(
     files: &dyn FileSystem,
     input: Input,
@@ -83,7 +86,7 @@ fn split_on(
 ) -> Result<SplitReport> {
     let begun = Instant::now();
     Error::unless_cancelled(progress)?;
-    // A codec that this build lacks, or options it cannot work with, are found out before anything is touched.
+    // A codec that this build lacks, and invalid options, are detected before anything is touched.
     options.codec.encoder(options.chunk as usize)?;
     let plan = Plan::new(options, parts.len())?;
     let opened = open::open(files, parts, options, &input)?;
@@ -105,7 +108,7 @@ fn split_on(
     report
 }
 
-/// The superblock of a set that is about to be begun.
+/// Makes the superblock of a new set.
 fn new_set(input: &Input, parts: usize, options: &SplitOptions, plan: &Plan) -> Result<Super> {
     let mut set = [0; 16];
     let random = rustix::rand::getrandom(&mut set[..], rustix::rand::GetRandomFlags::empty());
@@ -124,7 +127,7 @@ fn new_set(input: &Input, parts: usize, options: &SplitOptions, plan: &Plan) -> 
         codec: options.codec.clone(),
     };
     if superblock.size == Some(UNKNOWN) || superblock.to_raw().is_none() {
-        return Err(Error::option("codec", &options.codec, "too many settings for a part to name"));
+        return Err(Error::option("codec", &options.codec, "its settings are too long for a part"));
     }
     Ok(superblock)
 }
@@ -143,14 +146,14 @@ fn run(
     let counters: Vec<_> = parts.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
     progress.files.set(counters.clone());
     std::thread::scope(|scope| {
-        // Also on a panic, so that the threads that are waited for then do not wait for work.
+        // Also on a panic, so that the part threads being joined do not wait for work.
         let _home = SendHome(&queue);
         for (n, (part, bytes)) in parts.iter_mut().zip(counters).enumerate() {
             let queue = &queue;
             std::thread::Builder::new()
                 .name(format!("packfs-part-{n}"))
                 .spawn_scoped(scope, move || serve(n, part, queue, &[&progress.written, &bytes]))
-                .expect("the system refused a thread; give fewer parts");
+                .expect("the system could not start a thread; use fewer parts");
         }
         pipeline::scope(options.threads, Worker::new, |pool| {
             let mut conductor = Conductor::new(pool, work, options, &queue, progress, begun);
@@ -183,7 +186,7 @@ fn run(
     }
 }
 
-/// What all footers say.
+/// Returns the contents of all footers.
 fn foot(report: &SplitReport, work: &Work, queue: &Queue) -> Foot {
     let mut manifest = vec![(None, 0, 0); work.left.len()];
     for (extent, left) in queue.extents().iter().zip(&work.left) {
@@ -219,7 +222,7 @@ fn sync_directories(parts: &[Part]) {
     };
     let directories: BTreeSet<_> = parts.iter().filter(|part| part.is_file()).map(|part| parent(&part.path)).collect();
     for directory in directories {
-        // The parts themselves are safe; some file systems refuse this for directories.
+        // The parts themselves are durable; some file systems refuse this for directories.
         let _ = File::open(directory).and_then(|directory| directory.sync_all());
     }
 }

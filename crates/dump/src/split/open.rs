@@ -1,4 +1,4 @@
-//! Opening the parts: none is overwritten unasked, none is two, none is the input.
+//! Opens the parts: none may be overwritten without permission, used twice, or be the input.
 
 use std::collections::HashMap;
 use std::fs::{Metadata, OpenOptions, Permissions};
@@ -18,7 +18,7 @@ use crate::format::PARTS_MAX;
 use crate::input::{Identity, Input};
 use crate::{Error, Result};
 
-/// A part that is open for writing. What was created goes away again when this is dropped, unless it is kept.
+/// A part that is open for writing. If it was created, dropping this deletes it, unless it is kept.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) path: PathBuf,
@@ -29,13 +29,13 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// What the part is written to. From now on a file stays.
+    /// Returns the storage of the part. From now on the file stays.
     pub(super) fn keep(&mut self) -> io::Result<Box<dyn Storage>> {
         self.created = false;
         self.storage.take().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Cuts a file to `len`; what is no file stays as it is.
+    /// Truncates a file to `len`; anything else stays as it is.
     pub(super) fn cut(&self, len: u64) -> Result<()> {
         self.storage
             .as_ref()
@@ -47,7 +47,7 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         if self.created {
-            // Nobody is left to tell if this fails.
+            // Best effort: there is nobody to report an error to.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -94,7 +94,7 @@ fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::io("cannot look at", path)(error)),
         };
-        // Of character devices there is but one, which takes what all write.
+        // Character devices may be shared: they take whatever is written.
         let is_shared = found.as_ref().is_some_and(|found| found.file_type().is_char_device());
         if let Some(other) = names.insert(resolved(path), path).filter(|_| !is_shared) {
             return unsuitable(path, format!("the same part as {}", display(other)));
@@ -121,7 +121,7 @@ fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec
     Ok(all)
 }
 
-/// The path with links and dots resolved, as far as there is such a file.
+/// Returns the path with links and dots resolved, as far as such a file exists.
 fn resolved(path: &Path) -> PathBuf {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -151,7 +151,7 @@ fn open_one(files: &dyn FileSystem, path: &Path, found: Option<&Metadata>, optio
     };
     let direct = options.direct && sink != Sink::Pipe;
     let (file, direct) = match try_open(direct) {
-        // Created and then refused: some file systems find out in this order.
+        // Created and then refused: some file systems detect it in this order.
         Err(error) if direct && error.kind() == io::ErrorKind::InvalidInput => {
             if created {
                 let _ = std::fs::remove_file(path);

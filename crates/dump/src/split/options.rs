@@ -2,31 +2,31 @@
 
 use packfs_codec::{Choice, Codec};
 
-/// How to split.
+/// Options of a split.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SplitOptions {
-    /// The codec of chunks; [`Codec::None`] stores them as they are. Default: lz4.
+    /// Codec of chunks; [`Codec::None`] stores them uncompressed. Default: lz4.
     pub codec: Choice,
-    /// Bytes of a chunk: a power of two from 4 KiB to 16 MiB. Default: 256 KiB.
+    /// Chunk size in bytes: a power of two from 4 KiB to 16 MiB. Default: 256 KiB.
     pub chunk: u32,
-    /// So many parts may be lost; at least one more is needed. Default: 0.
+    /// Number of parts that may be lost; at least one more is needed. Default: 0.
     pub parity: u16,
-    /// Worker threads beside those of the parts; 0 works on the calling thread. Default: 1.
+    /// Number of worker threads besides those of the parts; 0 works on the calling thread. Default: 1.
     pub threads: usize,
-    /// Bytes of memory to stay within, program included. Default: 128 MiB.
+    /// Memory limit in bytes, including the program. Default: 128 MiB.
     pub memory: u64,
-    /// Write past the page cache, where the file system can. Default: no.
+    /// True to bypass the page cache, if the file system supports it. Default: no.
     pub direct: bool,
-    /// Go on with a run that was interrupted; parts that do not exist are begun. Default: no.
+    /// True to resume an interrupted run; parts that do not exist are created. Default: no.
     pub resume: bool,
-    /// Replace parts that exist. Default: no.
+    /// True to replace existing parts. Default: no.
     pub force: bool,
-    /// Store equal chunks once. Default: no.
+    /// True to store equal chunks once. Default: no.
     pub dedup: bool,
-    /// Decode each coded chunk and compare. Default: yes.
+    /// True to decode each compressed chunk and compare. Default: yes.
     pub verify: bool,
-    /// Bytes of a part after which all of it is made to reach the disk. Default: 256 MiB.
+    /// Number of bytes of a part after which it is flushed to disk. Default: 256 MiB.
     pub checkpoint: u64,
 }
 

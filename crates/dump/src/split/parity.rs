@@ -1,4 +1,4 @@
-//! Stripes: which segments protect each other, and the code that does it.
+//! Stripes: groups of segments that protect each other, and their erasure code.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use super::segment::Sealed;
 use crate::format::{Record, RecordKind, SegmentKind, sum};
 use crate::part::{Head, Piece, seal, sealed_len};
 
-/// Bytes of each shard coded together. The code works on each 64 bytes for themselves, so the shards may be cut: what
-/// is in work then stays in the cache.
+/// Number of bytes of each shard coded together. The code works on each 64 bytes independently, so
+/// the shards may be sliced: the slices being processed then stay in the cache.
 const SLICE: usize = 64 << 10;
 
-/// Gives segments their places in stripes.
+/// Assigns segments to stripes.
 #[derive(Debug)]
 pub(super) struct Stripes {
-    /// Parity segments of a stripe, if there are parts enough.
+    /// Number of parity segments in a stripe, if there are enough parts.
     wanted: u16,
     next: u64,
     open: Option<Open>,
-    /// Stripes with fewer parity segments than wanted.
+    /// Number of stripes with fewer parity segments than wanted.
     weak: u64,
 }
 
@@ -32,7 +32,7 @@ struct Open {
     sealed: Vec<Arc<Sealed>>,
 }
 
-/// A stripe that has all its data segments.
+/// A stripe with all its data segments.
 #[derive(Debug)]
 pub(super) struct Full {
     number: u64,
@@ -41,13 +41,13 @@ pub(super) struct Full {
 }
 
 impl Stripes {
-    /// Stripes from number `next` on.
+    /// Makes stripes from number `next` on.
     pub(super) fn new(wanted: u16, next: u64) -> Self {
         Stripes { wanted, next, open: None, weak: 0 }
     }
 
-    /// The place of the next data segment. If a stripe has to be begun for it, `width` is asked for the number of its
-    /// segments in all, given how many of these are parity at most.
+    /// Returns the position of the next data segment. If a new stripe must be begun for it, `width`
+    /// is asked for its number of segments, given the maximum number of parity segments.
     pub(super) fn place(&mut self, width: impl FnOnce(u16) -> (u16, u16)) -> Head {
         let (number, shard, data, parity) = match &self.open {
             Some(open) => (open.number, open.sealed.len(), open.data, open.parity),
@@ -66,12 +66,12 @@ impl Stripes {
 
     fn number(&mut self) -> u64 {
         let number = self.next;
-        // Parts found by a run that is resumed may say anything.
+        // Parts found by a resumed run may contain any number.
         self.next = number.wrapping_add(1);
         number
     }
 
-    /// Takes note of the segment that the last place was for; gives the stripe if that was all of it and it has parity.
+    /// Records the segment for the last position; returns the stripe if it is now complete and has parity.
     pub(super) fn add(&mut self, sealed: &Arc<Sealed>) -> Option<Full> {
         let open = self.open.as_mut()?;
         open.sealed.push(Arc::clone(sealed));
@@ -83,19 +83,19 @@ impl Stripes {
         (open.parity > 0).then_some(Full { number: open.number, parity: open.parity, sealed: open.sealed })
     }
 
-    /// Stripes begun with fewer parity segments than wanted.
+    /// Returns the number of stripes begun with fewer parity segments than wanted.
     pub(super) fn weak(&self) -> u64 {
         self.weak
     }
 
-    /// Whether a stripe still lacks data segments.
+    /// Returns true if a stripe still lacks data segments.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 }
 
 impl Full {
-    /// The parity segments. Their payload is as long as the longest data segment.
+    /// Computes the parity segments. Their payload is as long as the longest data segment.
     pub(super) fn code(&self, set: &[u8; 16], buffers: &Buffers) -> Vec<Sealed> {
         let longest = self.sealed.iter().map(|sealed| sealed.bytes.len()).max().unwrap_or(0);
         let mut payloads = vec![vec![0; longest]; usize::from(self.parity)];
@@ -133,7 +133,7 @@ impl Full {
             end: heads().map(|head| head.end).max().unwrap_or(0),
         };
         let records: Vec<_> = self.sealed.iter().map(|sealed| record(sealed)).collect();
-        // The payload is no record's own: the first takes it along.
+        // The payload belongs to no single record, so the first one carries it.
         let pieces = records.iter().enumerate().map(|(n, record)| {
             let body = if n == 0 { payload } else { &[] };
             Piece { record: *record, front: &[], body }
@@ -155,9 +155,10 @@ fn record(sealed: &Sealed) -> Record {
     }
 }
 
-/// How many data and parity segments the next stripe should have, given how fast each part is that is left (in any
-/// unit; 0 where that is not known yet). The more, the less room parity takes; but each part takes but one segment of
-/// a stripe, so that a slow part, `behind` with its work, holds up stripes as wide as all parts.
+/// Chooses the number of data and parity segments of the next stripe, given the speed of each
+/// remaining part (in any unit; 0 if unknown). Wider stripes need less room for parity; but each
+/// part takes only one segment of a stripe, so a slow part that lags (`behind`) delays stripes as
+/// wide as all parts.
 pub(super) fn width(speeds: &[f64], wanted: u16, behind: bool) -> (u16, u16) {
     let live = u16::try_from(speeds.len()).unwrap_or(u16::MAX).max(1);
     let parity = wanted.min(live - 1);
@@ -171,13 +172,13 @@ pub(super) fn width(speeds: &[f64], wanted: u16, behind: bool) -> (u16, u16) {
     (best.map_or(1, |(data, _)| data), parity)
 }
 
-/// Stripes of `width` segments a second: as many that all parts together write so many segments, of which none
-/// writes more than one a stripe.
+/// Returns the number of stripes of `width` segments per second: as many as all parts together can
+/// write, where no part writes more than one segment of a stripe.
 fn rate(speeds: &[f64], width: u16) -> f64 {
     let mut sorted = speeds.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (mut sum, mut left) = (sorted.iter().sum::<f64>(), f64::from(width));
-    // Parts that are faster than the stripes come write one segment of each.
+    // Parts that are faster than the stripes arrive write one segment of each.
     while let Some(fastest) = sorted.pop() {
         let rate = sum / left;
         if fastest <= rate || left <= 1.0 {

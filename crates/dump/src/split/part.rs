@@ -1,4 +1,4 @@
-//! One part being written: appended to, made to reach the disk now and then, cut back when it fails, and finished.
+//! A part being written: appended to, flushed now and then, cut back when it fails, and finished.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,17 @@ use super::segment::Sealed;
 use crate::format::{ALIGN, IndexEntry, SegmentKind};
 use crate::part::{Entry, Foot, Head, Super, seal_payload, sealed_len};
 
-/// What a pipe may still hold when its reader goes away; more than the largest that users may have.
+/// Number of bytes that a pipe may still hold when its reader goes away; more than users can configure.
 const PIPE: u64 = 1 << 20;
-/// Entries of an index segment: a little more than a megabyte of payload.
+/// Number of entries in an index segment: a little more than a megabyte of payload.
 const INDEX_ENTRIES: usize = 1 << 15;
 
-/// What bytes go to.
+/// Type of a part's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sink {
     File,
     Device,
-    /// A FIFO, a character device: no going back.
+    /// A FIFO or character device: cannot seek.
     Pipe,
 }
 
@@ -38,26 +38,26 @@ pub(super) struct Part {
     sink: Sink,
     direct: bool,
     behind: Behind,
-    /// Where the next byte goes.
+    /// Offset of the next byte.
     position: u64,
-    /// Bytes that were there when this run began.
+    /// Number of bytes that existed when this run began.
     resumed: u64,
     index: Vec<Entry>,
-    /// What had reached the disk: bytes and entries.
+    /// State on disk: number of bytes and entries.
     safe: (u64, usize),
     checkpoint_every: u64,
-    /// The input can be read again, so that what may not have reached the disk is better cut off.
+    /// True if the input can be read again, so that data that may not have reached the disk is cut off.
     can_redo: bool,
     pages: Buffers,
     busy: Duration,
     synced: Duration,
     finished: bool,
-    /// The system told that something it had taken did not reach the disk, which it tells only once.
+    /// True once the system reported that accepted data did not reach the disk, which it reports only once.
     tainted: bool,
     error: Option<String>,
 }
 
-/// How to write a part.
+/// Options for writing a part.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Manner {
     pub(super) sink: Sink,
@@ -67,7 +67,7 @@ pub(super) struct Manner {
 }
 
 impl Part {
-    /// A part that has nothing yet, or what `index` says up to `position`.
+    /// Makes a part that is empty, or has the contents of `index` up to `position`.
     pub(super) fn new(
         path: &Path,
         storage: Box<dyn Storage>,
@@ -99,7 +99,7 @@ impl Part {
         }
     }
 
-    /// Puts down the superblock, unless the part has one.
+    /// Writes the superblock, unless the part has one.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         if self.position > 0 {
             return Ok(());
@@ -113,7 +113,7 @@ impl Part {
 
     fn superblock_page(&self) -> Buffer {
         let mut page = self.pages.take(ALIGN);
-        // Whether the codec's text fits was seen when the set was begun.
+        // The length of the codec's text was checked when the set was begun.
         match self.superblock.to_raw() {
             Some(raw) => page.copy_from_slice(raw.as_bytes()),
             None => page.fill(0),
@@ -121,7 +121,7 @@ impl Part {
         page
     }
 
-    /// Writes a segment behind the others, and a checkpoint where it is time for one.
+    /// Appends a segment, and a checkpoint if one is due.
     pub(super) fn append(&mut self, sealed: &Sealed) -> io::Result<Duration> {
         let begun = Instant::now();
         self.put(&sealed.bytes, sealed.head)?;
@@ -144,7 +144,7 @@ impl Part {
         advanced
     }
 
-    /// Says that all before it is safe, which it has to be.
+    /// Writes a checkpoint, which says that everything before it is durable; the caller must have flushed it.
     fn checkpoint(&mut self) -> io::Result<()> {
         let head = Head { kind: SegmentKind::Checkpoint, stripe: 0, shard: 0, data: 0, parity: 0, start: 0, end: 0 };
         let mut page = self.pages.take(ALIGN);
@@ -152,7 +152,7 @@ impl Part {
         self.put(&page, head)
     }
 
-    /// Makes all that was written reach the disk.
+    /// Flushes everything written to the disk.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if self.sink == Sink::Pipe {
             return Ok(());
@@ -166,10 +166,10 @@ impl Part {
         Ok(())
     }
 
-    /// Ends the part after an error: cuts it back to its last good segment and says what may be lost with it.
+    /// Retires the part after an error: cuts it back to its last good segment and returns what may be lost with it.
     pub(super) fn retire(&mut self, error: &io::Error) -> Loss {
         self.error = Some(error.to_string());
-        // A full disk keeps what it has. After any other error nothing is taken for granted that was not safe before.
+        // A full disk keeps its data. After any other error only data flushed before is relied on.
         let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let safe = self.sink != Sink::Pipe && full && !self.tainted && self.cut(self.position).is_ok();
         if safe && self.sync().is_ok() {
@@ -177,7 +177,7 @@ impl Part {
         }
         let (mut at, mut entries) = self.safe;
         if self.sink == Sink::Pipe {
-            // The reader may have taken all but what the pipe held.
+            // The reader may have received everything except the contents of the pipe.
             entries = self.index.partition_point(|entry| entry.position + u64::from(entry.len) + PIPE <= self.position);
             at = self.index.get(entries).map_or(self.position, |entry| entry.position);
         }
@@ -185,7 +185,7 @@ impl Part {
         if self.can_redo && self.sink != Sink::Pipe {
             self.index.truncate(entries);
             self.position = at;
-            // If not even this works, what is there has its sums to tell good from bad.
+            // If even this fails, the checksums tell good data from bad.
             let _ = self.cut(at);
         }
         loss
@@ -195,11 +195,11 @@ impl Part {
         self.storage.set_len(len)
     }
 
-    /// Puts down index, footer and manifest. A part that failed before has them if they find room.
+    /// Writes index, footer and manifest. A part that failed earlier gets them if there is room.
     pub(super) fn finish(&mut self, foot: &Foot) {
         let end = self.position;
         let failed = self.error.is_some();
-        // Behind a reader that has gone there is nobody to finish for.
+        // Without a reader there is nothing to finish.
         if failed && self.sink == Sink::Pipe {
             return;
         }
@@ -208,7 +208,7 @@ impl Part {
             Err(error) => {
                 self.position = end;
                 if self.superblock.footer.take().is_some() {
-                    // The write that failed may have torn it.
+                    // The failed write may have torn it.
                     let page = self.superblock_page();
                     let _ = self.write(&page, 0);
                 }
@@ -258,7 +258,7 @@ impl Part {
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
         match (self.storage.write_all_at(bytes, at), self.storage.file()) {
             (Err(error), Some(file)) if self.direct && error.kind() == io::ErrorKind::InvalidInput => {
-                // Opened for it, but not able to: some file systems tell so late.
+                // Opened for direct I/O, but not capable of it: some file systems report that late.
                 self.direct = false;
                 rustix::fs::fcntl_setfl(file, rustix::fs::fcntl_getfl(file)? & !OFlags::DIRECT)?;
                 self.behind = Behind::new(true, at);
@@ -268,14 +268,15 @@ impl Part {
         }
     }
 
-    /// Data and parity segments, and bytes before the index: what the manifest has of it.
+    /// Returns the facts for the manifest: number of data and parity segments, and number of bytes
+    /// before the index.
     pub(super) fn extent(&self) -> Extent {
         let counts = |entry: &&Entry| matches!(entry.head.kind, SegmentKind::Data | SegmentKind::Parity);
         let segments = self.index.iter().filter(counts).count() as u64;
         Extent { failed: self.error.is_some(), segments, len: self.position }
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes so far.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
@@ -284,7 +285,7 @@ impl Part {
         self.sink == Sink::File
     }
 
-    /// Whether it is written past the page cache.
+    /// Returns true if it bypasses the page cache.
     pub(super) fn is_direct(&self) -> bool {
         self.direct
     }

@@ -1,11 +1,11 @@
-//! A FIFO or character device as the storage of a part: written from front to back, and never again.
+//! A FIFO or character device as the storage of a part: written once from front to back.
 
 use std::fs::File;
 use std::io::{self, Write};
 
 use packfs_blocks::Storage;
 
-/// A pipe. Where a part has got to is where the pipe has got to, so offsets say nothing new.
+/// A pipe. The part is written in order, so offsets carry no information.
 #[derive(Debug)]
 pub(super) struct Pipe(pub(super) File);
 

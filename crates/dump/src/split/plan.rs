@@ -1,4 +1,4 @@
-//! How the memory allowed is shared out: chunks in work, segments being filled, and those that wait for a part.
+//! Divides the memory budget among chunks in progress, the segments being filled, and those waiting for a part.
 
 use packfs_blocks::dedup::Recent;
 use packfs_codec::Choice;
@@ -7,51 +7,51 @@ use super::options::SplitOptions;
 use crate::format::{ALIGN, CHUNK, SEGMENT_MAX};
 use crate::{Error, Result};
 
-/// What the program takes before it holds any byte of the dump.
+/// Memory of the program before it holds any byte of the dump.
 const PROGRAM: u64 = 10 << 20;
-/// Room of a segment beyond its chunks: header, records, maps of pages, padding; and so that the records of a parity
-/// segment find room beside a payload as long as the longest segment.
+/// Room of a segment beyond its chunks: header, records, maps of pages, padding; and room for the
+/// records of a parity segment beside a payload as long as the longest segment.
 const SLACK: u64 = 16 << 10;
-/// Of [`SLACK`], what only parity may use.
+/// Part of [`SLACK`] that only parity may use.
 const PARITY_ROOM: u64 = 2 * ALIGN as u64;
-/// Segments are about this long, if the memory suffices for as many as are needed.
+/// Approximate length of segments, if memory suffices for as many as needed.
 const SEGMENT_LEAST: u64 = 256 << 10;
 const SEGMENT_MOST: u64 = 4 << 20;
 
-/// Sizes that follow from the options.
+/// Sizes derived from the options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) chunk: usize,
-    /// Most bytes of any segment.
+    /// Maximum length of any segment.
     pub(super) segment: usize,
-    /// Most bytes of a data segment.
+    /// Maximum length of a data segment.
     pub(super) data_segment: usize,
-    /// Most segments that wait for a part or are being written.
+    /// Maximum number of segments that wait for a part or are being written.
     pub(super) queue: usize,
-    /// Most bytes of chunks in work.
+    /// Maximum number of bytes of chunks in progress.
     pub(super) window: usize,
-    /// Most chunks of a segment, as each may hold a whole buffer until the segment is sealed.
+    /// Maximum number of chunks in a segment, as each may hold a whole buffer until the segment is sealed.
     pub(super) held: usize,
 }
 
 impl Plan {
-    /// Shares `options.memory` out between `parts`.
+    /// Divides `options.memory` among `parts`.
     pub(super) fn new(options: &SplitOptions, parts: usize) -> Result<Self> {
         let chunk = u64::from(options.chunk);
         if !CHUNK.contains(&options.chunk) || !options.chunk.is_power_of_two() {
             return Err(Error::option("chunk size", chunk, "accepted: a power of two from 4K to 16M"));
         }
-        // What is remembered of chunks that came before.
+        // Memory of the index of earlier chunks.
         let memory = options.memory - if options.dedup { Recent::memory(options.memory) } else { 0 };
         let threads = options.threads.max(1) as u64;
         let (parts, parity) = (parts as u64, u64::from(options.parity));
         let fixed = PROGRAM + threads * per_thread(&options.codec, chunk);
         let flight = (2 * threads + 2) * chunk;
-        // Two for each part, one being filled; a stripe that waits for its parity and one that is worked on.
+        // Two for each part, one being filled; one stripe waiting for its parity and one in progress.
         let segments = 2 * parts + 2 + if parity > 0 { 2 * (parts + parity) } else { 0 };
         let room = |per_segment: u64| {
             let held = 2 * per_segment / chunk + 2;
-            // What is held of the segment being filled, and its sealed form, are there at once.
+            // The contents of the segment being filled, and its sealed form, exist at the same time.
             fixed + flight + (segments + 1) * (per_segment + SLACK) + held * chunk
         };
         let mut per_segment = SEGMENT_MOST.max(chunk);
@@ -68,7 +68,7 @@ impl Plan {
         if segment > u64::from(SEGMENT_MAX) {
             return Err(Error::option("chunk size", chunk, "larger than a segment"));
         }
-        // What is left goes to the queue and, less, to the window.
+        // The rest goes to the queue and, in a smaller share, to the window.
         let left = memory - needed;
         let queue = 2 * parts + 1 + left * 2 / 3 / segment;
         let window = flight + (left / 4).min(64 * chunk * threads);
@@ -85,7 +85,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// The same memory for segments of another length.
+    /// Divides the same memory for segments of another length.
     pub(super) fn with_segment(self, segment: usize) -> Result<Self> {
         let per_segment = segment.saturating_sub(size_of_slack());
         if per_segment < self.chunk {
@@ -105,7 +105,7 @@ fn size_of_slack() -> usize {
     usize::try_from(SLACK).unwrap_or(usize::MAX)
 }
 
-/// A codec, and buffers for a chunk as it is read, squeezed, coded and decoded again.
+/// Memory of a codec, and of buffers for a chunk as it is read, squeezed, compressed and decoded again.
 fn per_thread(codec: &Choice, chunk: u64) -> u64 {
     let len = usize::try_from(chunk).unwrap_or(usize::MAX);
     codec.encoder_memory(len) as u64 + 4 * chunk
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_fit_is_refused_with_what_would() {
+    fn too_little_memory_is_refused_with_the_amount_needed() {
         let refused = Plan::new(&options(32 << 20, 2, 1 << 24, 0), 8).unwrap_err().to_string();
         assert!(refused.contains("need") && refused.contains("chunks of 16384K"), "{refused}");
         assert!(Plan::new(&options(1 << 30, 2, 5000, 0), 1).is_err());

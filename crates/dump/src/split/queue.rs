@@ -1,6 +1,6 @@
-//! Sealed segments on their way to the parts: whichever part is free takes the next one that it may have.
+//! Queue of sealed segments for the parts: whichever part is free takes the next one that it may have.
 //!
-//! The conductor pushes, one thread a part takes. What a failing part had in its hands comes back here.
+//! The conductor pushes; one thread per part takes. The segment in hand of a failing part comes back here.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 use super::segment::Sealed;
 use crate::part::Foot;
 
-/// What a part's thread does next.
+/// Next task of a part's thread.
 #[derive(Debug)]
 pub(super) enum Task {
     Write(Arc<Sealed>),
-    /// Make all that was written reach the disk.
+    /// Flush everything written to the disk.
     Sync,
-    /// Put down the trailer.
+    /// Write the trailer.
     Finish(Arc<Foot>),
     Quit,
 }
 
-/// What all parts are to do when nothing waits to be written.
+/// Order to all parts once nothing waits to be written.
 #[derive(Debug, Clone)]
 enum Order {
     Wait,
@@ -30,16 +30,16 @@ enum Order {
     Quit,
 }
 
-/// What a part that failed takes with it.
+/// Data lost with a failed part.
 #[derive(Debug, Default)]
 pub(super) struct Loss {
-    /// Ranges of the dump that had been written to it and may not have reached the disk.
+    /// Ranges of the dump that were written to it and may not have reached the disk.
     pub(super) ranges: Vec<Range<u64>>,
-    /// Parity segments of which the same is true.
+    /// Number of parity segments of which the same is true.
     pub(super) parity: u64,
 }
 
-/// What a part has, for the manifest.
+/// Contents of a part, for the manifest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) failed: bool,
@@ -52,12 +52,12 @@ struct State {
     waiting: VecDeque<Arc<Sealed>>,
     /// Parts that take segments, one bit each.
     live: u128,
-    /// By stripe with segments that wait: the parts that have one of it.
+    /// For each stripe with waiting segments: the parts that have one of its segments.
     served: HashMap<u64, Served>,
     order: Order,
-    /// Parts that have done what was ordered.
+    /// Parts that have executed the order.
     done: u128,
-    /// Parts whose threads are no more.
+    /// Parts whose threads have ended.
     gone: u128,
     paces: Vec<Pace>,
     extents: Vec<Extent>,
@@ -65,18 +65,18 @@ struct State {
     weak: u64,
 }
 
-/// How fast a part writes.
+/// Writing speed of a part.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pace {
     bytes: u64,
     time: Duration,
-    /// The length of the segment that is being written, and since when.
+    /// Length of the segment being written, and its start time.
     in_hand: Option<(u64, Instant)>,
 }
 
 impl Pace {
-    /// Bytes a second; 0 where nothing is known. What is in hand counts as if it were written now, so a part that hangs
-    /// becomes slower with time, also if it never wrote anything.
+    /// Returns bytes per second; 0 if unknown. The segment in hand counts as if it were finished
+    /// now, so a part that hangs becomes slower with time, even if it never wrote anything.
     fn speed(&self) -> f64 {
         let (bytes, time) = match self.in_hand {
             Some((len, since)) => (self.bytes + len, self.time + since.elapsed()),
@@ -93,12 +93,12 @@ impl Pace {
 #[derive(Debug, Default)]
 struct Served {
     parts: u128,
-    /// Segments of the stripe that are written.
+    /// Number of written segments of the stripe.
     written: u16,
     weak: bool,
 }
 
-/// See the module.
+/// A queue of sealed segments.
 #[derive(Debug)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -109,7 +109,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A queue for so many parts that holds `most` segments.
+    /// Makes a queue for `parts` parts that holds `most` segments.
     pub(super) fn new(parts: usize, most: usize) -> Self {
         let state = State {
             waiting: VecDeque::new(),
@@ -130,7 +130,7 @@ impl Queue {
         self.state.lock().expect("no panic under this lock")
     }
 
-    /// Hands a segment in, and waits while the queue is full. `false`: no part is left. Adds to `waited`.
+    /// Adds a segment, waiting while the queue is full. Returns `false` if no part is left. Adds to `waited`.
     pub(super) fn push(&self, sealed: Arc<Sealed>, waited: &mut Duration) -> bool {
         let mut state = self.lock();
         if state.is_full(self.most) {
@@ -145,20 +145,20 @@ impl Queue {
         }
         state.waiting.push_back(sealed);
         drop(state);
-        // All: the first to wake might be one that already has a segment of the stripe.
+        // All: the first to wake might already have a segment of the stripe.
         self.for_parts.notify_all();
         true
     }
 
-    /// Bytes a second of each part that takes segments, 0 where not known yet; and whether so much waits for parts
-    /// that they are behind with their work.
+    /// Returns bytes per second of each active part, 0 if unknown; and true if so many segments
+    /// wait that the parts are behind.
     pub(super) fn pace(&self) -> (Vec<f64>, bool) {
         let state = self.lock();
         let live = (0..self.parts).filter(|n| state.live >> n & 1 == 1);
         (live.map(|n| state.paces[n].speed()).collect(), state.waiting.len() >= self.most / 2)
     }
 
-    /// Waits until everything handed in is written. `false`: no part is left, and something is not.
+    /// Waits until all segments are written. Returns `false` if no part is left and something is not written.
     pub(super) fn drain(&self) -> bool {
         let mut state = self.lock();
         while state.live != 0 && (!state.waiting.is_empty() || state.in_hand() != 0) {
@@ -167,12 +167,12 @@ impl Queue {
         state.waiting.is_empty() && state.in_hand() == 0
     }
 
-    /// Has all parts that are left make what they wrote reach the disk; waits until it has, or they failed.
+    /// Has all remaining parts flush their data to disk; waits until they have done so or failed.
     pub(super) fn sync(&self) {
         self.order(Order::Sync, |state| state.live);
     }
 
-    /// Has all parts, those that failed too, put down their trailers.
+    /// Has all parts, including failed ones, write their trailers.
     pub(super) fn finish(&self, foot: Arc<Foot>) {
         let all = (0..self.parts).fold(0, |all, n| all | 1 << n);
         self.order(Order::Finish(foot), |_| all);
@@ -188,17 +188,17 @@ impl Queue {
         state.order = Order::Wait;
     }
 
-    /// Sends all parts home.
+    /// Ends all part threads.
     pub(super) fn quit(&self) {
-        // Also called while the conductor unwinds, when nobody cares for what another thread left behind.
+        // Also called while the conductor unwinds, when the state of other threads does not matter.
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         state.order = Order::Quit;
         drop(state);
         self.for_parts.notify_all();
     }
 
-    /// Part `n` is no longer served, as its thread panicked: whoever waits for it stops waiting, and the panic is met
-    /// when the thread is joined.
+    /// Marks part `n` as abandoned because its thread panicked: nobody waits for it any more, and
+    /// joining the thread raises the panic.
     pub(super) fn abandoned(&self, n: usize) {
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         state.live &= !(1 << n);
@@ -209,17 +209,17 @@ impl Queue {
         self.for_conductor.notify_all();
     }
 
-    /// What was lost with parts that failed since this was last asked.
+    /// Returns the data lost with parts that failed since the last call.
     pub(super) fn take_loss(&self) -> Loss {
         std::mem::take(&mut self.lock().loss)
     }
 
-    /// Stripes whose segments could not all go to different parts.
+    /// Returns the number of stripes whose segments could not all go to different parts.
     pub(super) fn weak(&self) -> u64 {
         self.lock().weak
     }
 
-    /// What part `n` does next; waits until there is something.
+    /// Returns the next task of part `n`; waits until there is one.
     pub(super) fn take(&self, n: usize) -> Task {
         let mut state = self.lock();
         loop {
@@ -238,7 +238,7 @@ impl Queue {
         }
     }
 
-    /// Part `n` has written a segment in `time`.
+    /// Records that part `n` wrote a segment in `time`.
     pub(super) fn written(&self, n: usize, sealed: &Sealed, time: Duration) {
         let mut state = self.lock();
         state.paces[n].written(sealed.bytes.len() as u64, time);
@@ -249,7 +249,7 @@ impl Queue {
         self.for_conductor.notify_all();
     }
 
-    /// Part `n` has done what was ordered, and now has this.
+    /// Records that part `n` has executed the order, and its contents.
     pub(super) fn obeyed(&self, n: usize, extent: Extent) {
         let mut state = self.lock();
         state.done |= 1 << n;
@@ -258,12 +258,12 @@ impl Queue {
         self.for_conductor.notify_all();
     }
 
-    /// What the parts have, as they said last.
+    /// Returns the contents of the parts, as last reported.
     pub(super) fn extents(&self) -> Vec<Extent> {
         self.lock().extents.clone()
     }
 
-    /// Part `n` has failed: what it could not write goes to the others.
+    /// Records that part `n` has failed: the segment it could not write goes to the others.
     pub(super) fn failed(&self, n: usize, unwritten: Option<Arc<Sealed>>, loss: Loss, extent: Extent) {
         let mut state = self.lock();
         state.live &= !(1 << n);
@@ -285,7 +285,7 @@ impl State {
         self.live != 0 && self.waiting.len() + self.in_hand() >= most
     }
 
-    /// Segments that are being written.
+    /// Returns the number of segments being written.
     fn in_hand(&self) -> usize {
         self.paces.iter().filter(|pace| pace.in_hand.is_some()).count()
     }
@@ -294,7 +294,7 @@ impl State {
         self.live >> n & 1 == 1
     }
 
-    /// The first segment that part `n` may have.
+    /// Returns the first segment that part `n` may have.
     fn next(&mut self, n: usize) -> Option<Arc<Sealed>> {
         if !self.is_live(n) {
             return None;
@@ -313,7 +313,7 @@ impl State {
         Some(sealed)
     }
 
-    /// A part takes but one segment of a stripe, unless no part is left that has none.
+    /// A part takes only one segment of a stripe, unless every remaining part already has one.
     fn may_take(&self, n: usize, sealed: &Sealed) -> bool {
         if sealed.head.parity == 0 {
             return true;

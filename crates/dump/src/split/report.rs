@@ -1,4 +1,4 @@
-//! What came of a split.
+//! Result of a split.
 
 use std::ops::AddAssign;
 use std::path::PathBuf;
@@ -7,38 +7,38 @@ use serde::Serialize;
 
 use crate::format::PAGE;
 
-/// What came of a split: how much of what, where it is, and what went wrong without stopping it.
+/// Result of a split: amounts, positions, and problems that did not stop it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SplitReport {
     /// Name of the set, 32 hexadecimal digits.
     pub set: String,
-    /// Bytes of the dump.
+    /// Length of the dump in bytes.
     pub bytes: u64,
-    /// All of the input is in the set, and was the same from beginning to end.
+    /// True if the set contains the whole input, which did not change meanwhile.
     pub complete: bool,
-    /// Why the input was not all read, or not the same throughout.
+    /// Reason why the input was not read completely, or has changed.
     pub input_error: Option<String>,
-    /// Of `bytes`: found in the parts by `resume`.
+    /// Bytes of the dump that `resume` found in the parts.
     pub resumed_bytes: u64,
-    /// Of `bytes`: done again because a part had failed.
+    /// Bytes of the dump that were written again because a part had failed.
     pub redone_bytes: u64,
-    /// What became of the chunks, those found by `resume` included.
+    /// Statistics of the chunks, including those found by `resume`.
     pub chunks: Chunks,
     /// The parts, by number; not serialised, as their paths need not be text.
     #[serde(skip)]
     pub parts: Vec<PartReport>,
-    /// Stripes with less protection than asked for.
+    /// Number of stripes with less protection than requested.
     pub weak_stripes: u64,
-    /// Ranges of the dump whose bytes may be lost: a part failed that had them, and the input cannot be read again.
+    /// Ranges of the dump that may be lost: a part that contained them failed, and the input cannot be read again.
     pub suspect: Vec<(u64, u64)>,
-    /// What the user should know although nothing failed.
+    /// Notes for the user although nothing failed.
     pub notes: Vec<String>,
-    /// Where the time went.
+    /// Time spent per activity.
     pub times: Times,
 }
 
 impl SplitReport {
-    /// Whether there is nothing to worry about.
+    /// Returns true if there were no problems.
     pub fn is_clean(&self) -> bool {
         self.complete
             && self.suspect.is_empty()
@@ -47,27 +47,27 @@ impl SplitReport {
     }
 }
 
-/// What became of the chunks, in bytes of the dump unless it says otherwise.
+/// Statistics of the chunks, in bytes of the dump unless noted otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Chunks {
-    /// Put down as they are.
+    /// Stored uncompressed.
     pub raw_bytes: u64,
-    /// Coded.
+    /// Compressed.
     pub coded_bytes: u64,
-    /// Eight bytes repeated, holes included.
+    /// Repetitions of eight bytes, including holes.
     pub fill_bytes: u64,
-    /// Pages of zeros left out of other chunks; these count as raw or coded as well.
+    /// Pages of zeros left out of other chunks, which also count as uncompressed or compressed.
     pub squeezed_bytes: u64,
     /// Equal to an earlier chunk.
     pub same_bytes: u64,
-    /// Bytes of all data segments.
+    /// Length of all data segments.
     pub segment_bytes: u64,
-    /// Bytes of all parity segments.
+    /// Length of all parity segments.
     pub parity_bytes: u64,
 }
 
 impl Chunks {
-    /// Counts a stored chunk of `len` bytes; `map` has a bit for each page that is there, and is empty if all are.
+    /// Counts a stored chunk of `len` bytes; `map` has a bit for each stored page, and is empty if all are stored.
     pub(super) fn add_stored(&mut self, len: u64, coded: bool, map: &[u8]) {
         if !map.is_empty() {
             let there: u64 = map.iter().map(|byte| u64::from(byte.count_ones())).sum();
@@ -89,41 +89,41 @@ impl AddAssign for Chunks {
     }
 }
 
-/// A part.
+/// Report of a part.
 #[derive(Debug, Clone, Serialize)]
 pub struct PartReport {
     /// Its path; not serialised, as it need not be text.
     #[serde(skip)]
     pub path: PathBuf,
-    /// Length of it.
+    /// Length of the part.
     pub bytes: u64,
-    /// Of `bytes`: found by `resume`.
+    /// Bytes of the part that `resume` found.
     pub resumed_bytes: u64,
-    /// Data and parity segments in it.
+    /// Number of data and parity segments in it.
     pub segments: u64,
-    /// Seconds in which something was being written to it.
+    /// Seconds spent writing to it.
     pub busy_seconds: f64,
     /// Seconds spent waiting for the disk at checkpoints and at the end.
     pub sync_seconds: f64,
-    /// It has an index and a footer; without them it is scanned.
+    /// True if it has an index and a footer; otherwise it must be scanned.
     pub finished: bool,
-    /// Why it was retired.
+    /// Reason why it was retired.
     pub error: Option<String>,
 }
 
-/// Where the time went, in seconds.
+/// Time spent per activity, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Times {
-    /// Until all was handed to the system.
+    /// Time until everything was passed to the system.
     pub to_cache: f64,
-    /// Until all had reached the disks.
+    /// Time until everything was on disk.
     pub to_disk: f64,
     /// Reading, summed over threads.
     pub read: f64,
-    /// Finding out what chunks are, coding and proving them, summed over threads.
+    /// Classifying, compressing and verifying chunks, summed over threads.
     pub code: f64,
-    /// The conductor waited for chunks to be ready.
+    /// Time in which the conductor waited for chunks.
     pub wait_for_chunks: f64,
-    /// The conductor waited for parts to take what was ready.
+    /// Time in which the conductor waited for parts.
     pub wait_for_parts: f64,
 }

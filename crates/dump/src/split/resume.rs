@@ -1,4 +1,4 @@
-//! What is there of a run that was interrupted: scanned, verified from the last checkpoint on, and taken over.
+//! Takes over the parts of an interrupted run: scans them, verifies them from the last checkpoint on.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,37 +14,38 @@ use crate::format::{ALIGN, MAGIC, PAGE, SEGMENT_MAX, SegmentKind};
 use crate::part::{Entry, Found, Scan, Segment, Super, What, find_footer, payload_is_sound};
 use crate::{Error, Result};
 
-/// File systems, volume managers and RAID say what they are within so many bytes; the farthest is Btrfs, at 64 KiB.
+/// File systems, volume managers and RAID have their signature within this many bytes; the farthest is that of
+/// Btrfs, at 64 KiB.
 const BLANK_LEN: usize = 1 << 20;
 
-/// What earlier runs left.
+/// Results of earlier runs.
 #[derive(Debug)]
 pub(super) struct Resumed {
     /// The superblock, as its first part has it.
     pub(super) superblock: Super,
-    /// What each part has, in the order of the paths given.
+    /// State of each part, in the order of the given paths.
     pub(super) parts: Vec<Left>,
-    /// Ranges of the dump that need not be done, in order and apart.
+    /// Ranges of the dump that are already stored, in order and disjoint.
     pub(super) covered: Vec<Range<u64>>,
-    /// What became of their chunks.
+    /// Statistics of their chunks.
     pub(super) chunks: Chunks,
-    /// First number no stripe has.
+    /// First unused stripe number.
     pub(super) next_stripe: u64,
-    /// All parts have their trailer and say that the set is complete.
+    /// True if all parts have their trailer and say that the set is complete.
     pub(super) finished: bool,
 }
 
-/// What is left of a part.
+/// State of an existing part.
 #[derive(Debug, Clone)]
 pub(super) struct Left {
     /// Its number.
     pub(super) number: u16,
-    /// Where to go on; 0 for one that has not even a superblock.
+    /// Offset at which to continue; 0 for one without a superblock.
     pub(super) position: u64,
     pub(super) index: Vec<Entry>,
 }
 
-/// Looks at the parts. `wanted` is the superblock that a new set would have. `None`: no part was begun.
+/// Examines the parts. `wanted` is the superblock that a new set would have. Returns `None` if no part was begun.
 pub(super) fn examine(opened: &[Opened], wanted: &Super) -> Result<Option<Resumed>> {
     let mut found = Vec::new();
     for part in opened {
@@ -75,16 +76,16 @@ pub(super) fn examine(opened: &[Opened], wanted: &Super) -> Result<Option<Resume
     Ok(Some(Resumed { superblock, parts, covered, chunks, next_stripe: stripes.next, finished }))
 }
 
-/// The superblock of a part, if it was begun.
+/// Returns the superblock of a part, if it was begun.
 fn begun(part: &Opened) -> Result<Option<(Super, FileAt)>> {
     if part.sink == Sink::Pipe {
-        let why = "what went through a pipe is gone; only files and devices are resumed";
+        let why = "data sent through a pipe is gone; only files and devices can be resumed";
         return Err(Error::unsuitable(&part.path, why));
     }
     let source = FileAt::open(&part.path, 0).map_err(Error::io("cannot open", &part.path))?;
     let mut bytes = vec![0; ALIGN];
     let got = source.read_at(&mut bytes, 0).map_err(Error::io("cannot read", &part.path))?;
-    // What was created and never written to; but a short file of somebody else's is not to be lost.
+    // A file that was created and never written to; but somebody else's short file must not be overwritten.
     let magic = got.min(MAGIC.len());
     if got < ALIGN && bytes[..magic] == MAGIC[..magic] {
         return Ok(None);
@@ -98,17 +99,17 @@ fn begun(part: &Opened) -> Result<Option<(Super, FileAt)>> {
     Ok(Some((superblock, source)))
 }
 
-/// Returns true if a device begins with zeros, so many that any user of devices would have written among them.
+/// Returns true if a device begins with so many zeros that no file system or similar user can be on it.
 fn is_blank(source: &FileAt) -> io::Result<bool> {
     let mut bytes = vec![0; BLANK_LEN];
     let got = source.read_at(&mut bytes, 0)?;
     Ok(bytes[..got].iter().all(|byte| *byte == 0))
 }
 
-/// Refuses to go on with another input or other settings.
+/// Refuses to continue with another input or other settings.
 fn same_work(found: &Super, wanted: &Super) -> Result<()> {
     let differs = |what: &str, found: String, wanted: String| {
-        Err(Error::NotResumable(format!("the parts were begun with {what} {found}, and now it is {wanted}")))
+        Err(Error::NotResumable(format!("the parts were begun with {what} {found}, but now it is {wanted}")))
     };
     if (found.size, found.input) != (wanted.size, wanted.input) {
         let why = "the input is not the one that the parts were begun with, or has changed since";
@@ -129,7 +130,7 @@ fn same_work(found: &Super, wanted: &Super) -> Result<()> {
     Ok(())
 }
 
-/// The numbers of the parts; those not begun get the numbers that are left.
+/// Returns the numbers of the parts; those not begun get the unused numbers.
 fn number(opened: &[Opened], found: &[Option<(Super, FileAt)>], first: &Super) -> Result<Vec<u16>> {
     let mut free: Vec<u16> = (0..first.parts).rev().collect();
     for (part, found) in opened.iter().zip(found) {
@@ -150,12 +151,12 @@ fn number(opened: &[Opened], found: &[Option<(Super, FileAt)>], first: &Super) -
     Ok(found.iter().filter_map(number).collect())
 }
 
-/// The good segments of a part with what their chunks are, and where the last of them ends.
+/// Returns the good segments of a part with the types of their chunks, and the end of the last segment.
 fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<(Entry, Chunks)>)> {
     let io = |error| Error::io("cannot read", &part.path)(error);
     let mut segments = Vec::new();
     let mut position = ALIGN as u64;
-    // On a device, what lies far behind the last segment is not looked through.
+    // On a device, the area far after the last segment is not searched.
     while let Some((at, segment)) = next(source, superblock, position).map_err(io)? {
         position = at + segment.len();
         segments.push((at, segment));
@@ -177,7 +178,7 @@ fn scan(part: &Opened, superblock: &Super, source: &FileAt) -> Result<(u64, Vec<
     Ok((end, kept))
 }
 
-/// What the chunks of a segment are.
+/// Returns the types of the chunks of a segment.
 fn chunks(source: &FileAt, position: u64, segment: &Segment) -> std::io::Result<Chunks> {
     let mut chunks = Chunks::default();
     match segment.head.kind {
@@ -196,7 +197,7 @@ fn chunks(source: &FileAt, position: u64, segment: &Segment) -> std::io::Result<
                 if *squeezed {
                     map.resize(usize::try_from(len).unwrap_or(usize::MAX).div_ceil(PAGE).div_ceil(8), 0);
                     let at = position + u64::from(segment.head_len) + u64::from(payload.start);
-                    // A map that is cut off is damage, which is found where the chunk is read.
+                    // A truncated map is damage, which is reported when the chunk is read.
                     let _ = source.read_at(&mut map, at)?;
                 }
                 chunks.add_stored(len, *coded, &map);
@@ -216,7 +217,7 @@ fn next(source: &FileAt, superblock: &Super, position: u64) -> std::io::Result<O
     Ok(None)
 }
 
-/// Stripes by number: what is there of them, in all parts.
+/// Stripes by number: their segments in all parts.
 #[derive(Debug, Default)]
 struct Stripes {
     found: HashMap<u64, Stripe>,
@@ -248,8 +249,8 @@ impl Stripes {
         }
     }
 
-    /// What stripes cover that are whole, and what is in them. Others would be without the protection asked for, and are
-    /// done again.
+    /// Returns the ranges covered by complete stripes, and their contents. Other stripes would lack
+    /// the requested protection, and are written again.
     fn covered(&self) -> (Vec<Range<u64>>, Chunks) {
         let whole = self.found.values().filter(|stripe| stripe.shards.count_ones() == u32::from(stripe.wanted));
         let (mut ranges, mut chunks) = (Vec::new(), Chunks::default());
@@ -269,7 +270,7 @@ impl Stripes {
     }
 }
 
-/// What is left of `0..size` without `covered`, which is in order and apart.
+/// Returns the ranges of `0..size` without `covered`, which is in order and disjoint.
 pub(super) fn missing(covered: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
     let mut at = 0;
     let mut missing = Vec::new();
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_what_is_not_covered() {
+    fn missing_ranges_are_those_not_covered() {
         assert_eq!(missing(&[], 10).first(), Some(&(0..10)));
         assert_eq!(missing(&[], 0), Vec::<Range<u64>>::new());
         assert_eq!(missing(&[2..4, 6..20], 10), [0..2, 4..6]);

@@ -1,4 +1,4 @@
-//! Chunks in their order become segments: gathered until one is full, then sealed.
+//! Packs chunks in order into segments: gathered until a segment is full, then sealed.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl Gather {
         self.items.is_empty()
     }
 
-    /// Whether the next stretch, which begins at `offset`, has to go to another segment.
+    /// Returns true if the next stretch, which begins at `offset`, must go to another segment.
     pub(super) fn must_seal_before(&self, offset: u64, packed: &Packed) -> bool {
         if self.items.is_empty() {
             return false;
@@ -91,7 +91,7 @@ impl Gather {
         self.items.push((record, front, body));
     }
 
-    /// Makes the last stretch longer, if it repeats the same bytes in step.
+    /// Extends the last stretch, if it repeats the same bytes in phase.
     fn grow_fill(&mut self, offset: u64, len: u64, pattern: u64) -> bool {
         let Some((last, ..)) = self.items.last_mut() else { return false };
         let in_step = (offset - last.offset.get()).is_multiple_of(8);
@@ -102,7 +102,8 @@ impl Gather {
         in_step && is_same
     }
 
-    /// Seals what was gathered, be it nothing, and begins anew. `head` has kind and place in the stripe; the range is filled in.
+    /// Seals the gathered stretches, even if there are none, and starts anew. `head` contains type
+    /// and position in the stripe; the range is filled in.
     pub(super) fn seal(&mut self, set: &[u8; 16], head: Head, buffers: &Buffers) -> Sealed {
         let start = if self.items.is_empty() { self.end } else { self.start };
         let head = Head { start, end: self.end, ..head };

@@ -1,4 +1,4 @@
-//! The thread of a part: does what the queue gives it until it is sent home.
+//! The thread of a part: executes the tasks from the queue until it is told to end.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::part::Part;
 use super::queue::{Queue, Task};
 use super::segment::Sealed;
 
-/// Serves part number `n`, and adds what it writes to `written`.
+/// Serves part number `n`, and adds the bytes it writes to `written`.
 pub(super) fn serve(n: usize, part: &mut Part, queue: &Queue, written: &[&AtomicU64]) {
     let _leave = Leave(n, queue);
     if let Err(error) = part.begin() {
@@ -33,7 +33,7 @@ pub(super) fn serve(n: usize, part: &mut Part, queue: &Queue, written: &[&Atomic
     }
 }
 
-/// Tells on a panic that nobody serves the part any more.
+/// On a panic, marks the part as abandoned.
 struct Leave<'q>(usize, &'q Queue);
 
 impl Drop for Leave<'_> {
@@ -47,7 +47,7 @@ impl Drop for Leave<'_> {
 fn write(n: usize, part: &mut Part, queue: &Queue, sealed: Arc<Sealed>, written: &[&AtomicU64]) {
     let before = part.position();
     let appended = part.append(&sealed);
-    // What failed may have been what comes after the segment, which then is in the part.
+    // The failure may have come after the segment, which then is in the part.
     let is_written = part.position() > before;
     if is_written {
         written.iter().for_each(|counter| Progress::add(counter, sealed.bytes.len() as u64));

@@ -1,4 +1,4 @@
-//! What there is to do: all of the input for a new set, the rest of it for one that is resumed.
+//! The work to do: the whole input for a new set, the rest of it for a resumed one.
 
 use std::ops::Range;
 
@@ -12,19 +12,19 @@ use crate::input::Input;
 use crate::part::Super;
 use crate::{Error, Result};
 
-/// What there is to do.
+/// The work to do.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) superblock: Super,
     pub(super) plan: Plan,
-    /// What each part has, in the order of the paths.
+    /// State of each part, in the order of the paths.
     pub(super) left: Vec<Left>,
-    /// Ranges of the dump to be done; without meaning for a stream.
+    /// Ranges of the dump to write; meaningless for a stream.
     pub(super) todo: Vec<Range<u64>>,
     pub(super) resumed_bytes: u64,
-    /// What became of the chunks of these bytes.
+    /// Statistics of the chunks in the ranges found by `resume`.
     resumed_chunks: Chunks,
-    /// From here on chunks may refer to others: what earlier runs put down before may be referred to already.
+    /// Chunks may refer to others only from this offset on: those of earlier runs may already be referred to.
     pub(super) fresh_from: u64,
     pub(super) next_stripe: u64,
     pub(super) finished: bool,
@@ -71,7 +71,7 @@ impl Work {
         let todo = resume::missing(&resumed.covered, size);
         let undone: u64 = todo.iter().map(|range| range.end - range.start).sum();
         let superblock = Super { part: 0, footer: None, ..resumed.superblock };
-        // Segments stay as long as the set says.
+        // Segments keep the length given by the set.
         let plan = plan.with_segment(superblock.segment as usize)?;
         Ok(Work {
             superblock,
@@ -112,7 +112,7 @@ impl Work {
         SplitReport { bytes: self.resumed_bytes, complete: true, parts: parts.collect(), notes, ..self.report() }
     }
 
-    /// Makes the parts ready to be appended to. Those that cannot even be begun fail in their threads.
+    /// Prepares the parts for appending. Those that cannot even be begun fail in their threads.
     pub(super) fn begin(&self, opened: Vec<Opened>) -> Result<Vec<Part>> {
         let mut parts = Vec::new();
         for (mut open, left) in opened.into_iter().zip(&self.left) {

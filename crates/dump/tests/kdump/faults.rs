@@ -39,7 +39,7 @@ fn whichever_write_fails_the_dump_is_whole_or_absent() {
             let failed = faults.failed();
             let what = format!("{fault:?} in operation {number}, {failed:?}, flat {flat}, {threads} threads");
             assert_eq!(matches!(done, Err(Error::Io { .. })), failed.is_some(), "{what}: {done:?}");
-            // The name is taken already when its directory is flushed.
+            // The file already has its name when its directory is flushed.
             let whole = failed.is_none() || failed == Some("flush the directory");
             assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), usize::from(whole), "{what}");
             if whole {
@@ -54,7 +54,7 @@ fn whichever_write_fails_the_dump_is_whole_or_absent() {
     }
 }
 
-/// An output that cancels the work with a given write.
+/// An output that cancels the operation at a given write.
 struct Alarm<'p> {
     bytes: Vec<u8>,
     left: usize,
@@ -72,10 +72,10 @@ impl WriteAt for Alarm<'_> {
 }
 
 #[test]
-fn a_dump_that_is_cancelled_is_not_written_to_its_end() {
+fn a_cancelled_dump_is_not_completed() {
     let core = Machine::new(700).core();
     for threads in [0, 2] {
-        // The last writes are those of what is done.
+        // The last writes are those of finished pages.
         for left in [0, 1, 2] {
             let progress = Progress::default();
             let mut output = Alarm { bytes: Vec::new(), left, progress: &progress };

@@ -1,4 +1,4 @@
-//! Damaged files: each is an error or reads as it should; nothing panics, hangs or takes memory without end.
+//! Damaged files: each gives an error or the right data; nothing panics, hangs or uses unbounded memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use packfs_dump::kdump::View;
 use crate::machine::{Load, Machine, PAGE};
 use crate::{flattened, options, write_to, written};
 
-/// A machine that has little of everything.
+/// A machine with a little of everything.
 fn small() -> Machine {
     let mut machine = Machine::new(1);
     machine.loads = vec![
@@ -21,7 +21,7 @@ fn small() -> Machine {
     machine
 }
 
-/// Opens and reads all there is. More than so many bytes of memory cannot be asked of a file as small as these.
+/// Opens and reads everything. Files this small must not need more memory than the limit.
 fn read_all(bytes: Vec<u8>) -> Option<Vec<u8>> {
     let view = View::open(vec![("dump".into(), Arc::new(bytes) as _)]).ok()?;
     let mut all = Vec::new();
@@ -36,7 +36,7 @@ fn read_all(bytes: Vec<u8>) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_file_that_ends_early_is_an_error_wherever_it_ends() {
+fn a_truncated_file_is_an_error() {
     let core = small().core();
     for dump in [written(&core, &options("zstd:1", 0)), flattened(&core, &options("gzip:1", 0))] {
         assert!(read_all(dump.clone()).is_some());
@@ -47,7 +47,7 @@ fn a_file_that_ends_early_is_an_error_wherever_it_ends() {
 }
 
 #[test]
-fn a_byte_that_changed_does_no_harm() {
+fn a_changed_byte_does_no_harm() {
     let core = small().core();
     for dump in [written(&core, &options("zstd:1", 0)), flattened(&core, &options("lzo", 0))] {
         for at in (0..dump.len()).filter(|at| dump[*at] != 0 || at % 64 == 0) {
@@ -59,12 +59,12 @@ fn a_byte_that_changed_does_no_harm() {
 }
 
 #[test]
-fn a_core_that_ends_early_or_changed_does_no_harm() {
+fn a_truncated_or_changed_core_does_no_harm() {
     let core = small().core();
     for len in (0..core.len()).step_by(101) {
         assert!(write_to(&core[..len].to_vec(), &mut Vec::<u8>::new(), &options("none", 0)).is_err(), "{len}");
     }
-    // Everything before the memory; what is written from such a core may be long, so that only reading is tried.
+    // Everything before the memory; a file written from such a core may be long, so it is only read.
     for at in 0..2048 {
         for flip in [0x01, 0x80, 0xff] {
             let mut core = core.clone();

@@ -1,4 +1,4 @@
-//! A machine that was dumped: its memory, made up of pages as memory has them, and its ELF core.
+//! A simulated machine: its memory, made of typical pages, and its ELF core.
 
 use std::ops::Range;
 use std::path::Path;
@@ -10,7 +10,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 pub(crate) const PAGE: u64 = 4096;
 
-/// Some memory of a machine.
+/// A range of a machine's memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     pub(crate) paddr: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// An x86-64 one with so many pages behind its first megabyte, none of them left out.
+    /// Makes an x86-64 machine with `pages` pages after its first megabyte, none of them left out.
     pub(crate) fn new(pages: u64) -> Self {
         let all = |paddr, len| Load { paddr, filesz: len, memsz: len };
         let lines = [
@@ -38,7 +38,7 @@ impl Machine {
             "NUMBER(phys_base)=0",
             "SYMBOL(init_top_pgt)=ffffffff80002000",
             "SYMBOL(mem_section)=ffff888000100000",
-            // What makedumpfile asks for before it does anything.
+            // Fields that makedumpfile requires before anything else.
             "SYMBOL(mem_map)=ffffffff80001800",
             "SIZE(page)=64",
             "OFFSET(page.flags)=0",
@@ -56,7 +56,7 @@ impl Machine {
         }
     }
 
-    /// As this one, with pages left out: of memory from one megabyte on, in stretches of many lengths.
+    /// Leaves out pages: of memory from one megabyte on, in stretches of many lengths.
     pub(crate) fn with_pages_left_out(mut self) -> Self {
         let (mut at, end) = (1 << 20, (1 << 20) + self.loads[1].memsz);
         let mut loads = Vec::new();
@@ -72,7 +72,7 @@ impl Machine {
         self
     }
 
-    /// The bytes of memory from an address on.
+    /// Returns the bytes of memory in a range.
     pub(crate) fn memory(&self, range: Range<u64>) -> Vec<u8> {
         let mut bytes: Vec<u8> = (range.start / PAGE..range.end.div_ceil(PAGE)).flat_map(page).collect();
         bytes.drain(..(range.start % PAGE) as usize);
@@ -80,7 +80,7 @@ impl Machine {
         bytes
     }
 
-    /// Notes as a kernel leaves them.
+    /// Returns notes as a kernel writes them.
     pub(crate) fn notes(&self) -> Vec<u8> {
         let mut notes = Vec::new();
         for cpu in 0..2 {
@@ -90,7 +90,7 @@ impl Machine {
         notes
     }
 
-    /// The ELF core, its memory one stretch behind the other.
+    /// Returns the ELF core, with its memory one range after the other.
     pub(crate) fn core(&self) -> Vec<u8> {
         let notes = self.notes();
         let notes_at = 64 + 56 * (self.loads.len() as u64 + 1);
@@ -121,7 +121,7 @@ impl Machine {
         core
     }
 
-    /// Panics if `core` is not an ELF core of just this machine's memory.
+    /// Asserts that `core` is an ELF core of exactly this machine's memory.
     pub(crate) fn check(&self, core: &dyn ReadAt) {
         let found = Core::read(Path::new("core"), core).unwrap();
         assert_eq!(found.machine(), self.number);
@@ -138,7 +138,7 @@ impl Machine {
     }
 }
 
-/// Ranges that touch, as one.
+/// Merges ranges that touch.
 fn union(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut all: Vec<Range<u64>> = Vec::new();
     for range in ranges.filter(|range| !range.is_empty()) {
@@ -160,8 +160,8 @@ fn put_note(notes: &mut Vec<u8>, name: &str, kind: u32, desc: &[u8]) {
     notes.resize(notes.len().next_multiple_of(4), 0);
 }
 
-/// A page of memory: zeros, one byte again and again, text, pointers, or what cannot be compressed. The page that
-/// `init_uts_ns` points to has the names of the machine; some have the tables of its pages.
+/// Returns a page of memory: zeros, one repeated byte, text, pointers, or incompressible data. The
+/// page that `init_uts_ns` points to has the names of the machine; some pages are page tables.
 fn page(pfn: u64) -> Vec<u8> {
     let mut state = pfn.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = || {

@@ -1,5 +1,5 @@
-//! Kdump-compressed dumps and ELF cores: what is written is read, what makedumpfile and crash write and read is
-//! the same, and nothing that is not a dump does harm.
+//! Kdump-compressed dumps and ELF cores: written dumps read back, makedumpfile and crash read and
+//! write the same, and other files do no harm.
 #![allow(clippy::cast_possible_truncation, reason = "the machines of these tests are small")]
 
 mod faults;
@@ -16,7 +16,7 @@ use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::Result;
 use packfs_dump::kdump::{self, Flattener, Options, Report, View, WriteAt};
 
-/// All codecs a page can have, as fast as they get.
+/// All codecs of pages, at their fastest.
 const CODECS: [&str; 5] = ["gzip:1", "lzo:algorithm=lzo1x_1", "snappy", "zstd:1", "none"];
 
 fn options(codec: &str, threads: usize) -> Options {

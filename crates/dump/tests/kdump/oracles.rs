@@ -1,4 +1,4 @@
-//! makedumpfile and crash read what is written here, and what makedumpfile writes is read here.
+//! makedumpfile and crash read our dumps, and we read those of makedumpfile.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use packfs_blocks::ReadAt;
 use crate::machine::Machine;
 use crate::{CODECS, flattened, options, view, written};
 
-/// Codecs that makedumpfile of Debian was built with.
+/// Codecs that Debian's makedumpfile is built with.
 const MAKEDUMPFILE: [&str; 3] = ["gzip:1", "lzo:algorithm=lzo1x_1", "none"];
 
 #[allow(clippy::print_stderr, reason = "a test that does not run says so")]
@@ -41,8 +41,8 @@ fn check(machine: &Machine, dir: &Path, names: &[&str]) {
 }
 
 #[test]
-fn what_makedumpfile_writes_is_read() {
-    if !there("what_makedumpfile_writes_is_read", "makedumpfile") {
+fn dumps_of_makedumpfile_are_read() {
+    if !there("dumps_of_makedumpfile_are_read", "makedumpfile") {
         return;
     }
     let (dir, machine) = (tempfile::tempdir().unwrap(), Machine::new(1500));
@@ -64,8 +64,8 @@ fn what_makedumpfile_writes_is_read() {
 }
 
 #[test]
-fn makedumpfile_reads_what_is_written() {
-    if !there("makedumpfile_reads_what_is_written", "makedumpfile") {
+fn makedumpfile_reads_our_dumps() {
+    if !there("makedumpfile_reads_our_dumps", "makedumpfile") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -86,7 +86,7 @@ fn makedumpfile_reads_what_is_written() {
                 .unwrap();
             assert!(rearranged.status.success() && fs::read(dir.join("dump")).unwrap() == dump, "{codec}");
         }
-        // The core that a dump is read as, both as makedumpfile maps it and as it reads it.
+        // The core that a dump is presented as, both as makedumpfile maps it and as it reads it.
         let core = view(&[&written(&core, &options("none", 0))]).unwrap();
         let mut bytes = vec![0; core.len() as usize];
         core.read_exact_at(&mut bytes, 0).unwrap();
@@ -103,8 +103,8 @@ fn makedumpfile_reads_what_is_written() {
 }
 
 #[test]
-fn crash_knows_what_is_written() {
-    if !there("crash_knows_what_is_written", "crash") {
+fn crash_opens_our_dumps() {
+    if !there("crash_opens_our_dumps", "crash") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

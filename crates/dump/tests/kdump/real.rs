@@ -1,4 +1,4 @@
-//! A dump of a real kernel, which `scripts/build-vmcore.sh` makes: crash says the same of it whatever it became.
+//! A dump of a real kernel, made by `scripts/build-vmcore.sh`: crash prints the same about it in every form.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use packfs_dump::elf::Core;
 
 use crate::{CODECS, options, view, written};
 
-/// What crash says of a dump, but for its name.
+/// Returns the output of crash about a dump, without the dump's name.
 fn crash(dir: &Path, dump: &Path) -> String {
     let mut child = Command::new("crash")
         .arg("-s")
@@ -51,7 +51,7 @@ fn a_real_dump_opens_in_crash() {
     same_memory(&core, &bytes);
 }
 
-/// Both cores have the same memory.
+/// Asserts that both cores have the same memory.
 fn same_memory(one: &Vec<u8>, other: &Vec<u8>) {
     let read = |core| Core::read(Path::new("core"), core).unwrap();
     let (first, second) = (read(one), read(other));

@@ -1,4 +1,4 @@
-//! What is written is read again, whatever the codec, the form and the machine.
+//! Written dumps read back, whatever the codec, the form and the machine.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::machine::{Load, Machine, PAGE};
 use crate::{CODECS, flattened, options, view, write_to, written};
 
 #[test]
-fn memory_comes_back_through_every_codec_in_both_forms() {
+fn memory_round_trips_with_every_codec_in_both_forms() {
     for machine in [Machine::new(700), Machine::new(700).with_pages_left_out()] {
         let core = machine.core();
         machine.check(&core);
@@ -26,7 +26,7 @@ fn memory_comes_back_through_every_codec_in_both_forms() {
 }
 
 #[test]
-fn what_a_dump_is_is_seen_by_its_first_bytes() {
+fn the_type_of_a_dump_is_detected_from_its_first_bytes() {
     let core = Machine::new(20).core();
     let (plain, flat) = (written(&core, &options("none", 0)), flattened(&core, &options("none", 0)));
     let cases = [
@@ -44,7 +44,7 @@ fn what_a_dump_is_is_seen_by_its_first_bytes() {
 }
 
 #[test]
-fn headers_have_what_the_kernel_said() {
+fn headers_contain_the_kernels_facts() {
     let core = Machine::new(300).with_pages_left_out().core();
     let dump = written(&core, &options("zstd:1", 0));
     let view = view(&[&dump]).unwrap();
@@ -55,7 +55,7 @@ fn headers_have_what_the_kernel_said() {
     let names: Vec<&str> =
         dump[12..402].chunks(65).map(|name| std::str::from_utf8(name).unwrap().trim_end_matches('\0')).collect();
     assert_eq!(names, ["Linux", "host", "6.1.0-test", "#1 SMP", "x86_64", "(none)"]);
-    // What the core says of the pages that were left out is kept when it is written again.
+    // The record of left-out pages in the core is kept when it is written again.
     assert_eq!(dump, written(&view, &options("zstd:1", 0)));
 }
 
@@ -99,7 +99,7 @@ fn any_thread_reads_any_range() {
 }
 
 #[test]
-fn pages_that_are_there_in_part_are_padded_with_zeros() {
+fn partly_stored_pages_are_padded_with_zeros() {
     let mut machine = Machine::new(10);
     machine.loads[1] = Load { paddr: (1 << 20) + 100, filesz: 3 * PAGE, memsz: 5 * PAGE };
     let dump = written(&machine.core(), &options("none", 0));
@@ -135,7 +135,7 @@ fn a_core_that_cannot_be_written_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn any_memory_comes_back(
+    fn any_memory_round_trips(
         steps in prop::collection::vec((0u64..40, 0u64..20, 0u64..20), 1..12), codec in 0usize..5, flat: bool
     ) {
         let mut machine = Machine::new(1);
@@ -163,7 +163,7 @@ fn memory_is_where_the_kernel_saw_it() {
     let base = 0xffff_8880_0000_0000;
     let want: Vec<_> = machine.loads.iter().map(|load| (load.paddr, base + load.paddr)).collect();
     assert_eq!(vaddrs(&machine), want);
-    // Tables that lead nowhere, and a kernel that says nothing.
+    // Tables that lead nowhere, and a kernel that publishes nothing.
     for (from, to) in [("ffff888000100000", "ffff988000100000"), ("mem_section", "mem_sections")] {
         let machine = Machine { vmcoreinfo: machine.vmcoreinfo.replace(from, to), ..machine.clone() };
         assert!(vaddrs(&machine).iter().all(|(_, vaddr)| *vaddr == 0), "{to}");
@@ -185,7 +185,7 @@ fn a_dump_that_was_not_written_whole_lacks_only_what_was_lost() {
     assert!(found.info().incomplete && found.info().dumped_pages == pages - lost as u64);
     machine.loads[2].filesz = 0;
     machine.check(&found);
-    // It is still said of what is written from it, and a file that ends early lacks what would have followed.
+    // A dump written from it still says so, and a truncated file lacks the data that would have followed.
     let again = written(&found, &options("zstd:1", 0));
     assert!(view(&[&again]).unwrap().info().incomplete);
     let cut = view(&[&dump[..dump.len() - 10 * PAGE as usize]]).unwrap();
@@ -194,7 +194,7 @@ fn a_dump_that_was_not_written_whole_lacks_only_what_was_lost() {
 }
 
 #[test]
-fn a_dump_is_split_as_the_core_it_was() {
+fn a_dump_is_split_as_its_original_core() {
     let (dir, core) = (tempfile::tempdir().unwrap(), Machine::new(40).core());
     let (dump, flat) = (written(&core, &options("lzo", 0)), flattened(&core, &options("lzo", 0)));
     let mut flat_core = Flattener::new(Vec::new()).unwrap();

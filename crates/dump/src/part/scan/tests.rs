@@ -1,4 +1,4 @@
-//! Parts made by hand: what a scan finds of them, whole, cut and damaged.
+//! Scans of hand-made parts: whole, cut and damaged.
 
 use packfs_codec::{Choice, Codec};
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn head(kind: SegmentKind, start: u64, end: u64) -> Head {
     Head { kind, stripe: start, shard: 0, data: 1, parity: 0, start, end }
 }
 
-/// A data segment with one raw chunk.
+/// Makes a data segment with one uncompressed chunk.
 fn segment(start: u64, chunk: &[u8]) -> Vec<u8> {
     let record = Record {
         offset: start.into(),
@@ -44,7 +44,7 @@ fn segment(start: u64, chunk: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A superblock and four segments of one chunk each, and where they are.
+/// Makes a superblock and four segments of one chunk each; returns their offsets too.
 fn part() -> (Vec<u8>, Vec<u64>) {
     let mut bytes = superblock().to_raw().unwrap().as_bytes().to_vec();
     let mut places = Vec::new();
@@ -78,14 +78,14 @@ fn all_segments_of_a_whole_part_are_found() {
 }
 
 #[test]
-fn damage_costs_only_what_it_hits() {
+fn damage_affects_only_the_segment_it_hits() {
     let (mut bytes, places) = part();
     let at = usize::try_from(places[1]).unwrap();
     bytes[at + 50] ^= 1;
     let (segments, gaps) = positions(&bytes);
     assert_eq!(segments, [places[0], places[2], places[3]]);
     assert_eq!(gaps, [(places[1], places[2])]);
-    // A payload's damage is seen when it is asked for.
+    // Damage of a payload is noticed when the payload is checked.
     let (mut bytes, _) = part();
     bytes[at + 1000] ^= 1;
     let mut scratch = Vec::new();
@@ -106,7 +106,7 @@ fn a_part_cut_anywhere_gives_the_segments_before_the_cut() {
 }
 
 #[test]
-fn a_long_gap_is_skipped_to_the_segment_behind_it() {
+fn a_long_gap_is_skipped_to_the_segment_after_it() {
     let (mut bytes, places) = part();
     let tail = bytes.split_off(usize::try_from(places[2]).unwrap());
     bytes.resize(bytes.len() + 3 * STRIDE + 4096, 0x55);
@@ -144,7 +144,7 @@ fn trailer_is_found_by_the_superblock_and_at_the_end() {
 }
 
 proptest! {
-    /// Neither bytes from nowhere nor sound segments with wrong numbers make a reader panic or take memory.
+    /// Neither random bytes nor valid segments with wrong numbers make a reader panic or use much memory.
     #[test]
     fn any_numbers_are_read_or_refused(
         kind in 0u16..6, shard in 0u16..4, data in 0u16..4, parity in 0u16..4,
@@ -188,7 +188,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_from_nowhere_are_no_part(bytes in proptest::collection::vec(any::<u8>(), 0..9000)) {
+    fn random_bytes_are_not_a_part(bytes in proptest::collection::vec(any::<u8>(), 0..9000)) {
         prop_assert!(Super::parse(&bytes).is_err());
         prop_assert!(positions(&bytes).0.is_empty());
         prop_assert!(find_footer(&bytes, &superblock()).unwrap().is_none());

@@ -1,4 +1,4 @@
-//! The code against the crate used whole, and widths against cases worked out by hand.
+//! Compares the sliced code with the crate's on whole segments, and widths with cases computed by hand.
 
 use reed_solomon_simd::{decode, encode};
 
@@ -15,7 +15,7 @@ fn sealed(stripe: u64, shard: u16, len: usize, buffers: &Buffers) -> Arc<Sealed>
 }
 
 #[test]
-fn coded_in_slices_it_is_the_code_of_the_whole_segments() {
+fn coding_in_slices_equals_coding_whole_segments() {
     let buffers = Buffers::new(1 << 20);
     let lens = [3 * SLICE + 4096, 4096, 2 * SLICE];
     let shards: Vec<_> = lens.iter().zip(0..).map(|(len, n)| sealed(4, n, *len, &buffers)).collect();
@@ -72,7 +72,7 @@ fn stripes_get_narrower_only_where_a_slow_part_holds_them_up() {
         (&[10.0, 10.0, 10.0, 10.0, 1.0], 2, true, (2, 2)),
         (&[5.0, 0.0, 5.0], 1, true, (2, 1)),
         (&[5.0, 5.0], 1, true, (1, 1)),
-        // Fewer parts are left than would protect as was asked for.
+        // Fewer parts are left than the requested protection needs.
         (&[5.0, 5.0], 3, true, (1, 1)),
         (&[5.0], 2, false, (1, 0)),
     ];

@@ -1,4 +1,4 @@
-//! The queue with made-up parts that take, wait and fail.
+//! Tests of the queue with simulated parts that take, wait and fail.
 
 use super::*;
 use crate::format::SegmentKind;
@@ -36,7 +36,7 @@ fn a_part_takes_but_one_segment_of_a_stripe() {
     assert_eq!(taken(&queue, 0), Some((1, 0)));
     assert_eq!(taken(&queue, 0), None);
     assert_eq!(taken(&queue, 1), Some((0, 1)));
-    // With nobody left that has none of the stripe, having two is better than none.
+    // If every remaining part has one of the stripe, having two is better than none.
     queue.failed(2, None, Loss::default(), Extent::default());
     assert_eq!(queue.weak(), 0);
     assert_eq!(taken(&queue, 0), Some((0, 2)));
@@ -44,7 +44,7 @@ fn a_part_takes_but_one_segment_of_a_stripe() {
 }
 
 #[test]
-fn what_a_failed_part_had_in_hand_comes_back_first() {
+fn the_segment_of_a_failed_part_comes_back_first() {
     let queue = Queue::new(2, 9);
     push(&queue, 0, 0, 0);
     push(&queue, 1, 0, 0);
@@ -67,7 +67,7 @@ fn nobody_waits_for_a_part_whose_thread_panicked() {
     let Task::Write(_) = queue.take(0) else { panic!("something waits") };
     std::thread::scope(|scope| {
         scope.spawn(|| queue.abandoned(0));
-        // Full until the part in whose hand the segment is has gone.
+        // Full until the part that holds the segment has gone.
         assert!(queue.push(sealed(1, 0, 0), &mut Duration::default()));
         scope.spawn(|| {
             let Task::Write(sealed) = queue.take(1) else { panic!("something waits") };

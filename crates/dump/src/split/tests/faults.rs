@@ -12,7 +12,7 @@ use packfs_blocks::io::loop_device::LoopDevice;
 use super::*;
 use crate::{Set, join, set};
 
-/// Reads a FIFO into a file, `len` bytes at most, beginning when `begin` returns.
+/// Reads a FIFO into a file, at most `len` bytes, starting when `begin` returns.
 fn drink(fifo: PathBuf, into: PathBuf, len: u64, begin: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         let mut from = File::open(fifo).unwrap().take(len);
@@ -21,7 +21,7 @@ fn drink(fifo: PathBuf, into: PathBuf, len: u64, begin: impl FnOnce() + Send + '
     })
 }
 
-/// Waits until files are `len` bytes long in all.
+/// Waits until the files have a total length of `len` bytes.
 fn until_written(files: &[PathBuf], len: u64) {
     let written = || files.iter().map(|file| file.metadata().map_or(0, |stat| stat.len())).sum::<u64>();
     let begun = Instant::now();
@@ -40,7 +40,7 @@ fn setup(pages: usize) -> (tempfile::TempDir, PathBuf, Vec<u8>) {
 }
 
 #[test]
-fn a_full_disk_is_retired_and_the_others_go_on() {
+fn a_part_on_a_full_disk_is_retired_and_the_others_continue() {
     let (dir, input, bytes) = setup(2000);
     for parity in [0, 1] {
         let mut parts = names(dir.path(), 3);
@@ -57,7 +57,7 @@ fn a_full_disk_is_retired_and_the_others_go_on() {
 }
 
 #[test]
-fn with_no_part_left_it_ends_with_an_error_that_names_them() {
+fn with_no_part_left_the_error_names_them() {
     let (_dir, input, _) = setup(100);
     let error = run(&input, &["/dev/full".into()], &options("lz4")).unwrap_err();
     assert!(matches!(error, Error::NoPartLeft { .. }));
@@ -65,14 +65,15 @@ fn with_no_part_left_it_ends_with_an_error_that_names_them() {
 }
 
 #[test]
-fn a_reader_that_goes_away_loses_nothing_that_can_be_read_again() {
+fn a_reader_that_goes_away_loses_nothing_if_the_input_can_be_read_again() {
     let (dir, input, bytes) = setup(3000);
     let [fifo, later, kept, rest] = ["fifo", "later", "kept", "rest"].map(|name| dir.path().join(name));
     mkfifo(&fifo);
     mkfifo(&later);
     let parts = [later.clone(), fifo.clone()];
     let leaves = drink(fifo, kept.clone(), 900_001, || ());
-    // The other part takes nothing before, or it could have all there is while the reader waits for its turn to run.
+    // The other part takes nothing before; otherwise it could take everything while the reader
+    // waits to be scheduled.
     let stays = {
         let rest = rest.clone();
         std::thread::spawn(move || {
@@ -111,8 +112,8 @@ fn a_slow_part_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn an_input_that_shrinks_is_told_and_what_was_there_is_kept() {
-    /// Says that it is longer than it is, as a file does that was cut after it was looked at.
+fn a_shrinking_input_is_reported_and_its_data_kept() {
+    /// Claims to be longer than it is, like a file that was truncated after its length was read.
     #[derive(Debug)]
     struct Cut(Vec<u8>, u64);
     impl ReadAt for Cut {
@@ -136,13 +137,13 @@ fn an_input_that_shrinks_is_told_and_what_was_there_is_kept() {
         let given = SplitOptions { force: true, parity, ..options("lz4") };
         let report = split(input, &parts, &given, &Progress::default()).unwrap();
         assert!(!report.is_clean() && report.bytes == at as u64, "{report:?}");
-        assert!(report.input_error.unwrap().contains("ends sooner"));
+        assert!(report.input_error.unwrap().contains("ends earlier"));
         assert!(restore(&parts, at as u64).unwrap() == bytes);
     }
 }
 
 #[test]
-fn an_input_that_cannot_be_read_is_told_with_its_place() {
+fn an_unreadable_input_is_reported_with_its_offset() {
     #[derive(Debug)]
     struct Bad(Vec<u8>);
     impl ReadAt for Bad {
@@ -172,7 +173,7 @@ fn an_input_that_cannot_be_read_is_told_with_its_place() {
 }
 
 #[test]
-fn an_input_written_to_meanwhile_is_told() {
+fn an_input_written_to_meanwhile_is_reported() {
     let (dir, input, bytes) = setup(100);
     let opened = Input::open(&input).unwrap();
     std::thread::sleep(Duration::from_millis(20));
@@ -230,18 +231,18 @@ fn whichever_write_to_a_device_fails_nothing_is_lost() {
     }
 }
 
-/// Says that a test cannot run, or fails where none may be left out.
+/// Reports that a test cannot run, or fails if none may be skipped.
 fn skipped(test: &str, why: &str) {
     assert!(std::env::var_os("PACKFS_REQUIRE_ORACLES").is_none(), "{test}: {why}");
     eprintln!("SKIPPED {test}: {why}");
 }
 
-/// Returns true if no part that was to be written past the cache went through it.
+/// Returns true if no part that should bypass the cache went through it.
 fn is_direct(report: &SplitReport) -> bool {
     !report.notes.iter().any(|note| note.contains("cannot be written directly"))
 }
 
-/// Splits with each operation failing in turn, into parts that `clear` makes empty.
+/// Splits with each operation failing in turn, into parts that `clear` empties.
 fn nothing_is_lost(parts: &[PathBuf], given: &SplitOptions, clear: &dyn Fn(&PathBuf)) {
     let (_dir, input, bytes) = setup(400);
     let given = SplitOptions { checkpoint: 1 << 19, ..given.clone() };
@@ -280,7 +281,7 @@ fn nothing_is_lost(parts: &[PathBuf], given: &SplitOptions, clear: &dyn Fn(&Path
     }
 }
 
-/// The dump in those of the parts that were begun.
+/// Joins the dump from those parts that were begun.
 fn joined(parts: &[PathBuf]) -> Result<Vec<u8>> {
     let begun = |part: &&PathBuf| {
         let mut first = [0; 4096];

@@ -1,4 +1,4 @@
-//! Whole splits, read back by a reader that knows no more than docs/formats/dump.md.
+//! Whole splits, read back by a reader that is based only on docs/formats/dump.md.
 
 mod faults;
 mod reader;
@@ -15,7 +15,7 @@ use self::reader::{restore, stripes};
 use super::{SplitOptions, SplitReport, split, split_on};
 use crate::{Error, Input, Result, Source};
 
-/// Bytes like those of a machine's memory: pages of zeros, of one word, of text, and of noise.
+/// Makes bytes like a machine's memory: pages of zeros, of one word, of text, and of noise.
 fn memory(pages: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.max(1);
     let mut next = move || {
@@ -46,7 +46,7 @@ fn names(dir: &Path, count: usize) -> Vec<PathBuf> {
 }
 
 fn options(codec: &str) -> SplitOptions {
-    // So little memory that segments are short and there are many.
+    // So little memory that there are many short segments.
     let memory = 17 << 20;
     SplitOptions { codec: codec.parse().unwrap(), chunk: 1 << 16, threads: 2, memory, ..SplitOptions::default() }
 }
@@ -56,7 +56,7 @@ fn run(input: &Path, parts: &[PathBuf], options: &SplitOptions) -> Result<SplitR
 }
 
 #[test]
-fn what_goes_in_comes_back_from_any_number_of_parts_threads_and_codecs() {
+fn dumps_round_trip_with_any_number_of_parts_threads_and_codecs() {
     let dir = tempfile::tempdir().unwrap();
     let mut bytes = memory(3000, 1);
     bytes.extend(b"a tail that is no page");
@@ -151,7 +151,7 @@ pub(super) fn mkfifo(path: &Path) {
 }
 
 #[test]
-fn equal_chunks_are_put_down_once_when_asked_for() {
+fn equal_chunks_are_stored_once_on_request() {
     let dir = tempfile::tempdir().unwrap();
     let one = memory(256, 21);
     let bytes = [&one[..], &memory(100, 4), &one, &one].concat();
@@ -170,7 +170,7 @@ fn equal_chunks_are_put_down_once_when_asked_for() {
 }
 
 #[test]
-fn a_source_of_ones_own_is_taken_with_its_holes() {
+fn a_custom_source_is_split_with_its_holes() {
     #[derive(Debug)]
     struct Sparse(Vec<u8>);
     impl ReadAt for Sparse {
@@ -201,7 +201,7 @@ fn a_source_of_ones_own_is_taken_with_its_holes() {
 }
 
 #[test]
-fn nothing_is_overwritten_or_taken_twice() {
+fn nothing_is_overwritten_or_used_twice() {
     let dir = tempfile::tempdir().unwrap();
     let (input, part) = (dir.path().join("input"), dir.path().join("part"));
     std::fs::write(&input, memory(10, 1)).unwrap();
@@ -225,7 +225,7 @@ fn nothing_is_overwritten_or_taken_twice() {
     assert!(matches!(fails(&[], &given), Error::InvalidOption { .. }));
     let protected = SplitOptions { parity: 1, ..forced.clone() };
     assert!(matches!(fails(std::slice::from_ref(&part), &protected), Error::InvalidOption { .. }));
-    // A directory that is not there: what was created before goes away again.
+    // A directory that does not exist: parts created before are deleted again.
     let nowhere = dir.path().join("no/part");
     let other = dir.path().join("other");
     assert!(matches!(fails(&[other.clone(), nowhere], &given), Error::Io { .. }));
@@ -234,7 +234,7 @@ fn nothing_is_overwritten_or_taken_twice() {
 }
 
 #[test]
-fn direct_writing_gives_the_same_parts_or_says_that_it_cannot() {
+fn direct_writing_gives_the_same_parts_or_reports_that_it_cannot() {
     let dir = tempfile::tempdir().unwrap();
     let input = dir.path().join("input");
     let bytes = memory(500, 8);
@@ -249,7 +249,7 @@ fn direct_writing_gives_the_same_parts_or_says_that_it_cannot() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn any_bytes_come_back(
+    fn any_bytes_round_trip(
         seed in any::<u64>(), pages in 0usize..120, cut in 0usize..5000, chunk in 12u32..18,
         parts in 1usize..5, parity in 0u16..3, threads in 0usize..3, dedup in any::<bool>(), stream in any::<bool>(),
     ) {

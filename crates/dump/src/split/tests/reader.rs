@@ -1,4 +1,4 @@
-//! The plainest reader there can be: scans all parts, keeps everything in memory, mends stripes if it has to.
+//! The simplest possible reader: scans all parts, keeps everything in memory, and repairs stripes if needed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use packfs_blocks::ReadAt;
 use crate::format::{ALIGN, SegmentKind, sum};
 use crate::part::{ChunkDecoder, Found, Scan, Segment, Super, What, fill, find_footer, payload_is_sound, read_index};
 
-/// What is there of a stripe: its segments as they lie in the parts.
+/// The available segments of a stripe, as stored in the parts.
 #[derive(Debug, Default)]
 pub(super) struct Stripe {
     pub(super) data: usize,
@@ -21,7 +21,7 @@ impl Stripe {
         self.shards.len() == self.data + self.parity
     }
 
-    /// The data segments, mended from parity where some are missing.
+    /// Returns the data segments, restored from parity if some are missing.
     fn data(&self, set: &[u8; 16]) -> Option<Vec<Vec<u8>>> {
         let have: Vec<_> = (0..self.data).filter_map(|n| self.shards.get(&n).cloned()).collect();
         if have.len() == self.data {
@@ -55,7 +55,7 @@ impl Stripe {
     }
 }
 
-/// All stripes of the parts, by number. Parts with a trailer are also checked to have an index that tells the truth.
+/// Returns all stripes of the parts, by number. Parts with a trailer are also checked to have a correct index.
 pub(super) fn stripes(parts: &[PathBuf]) -> BTreeMap<u64, Stripe> {
     let mut stripes: BTreeMap<u64, Stripe> = BTreeMap::new();
     for path in parts {
@@ -91,7 +91,7 @@ pub(super) fn stripes(parts: &[PathBuf]) -> BTreeMap<u64, Stripe> {
     stripes
 }
 
-/// The dump, of `len` bytes; the error says what is missing.
+/// Returns the dump, of `len` bytes; the error says what is missing.
 pub(super) fn restore(parts: &[PathBuf], len: u64) -> Result<Vec<u8>, String> {
     let superblock = Super::parse(&std::fs::read(&parts[0]).unwrap()).unwrap();
     let mut decoder = ChunkDecoder::new(superblock.codec.codec()).unwrap();
@@ -99,7 +99,7 @@ pub(super) fn restore(parts: &[PathBuf], len: u64) -> Result<Vec<u8>, String> {
     let mut there = vec![false; out.len()];
     let mut same = Vec::new();
     for (number, stripe) in stripes(parts) {
-        // Of a stripe that cannot be mended, what is there still is.
+        // Of a stripe that cannot be repaired, the available segments still count.
         let data = stripe.data(&superblock.set);
         let data =
             data.unwrap_or_else(|| stripe.shards.into_iter().filter(|(n, _)| *n < stripe.data).map(|s| s.1).collect());

@@ -1,4 +1,4 @@
-//! Runs that are cut off anywhere and gone on with.
+//! Runs that are interrupted at any point and resumed.
 
 use super::*;
 use crate::Chunks;
@@ -7,7 +7,7 @@ fn resumed(codec: &str) -> SplitOptions {
     SplitOptions { resume: true, checkpoint: 1 << 20, ..options(codec) }
 }
 
-/// Cuts parts as a kill would have left them: any number of bytes less, down to nothing.
+/// Cuts parts as a kill would: by any number of bytes, down to nothing.
 fn cut(parts: &[PathBuf], lens: &[u64]) {
     for (part, len) in parts.iter().zip(lens) {
         std::fs::OpenOptions::new().write(true).open(part).unwrap().set_len(*len).unwrap();
@@ -15,7 +15,7 @@ fn cut(parts: &[PathBuf], lens: &[u64]) {
 }
 
 #[test]
-fn a_run_cut_off_anywhere_is_gone_on_with() {
+fn a_run_interrupted_anywhere_is_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = memory(2500, 31);
     let input = dir.path().join("input");
@@ -25,7 +25,7 @@ fn a_run_cut_off_anywhere_is_gone_on_with() {
         let given = SplitOptions { parity, dedup, checkpoint: 1 << 20, force: true, ..options("none") };
         for shares in [[9, 9, 9], [5, 3, 8], [0, 0, 0], [0, 7, 10], [10, 10, 4], [1, 1, 1]] {
             let whole = run(&input, &parts, &given).unwrap();
-            // Whichever part was free took a segment: their lengths are others each time.
+            // Whichever part was free took a segment: the lengths differ each time.
             let lens = parts.iter().map(|part| std::fs::metadata(part).unwrap().len());
             let left: Vec<_> = lens.zip(shares).map(|(len, tenths)| len * tenths / 10 + tenths % 3 * 777).collect();
             cut(&parts, &left);
@@ -37,7 +37,8 @@ fn a_run_cut_off_anywhere_is_gone_on_with() {
             assert!(report.parts.iter().all(|part| part.resumed_bytes <= part.bytes), "{report:?}");
             let any = report.parts.iter().any(|part| part.resumed_bytes > 0);
             assert!(any || report.resumed_bytes == 0, "{report:?}");
-            // A stripe counts only when all of it is there: with parity that is some of each part, without it a segment.
+            // A stripe counts only if all of it is available: with parity that is some of each
+            // part, without it one segment.
             let some_of_each = shares.iter().all(|tenths| *tenths >= 3);
             // Here one takes half a megabyte.
             let some_segments = left.iter().any(|len| *len > 600_000);
@@ -52,12 +53,12 @@ fn a_run_cut_off_anywhere_is_gone_on_with() {
 }
 
 #[test]
-fn a_complete_set_is_left_as_it_is() {
+fn a_complete_set_is_not_changed() {
     let dir = tempfile::tempdir().unwrap();
     let input = dir.path().join("input");
     std::fs::write(&input, memory(300, 4)).unwrap();
     let mut parts = names(dir.path(), 2);
-    // Nothing to go on with is a fresh beginning.
+    // Resuming nothing is a fresh start.
     let first = run(&input, &parts, &resumed("lz4")).unwrap();
     assert!(first.is_clean() && first.resumed_bytes == 0);
     let before: Vec<_> = parts.iter().map(|part| std::fs::read(part).unwrap()).collect();
@@ -66,7 +67,7 @@ fn a_complete_set_is_left_as_it_is() {
     assert!(first.chunks.squeezed_bytes > 0 && again.chunks == first.chunks, "{again:?} for {first:?}");
     let after: Vec<_> = parts.iter().map(|part| std::fs::read(part).unwrap()).collect();
     assert!(before == after);
-    // Parts are known by what they say, not by the order they are given in.
+    // Parts are identified by their contents, not by the order of the arguments.
     parts.reverse();
     std::fs::remove_file(&parts[0]).unwrap();
     let mended = run(&input, &parts, &resumed("lz4")).unwrap();
@@ -106,7 +107,7 @@ fn another_input_or_other_settings_are_refused() {
 }
 
 #[test]
-fn what_is_damaged_behind_the_last_checkpoint_is_done_again() {
+fn damage_after_the_last_checkpoint_is_written_again() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = memory(2500, 31);
     let input = dir.path().join("input");
