@@ -1,5 +1,5 @@
-//! The `packfs` program: arguments in, one command run, output and exit status out. The only crate of
-//! packfs that prints.
+//! The `packfs` program: parses arguments, runs one command, prints its output and sets the exit
+//! status. This is the only crate of packfs that prints.
 
 mod args;
 mod commands;
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
             let all_or_nothing = cli.command.writes_an_archive();
             output::failure::exit(commands::run(cli.command), all_or_nothing)
         }
-        // `--codec help` asks for a table that is not clap's to format.
+        // `--codec help` requests a table that clap cannot format.
         Err(error) => match error.get(ContextKind::Custom) {
             Some(ContextValue::String(table)) => output::failure::exit(commands::print(table), false),
             _ => {
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
                     let _ = error.print();
                     return ExitCode::from(output::failure::WRONG_USE);
                 }
-                // Help and version are data that was asked for.
+                // Help and version are requested data.
                 let printed = error.print().and_then(|()| std::io::stdout().flush());
                 output::failure::exit(printed.map(|()| Outcome::Done).map_err(Into::into), false)
             }

@@ -1,17 +1,17 @@
-//! What of the machine this process may use: cores and memory, with the limits of its control group.
+//! Resources of the machine that this process may use: cores and memory, within the limits of its control group.
 
 use std::fs;
 use std::path::Path;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Cores the process may use: the machine's, less affinity and cgroup quota.
+/// Returns the number of cores the process may use: the machine's, limited by affinity and cgroup quota.
 pub(crate) fn cores() -> usize {
     packfs_blocks::pipeline::cores()
 }
 
-/// The budget for file data when `--memory` is not given: what keeps every thread busy with blocks in
-/// flight, but never more than a quarter of what the process may use.
+/// Returns the budget for file data if `--memory` is not given: enough to keep every thread busy
+/// with blocks in flight, but at most a quarter of the available memory.
 pub(crate) fn default_budget(threads: usize) -> u64 {
     const BASE: u64 = 16 << 20;
     const PER_THREAD: u64 = 16 << 20;
@@ -19,8 +19,9 @@ pub(crate) fn default_budget(threads: usize) -> u64 {
     wanted.min(memory_limit() / 4)
 }
 
-/// Bytes of memory the process may use: the smallest of physical memory, address-space limit and the
-/// limits of its control groups. Without any of them known, what every machine has.
+/// Returns the number of bytes of memory the process may use: the smallest of physical memory,
+/// address-space limit and the limits of its control groups. If all are unknown, assumes a small
+/// machine.
 pub(crate) fn memory_limit() -> u64 {
     let physical = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field_kib(&text, "MemTotal:"));
     let address_space = getrlimit(Resource::As).current;
@@ -29,7 +30,7 @@ pub(crate) fn memory_limit() -> u64 {
     [physical, address_space, group].into_iter().flatten().min().unwrap_or(1 << 30)
 }
 
-/// Memory in use now and at its peak, in bytes; zeros where the system does not tell.
+/// Returns current and peak memory use in bytes; zeros if the system does not report it.
 pub(crate) fn resident() -> (u64, u64) {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     (field_kib(&text, "VmRSS:").unwrap_or(0), field_kib(&text, "VmHWM:").unwrap_or(0))
@@ -40,8 +41,9 @@ fn field_kib(text: &str, name: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The smallest memory limit on the way from the process's groups (the text of `/proc/self/cgroup`) to the
-/// root of the hierarchy mounted at `mount`; both versions of control groups.
+/// Returns the smallest memory limit on the way from the process's groups (the text of
+/// `/proc/self/cgroup`) to the root of the hierarchy mounted at `mount`; for both versions of
+/// control groups.
 fn cgroup_limit(groups: &str, mount: &Path) -> Option<u64> {
     let mut smallest: Option<u64> = None;
     for line in groups.lines() {
@@ -52,7 +54,7 @@ fn cgroup_limit(groups: &str, mount: &Path) -> Option<u64> {
             list if list.split(',').any(|c| c == "memory") => (mount.join("memory"), "memory.limit_in_bytes"),
             _ => continue,
         };
-        // Inside a container the group's path may not exist below the mount; its root then is the group.
+        // In a container the group's path may not exist below the mount; the mount's root is then the group.
         for dir in Path::new(group.trim_start_matches('/')).ancestors() {
             let limit = fs::read_to_string(root.join(dir).join(file)).ok().and_then(|text| text.trim().parse().ok());
             smallest = [smallest, limit].into_iter().flatten().min();

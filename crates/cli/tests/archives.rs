@@ -1,4 +1,4 @@
-//! Archives as sources: what comes through a pipe or a decompressor beside the same archive in a file.
+//! Archives as sources: those from a pipe or a decompressor compared with the same archive in a file.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::process::Output;
 
 use common::{packfs, stderr, succeed};
 
-/// Archives of files of all sizes, the same plain and compressed. One member is replaced by a later one.
+/// Makes archives of files of all sizes, plain and compressed. One member is replaced by a later one.
 fn archives(dir: &Path) {
     let mut builder = tar::Builder::new(Vec::new());
     let mut add = |name: &str, data: &[u8]| {
@@ -35,7 +35,7 @@ fn piped(dir: &Path, args: &[&str]) -> Output {
 }
 
 #[test]
-fn a_sort_file_holds_for_every_archive_and_a_spool_makes_them_equal() {
+fn a_sort_file_applies_to_every_archive_and_a_spool_makes_them_equal() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     archives(dir);
@@ -66,7 +66,7 @@ fn a_sort_file_holds_for_every_archive_and_a_spool_makes_them_equal() {
 }
 
 #[test]
-fn what_a_sort_file_names_in_vain_is_a_warning() {
+fn unknown_paths_in_a_sort_file_are_warnings() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     archives(dir);

@@ -24,7 +24,7 @@ fn memory_is_the_same_for_the_same_seed_wherever_it_goes() {
 }
 
 #[test]
-fn memory_says_what_it_does_not_do() {
+fn memory_refuses_what_it_does_not_support() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("kept"), "kept").unwrap();
     let error = fail(dir.path(), 1, &["bench", "memory", "4K", "-o", "kept"]);
@@ -62,14 +62,14 @@ fn codecs_are_measured_shown_and_reported() {
 }
 
 #[test]
-fn a_run_goes_on_where_it_was_stopped() {
+fn a_run_resumes_where_it_was_stopped() {
     let dir = tempfile::tempdir().unwrap();
     let codecs = |rest: &[&str]| succeed(dir.path(), &[&["bench", "codecs", "-q"], &QUICK[..], rest].concat());
     let lines = || std::fs::read_to_string(dir.path().join("packfs-bench.jsonl")).unwrap().lines().count();
     codecs(&[]);
     // One session, and two samples of three codecs on two sets of data.
     assert_eq!(lines(), 1 + 2 * 3 * 2);
-    // Stopped while it wrote: the torn line, and one sample, are made again.
+    // Stopped while it wrote: the torn line and one sample are written again.
     let path = dir.path().join("packfs-bench.jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, &text[..text.len() - 30]).unwrap();
@@ -95,7 +95,7 @@ fn results_are_json_where_a_program_asks() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_told() {
+fn failures_to_measure_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("packfs-bench.jsonl");
     for (args, status, why) in [
@@ -111,14 +111,14 @@ fn what_cannot_be_measured_is_told() {
         assert!(error.contains(why), "{args:?}: {error}");
         assert!(!path.exists(), "{args:?}");
     }
-    // A codec that the rule does not have is left out, and the rest is measured.
+    // A codec that the rule does not support is left out, and the rest is measured.
     let erofs = ["bench", "codecs", "--codecs", "lz4,xz", "--policy", "erofs", "--runs", "1", "--sample", "100K"];
     let output = run_in(dir.path(), &erofs);
     assert_eq!(output.status.code(), Some(1));
     let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("xz:6 on memory in blocks of 128K is left out: EROFS has no xz"), "{said}");
     assert!(shown.contains("lz4") && shown.contains("What could not be measured"), "{shown}");
-    // Results that are none.
+    // Invalid results.
     std::fs::write(&path, "{\"packfs_bench\":9,\"kind\":\"codec\"}\n").unwrap();
     for command in [&["bench", "codecs"][..], &["bench", "report", "packfs-bench.jsonl", "-o", "x.html"]] {
         let error = fail(dir.path(), 1, command);
@@ -126,14 +126,14 @@ fn what_cannot_be_measured_is_told() {
     }
 }
 
-/// Ctrl-C gives up the measurement being made, keeps what was measured, and ends as a signal would.
+/// Ctrl-C abandons the current measurement, keeps earlier samples, and ends the process as a signal would.
 #[test]
-fn an_interrupted_run_says_so_and_goes_on_later() {
+fn an_interrupted_run_says_so_and_can_be_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("packfs-bench.jsonl");
     let args = ["bench", "codecs", "--codecs", "lz4", "--runs", "100000", "--sample", "100K", "--least", "1"];
     let child = packfs(args).current_dir(dir.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // The first samples are there: it watches for signals by then.
+    // The first samples exist: by then it handles signals.
     while std::fs::read_to_string(&path).map_or(0, |text| text.lines().count()) < 5 {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -141,13 +141,13 @@ fn an_interrupted_run_says_so_and_goes_on_later() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("what was measured is in packfs-bench.jsonl: interrupted"), "{said}");
+    assert!(said.contains("the samples measured so far are in packfs-bench.jsonl: interrupted"), "{said}");
     assert!(std::fs::read_to_string(&path).unwrap().ends_with("}\n"));
 }
 
-/// A session that is gone on with for other cells shows those, and its report has all.
+/// A session resumed with other cells shows only those; its report has all.
 #[test]
-fn a_run_shows_what_it_was_asked_for() {
+fn a_run_shows_only_the_requested_cells() {
     let dir = tempfile::tempdir().unwrap();
     let codecs = |codec: &str| {
         let args = ["bench", "codecs", "-q", "--runs", "1", "--sample", "100K", "--least", "1", "--blocks", "8K"];
@@ -160,7 +160,7 @@ fn a_run_shows_what_it_was_asked_for() {
     assert_eq!(report.matches("\n| zstd:1 |").count(), 1, "{report}");
 }
 
-/// Results of a build that took so many milliseconds in each run and made so many bytes.
+/// Results of a build with the given time in each run and the given size.
 fn results(session: &str, ms: &[u64], made: u64) -> String {
     let key = r#""source":"root","digest":"00","tool":"packfs","format":"squashfs","codec":"lz4","block":131072,"features":"""#;
     let line = |ms: &u64| {

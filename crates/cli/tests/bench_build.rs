@@ -1,4 +1,4 @@
-//! Builds as they are measured: stages of one, and `packfs bench build` as a user runs it.
+//! Build measurements: the stages of one build, and `packfs bench build` as a user runs it.
 
 mod common;
 
@@ -13,10 +13,9 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Times are those of the machine, but without workers no two stages are at the same time, and a directory is no
-/// stream.
+/// Times depend on the machine, but without workers no two stages overlap, and a directory is not a stream.
 #[test]
-fn a_build_tells_where_its_time_went() {
+fn a_build_reports_the_time_of_its_stages() {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());
     succeed(dir.path(), &["build", "root", "-o", "first.sqfs", "-q"]);
@@ -76,7 +75,7 @@ fn builds_are_measured_shown_and_reported() {
     let tables: Vec<_> =
         std::fs::read_dir(dir.join("tables")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     let scaling = tables.iter().filter(|name| name.to_string_lossy().ends_with("-scaling.csv")).count();
-    // EROFS has a group more: fragments are of compressed files only.
+    // EROFS has one more group: only compressed files have fragments.
     assert_eq!(scaling, 2 + 3, "{tables:?}");
 }
 
@@ -94,7 +93,7 @@ fn builds_are_json_where_a_program_asks() {
     assert!(json["session"]["settings"]["tar"].as_str().unwrap().parse::<u64>().unwrap() > 800_000);
 }
 
-/// A script in the place of mksquashfs.
+/// Makes a script in place of mksquashfs.
 fn peer(dir: &Path, script: &str) {
     std::fs::create_dir(dir.join("peers")).unwrap();
     let path = dir.join("peers/mksquashfs");
@@ -103,7 +102,7 @@ fn peer(dir: &Path, script: &str) {
 }
 
 #[test]
-fn peers_that_fail_or_are_missing_are_told_and_the_rest_is_measured() {
+fn peers_that_fail_or_are_missing_are_reported_and_the_rest_is_measured() {
     let dir = tree();
     let dir = dir.path();
     peer(dir, "echo it is broken >&2\nexit 3");
@@ -123,7 +122,7 @@ fn peers_that_fail_or_are_missing_are_told_and_the_rest_is_measured() {
     assert!(is_empty(&dir.join("scratch")));
 }
 
-/// The peers on `PATH`; mkfs.erofs where it is one that takes a number of threads.
+/// The peers on `PATH`; mkfs.erofs only if it accepts a number of threads.
 #[test]
 fn peers_do_the_same_work() {
     let test = "peers_do_the_same_work";
@@ -149,7 +148,7 @@ fn peers_do_the_same_work() {
 }
 
 #[test]
-fn what_cannot_be_built_is_told() {
+fn builds_that_fail_are_reported() {
     let dir = tree();
     let dir = dir.path();
     std::fs::create_dir(dir.join("empty")).unwrap();
@@ -171,14 +170,14 @@ fn what_cannot_be_built_is_told() {
     }
 }
 
-/// A full disk ends it with a word, and nothing stays there.
+/// A full disk ends it with a message, and leaves nothing there.
 #[test]
-fn a_full_scratch_directory_is_told_and_left_empty() {
+fn a_full_scratch_directory_is_reported_and_left_empty() {
     let dir = tree();
     let dir = dir.path();
     let mount = ["-t", "tmpfs", "-o", "size=256k", "none", "scratch"];
     if !Command::new("mount").args(mount).current_dir(dir).status().is_ok_and(|status| status.success()) {
-        return skip("a_full_scratch_directory_is_told_and_left_empty", "no tmpfs can be mounted");
+        return skip("a_full_scratch_directory_is_reported_and_left_empty", "no tmpfs can be mounted");
     }
     let output = run_in(dir, &SMALL);
     let empty = is_empty(&dir.join("scratch"));
@@ -188,7 +187,7 @@ fn a_full_scratch_directory_is_told_and_left_empty() {
     assert!(empty && said.contains("No space left on device"), "{said}");
 }
 
-/// Ctrl-C keeps what was measured, and leaves no image behind.
+/// Ctrl-C keeps the samples, and leaves no image behind.
 #[test]
 fn an_interrupted_run_leaves_no_images() {
     let dir = tree();
@@ -205,12 +204,12 @@ fn an_interrupted_run_leaves_no_images() {
     assert!(std::fs::read_to_string(&path).unwrap().ends_with("}\n"));
 }
 
-/// Whoever asks packfs to end does not wait for the program that it measures.
+/// A signal to packfs takes effect without waiting for the measured program.
 #[test]
 fn a_signal_ends_the_program_that_is_measured() {
     let dir = tree();
     let dir = dir.path();
-    // Its version is asked for, too.
+    // It is also run for its version.
     peer(dir, "case $1 in -*) exit;; esac\ntouch scratch/begun\nexec sleep 1000");
     let args = [&SMALL[..], &["--peers=peers", "--features", "plain", "-q"]].concat();
     let child = packfs(args).current_dir(dir).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

@@ -15,19 +15,19 @@ fn a_newcomer_gets_findings_a_page_and_the_samples() {
     assert!(said.contains("packfs-bench.html has charts"), "{said}");
     assert!(shown.contains("The smallest result is that of") && shown.contains("worth considering"), "{shown}");
     let page = std::fs::read_to_string(dir.path().join("packfs-bench.html")).unwrap();
-    // What is worth considering depends on the machine; the page has all that was tried.
+    // The recommendations depend on the machine; the page has everything that was tried.
     assert!(["id=\"tune-time\"", "xz:6", "<td>squashfs</td>", "<td>erofs</td>"].iter().all(|word| page.contains(word)));
     let samples = std::fs::read_to_string(dir.path().join("packfs-bench.jsonl")).unwrap();
     // A session, and three runs of six codecs on two sizes of blocks.
     assert_eq!(samples.lines().count(), 1 + 3 * 6 * 2);
-    // Of the current folder, and over a page that is there only when told to.
+    // In the current folder; an existing page is replaced only on request.
     let error = fail(&dir.path().join("root"), 1, &["bench", "--quick", "-o", "../packfs-bench.html"]);
     assert!(error.contains("packfs-bench.html exists; --force replaces it"), "{error}");
     succeed(&dir.path().join("root"), &["bench", "--quick", "-q", "--force", "-o", "../packfs-bench.html"]);
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_told() {
+fn unreadable_sources_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("empty")).unwrap();
     for (args, status, why) in [

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::{fail, have, packfs, run_in, skip, stderr, succeed};
 use rustix::process::{Pid, Signal, geteuid};
 
-/// A small tree with a file that is worth fio's while, in an image of each format.
+/// Makes a small tree with a file large enough for fio, in an image of each format.
 fn images(dir: &Path) {
     common::sample(dir);
     let numbers: String = (0..40_000).map(|number| format!("{number}\n")).collect();
@@ -32,7 +32,7 @@ fn json(shown: &str) -> serde_json::Value {
     serde_json::from_str(shown).unwrap()
 }
 
-/// What the rows say of one field, each value once.
+/// Returns the distinct values of one field of the rows.
 fn distinct(json: &serde_json::Value, field: &str) -> Vec<String> {
     let rows = json["results"].as_array().unwrap();
     let mut values: Vec<String> = rows.iter().map(|row| row[field].to_string().replace('"', "")).collect();
@@ -41,7 +41,7 @@ fn distinct(json: &serde_json::Value, field: &str) -> Vec<String> {
     values
 }
 
-/// Loop devices with files of a directory behind them.
+/// Returns the loop devices backed by files of a directory.
 fn loops(dir: &Path) -> String {
     let output = Command::new("losetup").arg("-a").output().unwrap();
     let all = String::from_utf8(output.stdout).unwrap();
@@ -57,7 +57,7 @@ fn the_kernel_and_programs_read_images() {
     let dir = tempfile::tempdir().unwrap();
     images(dir.path());
     let output = run_in(dir.path(), &["bench", "read", "a.sqfs", "a.erofs", "--runs", "1", "--json", "-q"]);
-    // An old fsck.erofs does not read what packfs makes, which is told and no more.
+    // An old fsck.erofs cannot read images of packfs, which is only reported.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
     let json = json(std::str::from_utf8(&output.stdout).unwrap());
     assert_eq!((json["schema"].as_u64(), json["kind"].as_str()), (Some(1), Some("bench")));
@@ -70,14 +70,14 @@ fn the_kernel_and_programs_read_images() {
         (vec!["lz4".into(), "lz4hc:12".into()], vec!["16384".into()])
     );
     assert_eq!(distinct(&json, "digest").len(), 1);
-    // Every byte of every file was read, by everyone.
+    // Every reader read every byte of every file.
     let whole = 2 * 9 + 2 * 440_000 + 3_000_000 + 228_890;
     for row in rows.iter().filter(|row| !row["reader"].as_str().unwrap().starts_with("fio")) {
         let bytes = if row["work"].as_str().unwrap().ends_with("metadata") { 0 } else { whole };
         assert_eq!(row["bytes"].as_u64(), Some(bytes), "{row}");
         assert!(row["seconds"].as_f64().unwrap() > 0.0);
     }
-    // fio read the largest file that is no hole.
+    // fio read the largest file that is not a hole.
     let settings = &json["session"]["settings"];
     assert!(settings["fio of a.sqfs"].as_str().unwrap().starts_with("usr/share/doc/"), "{settings}");
     assert_eq!(settings["small random of a.erofs"], "6 of 6 files");
@@ -93,7 +93,7 @@ fn the_kernel_and_programs_read_images() {
 }
 
 #[test]
-fn a_first_look_measures_once_and_says_how_far_it_is() {
+fn a_first_look_measures_once_and_shows_progress() {
     let dir = tempfile::tempdir().unwrap();
     common::sample(dir.path());
     let args = [
@@ -112,7 +112,7 @@ fn a_first_look_measures_once_and_says_how_far_it_is() {
     let output = packfs(args).current_dir(dir.path()).output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    // Two formats by two sizes of blocks.
+    // Two formats with two block sizes.
     assert!(said.contains("making 4 images of root"), "{said}");
     let lines = std::fs::read_to_string(dir.path().join("packfs-bench.jsonl")).unwrap();
     let works: Vec<serde_json::Value> = lines.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -138,7 +138,7 @@ fn images_are_made_read_and_removed() {
     let args =
         ["bench", "read", "--matrix", "root", "--scratch", "scratch", "--blocks", "16K", "--runs", "1", "--peers"];
     let output = run_in(dir.path(), &[&args[..], &["--codecs", "gzip:1,none", "--json"]].concat());
-    // An old fsck.erofs does not read what packfs makes, which is told and no more.
+    // An old fsck.erofs cannot read images of packfs, which is only reported.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
     let json = json(std::str::from_utf8(&output.stdout).unwrap());
     let tools = distinct(&json, "tool");
@@ -159,13 +159,13 @@ fn images_are_made_read_and_removed() {
 }
 
 #[test]
-fn without_root_programs_read_and_a_word_is_said() {
+fn without_root_only_programs_read_and_that_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     images(dir.path());
     let mut command = packfs(["bench", "read", "a.sqfs", "--runs", "1"]);
     command.current_dir(dir.path());
     if geteuid().is_root() {
-        // Somebody else, who may write here and nowhere else.
+        // Another user, who may write only here.
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         command.uid(65_534).gid(65_534);
     }
@@ -186,7 +186,7 @@ fn without_root_programs_read_and_a_word_is_said() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
+fn failures_to_read_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     common::sample(dir.path());
     std::fs::write(dir.path().join("text"), "no image\n".repeat(1000)).unwrap();
@@ -198,7 +198,7 @@ fn what_cannot_be_read_is_told() {
         (&["--matrix", "text"], 2, "put the file into one"),
         (&["--matrix", "root", "--blocks", "2K"], 2, "powers of two from 4K to 1M"),
         (&["--matrix", "root", "--codecs", "bzip2"], 2, "unknown codec `bzip2`"),
-        (&["--matrix", "root", "--codecs", "snappy"], 2, "nothing that could be read"),
+        (&["--matrix", "root", "--codecs", "snappy"], 2, "nothing to measure"),
         (&["--matrix", "root", "--scratch", "missing"], 1, "missing: No such file"),
         (&["--matrix", "root", "--runs", "0"], 2, "1 or more"),
         (
@@ -215,8 +215,8 @@ fn what_cannot_be_read_is_told() {
 
 /// Without fio and without peers the rest is measured; a damaged image that cannot be mounted is named.
 #[test]
-fn what_is_missing_is_told_and_the_rest_is_measured() {
-    let test = "what_is_missing_is_told_and_the_rest_is_measured";
+fn missing_readers_are_reported_and_the_rest_is_measured() {
+    let test = "missing_readers_are_reported_and_the_rest_is_measured";
     if !is_root(test) {
         return;
     }
@@ -237,7 +237,7 @@ fn what_is_missing_is_told_and_the_rest_is_measured() {
     }
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(shown.contains("sequential data ms") && !shown.contains("MiB/s"), "{shown}");
-    // Without mount(8) there is no kernel either.
+    // Without mount(8) the kernel cannot read either.
     std::fs::remove_file(tools.join("mount")).unwrap();
     let mut command = packfs(["bench", "read", "a.sqfs", "--runs", "1"]);
     let output = command.current_dir(dir.path()).env("PATH", &tools).output().unwrap();
@@ -246,8 +246,8 @@ fn what_is_missing_is_told_and_the_rest_is_measured() {
     assert!(said.contains("reading by the kernel is left out: mount: a.sqfs: "), "{said}");
 }
 
-/// Whether a program runs in this directory, or one that was told of a path below it. One that was forked and has not begun
-/// yet is in the directory, too.
+/// Returns true if a program runs in this directory, or has a path below it as an argument. A
+/// forked child that has not begun yet is in the directory, too.
 fn runs_for(dir: &Path) -> bool {
     let bytes = dir.as_os_str().as_encoded_bytes();
     let told = |words: Vec<u8>| words.windows(bytes.len()).any(|part| part == bytes);
@@ -258,7 +258,7 @@ fn runs_for(dir: &Path) -> bool {
     })
 }
 
-/// Neither Ctrl-C nor a kill that nothing can be done about leaves a mount or a loop device.
+/// Neither Ctrl-C nor a kill that cannot be handled leaves a mount or a loop device.
 #[test]
 fn an_interrupted_run_leaves_nothing_mounted() {
     let test = "an_interrupted_run_leaves_nothing_mounted";
@@ -283,7 +283,7 @@ fn an_interrupted_run_leaves_nothing_mounted() {
             std::thread::sleep(Duration::from_millis(5));
         }
         for signal in signals {
-            // It may be over after the first.
+            // It may have ended after the first.
             let _ = rustix::process::kill_process(Pid::from_child(&child), *signal);
         }
         let output = child.wait_with_output().unwrap();
@@ -293,12 +293,13 @@ fn an_interrupted_run_leaves_nothing_mounted() {
         if *signals == [Signal::KILL] {
             assert_eq!(code, None);
         } else {
-            // The second ends it at once if the first has not yet.
+            // The second ends it immediately if the first has not yet.
             let ends = [Some(130), Some(129), Some(143)];
             let known = ends[..if signals.len() == 1 { 1 } else { 3 }].contains(&code);
             assert!(known && scratch == 0, "{signals:?}: {code:?}, {scratch}, {}", stderr(&output));
         }
-        // The child that holds the mount, or is about to make it, ends by itself; what reads there may take longer.
+        // The child that holds the mount, or is about to make it, ends by itself; programs that
+        // read there may take longer.
         for _ in 0..12_000 {
             if !runs_for(dir.path()) && loops(dir.path()).is_empty() {
                 break;

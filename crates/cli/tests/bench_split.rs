@@ -1,4 +1,5 @@
-//! `packfs bench split` as a user runs it: on fast simulated disks, in directories, with disks that fail and fill up.
+//! `packfs bench split` as a user runs it: on fast simulated disks, in directories, with disks that
+//! fail or fill up.
 
 #![allow(clippy::cast_possible_truncation, reason = "the machines of these tests are small")]
 
@@ -18,7 +19,7 @@ use common::{fail, have, packfs, run_in, skip, stderr, succeed};
 use machine::Machine;
 use rustix::process::{Pid, Signal};
 
-/// Runs in `dir`, with a scratch directory in which nothing may be left.
+/// Runs in `dir`, with a scratch directory that must be empty afterwards.
 fn split(dir: &Path, args: &[&str]) -> Output {
     let scratch = dir.join("scratch");
     fs::create_dir_all(&scratch).unwrap();
@@ -79,7 +80,7 @@ fn results_are_json_where_a_program_asks() {
 }
 
 #[test]
-fn parts_go_to_directories_and_away_again() {
+fn parts_go_to_directories_and_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     ["a", "b"].iter().for_each(|name| fs::create_dir(dir.path().join(name)).unwrap());
     fs::write(dir.path().join("core"), "All work and no play.\n".repeat(20_000)).unwrap();
@@ -92,9 +93,9 @@ fn parts_go_to_directories_and_away_again() {
     }
 }
 
-/// Programs in the places of peers: one that copies its input to each output, one that fails.
+/// Programs in place of peers: one that copies its input to each output, one that fails.
 #[test]
-fn peers_are_measured_and_their_failures_told() {
+fn peers_are_measured_and_their_failures_reported() {
     let dir = tempfile::tempdir().unwrap();
     let script = |name: &str, text: &str| {
         let path = dir.path().join(name);
@@ -107,7 +108,7 @@ fn peers_are_measured_and_their_failures_told() {
     let text = shown(&split(dir.path(), &[&args[..], &["--nsplit", "./good"]].concat()));
     assert!(text.contains("nsplit raw") && text.contains("nsplit lzo") && !text.contains("nsplit lz4"), "{text}");
     assert!(text.contains("Time for that of packfs with the same codec: nsplit raw"), "{text}");
-    // The others are measured all the same.
+    // The others are measured nevertheless.
     let output = split(dir.path(), &[&args[..], &["--nsplit", "./bad", "-o", "bad.jsonl"]].concat());
     assert_eq!(output.status.code(), Some(1));
     let (text, said) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
@@ -130,9 +131,9 @@ fn makedumpfile_splits_cores_beside_packfs() {
     assert!(!text.contains("makedumpfile lz4"), "{text}");
 }
 
-/// What is asked for is that the disk fails: the dump is complete, and that is measured.
+/// The disk is meant to fail: the dump is complete, and that is measured.
 #[test]
-fn a_disk_that_is_to_fail_is_no_failure() {
+fn a_disk_that_is_meant_to_fail_is_no_failure() {
     let dir = tempfile::tempdir().unwrap();
     let args = ["--size", "8M", "--runs", "1", "--codecs", "raw", "--disks", "200,200@2"];
     let text = shown(&split(dir.path(), &args));
@@ -143,8 +144,8 @@ fn a_disk_that_is_to_fail_is_no_failure() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_the_rest_is_measured() {
-    let test = "a_full_disk_is_told_and_the_rest_is_measured";
+fn a_full_disk_is_reported_and_the_rest_is_measured() {
+    let test = "a_full_disk_is_reported_and_the_rest_is_measured";
     if !have(test, "mount") {
         return;
     }
@@ -167,7 +168,7 @@ fn a_full_disk_is_told_and_the_rest_is_measured() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_told() {
+fn failures_to_measure_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("empty"), "").unwrap();
     for (args, status, why) in [
@@ -187,13 +188,13 @@ fn what_cannot_be_measured_is_told() {
         assert!(error.contains(why), "{args:?}: {error}");
         assert!(!dir.path().join("packfs-bench.jsonl").exists(), "{args:?}");
     }
-    // A directory that is not there is a failure of what was to go there.
+    // A missing directory is a failure of the outputs in it.
     let output = split(dir.path(), &["--size", "1M", "--runs", "1", "--codecs", "raw", "--dirs", "gone"]);
     assert!(output.status.code() == Some(1) && stderr(&output).contains("gone: No such file"), "{}", stderr(&output));
 }
 
-/// Ctrl-C goes to the program being measured, too: its disk, which has a minute's work, is not waited for, and nothing
-/// that was made stays.
+/// Ctrl-C reaches the measured program, too: its disk, with a minute of work left, is not waited
+/// for, and no file stays.
 #[test]
 fn an_interrupted_run_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
@@ -203,7 +204,7 @@ fn an_interrupted_run_leaves_nothing_behind() {
     let mut command = packfs(args.iter().chain(&["--scratch", "scratch"]));
     let child = command.current_dir(dir.path()).process_group(0).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let child = child.unwrap();
-    // A pipe is there: by then signals are watched for.
+    // A pipe exists: by then signals are handled.
     let begun = || {
         let mut folders = fs::read_dir(&scratch).unwrap().flat_map(|one| fs::read_dir(one.unwrap().path()).unwrap());
         folders.any(|inner| inner.unwrap().path().join("disk1").exists())
@@ -214,7 +215,11 @@ fn an_interrupted_run_leaves_nothing_behind() {
     rustix::process::kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
-    assert!(stderr(&output).contains("what was measured is in packfs-bench.jsonl: interrupted"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("the samples measured so far are in packfs-bench.jsonl: interrupted"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0);
     assert!(fs::read_to_string(dir.path().join("packfs-bench.jsonl")).unwrap().ends_with("}\n"));
 }

@@ -8,7 +8,7 @@ use common::{FORMATS, fail, run_in, stderr, succeed};
 
 const LEN: usize = 3_000_000;
 
-/// Bytes that do not shrink and differ from place to place.
+/// Makes incompressible bytes that differ from place to place.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 1u64;
     let step = || {
@@ -18,7 +18,7 @@ fn noise(len: usize) -> Vec<u8> {
     std::iter::repeat_with(step).take(len).collect()
 }
 
-/// Images of both formats of a file of noise, and of a short one.
+/// Makes images of both formats with a file of noise and a short one.
 fn images(dir: &Path) -> Vec<u8> {
     let bytes = noise(LEN);
     std::fs::create_dir(dir.join("root")).unwrap();
@@ -52,7 +52,7 @@ fn ranges_are_written_in_the_order_given_of_each_file() {
 }
 
 #[test]
-fn beyond_the_end_of_one_file_nothing_is_written_of_any() {
+fn a_range_beyond_the_end_of_one_file_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     images(dir.path());
     for format in FORMATS {
@@ -60,7 +60,7 @@ fn beyond_the_end_of_one_file_nothing_is_written_of_any() {
         let output = run_in(dir.path(), &args);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
         let message = stderr(&output);
-        assert_eq!(message, "packfs: short: ends at byte 5, before byte 6 that is asked for\n");
+        assert_eq!(message, "packfs: short: ends at byte 5, before the requested byte 6\n");
         assert!(fail(dir.path(), 2, &["cat", format, "large", "--range", "1-2"]).contains("OFFSET:LENGTH"));
     }
 }
@@ -71,7 +71,7 @@ fn only_the_blocks_of_a_range_are_read() {
     let dir = dir.path();
     let bytes = images(dir);
     for format in FORMATS {
-        // The first blocks of the file, which are stored as they are, get lost.
+        // The first blocks of the file, which are stored uncompressed, get lost.
         let image = std::fs::read(dir.join(format)).unwrap();
         let at = image.windows(32).position(|window| window == &bytes[..32]).expect("noise is stored as it is");
         let file = std::fs::OpenOptions::new().write(true).open(dir.join(format)).unwrap();

@@ -1,5 +1,5 @@
-//! From one format to the other and back, seen through the program alone: nothing is lost on the way that
-//! the format can hold, and what it cannot is said.
+//! Conversion from one format to the other and back, observed through the program alone: nothing is
+//! lost that the format can store, and losses are reported.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use common::{fail, packfs, run_in, sample, stderr, succeed};
 
-/// A directory with `root` and a pack list that adds what needs privilege to make.
+/// Makes a directory with `root` and a pack list that adds entries which need privilege to create.
 fn workplace() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());
@@ -31,7 +31,7 @@ fn build(dir: &Path, sources: &[&str], image: &str, options: &[&str]) -> String 
 }
 
 #[test]
-fn there_and_back_everything_is_the_same() {
+fn converting_there_and_back_changes_nothing() {
     let dir = workplace();
     let dir = dir.path();
     build(dir, &["root", "@list"], "first.sqfs", &["--time", "2026-01-02", "-q"]);
@@ -68,7 +68,7 @@ fn an_image_gives_the_same_archive_in_either_format() {
 }
 
 #[test]
-fn fractions_of_seconds_are_lost_with_a_word() {
+fn fractions_of_seconds_are_lost_with_a_warning() {
     let dir = workplace();
     let dir = dir.path();
     let exact = std::time::UNIX_EPOCH + std::time::Duration::new(1_700_000_000, 123_456_789);
@@ -80,7 +80,7 @@ fn fractions_of_seconds_are_lost_with_a_word() {
         assert!(!build(dir, &[source], "whole.sqfs", options).contains("fractions"), "{source} {options:?}");
     }
     assert!(!build(dir, &["whole.sqfs"], "whole.erofs", &[]).contains("fractions"));
-    // The images differ in no more than what was said.
+    // The images differ only in what was reported.
     assert_eq!(succeed(dir, &["diff", "exact.erofs", "whole.sqfs", "-q"]), "");
 }
 
@@ -88,7 +88,7 @@ fn fractions_of_seconds_are_lost_with_a_word() {
 fn attributes_that_squashfs_lacks_are_named_and_can_be_left_out() {
     let dir = workplace();
     let dir = dir.path();
-    // An access control list as the kernel has it: owner, group, others.
+    // An access control list in the kernel's form: owner, group, others.
     let acl = "0x0200000001000700ffffffff04000500ffffffff20000500ffffffff";
     let list = format!(
         "xattr /etc/motd system.posix_acl_access={acl}\nxattr /etc/motd user.keep=0tthis\nxattr / system.posix_acl_default={acl}\n"
@@ -114,7 +114,7 @@ fn attributes_that_squashfs_lacks_are_named_and_can_be_left_out() {
 }
 
 #[test]
-fn a_file_that_says_it_is_an_image_is_one_whatever_its_name() {
+fn a_file_with_the_magic_of_an_image_is_one_whatever_its_name() {
     let dir = workplace();
     let dir = dir.path();
     build(dir, &["root"], "misnamed.sqfs", &["-q", "--format", "erofs"]);

@@ -1,7 +1,7 @@
-//! The console blocks of the README and the guide, run as they stand.
+//! Runs the console blocks of the README and the guide as they are.
 //!
-//! In a block, `$ ` begins a command and `> ` continues it; other lines show what it prints, and are
-//! compared. Each page is one session in a fresh directory with `root`, `overlay` and `root.tar.zst` in it.
+//! In a block, `$ ` begins a command and `> ` continues it; other lines are the expected output.
+//! Each page is one session in a fresh directory with `root`, `overlay` and `root.tar.zst` in it.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn guide_json() {
     page("guide_json", "docs/guide/json.md");
 }
 
-/// The table in the guide is the one that the parser and `--codec help` use.
+/// The table in the guide is the one used by the parser and `--codec help`.
 #[test]
 fn guide_codecs_has_the_table_of_codecs() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/codecs.md");
@@ -114,7 +114,7 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// Runs a command as the reader would, with the program under test first on the path. It has to succeed.
+/// Runs a command as the reader would, with the program under test first on the path. It must succeed.
 fn shell(dir: &Path, command: &str) -> String {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_packfs"));
     let mut path = program.parent().unwrap().as_os_str().to_owned();

@@ -1,4 +1,4 @@
-//! What goes wrong must go wrong well: one clear error, status 1, nothing lost, no litter.
+//! Failures: one clear error, status 1, nothing lost, no files left behind.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn with_old_image() -> tempfile::TempDir {
     dir
 }
 
-/// The old image is whole and nothing was left beside it.
+/// Asserts that the old image is whole and no other file exists.
 fn nothing_happened(dir: &Path) {
     assert_eq!(std::fs::read(dir.join("image")).unwrap(), OLD);
     let mut names: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -29,7 +29,7 @@ fn nothing_happened(dir: &Path) {
     assert_eq!(names, ["image", "root"]);
 }
 
-/// The first bytes of a tar archive that announces one large file.
+/// Returns the first bytes of a tar archive that announces one large file.
 fn beginning_of_a_tar() -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let large = std::fs::File::create(dir.path().join("large")).unwrap();
@@ -39,7 +39,7 @@ fn beginning_of_a_tar() -> Vec<u8> {
     tar.stdout[..4 << 20].to_vec()
 }
 
-/// A build that has read some of its input and waits for more, which never comes.
+/// Starts a build that has read some of its input and waits for more, which never comes.
 fn build_from_a_slow_pipe(dir: &Path, format: &str) -> Child {
     let mut child = packfs(["build", "-", "-o", "image", "--force", "-q", "--format", format])
         .current_dir(dir)
@@ -47,7 +47,7 @@ fn build_from_a_slow_pipe(dir: &Path, format: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // All of it being taken means that the program is far beyond opening its output.
+    // Once everything is consumed, the program has long opened its output.
     child.stdin.as_mut().unwrap().write_all(&beginning_of_a_tar()).unwrap();
     child
 }
@@ -91,8 +91,8 @@ fn killed_at_any_moment_the_old_image_is_whole() {
 }
 
 #[test]
-fn an_archive_that_ends_early_is_no_image() {
-    if !have("an_archive_that_ends_early_is_no_image", "tar") {
+fn a_truncated_archive_makes_no_image() {
+    if !have("a_truncated_archive_makes_no_image", "tar") {
         return;
     }
     for format in FORMATS {
@@ -192,7 +192,7 @@ fn a_reader_that_hangs_up_fails_only_an_archive() {
 }
 
 #[test]
-fn nobody_listening_to_messages_is_no_failure() {
+fn a_closed_standard_error_is_no_failure() {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());
     let (reader, writer) = std::io::pipe().unwrap();
@@ -223,7 +223,7 @@ fn a_truncated_image_is_an_error_everywhere() {
                 &["extract", "cut", "-C", "out", "-q"],
                 &["tar", "cut", "-o", "out.tar", "-q"],
             ];
-            // The last byte of an EROFS image is nothing but padding.
+            // The last byte of an EROFS image is only padding.
             let noticed = if format == "erofs" && len == used - 1 { 1 } else { commands.len() };
             for args in &commands[..noticed] {
                 let output = run_in(dir.path(), args);
@@ -257,7 +257,7 @@ fn an_unreadable_file_stops_the_build_or_is_left_out() {
     let build = |options: &[&str]| {
         let mut args = vec![program, "build", "root", "-o", "image", "-q"];
         args.extend(options);
-        // Root may read everything, so the test has to be somebody else.
+        // Root may read everything, so the test must run as another user.
         let mut command = match rustix::process::getuid().is_root() {
             true => Command::new("setpriv"),
             false => Command::new("env"),
@@ -304,7 +304,7 @@ fn a_target_that_appears_meanwhile_is_kept() {
             .spawn()
             .unwrap();
         let (first, rest) = tar.split_at(tar.len() - 512);
-        // More than a pipe holds: the program is beyond opening its output.
+        // More than a pipe holds: the program has opened its output.
         child.stdin.as_mut().unwrap().write_all(first).unwrap();
         std::fs::write(dir.path().join("image"), OLD).unwrap();
         child.stdin.as_mut().unwrap().write_all(rest).unwrap();
@@ -316,9 +316,9 @@ fn a_target_that_appears_meanwhile_is_kept() {
     }
 }
 
-/// Runs the program with absolute paths below `dir`, where the file system has no `O_TMPFILE` in `place`.
+/// Runs the program with absolute paths below `dir`, on a file system without `O_TMPFILE` in `place`.
 fn run_without_unnamed(dir: &Path, place: &Path, args: &[&str]) -> Output {
-    // The first file opened there; what it is called depends on the machine.
+    // The first file opened there; the name of the call depends on the machine.
     let call = if cfg!(target_arch = "x86_64") { "open" } else { "openat" };
     let inject = format!("inject={call}:error=EOPNOTSUPP:when=1");
     Command::new("strace")
@@ -332,7 +332,7 @@ fn run_without_unnamed(dir: &Path, place: &Path, args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Says if tests that need strace cannot run.
+/// Returns true if tests that need strace can run; reports it otherwise.
 fn can_trace(test: &str) -> bool {
     if !have(test, "strace") {
         return false;
@@ -345,8 +345,8 @@ fn can_trace(test: &str) -> bool {
 }
 
 #[test]
-fn a_file_system_without_o_tmpfile_will_do() {
-    let test = "a_file_system_without_o_tmpfile_will_do";
+fn a_file_system_without_o_tmpfile_suffices() {
+    let test = "a_file_system_without_o_tmpfile_suffices";
     if !can_trace(test) {
         return;
     }
@@ -355,7 +355,7 @@ fn a_file_system_without_o_tmpfile_will_do() {
         let image = dir.path().join("image").canonicalize().unwrap();
         let args = ["build", "root", "-j", "0", "-q", "--format", format, "-o", image.to_str().unwrap()];
         let run = |args: &[&str]| run_without_unnamed(dir.path(), image.parent().unwrap(), args);
-        // Of a run that was killed; with its lock gone, it is nobody's.
+        // Left by a killed run; its lock is gone, so it belongs to nobody.
         std::fs::write(image.with_file_name(".image.packfs-0123456789abcdef"), "litter").unwrap();
         let built = run(&[&args[..], &["--force"]].concat());
         assert!(built.status.success(), "{format}: {}", stderr(&built));
@@ -415,7 +415,7 @@ fn a_spool_needs_no_o_tmpfile() {
     assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
 }
 
-/// Whichever system call fails, files that an extraction made are whole, and it ends with an error.
+/// Whichever system call fails, extracted files are whole, and the command ends with an error.
 #[test]
 fn an_extraction_stops_at_whichever_call_fails() {
     let test = "an_extraction_stops_at_whichever_call_fails";

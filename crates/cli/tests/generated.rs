@@ -1,4 +1,4 @@
-//! What packfs writes about itself: completion scripts, tried in the shells themselves, and manual pages.
+//! Generated texts: completion scripts, tried in the shells themselves, and manual pages.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn here() -> &'static Path {
     Path::new(".")
 }
 
-/// What is typed, and what is offered for it.
+/// Typed text, and the completions offered for it.
 const TYPED: [(&str, &[&str]); 12] = [
     ("packfs b", &["bench", "build"]),
     ("packfs bench r", &["read", "report"]),
@@ -45,12 +45,12 @@ const TYPED: [(&str, &[&str]); 12] = [
     ("packfs man j", &["join"]),
 ];
 
-/// Asks a shell for what it offers for each line that is typed, with a script that takes the line as its `$1`.
+/// Asks a shell for its completions of each typed line, with a script that gets the line as its `$1`.
 fn try_in(shell: &str, script: &str) {
     let dir = tempfile::tempdir().unwrap();
     let completions = dir.path().join("completions");
     std::fs::write(&completions, succeed(here(), &["completions", shell])).unwrap();
-    // Scripts for fish know values of options only.
+    // Scripts for fish only know values of options.
     for (typed, expected) in TYPED.into_iter().filter(|(typed, _)| shell != "fish" || !typed.starts_with("packfs man"))
     {
         let mut command = Command::new(shell);
@@ -61,7 +61,7 @@ fn try_in(shell: &str, script: &str) {
         }
         let ran = command.arg(typed).output().unwrap();
         let out = String::from_utf8(ran.stdout).unwrap();
-        // fish explains each word behind a tab.
+        // fish adds a description after a tab.
         let mut offered: Vec<_> = out.lines().filter_map(|line| line.split('\t').next()).collect();
         offered.sort_unstable();
         assert_eq!(offered, expected, "{shell}: {typed}: {}", String::from_utf8_lossy(&ran.stderr));
@@ -84,7 +84,7 @@ fn bash_completes_commands_and_values() {
 
 #[test]
 fn fish_completes_commands_and_values() {
-    // It is not on every machine that runs the tests.
+    // It is not installed on every machine that runs the tests.
     if Command::new("fish").arg("--version").output().is_ok() {
         try_in("fish", "source ./completions; complete -C \"$argv[1]\"");
     }

@@ -12,7 +12,7 @@ fn kill(signal: &str, pid: u32) {
     assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
 }
 
-/// Waits until the program listens to signals.
+/// Waits until the program handles signals.
 fn begun(pid: u32) {
     let listens =
         || Command::new("sh").args(["-c", &format!("grep -l packfs-signals /proc/{pid}/task/*/comm")]).output();
@@ -24,18 +24,18 @@ fn begun(pid: u32) {
 }
 
 #[test]
-fn split_and_extract_say_how_to_go_on() {
+fn split_and_extract_say_how_to_continue() {
     let dir = tempfile::tempdir().unwrap();
     let make = "mkfifo part && mkdir t && truncate -s 8G t/hole && head -c 9000000 /dev/urandom > big";
     assert!(Command::new("sh").args(["-ec", make]).current_dir(dir.path()).status().unwrap().success());
     succeed(dir.path(), &["build", "t", "-o", "t.sqfs", "-q"]);
-    // Held open, the FIFO takes 64 KiB and then blocks.
+    // Kept open, the FIFO takes 64 KiB and then blocks.
     let part = dir.path().join("part");
     let _held = std::fs::OpenOptions::new().read(true).write(true).open(&part).unwrap();
     let cases: [(&[&str], &str, i32); 3] = [
         (&["split", "big", "-o", "part", "-o", "whole"], "--resume", 2),
         (&["split", "-", "-o", "part"], "--partial", 15),
-        // Zeros for a hole of 8 GiB take longer than it takes to stop.
+        // Writing zeros for a hole of 8 GiB takes longer than stopping.
         (&["extract", "t.sqfs", "-C", "to", "--no-sparse"], "files in to may be unfinished", 2),
     ];
     for (args, told, signal) in cases {
@@ -52,7 +52,7 @@ fn split_and_extract_say_how_to_go_on() {
 }
 
 #[test]
-fn a_signal_that_was_ignored_stays_so() {
+fn an_ignored_signal_stays_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let script = "trap '' HUP; exec \"$PACKFS\" split - -o part";
     let mut run = Command::new("sh");

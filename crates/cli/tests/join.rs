@@ -1,4 +1,4 @@
-//! Dumps through the program: split, taken apart in every way, and put together again.
+//! Dumps through the program: split, damaged in every way, and joined again.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use common::{fail, packfs, run_in, shorter, skip, stderr, succeed};
 
-/// A dump of noise, text and zeros, of an odd length.
+/// Makes a dump of noise, text and zeros, of an odd length.
 fn dump(len: usize) -> Vec<u8> {
     let mut state = 88_172_645_463_325_252_u64;
     let mut noise = || {
@@ -34,7 +34,7 @@ fn dump(len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Splits `dump` in `dir` into parts `p0`, `p1`, ...; gives its bytes.
+/// Splits `dump` in `dir` into parts `p0`, `p1`, ...; returns its bytes.
 fn split(dir: &Path, parts: usize, options: &[&str]) -> Vec<u8> {
     let bytes = dump(5_000_001);
     fs::write(dir.join("dump"), &bytes).unwrap();
@@ -47,7 +47,7 @@ fn split(dir: &Path, parts: usize, options: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_split_is_joined_in_any_order_checked_and_read() {
+fn parts_in_any_order_are_joined_checked_and_read() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = split(dir.path(), 3, &[]);
     succeed(dir.path(), &["join", "p2", "p0", "p1", "-o", "back"]);
@@ -75,7 +75,7 @@ fn what_was_split_is_joined_in_any_order_checked_and_read() {
 }
 
 #[test]
-fn parts_may_be_missing_as_parity_has_it() {
+fn parts_within_the_parity_may_be_missing() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = split(dir.path(), 4, &["--parity", "2"]);
     for gone in [[0, 1], [1, 3], [2, 3], [0, 2]] {
@@ -84,12 +84,12 @@ fn parts_may_be_missing_as_parity_has_it() {
         assert!(fs::read(dir.path().join("back")).unwrap() == bytes, "without {gone:?}");
         let checked = run_in(dir.path(), &["check", &left[0], &left[1]]);
         assert_eq!(checked.status.code(), Some(1));
-        assert!(stderr(&checked).contains("all of the dump can be had"), "{}", stderr(&checked));
+        assert!(stderr(&checked).contains("all of the dump can be read"), "{}", stderr(&checked));
     }
 }
 
 #[test]
-fn what_parity_brought_back_is_told() {
+fn restored_segments_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = split(dir.path(), 3, &["--parity", "1"]);
     let join = |args: &[&str]| {
@@ -99,13 +99,13 @@ fn what_parity_brought_back_is_told() {
     };
     let (told, _) = join(&["p0", "p1", "p2"]);
     assert!(!told.contains("parity"), "{told}");
-    // Which parts have data depends on who was first; some may have nothing but parity.
+    // Which parts have data depends on timing; some may have nothing but parity.
     let has_data = |gone: &usize| {
         let left: Vec<String> = (0..3).filter(|n| n != gone).map(|n| format!("p{n}")).collect();
         join(&[&left[0], &left[1]]).0.contains(&format!("of part {}, which is missing", gone + 1))
     };
     let bad = format!("p{}", (0..3).find(has_data).expect("the data are in some part"));
-    // In the middle of a segment; its index at the end still says where it is.
+    // In the middle of a segment; the index at the end still locates it.
     let path = dir.path().join(&bad);
     let mut part = fs::read(&path).unwrap();
     let middle = part.len() / 3;
@@ -121,7 +121,7 @@ fn what_parity_brought_back_is_told() {
 }
 
 #[test]
-fn a_part_without_parity_is_missed() {
+fn a_missing_part_without_parity_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     split(dir.path(), 2, &[]);
     let rest = shorter(dir.path(), ["p0", "p1"]);
@@ -131,7 +131,7 @@ fn a_part_without_parity_is_missed() {
 }
 
 #[test]
-fn what_is_lost_is_listed_and_the_rest_written() {
+fn lost_ranges_are_listed_and_the_rest_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = split(dir.path(), 3, &[]);
     // Damage in the middle of the longest part hits a chunk.
@@ -162,7 +162,7 @@ fn what_is_lost_is_listed_and_the_rest_written() {
 }
 
 #[test]
-fn outputs_are_not_overwritten_unless_told() {
+fn outputs_are_overwritten_only_on_request() {
     let dir = tempfile::tempdir().unwrap();
     split(dir.path(), 2, &[]);
     fs::write(dir.path().join("old"), "old").unwrap();
@@ -194,7 +194,7 @@ fn parts_images_and_sets_are_not_mixed() {
         (&["info", "p0", "root.sqfs"], "root.sqfs is an image"),
         (&["check", "root.sqfs", "p0"], "root.sqfs is an image"),
         (&["info", "root.sqfs", "root.sqfs"], "one image at a time"),
-        (&["cat", "root.sqfs"], "which files of the image"),
+        (&["cat", "root.sqfs"], "no file named"),
     ];
     for (args, told) in cases {
         let error = fail(dir.path(), 2, args);
@@ -219,7 +219,7 @@ fn a_block_device_is_written_in_place() {
     const TEST: &str = "a_block_device_is_written_in_place";
     let dir = tempfile::tempdir().unwrap();
     let bytes = split(dir.path(), 3, &["--parity", "1"]);
-    // What was on the device before must not shine through the dump's zeros.
+    // Old data on the device must not show through the dump's zeros.
     fs::write(dir.path().join("image"), vec![0xEE; 6 << 20]).unwrap();
     let Some(device) = Loop::attach(TEST, &dir.path().join("image")) else { return };
     let error = fail(dir.path(), 1, &["join", "p0", "p2", "-o", &device.0]);
@@ -245,7 +245,7 @@ fn a_reader_that_hangs_up_is_no_success() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
-/// A small file system, gone when dropped.
+/// A small file system, unmounted when dropped.
 struct Mount(std::path::PathBuf);
 
 impl Mount {
@@ -268,7 +268,7 @@ impl Drop for Mount {
     }
 }
 
-/// A file as a block device, gone when dropped.
+/// A file as a block device, detached when dropped.
 struct Loop(String);
 
 impl Loop {

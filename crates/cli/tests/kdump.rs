@@ -16,7 +16,7 @@ use machine::Machine;
 use packfs_dump::kdump::View;
 
 const CODECS: [&str; 5] = ["lzo", "gzip", "none", "snappy", "zstd:3"];
-/// Those that makedumpfile of Debian was built with.
+/// Codecs that Debian's makedumpfile is built with.
 const MAKEDUMPFILE: [&str; 3] = ["lzo", "gzip", "none"];
 
 fn run(dir: &Path, program: &str, args: &str) -> Output {
@@ -25,7 +25,7 @@ fn run(dir: &Path, program: &str, args: &str) -> Output {
     output
 }
 
-/// Panics if the file is no kdump-compressed dump, flattened or not, of just this machine.
+/// Asserts that the file is a kdump-compressed dump, flattened or not, of exactly this machine.
 fn check(machine: &Machine, file: &Path) {
     let bytes = Arc::new(fs::read(file).unwrap());
     machine.check(&View::open(vec![(file.to_owned(), bytes)]).unwrap());
@@ -39,8 +39,8 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_makedumpfile_wrote_goes_round_and_is_read_by_it() {
-    if !have("what_makedumpfile_wrote_goes_round_and_is_read_by_it", "makedumpfile") {
+fn dumps_of_makedumpfile_round_trip_and_are_read_by_it() {
+    if !have("dumps_of_makedumpfile_round_trip_and_are_read_by_it", "makedumpfile") {
         return;
     }
     let (dir, machine) = (tempfile::tempdir().unwrap(), Machine::new(1500));
@@ -74,8 +74,8 @@ fn what_makedumpfile_wrote_goes_round_and_is_read_by_it() {
 }
 
 #[test]
-fn crash_opens_what_is_joined() {
-    if !have("crash_opens_what_is_joined", "crash") {
+fn crash_opens_joined_dumps() {
+    if !have("crash_opens_joined_dumps", "crash") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -92,7 +92,7 @@ fn crash_opens_what_is_joined() {
 }
 
 #[test]
-fn a_core_becomes_a_dump_and_that_a_core_again() {
+fn a_core_becomes_a_dump_and_a_core_again() {
     let (dir, machine) = (tempfile::tempdir().unwrap(), Machine::new(1500).with_pages_left_out());
     let dir = dir.path();
     fs::write(dir.join("core"), machine.core()).unwrap();
@@ -116,7 +116,7 @@ fn a_core_becomes_a_dump_and_that_a_core_again() {
 }
 
 #[test]
-fn what_cannot_be_written_as_a_crash_dump_says_why_and_leaves_nothing() {
+fn files_that_cannot_be_crash_dumps_are_refused_and_leave_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let machine = Machine::new(1500);

@@ -1,7 +1,7 @@
-//! Kills at random moments: `kill -9` while packfs builds, converts, extracts, splits and joins. What was there is there
-//! still, what is new is whole, and nothing else is left.
+//! Kills at random moments: `kill -9` while packfs builds, converts, extracts, splits and joins.
+//! Old files are unchanged, new files are whole, and nothing else is left.
 //!
-//! `PACKFS_KILLS` sets how many there are, `PACKFS_KILLS_SEED` at which moments; scripts/kill-tests.sh makes a thousand.
+//! `PACKFS_KILLS` sets their number, `PACKFS_KILLS_SEED` their moments; scripts/kill-tests.sh makes a thousand.
 
 mod common;
 
@@ -11,21 +11,21 @@ use std::time::{Duration, Instant};
 
 use common::{packfs, run_in, stderr, succeed};
 
-/// Kills unless the environment says otherwise.
+/// Number of kills unless the environment says otherwise.
 const KILLS: u64 = 50;
 
 const OLD: &[u8] = b"what was there before";
 
-/// Something to kill, run in the directory of the inputs.
+/// A command to kill, run in the directory of the inputs.
 struct Job {
     name: &'static str,
     args: Vec<&'static str>,
     made: Made,
-    /// How long it takes if it is left alone.
+    /// Its duration if it is not killed.
     takes: Duration,
 }
 
-/// What a job makes in the directory `out`.
+/// Output of a job in the directory `out`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Made {
     /// The file `out/target`, the same each time.
@@ -36,19 +36,19 @@ enum Made {
     Parts,
 }
 
-/// What was seen, by job.
+/// Outcomes, by job.
 #[derive(Default, Debug)]
 struct Seen {
     kills: u64,
-    /// Ended before the kill came.
+    /// Number of times it ended before the kill.
     ended: u64,
-    /// Whole although killed, as it was, or not there.
+    /// Number of times the output was whole, unchanged, or absent after a kill.
     whole: u64,
     old: u64,
     absent: u64,
-    /// Files under temporary names.
+    /// Number of files under temporary names.
     litter: u64,
-    /// Extracted files that were not whole.
+    /// Number of extracted files that were not whole.
     unfinished: u64,
 }
 
@@ -76,7 +76,7 @@ impl Random {
     }
 }
 
-/// The inputs of all jobs, and what the jobs have to make of them.
+/// Makes the inputs of all jobs, and the expected outputs.
 fn prepare(dir: &Path) -> (Vec<Job>, BTreeMap<&'static str, Vec<u8>>) {
     std::fs::create_dir_all(dir.join("root/many")).unwrap();
     for n in 0..300 {
@@ -151,7 +151,7 @@ fn killed_at_random_moments_nothing_is_lost_or_half_written() {
         if old {
             std::fs::write(out.join("target"), OLD).unwrap();
         }
-        // Somewhat later than it takes, too, for the moments around its end.
+        // Up to somewhat after its end, for the moments around it.
         let moment = job.takes.mul_f64(random.below(1100) as f64 / 1000.0);
         let counts = seen.entry(job.name).or_default();
         counts.kills += 1;
@@ -164,14 +164,14 @@ fn killed_at_random_moments_nothing_is_lost_or_half_written() {
         }
         std::fs::remove_dir_all(&out).unwrap();
     }
-    // What was put in is as it was.
+    // The inputs are unchanged.
     succeed(dir.path(), &["check", "root.sqfs", "--against", "root", "-q"]);
     for (name, seen) in seen {
         eprintln!("{name}: {seen:?}");
     }
 }
 
-/// Runs a job and kills it. Returns false if it had ended by itself.
+/// Runs a job and kills it. Returns false if it had already ended.
 fn killed(dir: &Path, job: &Job, moment: Duration) -> bool {
     let mut child = packfs(&job.args).current_dir(dir).spawn().unwrap();
     std::thread::sleep(moment);
@@ -208,7 +208,7 @@ fn look_at_file(dir: &Path, job: &Job, wanted: &[u8], old: bool, counts: &mut Se
     }
 }
 
-/// An extraction makes thousands of files under their names. What a kill leaves can be completed.
+/// Checks an extraction, which makes thousands of files under their names. The remains of a kill can be completed.
 fn look_at_tree(dir: &Path, job: &Job, counts: &mut Seen, what: &str) {
     let (tree, root) = (dir.join("out/tree"), dir.join("root"));
     let mut unfinished = 0;
@@ -232,7 +232,7 @@ fn look_at_parts(dir: &Path, job: &Job, counts: &mut Seen, what: &str) {
         joined.status.success().then(|| std::fs::read(dir.join("out/back")).unwrap())
     };
     let memory = std::fs::read(dir.join("memory")).unwrap();
-    // Parts that join without a complaint are the whole dump.
+    // Parts that join without an error form the whole dump.
     match back(&["out/a", "out/b"]) {
         Some(bytes) => {
             assert!(bytes == memory, "{what}: another dump than went in");

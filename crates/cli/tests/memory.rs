@@ -1,6 +1,7 @@
-//! Peak memory of builds and extractions of many small files. A run takes what programs and buffers take, which is the
-//! same for all trees, and so much for each inode: the first is below 64 MiB, the second is seen by comparing two trees.
-//! Without worker threads, so that only the tree decides.
+//! Peak memory of builds and extractions of many small files. A run takes a fixed amount, which is
+//! the same for all trees, and some bytes for each inode: the former must be below 64 MiB, the
+//! latter is measured by comparing two trees. There are no worker threads, so that only the tree
+//! matters.
 
 mod common;
 
@@ -11,19 +12,19 @@ use wait4::Wait4;
 
 use common::{FORMATS, packfs};
 
-/// Files of each directory.
+/// Number of files in each directory.
 const FILES: u64 = 100;
-/// Memory that a build may take beside the bytes for each inode.
+/// Memory that a build may use in addition to the bytes for each inode.
 const FIXED: u64 = 64 << 20;
-/// Bytes an inode that a build of a million files may take.
+/// Bytes per inode that a build of a million files may use.
 const PER_INODE: u64 = 300;
-/// The same where trees of a tenth of that are compared: tables grow by doubling, and each run differs a little.
+/// The same limit when trees of a tenth of that are compared: tables grow by doubling, and runs differ a little.
 const GROWTH: u64 = 450;
-/// Bytes an inode that an extraction may take: it goes through an image and keeps nothing of what is done.
+/// Bytes per inode that an extraction may use: it walks an image and keeps nothing about finished entries.
 const EXTRACT_GROWTH: u64 = 200;
 
-/// Makes a directory with so many directories of [`FILES`] files each, no two of them equal. Returns the number of
-/// inodes.
+/// Makes a directory with `dirs` directories of [`FILES`] files each, no two of them equal. Returns
+/// the number of inodes.
 fn many(root: &Path, dirs: u64) -> u64 {
     for dir in 0..dirs {
         let dir = root.join(format!("directory-{dir:05}"));

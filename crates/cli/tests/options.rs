@@ -1,4 +1,4 @@
-//! What the options of `build` and the reading commands do to an image, seen through the program alone.
+//! Effects of the options of `build` and the reading commands on an image, observed through the program alone.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn workplace() -> tempfile::TempDir {
     dir
 }
 
-/// Builds `image` from `root` and gives its entries as JSON.
+/// Builds `image` from `root` and returns its entries as JSON.
 fn entries(dir: &Path, options: &[&str]) -> Vec<Value> {
     let build = ["build", "root", "-o", "image", "-f", "-q"];
     succeed(dir, &[&build, options].concat());
@@ -72,7 +72,7 @@ fn attributes_can_be_set_for_everything() {
 }
 
 #[test]
-fn each_format_takes_the_times_it_holds() {
+fn each_format_accepts_the_times_in_its_range() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     sample(dir);
@@ -176,7 +176,7 @@ fn options_of_erofs_show_in_the_image() {
     assert_eq!((&old["needs_linux"], has(&old, "big-clusters")), (&"5.4".into(), false), "{old}");
     let bare = with(&["-c", "none", "--target-kernel", "5.4"]);
     assert_eq!((&bare["algorithms"], &bare["needs_linux"]), (&Value::Array(Vec::new()), &"5.4".into()), "{bare}");
-    // The hole is one from 5.15 on.
+    // Holes are supported from 5.15 on.
     assert_eq!(with(&["-c", "none"])["needs_linux"], "5.15");
     let small = with(&["--target-kernel", "6.8", "--fs-block", "1K"]);
     assert_eq!((&small["block_size"], &small["needs_linux"]), (&1024.into(), &"6.8".into()), "{small}");
@@ -199,14 +199,14 @@ fn options_of_erofs_show_in_the_image() {
 }
 
 #[test]
-fn lz4_clusters_of_too_many_blocks_are_for_no_linux() {
+fn no_linux_reads_lz4_clusters_of_too_many_blocks() {
     let dir = workplace();
     entries(dir.path(), &["--format", "erofs", "-c", "lz4", "--fs-block", "512", "--target-kernel", "6.8"]);
     let place = dir.path().join("image");
     let pristine = std::fs::read(&place).unwrap();
     for (blocks, fits) in [(256u16, true), (257, false), (512, false)] {
         let mut image = pristine.clone();
-        // Without a checksum; the record of LZ4 behind the superblock has length, distance, blocks.
+        // Without a checksum; the record of LZ4 after the superblock has length, distance, blocks.
         image[1024 + 8] &= !1;
         image[1024 + 128 + 4..][..2].copy_from_slice(&blocks.to_le_bytes());
         std::fs::write(&place, image).unwrap();
@@ -222,9 +222,9 @@ fn lz4_clusters_of_too_many_blocks_are_for_no_linux() {
 }
 
 #[test]
-fn no_image_needs_more_than_the_kernel_it_is_for() {
+fn no_image_needs_more_than_its_target_kernel() {
     let dir = workplace();
-    // Holes between data, and pieces that are elsewhere already but not in a row.
+    // Holes between data, and pieces that are stored elsewhere already but not consecutively.
     let mut mixed = std::fs::read(dir.path().join("root/usr/share/doc/text")).unwrap();
     mixed.resize(5 << 20, 0);
     mixed.extend_from_within(..400_000);
@@ -330,7 +330,7 @@ fn damage_is_found_and_is_status_1() {
     succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
     assert_eq!(succeed(dir.path(), &["check", "image", "-q"]), "");
     let mut bytes = std::fs::read(dir.path().join("image")).unwrap();
-    // In the frame header of the first data block: the format has no checksums that would tell of more.
+    // In the frame header of the first data block: the format has no checksums that would reveal other damage.
     bytes[97] ^= 0x55;
     std::fs::write(dir.path().join("image"), bytes).unwrap();
     let output = run_in(dir.path(), &["check", "image"]);
@@ -345,7 +345,7 @@ fn damage_is_found_and_is_status_1() {
 }
 
 #[test]
-fn notes_are_told_and_do_not_fail() {
+fn notes_are_reported_and_do_not_fail() {
     let dir = workplace();
     succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
     let info: Value = serde_json::from_str(&succeed(dir.path(), &["info", "image", "--json"])).unwrap();
@@ -363,7 +363,7 @@ fn notes_are_told_and_do_not_fail() {
 }
 
 #[test]
-fn archives_and_directories_come_back_the_same() {
+fn archives_and_directories_round_trip() {
     for format in FORMATS {
         let dir = workplace();
         succeed(dir.path(), &["build", "root", "-o", "image", "-q", "--format", format]);

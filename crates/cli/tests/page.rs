@@ -1,5 +1,6 @@
-//! The page of `packfs bench report` in a real browser: Chromium without a screen. Every chart kind is drawn from the
-//! results in docs/results at the widths of a phone, a tablet and a desk, and the page's own boxes are compared.
+//! The page of `packfs bench report` in a real browser: headless Chromium. Every kind of chart is
+//! drawn from the results in docs/results at the widths of a phone, a tablet and a desktop, and the
+//! boxes of the page are compared.
 
 mod common;
 
@@ -10,7 +11,7 @@ use common::{have, skip, succeed};
 use packfs_image::name::display;
 use serde_json::{Value, json};
 
-/// Goes before the page's own scripts and keeps what goes wrong.
+/// Inserted before the page's own scripts; records errors.
 const WATCH: &str = r#"<script>
 window.problems = [];
 addEventListener("error", event => problems.push(String(event.message)));
@@ -19,21 +20,21 @@ console.error = (...args) => problems.push(args.join(" "));
 console.warn = (...args) => problems.push(args.join(" "));
 </script>"#;
 
-/// Goes after them and writes down what it sees.
+/// Inserted after them; records the layout.
 const LOOK: &str = include_str!("page/look.js");
 
-/// How a page is looked at.
+/// A way to view the page.
 #[derive(Clone, Copy, Default)]
 struct View<'v> {
     width: usize,
     dark: bool,
-    /// With the style of paper.
+    /// True for the print style.
     printed: bool,
-    /// The script of axe, which looks for what keeps people from using the page.
+    /// The script of axe, which finds accessibility problems.
     axe: Option<&'v str>,
 }
 
-/// Looks at a page in a frame of some width: the browser makes no window narrower than 500 pixels.
+/// Views a page in a frame of some width: the browser makes no window narrower than 500 pixels.
 fn look(dir: &Path, page: &str, view: View<'_>) -> Value {
     let (head, rest) = page.split_once("<style>").unwrap();
     let printed = if view.printed { "<script>window.printed = true;</script>" } else { "" };
@@ -70,7 +71,7 @@ fn chromium(dir: &Path) -> Command {
     command
 }
 
-/// The page of all results that the documentation has.
+/// Makes the page of all results in the documentation.
 fn page_of_docs(dir: &Path) -> String {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
     let mut args = vec!["bench", "report", "-o", "page.html"];
@@ -85,8 +86,8 @@ fn page_of_docs(dir: &Path) -> String {
     std::fs::read_to_string(dir.join("page.html")).unwrap()
 }
 
-/// Nothing went wrong; no words cover one another, nothing leaves its chart, no legend covers the drawing, every chart
-/// tells values with their units.
+/// Asserts that there are no errors, no overlapping words, nothing outside of its chart, no legend
+/// over the drawing, and that every chart shows values with units.
 fn assert_readable(seen: &Value, view: View<'_>) {
     let View { width, dark, printed, .. } = view;
     let how = format!("at {width}, dark: {dark}, printed: {printed}");
@@ -120,7 +121,7 @@ fn every_chart_can_be_read_at_every_width() {
     }
     let dir = tempfile::tempdir().unwrap();
     let page = page_of_docs(dir.path());
-    // Nothing of it comes from elsewhere.
+    // It loads nothing from elsewhere.
     let others = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!others.contains("http://") && !others.contains("https://"));
     for width in [390, 768, 1400] {
@@ -192,8 +193,8 @@ fn every_question_of_the_guide_has_its_place() {
 
 /// `scripts/get-axe.sh` fetches axe; its licence (MPL-2.0) keeps it out of the repository.
 #[test]
-fn nothing_keeps_people_from_using_the_page() {
-    let test = "nothing_keeps_people_from_using_the_page";
+fn the_page_is_accessible() {
+    let test = "the_page_is_accessible";
     if !have(test, "chromium") || !have(test, "xz") {
         return;
     }
@@ -210,7 +211,7 @@ fn nothing_keeps_people_from_using_the_page() {
     }
 }
 
-/// A page of figures that were just measured, with few codecs and one block size.
+/// A page of fresh measurements, with few codecs and one block size.
 #[test]
 fn the_page_of_a_small_measurement_is_whole() {
     let test = "the_page_of_a_small_measurement_is_whole";

@@ -1,4 +1,4 @@
-//! Images that mkfs.erofs made, read by every command.
+//! Images made by mkfs.erofs, read by every command.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn mkfs(dir: &Path, options: &[&str], image: &str) -> bool {
     made.status.success()
 }
 
-/// A tree whose times are whole seconds of the past: mkfs.erofs leaves out fractions of the second it runs in.
+/// Makes a tree with times in whole seconds of the past: mkfs.erofs drops fractions of the second in which it runs.
 fn old_sample(dir: &Path) {
     sample(dir);
     let touch = ["root", "-depth", "-exec", "touch", "-h", "-d", "@1700000000", "{}", "+"];
@@ -27,7 +27,7 @@ fn images_of_mkfs_erofs_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     old_sample(dir);
-    // What every version there is has; the last are not in those of Debian 12.
+    // Options of every version; the last ones are missing in Debian 12.
     let needed: [&[&str]; 4] = [&[], &["-zlz4hc"], &["-zlz4", "-C65536", "-Eztailpacking"], &["--chunksize=4096"]];
     let newer: [&[&str]; 3] = [
         &["-zlz4", "-Efragments,dedupe"],
@@ -55,8 +55,8 @@ fn images_of_mkfs_erofs_are_read() {
 }
 
 #[test]
-fn further_devices_are_named_in_their_order() {
-    if !have("further_devices_are_named_in_their_order", "mkfs.erofs") {
+fn additional_devices_are_named_in_their_order() {
+    if !have("additional_devices_are_named_in_their_order", "mkfs.erofs") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

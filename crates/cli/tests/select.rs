@@ -1,4 +1,4 @@
-//! Selecting entries of an image: globs, `--exclude`, `--strip-components`, orders and totals.
+//! Selection of entries of an image: globs, `--exclude`, `--strip-components`, orders and totals.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{fail, succeed};
 
-/// A tree, and an image of it.
+/// Makes a tree, and an image of it.
 fn image() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let script = "mkdir -p t/usr/lib/x t/usr/bin t/etc && echo 123456789 > t/usr/lib/a.so && echo 1234 > t/usr/lib/x/b.so &&
@@ -45,7 +45,7 @@ fn list_tar_and_extract_take_the_same_globs_and_exclusions() {
         assert_eq!(lines(&run(&["list", "t.sqfs"])), expected, "{args:?}");
         run(&["tar", "t.sqfs", "-o", "t.tar", "--force", "-q"]);
         run(&["extract", "t.sqfs", "-C", "to", "-q"]);
-        // Both have the directories on the way as well.
+        // Both also have the parent directories.
         let archived = sh(dir.path(), "tar -tf t.tar | sed 's:/$::' | grep -v '^.$' | sort");
         let extracted = sh(dir.path(), "cd to && find . -mindepth 1 | sed 's:^./::' | sort; rm -rf ../to");
         assert_eq!(archived, extracted, "{args:?}");
@@ -54,7 +54,7 @@ fn list_tar_and_extract_take_the_same_globs_and_exclusions() {
 }
 
 #[test]
-fn components_are_cut_off_as_tar_does() {
+fn components_are_stripped_as_tar_does() {
     let dir = image();
     for n in ["1", "2", "3"] {
         succeed(dir.path(), &["extract", "t.sqfs", "-C", n, "-q", "--strip-components", n, "--exclude", "etc"]);
@@ -79,7 +79,7 @@ fn a_dry_run_lists_and_writes_nothing() {
     assert_eq!(told.lines().count(), 2, "{told}");
     assert!(told.contains("to/lib/a.so: it exists; --force replaces it"), "{told}");
     succeed(dir.path(), &[&args[..], &["--dry-run", "--force"]].concat());
-    // Two entries of one name are told before they meet.
+    // Two entries with one name are reported before they conflict.
     let both = ["extract", "t.sqfs", "-C", "new", "--strip-components", "1", "--dry-run", "-q"];
     sh(dir.path(), "mkdir t/var && echo > t/var/bin");
     succeed(dir.path(), &["build", "t", "-o", "t.sqfs", "-q", "--force"]);

@@ -1,5 +1,5 @@
-//! `packfs split`: disks that fill up or fail, kills, little memory, wrong use; what comes back is always told and
-//! always right.
+//! `packfs split` with disks that fill up or fail, kills, little memory and wrong usage: everything
+//! is reported, and restored data is always right.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{fail, have, packfs, run_in, skip, stderr, succeed};
 
-/// Bytes of which a part compresses: the same for the same seed.
+/// Makes partly compressible bytes: the same for the same seed.
 fn memory(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.max(1);
     let mut out = Vec::with_capacity(len + 4096);
@@ -35,7 +35,7 @@ fn memory(len: usize, seed: u64) -> Vec<u8> {
     out
 }
 
-/// What the parts have of the dump: its first bytes up to where something is missing.
+/// Returns what the parts have of the dump: its first bytes up to where something is missing.
 fn restore(dir: &Path, parts: &[&str]) -> Vec<u8> {
     let output = run_in(dir, &[&["join", "-o", "back", "--force", "--partial", "--json", "-q"], parts].concat());
     let report: serde_json::Value =
@@ -47,7 +47,7 @@ fn restore(dir: &Path, parts: &[&str]) -> Vec<u8> {
     back
 }
 
-/// A small tmpfs of its own, unmounted in the end.
+/// A small separate tmpfs, unmounted when dropped.
 struct Tmpfs(PathBuf);
 
 impl Tmpfs {
@@ -73,12 +73,12 @@ impl Drop for Tmpfs {
 }
 
 #[test]
-fn a_disk_that_fills_up_at_any_time_costs_nothing_but_itself() {
-    let test = "a_disk_that_fills_up_at_any_time_costs_nothing_but_itself";
+fn a_disk_that_fills_up_at_any_time_loses_nothing() {
+    let test = "a_disk_that_fills_up_at_any_time_loses_nothing";
     let dir = tempfile::tempdir().unwrap();
     let bytes = memory(24 << 20, 3);
     std::fs::write(dir.path().join("core"), &bytes).unwrap();
-    // Nothing fits, half of it does, all but a little does. The other part is slow, so that this one is given most.
+    // Nothing fits, half of it fits, almost all fits. The other part is slow, so that this one gets most.
     for size in ["4k", "8m", "16m"] {
         let Some(small) = Tmpfs::mount(test, &dir.path().join("small"), size) else { return };
         let fifo = dir.path().join("fifo");
@@ -97,7 +97,7 @@ fn a_disk_that_fills_up_at_any_time_costs_nothing_but_itself() {
     }
 }
 
-/// Copies what comes out of a FIFO, at about 4 MiB a second: the other part is done long before.
+/// Copies the output of a FIFO at about 4 MiB per second: the other part is done long before.
 fn slowly(fifo: &Path, into: &Path) {
     let (mut from, mut into) = (File::open(fifo).unwrap(), File::create(into).unwrap());
     let mut piece = vec![0; 65_536];
@@ -135,7 +135,7 @@ fn a_disk_that_fails_late_has_its_share_done_again() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = memory(24 << 20, 3);
     std::fs::write(dir.path().join("core"), &bytes).unwrap();
-    // The device says it is larger than what is behind it, and finds out when its cache is written.
+    // The device claims to be larger than its backing file, and notices when its cache is written.
     let Some(small) = Tmpfs::mount(test, &dir.path().join("small"), "1m") else { return };
     File::create(small.0.join("disk")).unwrap().set_len(64 << 20).unwrap();
     let losetup = Command::new("losetup").args(["--show", "-f"]).arg(small.0.join("disk")).output().unwrap();
@@ -158,14 +158,14 @@ fn a_disk_that_fails_late_has_its_share_done_again() {
     assert!(!message.contains("may be lost"), "{message}");
     std::fs::write(dir.path().join("again"), again).unwrap();
     assert!(restore(dir.path(), &["again"]) == bytes, "one part has what the other lost");
-    // A stream cannot be read again: it is told which bytes are in danger.
+    // A stream cannot be read again: the bytes at risk are reported.
     let message = stderr(&from_stream);
     assert_eq!(from_stream.status.code(), Some(1), "{message}");
     assert!(message.contains(&device) && message.contains("may be lost"), "{message}");
 }
 
 #[test]
-fn killed_at_any_moment_it_goes_on_with_resume() {
+fn killed_at_any_moment_it_can_be_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = memory(48 << 20, 9);
     std::fs::write(dir.path().join("core"), &bytes).unwrap();
@@ -194,7 +194,7 @@ fn killed_at_any_moment_it_goes_on_with_resume() {
         for moment in moments {
             let mut child = packfs(split).current_dir(dir.path()).stderr(Stdio::null()).spawn().unwrap();
             std::thread::sleep(Duration::from_millis(moment));
-            // It may be done by now; then there is nothing to go on with, which is right as well.
+            // It may have finished by now; then there is nothing to resume, which is also right.
             let _ = child.kill();
             child.wait().unwrap();
         }
@@ -205,7 +205,7 @@ fn killed_at_any_moment_it_goes_on_with_resume() {
 }
 
 #[test]
-fn an_unfinished_set_says_so_first_and_how_to_go_on() {
+fn an_unfinished_set_says_so_first_and_how_to_continue() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = memory(24 << 20, 9);
     std::fs::write(dir.path().join("core"), &bytes).unwrap();
@@ -228,7 +228,7 @@ fn an_unfinished_set_says_so_first_and_how_to_go_on() {
     assert!(!text.contains("times smaller"), "{text}");
     let unfinished = json(&about(&["a b", "b", "--json"]));
     assert_eq!((&unfinished["finished"], &unfinished["ratio"]), (&false.into(), &serde_json::Value::Null));
-    // The command as it is printed finishes the set, and its figures are those of the whole.
+    // The printed command finishes the set, and its figures cover the whole.
     let words: Vec<&str> = unfinished["resume"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
     let words = words[1..].iter().map(|word| if *word == "INPUT" { "core" } else { word });
     let args: Vec<&str> = words.chain(["--json", "-q"]).collect();
@@ -270,8 +270,8 @@ fn eight_parts_fit_64_mib() {
 }
 
 #[test]
-fn an_input_cut_while_it_is_read_is_told() {
-    let test = "an_input_cut_while_it_is_read_is_told";
+fn an_input_truncated_while_it_is_read_is_reported() {
+    let test = "an_input_truncated_while_it_is_read_is_reported";
     if !have(test, "mkfifo") {
         return;
     }
@@ -291,13 +291,13 @@ fn an_input_cut_while_it_is_read_is_told() {
     let output = child.wait_with_output().unwrap();
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{message}");
-    assert!(message.contains("ends sooner") && message.contains("60000000"), "{message}");
+    assert!(message.contains("ends earlier") && message.contains("60000000"), "{message}");
     std::fs::write(dir.path().join("part"), part).unwrap();
     assert!(restore(dir.path(), &["part"]) == bytes[..60_000_000]);
 }
 
 #[test]
-fn standard_input_is_split_and_told_of_as_json() {
+fn standard_input_is_split_and_reported_as_json() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = memory(3_000_001, 4);
     let mut child = packfs(["split", "-", "-o", "a", "-o", "b", "--json", "--codec", "zstd", "-j", "0"])
@@ -321,7 +321,7 @@ fn standard_input_is_split_and_told_of_as_json() {
 }
 
 #[test]
-fn wrong_use_is_told_before_anything_is_touched() {
+fn wrong_usage_is_reported_before_anything_is_touched() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("core"), memory(100_000, 1)).unwrap();
     let cases: [(i32, &[&str], &str); 9] = [

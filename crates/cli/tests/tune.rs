@@ -26,7 +26,7 @@ fn run_words(dir: &Path, words: &serde_json::Value) {
 }
 
 #[test]
-fn the_command_it_prints_builds_what_it_said() {
+fn the_printed_command_builds_the_predicted_image() {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());
     for (goal, format) in [("size", "erofs"), ("size", "squashfs"), ("speed", "squashfs")] {
@@ -36,7 +36,7 @@ fn the_command_it_prints_builds_what_it_said() {
         assert_eq!((&choice["format"], &choice["measured"]), (&format.into(), &true.into()));
         run_words(dir.path(), &shown["command"]);
         let image = dir.path().join(if format == "erofs" { "root.erofs" } else { "root.sqfs" });
-        // So little was measured whole: the image is the one that was measured.
+        // It is so small that it was measured whole: the image is the one that was measured.
         assert_eq!(image.metadata().unwrap().len(), choice["size"].as_u64().unwrap());
         std::fs::remove_file(&image).unwrap();
         assert!(shown["predictions"].as_array().unwrap().iter().any(|one| one["front"] == true));
@@ -59,7 +59,7 @@ fn people_get_a_choice_its_command_and_the_front_and_a_page() {
     assert!(stderr(&output).contains("trying 6 ways to build"), "{}", stderr(&output));
     let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap();
     assert!(page.contains("id=\"tune-time\"") && page.contains("id=\"tune-read\""));
-    // Nothing else is left, and no page is overwritten.
+    // No other file is left, and no page is overwritten.
     let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["my root", "page.html"]);
@@ -68,7 +68,7 @@ fn people_get_a_choice_its_command_and_the_front_and_a_page() {
 }
 
 #[test]
-fn limits_that_nothing_keeps_are_told_with_what_comes_nearest() {
+fn limits_that_cannot_be_met_are_reported_with_the_nearest_choice() {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());
     let args = [&["tune", "root", "-q", "--format", "squashfs", "--max-size", "1"], &FEW[..]].concat();
@@ -93,7 +93,7 @@ fn empty_and_tiny_sources_are_measured() {
 }
 
 #[test]
-fn bad_input_is_told_before_any_work() {
+fn bad_input_is_reported_before_any_work() {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());
     for (args, status, why) in [
@@ -125,7 +125,7 @@ fn interrupted_it_leaves_nothing_behind() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Its directory is there: it watches for signals by then.
+    // Its directory exists: by then signals are handled.
     while std::fs::read_dir(&temporary).unwrap().next().is_none() {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -1,4 +1,4 @@
-//! The command line as people meet it: help, mistakes, exit status.
+//! The command line as users see it: help, mistakes, exit status.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn wrong_usage_is_status_2_and_says_what_is_accepted() {
 }
 
 #[test]
-fn what_is_wrong_in_the_environment_is_usage_too() {
+fn errors_in_the_environment_are_usage_errors_too() {
     let build = packfs(["build", "x", "-o", "y"]).env("SOURCE_DATE_EPOCH", "soon").output().unwrap();
     assert_eq!(build.status.code(), Some(2));
     assert!(stderr(&build).contains("SOURCE_DATE_EPOCH"), "{}", stderr(&build));

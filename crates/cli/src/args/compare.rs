@@ -1,4 +1,4 @@
-//! Options of the commands that judge: `check` and `diff`.
+//! Options of the commands that verify: `check` and `diff`.
 
 use std::path::PathBuf;
 

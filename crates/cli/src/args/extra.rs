@@ -36,7 +36,7 @@ pub(crate) struct Man {
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// All commands. A list of its own, as the definition of all commands has this one in it.
+/// Returns all commands. This is a separate list, as the definition of all commands contains this one.
 fn commands() -> Vec<&'static str> {
     let images = ["build", "extract", "tar", "list", "cat", "info", "check", "diff"];
     let others = ["split", "join", "bench", "tune", "completions", "man"];

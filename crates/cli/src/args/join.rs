@@ -61,7 +61,7 @@ pub(crate) struct Join {
 }
 
 impl Join {
-    /// What pages are compressed with; `None` where the bytes that were split are written.
+    /// Returns the codec of pages; `None` if the bytes that were split are written.
     pub(crate) fn page_codec(&self) -> Result<Option<Choice>, Usage> {
         if self.form == As::Raw {
             return match self.codec {

@@ -1,4 +1,4 @@
-//! Values that completions offer where more than these are accepted: codecs with levels, lists, features.
+//! Values for completion where more than these are accepted: codecs with levels, lists, features.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Display};
@@ -51,30 +51,30 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Known<T> {
     }
 }
 
-/// Codecs that images may have, of either format.
+/// Returns the codecs that images may have, in either format.
 pub(super) fn image_codecs() -> Vec<&'static str> {
     let stored = CODECS.iter().filter(|info| info.squashfs_id.is_some() || info.erofs_id.is_some());
     stored.map(|info| info.name).chain(["none"]).collect()
 }
 
-/// Codecs that dumps may have.
+/// Returns the codecs that dumps may have.
 pub(super) fn dump_codecs() -> Vec<&'static str> {
     CODECS.iter().map(|info| info.name).chain(["raw"]).collect()
 }
 
-/// Codecs that pages of crash dumps may have.
+/// Returns the codecs that pages of crash dumps may have.
 pub(super) fn page_codecs() -> Vec<&'static str> {
     let accepted = CODECS.iter().filter(|info| packfs_dump::kdump::accepts(info.codec).is_ok());
     accepted.map(|info| info.name).collect()
 }
 
-/// Codecs that are measured on data.
+/// Returns the codecs that can be measured.
 pub(super) fn measured_codecs() -> Vec<&'static str> {
     let others = ["memcpy", "lzjb", "quicklz", "zlib", "zlib-rs"];
     CODECS.iter().map(|info| info.name).chain(others).collect()
 }
 
-/// Kernels with long-term support that read EROFS images of packfs.
+/// Returns the kernels with long-term support that read EROFS images of packfs.
 pub(super) fn kernels() -> Vec<&'static str> {
     vec!["5.4", "5.10", "5.15", "6.1", "6.6", "6.12", "6.18"]
 }
@@ -88,12 +88,12 @@ mod tests {
 
     use crate::args::Cli;
 
-    /// All values that completions offer, as `command --option: values`.
+    /// Collects all values offered by completion, as `command --option: values`.
     fn offered(command: &clap::Command, name: &str, all: &mut String) {
         for arg in command.get_arguments() {
             let values = arg.get_possible_values();
             let values: Vec<_> = values.iter().map(clap::builder::PossibleValue::get_name).collect();
-            // In completions of zsh a colon would end the name of the value.
+            // In zsh completions a colon would end the name of the value.
             let names = arg.get_value_names().unwrap_or_default();
             assert!(names.iter().all(|name| !name.contains(':')), "{name}: {names:?}");
             if values.is_empty() || !arg.get_action().takes_values() {

@@ -1,7 +1,8 @@
-//! The command line as typed: one file a command, each a clap struct checked value by value.
+//! The command line: one file per command, each a clap struct with checks of single values.
 //!
-//! What needs more than one option or a look at the machine (formats, defaults, limits) is decided in a
-//! second step by each command's `resolve`, before any work begins; what fails there is wrong usage.
+//! Everything that depends on several options or on the machine (formats, defaults, limits) is
+//! decided in a second step by each command's `resolve`, before any work begins; errors there are
+//! usage errors.
 
 mod bench;
 mod build;
@@ -64,7 +65,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether what goes to standard output is worth nothing unless it is complete.
+    /// Returns true if standard output is worthless unless it is complete.
     pub(crate) fn writes_an_archive(&self) -> bool {
         matches!(self, Command::Tar(_) | Command::Split(_) | Command::Join(_))
     }
@@ -85,17 +86,17 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// Number of worker threads.
+    /// Returns the number of worker threads.
     pub(crate) fn threads(&self) -> usize {
         self.jobs.unwrap_or_else(resources::cores)
     }
 
-    /// Bytes of file data that may be held in memory.
+    /// Returns the number of bytes of file data that may be held in memory.
     pub(crate) fn memory(&self) -> u64 {
         self.memory_or(|| resources::default_budget(self.threads()))
     }
 
-    /// As [`Effort::memory`], for work that has a default of its own.
+    /// As [`Effort::memory`], for operations with a default of their own.
     pub(crate) fn memory_or(&self, default: impl FnOnce() -> u64) -> u64 {
         self.memory.unwrap_or_else(default)
     }
@@ -194,14 +195,14 @@ mod tests {
                     assert_eq!(arg.get_short(), None, "{}: {}", command.get_name(), arg.get_id());
                     continue;
                 };
-                // Both ways: a letter has one meaning, and what has a letter has it everywhere.
+                // Checked both ways: a letter has one meaning, and an option with a letter has it everywhere.
                 let letter = SHORT.iter().find(|(_, options)| options.contains(&long)).map(|(letter, _)| *letter);
                 assert_eq!(arg.get_short(), letter, "{}: --{long}", command.get_name());
             }
         }
     }
 
-    /// Those of a command, and of the commands below them.
+    /// Checks the options of a command, and of its subcommands.
     fn explained(parent: &clap::Command, prefix: &str) {
         for command in parent.get_subcommands() {
             let name = format!("{prefix} {}", command.get_name());

@@ -1,4 +1,4 @@
-//! Which entries a command is about: paths and globs in an image, and what is left out.
+//! Selection of entries: paths and globs in an image, and exclusions.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub(crate) struct ExcludeArgs {
 struct Patterns(Vec<String>);
 
 impl ExcludeArgs {
-    /// The patterns of all options together.
+    /// Returns the patterns of all options together.
     pub(crate) fn resolve(&self) -> Result<Exclude, Usage> {
         let files = self.exclude_from.iter().flat_map(|Patterns(lines)| lines);
         Exclude::new(self.exclude.iter().chain(files)).map_err(|error| Usage(error.to_string()))

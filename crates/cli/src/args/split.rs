@@ -86,7 +86,7 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// What the library is to do.
+    /// Returns the library options.
     pub(crate) fn options(&self) -> SplitOptions {
         let threads = self.effort.threads();
         SplitOptions::default().set(|all| {
@@ -105,8 +105,8 @@ impl Split {
     }
 }
 
-/// Enough for long segments on each disk and for every thread to be busy, but no more than a quarter of what the
-/// process may use.
+/// Returns enough for long segments on each disk and to keep every thread busy, but at most a
+/// quarter of the available memory.
 fn default_memory(threads: usize, parts: usize) -> u64 {
     let wanted = (64 + 16 * threads as u64 + 24 * parts as u64) << 20;
     wanted.min(resources::memory_limit() / 4).max(64 << 20)

@@ -1,4 +1,4 @@
-//! `packfs tune` as typed, and the builds it is to choose between.
+//! `packfs tune`, and the builds to choose between.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -115,7 +115,7 @@ impl Tune {
         })
     }
 
-    /// The ways to be tried.
+    /// Returns the ways to try.
     pub(crate) fn ways(&self) -> Result<Ways, Usage> {
         if self.source.as_os_str() == "-" {
             return Err(Usage("standard input can be read only once: give tune a file".into()));
@@ -149,7 +149,7 @@ impl Tune {
         }
     }
 
-    /// The command that builds so.
+    /// Returns the command for such a build.
     fn command(&self, format: Format, codec: &str, block: &str) -> Vec<OsString> {
         let ending = if format == Format::Erofs { "erofs" } else { "sqfs" };
         let mut name = stem(&self.source);
@@ -167,14 +167,14 @@ impl Tune {
     }
 }
 
-/// What the words of a command come down to: measured is what the command will do.
+/// Parses the words of a command, so that the measured build is the one that the command runs.
 fn candidate(command: &[OsString]) -> Result<Candidate, String> {
     let first_line = |text: String| text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
     let cli = Cli::try_parse_from(command).map_err(|error| first_line(error.to_string()))?;
     let Command::Build(build) = cli.command else { return Err("not a build".into()) };
     let plan = build.resolve(None).map_err(|Usage(text)| text)?;
     let mut target = plan.target;
-    // What cannot be read is left out, and told.
+    // Unreadable files are left out and reported.
     target.common_mut().on_error = OnError::Skip;
     Ok(Candidate::new(target))
 }
@@ -186,16 +186,16 @@ fn given(asked: &[String], default: &[&str]) -> Vec<String> {
     }
 }
 
-/// What the image is called: as the source.
+/// Returns the name of the image, derived from the source.
 fn stem(source: &Path) -> OsString {
     let whole = source.canonicalize();
     let named = whole.as_deref().unwrap_or(source);
     let name = named.file_stem().map_or_else(|| "image".into(), OsString::from);
-    // A directory's dots are its own.
+    // Dots in a directory's name are part of it.
     if named.is_dir() { named.file_name().map_or(name, OsString::from) } else { name }
 }
 
-/// A source that cannot be taken for an option.
+/// Returns a source that cannot be mistaken for an option.
 fn operand(source: &Path) -> OsString {
     let looks_like_one = source.as_os_str().as_encoded_bytes().starts_with(b"-");
     if looks_like_one { Path::new(".").join(source).into() } else { source.into() }
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(commands, want);
         assert_eq!(ways.all[1].candidate.settings.to_string(), "squashfs xz:6:bcj=x86 64K");
         assert_eq!(ways.all[0].candidate.threads(), 3);
-        // EROFS has no xz, and zstd only later.
+        // EROFS does not support xz, and zstd only in later kernels.
         assert!(ways.refused.iter().any(|why| why.contains("no xz")), "{:?}", ways.refused);
         assert!(ways.refused.iter().any(|why| why.contains("--target-kernel 6.10")), "{:?}", ways.refused);
         let newer = tune(&["x", "--format", "erofs", "--target-kernel", "6.12"]).ways().unwrap();

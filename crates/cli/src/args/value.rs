@@ -1,11 +1,11 @@
-//! Parsers of single values. Each error says what is accepted.
+//! Parsers of single values. Each error lists what is accepted.
 
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use packfs_image::tree::Time;
 
-/// Bytes: a number with an optional unit of powers of 1024 (`128K`, `1M`, `4GiB`).
+/// Parses bytes: a number with an optional unit of powers of 1024 (`128K`, `1M`, `4GiB`).
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     const ACCEPTED: &str = "expected a number of bytes, or one with K, M, G or T (powers of 1024), as in 128K";
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -22,14 +22,14 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "more than 16 EiB".into())
 }
 
-/// Bytes from one on: `OFFSET:LENGTH`, each as [`size`] takes it.
+/// Parses a range of bytes: `OFFSET:LENGTH`, each as in [`size`].
 pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
     let (offset, len) = text.split_once(':').ok_or("expected OFFSET:LENGTH, as in 1G:64K")?;
     let (offset, len) = (size(offset)?, size(len)?);
     Ok(offset..offset.checked_add(len).ok_or("it ends beyond 16 EiB")?)
 }
 
-/// Worker threads.
+/// Parses a number of worker threads.
 pub(crate) fn jobs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if n <= 1024 => Ok(n),
@@ -37,8 +37,8 @@ pub(crate) fn jobs(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A point in time: seconds since 1970 (`1767312000`, `@1767312000`), a date in UTC (`2026-01-02`,
-/// `2026-01-02T03:04:05Z`), or `now`.
+/// Parses a point in time: seconds since 1970 (`1767312000`, `@1767312000`), a date in UTC
+/// (`2026-01-02`, `2026-01-02T03:04:05Z`), or `now`.
 pub(crate) fn time(text: &str) -> Result<Time, String> {
     if let Ok(time) = text.strip_prefix('@').unwrap_or(text).parse() {
         return Ok(time);
@@ -72,7 +72,7 @@ fn date(text: &str) -> Option<i64> {
     Some(days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
 }
 
-/// Exactly three numbers of the given widths, separated by `by`.
+/// Parses exactly three numbers of the given widths, separated by `by`.
 fn numbers(text: &str, by: char, widths: &[usize; 3]) -> Option<[i64; 3]> {
     let mut parts = text.split(by);
     let mut out = [0; 3];
@@ -83,7 +83,8 @@ fn numbers(text: &str, by: char, widths: &[usize; 3]) -> Option<[i64; 3]> {
     parts.next().is_none().then_some(out)
 }
 
-/// Days of the proleptic Gregorian calendar, counted in years that begin in March so that the leap day is the last.
+/// Returns days of the proleptic Gregorian calendar, counted in years that begin in March so that
+/// the leap day is the last.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let month_from_march = (month + 9) % 12;
@@ -91,7 +92,7 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
 }
 
-/// `UID:GID`; either may be left out to leave it alone.
+/// Parses `UID:GID`; either may be omitted to leave it unchanged.
 pub(crate) fn owner(text: &str) -> Result<(Option<u32>, Option<u32>), String> {
     const ACCEPTED: &str = "expected UID:GID in numbers, as in 0:0; `UID:` and `:GID` change only one of them";
     let (uid, gid) = text.split_once(':').ok_or(ACCEPTED)?;

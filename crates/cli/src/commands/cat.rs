@@ -23,14 +23,14 @@ use crate::resources;
 const PIECE_LEN: usize = 1 << 20;
 
 pub(super) fn run(args: &Cat) -> Result<Outcome> {
-    // Behind an image come paths in it, whatever files of these names there are here.
+    // After an image come paths in it, whatever local files have the same names.
     if !sources::is_image(&args.image.path)
         && let Some(paths) = parts::of_dump(&args.image, &args.paths)?
     {
         return dump(args, &paths);
     }
     if args.paths.is_empty() {
-        return Err(Usage("which files of the image? Give their paths behind it".into()).into());
+        return Err(Usage("no file named: give paths in the image after it".into()).into());
     }
     let opened = open::image(&args.image)?;
     let mut out = output::stdout()?;
@@ -58,22 +58,22 @@ fn dump(args: &Cat, parts: &[PathBuf]) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The ranges to write of something `len` bytes long: those that were asked for, or all of it.
+/// Returns the ranges to write of something `len` bytes long: the requested ones, or all of it.
 fn ranges(asked: &[Range<u64>], len: u64) -> Result<Vec<Range<u64>>> {
     if let Some(beyond) = asked.iter().find(|range| range.end > len) {
-        bail!("ends at byte {len}, before byte {} that is asked for", beyond.end);
+        bail!("ends at byte {len}, before the requested byte {}", beyond.end);
     }
     Ok(if asked.is_empty() { std::iter::once(0..len).collect() } else { asked.to_vec() })
 }
 
-/// A file of the image, and what is to be written of it.
+/// A file of the image, with the ranges to write.
 struct File {
     nid: Nid,
     ranges: Vec<Range<u64>>,
 }
 
 impl File {
-    /// The file at `path`, or the files that a glob selects, in the order of their paths.
+    /// Returns the file at `path`, or the files that a glob selects, in the order of their paths.
     fn find(image: &dyn Image, path: &Path, asked: &[Range<u64>]) -> Result<Vec<(PathBuf, File)>> {
         if let Some(nid) = sink::resolve(image, path.as_os_str().as_bytes())? {
             let file = File::at(image, nid, asked).and_then(|file| file.context("not a regular file"));
@@ -92,7 +92,7 @@ impl File {
         Ok(files)
     }
 
-    /// The file at `nid`; `None` if it is no regular file.
+    /// Returns the file at `nid`; `None` if it is not a regular file.
     fn at(image: &dyn Image, nid: Nid, asked: &[Range<u64>]) -> Result<Option<File>> {
         let FileType::File { size } = image.stat(nid)?.kind else { return Ok(None) };
         Ok(Some(File { nid, ranges: ranges(asked, size)? }))

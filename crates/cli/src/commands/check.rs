@@ -52,11 +52,11 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
     Ok(if sound { Outcome::Done } else { Outcome::Findings })
 }
 
-/// What a check found: what is wrong, and what is only unusual.
+/// Result of a check: damage, and unusual properties.
 struct Checked {
     findings: Findings<String>,
     notes: Findings<String>,
-    /// About what it was compared with.
+    /// Warnings about the source of the comparison.
     warnings: Warnings,
 }
 
@@ -75,9 +75,9 @@ fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<Ch
             findings.add(difference.describe(("the image", "the source")).to_string());
         });
         match compared {
-            // Found already: what it keeps from being compared is no news.
+            // Damage that prevents the comparison has already been reported.
             Err(packfs_image::Error::Corrupt { .. }) if findings.count > 0 => {
-                findings.add("the damage keeps the rest from being compared with the source".into());
+                findings.add("the damage prevents comparing the rest with the source".into());
             }
             other => drop(other?),
         }
@@ -86,7 +86,7 @@ fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<Ch
     Ok(Checked { findings, notes, warnings })
 }
 
-/// A count with its noun.
+/// Formats a count with its noun.
 fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", units::count(count))

@@ -53,7 +53,7 @@ fn compare(args: &Diff, progress: &Arc<Progress>) -> Result<Compared> {
     Ok(Compared { differences, warnings: [first.warnings(), second.warnings()] })
 }
 
-/// One of the two things compared. An image is looked at as it is, since it knows how exact its times are.
+/// One side of the comparison. An image is used directly, since it knows the resolution of its times.
 enum Side {
     Image(AnyImage),
     Tree(Tree),

@@ -43,12 +43,12 @@ fn write_all(packfs: &Command, dir: &Path) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// A command and all below it.
+/// Returns a command and all commands below it.
 fn all(command: &Command) -> Vec<&Command> {
     std::iter::once(command).chain(command.get_subcommands().flat_map(all)).collect()
 }
 
-/// The command with its parents, joined as in the name of its page: `packfs-bench-read`.
+/// Returns the command with its parents, joined as in the name of its page: `packfs-bench-read`.
 fn display_name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
@@ -58,7 +58,7 @@ fn page(command: &Command, packfs: &Command) -> Result<String> {
     let usage = own.render_usage().to_string();
     own = own.override_usage(usage.trim_start_matches("Usage:").trim().to_owned());
     let (name, version) = (display_name(command), command.get_version().unwrap_or_default());
-    // clap_mangen leaves an empty date out, and what follows would move to its place.
+    // clap_mangen omits an empty date, which would shift the following fields.
     let mut page = format!(".TH {} 1 \"\" \"packfs {version}\" \"packfs manual\"\n", name.to_uppercase());
     let man = Page::new(own);
     page.push_str(&section(|out| man.render_name_section(out))?);
@@ -75,14 +75,15 @@ fn page(command: &Command, packfs: &Command) -> Result<String> {
 /// Definitions that the library repeats for each section.
 const APOSTROPHES: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
 
-/// A section without what pages have once, and without the empty lines that roff warns of.
+/// Renders a section without the parts that pages have only once, and without the empty lines that
+/// roff warns about.
 fn section(render: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Result<String> {
     let mut out = Vec::new();
     render(&mut out)?;
     Ok(String::from_utf8(out)?.replace(APOSTROPHES, "").replace(".br\n\n.br\n", ".sp\n"))
 }
 
-/// The sections that clap does not know.
+/// Makes the sections that clap does not provide.
 fn end(command: &Command, packfs: &Command) -> Roff {
     let mut end = Roff::default();
     examples(command, &mut end);
@@ -100,7 +101,7 @@ fn end(command: &Command, packfs: &Command) -> Roff {
 const EXIT_STATUS: [(&str, &str); 3] =
     [("0", "Done."), ("1", "The command failed, or it found damage or differences."), ("2", "Wrong usage.")];
 
-/// The examples of the help text, line by line as they are typed.
+/// Adds the examples of the help text, line by line as typed.
 fn examples(command: &Command, page: &mut Roff) {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let Some(lines) = help.strip_prefix("Examples:\n") else { return };
@@ -112,7 +113,7 @@ fn examples(command: &Command, page: &mut Roff) {
     page.control("fi", []);
 }
 
-/// Pages of the command above, of those below, and of those that the help text names.
+/// Returns the pages of the parent command, of subcommands, and of commands named in the help text.
 fn related(command: &Command, packfs: &Command) -> Vec<String> {
     let (own, help) = (display_name(command), command.clone().render_long_help().to_string());
     let words: Vec<&str> = help.split(|c: char| !(c.is_alphanumeric() || c == '-')).collect();

@@ -1,4 +1,4 @@
-//! One file a command: takes its arguments, calls the library, prints what came of it.
+//! One file per command: takes its arguments, calls the library, prints the result.
 
 mod bench;
 mod build;
@@ -46,7 +46,7 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
     }
 }
 
-/// Prints a text that was asked for.
+/// Prints a requested text.
 pub(crate) fn print(text: &str) -> Result<Outcome> {
     let mut out = output::stdout()?;
     out.write_all(text.as_bytes())?;

@@ -1,4 +1,4 @@
-//! Opening the image a command is about.
+//! Opens the image that a command works on.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::sources;
 use crate::args::ImageArg;
 use crate::resources;
 
-/// Decoded blocks that are worth keeping when an image is read from its start to its end.
+/// Cache size for reading an image from its start to its end, in bytes.
 const IN_ORDER_CACHE: u64 = 8 << 20;
 
 /// Opens the image named on the command line.
@@ -22,7 +22,7 @@ pub(super) fn image(arg: &ImageArg) -> Result<AnyImage> {
     with_cache(arg, resources::default_budget(resources::cores()))
 }
 
-/// The same, keeping at most `cache_bytes` of decoded blocks.
+/// As [`image`], with a cache of at most `cache_bytes` of decoded blocks.
 pub(super) fn with_cache(arg: &ImageArg, cache_bytes: u64) -> Result<AnyImage> {
     let devices = arg.device.iter().map(|path| bytes(path, 0)).collect::<Result<_>>()?;
     let options = OpenOptions::default().set(|all| {
@@ -32,8 +32,8 @@ pub(super) fn with_cache(arg: &ImageArg, cache_bytes: u64) -> Result<AnyImage> {
     opened.map_err(|error| instead(error, &arg.path, arg.offset)).with_context(|| name(&arg.path))
 }
 
-/// The same for a command that reads everything once and in order: a larger cache would only cost the
-/// time to fill it.
+/// As [`image`], for a command that reads everything once and in order: a larger cache would only
+/// cost the time to fill it.
 pub(super) fn in_order(arg: &ImageArg, memory: u64) -> Result<AnyImage> {
     with_cache(arg, (memory / 2).min(IN_ORDER_CACHE))
 }
@@ -44,7 +44,7 @@ pub(super) fn path(path: &Path, cache_bytes: u64) -> Result<AnyImage> {
     AnyImage::open(bytes(path, 0)?, options).map_err(|error| instead(error, path, 0)).with_context(|| name(path))
 }
 
-/// Says which command is for a file that is no image.
+/// Names the right command for a file that is not an image.
 fn instead(error: Error, path: &Path, offset: u64) -> anyhow::Error {
     let Error::Corrupt { structure: "superblock", offset: 0, .. } = &error else { return error.into() };
     if offset == 0 && packfs_dump::set::is_part(path) {
@@ -65,7 +65,7 @@ fn bytes(path: &Path, offset: u64) -> Result<Arc<dyn ReadAt>> {
     Ok(Arc::new(file))
 }
 
-/// What to call an image in messages.
+/// Returns the name of an image for messages.
 pub(super) fn name(path: &Path) -> String {
     display(path).to_string()
 }

@@ -1,4 +1,4 @@
-//! The parts of a dump where a command takes them in the place of an image: `info`, `check` and `cat`.
+//! The parts of a dump in commands that also take an image: `info`, `check` and `cat`.
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +18,7 @@ use crate::output::findings::Findings;
 use crate::output::meter::Meter;
 use crate::output::{self, json, say, units};
 
-/// The parts named on the command line; `None` if it names an image.
+/// Returns the parts named on the command line; `None` if it names an image.
 pub(super) fn named(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<PathBuf>>> {
     match (of_dump(image, rest)?, rest) {
         (None, [more, ..]) => {
@@ -28,7 +28,7 @@ pub(super) fn named(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<Pat
     }
 }
 
-/// The same, where something else may follow an image.
+/// As [`named`], if other arguments may follow an image.
 pub(super) fn of_dump(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<PathBuf>>> {
     let all: Vec<PathBuf> = std::iter::once(&image.path).chain(rest).cloned().collect();
     if !all.iter().any(|path| is_part(path)) {
@@ -48,7 +48,7 @@ pub(super) fn open<P: AsRef<Path>>(paths: &[P], cache_bytes: u64) -> Result<Set>
     Ok(Set::open(paths, &Options::default().set(|all| all.cache_bytes = cache_bytes))?)
 }
 
-/// A path as JSON has it.
+/// Returns a path as JSON stores it.
 pub(super) fn text(path: &Path) -> String {
     encode(path.as_os_str().as_bytes()).into_owned()
 }
@@ -73,7 +73,7 @@ pub(super) fn check(args: &Check, paths: &[PathBuf]) -> Result<Outcome> {
             checked.lost.iter().for_each(|lost| say(format_args!("packfs: lost: {lost}")));
             let verdict = match (sound, checked.lost.is_empty()) {
                 (true, _) => "sound".into(),
-                (false, true) => format!("{} findings, all of the dump can be had", units::count(findings.count)),
+                (false, true) => format!("{} findings, all of the dump can be read", units::count(findings.count)),
                 (false, false) => format!("{} findings, some of the dump is lost", units::count(findings.count)),
             };
             let (segments, span) = (units::count(checked.segments), units::span(spent.time));
@@ -136,7 +136,7 @@ struct About {
     segment_size: u32,
     parity: u16,
     finished: bool,
-    /// The command that finishes it, with `INPUT` for what was split; null where none can.
+    /// The command that finishes it, with `INPUT` for the input; null if there is none.
     resume: Option<Vec<String>>,
     size: u64,
     open_end: Option<&'static str>,
@@ -150,7 +150,7 @@ struct About {
     parts: Vec<AboutPart>,
 }
 
-/// The words of the command that goes on with an unfinished split. A part that is not at hand has its number as its name.
+/// Returns the words of the command that resumes an unfinished split. A missing part is named by its number.
 fn resume(info: &Info) -> Vec<String> {
     let mut words: Vec<String> = ["packfs", "split", "INPUT"].map(str::to_owned).into();
     for part in &info.parts {
@@ -166,12 +166,12 @@ fn resume(info: &Info) -> Vec<String> {
     words
 }
 
-/// A size as options take it.
+/// Formats a size as options accept it.
 fn size(bytes: u32) -> String {
     if bytes.is_multiple_of(1 << 20) { format!("{}M", bytes >> 20) } else { format!("{}K", bytes >> 10) }
 }
 
-/// A path that cannot be taken for an option.
+/// Returns a path that cannot be mistaken for an option.
 fn operand(path: &Path) -> String {
     let text = path.to_string_lossy().into_owned();
     if text.starts_with('-') { format!("./{text}") } else { text }

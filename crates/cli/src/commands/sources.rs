@@ -1,4 +1,4 @@
-//! SOURCE arguments read into a tree that can be looked at like an image.
+//! Reads SOURCE arguments into a tree that can be used like an image.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,8 +11,9 @@ use packfs_image::name::display;
 use packfs_image::source::{self, Spool, Store, dir, open};
 use packfs_image::{Result, Tree, Warnings};
 
-/// Reads sources, merged in order, so that their contents can be read again. Archives that come through
-/// a pipe or a decompressor are kept in an unlinked temporary file. If `strict`, the first warning is an error.
+/// Reads sources, merged in order, so that their contents can be read again. Archives from a pipe
+/// or a decompressor are kept in an unlinked temporary file. If `strict`, the first warning is an
+/// error.
 pub(super) fn tree<P: AsRef<Path>>(
     paths: &[P],
     strict: bool,
@@ -31,7 +32,7 @@ pub(super) fn tree<P: AsRef<Path>>(
     Ok(tree)
 }
 
-/// Copies of the files that can be read only once, in an unlinked temporary file that begins with the first of them.
+/// Copies of files that can be read only once, in an unlinked temporary file that is created for the first of them.
 #[derive(Debug, Default)]
 pub(super) struct Copies(Option<Spool>);
 
@@ -54,29 +55,30 @@ impl Store for Copies {
     }
 }
 
-/// What to call a SOURCE argument in messages.
+/// Returns the name of a SOURCE argument for messages.
 pub(super) fn name(argument: &Path) -> String {
     if argument == Path::new("-") { "standard input".into() } else { display(argument).to_string() }
 }
 
-/// Whether a file is an image.
+/// Returns true if a file is an image.
 pub(super) fn is_image(path: &Path) -> bool {
     matches!(kind(path), open::Kind::SquashFs | open::Kind::Erofs)
 }
 
-/// The kind of a file, going by its first bytes. Nothing is known of what cannot be read; opening it as a source says why.
-/// What can be read only once is left alone.
+/// Returns the kind of a file by its first bytes. An unreadable file has no known kind; opening it
+/// as a source reports why. Files that can be read only once are not touched.
 pub(super) fn kind(path: &Path) -> open::Kind {
     let again = path.metadata().is_ok_and(|file| file.is_file() || file.file_type().is_block_device());
     let mut head = Vec::with_capacity(open::SNIFF_LEN);
     if again && let Ok(file) = File::open(path) {
-        // What is not read is not compared with anything.
+        // Bytes that are not read are not compared with anything.
         let _ = file.take(open::SNIFF_LEN as u64).read_to_end(&mut head);
     }
     open::sniff(&head)
 }
 
-/// `/var/tmp` is on a disk where `/tmp` may be memory; `TMPDIR` overrides both.
+/// Returns the directory for temporary files. `/var/tmp` is on a disk, while `/tmp` may be memory;
+/// `TMPDIR` overrides both.
 pub(super) fn temporary_directory() -> PathBuf {
     match std::env::var_os("TMPDIR") {
         Some(dir) if !dir.is_empty() => dir.into(),

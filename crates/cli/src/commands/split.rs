@@ -21,7 +21,7 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
     let note = |note: &String| say(format_args!("packfs: note: {note}"));
     let shared = shared_disks(&args.parts);
     if !args.talk.quiet {
-        // Now, when there is still time to choose other disks.
+        // Now, while there is still time to choose other disks.
         shared.iter().for_each(note);
     }
     let core = core(args)?;
@@ -54,7 +54,7 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
     Ok(if report.is_clean() { Outcome::Done } else { Outcome::Findings })
 }
 
-/// The ELF core of an input that makedumpfile compressed or flattened, if that is what is to be split.
+/// Returns the ELF core of an input that makedumpfile compressed or flattened, unless its bytes are to be split.
 fn core(args: &Split) -> Result<Option<Input>> {
     if args.as_is || args.input == Path::new("-") {
         return Ok(None);
@@ -68,7 +68,7 @@ fn core(args: &Split) -> Result<Option<Input>> {
     core.with_context(|| format!("splitting {}", display(&args.input)))
 }
 
-/// What went wrong without stopping the split, a line each.
+/// Returns the problems that did not stop the split, one per line.
 fn trouble(report: &SplitReport) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(report.input_error.as_ref().map(|why| format!("the input: {why}")));
@@ -89,12 +89,12 @@ fn trouble(report: &SplitReport) -> Vec<String> {
 #[derive(Serialize)]
 struct Summary<'a> {
     input: String,
-    /// Whether the ELF core of a crash dump was stored, not the bytes of the file.
+    /// True if the ELF core of a crash dump was stored instead of the bytes of the file.
     decoded: bool,
     codec: String,
     chunk: u32,
     parity: u16,
-    /// Until all had reached the disks.
+    /// Time until everything was on disk.
     seconds: f64,
     bytes_per_second: u64,
     ratio: f64,

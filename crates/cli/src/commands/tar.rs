@@ -16,13 +16,14 @@ use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
 use crate::output::{say, target, units, warnings};
 
-/// Bytes of the archive on their way: enough for any number of workers that one pipe or disk keeps up with.
+/// Number of bytes of the archive in flight: enough for any number of workers that one pipe or disk
+/// can keep up with.
 const IN_FLIGHT: u64 = 16 << 20;
 
 pub(super) fn run(args: &Tar) -> Result<Outcome> {
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
     if target.is_none() && io::stdout().is_terminal() {
-        return Err(Usage("an archive is nothing for a terminal: give a file with -o, or a pipe".into()).into());
+        return Err(Usage("refusing to write an archive to a terminal; use -o FILE or a pipe".into()).into());
     }
     let memory = args.effort.memory();
     let image = open::in_order(&args.image, memory)?;

@@ -60,7 +60,7 @@ pub(super) fn run(args: &Tune) -> Result<Outcome> {
     Ok(if as_asked { Outcome::Done } else { Outcome::Findings })
 }
 
-/// How much to try, and what to tell meanwhile.
+/// How much to try, and what to report meanwhile.
 #[derive(Debug)]
 pub(super) struct Effort {
     pub(super) sample: u64,
@@ -68,13 +68,13 @@ pub(super) struct Effort {
     pub(super) quiet: bool,
 }
 
-/// What trying came to.
+/// Result of trying.
 #[derive(Debug)]
 pub(super) struct Tried {
     pub(super) predictions: Vec<Prediction>,
     pub(super) bytes: u64,
     pub(super) inodes: u64,
-    /// Files that could not be read, and why.
+    /// Files that could not be read, with the reasons.
     pub(super) left_out: Vec<String>,
 }
 
@@ -126,7 +126,7 @@ fn attempt(
     Ok(predictions?)
 }
 
-/// The source as a tree whose contents can be read again and again, and how long it took to list it.
+/// Returns the source as a tree whose contents can be read repeatedly, and the time it took to list it.
 fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) -> Result<(Tree, Timing)> {
     let meter = Meter::start(quiet);
     let options = open::Options::default().set(|all| {
@@ -144,7 +144,7 @@ fn list(path: &Path, threads: usize, quiet: bool, left_out: &mut Vec<String>) ->
     Ok((tree, Timing::of(took, took)))
 }
 
-/// The words of the command that builds what was predicted.
+/// Returns the words of the command that builds the predicted image.
 fn command(ways: &[Way], prediction: &Prediction, skip: bool) -> Vec<OsString> {
     let way = ways.iter().find(|way| way.candidate.settings == prediction.settings);
     let mut words = way.map_or_else(Vec::new, |way| way.command.clone());
@@ -172,7 +172,7 @@ struct Document<'a> {
 struct Entry<'a> {
     #[serde(flatten)]
     prediction: &'a Prediction,
-    /// No other is better in size, build time and read speed.
+    /// True if no other choice is better in size, build time and read speed.
     front: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Live progress of steps whose share of the work is known: a bar on a terminal, elsewhere nothing.
+//! Live progress of steps whose share of the work is known: a bar on a terminal, nothing elsewhere.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, stderr};
@@ -7,15 +7,15 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::say;
 
-/// Steps in which the bar goes on.
+/// Resolution of the bar, in steps.
 const PARTS: u64 = 1000;
 
-/// The display of one piece of work.
+/// The display of one operation.
 #[derive(Debug)]
 pub(crate) struct Steps(Option<ProgressBar>);
 
 impl Steps {
-    /// A display that says what is being done, unless it is to be `quiet`.
+    /// Makes a display that names the operation, unless `quiet`.
     pub(crate) fn new(doing: &'static str, quiet: bool) -> Self {
         let live = stderr().is_terminal() && !quiet;
         Steps(live.then(|| {
@@ -26,7 +26,7 @@ impl Steps {
         }))
     }
 
-    /// So much of all work is done, and this is next.
+    /// Shows the share of work that is done, and the next step.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1")]
     pub(crate) fn show(&self, done: f64, next: impl Display) {
         let Some(bar) = &self.0 else { return };
@@ -34,12 +34,12 @@ impl Steps {
         bar.set_message(next.to_string());
     }
 
-    /// True on a terminal.
+    /// Returns true on a terminal.
     pub(crate) fn is_live(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Says something beside it.
+    /// Prints a line beside it.
     pub(crate) fn say(&self, line: impl Display) {
         match &self.0 {
             Some(bar) => bar.suspend(|| say(line)),

@@ -1,4 +1,4 @@
-//! Why packfs ends with a status other than 0: decided and printed here only.
+//! The exit status of packfs, and the message for it: decided and printed only here.
 
 use std::fmt;
 use std::io;
@@ -6,16 +6,16 @@ use std::process::ExitCode;
 
 use super::say;
 
-/// How a command ended that did not fail.
+/// Outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// All is well: status 0.
+    /// Success: status 0.
     Done,
-    /// It worked, and what it found or had to leave out was reported: status 1.
+    /// It worked, and reported findings or entries that were left out: status 1.
     Findings,
 }
 
-/// A wrong use of the command line that only showed after parsing: status 2.
+/// A usage error that is noticed only after parsing: status 2.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -27,10 +27,10 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// Prints what there is to say about the end of a command and gives its exit status.
+/// Prints the final messages of a command and returns its exit status.
 ///
-/// When the reader of standard output hangs up (`packfs list | head`), that is its choice: there is
-/// nothing to print, and unless the output is `all_or_nothing` nothing failed.
+/// If the reader of standard output hangs up (`packfs list | head`), that is its choice: nothing is
+/// printed, and it counts as success unless the output is `all_or_nothing`.
 pub(crate) fn exit(result: anyhow::Result<Outcome>, all_or_nothing: bool) -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
@@ -51,13 +51,14 @@ pub(crate) fn exit(result: anyhow::Result<Outcome>, all_or_nothing: bool) -> Exi
 }
 
 const FAILED: u8 = 1;
-/// Exit status of wrong usage.
+/// Exit status of a usage error.
 pub(crate) const WRONG_USE: u8 = 2;
-/// As if the signal had ended the program.
+/// The same as if the signal had ended the program.
 const INTERRUPTED: u8 = 130;
 
-/// What is wrong with the command line is wrong use, also where only a library saw it: an option, a pattern, a file
-/// named in the wrong place. What is wrong with the content of files, or stands in the way, is a failure.
+/// Returns the exit status of an error. Errors in the command line are usage errors, even if only a
+/// library notices them: an option, a pattern, a file in the wrong role. Errors in the content of
+/// files, or of the environment, are failures.
 fn status(error: &anyhow::Error) -> u8 {
     let wrong_use = match Cause::of(error) {
         Cause::Image(error) => is_wrong_use(error),
@@ -80,7 +81,7 @@ fn is_wrong_use(error: &packfs_image::Error) -> bool {
     )
 }
 
-/// How the user asks for what would help, which libraries cannot know.
+/// Returns the option that would help, which libraries do not know.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
     match Cause::of(error) {
         Cause::Image(error) => image_hint(error),
@@ -99,13 +100,13 @@ fn image_hint(error: &packfs_image::Error) -> Option<&'static str> {
         Error::Limit { why: Excess::Owners { .. }, .. } => "--owner sets one for all",
         Error::Limit { why: Excess::Time { .. }, .. } => "--time sets one for all",
         Error::Limit { why: Excess::XattrClass { .. }, .. } => {
-            "--exclude-xattr PATTERN leaves such out, --no-xattrs all"
+            "--exclude-xattr PATTERN leaves them out, --no-xattrs all of them"
         }
         _ => return None,
     })
 }
 
-/// The error of a library that lies below the contexts.
+/// The library error below the contexts.
 enum Cause<'e> {
     Image(&'e packfs_image::Error),
     Dump(&'e packfs_dump::Error),
@@ -133,8 +134,8 @@ fn hung_up(error: &anyhow::Error) -> bool {
     error.chain().any(|e| e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
 }
 
-/// The error with its causes. Nothing is said twice: neither a cause that the text before ends with, nor the file that was
-/// worked on where the cause begins with it.
+/// Formats the error with its causes. Nothing is repeated: neither a cause that the text before
+/// ends with, nor the file name if the cause begins with it.
 fn whole(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -147,7 +148,7 @@ fn whole(error: &anyhow::Error) -> String {
     text
 }
 
-/// Whether `cause` begins with the last words of `text`.
+/// Returns true if `cause` begins with the last words of `text`.
 fn begins_with_end(text: &str, cause: &str) -> bool {
     let ends = std::iter::once(0).chain(text.match_indices(' ').map(|(at, _)| at + 1)).map(|at| &text[at..]);
     let mut rests = ends.filter(|end| !end.is_empty()).filter_map(|end| cause.strip_prefix(end));
@@ -160,7 +161,7 @@ mod tests {
     use anyhow::{Context, anyhow};
 
     #[test]
-    fn every_cause_is_told_once() {
+    fn every_cause_is_named_once() {
         let inner = packfs_image::Error::io("cannot open", "a/b")(io::Error::other("no such luck"));
         let error = Err::<(), _>(inner).context("building x").unwrap_err();
         assert_eq!(whole(&error), "building x: a/b: cannot open: no such luck");

@@ -1,4 +1,4 @@
-//! Things found wrong or different: counted without end, kept only as far as anybody would read.
+//! Findings of a check or comparison: all are counted, but only as many are kept as anybody would read.
 
 use std::io::{self, Write};
 
@@ -6,15 +6,15 @@ use serde::Serialize;
 
 use super::units;
 
-/// How many are kept.
+/// Maximum number of findings kept.
 const SHOWN: usize = 10_000;
 
-/// What was found, in the order it was found.
+/// Findings in the order in which they were found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Findings<T> {
-    /// All of them.
+    /// Number of all findings.
     pub(crate) count: u64,
-    /// The first of them.
+    /// The first findings.
     shown: Vec<T>,
 }
 
@@ -30,7 +30,7 @@ impl<T> Findings<T> {
         }
     }
 
-    /// Prints one a line, each as `line` puts it.
+    /// Prints one finding per line, formatted by `line`.
     pub(crate) fn print(&self, line: impl Fn(&T) -> String) -> io::Result<()> {
         let mut out = super::stdout()?;
         for finding in &self.shown {

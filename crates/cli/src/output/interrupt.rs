@@ -1,4 +1,4 @@
-//! A word before a signal ends the program, for work that leaves something behind.
+//! Prints a message before a signal ends the program, for operations that leave something behind.
 
 use std::process;
 use std::thread;
@@ -9,7 +9,7 @@ use signal_hook::low_level::emulate_default_handler;
 
 use super::say;
 
-/// The signals that would end the program: not those that it was started to ignore, as by `nohup`.
+/// Returns the signals that would end the program, except those ignored since its start, as by `nohup`.
 pub(crate) fn heeded() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -17,14 +17,15 @@ pub(crate) fn heeded() -> Vec<i32> {
     [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
 }
 
-/// Has the first signal that would end the program say `word`, and then end it as ever. Holds as long as the program runs;
-/// without a thread for it, signals end the program without a word.
+/// Makes the first signal that would end the program print `word` before it does. This holds as
+/// long as the program runs; if no thread can be started for it, signals end the program without a
+/// message.
 pub(crate) fn explain(word: String) {
     let Ok(mut signals) = Signals::new(heeded()) else { return };
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
             say(format_args!("packfs: interrupted: {word}"));
-            // It does not come back.
+            // It does not return.
             let _ = emulate_default_handler(signal);
             process::abort();
         }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use serde::Serialize;
 
-/// Version of all documents: raised when a field changes its meaning or goes away, not when one is added.
+/// Version of all documents: raised when a field changes its meaning or is removed, not when one is added.
 pub(crate) const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
@@ -16,7 +16,7 @@ struct Document<'a, T> {
     content: &'a T,
 }
 
-/// Prints one document over several lines.
+/// Prints one document on several lines.
 pub(crate) fn print(kind: &str, content: &impl Serialize) -> Result<()> {
     let mut out = super::stdout()?;
     serde_json::to_writer_pretty(&mut out, &Document { schema: SCHEMA, kind, content }).map_err(io::Error::from)?;

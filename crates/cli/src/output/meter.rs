@@ -1,7 +1,8 @@
-//! Live progress: a thread that looks at the counters of a [`Progress`] while the work goes on.
+//! Live progress: a thread that polls the counters of a [`Progress`].
 //!
-//! On a terminal it keeps one line up to date, ten times a second. Elsewhere it prints a plain line after ten seconds
-//! and then each minute, so short work prints nothing. The work itself never waits for it.
+//! On a terminal it updates one line, ten times a second. Elsewhere it prints a plain line after
+//! ten seconds and then every minute, so short operations print nothing. The operation itself never
+//! waits for it.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::Arc;
@@ -20,10 +21,10 @@ use crate::resources;
 const REDRAW: Duration = Duration::from_millis(100);
 const FIRST_PLAIN_LINE: Duration = Duration::from_secs(10);
 const PLAIN_LINE: Duration = Duration::from_secs(60);
-/// Columns of a line where the terminal does not say how many it has.
+/// Number of columns if the terminal does not report it.
 const COLUMNS: usize = 80;
 
-/// The progress display of one piece of work; gone when dropped.
+/// The progress display of one operation; dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Meter {
     progress: Arc<Progress>,
@@ -32,7 +33,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Begins to show the progress of work, unless it is to be `quiet`.
+    /// Starts showing progress, unless `quiet`.
     pub(crate) fn start(quiet: bool) -> Self {
         let progress = Arc::new(Progress::default());
         let begun = Instant::now();
@@ -49,29 +50,29 @@ impl Meter {
                 }
                 display.clear();
             };
-            // Without a thread for it, the work goes on unseen.
+            // If no thread can be started, the operation continues without a display.
             std::thread::Builder::new().name("packfs-meter".into()).spawn(display).ok().map(|thread| (stop, thread))
         });
         Meter { progress, begun, thread: thread.flatten() }
     }
 
-    /// The counters for the work to update.
+    /// Returns the counters for the operation to update.
     pub(crate) fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }
 
-    /// Clears the display and says what the work took.
+    /// Clears the display and returns the time and memory used.
     pub(crate) fn finish(self) -> Spent {
         Spent { time: self.begun.elapsed(), peak_memory: resources::resident().1 }
     }
 }
 
-/// What a piece of work took.
+/// Time and memory used by an operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spent {
     /// Wall-clock time.
     pub(crate) time: Duration,
-    /// Most memory the process had at once, in bytes.
+    /// Peak memory of the process, in bytes.
     pub(crate) peak_memory: u64,
 }
 
@@ -79,7 +80,7 @@ impl Drop for Meter {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.thread.take() {
             drop(stop);
-            // A display that panicked has said so; the work is what counts.
+            // If the display panicked, that was printed; only the operation counts.
             let _ = thread.join();
         }
     }
@@ -99,7 +100,7 @@ impl Display {
     fn show(&mut self, now: &Snapshot) {
         match self {
             Display::Live(bar) => {
-                // First, or the bar is drawn in a style of its own.
+                // First; otherwise the bar is drawn in its default style.
                 bar.set_style(now.style());
                 bar.set_prefix(now.phase());
                 bar.set_message(now.describe(columns().saturating_sub(now.phase().len() + BAR)));
@@ -123,10 +124,10 @@ impl Display {
     }
 }
 
-/// Columns that the bar and the spaces around it take.
+/// Number of columns taken by the bar and the spaces around it.
 const BAR: usize = " [============] ".len();
 
-/// Columns of the terminal.
+/// Returns the number of columns of the terminal.
 fn columns() -> usize {
     rustix::termios::tcgetwinsize(stderr())
         .ok()
@@ -146,7 +147,7 @@ struct Snapshot {
     saved: u64,
     packed: u64,
     written: u64,
-    /// Bytes of each file that the work is spread over.
+    /// Bytes of each file, if the operation spans several.
     files: Vec<u64>,
     elapsed: Duration,
     resident: u64,
@@ -187,7 +188,7 @@ impl Snapshot {
         }
     }
 
-    /// How much of all is done, in bytes or, where their sum is not known, in entries.
+    /// Returns how much of everything is done, in bytes or, if their total is unknown, in entries.
     fn share(&self) -> Option<(u64, u64)> {
         match self.phase {
             Phase::Scan => None,
@@ -197,11 +198,11 @@ impl Snapshot {
     }
 
     fn share_of_entries(&self) -> Option<(u64, u64)> {
-        // Further names of files are entries too, and nobody counted them before.
+        // Additional names of files are entries too, and are not in the total.
         (self.entries_total > 0).then(|| (self.entries, self.entries_total.max(self.entries)))
     }
 
-    /// The known figures, in the order of interest, as far as `columns` have room for it.
+    /// Formats the known figures, most interesting first, as far as `columns` allow.
     fn describe(&self, columns: usize) -> String {
         let mut parts = Vec::new();
         if let Some((entries, total)) = self.share_of_entries().filter(|_| self.total == 0) {
@@ -235,7 +236,7 @@ impl Snapshot {
         fitted(&parts, columns)
     }
 
-    /// Time left at the speed so far; not guessed at in the first second.
+    /// Estimates the remaining time from the speed so far; not in the first second.
     fn remaining(&self) -> Option<Duration> {
         let (done, total) = self.share().filter(|(done, total)| *done > 0 && done < total)?;
         if self.elapsed < Duration::from_secs(1) {
@@ -246,7 +247,7 @@ impl Snapshot {
     }
 }
 
-/// As many parts as fit, separated by commas: what does not fit is left out rather than cut.
+/// Joins as many parts as fit, separated by commas: parts that do not fit are dropped rather than cut.
 fn fitted(parts: &[String], columns: usize) -> String {
     let mut line = String::new();
     for part in parts {
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_is_known_and_nothing_else() {
+    fn a_line_shows_only_known_figures() {
         let scan = snapshot(Phase::Scan);
         assert_eq!((scan.phase(), scan.describe(80)), ("scanning", "7,300 entries".into()));
         let data = Snapshot {
@@ -300,7 +301,7 @@ mod tests {
         assert_eq!(stream.describe(80), "1.00 MiB, 102 KiB/s");
         let extracting = Snapshot { entries_total: 14_600, done: 1 << 20, ..snapshot(Phase::Read) };
         assert_eq!(extracting.describe(80), "7,300 of 14,600 entries, 1.00 MiB, 102 KiB/s, 10 s left");
-        // Of some entries nobody knows how many there are: no bar.
+        // If the number of entries is unknown, there is no bar.
         let some = Snapshot { done: 1 << 20, ..snapshot(Phase::Read) };
         assert_eq!((some.share(), some.remaining()), (None, None));
         let split = Snapshot { done: 20 << 20, files: vec![10 << 20, 5 << 20], ..snapshot(Phase::Data) };

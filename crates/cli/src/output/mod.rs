@@ -1,4 +1,4 @@
-//! Everything packfs says: data on standard output, the rest on standard error.
+//! All output of packfs: data on standard output, the rest on standard error.
 
 pub(crate) mod display;
 pub(crate) mod failure;
@@ -18,22 +18,23 @@ use std::sync::OnceLock;
 
 use packfs_image::name::show;
 
-/// Standard output for data: buffered in large pieces, without the line buffering of [`io::stdout`].
-/// Flush it; what stays in the buffer when it is dropped may be lost without an error.
+/// Standard output for data: buffered in large pieces, without the line buffering of
+/// [`io::stdout`]. Flush it: data still in the buffer when it is dropped may be lost without an
+/// error.
 pub(crate) fn stdout() -> io::Result<BufWriter<Stdout>> {
     Ok(BufWriter::with_capacity(1 << 16, Stdout(unnamed_stdout()?)))
 }
 
-/// Standard output without a buffer, for writers that are told what it is called.
+/// Returns standard output without a buffer, for writers that know its name.
 pub(crate) fn unnamed_stdout() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
-/// Standard output, whose errors name it.
+/// Standard output with errors that name it.
 #[derive(Debug)]
 pub(crate) struct Stdout(File);
 
-/// The name of standard output in messages.
+/// Name of standard output in messages.
 pub(crate) const STDOUT: &str = "standard output";
 
 impl Write for Stdout {
@@ -46,17 +47,17 @@ impl Write for Stdout {
     }
 }
 
-/// Writes a name to standard output: as it is, but for a terminal, which its control characters must not reach.
+/// Writes a name to standard output unchanged, except on a terminal, where control characters are escaped.
 pub(crate) fn name(out: &mut impl Write, name: &[u8]) -> io::Result<()> {
     static TERMINAL: OnceLock<bool> = OnceLock::new();
     let is_terminal = *TERMINAL.get_or_init(|| io::stdout().is_terminal());
     if is_terminal { out.write_all(&show(name)) } else { out.write_all(name) }
 }
 
-/// Says something on standard error, in a line of its own. Nobody listening is no reason to fail.
+/// Prints a line on standard error. Errors are ignored: nobody may be listening.
 ///
-/// Messages name files of images and archives, which may be anything: control characters are shown, so
-/// that they cannot change the terminal.
+/// Messages contain file names from images and archives, which may be anything: control characters
+/// are escaped, so that they cannot change the terminal.
 pub(crate) fn say(line: impl Display) {
     let mut text = printable(&line.to_string());
     text.push('\n');

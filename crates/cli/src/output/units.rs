@@ -1,10 +1,10 @@
-//! Numbers as people read them.
+//! Numbers in human-readable form.
 
 use std::time::Duration;
 
 use packfs_image::tree::Time;
 
-/// Bytes with a unit of powers of 1024 and three figures: `4.00 KiB`, `59.5 MiB`.
+/// Formats bytes with a unit of powers of 1024 and three digits: `4.00 KiB`, `59.5 MiB`.
 pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if n < 1024 {
@@ -27,23 +27,23 @@ pub(crate) fn bytes(n: u64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// Bytes a second.
+/// Formats bytes per second.
 pub(crate) fn speed(n: u64, time: Duration) -> String {
     format!("{}/s", bytes(per_second(n, time)))
 }
 
-/// `n` per second, rounded; 0 while no time has passed.
+/// Returns `n` per second, rounded; 0 while no time has passed.
 pub(crate) fn per_second(n: u64, time: Duration) -> u64 {
     let micros = time.as_micros().max(1);
     u64::try_from(u128::from(n) * 1_000_000 / micros).unwrap_or(u64::MAX)
 }
 
-/// How many times smaller `after` is than `before`.
+/// Returns how many times smaller `after` is than `before`.
 pub(crate) fn ratio(before: u64, after: u64) -> f64 {
     if after == 0 { 0.0 } else { as_f64(before) / as_f64(after) }
 }
 
-/// A span of time: `0.42 s`, `37 s`, `2 min 05 s`, `3 h 12 min`.
+/// Formats a duration: `0.42 s`, `37 s`, `2 min 05 s`, `3 h 12 min`.
 pub(crate) fn span(time: Duration) -> String {
     let secs = time.as_secs();
     match secs {
@@ -55,7 +55,7 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
-/// A number with its thousands apart: `57,000`.
+/// Formats a number with thousands separators: `57,000`.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -68,7 +68,7 @@ pub(crate) fn count(n: u64) -> String {
     out
 }
 
-/// A point in time in UTC: `2026-01-02 03:04:05`.
+/// Formats a point in time in UTC: `2026-01-02 03:04:05`.
 pub(crate) fn utc(time: Time) -> String {
     let (days, secs) = (time.secs.div_euclid(86_400), time.secs.rem_euclid(86_400));
     // Days counted from 1 March of year 0, so that the leap day ends the year; see `args::value`.
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_have_three_figures() {
+    fn bytes_have_three_digits() {
         let cases = [
             (0, "0 B"),
             (1023, "1023 B"),

@@ -1,10 +1,10 @@
-//! Warnings on standard error: a line a kind, with its count and an example.
+//! Warnings on standard error: one line per kind, with its count and an example.
 
 use packfs_image::Warnings;
 
 use super::{say, units};
 
-/// Prints what a library warned of.
+/// Prints the warnings of a library.
 pub(crate) fn print(warnings: &Warnings) {
     for (kind, counted) in warnings.kinds() {
         let example = counted.first.first().map(packfs_image::Warning::place).unwrap_or_default();

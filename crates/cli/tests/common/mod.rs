@@ -1,40 +1,41 @@
-//! What the tests of the program share: running it, and saying when an oracle is missing.
+//! Code shared by the tests of the program: running it, and reporting missing oracles.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// The formats, as `--format` takes them.
+/// The formats, as values of `--format`.
 pub(crate) const FORMATS: [&str; 2] = ["squashfs", "erofs"];
 
-/// The program under test, with arguments, standard input closed, and no environment that changes images.
+/// Returns the program under test, with arguments, standard input closed, and no environment that affects images.
 pub(crate) fn packfs<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_packfs"));
     command.args(args).stdin(Stdio::null()).env_remove("SOURCE_DATE_EPOCH").env("LC_ALL", "C");
     command
 }
 
-/// Runs the program in `dir` and gives what it printed.
+/// Runs the program in `dir` and returns its output.
 pub(crate) fn run_in(dir: &Path, args: &[&str]) -> Output {
     packfs(args).current_dir(dir).output().expect("packfs starts")
 }
 
-/// Runs the program in `dir`, which has to succeed; gives its standard output.
+/// Runs the program in `dir`, which must succeed; returns its standard output.
 pub(crate) fn succeed(dir: &Path, args: &[&str]) -> String {
     let output = run_in(dir, args);
     assert!(output.status.success(), "packfs {args:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Runs the program in `dir`, which has to fail with `status`; gives its standard error.
+/// Runs the program in `dir`, which must fail with `status`; returns its standard error.
 pub(crate) fn fail(dir: &Path, status: i32, args: &[&str]) -> String {
     let output = run_in(dir, args);
     assert_eq!(output.status.code(), Some(status), "packfs {args:?}: {}", stderr(&output));
     stderr(&output)
 }
 
-/// The shorter of two parts of a dump: alone it lacks something. Whichever was free took a segment, so one may have none.
+/// Returns the shorter of two parts of a dump: alone it is incomplete. Whichever part was free took
+/// a segment, so one may have none.
 pub(crate) fn shorter<'p>(dir: &Path, parts: [&'p str; 2]) -> &'p str {
     let [one, other] = parts;
     let len = |part| std::fs::metadata(dir.join(part)).expect("a part").len();
@@ -45,7 +46,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A directory `root` in `dir` with a bit of everything that needs no privilege.
+/// Makes a directory `root` in `dir` with entries of every kind that need no privilege.
 pub(crate) fn sample(dir: &Path) {
     let root = dir.join("root");
     std::fs::create_dir_all(root.join("etc")).unwrap();
@@ -59,7 +60,8 @@ pub(crate) fn sample(dir: &Path) {
     hole.set_len(3_000_000).unwrap();
 }
 
-/// Whether a program the test needs is there; if not, says so, or fails where none may be missing.
+/// Returns true if a program needed by the test is installed; otherwise reports that, or fails if
+/// none may be missing.
 pub(crate) fn have(test: &str, tool: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     if std::env::split_paths(&paths).any(|dir| dir.join(tool).is_file()) {
@@ -69,7 +71,7 @@ pub(crate) fn have(test: &str, tool: &str) -> bool {
     false
 }
 
-/// Says that a test is skipped, or fails where none may be.
+/// Reports that a test is skipped, or fails if none may be.
 pub(crate) fn skip(test: &str, why: &str) {
     assert!(std::env::var_os("PACKFS_REQUIRE_ORACLES").is_none(), "{test}: {why}");
     eprintln!("SKIPPED {test}: {why}");

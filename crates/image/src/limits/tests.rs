@@ -245,7 +245,7 @@ fn a_second_name_is_checked_too() {
 
 #[test]
 fn at_each_limit_the_kernel_shows_the_packed_entry() {
-    if !can_mount("at_each_limit_the_kernel_shows_what_was_packed") {
+    if !can_mount("at_each_limit_the_kernel_shows_the_packed_entry") {
         return;
     }
     for format in &FORMATS {

@@ -1,4 +1,4 @@
-//! What all kinds of measurements take alike.
+//! Options shared by all kinds of measurements.
 
 use std::path::PathBuf;
 
@@ -56,7 +56,7 @@ pub(super) fn choices(text: &str) -> Result<Choices, String> {
 #[derive(Debug, Clone)]
 pub(crate) struct Sizes(pub(crate) Vec<usize>);
 
-/// One size of a block.
+/// Parses one block size.
 pub(super) fn block(text: &str) -> Result<usize, String> {
     match usize::try_from(value::size(text)?) {
         Ok(size) if (1..=LARGEST).contains(&size) => Ok(size),
@@ -67,7 +67,7 @@ pub(super) fn block(text: &str) -> Result<usize, String> {
 /// No file system has larger blocks.
 const LARGEST: usize = 64 << 20;
 
-/// Several, or a range of powers of two.
+/// Parses several block sizes, or a range of powers of two.
 pub(super) fn blocks(text: &str) -> Result<Sizes, String> {
     let mut sizes = Vec::new();
     for part in text.split(',') {

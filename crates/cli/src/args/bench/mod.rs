@@ -1,4 +1,4 @@
-//! `packfs bench` as typed: one subcommand for each thing that is measured or made for it.
+//! `packfs bench`: one subcommand for each kind of measurement, and helpers for them.
 
 mod build;
 mod codecs;

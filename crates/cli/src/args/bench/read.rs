@@ -57,7 +57,7 @@ pub(crate) struct Read {
     pub(crate) measuring: Measuring,
 }
 
-/// Both formats have blocks of these sizes.
+/// Parses block sizes that both formats support.
 fn image_blocks(text: &str) -> Result<Sizes, String> {
     let sizes = blocks(text)?;
     let (least, most) = (block("4K")?, block("1M")?);

@@ -1,4 +1,4 @@
-//! `--codec` as typed, and the codecs that each format takes.
+//! `--codec`, and the codecs that each format supports.
 
 use clap::builder::{PossibleValue, TypedValueParser, ValueParserFactory};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -18,7 +18,7 @@ impl CodecArg {
         &self.0
     }
 
-    /// The choice, if it is one of those that `takes` says yes to: what images of `format` may have.
+    /// Returns the choice, if `takes` accepts it for images of `format`.
     pub(super) fn checked(self, format: &str, takes: fn(Codec) -> bool) -> Result<Choice, Usage> {
         let CodecArg(choice) = self;
         let codec = choice.codec();

@@ -1,5 +1,5 @@
-//! Options of `packfs build` that only EROFS has, and what they come down to: the defaults follow the
-//! kernel that is to read the image, and what is asked for beyond it is refused.
+//! EROFS-specific options of `packfs build`, and how they are resolved: the defaults follow the
+//! target kernel, and features beyond it are refused.
 
 use std::fs::File;
 use std::io::Read;
@@ -54,7 +54,7 @@ pub(super) struct ErofsArgs {
 }
 
 impl ErofsArgs {
-    /// An option that was given, by name.
+    /// Returns the name of an option that was given.
     pub(super) fn given(&self) -> Option<&'static str> {
         let options = [
             (!self.features.is_empty(), "--features"),
@@ -67,7 +67,7 @@ impl ErofsArgs {
         options.iter().find(|(given, _)| *given).map(|(_, name)| *name)
     }
 
-    /// Decides what the options leave open.
+    /// Resolves the options that are left open.
     pub(super) fn resolve(self, shared: Shared) -> Result<Options, Usage> {
         let defaults = Options::default();
         let target = self.target_kernel.unwrap_or(Kernel::DEFAULT);
@@ -110,7 +110,7 @@ fn block_size(asked: Option<u64>, default: u32) -> Result<u32, Usage> {
     }
 }
 
-/// Bytes of the largest physical cluster.
+/// Returns the size of the largest physical cluster in bytes.
 fn cluster_size(asked: Option<u64>, default: u32, block_size: u32, target: Kernel) -> Result<u32, Usage> {
     match asked {
         None if target < Feature::BigClusters.since() => Ok(block_size),
@@ -125,7 +125,7 @@ fn cluster_size(asked: Option<u64>, default: u32, block_size: u32, target: Kerne
     }
 }
 
-/// What to make use of: what was asked for, and the defaults that go with it.
+/// Returns the features to use: the requested ones, and the defaults that fit them.
 fn features(lists: &[Changes], shared: &Shared, target: Kernel, choice: &Choice) -> Result<Features, Usage> {
     let codec = choice.codec();
     let fragments = Features::FRAGMENTS | Features::ALL_FRAGMENTS;
@@ -150,15 +150,15 @@ fn features(lists: &[Changes], shared: &Shared, target: Kernel, choice: &Choice)
     if target < Feature::FragmentsOrDedupe.since() || codec == Codec::None || tails_lie_elsewhere {
         defaults.remove(fragments);
     }
-    // Fragments and parts of clusters are one feature to the kernel. Finding equal parts takes about as long as a
-    // fast codec, and saves others work.
+    // Fragments and shared parts of clusters are one feature to the kernel. Finding equal parts
+    // takes about as long as a fast codec, and saves slower codecs work.
     if shared.dedup && changes.apply(defaults).contains(Features::FRAGMENTS) && !choice.gives_up_early() {
         defaults.insert(Features::DEDUPE);
     }
     Ok(changes.apply(defaults))
 }
 
-/// Refuses what was asked for and cannot be had together.
+/// Refuses incompatible combinations of features.
 fn check_together(asked: Features, codec: Codec) -> Result<(), Usage> {
     if codec == Codec::None
         && let Some((_, name)) = OF_COMPRESSED_FILES.iter().find(|(feature, _)| asked.intersects(*feature))
@@ -193,7 +193,7 @@ impl Uuid {
                 let mut bytes = [0; 16];
                 let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
                 read.map_err(|error| Usage(format!("--uuid random: /dev/urandom: {error}")))?;
-                // Version 4, as RFC 9562 marks random ones.
+                // Version 4, the one for random UUIDs in RFC 9562.
                 bytes[6] = bytes[6] & 0x0f | 0x40;
                 bytes[8] = bytes[8] & 0x3f | 0x80;
                 Ok(bytes)

@@ -1,4 +1,4 @@
-//! `--features`: words that turn things of EROFS on, or off with `^` in front.
+//! `--features`: words that turn EROFS features on, or off with a leading `^`.
 
 use std::str::FromStr;
 
@@ -31,25 +31,24 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Whether anything was said about any of these.
+    /// Returns true if any of these features was mentioned.
     pub(super) fn mention(&self, features: Features) -> bool {
         (self.on | self.off).intersects(features)
     }
 
-    /// What becomes of the features used otherwise.
+    /// Applies the changes to the default features.
     pub(super) fn apply(&self, defaults: Features) -> Features {
         (defaults | self.on).difference(self.off)
     }
 
-    /// These changes, and then those.
+    /// Combines these changes with later ones.
     pub(super) fn then(self, later: Changes) -> Changes {
         Changes { on: later.apply(self.on), off: self.off.difference(later.on) | later.off }
     }
 
     /// Turns one feature on or off.
     pub(super) fn turn(&mut self, feature: Features, on: bool) {
-        // All files packed together is more of file ends packed together; clusters at any byte are in encoded
-        // extents only.
+        // Packing all files together includes packing tails together; unaligned clusters require encoded extents.
         let pairs = [(Features::FRAGMENTS, Features::ALL_FRAGMENTS), (Features::BITS_48, Features::UNALIGNED)];
         let goes_along = pairs.iter().find_map(|(base, more)| match on {
             true if feature == *more => Some(*base),
@@ -63,7 +62,7 @@ impl Changes {
     }
 }
 
-/// The words.
+/// Returns the words.
 pub(super) fn words() -> Vec<&'static str> {
     WORDS.iter().map(|(word, ..)| *word).collect()
 }

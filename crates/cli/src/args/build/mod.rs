@@ -1,5 +1,5 @@
-//! Options of `packfs build`, and what they come down to: what every format has here, the rest in a file a
-//! format.
+//! Options of `packfs build`, and how they are resolved: those of every format here, the others in
+//! a file per format.
 
 mod codec;
 mod erofs;
@@ -161,7 +161,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Its name in options and documents.
+    /// Returns its name in options and documents.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Format::Squashfs => "squashfs",
@@ -200,7 +200,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// The library's options of any format, from a format's defaults and the codec to use.
+    /// Returns the format-independent library options, from a format's defaults and the codec.
     fn build(&self, mut options: build::Options, codec: Choice) -> build::Options {
         options.codec = codec;
         options.dedup = self.dedup;
@@ -237,14 +237,14 @@ pub(crate) struct BuildPlan {
 }
 
 impl BuildPlan {
-    /// The time of entries whose source gives them none.
+    /// Returns the time of entries whose source has none for them.
     pub(crate) fn entry_time(&self) -> Time {
         Time { secs: self.image_time.unwrap_or(0), nanos: 0 }
     }
 }
 
 impl Build {
-    /// Decides what the options leave open. `epoch` is the value of `SOURCE_DATE_EPOCH`.
+    /// Resolves the options that are left open. `epoch` is the value of `SOURCE_DATE_EPOCH`.
     pub(crate) fn resolve(self, epoch: Option<&str>) -> Result<BuildPlan, Usage> {
         if self.output.as_os_str() == "-" {
             return Err(Usage("an image cannot be written to standard output: its first bytes come last".into()));

@@ -1,4 +1,4 @@
-//! Options of `packfs build` that only SquashFS has, and what they come down to.
+//! SquashFS-specific options of `packfs build`, and how they are resolved.
 
 use clap::Args;
 use packfs_codec::Choice;
@@ -20,13 +20,13 @@ pub(super) struct SquashfsArgs {
 }
 
 impl SquashfsArgs {
-    /// An option that was given, by name.
+    /// Returns the name of an option that was given.
     pub(super) fn given(&self) -> Option<&'static str> {
         let options = [(self.no_export, "--no-export"), (self.plain_metadata, "--plain-metadata")];
         options.iter().find(|(given, _)| *given).map(|(_, name)| *name)
     }
 
-    /// Decides what the options leave open.
+    /// Resolves the options that are left open.
     pub(super) fn resolve(self, shared: Shared) -> Result<squashfs::Options, Usage> {
         let defaults = squashfs::Options::default();
         let build = shared.build(defaults.build.clone(), codec(&shared, defaults.build.codec.clone())?);

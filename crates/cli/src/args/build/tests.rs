@@ -1,4 +1,4 @@
-//! What the options of `build` come down to, and what is refused.
+//! Resolution of the options of `build`, and refused combinations.
 
 use clap::Parser;
 use packfs_image::erofs::{self, Features, Kernel};

@@ -19,11 +19,11 @@ use crate::resources;
 use super::peers;
 use super::session::{self, usage};
 
-/// Bytes of files made when there is nothing to pack.
+/// Number of bytes generated if there is no source to pack.
 const MADE: u64 = 64 << 20;
 
 pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
-    // From here on there is something to remove.
+    // From here on there is something to clean up.
     let stop = session::stop()?;
     session::reach(&args.measuring)?;
     let scratch = session::scratch(args.scratch.as_deref(), args.source.as_deref())?;

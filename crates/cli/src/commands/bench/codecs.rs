@@ -54,7 +54,7 @@ fn data(args: &Codecs) -> Result<Vec<Arc<Data>>> {
     Ok(corpus::distinct(sets))
 }
 
-/// One cell, see `docs/guide/json.md`: its key, its sizes, and its metrics in MB (millions of bytes) a second.
+/// A cell, see `docs/guide/json.md`: its key, its sizes, and its metrics in MB (millions of bytes) per second.
 #[derive(Serialize)]
 struct Entry<'a> {
     #[serde(flatten)]

@@ -12,14 +12,14 @@ use crate::output;
 use crate::output::failure::{Outcome, Usage};
 use crate::output::target;
 
-/// Bytes made and written at once.
+/// Number of bytes generated and written at once.
 const PIECE: usize = 1 << 20;
 
 pub(super) fn run(args: &Memory) -> Result<Outcome> {
     let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
     match target {
         None if io::stdout().is_terminal() => {
-            let text = "bytes of memory are nothing for a terminal: give a file with -o, or a pipe";
+            let text = "refusing to write memory contents to a terminal; use -o FILE or a pipe";
             return Err(Usage(text.into()).into());
         }
         None => {

@@ -24,7 +24,7 @@ pub(super) fn run(args: &Bench) -> Result<Outcome> {
         (Some(BenchCommand::Report(args)), _) => report::run(args),
         (Some(BenchCommand::Memory(args)), _) => memory::run(args),
         (None, Some(dir)) => quick::run(&args.quick, dir),
-        // The parser asks for one of them.
+        // The parser requires one of them.
         (None, None) => Err(Usage("say what to measure, or give --quick".into()).into()),
     }
 }

@@ -1,4 +1,4 @@
-//! Programs that are measured beside packfs, where they are asked for.
+//! Programs that are measured along with packfs, on request.
 
 use std::path::PathBuf;
 
@@ -8,12 +8,12 @@ use packfs_image::name::display;
 
 use crate::output::say;
 
-/// This program.
+/// Returns the path of this program.
 pub(super) fn own() -> Result<PathBuf> {
-    std::env::current_exe().context("cannot find the program that this is")
+    std::env::current_exe().context("cannot find the path of this program")
 }
 
-/// What packs: packfs and, if they are asked for, its peers, in a folder or on `PATH`.
+/// Returns the tools that build images: packfs and, on request, its peers, in a folder or on `PATH`.
 pub(super) fn tools(peers: Option<&Option<PathBuf>>) -> Result<Vec<Tool>> {
     let mut tools = vec![Tool { kind: Kind::Packfs, path: own()?, version: env!("CARGO_PKG_VERSION").into() }];
     if let Some(folder) = peers {
@@ -24,7 +24,7 @@ pub(super) fn tools(peers: Option<&Option<PathBuf>>) -> Result<Vec<Tool>> {
     Ok(tools)
 }
 
-/// Names programs that are not there.
+/// Names programs that are missing.
 pub(super) fn say_missing(folder: Option<&PathBuf>, missing: &[&str]) {
     let at = folder.map_or(String::new(), |folder| format!("in {} or ", display(folder)));
     for name in missing {

@@ -1,4 +1,4 @@
-//! `packfs bench --quick`: a first look, bounded in time by measuring so much less the slower the machine is.
+//! `packfs bench --quick`: a first look, whose duration is bounded by measuring less on slower machines.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,23 +22,23 @@ use crate::commands::tune::{self, Effort};
 use crate::output::failure::Outcome;
 use crate::output::{say, target, units};
 
-/// Codecs that show what there is to choose from, each on blocks of both sizes.
+/// Codecs that show the range of choices, each on blocks of both sizes.
 const CODECS: &str = "memcpy,lz4,gzip:6,zstd:3,zstd:15,xz:6";
 const BLOCKS: [usize; 2] = [128 << 10, 1 << 20];
 /// Images to build: format, codecs, blocks.
 const BUILDS: [[&str; 3]; 2] =
     [["squashfs", "lz4,gzip:6,zstd:3,zstd:15,xz:6", "128K,1M"], ["erofs", "lz4,lz4hc:12,lzma:6", "64K"]];
 const RUNS: u32 = 3;
-/// Least time of a measurement.
+/// Minimum duration of a measurement.
 const LEAST: Duration = Duration::from_millis(20);
 
-/// Bytes to measure codecs on, and to try the slowest builds on, where a core does [`USUAL`]: together well below a
-/// minute.
+/// Number of bytes on which codecs, and the slowest builds, are measured if a core has the
+/// [`USUAL`] speed: together well below a minute.
 const SAMPLE: f64 = 3e6;
-/// Bytes a second that one core compresses with the codec that is tried beforehand.
+/// Bytes per second that a typical core compresses with the codec used for calibration.
 const USUAL: f64 = 90e6;
 const TRIED_BEFOREHAND: &str = "zstd:3";
-/// Bytes that this is tried on, and the least worth measuring.
+/// Number of bytes used for calibration, and the least worth measuring.
 const LITTLE: u64 = 512 << 10;
 
 pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
@@ -82,7 +82,7 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
     Ok(if measured.failed > 0 || !tried.left_out.is_empty() { Outcome::Findings } else { Outcome::Done })
 }
 
-/// Bytes of a sample that this machine can measure in the time there is.
+/// Returns the size of a sample that this machine can measure in the available time.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few megabytes")]
 fn affordable(dir: &Path) -> Result<u64> {
     let data = vec![Arc::new(Data::read(dir, LITTLE)?)];
@@ -92,7 +92,7 @@ fn affordable(dir: &Path) -> Result<u64> {
         let sample = Machine::new().run(&cell, LEAST)?;
         speed = sample.sizes.raw as f64 / sample.encode.seconds().max(1e-9);
     }
-    // Never more than is usual: the bound is for the slow.
+    // Never more than on a usual machine: the bound is for slow ones.
     Ok((SAMPLE * (speed / USUAL).min(1.0)).max(LITTLE as f64) as u64)
 }
 
@@ -108,7 +108,7 @@ fn matrix(data: Vec<Arc<Data>>, methods: Vec<Method>, blocks: &[usize]) -> Matri
     Matrix { data, methods, blocks: blocks.to_vec(), sector: 4096, policy: Policy::Squashfs, threads: vec![1] }
 }
 
-/// The builds, as `packfs tune` would try them.
+/// Returns the builds, as `packfs tune` would try them.
 fn ways(dir: &Path) -> Result<Vec<Way>> {
     use clap::Parser;
     let mut ways = Vec::new();

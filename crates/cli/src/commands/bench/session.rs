@@ -1,4 +1,4 @@
-//! What all kinds of measurements have in common: a session in a file of results, a display, and Ctrl-C.
+//! Code shared by all kinds of measurements: a session in a results file, a display, and Ctrl-C.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
@@ -29,12 +29,12 @@ use crate::output::failure::{Outcome, Usage};
 use crate::output::interrupt;
 use crate::output::{json, say, units};
 
-/// What came of it.
+/// Result of measuring.
 pub(super) struct Measured {
     pub(super) session: Session,
-    /// Of the cells asked for, of earlier runs of the session too.
+    /// Results of the requested cells, including those of earlier runs of the session.
     pub(super) results: Results,
-    /// Cells that failed.
+    /// Number of cells that failed.
     pub(super) failed: usize,
 }
 
@@ -68,8 +68,8 @@ impl Measured {
     }
 }
 
-/// Measures cells and appends every sample to the file of results. `about` says what is known of the session beyond
-/// the machine and the program; what is measured in less than `least` is measured again.
+/// Measures cells and appends every sample to the results file. `about` adds facts about the
+/// session beyond the machine and the program; a measurement shorter than `least` is repeated.
 pub(super) fn measure<S: Subject>(
     cells: Vec<S>,
     executor: &mut dyn Executor<S>,
@@ -96,18 +96,19 @@ pub(super) fn measure<S: Subject>(
     let mut record = |line: &Line| log.append(line);
     let failed = run::run(&plan, executor, &mut record, &mut |event| shown.show(&event));
     shown.steps.finish();
-    let failed = failed.with_context(|| format!("what was measured is in {}", display(output)))?;
+    let failed = failed.with_context(|| format!("the samples measured so far are in {}", display(output)))?;
     let mut contents = Contents::read(output)?;
-    // What others measured in this file, or the same session of other cells, is for its report.
+    // Other samples in this file, of this or other sessions, only matter for the report.
     let keys: BTreeSet<AnyKey> = plan.cells.iter().map(|cell| cell.key().any()).collect();
     let asked = |line: &Line| line.key().is_none_or(|key| keys.contains(&key));
     contents.lines.retain(|line| line.session() == session.session && asked(line));
     Ok(Measured { results: Results::of(&[contents]), session, failed })
 }
 
-/// Set by Ctrl-C and the like: the measurement being made is given up, the program that is measured ended, and whatever
-/// was made for it removed. A second time, by whichever signal, removes what was made and ends this program at once. From
-/// the first call on, so make it before there is anything to remove.
+/// Returns a flag that Ctrl-C and similar signals set. The current measurement is then abandoned,
+/// the measured program ended, and temporary files removed. A second signal of any kind removes
+/// them and ends this program immediately. Call it before there is anything to remove, as it takes
+/// effect with the first call.
 pub(in crate::commands) fn stop() -> Result<Arc<AtomicBool>> {
     static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     if let Some(stop) = STOP.get() {
@@ -126,7 +127,7 @@ fn watch(stop: &Arc<AtomicBool>) -> io::Result<()> {
     let mut signals = Signals::new(ends)?;
     let end = move || {
         let mut signals = signals.forever();
-        // A terminal's Ctrl-C reaches the program that is measured, too; a signal to this process alone does not.
+        // Ctrl-C in a terminal also reaches the measured program; a signal to this process alone does not.
         signals.next().inspect(|_| program::end_all());
         if let Some(second) = signals.next() {
             program::kill_all();
@@ -138,7 +139,7 @@ fn watch(stop: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
-/// An error if samples could not be written where they are to go: before preparations that take long.
+/// Fails if samples cannot be written to their file, before long preparations.
 pub(super) fn reach(how: &Measuring) -> Result<()> {
     let output = &how.output;
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -149,12 +150,13 @@ pub(super) fn reach(how: &Measuring) -> Result<()> {
     reached.with_context(|| format!("{}: cannot write there; -o names another file", display(output)))
 }
 
-/// Ends preparations where it is set.
+/// Fails if the flag is set, to end preparations.
 pub(super) fn go_on(stop: &AtomicBool) -> Result<()> {
     if stop.load(Relaxed) { Err(packfs_bench::Error::Interrupted.into()) } else { Ok(()) }
 }
 
-/// A directory to work in, below the one asked for or where [`Scratch`] puts it, and not in what is packed.
+/// Makes a working directory, below the requested one or where [`Scratch`] puts it, and outside of
+/// the packed files.
 pub(super) fn scratch(parent: Option<&Path>, packed: Option<&Path>) -> Result<Scratch> {
     let made = Scratch::new(parent, packed).map_err(usage);
     match parent {
@@ -168,7 +170,7 @@ pub(super) fn scratch(parent: Option<&Path>, packed: Option<&Path>) -> Result<Sc
     }
 }
 
-/// What is wrong with what was asked for is wrong usage.
+/// Turns errors about the request into usage errors.
 pub(super) fn usage(error: packfs_bench::Error) -> anyhow::Error {
     match error {
         packfs_bench::Error::Usage(text) => Usage(text).into(),
@@ -177,7 +179,7 @@ pub(super) fn usage(error: packfs_bench::Error) -> anyhow::Error {
 }
 
 fn begun(about: Session, how: &Measuring) -> Result<Session> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?.as_secs();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is set before 1970")?.as_secs();
     Ok(Session {
         session: format!("{now}-{}", std::process::id()),
         time: now,
@@ -189,7 +191,7 @@ fn begun(about: Session, how: &Measuring) -> Result<Session> {
     })
 }
 
-/// The session to go on with, and what it has done.
+/// Returns the session to resume, and its results so far.
 fn resumed<S: Subject>(
     how: &Measuring,
     contents: &Contents,
@@ -205,17 +207,17 @@ fn resumed<S: Subject>(
     Some((session.clone(), contents.done::<S::Key>(&session.session)))
 }
 
-/// Live progress on a terminal; elsewhere the number of steps beforehand, and how many are done every minute.
+/// Live progress on a terminal; elsewhere the number of steps in advance, and a line of progress every minute.
 struct Display {
     steps: Steps,
     quiet: bool,
     runs: u32,
     begun: Instant,
-    /// When progress was last told where there is no terminal.
+    /// Time of the latest line of progress without a terminal.
     told: Instant,
 }
 
-/// Time between two lines of progress where there is no terminal.
+/// Interval between lines of progress without a terminal.
 const LINES: Duration = Duration::from_secs(60);
 
 impl Display {

@@ -19,13 +19,13 @@ use crate::output::failure::{Outcome, Usage};
 use super::peers;
 use super::session::{self, usage};
 
-/// How many outputs the mail had at most.
+/// Maximum number of outputs by default.
 const OUTPUTS: usize = 8;
-/// Disks unless something else is said: those of the mail were alike; these are not.
+/// Disks by default, with their speeds: equal ones, and different ones.
 const DISKS: [&str; 2] = ["50", "50,50,50,200"];
 
 pub(super) fn run(args: &BenchSplit) -> Result<Outcome> {
-    // From here on there is something to remove.
+    // From here on there is something to clean up.
     let stop = session::stop()?;
     session::reach(&args.measuring)?;
     let parent = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
@@ -78,7 +78,7 @@ fn outputs(args: &BenchSplit) -> Vec<usize> {
     args.outputs.as_ref().map_or_else(|| (1..=most).collect(), |outputs| outputs.0.clone())
 }
 
-/// This program, and the peers asked for.
+/// Returns this program, and the requested peers.
 fn tools(args: &BenchSplit) -> Result<Vec<Tool>> {
     let path = peers::own()?;
     let mut tools = vec![Tool { program: Program::Packfs, path }];
@@ -89,17 +89,17 @@ fn tools(args: &BenchSplit) -> Result<Vec<Tool>> {
     Ok(tools)
 }
 
-/// A program by its path, or a name on `PATH`.
+/// Finds a program by its path, or by its name on `PATH`.
 fn found(path: &Path) -> Result<PathBuf> {
     let text = display(path);
     let (folder, name) = (path.parent().filter(|parent| *parent != Path::new("")), path.file_name());
     let there = name.and_then(|name| name.to_str()).and_then(|name| program::find(name, folder));
-    // Where a folder was named, one of the same name elsewhere is not what was asked for.
+    // If a folder was given, a program of the same name elsewhere does not count.
     let there = there.filter(|there| folder.is_none() || there == path);
     there.ok_or_else(|| Usage(format!("{text}: no such program that can be run")).into())
 }
 
-/// Library of each codec, version of each program.
+/// Returns the library of each codec, and the version of each program.
 fn libraries(matrix: &Matrix) -> BTreeMap<String, String> {
     let codec = |codec: &String| {
         let choice = crate::args::fastest(codec).parse::<packfs_codec::Choice>().ok()?;
@@ -109,7 +109,7 @@ fn libraries(matrix: &Matrix) -> BTreeMap<String, String> {
     matrix.codecs.iter().filter_map(codec).chain(matrix.tools.iter().map(version)).collect()
 }
 
-/// What the results depend on besides.
+/// Returns other settings that affect the results.
 fn settings(args: &BenchSplit, scratch: &Path) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::from([("scratch directory".to_owned(), display(scratch).to_string())]);
     if !args.dirs.is_empty() {
@@ -119,7 +119,7 @@ fn settings(args: &BenchSplit, scratch: &Path) -> BTreeMap<String, String> {
     settings
 }
 
-/// One cell, see `docs/guide/json.md`: its key, and what came of it.
+/// A cell, see `docs/guide/json.md`: its key, and its results.
 #[derive(Serialize)]
 struct Entry<'a> {
     #[serde(flatten)]

@@ -48,12 +48,12 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
     Ok(if summary.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
 }
 
-/// What there is to tell when a build is over.
+/// Messages for the end of a build.
 #[derive(Debug, Default)]
 struct Notes<'p> {
-    /// The source being read, to name it if that fails.
+    /// The source being read, for error messages.
     reading: Option<&'p Path>,
-    /// Entries that sources left out, and why.
+    /// Entries that sources left out, with the reasons.
     left_out: Vec<(String, String)>,
 }
 
@@ -63,7 +63,7 @@ fn write<'p>(plan: &'p BuildPlan, progress: &Arc<Progress>, notes: &mut Notes<'p
     plan.target.build(&plan.output, progress, fill)
 }
 
-/// Reads the sources into a tree and gives it the attributes and the order asked for.
+/// Reads the sources into a tree, then applies the requested attributes and order.
 fn fill<'p>(
     plan: &'p BuildPlan,
     store: &mut dyn Store,
@@ -77,7 +77,7 @@ fn fill<'p>(
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(plan.strict);
     let mut copies = Copies::default();
-    // What is put down while it is listed has its place then; an order takes all of it to be known.
+    // Data stored while it is listed gets its position then, but an order requires knowing all of it.
     let store = if plan.spool || sort.is_some() { &mut copies } else { store };
     for argument in &plan.sources {
         notes.reading = Some(argument);
@@ -95,8 +95,8 @@ fn fill<'p>(
     Ok(Plan { tree, order })
 }
 
-/// The first image that loses fractions of seconds when it becomes this one. Of other sources nobody expects
-/// that they come back the same.
+/// Returns the first image whose fractions of seconds get lost in the conversion. Other sources are
+/// not expected to convert without loss.
 fn loses_fractions<'p>(plan: &'p BuildPlan, tree: &Tree) -> Option<&'p Path> {
     let loses = matches!(plan.target, AnyOptions::Squashfs(_))
         && !matches!(plan.transform.time, TimeChange::Set(_))
@@ -104,7 +104,7 @@ fn loses_fractions<'p>(plan: &'p BuildPlan, tree: &Tree) -> Option<&'p Path> {
     plan.sources.iter().map(PathBuf::as_path).find(|source| loses && sources::is_image(source))
 }
 
-/// The entry an error is about.
+/// Returns the entry that an error concerns.
 fn place(error: &Error) -> String {
     error.path().map_or_else(String::new, |path| display(path).to_string())
 }

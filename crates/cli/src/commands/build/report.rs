@@ -1,4 +1,4 @@
-//! What came of a build: the summary of either format, as JSON or in words.
+//! Report of a build: the summary of either format, as JSON or as text.
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use crate::args::BuildPlan;
 use crate::output::meter::Spent;
 use crate::output::units;
 
-/// The lines that are not the same for all formats.
+/// Lines that depend on the format.
 struct Lines<'a>(&'a Details);
 
 impl fmt::Display for Lines<'_> {
@@ -37,7 +37,7 @@ impl fmt::Display for Lines<'_> {
     }
 }
 
-/// Seconds of each stage, all threads together. See `docs/guide/json.md`.
+/// Seconds spent in each stage, summed over all threads. See `docs/guide/json.md`.
 #[derive(Serialize)]
 struct StageTimes {
     scan: f64,

@@ -1,4 +1,4 @@
-//! `extract --dry-run`: the names that would be made, and what stands in their way.
+//! `extract --dry-run`: lists the names that would be created, and conflicts.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ pub(super) fn run(image: &dyn Image, dir: &Path, options: &Options, quiet: bool)
     let mut walk = Walk::new(image, &options.paths)?.excluding(&options.exclude);
     let mut out = output::stdout()?;
     let (mut entries, mut bytes, mut in_the_way) = (0, 0, 0);
-    // Files of several names, and names that came before.
+    // Files with several names, and names seen before.
     let (mut counted, mut made) = (HashSet::new(), HashSet::new());
     while let Some(visit) = walk.step()? {
         let Some(visit) = visit.strip(options.strip).filter(|visit| visit.depth > 0) else { continue };
@@ -52,7 +52,7 @@ pub(super) fn run(image: &dyn Image, dir: &Path, options: &Options, quiet: bool)
     Ok(if in_the_way == 0 { Outcome::Done } else { Outcome::Findings })
 }
 
-/// Why an entry could not be made at `path`.
+/// Returns the reason why an entry could not be created at `path`.
 fn obstacle(path: &Path, is_dir: bool, again: bool, replace: bool) -> Option<&'static str> {
     let found = std::fs::symlink_metadata(path).map(|found| found.is_dir());
     match (found, is_dir) {

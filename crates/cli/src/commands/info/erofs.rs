@@ -1,4 +1,4 @@
-//! What `packfs info` says of an EROFS image.
+//! `packfs info` for EROFS images.
 
 use std::io::Write;
 
@@ -22,9 +22,9 @@ pub(super) struct About {
     inodes: u64,
     uuid: String,
     label: String,
-    /// `None`: none reads it.
+    /// Oldest Linux that reads it; `None` if none does.
     needs_linux: Option<String>,
-    /// Blocks of its clusters, if these are more than any Linux mounts.
+    /// Number of blocks in its largest cluster, if that is more than any Linux mounts.
     #[serde(skip)]
     no_linux: Option<u32>,
     features: Vec<&'static str>,
@@ -33,17 +33,17 @@ pub(super) struct About {
     devices: Vec<Device>,
 }
 
-/// How files are compressed, and what decoding that takes.
+/// Compression of files, and the needs of its decoder.
 #[derive(Serialize)]
 struct Algorithm {
     name: &'static str,
-    /// How far back a stream may refer, in bytes.
+    /// Maximum distance in bytes to which a stream may refer back.
     window: u64,
-    /// Bytes of the largest cluster, where the image says it.
+    /// Size of the largest cluster in bytes, if the image stores it.
     cluster_size: Option<u64>,
 }
 
-/// Where things begin: bytes, or numbers of inodes.
+/// Positions of structures: offsets in bytes, or inode numbers.
 #[derive(Serialize)]
 struct Layout {
     inodes: u64,
@@ -160,7 +160,7 @@ fn used(superblock: &Superblock) -> Vec<Feature> {
     Feature::used(superblock.compat, superblock.incompat, algorithms, u8::try_from(block_bits).unwrap_or(u8::MAX))
 }
 
-/// Two features share a bit twice; what else is there tells which is meant.
+/// Two bits stand for two features each; other fields of the superblock tell which is meant.
 fn name(feature: Feature, superblock: &Superblock) -> &'static str {
     match feature {
         Feature::FragmentsOrDedupe if superblock.packed.is_some() => "fragments",
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uuids_look_as_everywhere() {
+    fn uuids_have_the_usual_form() {
         let bytes = std::array::from_fn(|at| u8::try_from(at * 17).unwrap());
         assert_eq!(uuid(bytes), "00112233-4455-6677-8899-aabbccddeeff");
     }

@@ -33,7 +33,7 @@ pub(super) fn run(args: &Info) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// What there is to say, in the terms of the format.
+/// Facts about an image, in the terms of its format.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum About {

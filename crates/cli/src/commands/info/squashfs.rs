@@ -1,4 +1,4 @@
-//! What `packfs info` says of a SquashFS image.
+//! `packfs info` for SquashFS images.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -28,7 +28,7 @@ pub(super) struct About {
     layout: Layout,
 }
 
-/// Where each region begins.
+/// Offset of each region.
 #[derive(Serialize)]
 struct Layout {
     inode_table: u64,

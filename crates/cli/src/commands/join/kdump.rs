@@ -14,12 +14,12 @@ use packfs_image::name::display;
 use super::target::{Target, commit};
 use crate::output::{self, failure::Usage};
 
-/// What messages call the joined parts.
+/// Name of the joined parts in messages.
 const DUMP: &str = "the dump";
-/// Bytes of a flattened file that are written at once.
+/// Number of bytes of a flattened file written at once.
 const WRITE: usize = 1 << 20;
 
-/// Writes the core, with pages compressed by `codec`; flattened if `flat`. All of it has to be there.
+/// Writes the core, with pages compressed by `codec`; flattened if `flat`. All of it must be available.
 pub(super) fn write(
     set: &Set,
     target: Target,
@@ -63,7 +63,7 @@ pub(super) fn write(
     }
 }
 
-/// Whether there is a whole ELF core to write.
+/// Checks that there is a whole ELF core to write.
 fn check(set: &Set) -> Result<()> {
     let (lost, open_end) = (set.lost(), set.open_end());
     if !lost.is_empty() || open_end.is_some() {

@@ -80,7 +80,7 @@ fn raw(set: &Set, target: Target, options: &Options, progress: &Progress) -> Res
     }
 }
 
-/// What is told of a dump that had to be whole.
+/// Report of a dump that had to be complete.
 fn all(set: &Set) -> Report {
     let mut report = Report::default();
     report.size = set.len();
@@ -98,7 +98,7 @@ fn explain(error: anyhow::Error, args: &Join) -> anyhow::Error {
     }
 }
 
-/// A repair in words.
+/// Describes a repair.
 fn told(repair: &Repair, set: &Set) -> String {
     let Repair { part, segments, bytes, start } = repair;
     let whose = match (part, &set.missing()[..]) {
@@ -114,7 +114,7 @@ fn told(repair: &Repair, set: &Set) -> String {
 /// See `docs/guide/json.md`.
 #[derive(Serialize)]
 struct Repaired {
-    /// Null for parts that are missing.
+    /// Null for missing parts.
     part: Option<String>,
     segments: u64,
     bytes: u64,
@@ -137,9 +137,9 @@ struct Summary<'a> {
     hole_bytes: u64,
     lost_bytes: u64,
     lost: &'a [Lost],
-    /// Segments that parity brought back.
+    /// Segments restored from parity.
     repaired: Vec<Repaired>,
-    /// What was written, if not these bytes themselves.
+    /// What was written, if not the dump's own bytes.
     kdump: Option<Kdump>,
     seconds: f64,
     bytes_per_second: u64,

@@ -14,7 +14,7 @@ use crate::args::Join;
 use crate::output::failure::Usage;
 use crate::output::target;
 
-/// A dump may hold what was in memory: only its owner may read it.
+/// A dump may contain memory contents: only its owner may read it.
 const MODE: u32 = 0o600;
 
 /// The target.
@@ -26,8 +26,8 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Looks at the output before anything is read. A new file is begun here, so that what stands in its way is told
-    /// first; nothing of it is seen before it is committed.
+    /// Examines the output before anything is read. A new file is begun here, so that obstacles are
+    /// reported first; it stays invisible until it is committed.
     pub(super) fn new(args: &Join) -> Result<Target> {
         if args.output == Path::new("-") {
             if args.json {
@@ -52,13 +52,13 @@ impl Target {
     }
 }
 
-/// Whether two paths are one file or one device.
+/// Returns true if two paths are one file or one device.
 fn same(one: &Metadata, other: &Metadata) -> bool {
     let device = |file: &Metadata| file.file_type().is_block_device().then(|| file.rdev());
     (one.dev(), one.ino()) == (other.dev(), other.ino()) || (device(one).is_some() && device(one) == device(other))
 }
 
-/// Puts a dump under its name.
+/// Gives a dump its name.
 pub(super) fn commit(file: Output, progress: &Progress) -> Result<()> {
     progress.enter(Phase::Flush);
     target::commit(file)

@@ -1,4 +1,4 @@
-//! Entries as lines of text: names, names with sizes, or with all attributes; a tree if asked for.
+//! Entries as lines of text: names, names with sizes, or with all attributes; optionally as a tree.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ pub(super) struct Lines {
     long: bool,
     sizes: bool,
     human: bool,
-    /// The last time written, since neighbours often share it.
+    /// The last formatted time, since neighbours often share it.
     time: (i64, String),
 }
 
@@ -29,7 +29,7 @@ impl Lines {
         }
     }
 
-    /// Writes one entry: the whole path, or behind its branch of the tree the last component.
+    /// Writes one entry: the whole path, or in a tree the last component after its branch.
     pub(super) fn entry(&mut self, out: &mut impl Write, entry: &Entry<'_>) -> io::Result<()> {
         if self.long {
             self.attributes(out, &entry.stat, entry.total)?;
@@ -62,7 +62,7 @@ impl Lines {
         write!(out, " {} ", self.time.1)
     }
 
-    /// In eleven columns.
+    /// Formats a size in eleven columns.
     fn size(&self, out: &mut impl Write, stat: &Stat, total: Option<u64>) -> io::Result<()> {
         let number = match &stat.kind {
             FileType::Char(Device { major, minor }) | FileType::Block(Device { major, minor }) => {

@@ -29,21 +29,21 @@ struct Entry<'v> {
     depth: usize,
     nid: Nid,
     stat: Cow<'v, Stat>,
-    /// Of a directory, if it was asked for: bytes of all files listed below it.
+    /// Bytes of all files listed below a directory, on request.
     total: Option<u64>,
-    /// The branch of the tree that it hangs on, if one is drawn.
+    /// Its branch, if a tree is drawn.
     branch: Option<String>,
 }
 
 impl<'v> Entry<'v> {
-    /// As it is met.
+    /// Borrows an entry during the walk.
     fn new(visit: &'v Visit<'_>) -> Self {
         let Visit { path, depth, nid, stat, .. } = visit;
         let (path, stat) = (Cow::Borrowed(*path), Cow::Borrowed(stat));
         Entry { path, depth: *depth, nid: *nid, stat, total: None, branch: None }
     }
 
-    /// To keep while the walk goes on.
+    /// Copies an entry to keep it while the walk continues.
     fn into_owned(self) -> Entry<'static> {
         let (path, stat) = (Cow::Owned(self.path.into_owned()), Cow::Owned(self.stat.into_owned()));
         Entry { path, stat, depth: self.depth, nid: self.nid, total: self.total, branch: self.branch }
@@ -63,7 +63,7 @@ pub(super) fn run(args: &List) -> Result<Outcome> {
             listing.entry(&mut out, image, &entry)?;
         }
     } else {
-        // As it is met: the listing of a large image needs no memory.
+        // Printed during the walk: listing a large image needs no memory.
         while let Some(visit) = walk.step()? {
             if visit.selected {
                 listing.entry(&mut out, image, &Entry::new(&visit))?;
@@ -75,11 +75,11 @@ pub(super) fn run(args: &List) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// All entries in the order in which they are shown.
+/// Collects all entries in the order of output.
 fn gather(args: &List, walk: &mut Walk<'_>) -> Result<Vec<Entry<'static>>> {
     let mut entries = Vec::new();
     while let Some(visit) = walk.step()? {
-        // A tree also shows the directories on the way.
+        // A tree also shows parent directories.
         if visit.selected || args.tree {
             entries.push(Entry::new(&visit).into_owned());
         }

@@ -1,8 +1,8 @@
-//! Kinds and permissions as `ls -l` shows them.
+//! File types and permissions as `ls -l` shows them.
 
 use packfs_image::image::FileType;
 
-/// `drwxr-sr-x` and so on.
+/// Formats type and permissions, as in `drwxr-sr-x`.
 pub(super) fn mode(kind: &FileType, mode: u16) -> Mode {
     let mut text = *b"?rwxrwxrwx";
     text[0] = letter(kind);

@@ -1,4 +1,5 @@
-//! Steps of a listing that need all entries at once: totals of directories, orders, and the branches of a tree.
+//! Steps of a listing that need all entries at once: totals of directories, sort orders, and the
+//! branches of a tree.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -8,10 +9,10 @@ use packfs_image::image::FileType;
 use super::Entry;
 use crate::args::SortKey;
 
-/// Sets for each directory the bytes of all files listed below it, each file once, whatever names it has.
+/// Sets for each directory the bytes of all files listed below it, counting each file once, whatever names it has.
 pub(super) fn totals(entries: &mut [Entry<'_>]) {
     let mut counted = HashSet::new();
-    // The directories that lead to the entry at hand.
+    // The parent directories of the current entry.
     let mut above: Vec<usize> = Vec::new();
     for n in 0..entries.len() {
         above.truncate(above.partition_point(|dir| entries[*dir].depth < entries[n].depth));
@@ -30,7 +31,7 @@ pub(super) fn totals(entries: &mut [Entry<'_>]) {
     }
 }
 
-/// Puts entries in another order. Equal ones stay in the order of their paths.
+/// Sorts entries. Equal ones stay in the order of their paths.
 pub(super) fn sort(entries: &mut [Entry<'_>], key: Option<SortKey>) {
     let size = |entry: &Entry<'_>| match entry.stat.kind {
         FileType::File { size } => size,
@@ -43,9 +44,9 @@ pub(super) fn sort(entries: &mut [Entry<'_>], key: Option<SortKey>) {
     }
 }
 
-/// Sets the branch that each entry hangs on, as `tree` draws it.
+/// Sets the branch of each entry, as `tree` draws it.
 pub(super) fn branches(entries: &mut [Entry<'_>]) {
-    // From the end: whether another entry of the same directory follows.
+    // From the end: true if another entry of the same directory follows.
     let mut follows = vec![false; entries.len()];
     let mut open: Vec<bool> = Vec::new();
     for (n, entry) in entries.iter().enumerate().rev() {
@@ -74,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// Directories end in `/`; `=` marks a further name of file 9.
+    /// Makes entries: directories end in `/`; `=` marks another name of file 9.
     fn entries(lines: &[(&str, u64)]) -> Vec<Entry<'static>> {
         let entry = |(n, (path, size)): (usize, &(&str, u64))| {
             let nid = if path.ends_with('=') { 9 } else { 100 + n as u64 };

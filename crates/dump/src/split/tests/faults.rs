@@ -220,7 +220,7 @@ fn whichever_write_to_a_device_fails_nothing_is_lost() {
     let files = names(dir.path(), 3);
     files.iter().for_each(|file| File::create(file).unwrap().set_len(LEN).unwrap());
     let devices: Option<Vec<_>> = files.iter().map(|file| LoopDevice::attach(file)).collect();
-    let Some(devices) = devices else { return skipped(TEST, "no loop device is to be had") };
+    let Some(devices) = devices else { return skipped(TEST, "no loop device is available") };
     let parts: Vec<_> = devices.iter().map(|device| device.path().to_owned()).collect();
     let clear = |part: &PathBuf| {
         std::fs::OpenOptions::new().write(true).open(part).unwrap().write_all(&vec![0; 1 << 20]).unwrap()
@@ -258,7 +258,7 @@ fn nothing_is_lost(parts: &[PathBuf], given: &SplitOptions, clear: &dyn Fn(&Path
                 break;
             }
             match done {
-                // One part failed, and the others have all of it.
+                // One part failed, and the others have everything.
                 Ok(report) => {
                     assert!(!report.is_clean() && report.complete, "{what}: {report:?}");
                     assert!(joined(parts).unwrap() == bytes, "{what}");
@@ -267,10 +267,10 @@ fn nothing_is_lost(parts: &[PathBuf], given: &SplitOptions, clear: &dyn Fn(&Path
                     assert!(matches!(error, Error::NoPartLeft { .. } | Error::Io { .. }), "{what}: {error}")
                 }
             }
-            // What there is can be gone on from, or is complete.
+            // The result can be resumed, or is complete.
             let resumed = run(&input, parts, &SplitOptions { resume: true, force: false, ..given.clone() });
             let report = match resumed {
-                // No part says that the devices are the right ones.
+                // No part confirms that these are the right devices.
                 Err(Error::Exists { device: true, .. }) => run(&input, parts, &given),
                 resumed => resumed,
             };

@@ -77,7 +77,7 @@ fn clusters_end_where_the_kernel_reads_them() {
 /// With clusters placed as other writers place them, `check` finds those that the kernel cannot read.
 #[test]
 fn check_finds_clusters_that_the_kernel_cannot_read() {
-    if !can_mount("check_finds_what_the_kernel_does_not_read") {
+    if !can_mount("check_finds_clusters_that_the_kernel_cannot_read") {
         return;
     }
     let options = unaligned("deflate:6");

@@ -380,13 +380,13 @@ fn as_an_ordinary_user() {
 #[test]
 fn attributes_an_ordinary_user_cannot_restore_are_reported() {
     if !is_root() {
-        return crate::testing::skipped("what_an_ordinary_user_cannot_restore_is_reported", "setpriv for root");
+        return crate::testing::skipped("attributes_an_ordinary_user_cannot_restore_are_reported", "setpriv for root");
     }
     let place = tempfile::tempdir_in("/dev/shm").unwrap();
     std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o777)).unwrap();
     let other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
     let Some((passed, text)) = run_apart(&other, "as_an_ordinary_user", &place.path().join("out")) else {
-        return crate::testing::skipped("what_an_ordinary_user_cannot_restore_is_reported", "setpriv");
+        return crate::testing::skipped("attributes_an_ordinary_user_cannot_restore_are_reported", "setpriv");
     };
     assert!(passed, "{text}");
     let found = snapshot(&place.path().join("out")).unwrap();

@@ -42,7 +42,7 @@ fn every_codec_at_every_block_size() {
 
 #[test]
 fn every_layout_option() {
-    if !can_mount("every_choice_of_layout") {
+    if !can_mount("every_layout_option") {
         return;
     }
     let mut runner = TestRunner::deterministic();

@@ -1,4 +1,4 @@
-//! What is in an image, and how it is compressed, as far as it says so itself.
+//! Contents of an image, and its compression as far as it is stored in the image.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,16 +19,16 @@ use packfs_image::squashfs::{self, CompressorOptions, flags};
 
 use super::super::super::open;
 
-/// Decoded directories and metadata that are worth keeping while names are listed.
+/// Cache for decoded directories and metadata while names are listed, in bytes.
 const CACHE: u64 = 8 << 20;
 
-/// Images that somebody made. One that cannot be read is an error: it was asked for by name.
+/// Opens the images given by the user. One that cannot be read is an error, as it was named explicitly.
 pub(super) fn named(paths: &[PathBuf]) -> Result<(Vec<Image>, usize)> {
     let images = paths.iter().map(|path| describe(path)).collect::<Result<_>>()?;
     Ok((images, 0))
 }
 
-/// An image by what it says.
+/// Describes an image from its own metadata.
 pub(super) fn describe(path: &Path) -> Result<Image> {
     let opened = open::path(path, CACHE)?;
     let (format, codec, block) = match &opened {
@@ -69,7 +69,7 @@ fn squashfs(superblock: &squashfs::Superblock) -> (Format, String, usize) {
     (Format::Squashfs, codec, usize::try_from(superblock.block_size).unwrap_or(0))
 }
 
-/// Of EROFS only LZ4 says how large its clusters are, and nothing says at which level it was compressed.
+/// In EROFS, only LZ4 images store their cluster size, and none stores the compression level.
 fn erofs(superblock: &erofs::Superblock) -> (Format, String, usize) {
     let names: Vec<&str> = superblock.compression.iter().map(Compression::name).collect();
     let largest = superblock.compression.iter().find_map(|compression| match compression {
@@ -82,7 +82,7 @@ fn erofs(superblock: &erofs::Superblock) -> (Format, String, usize) {
     (Format::Erofs, codec, largest.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0))
 }
 
-/// Its regular files.
+/// Returns a tree of its regular files.
 fn tree(opened: &AnyImage) -> Result<Tree> {
     let image = opened.image();
     let mut walk = Walk::new(image, &[])?;
@@ -96,7 +96,7 @@ fn tree(opened: &AnyImage) -> Result<Tree> {
     Ok(Tree::new(files))
 }
 
-/// Images of the same files get the same tree: that which knows of the most holes, which not every image shows.
+/// Gives images of the same files the same tree: the one with the most holes, which not every image shows.
 pub(super) fn shared(images: Vec<Image>) -> Vec<Image> {
     let mut trees: BTreeMap<String, Arc<Tree>> = BTreeMap::new();
     for image in &images {

@@ -20,11 +20,11 @@ use crate::output::failure::Usage;
 use crate::output::{say, units};
 use crate::resources;
 
-/// The block of images that are not compressed, which matters to SquashFS only.
+/// Block size of uncompressed images, which matters only for SquashFS.
 const PLAIN_BLOCK: usize = 128 << 10;
 
-/// Every image that some program makes of the source with each codec and block. What cannot be made is named; gives
-/// how many those are, too.
+/// Makes an image of the source with each program, codec and block size. Names those that fail, and
+/// returns their number too.
 pub(super) fn make(
     args: &Read,
     source: &Path,
@@ -34,7 +34,7 @@ pub(super) fn make(
 ) -> Result<(Vec<Image>, usize)> {
     let name = name(source)?;
     let mut tools = peers::tools(args.peers.as_ref())?;
-    // It reads archives only, and packs as packfs does.
+    // It reads only archives, and packs like packfs.
     tools.retain(|tool| tool.kind != Kind::Tar2sqfs);
     about.libraries.extend(tools.iter().map(|tool| (tool.kind.name().to_owned(), tool.version.clone())));
     let input = Input { directory: source.to_owned(), tar: None, bytes: 0 };
@@ -47,14 +47,14 @@ pub(super) fn make(
     for (number, (tool, key)) in plans.iter().enumerate() {
         go_on(stop)?;
         let (done, of) = (number as f64, plans.len() as f64);
-        // The images to come are taken to be like those made so far.
+        // The remaining images are assumed to take as long as those made so far.
         let left = begun.elapsed().mul_f64((of - done) / done.max(1.0));
         let left = if number > 0 { format!(", {} left", units::span(left)) } else { String::new() };
         steps.show(done / of, format_args!("{number} of {} done{left}: {key}", plans.len()));
         let path = scratch.join(format!("{number}-{}.img", key.tool));
         match one(tool, key, &input, &path) {
             Ok(image) => made.push(image),
-            // An interrupted program has failed for no other reason.
+            // After an interruption there is no other reason for a failure.
             Err(error) => {
                 go_on(stop)?;
                 left_out += 1;
@@ -67,7 +67,7 @@ pub(super) fn make(
     Ok((made, left_out))
 }
 
-/// What the source is called, which has to be a directory: not every program packs anything else.
+/// Returns the name of the source, which must be a directory: some programs cannot pack anything else.
 fn name(source: &Path) -> Result<String> {
     let whole = source.canonicalize().with_context(|| display(source).to_string())?;
     if !whole.is_dir() {
@@ -77,7 +77,7 @@ fn name(source: &Path) -> Result<String> {
     Ok(whole.file_name().map_or_else(|| "/".into(), |name| display(name).to_string()))
 }
 
-/// Every combination that a format has; blocks do not matter where nothing is compressed.
+/// Returns every combination that a format supports; block sizes do not matter without compression.
 fn plans<'t>(args: &Read, tools: &'t [Tool], source: &str) -> Vec<(&'t Tool, build::Key)> {
     let mut plans = Vec::new();
     for choice in &args.codecs.0 {
@@ -92,7 +92,7 @@ fn plans<'t>(args: &Read, tools: &'t [Tool], source: &str) -> Vec<(&'t Tool, bui
                 if !tool.kind.makes(format) || !format.has(choice) {
                     continue;
                 }
-                // Sharing takes mkfs.erofs's threads away, and readers do not see it.
+                // Sharing makes mkfs.erofs single-threaded, and does not matter to readers.
                 let features = match format {
                     Format::Squashfs => "fragments,dedupe",
                     Format::Erofs if plain => "",

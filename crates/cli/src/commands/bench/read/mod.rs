@@ -1,4 +1,4 @@
-//! `packfs bench read`: finds or makes images and readers, measures, and shows what came of it.
+//! `packfs bench read`: finds or makes images and readers, measures, and shows the results.
 
 mod images;
 mod makers;
@@ -25,7 +25,7 @@ use crate::output::{say, units};
 use super::session::go_on;
 use super::{peers, session};
 
-/// Readings of `--quick`: in order, at random, attributes, and a whole image by a program.
+/// Kinds of reads of `--quick`: sequential, random, attributes, and a whole image by a program.
 const QUICK: [&str; 4] = ["sequential data", "small random data", "small random metadata", "tar"];
 
 pub(super) fn run(args: &Read) -> Result<Outcome> {
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Read) -> Result<Outcome> {
     let stop = session::stop()?;
     session::reach(&args.measuring)?;
     let parent = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    // Removed on every way out of here.
+    // Removed on every return path.
     let scratch = session::scratch(Some(&parent), args.matrix.as_deref())?;
     let own = peers::own()?;
     let mut about = Session::default();
@@ -48,7 +48,7 @@ pub(super) fn run(args: &Read) -> Result<Outcome> {
     let mut cells = read::cells(&images, &readers);
     cells.retain(|cell| !args.quick || QUICK.contains(&cell.key().work.as_str()));
     if cells.is_empty() {
-        return Err(Usage("there is nothing that could be read: no image was made, or nothing reads one".into()).into());
+        return Err(Usage("nothing to measure: no image was built, or no reader is available for it".into()).into());
     }
     let mut machine = Machine { seed: args.measuring.seed, fio: readers.fio, scratch: scratch.path().to_owned() };
     let measured = session::measure(cells, &mut machine, about, Duration::ZERO, &measuring)?;
@@ -56,8 +56,8 @@ pub(super) fn run(args: &Read) -> Result<Outcome> {
     Ok(if left_out > 0 { Outcome::Findings } else { outcome })
 }
 
-/// Tries which images can be mounted, and says why others cannot. Gives how many were left out although this user may
-/// mount some.
+/// Tries which images can be mounted, and says why others cannot. Returns how many were left out
+/// although this user can mount others.
 fn mounts(images: &mut [Image], about: &mut Session, stop: &AtomicBool) -> Result<usize> {
     if !rustix::process::geteuid().is_root() {
         say("packfs: reading by the kernel is left out: mounting images and dropping caches needs root");
@@ -85,13 +85,13 @@ fn mounts(images: &mut [Image], about: &mut Session, stop: &AtomicBool) -> Resul
     Ok(failed)
 }
 
-/// Whether root itself may not, as in many containers: then no image can be mounted.
+/// Returns true if even root is not permitted to mount, as in many containers: then no image can be mounted.
 fn is_forbidden(why: &str) -> bool {
     let why = why.to_ascii_lowercase();
     ["not permitted", "permission", "superuser"].iter().any(|words| why.contains(words))
 }
 
-/// Who can read the images; says who is missing, and takes note of versions and of what is chosen to be read.
+/// Returns the available readers; names missing ones, and records versions and the chosen files.
 fn readers(args: &Read, own: &Path, images: &[Arc<Image>], about: &mut Session) -> Readers {
     let folder = args.peers.as_ref().and_then(Option::as_ref);
     let (mut programs, missing) = match args.peers {
@@ -112,7 +112,7 @@ fn readers(args: &Read, own: &Path, images: &[Arc<Image>], about: &mut Session) 
     Readers { fio, programs }
 }
 
-/// What is read where not everything is, for each tree that is mounted.
+/// Describes, for each mounted tree, the selection of files that is read.
 fn chosen(images: &[Arc<Image>], fio: bool) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     for image in images.iter().filter(|image| image.mounts) {
@@ -127,7 +127,7 @@ fn chosen(images: &[Arc<Image>], fio: bool) -> BTreeMap<String, String> {
     settings
 }
 
-/// One cell, see `docs/guide/json.md`: its key, its times in seconds, and bytes.
+/// A cell, see `docs/guide/json.md`: its key, its times in seconds, and bytes.
 #[derive(Serialize)]
 struct Entry<'a> {
     #[serde(flatten)]

@@ -52,7 +52,7 @@ fn files() -> &'static [(Reader, Nid, Vec<u8>)] {
 
 #[test]
 fn any_range_equals_that_of_the_whole_file() {
-    if !erofs_utils("any_range_is_what_the_whole_file_has") {
+    if !erofs_utils("any_range_equals_that_of_the_whole_file") {
         return;
     }
     let len = prop_oneof![0..10usize, 4000..4200usize, 0..40_000usize];
@@ -109,7 +109,7 @@ fn many_threads_read_the_same_files() {
 
 #[test]
 fn any_tree_is_read_back_unchanged() {
-    if !erofs_utils("any_tree_is_read_as_it_was") {
+    if !erofs_utils("any_tree_is_read_back_unchanged") {
         return;
     }
     proptest!(ProptestConfig::with_cases(24), |(spec in specs(Shape::default()), kind in 0..KINDS.len())| {
@@ -125,7 +125,7 @@ fn any_tree_is_read_back_unchanged() {
 
 #[test]
 fn inodes_of_the_wrong_type_are_refused_as_such() {
-    if !erofs_utils("what_is_not_a_file_or_directory_is_refused_as_such") {
+    if !erofs_utils("inodes_of_the_wrong_type_are_refused_as_such") {
         return;
     }
     let spec = Spec::of([(b"f".to_vec(), Node::file(vec![])), (b"l".to_vec(), plain(What::Symlink(b"f".to_vec())))]);

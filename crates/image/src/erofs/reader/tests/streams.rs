@@ -66,7 +66,7 @@ impl Base {
 
 #[test]
 fn streams_that_linux_cannot_read_are_damage() {
-    if !can_mount("what_linux_does_not_read_is_damage") {
+    if !can_mount("streams_that_linux_cannot_read_are_damage") {
         return;
     }
     let full = Features::FULL_INDEX;
@@ -122,7 +122,7 @@ fn refused_by_both(image: &[u8], why: &str) {
 
 #[test]
 fn whole_blocks_do_not_fit_after_an_inode() {
-    if !can_mount("whole_blocks_do_not_fit_behind_an_inode") {
+    if !can_mount("whole_blocks_do_not_fit_after_an_inode") {
         return;
     }
     let mut image = base("none", Features::empty(), vec![noise(1, 1024)]).image;
@@ -136,7 +136,7 @@ fn whole_blocks_do_not_fit_after_an_inode() {
 
 #[test]
 fn fragments_are_never_uncompressed_extents() {
-    const TEST: &str = "fragments_are_not_stored_as_they_are";
+    const TEST: &str = "fragments_are_never_uncompressed_extents";
     if !can_mount(TEST) || !erofs_utils(TEST) {
         return;
     }

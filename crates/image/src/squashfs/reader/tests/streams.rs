@@ -53,7 +53,7 @@ impl Base {
 
 #[test]
 fn streams_that_linux_cannot_decode_are_damage() {
-    if !can_mount("what_linux_does_not_decode_is_damage") {
+    if !can_mount("streams_that_linux_cannot_decode_are_damage") {
         return;
     }
     let dictionary = |mut base: Base| {
