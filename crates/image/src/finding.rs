@@ -28,7 +28,7 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity of the finding.
     pub severity: Severity,
     /// Name of the structure, as the format's documentation calls it.
     pub structure: &'static str,
@@ -47,11 +47,11 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Outcome of a job of a check that is worth telling.
+/// Outcome of a job of a check that must be reported.
 pub(crate) enum Remark {
-    /// What stopped a step.
+    /// The error that stopped a step.
     Error(Error),
-    /// What is unusual about a structure: its name, its offset, and the text.
+    /// An unusual property of a structure: its name, its offset, and the text.
     Note(&'static str, u64, String),
 }
 

@@ -33,7 +33,7 @@ pub struct Output {
     stale: Mutex<Option<(u64, u64)>>,
 }
 
-/// How an output gets its name.
+/// Naming of an output on commit.
 #[derive(Debug)]
 struct Naming {
     files: Arc<dyn FileSystem>,

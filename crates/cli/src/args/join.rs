@@ -82,10 +82,10 @@ impl Join {
     }
 }
 
-/// Of the codecs that crash and makedumpfile read in any build, gzip being the other, the fast one.
+/// The faster of the two codecs that crash and makedumpfile read in any build; the other is gzip.
 const DEFAULT: &str = "lzo:algorithm=lzo1x_1";
 
-/// What a dump is written as.
+/// Form in which a dump is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum As {
     /// The bytes that were split

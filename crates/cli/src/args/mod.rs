@@ -71,7 +71,7 @@ impl Command {
     }
 }
 
-/// How much of the machine to use.
+/// Resources of the machine to use.
 #[derive(Debug, Args)]
 pub(crate) struct Effort {
     /// Use N worker threads; 0 does everything on one thread. The result never depends on N
@@ -102,7 +102,7 @@ impl Effort {
     }
 }
 
-/// What to tell while working.
+/// Amount of messages during the work.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Talk {
     /// Print nothing but errors
@@ -110,7 +110,7 @@ pub(crate) struct Talk {
     pub(crate) quiet: bool,
 }
 
-/// What an entry that fails means.
+/// Action for an entry that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnError {
     /// The command fails

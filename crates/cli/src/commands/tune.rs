@@ -60,7 +60,7 @@ pub(super) fn run(args: &Tune) -> Result<Outcome> {
     Ok(if as_asked { Outcome::Done } else { Outcome::Findings })
 }
 
-/// How much to try, and what to report meanwhile.
+/// Effort of a trial, and messages meanwhile.
 #[derive(Debug)]
 pub(super) struct Effort {
     pub(super) sample: u64,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::rust::{inflate::Inflate, lz4, zstd};
 use crate::{Choice, Codec, Decoder, Error};
 
-/// How the verdicts of two decoders on damaged bytes relate.
+/// Relation of the verdicts of two decoders on damaged bytes.
 #[derive(Clone, Copy, PartialEq)]
 enum Verdicts {
     /// Both accept the same streams.

@@ -45,7 +45,7 @@ pub(crate) enum Fed {
 /// Range of a small file within a batch, and its digest.
 pub(crate) type Part = (Range<usize>, Digest);
 
-/// How a format needs its files cut.
+/// Options for cutting files, chosen by a format.
 #[derive(Debug, Clone)]
 pub(crate) struct Cutting {
     /// Block size in bytes.

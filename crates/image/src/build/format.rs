@@ -1,5 +1,5 @@
-//! What a format brings to a build: [`Format`], which its checked options implement, and [`Writer`], which puts down
-//! file data.
+//! The format-specific part of a build: [`Format`], implemented by its checked options, and
+//! [`Writer`], which writes file data.
 
 use packfs_blocks::pipeline::Pool;
 use packfs_blocks::{Output, Progress};
@@ -102,7 +102,8 @@ pub(crate) struct Written {
     pub(crate) details: Details,
 }
 
-/// Gives a format, in the module of its `Options` and of the `Builder` that they become, what every format has.
+/// Gives a format the code that every format has, in the module of its `Options` and of the
+/// `Builder` made from them.
 macro_rules! buildable {
     ($any:ident) => {
         impl Options {

@@ -8,7 +8,7 @@ use packfs_codec::Choice;
 
 use super::super::{Talk, value};
 
-/// How often to measure, and where the samples go.
+/// Number of measurements, and target of the samples.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Measuring {
     /// Measurements of each cell

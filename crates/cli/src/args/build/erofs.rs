@@ -14,7 +14,7 @@ use crate::args::known::{self, Known};
 use crate::args::value;
 use crate::output::failure::Usage;
 
-/// What only compressed files can have.
+/// Features that only compressed files can use.
 const OF_COMPRESSED_FILES: [(Features, &str); 5] = [
     (Features::ALL_FRAGMENTS, "all-fragments"),
     (Features::FRAGMENTS, "fragments"),

@@ -21,12 +21,12 @@ const WORDS: [(&str, Features, bool); 12] = [
     ("force-inode-extended", Features::EXTENDED_INODES, false),
 ];
 
-/// What was asked for; of two words about one thing the later counts.
+/// Requested changes; of two words about one feature the later counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Changes {
-    /// Asked for.
+    /// Features to turn on.
     pub(super) on: Features,
-    /// Asked to be left out.
+    /// Features to turn off.
     pub(super) off: Features,
 }
 

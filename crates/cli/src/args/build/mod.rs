@@ -170,7 +170,7 @@ impl Format {
     }
 }
 
-/// Whose ends are packed together.
+/// Files whose tails are packed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Fragments {
     /// None: every file has blocks of its own
@@ -181,8 +181,8 @@ enum Fragments {
     Tails,
 }
 
-/// What each format's options are made of beside its own arguments. What has a default of its own in each
-/// is as it was typed.
+/// Input for each format's options besides its own arguments. Values whose default depends on the format are as
+/// typed.
 #[derive(Debug)]
 struct Shared {
     codec: Option<CodecArg>,

@@ -139,7 +139,7 @@ struct Summary<'a> {
     lost: &'a [Lost],
     /// Segments restored from parity.
     repaired: Vec<Repaired>,
-    /// What was written, if not the dump's own bytes.
+    /// The crash dump, if one was written instead of the dump's own bytes.
     kdump: Option<Kdump>,
     seconds: f64,
     bytes_per_second: u64,

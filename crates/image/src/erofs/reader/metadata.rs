@@ -29,7 +29,7 @@ pub(super) enum Space {
 /// Position of metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place {
-    /// What `byte` counts in.
+    /// Space in which `byte` counts.
     pub(super) space: Space,
     /// Offset in that space.
     pub(super) byte: u64,

@@ -85,7 +85,7 @@ impl Blocks {
         Ok(decoded)
     }
 
-    /// What is unusual about a stored block that was decoded.
+    /// Returns an unusual property of a stored block that was decoded.
     pub(super) fn oddity(&self, block: Stored, decoded: Decoded) -> Option<String> {
         let more = block.len - decoded.taken;
         let others = if self.codec == Codec::Gzip { "" } else { ", unsquashfs refuses it" };

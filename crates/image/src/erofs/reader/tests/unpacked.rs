@@ -1,5 +1,5 @@
-//! Images with their compressed metadata laid open behind them, for tests that change it: what changes there is compressed
-//! again, into the place it came from.
+//! Images with their compressed metadata decoded and appended, for tests that change it: changed
+//! data is compressed again, into its original place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::erofs::reader::metadata::{Place, Space};
 
 /// An image, followed by the decoded data of its metabox, packed inode and compressed directories.
 pub(super) struct Unpacked {
-    /// The image, and the decoded data behind it.
+    /// The image, and the decoded data after it.
     pub(super) bytes: Vec<u8>,
     image_len: usize,
     block: usize,
@@ -31,7 +31,7 @@ pub(super) struct Unpacked {
 struct Cluster {
     plain: Range<usize>,
     stored: Range<usize>,
-    /// How it is compressed, the smallest first, and with which window.
+    /// Choices of its codec, the smallest first, and the window.
     codec: Option<(&'static [&'static str], u32)>,
 }
 
@@ -62,12 +62,12 @@ impl Unpacked {
         unpacked
     }
 
-    /// Returns true for offsets behind the image.
+    /// Returns true for offsets after the image.
     pub(super) fn is_unpacked(&self, at: usize) -> bool {
         at >= self.image_len
     }
 
-    /// The offset of a piece of metadata.
+    /// Returns the offset of a piece of metadata.
     pub(super) fn at(&self, place: Place) -> Option<usize> {
         let start = match place.space {
             Space::Image => 0,
@@ -77,12 +77,12 @@ impl Unpacked {
         Some(start + place.byte as usize)
     }
 
-    /// The offset of the data of a compressed directory.
+    /// Returns the offset of the data of a compressed directory.
     pub(super) fn contents(&self, nid: Nid) -> Option<usize> {
         self.starts.get(&nid).copied()
     }
 
-    /// Lays open the data of an inode if it is compressed, and nothing about that stands in the way.
+    /// Appends the data of an inode if it is compressed and nothing prevents decoding it.
     fn add(&mut self, reader: &Reader, inode: &Inode) {
         if !matches!(inode.layout, Layout::CompressedFull | Layout::CompressedCompact) || inode.size == 0 {
             return;
@@ -135,10 +135,10 @@ impl Unpacked {
         Some(Cluster { plain: plain..plain + extent.len as usize, stored: at..at + stored.len as usize, codec })
     }
 
-    /// The image again, with what was changed in `bytes`; `None` where that does not fit.
+    /// Returns the image with the changes made in `bytes`; `None` if they do not fit.
     pub(super) fn pack(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut bytes = bytes.to_vec();
-        // Clusters of directories may lie in the metabox, which was laid open first.
+        // Clusters of directories may be in the metabox, which was decoded first.
         for cluster in self.clusters.iter().rev() {
             let plain = bytes[cluster.plain.clone()].to_vec();
             if plain != self.bytes[cluster.plain.clone()] {
@@ -156,7 +156,7 @@ impl Unpacked {
     }
 }
 
-/// Compresses into the end of a cluster. It has to fit, and the stream to begin in the first block.
+/// Compresses into the end of a cluster. The stream must fit, and begin in the first block.
 fn put(choice: &str, window: u32, plain: &[u8], cluster: &mut [u8], block: usize) -> Option<()> {
     let mut encoder = choice.parse::<Choice>().unwrap().cluster_encoder(window).unwrap();
     let mut stream = vec![0; cluster.len()];

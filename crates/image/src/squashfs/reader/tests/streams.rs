@@ -114,7 +114,7 @@ fn with_length(codec: &str, of: &str) -> (Vec<u8>, usize) {
     (image, at as usize)
 }
 
-/// What is behind a stream is read by no decoder of Linux but those of lzo and lz4, which want all of it.
+/// Linux ignores bytes after a stream, except with lzo and lz4, whose decoders require all of them.
 #[test]
 fn lengths_beyond_the_end_of_a_stream_are_as_linux_has_them() {
     let mounts = can_mount("lengths_beyond_the_end_of_a_stream_are_as_linux_has_them");
