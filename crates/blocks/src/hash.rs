@@ -39,6 +39,13 @@ impl Digest {
     }
 }
 
+/// A digest that was stored.
+impl From<[u8; 32]> for Digest {
+    fn from(bytes: [u8; 32]) -> Self {
+        Digest(bytes)
+    }
+}
+
 /// Half a digest, for many small things (clusters, chunks): below 2^64 of them no collision is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Half([u8; 16]);
@@ -47,6 +54,13 @@ impl Half {
     /// Returns the 16 bytes.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
+    }
+}
+
+/// Half a digest that was stored.
+impl From<[u8; 16]> for Half {
+    fn from(bytes: [u8; 16]) -> Self {
+        Half(bytes)
     }
 }
 

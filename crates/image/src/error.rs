@@ -86,6 +86,15 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// An older image is to be reused, and there is no index of it.
+    #[error(
+        "{}: there is no such index, and only an image that was built with one can be reused",
+        crate::name::display(path)
+    )]
+    NoIndex {
+        /// The index.
+        path: PathBuf,
+    },
     /// A path that the image or tree does not have.
     #[error("{}: not found in the image", crate::name::display(path))]
     NotFound {
@@ -285,6 +294,7 @@ impl Error {
             | Error::Limit { path, .. }
             | Error::Changed { path, .. }
             | Error::Exists { path }
+            | Error::NoIndex { path }
             | Error::NotFound { path }
             | Error::WrongType { path, .. }
             | Error::LinkLoop { path }

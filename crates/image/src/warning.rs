@@ -38,6 +38,10 @@ pub enum WarningKind {
     SortPathMissing,
     /// Times are truncated to whole seconds because the new format has no fractions.
     FractionsOfSeconds,
+    /// The index of the image to be reused is by another version, codec or options, so nothing is taken from it.
+    ReuseOtherEncoder,
+    /// Blocks of the image to be reused are damaged, and are compressed again.
+    ReuseDamaged,
 }
 
 impl fmt::Display for WarningKind {
@@ -57,6 +61,10 @@ impl fmt::Display for WarningKind {
             }
             WarningKind::SortPathMissing => "the sort file names a path that is not in the image",
             WarningKind::FractionsOfSeconds => "SquashFS stores whole seconds: fractions of timestamps are dropped",
+            WarningKind::ReuseOtherEncoder => {
+                "nothing is reused, because the image was built by another version, codec or with other options"
+            }
+            WarningKind::ReuseDamaged => "blocks of the image to be reused are damaged, and were compressed again",
             WarningKind::AclNotKept => "an access control list of the archive was left out",
         })
     }

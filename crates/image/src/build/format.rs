@@ -5,7 +5,7 @@ use packfs_blocks::pipeline::Pool;
 use packfs_blocks::{Output, Progress};
 
 use super::summary::Counts;
-use super::{Census, Cutting, Details, Fed, Options};
+use super::{Census, Cutting, Details, Fed, Ledger, Options, Units};
 use crate::tree::{Ino, Tree};
 use crate::{Error, Result};
 
@@ -18,6 +18,9 @@ pub(crate) trait Format: Sync {
 
     /// Returns the options that every format has.
     fn options(&self) -> &Options;
+
+    /// Returns the units of an older image, and whether those of this one are noted.
+    fn units(&self) -> &Units;
 
     /// Makes the state of a new worker.
     fn worker(&self) -> Self::Worker;
@@ -100,6 +103,8 @@ pub(crate) struct Written {
     pub(crate) counts: Counts,
     /// Format-specific figures.
     pub(crate) details: Details,
+    /// Notes on the units of the image.
+    pub(crate) ledger: Ledger,
 }
 
 /// Gives a format the code that every format has, in the module of its `Options` and of the

@@ -11,6 +11,7 @@ mod cut;
 mod feed;
 mod format;
 mod holes;
+mod older;
 mod options;
 mod plan;
 mod stream;
@@ -31,6 +32,8 @@ pub(crate) use self::cut::Cut;
 pub(crate) use self::feed::{BATCH_FILES, BATCH_LEN, Cutting, Fed, Feed, Part};
 pub(crate) use self::format::{Failed, Format, Tools, Writer, Written, buildable};
 use self::holes::Holes;
+pub(crate) use self::older::{Fate, Key, Ledger, Noted, Stretch, Unit, Units};
+pub use self::older::{Reuse, Reused};
 pub use self::options::Options;
 pub use self::plan::Plan;
 pub(crate) use self::plan::referenced;
@@ -65,8 +68,11 @@ pub(crate) fn build_to<F: Format>(
 ) -> Result<Summary> {
     let options = format.options();
     let output = output.clearing(options.offset, SUPERBLOCK_END);
+    let index = format.units().begin_index(options.force)?;
+    let own_files = [Some(&output), index.as_ref()].into_iter().flatten().flat_map(Output::own_files).copied();
+    let own_files: Vec<_> = own_files.collect();
     let out = &output;
-    let summary = pipeline::scope(
+    let (mut summary, ledger) = pipeline::scope(
         options.threads,
         || format.worker(),
         |pool| {
@@ -75,10 +81,11 @@ pub(crate) fn build_to<F: Format>(
             let holes = Holes::new(cutting.block_len, cutting.whole_holes_are_free);
             let feed = Feed::new(pool, cutting, &progress.stages);
             let writer = format.writer(tools)?;
-            let mut conductor = Conductor { feed, writer, holes, output: out, progress };
+            let mut conductor = Conductor { feed, writer, holes, own_files, progress };
             progress.enter(Phase::Scan);
             let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut conductor))?;
             Error::unless_cancelled(progress)?;
+            format.units().warn(&mut tree.warnings)?;
             format.check(&mut tree)?;
             progress.enter(Phase::Data);
             let order = format.order(&tree, order)?;
@@ -90,12 +97,27 @@ pub(crate) fn build_to<F: Format>(
             Ok::<_, Error>(Summary::new(&census, written, left_out, tree.warnings))
         },
     )?;
+    if let (Some(reused), Some(reuse)) = (&summary.reused, &options.reuse) {
+        reused.warn(&reuse.image, &mut summary.warnings)?;
+    }
+    if let Some(index) = &index {
+        format.units().write_index(index, ledger, &output, (options.offset, summary.padded_bytes()))?;
+    }
     Error::unless_cancelled(progress)?;
     progress.enter(Phase::Flush);
-    let target = output.target().to_owned();
-    progress.stages.time(Stage::Flush, || output.commit()).map_err(output_error("cannot finish", &target))?;
+    progress.stages.time(Stage::Flush, || {
+        commit(output)?;
+        // Last: it says nothing without its image.
+        index.map_or(Ok(()), commit)
+    })?;
     progress.enter(Phase::Done);
     Ok(summary)
+}
+
+/// Puts an output under its name.
+fn commit(output: Output) -> Result<()> {
+    let target = output.target().to_owned();
+    output.commit().map_err(output_error("cannot finish", &target))
 }
 
 /// Converts the error of beginning or finishing an output. A target may also appear meanwhile.
@@ -111,7 +133,8 @@ struct Conductor<'p, 'env, K, W> {
     feed: Feed<'p, 'env, K>,
     writer: W,
     holes: Holes,
-    output: &'env Output,
+    /// Files being written and those they replace.
+    own_files: Vec<(u64, u64)>,
     progress: &'env Progress,
 }
 
@@ -133,7 +156,7 @@ impl<K, W: Writer> Store for Conductor<'_, '_, K, W> {
     }
 
     fn own_files(&self) -> &[(u64, u64)] {
-        self.output.own_files()
+        &self.own_files
     }
 }
 

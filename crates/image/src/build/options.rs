@@ -1,7 +1,10 @@
 //! Options shared by builds of every format.
 
+use std::path::PathBuf;
+
 use packfs_codec::Choice;
 
+use super::Reuse;
 use crate::OnError;
 
 /// Options of a build, whatever the format.
@@ -23,6 +26,10 @@ pub struct Options {
     pub time: Option<i64>,
     /// True to replace an existing target.
     pub force: bool,
+    /// Take compressed blocks of unchanged content from an older image. The bytes of the new one do not change by it.
+    pub reuse: Option<Reuse>,
+    /// Write an index of the image here, with which a later build can [`reuse`](Options::reuse) it.
+    pub index: Option<PathBuf>,
     /// Action for a file that cannot be read or changes meanwhile.
     pub on_error: OnError,
     /// Number of compression threads; with 0, everything runs on the calling thread.
@@ -42,6 +49,8 @@ impl Options {
             offset: 0,
             time: None,
             force: false,
+            reuse: None,
+            index: None,
             on_error: OnError::Stop,
             threads: packfs_blocks::pipeline::cores(),
             memory: 64 << 20,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Census, Written};
+use super::{Census, Ledger, Reused, Written};
 use crate::{Warnings, erofs, squashfs};
 
 /// Summary of a build.
@@ -29,6 +29,9 @@ pub struct Summary {
     /// Figures that every format has, which `details` has under the names of the format.
     #[serde(skip)]
     pub(super) counts: Counts,
+    /// What came from an older image; `None` if there was none to reuse.
+    #[serde(rename = "reuse")]
+    pub reused: Option<Reused>,
     /// Paths of files left out because they could not be read, with their errors.
     pub left_out: Vec<(String, String)>,
     /// Warnings about sources and entries.
@@ -60,11 +63,17 @@ pub enum Details {
 }
 
 impl Summary {
-    pub(super) fn new(census: &Census, written: Written, left_out: Vec<(String, String)>, warnings: Warnings) -> Self {
-        let Written { image_bytes, data_bytes, counts, details } = written;
+    /// The summary, and what was noted for the index.
+    pub(super) fn new(
+        census: &Census,
+        written: Written,
+        left_out: Vec<(String, String)>,
+        warnings: Warnings,
+    ) -> (Self, Ledger) {
+        let Written { image_bytes, data_bytes, counts, details, mut ledger } = written;
         let Census { inodes, files, directories, file_bytes, .. } = *census;
         let metadata_bytes = image_bytes - data_bytes;
-        Summary {
+        let mut summary = Summary {
             image_bytes,
             file_bytes,
             data_bytes,
@@ -74,9 +83,12 @@ impl Summary {
             directories,
             details,
             counts,
+            reused: None,
             left_out,
             warnings,
-        }
+        };
+        summary.reused = ledger.reused(summary.padded_bytes());
+        (summary, ledger)
     }
 
     /// Returns the figures of a SquashFS image.

@@ -33,7 +33,7 @@ use self::zone::Zone;
 use super::index::Form;
 use super::keep::Keep;
 use super::pack::{Ending, Worker};
-use crate::build::{Cut, Failed, Fed, Part as Read, Tools, Writer};
+use crate::build::{Cut, Failed, Fed, Ledger, Part as Read, Tools, Writer};
 use crate::{OnError, Result};
 
 mod done;
@@ -116,6 +116,7 @@ impl<'p, 'env> Data<'p, 'env> {
         buffers: Buffers,
         (base, pos): (u64, u64),
         budget: usize,
+        ledger: Ledger,
     ) -> Self {
         let Tools { output, progress, .. } = tools;
         Data {
@@ -125,7 +126,7 @@ impl<'p, 'env> Data<'p, 'env> {
             stretches: Stretches::new(rules.codec, rules.block()),
             packed: PackedInode::new(&buffers, rules.piece),
             jobs: Jobs::new(tools, budget),
-            zone: Zone::new(output, progress, (base, pos), rules.form.algorithm),
+            zone: Zone::new(output, progress, (base, pos), rules.form.algorithm, ledger),
             pieces: Pieces::default(),
             keep: Keep::new(output.scratch()),
             buffers,
@@ -153,7 +154,7 @@ impl<'p, 'env> Data<'p, 'env> {
                     again.push((file, same));
                     self.tally.saves(range.len());
                 }
-                None => fresh.push((file, range)),
+                None => fresh.push((file, (range, digest))),
             }
         }
         if self.rules.raw {
@@ -263,7 +264,7 @@ impl Writer for Data<'_, '_> {
         // Both used memory for every file, which the next steps need.
         drop((sharing, stretches));
         let counts = tally.counts(zone.counts());
-        let ((clusters, pos), (files, failed)) = (zone.finish(), files.finish());
+        let ((clusters, pos, ledger), (files, failed)) = (zone.finish(), files.finish());
         let mut bodies = Bodies { rules, pieces: &pieces, clusters, ends: packed.small.len() };
         let files = files.into_iter().map(|file| bodies.stored(file)).collect();
         let packed_pieces = packed.pieces().map(|seq| pieces.done(seq).part).collect();
@@ -280,6 +281,7 @@ impl Writer for Data<'_, '_> {
             content: content.finalize(),
             shares_clusters: counts.shared_clusters > 0,
             counts,
+            ledger,
         };
         Ok((done, failed))
     }

@@ -28,7 +28,7 @@ use self::superblock::Head;
 use super::format;
 use super::kernel::{Feature, Kernel};
 use super::limits;
-use crate::build::{self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Tools, Writer, Written};
+use crate::build::{self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Ledger, Tools, Units, Writer, Written};
 use crate::tree::{Ino, Tree};
 use crate::{Error, Result};
 
@@ -168,6 +168,10 @@ impl Format for Builder<'_> {
         &self.options.build
     }
 
+    fn units(&self) -> &Units {
+        &self.packing.units
+    }
+
     fn worker(&self) -> Worker {
         Worker::new(&self.packing)
     }
@@ -193,7 +197,8 @@ impl Format for Builder<'_> {
         // Pieces in flight take their length once more when they are packed.
         let in_flight = options.budget(4, 2 * self.least_in_flight(), 256 << 20);
         let start = (options.offset, self.first_block * u64::from(self.options.block_size));
-        Ok(Data::new(tools, self.rules, self.pieces.clone(), start, in_flight))
+        let ledger = Ledger::new(&self.packing.units, options.offset);
+        Ok(Data::new(tools, self.rules, self.pieces.clone(), start, in_flight, ledger))
     }
 
     fn order(&self, tree: &Tree, asked: Vec<Ino>) -> Result<Vec<Ino>> {
@@ -220,7 +225,7 @@ impl Format for Builder<'_> {
         let data_bytes = image_bytes - written.metadata_bytes;
         let Counts { duplicate_bytes, packed_bytes, hole_bytes, .. } = data.counts;
         let counts = build::Counts { duplicate_bytes, packed_bytes, hole_bytes, padded_bytes: image_bytes };
-        Ok(Written { image_bytes, data_bytes, counts, details: build::Details::Erofs(details) })
+        Ok(Written { image_bytes, data_bytes, counts, details: build::Details::Erofs(details), ledger: data.ledger })
     }
 }
 
@@ -266,9 +271,18 @@ fn packing(options: &Options) -> Result<Packing> {
         share: options.build.dedup && options.target_kernel >= Feature::FragmentsOrDedupe.since(),
         verify: options.build.verify,
         buffers: Buffers::new(0),
+        units: Units::default(),
     };
+    packing.units = units(options, &packing)?;
     packing.buffers = Buffers::new(packing.bound(packing.piece.max(BATCH_LEN), BATCH_FILES));
     Ok(packing)
+}
+
+/// The units of an older image, and all that makes clusters of a piece what they are beside the codec.
+fn units(options: &Options, packing: &Packing) -> Result<Units> {
+    let Packing { window, cluster, block, raw, unaligned, .. } = packing;
+    let how = format!("clusters of {cluster} in blocks of {block}, raw {raw}, window {window}, unaligned {unaligned}");
+    Units::open(&options.build, "erofs", &how)
 }
 
 /// Long enough that the loss at the ends of pieces does not matter, short enough for all workers to

@@ -1,4 +1,5 @@
-//! Processing of file pieces on workers: cutting them into physical clusters, compressing and verifying these.
+//! Processing of file pieces on workers: taking their clusters from an older image, or else cutting them into physical
+//! clusters, compressing and verifying these.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,9 +14,11 @@ use super::fit::Fit;
 use super::index::Cluster;
 use super::layout::tail_max;
 use crate::Result;
+use crate::build::{Noted, Units};
 use crate::erofs::kernel::Feature;
 
 mod gaps;
+mod older;
 
 /// Number of bytes that are probed to tell whether compressing is worth a try.
 const PROBE_LEN: usize = 32 << 10;
@@ -51,6 +54,7 @@ pub(crate) struct Packing {
     pub(crate) verify: bool,
     /// Buffers for packed pieces.
     pub(crate) buffers: Buffers,
+    pub(crate) units: Units,
 }
 
 impl Packing {
@@ -58,6 +62,11 @@ impl Packing {
     /// hardly fill a cluster.
     pub(crate) fn fragment_max(&self) -> usize {
         self.cluster + self.cluster / 2
+    }
+
+    /// Returns the number of bytes that a cluster of `len` bytes takes in the image.
+    fn physical(&self, len: usize) -> usize {
+        if self.unaligned { len } else { len.next_multiple_of(self.block) }
     }
 
     /// Returns an upper bound of the packed size of `pieces` pieces with `bytes` bytes together.
@@ -84,6 +93,8 @@ pub(crate) enum Ending {
 pub(crate) struct Piece {
     pub(crate) seq: u32,
     pub(crate) range: Range<usize>,
+    /// Of its bytes, if it is known.
+    pub(crate) digest: Option<Digest>,
     pub(crate) ending: Ending,
     /// True for a whole file, which may be stored uncompressed if it gets no shorter.
     pub(crate) whole: bool,
@@ -109,6 +120,14 @@ pub(crate) struct Cut {
     pub(crate) digest: Option<Half>,
     /// The existing cluster, if it is already stored.
     pub(crate) reused: Option<Cluster>,
+    /// Where an older image has it.
+    pub(crate) older: Option<u64>,
+}
+
+impl Cut {
+    fn new(physical: u32, logical: u32, raw: bool) -> Self {
+        Cut { physical, logical, raw, digest: None, reused: None, older: None }
+    }
 }
 
 /// The rest of a piece after its clusters.
@@ -131,8 +150,20 @@ pub(crate) enum Rest {
 pub(crate) struct Packed {
     pub(crate) bytes: Buffer,
     pub(crate) cuts: Vec<Cut>,
-    /// Number of each piece, number of its clusters, and its rest.
-    pub(crate) pieces: Vec<(u32, u32, Rest)>,
+    pub(crate) pieces: Vec<PackedPiece>,
+}
+
+/// A piece of a [`Packed`].
+#[derive(Debug)]
+pub(crate) struct PackedPiece {
+    pub(crate) seq: u32,
+    pub(crate) len: usize,
+    /// How many clusters it has.
+    pub(crate) cuts: u32,
+    /// What is left of it.
+    pub(crate) rest: Rest,
+    /// For the index, if there is one or an older image.
+    pub(crate) noted: Option<Noted>,
 }
 
 /// Encoders of one worker, made when first needed.
@@ -164,20 +195,27 @@ impl Worker {
         let room = self.packing.buffers.take(self.packing.bound(total, pieces.len()));
         let mut out = Out { bytes: room, len: 0, cuts: Vec::new() };
         let mut done = Vec::with_capacity(pieces.len());
-        for Piece { seq, range, ending, whole, reuse } in pieces {
-            let before = (out.cuts.len(), out.len);
-            let mut rest = self.parts(&bytes[range.clone()], ending, &reuse, &mut out)?;
-            if whole && reuse.is_empty() && self.is_no_shorter(out.len - before.1, &rest, range.len()) {
-                rest = self.plain(&bytes[range], before, &mut out);
-            }
+        for piece in pieces {
+            let (before, src) = ((out.cuts.len(), out.len), &bytes[piece.range.clone()]);
+            let (rest, noted) = self.whole(&piece, src, &mut out)?;
             if self.packing.share && !matches!(rest, Rest::Plain(_)) {
                 out.digest(before);
             }
-            let before = before.0;
-            done.push((seq, count(out.cuts.len() - before), rest));
+            let cuts = count(out.cuts.len() - before.0);
+            done.push(PackedPiece { seq: piece.seq, len: src.len(), cuts, rest, noted });
         }
         out.bytes.truncate(out.len);
         Ok(Packed { bytes: out.bytes, cuts: out.cuts, pieces: done })
+    }
+
+    /// Packs a piece anew.
+    fn anew(&mut self, piece: &Piece, src: &[u8], out: &mut Out) -> Result<Rest> {
+        let before = (out.cuts.len(), out.len);
+        let rest = self.parts(src, piece.ending, &piece.reuse, out)?;
+        if piece.whole && piece.reuse.is_empty() && self.is_no_shorter(out.len - before.1, &rest, src.len()) {
+            return Ok(self.plain(src, before, out));
+        }
+        Ok(rest)
     }
 
     /// Packs a range of a piece.
@@ -209,7 +247,7 @@ impl Worker {
                         let bytes = out.bytes[out.len..out.len + len].to_vec();
                         return Ok(Rest::Inline { bytes, raw: false });
                     }
-                    let physical = self.physical(len);
+                    let physical = self.packing.physical(len);
                     if physical < taken {
                         out.put(physical, len, taken);
                         at += taken;
@@ -270,7 +308,7 @@ impl Worker {
             out.bytes[out.len + len..out.len + len + padding].fill(0);
             out.len += len + padding;
             let physical = count(len + padding);
-            out.cuts.push(Cut { physical, logical: count(len), raw: true, digest: None, reused: None });
+            out.cuts.push(Cut::new(physical, count(len), true));
         }
         Rest::Plain(src[len..].to_vec())
     }
@@ -302,11 +340,6 @@ impl Worker {
         self.fit.prefix(&mut **encoder, self.scout.as_deref_mut(), rest, dst)
     }
 
-    /// Returns the number of bytes that a cluster of `len` bytes takes in the image.
-    fn physical(&self, len: usize) -> usize {
-        if self.packing.unaligned { len } else { len.next_multiple_of(self.packing.block) }
-    }
-
     /// A tail as long as a block would leave no room for anything else next to it.
     fn inline_max(&self) -> usize {
         self.packing.block - self.packing.block / 8
@@ -319,7 +352,7 @@ impl Worker {
         let len = if rest.len() < block { rest.len() } else { (rest.len().min(cluster)) / block * block };
         let len = len.min(most);
         out.bytes[out.len..out.len + len].copy_from_slice(&rest[..len]);
-        let physical = self.physical(len);
+        let physical = self.packing.physical(len);
         out.bytes[out.len + len..out.len + physical].fill(0);
         out.len += physical;
         let whole = |bytes: u32| (bytes as usize).is_multiple_of(block);
@@ -328,13 +361,7 @@ impl Worker {
                 last.logical += count(len);
                 last.physical += count(physical);
             }
-            _ => out.cuts.push(Cut {
-                physical: count(physical),
-                logical: count(len),
-                raw: true,
-                digest: None,
-                reused: None,
-            }),
+            _ => out.cuts.push(Cut::new(count(physical), count(len), true)),
         }
         len
     }
@@ -359,13 +386,7 @@ impl Out {
             self.bytes[self.len..self.len + padding].fill(0);
         }
         self.len += physical;
-        self.cuts.push(Cut {
-            physical: count(physical),
-            logical: count(taken),
-            raw: false,
-            digest: None,
-            reused: None,
-        });
+        self.cuts.push(Cut::new(count(physical), count(taken), false));
     }
 }
 

@@ -178,7 +178,7 @@ impl Repacker<'_> {
         let worker = self.worker.get_or_insert_with(|| Worker::new(packing));
         let mut bytes = Buffers::new(piece.len()).take(piece.len());
         bytes.copy_from_slice(piece);
-        let job = Piece { seq: 0, range: 0..piece.len(), ending, whole: false, reuse: Vec::new() };
+        let job = Piece { seq: 0, range: 0..piece.len(), digest: None, ending, whole: false, reuse: Vec::new() };
         let packed = worker.pack(&Arc::new(bytes), vec![job])?;
         let mut from = 0;
         for cut in &packed.cuts {

@@ -15,7 +15,7 @@ use packfs_blocks::{Buffer, Buffers, Digest, Progress};
 
 use super::pack::{Packed, Worker};
 use super::{Counts, Fragments};
-use crate::build::{Cut, Failed, Fed, Tools, Writer};
+use crate::build::{Cut, Failed, Fed, Ledger, Stretch, Tools, Writer};
 use crate::squashfs::format::DATA_RAW;
 use crate::{Error, OnError, Result};
 
@@ -92,12 +92,14 @@ pub(crate) struct Data<'p, 'env> {
     files: Vec<Stored>,
     failed: Failed,
     counts: Counts,
+    ledger: Ledger,
 }
 
 /// Next item to write.
 #[derive(Debug)]
 enum Work {
-    Packed(Packed),
+    /// A block of so many bytes.
+    Packed(Packed, usize),
     Copy(Seq),
 }
 
@@ -126,6 +128,7 @@ pub(crate) struct DataDone {
     /// The fragment blocks, by their sequence numbers.
     pub(crate) fragments: Vec<Seq>,
     pub(crate) counts: Counts,
+    pub(crate) ledger: Ledger,
 }
 
 impl<'p, 'env> Data<'p, 'env> {
@@ -137,6 +140,7 @@ impl<'p, 'env> Data<'p, 'env> {
         buffers: Buffers,
         (base, pos): (u64, u64),
         budget: usize,
+        ledger: Ledger,
     ) -> Self {
         Data {
             tools,
@@ -154,6 +158,7 @@ impl<'p, 'env> Data<'p, 'env> {
             files: Vec::new(),
             failed: Vec::new(),
             counts: Counts::default(),
+            ledger,
         }
     }
 
@@ -239,7 +244,7 @@ impl<'p, 'env> Data<'p, 'env> {
                 self.commit_known(self.open.digests.len() - 1)?;
                 let seq = self.runs.push(digest);
                 self.open.first.get_or_insert(seq);
-                self.submit(bytes)
+                self.submit(bytes, Some(digest))
             }
         }
     }
@@ -263,14 +268,19 @@ impl<'p, 'env> Data<'p, 'env> {
         self.push(Ticket::ready(Ok(Work::Copy(from))), 64)
     }
 
-    fn submit(&mut self, bytes: Buffer) -> Result<()> {
+    /// Has a block packed; the digest of one that is no fragment block is known.
+    fn submit(&mut self, bytes: Buffer, digest: Option<Digest>) -> Result<()> {
+        let len = bytes.len();
         self.counts.packed_bytes += bytes.len() as u64;
         Progress::add(&self.tools.progress.done, bytes.len() as u64);
         Progress::add(&self.tools.progress.packed, bytes.len() as u64);
         // The block and its compressed form.
-        let held = bytes.len() * 2;
+        let held = len * 2;
         let stages = &self.tools.progress.stages;
-        let pack = move |worker: &mut Worker| stages.time(Stage::Compress, || worker.pack(bytes).map(Work::Packed));
+        let pack = move |worker: &mut Worker| {
+            let packed = stages.time(Stage::Compress, || worker.pack(bytes, digest))?;
+            Ok(Work::Packed(packed, len))
+        };
         let ticket = self.tools.pool.submit(pack);
         self.push(ticket, held)
     }
@@ -311,7 +321,7 @@ impl<'p, 'env> Data<'p, 'env> {
         let Some(Filling { mut bytes, len }) = self.fragment.take() else { return Ok(()) };
         bytes.truncate(len);
         self.fragments.push(self.runs.push_other());
-        self.submit(bytes)
+        self.submit(bytes, None)
     }
 
     fn end(&mut self, file: u32) -> Result<()> {
@@ -353,8 +363,10 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 
     fn write(&mut self, work: Result<Work>) -> Result<()> {
-        let (bytes, word) = match work? {
-            Work::Packed(Packed { bytes, word }) => (bytes, word),
+        let (bytes, word, noted, older) = match work? {
+            Work::Packed(Packed { bytes, word, noted, older }, len) => {
+                (bytes, word, noted.map(|noted| (noted, len)), older)
+            }
             Work::Copy(from) => {
                 let place = self.places[from as usize];
                 let mut bytes = self.buffers.take(usize::try_from(place.len()).expect("at most a block"));
@@ -362,12 +374,19 @@ impl<'p, 'env> Data<'p, 'env> {
                 let at = self.base + place.start;
                 self.tools.output.read_exact_at(&mut bytes, at).map_err(Error::io("cannot read back", target))?;
                 self.counts.copied_blocks += 1;
-                (bytes, place.word)
+                (bytes, place.word, None, self.ledger.older(place.start))
             }
         };
         let at = self.base + self.pos;
         let written = self.tools.progress.stages.time(Stage::Write, || self.tools.output.write_all_at(&bytes, at));
         written.map_err(Error::io("cannot write", self.tools.output.target()))?;
+        self.ledger.wrote(self.pos, bytes.len() as u64, older);
+        if let Some((noted, len)) = noted {
+            let content = u32::try_from(len).expect("a block");
+            let stored = word & !DATA_RAW;
+            let stretch = Stretch { start: self.pos, stored, content, raw: word & DATA_RAW != 0 };
+            self.ledger.note(noted, len as u64, 0, std::iter::once(stretch));
+        }
         self.places.push(Place { start: self.pos, word });
         self.pos += bytes.len() as u64;
         self.counts.blocks += 1;
@@ -412,8 +431,8 @@ impl Writer for Data<'_, '_> {
         while let Some(work) = self.oldest() {
             self.write(work)?;
         }
-        let Data { pos, files, places, fragments, failed, counts, .. } = self;
-        Ok((DataDone { pos, files, places, fragments, counts }, failed))
+        let Data { pos, files, places, fragments, failed, counts, ledger, .. } = self;
+        Ok((DataDone { pos, files, places, fragments, counts, ledger }, failed))
     }
 }
 

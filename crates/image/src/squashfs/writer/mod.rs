@@ -22,7 +22,7 @@ use self::pack::{Packing, Worker};
 use super::compressor;
 use super::format::{self, Superblock, flags};
 use super::limits;
-use crate::build::{self, Census, Cutting, Format, Tools, Writer, Written};
+use crate::build::{self, Census, Cutting, Format, Ledger, Tools, Units, Writer, Written};
 use crate::tree::{Ino, Tree};
 use crate::{Error, Excess, Result};
 
@@ -124,9 +124,10 @@ impl<'o> Builder<'o> {
         compressor::id(codec.codec())?;
         codec.encoder(block_len)?;
         let buffers = Buffers::new(block_len);
+        let units = Units::open(&options.build, "squashfs", &format!("blocks of {block_len}"))?;
         Ok(Builder {
             options,
-            packing: Packing { choice: codec.clone(), block_len, verify: *verify, buffers },
+            packing: Packing { choice: codec.clone(), block_len, verify: *verify, buffers, units },
             compressor: compressor::emit(codec.settings(), options.block_size)?,
             time: (*time).map(checked_time).transpose()?,
         })
@@ -144,6 +145,10 @@ impl Format for Builder<'_> {
 
     fn options(&self) -> &build::Options {
         &self.options.build
+    }
+
+    fn units(&self) -> &Units {
+        &self.packing.units
     }
 
     fn worker(&self) -> Worker {
@@ -166,7 +171,8 @@ impl Format for Builder<'_> {
         let rules = Rules { block_len: self.packing.block_len, fragments: self.options.fragments, dedup, on_error };
         let start = size_of::<Superblock>() + self.compressor.as_ref().map_or(0, Vec::len);
         let in_flight = self.options.build.budget(2, 2 * self.least_in_flight(), 256 << 20);
-        Ok(Data::new(tools, rules, self.packing.buffers.clone(), (offset, start as u64), in_flight))
+        let ledger = Ledger::new(&self.packing.units, offset);
+        Ok(Data::new(tools, rules, self.packing.buffers.clone(), (offset, start as u64), in_flight, ledger))
     }
 
     fn finish(
@@ -192,6 +198,7 @@ impl Format for Builder<'_> {
             data_bytes: data.places.iter().map(|place| place.len()).sum(),
             counts: build::Counts { duplicate_bytes, packed_bytes, hole_bytes, padded_bytes },
             details: build::Details::Squashfs(details),
+            ledger: data.ledger,
         })
     }
 }

@@ -102,7 +102,7 @@ fn repack(data: &mut DataDone, seq: Seq, tails: &[Range<usize>], packing: &Packi
     if !clear_outside(&mut raw, tails) {
         return Ok(());
     }
-    let again = Worker::new(packing).pack(raw)?;
+    let again = Worker::new(packing).pack(raw, None)?;
     let fits = again.bytes.len() <= packed.len();
     let start = if fits { place.start } else { data.pos };
     image.write(&vec![0; packed.len()], place.start)?;

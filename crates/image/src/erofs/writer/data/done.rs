@@ -2,6 +2,7 @@
 
 use super::Rules;
 use super::open::{File, Part as FilePart, Stretch, What};
+use crate::build::Ledger;
 use crate::erofs::writer::Counts;
 use crate::erofs::writer::index::{Cluster, End, Form, Index, Part};
 use crate::erofs::writer::keep::{Keep, Kept};
@@ -47,6 +48,7 @@ pub(crate) struct DataDone {
     /// True if files share clusters other than in whole pieces.
     pub(crate) shares_clusters: bool,
     pub(crate) counts: Counts,
+    pub(crate) ledger: Ledger,
 }
 
 impl DataDone {

@@ -1,22 +1,21 @@
 //! Pieces for the workers: from batches of small files, from larger files, and from both streams of
 //! the packed inode.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use packfs_blocks::{Buffer, Digest};
 
-use super::Data;
 use super::open::{Part, What};
+use super::{Data, Read};
 use crate::Result;
 use crate::erofs::writer::layout::tail_max;
 use crate::erofs::writer::pack::{Ending, Piece};
 
 impl Data<'_, '_> {
     /// Submits whole files shorter than a piece.
-    pub(super) fn pack_batch(&mut self, bytes: Buffer, fresh: Vec<(u32, Range<usize>)>) -> Result<()> {
+    pub(super) fn pack_batch(&mut self, bytes: Buffer, fresh: Vec<(u32, Read)>) -> Result<()> {
         let mut pieces = Vec::new();
-        for (file, range) in fresh {
+        for (file, (range, digest)) in fresh {
             let len = range.len();
             let fragment = self.rules.ending == Ending::Fragment && len <= self.rules.fragment_max;
             let what = if fragment || self.rules.all_fragments {
@@ -26,7 +25,8 @@ impl Data<'_, '_> {
                 What::Tail(self.keep(&bytes[range])?)
             } else {
                 let (seq, ending) = (self.pieces.add()?, self.rules.ending);
-                pieces.push(Piece { seq, range, ending, whole: self.rules.inline_tails, reuse: Vec::new() });
+                let (digest, whole) = (Some(digest), self.rules.inline_tails);
+                pieces.push(Piece { seq, range, digest, ending, whole, reuse: Vec::new() });
                 self.tally.packs(len);
                 What::Compressed(Box::new([Part::Piece(seq)]))
             };
@@ -57,7 +57,7 @@ impl Data<'_, '_> {
             true if self.rules.all_fragments => Ending::Cluster,
             true => self.rules.ending,
         };
-        self.submit_whole(seq, bytes, ending)?;
+        self.submit_whole(seq, bytes, Some(digest), ending)?;
         Ok(seq)
     }
 
@@ -90,7 +90,7 @@ impl Data<'_, '_> {
     pub(super) fn send_small(&mut self, piece: Buffer, ending: Ending) -> Result<()> {
         let seq = self.pieces.add()?;
         self.packed.small.sent(seq);
-        self.submit_whole(seq, piece, ending)
+        self.submit_whole(seq, piece, None, ending)
     }
 
     /// Appends to the stream of tails; returns the offset.
@@ -110,7 +110,7 @@ impl Data<'_, '_> {
         let seq = self.pieces.add()?;
         self.packed.ends.sent(seq);
         let range = 0..piece.len();
-        self.jobs.pack_late(piece, Piece { seq, range, ending, whole: false, reuse: Vec::new() });
+        self.jobs.pack_late(piece, Piece { seq, range, digest: None, ending, whole: false, reuse: Vec::new() });
         Ok(())
     }
 
@@ -142,13 +142,13 @@ impl Data<'_, '_> {
         bytes.fill(0);
         let seq = self.pieces.add()?;
         self.sharing.add_zeros(len, last, seq);
-        self.submit_whole(seq, bytes, if last { Ending::Cluster } else { Ending::More })?;
+        self.submit_whole(seq, bytes, None, if last { Ending::Cluster } else { Ending::More })?;
         Ok(seq)
     }
 
-    fn submit_whole(&mut self, seq: u32, bytes: Buffer, ending: Ending) -> Result<()> {
+    fn submit_whole(&mut self, seq: u32, bytes: Buffer, digest: Option<Digest>, ending: Ending) -> Result<()> {
         let range = 0..bytes.len();
-        self.submit(bytes, vec![Piece { seq, range, ending, whole: false, reuse: Vec::new() }])
+        self.submit(bytes, vec![Piece { seq, range, digest, ending, whole: false, reuse: Vec::new() }])
     }
 
     /// Submits pieces to workers, first for cutting into chunks if repeated stretches are searched.

@@ -1,12 +1,10 @@
 //! Uncompressed file data. Its length is known in advance, so its position is too, and the workers
 //! write it themselves.
 
-use std::ops::Range;
-
 use packfs_blocks::{Buffer, Buffers, Digest};
 
 use super::open::Blocks;
-use super::{Data, Rules};
+use super::{Data, Read, Rules};
 use crate::Result;
 use crate::build::{BATCH_FILES, BATCH_LEN};
 use crate::erofs::writer::keep::Kept;
@@ -19,10 +17,10 @@ pub(super) fn regions(rules: &Rules) -> Buffers {
 
 impl Data<'_, '_> {
     /// Writes whole files shorter than a piece.
-    pub(super) fn raw_batch(&mut self, bytes: Buffer, fresh: &[(u32, Range<usize>)]) -> Result<()> {
+    pub(super) fn raw_batch(&mut self, bytes: Buffer, fresh: &[(u32, Read)]) -> Result<()> {
         let block = self.rules.block();
         let (mut parts, mut len) = (Vec::with_capacity(fresh.len()), 0);
-        for (file, range) in fresh {
+        for (file, (range, _)) in fresh {
             self.tally.packs(range.len());
             let whole = self.blocks_of(range.len());
             let (start, tail) = (self.zone.pos() + len as u64, self.keep(&bytes[range.start + whole..range.end])?);

@@ -6,7 +6,7 @@ use super::Data;
 use super::done::{Done, PieceEnd};
 use super::jobs::Work;
 use crate::erofs::writer::keep::Kept;
-use crate::erofs::writer::pack::{Packed, Rest};
+use crate::erofs::writer::pack::{Packed, PackedPiece, Rest};
 use crate::{Error, Result};
 
 impl Data<'_, '_> {
@@ -43,8 +43,11 @@ impl Data<'_, '_> {
 
     fn write(&mut self, packed: Packed) -> Result<()> {
         let Packed { bytes, cuts, pieces } = packed;
-        let parts = self.zone.write(&bytes, &cuts, pieces.iter().map(|(_, count, _)| *count))?;
-        for ((seq, _, rest), part) in pieces.into_iter().zip(parts) {
+        let parts = self.zone.write(&bytes, &cuts, pieces.iter().map(|piece| piece.cuts))?;
+        for (PackedPiece { seq, len, rest, noted, .. }, part) in pieces.into_iter().zip(parts) {
+            if let (Some(noted), Some(number)) = (noted, rest.number()) {
+                self.zone.note(noted, len as u64, number, part);
+            }
             let end = self.rest(rest)?;
             self.pieces.put(seq, Done { part, end });
         }

@@ -190,6 +190,7 @@ mod tests {
     use packfs_blocks::{Output, Progress};
 
     use super::*;
+    use crate::build::Ledger;
     use crate::erofs::writer::pack::Cut;
 
     const BLOCK: usize = 4096;
@@ -206,10 +207,10 @@ mod tests {
     #[test]
     fn a_stretch_is_found_to_the_byte_and_begins_with_a_cluster() {
         let (output, progress) = (Output::over(Arc::new(Memory::default()), "image"), Progress::default());
-        let mut zone = Zone::new(&output, &progress, (0, 0), 0);
+        let mut zone = Zone::new(&output, &progress, (0, 0), 0, Ledger::default());
         let old = noise(4 * 2 * BLOCK, 7);
         let len = count(2 * BLOCK);
-        let cut = Cut { physical: len, logical: len, raw: true, digest: None, reused: None };
+        let cut = Cut { physical: len, logical: len, raw: true, digest: None, reused: None, older: None };
         let part = zone.write(&old, &[cut; 4], [4].into_iter()).unwrap()[0];
         let mut stretches = Stretches::new(Codec::None, BLOCK);
         // The second and third cluster of the old piece and half of the fourth, after other bytes.

@@ -8,6 +8,7 @@ use packfs_blocks::hash::Half;
 use packfs_blocks::stages::Stage;
 use packfs_blocks::{Output, Progress};
 
+use crate::build::{Ledger, Noted, Stretch};
 use crate::erofs::page_end;
 use crate::erofs::writer::index::{Cluster, Part};
 use crate::erofs::writer::pack::Cut;
@@ -31,6 +32,7 @@ pub(super) struct Zone<'env> {
     /// Clusters by their stored bytes.
     known: Places<u32, Half>,
     counts: ClusterCounts,
+    ledger: Ledger,
 }
 
 /// Numbers of clusters: written, of these uncompressed, and shared with existing ones.
@@ -64,9 +66,10 @@ impl<'env> Zone<'env> {
         progress: &'env Progress,
         (base, pos): (u64, u64),
         algorithm: u8,
+        ledger: Ledger,
     ) -> Zone<'env> {
         let (clusters, known, counts) = (Vec::new(), Places::default(), ClusterCounts::default());
-        Zone { output, progress, base, algorithm, pos, clusters, known, counts }
+        Zone { output, progress, base, algorithm, pos, clusters, known, counts, ledger }
     }
 
     /// Returns the offset of the next data in the image.
@@ -123,7 +126,7 @@ impl<'env> Zone<'env> {
 
     /// Adds the cluster whose bytes follow the run.
     fn push_new(&mut self, cut: &Cut, bytes: &[u8], run: &mut Range<usize>) -> Result<()> {
-        let Cut { physical, logical, raw, digest, .. } = *cut;
+        let Cut { physical, logical, raw, digest, older, .. } = *cut;
         let mut start = self.pos + run.len() as u64;
         // Linux cannot read every cluster at every position.
         let moved = if raw { 0 } else { page_end::moved(self.algorithm, start, physical.into()) };
@@ -136,6 +139,7 @@ impl<'env> Zone<'env> {
         if let Some(digest) = digest {
             self.known.insert(digest, number(self.clusters.len())?);
         }
+        self.ledger.wrote(start, physical.into(), older);
         self.clusters.push(Cluster { start, physical, logical, raw, partial: false });
         self.counts.written += 1;
         self.counts.raw += u64::from(raw);
@@ -172,6 +176,18 @@ impl<'env> Zone<'env> {
         &self.clusters[part.first as usize..][..part.count as usize]
     }
 
+    /// Notes where a piece of `len` bytes lies, for the index.
+    pub(super) fn note(&mut self, noted: Noted, len: u64, rest: u8, part: Part) {
+        let clusters = &self.clusters[part.first as usize..][..part.count as usize];
+        let stretches = clusters.iter().map(|cluster| Stretch {
+            start: cluster.start,
+            stored: cluster.physical,
+            content: cluster.logical,
+            raw: cluster.raw,
+        });
+        self.ledger.note(noted, len, rest, stretches);
+    }
+
     /// Reads back the bytes of a cluster.
     pub(super) fn read(&self, cluster: &Cluster, bytes: &mut Vec<u8>) -> Result<()> {
         bytes.resize(cluster.physical as usize, 0);
@@ -183,9 +199,9 @@ impl<'env> Zone<'env> {
         self.counts
     }
 
-    /// Returns all clusters, and the end of the data in the image.
-    pub(super) fn finish(self) -> (Vec<Cluster>, u64) {
-        (self.clusters, self.pos)
+    /// All clusters, the byte of the image at which the data ends, and what was noted.
+    pub(super) fn finish(self) -> (Vec<Cluster>, u64, Ledger) {
+        (self.clusters, self.pos, self.ledger)
     }
 }
 
@@ -208,13 +224,13 @@ mod tests {
 
     fn cut(bytes: &[u8], logical: u32) -> Cut {
         let (physical, digest) = (u32::try_from(bytes.len()).unwrap(), Some(Digest::of(bytes).half()));
-        Cut { physical, logical, raw: false, digest, reused: None }
+        Cut { physical, logical, raw: false, digest, reused: None, older: None }
     }
 
     fn on_memory(check: impl FnOnce(&mut Zone<'_>, &Memory)) {
         let (memory, progress) = (Arc::new(Memory::default()), Progress::default());
         let output = Output::over(Arc::clone(&memory), "image");
-        check(&mut Zone::new(&output, &progress, (100, BLOCK as u64), algorithm::DEFLATE), &memory);
+        check(&mut Zone::new(&output, &progress, (100, BLOCK as u64), algorithm::DEFLATE, Ledger::default()), &memory);
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl Worker {
                     }
                 }
                 let Cluster { physical, logical, raw, .. } = *cluster;
-                out.cuts.push(Cut { physical, logical, raw, digest: None, reused: Some(*cluster) });
+                out.cuts.push(Cut { reused: Some(*cluster), ..Cut::new(physical, logical, raw) });
                 start += logical as usize;
                 done = start;
             }
@@ -72,7 +72,7 @@ impl Worker {
         self.prover.prove(&src[start..wanted], &shorter[..len])?;
         out.bytes[place..place + len].copy_from_slice(&shorter[..len]);
         (out.len, _) = (place, out.cuts.pop());
-        out.put(self.physical(len), len, wanted - start);
+        out.put(self.packing.physical(len), len, wanted - start);
         Ok(wanted)
     }
 }

@@ -1,0 +1,292 @@
+//! The index of an image: which units it has, where they lie, and by which encoder they are. A file of its own, beside
+//! the image. It is written once and read as a whole: 40 bytes a unit, sorted by key, and 16 for each stretch of one.
+//!
+//! A digest at its end tells a damaged index. That it tells the truth is proven by whoever takes a unit, not here.
+
+use std::ops::Range;
+
+use packfs_blocks::Digest;
+use packfs_blocks::hash::Half;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::Key;
+
+const MAGIC: [u8; 8] = *b"PFSINDEX";
+const VERSION: u32 = 1;
+/// Bytes of an image by which it is recognised: with them it has its superblock.
+const HEAD_LEN: u64 = 4096;
+/// Bit of a length: the stretch is stored as it is.
+const RAW: u32 = 1 << 31;
+const DIGEST_LEN: usize = 32;
+
+/// What comes first, before the name of the encoder, the units and their stretches.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Header {
+    magic: [u8; 8],
+    version: U32,
+    encoder_len: U32,
+    image_len: U64,
+    base: U64,
+    head: [u8; DIGEST_LEN],
+    units: U64,
+    stretches: U64,
+}
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawUnit {
+    digest: [u8; 16],
+    check: [u8; 16],
+    first: U32,
+    count: U16,
+    form: u8,
+    rest: u8,
+}
+
+const _: () = assert!(size_of::<RawUnit>() == 40);
+
+impl RawUnit {
+    fn key(&self) -> Key {
+        Key { digest: self.digest, form: self.form }
+    }
+}
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawStretch {
+    start: U64,
+    stored: U32,
+    content: U32,
+}
+
+const _: () = assert!(size_of::<RawStretch>() == 16);
+
+/// How the image of an index is recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Byte of the file at which the image begins.
+    pub(super) base: u64,
+    /// Length of the image.
+    pub(super) len: u64,
+    /// Digest of the first [`Head::len()`] bytes.
+    pub(super) digest: Digest,
+}
+
+impl Head {
+    /// Number of bytes by which an image of `len` bytes is recognised.
+    pub(super) fn len(len: u64) -> usize {
+        usize::try_from(len.min(HEAD_LEN)).expect("a page at most")
+    }
+}
+
+/// A part of a unit that lies in one piece, a cluster for example.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    /// Byte of the image at which it begins.
+    pub(crate) start: u64,
+    /// Bytes that it takes in the image.
+    pub(crate) stored: u32,
+    /// Bytes of content that it holds.
+    pub(crate) content: u32,
+    /// True if it is not compressed.
+    pub(crate) raw: bool,
+}
+
+/// A unit of the older image.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unit<'i> {
+    unit: &'i RawUnit,
+    stretches: &'i [RawStretch],
+}
+
+impl<'i> Unit<'i> {
+    /// Where its bytes lie, in order.
+    pub(crate) fn stretches(self) -> impl ExactSizeIterator<Item = Stretch> + 'i {
+        self.stretches.iter().map(|raw| Stretch {
+            start: raw.start.get(),
+            stored: raw.stored.get(),
+            content: raw.content.get() & !RAW,
+            raw: raw.content.get() & RAW != 0,
+        })
+    }
+
+    /// Number that tells what becomes of content behind the stretches.
+    pub(crate) fn rest(self) -> u8 {
+        self.unit.rest
+    }
+
+    /// True if the unit has exactly these bytes in the image.
+    pub(crate) fn has(self, bytes: &[u8]) -> bool {
+        *Digest::of(bytes).half().as_bytes() == self.unit.check
+    }
+
+    /// Digest of its bytes in the image.
+    pub(crate) fn check(self) -> Half {
+        Half::from(self.unit.check)
+    }
+}
+
+/// Units of the image being built.
+#[derive(Debug, Default)]
+pub(super) struct Units {
+    units: Vec<RawUnit>,
+    stretches: Vec<RawStretch>,
+}
+
+impl Units {
+    /// Adds a unit. What no index can number is left out: it is compressed again.
+    pub(super) fn add(&mut self, key: Key, check: Half, rest: u8, stretches: impl ExactSizeIterator<Item = Stretch>) {
+        let (Ok(first), Ok(count)) = (u32::try_from(self.stretches.len()), u16::try_from(stretches.len())) else {
+            return;
+        };
+        let Key { digest, form } = key;
+        let check = *check.as_bytes();
+        self.units.push(RawUnit { digest, check, first: first.into(), count: count.into(), form, rest });
+        self.stretches.extend(stretches.map(|stretch| RawStretch {
+            start: stretch.start.into(),
+            stored: stretch.stored.into(),
+            content: (stretch.content | if stretch.raw { RAW } else { 0 }).into(),
+        }));
+    }
+
+    /// The file's bytes. Of units that the image has more than once the first remains.
+    pub(super) fn emit(mut self, head: &Head, encoder: &str) -> Vec<u8> {
+        self.units.sort_by_key(RawUnit::key);
+        self.units.dedup_by_key(|unit| unit.key());
+        let header = Header {
+            magic: MAGIC,
+            version: VERSION.into(),
+            encoder_len: u32::try_from(encoder.len()).expect("a line of text").into(),
+            image_len: head.len.into(),
+            base: head.base.into(),
+            head: *head.digest.as_bytes(),
+            units: (self.units.len() as u64).into(),
+            stretches: (self.stretches.len() as u64).into(),
+        };
+        let parts = [header.as_bytes(), encoder.as_bytes(), self.units.as_bytes(), self.stretches.as_bytes()];
+        let mut bytes = parts.concat();
+        let digest = Digest::of(&bytes);
+        bytes.extend_from_slice(digest.as_bytes());
+        bytes
+    }
+}
+
+/// An index that was read, and is whole.
+#[derive(Debug)]
+pub(super) struct Index {
+    bytes: Vec<u8>,
+    header: Header,
+    encoder: Range<usize>,
+    units: Range<usize>,
+    stretches: Range<usize>,
+}
+
+impl Index {
+    /// Checks a file's bytes, or says why they are no index.
+    pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, &'static str> {
+        let (header, _) = Header::read_from_prefix(&bytes).map_err(|_| "not an index of an image")?;
+        if header.magic != MAGIC {
+            return Err("not an index of an image");
+        }
+        if header.version.get() != VERSION {
+            return Err("an index of another version of packfs");
+        }
+        let sections = sections(&header).filter(|[.., end]| *end + DIGEST_LEN == bytes.len());
+        let Some([encoder, units, stretches, end]) = sections else { return Err("the index is damaged or cut off") };
+        if Digest::of(&bytes[..end]).as_bytes()[..] != bytes[end..] {
+            return Err("the index is damaged");
+        }
+        let (encoder, units, stretches) = (encoder..units, units..stretches, stretches..end);
+        Ok(Index { header, encoder, units, stretches, bytes })
+    }
+
+    pub(super) fn head(&self) -> Head {
+        let Header { image_len, base, head, .. } = self.header;
+        Head { base: base.get(), len: image_len.get(), digest: Digest::from(head) }
+    }
+
+    /// The encoder of the units.
+    pub(super) fn encoder(&self) -> String {
+        String::from_utf8_lossy(&self.bytes[self.encoder.clone()]).into_owned()
+    }
+
+    /// The unit with this key.
+    pub(super) fn find(&self, key: &Key) -> Option<Unit<'_>> {
+        let units = <[RawUnit]>::ref_from_bytes(&self.bytes[self.units.clone()]).ok()?;
+        let stretches = <[RawStretch]>::ref_from_bytes(&self.bytes[self.stretches.clone()]).ok()?;
+        let unit = &units[units.binary_search_by_key(key, RawUnit::key).ok()?];
+        let first = usize::try_from(unit.first.get()).ok()?;
+        let stretches = stretches.get(first..)?.get(..usize::from(unit.count.get()))?;
+        Some(Unit { unit, stretches })
+    }
+}
+
+/// Where encoder, units, stretches and the digest begin, if a file can be so long.
+fn sections(header: &Header) -> Option<[usize; 4]> {
+    let of = |count: U64, size: usize| usize::try_from(count.get()).ok()?.checked_mul(size);
+    let encoder = size_of::<Header>();
+    let units = encoder.checked_add(usize::try_from(header.encoder_len.get()).ok()?)?;
+    let stretches = units.checked_add(of(header.units, size_of::<RawUnit>())?)?;
+    let end = stretches.checked_add(of(header.stretches, size_of::<RawStretch>())?)?;
+    end.checked_add(DIGEST_LEN)?;
+    Some([encoder, units, stretches, end])
+}
+
+#[cfg(test)]
+mod testing {
+    //! Indexes taken apart and put together again, for the tests of reuse.
+
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    impl Index {
+        /// Its units, for an index that is not as this one.
+        pub(in super::super) fn units(&self) -> Units {
+            let units = <[RawUnit]>::ref_from_bytes(&self.bytes[self.units.clone()]).unwrap();
+            let stretches = <[RawStretch]>::ref_from_bytes(&self.bytes[self.stretches.clone()]).unwrap();
+            Units { units: units.to_vec(), stretches: stretches.to_vec() }
+        }
+
+        /// Where each unit begins that has stretches which were not there before it.
+        pub(in super::super) fn starts(&self) -> BTreeMap<Key, u64> {
+            let Units { units, stretches } = self.units();
+            let first = |unit: &RawUnit| stretches.get(unit.first.get() as usize).filter(|_| unit.count.get() > 0);
+            units.iter().filter_map(|unit| Some((unit.key(), first(unit)?.start.get()))).collect()
+        }
+    }
+
+    impl Units {
+        /// Changes numbers at random.
+        pub(in super::super) fn distort(&mut self, mut seed: u64) {
+            let mut draw = |most: u64| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (seed >> 33) % most
+            };
+            let number = |n: u64| u32::try_from(n).unwrap();
+            for unit in &mut self.units {
+                match draw(8) {
+                    0 => unit.first = number(draw(1 << 31)).into(),
+                    1 => unit.first = (unit.first.get() + 1).into(),
+                    2 => unit.count = (unit.count.get().wrapping_sub(1)).into(),
+                    3 => unit.count = u16::MAX.into(),
+                    4 => unit.rest = u8::try_from(draw(5)).unwrap(),
+                    _ => {}
+                }
+            }
+            for stretch in &mut self.stretches {
+                match draw(12) {
+                    0 => stretch.start = (u64::MAX - draw(9)).into(),
+                    1 => stretch.start = (stretch.start.get() ^ 1).into(),
+                    2 => stretch.stored = number(draw(1 << 32)).into(),
+                    3 => stretch.content = number(draw(1 << 32)).into(),
+                    4 => stretch.content = (stretch.content.get() ^ RAW).into(),
+                    5 => stretch.stored = stretch.content,
+                    _ => {}
+                }
+            }
+        }
+    }
+}

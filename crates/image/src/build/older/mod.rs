@@ -1,0 +1,204 @@
+//! What an older image lends to a build, and what this build notes for a later one.
+//!
+//! A unit is what is compressed on its own: a block of SquashFS, a piece of a file of EROFS. Its compressed form depends
+//! on its content, on how it is to be packed, and on the encoder, so a unit that an older image has by the same encoder
+//! need not be compressed again. Which it has, and where, says the [`Index`] that was written beside it.
+//!
+//! Workers look units up here ([`Units::find`]) before they encode; the conductor's decisions do not change, so the
+//! bytes of the image do not either. What is taken is compared with its digest in the index, which makes it the
+//! encoder's own result, and then proven as any other: of an image that was damaged nothing is taken.
+
+mod index;
+mod ledger;
+mod update;
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packfs_blocks::hash::Half;
+use packfs_blocks::io::FileAt;
+use packfs_blocks::{Digest, Output, ReadAt};
+use packfs_codec::{Choice, Codec};
+
+use self::index::{Head, Index};
+pub(crate) use self::index::{Stretch, Unit};
+pub(crate) use self::ledger::Ledger;
+pub use self::ledger::Reused;
+use super::{Options, output_error};
+use crate::{Error, Result, Warning, WarningKind, Warnings};
+
+/// An older image to take compressed blocks from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reuse {
+    /// The image.
+    pub image: PathBuf,
+    /// The index that was written when the image was built.
+    pub index: PathBuf,
+}
+
+/// By which a unit is known: its content, and what else its compressed form depends on beside the encoder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    digest: [u8; 16],
+    form: u8,
+}
+
+impl Key {
+    /// The key of content with this digest; `form` tells apart the ways in which one encoder packs the same content.
+    pub(crate) fn new(digest: &Digest, form: u8) -> Self {
+        Key { digest: *digest.half().as_bytes(), form }
+    }
+}
+
+/// A unit that was packed with an index in mind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Noted {
+    pub(crate) key: Key,
+    /// Digest of its bytes in the image.
+    pub(crate) check: Half,
+    pub(crate) fate: Fate,
+}
+
+/// How a unit came by its compressed form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The older image does not have it.
+    Fresh,
+    /// From the older image.
+    Taken,
+    /// The older image should have it but has other bytes.
+    Damaged,
+}
+
+/// The units of an older image, and whether those of this one are noted. All workers share one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Units(Option<Arc<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    /// All that compressed bytes depend on beside the units.
+    encoder: String,
+    index: Option<PathBuf>,
+    older: Option<Older>,
+    /// The encoder of the older image, if it is another one.
+    other: Option<(PathBuf, String)>,
+}
+
+#[derive(Debug)]
+struct Older {
+    image: FileAt,
+    index: Index,
+}
+
+impl Units {
+    /// Opens what the options name. `how` says what the bytes of units depend on beside the codec.
+    pub(crate) fn open(options: &Options, format: &str, how: &str) -> Result<Self> {
+        let Options { codec, index, reuse, .. } = options;
+        if index.is_none() && reuse.is_none() {
+            return Ok(Units(None));
+        }
+        if codec.codec() == Codec::None {
+            return Err(Error::option("codec", "none", "without compression there is nothing to reuse and no index"));
+        }
+        let encoder = encoder(codec, format, how);
+        let (mut older, mut other) = (None, None);
+        if let Some(reuse) = reuse {
+            let found = Older::open(reuse)?;
+            match found.index.encoder() {
+                made if *made == encoder => older = Some(found),
+                made => other = Some((reuse.image.clone(), made)),
+            }
+        }
+        Ok(Units(Some(Arc::new(Shared { encoder, index: index.clone(), older, other }))))
+    }
+
+    /// True if units are looked up, noted or both.
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// True if an older image is there to be compared with.
+    fn has_older(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| shared.older.is_some() || shared.other.is_some())
+    }
+
+    fn is_noting(&self) -> bool {
+        self.index().is_some()
+    }
+
+    fn index(&self) -> Option<&Path> {
+        self.0.as_ref()?.index.as_deref()
+    }
+
+    fn older(&self) -> Option<&Older> {
+        self.0.as_ref()?.older.as_ref()
+    }
+
+    /// The unit of the older image.
+    pub(crate) fn find(&self, key: &Key) -> Option<Unit<'_>> {
+        self.older()?.index.find(key)
+    }
+
+    /// Reads a stretch of the older image; false if it is not there. What was read is for the caller to check.
+    pub(crate) fn read(&self, stretch: &Stretch, dst: &mut [u8]) -> bool {
+        self.older().is_some_and(|older| older.image.read_exact_at(dst, stretch.start).is_ok())
+    }
+
+    /// Warns if nothing of the older image can be used.
+    pub(crate) fn warn(&self, warnings: &mut Warnings) -> Result<()> {
+        let Some((image, made)) = self.0.as_ref().and_then(|shared| shared.other.as_ref()) else { return Ok(()) };
+        warnings.add(Warning::new(WarningKind::ReuseOtherEncoder, image).with_detail(made.as_str()))
+    }
+
+    /// Begins the index of the image being built, if there is to be one.
+    pub(super) fn begin_index(&self, force: bool) -> Result<Option<Output>> {
+        let begin = |path: &Path| Output::create(path, 0o666, force).map_err(output_error("cannot create", path));
+        self.index().map(begin).transpose()
+    }
+
+    /// Writes the index of an image of `len` bytes that begins at byte `base` of `image`.
+    pub(super) fn write_index(
+        &self,
+        index: &Output,
+        ledger: Ledger,
+        image: &Output,
+        (base, len): (u64, u64),
+    ) -> Result<()> {
+        let Some(shared) = &self.0 else { return Ok(()) };
+        let mut head = vec![0; Head::len(len)];
+        image.read_exact_at(&mut head, base).map_err(Error::io("cannot read back", image.target()))?;
+        let head = Head { base, digest: Digest::of(&head), len };
+        let bytes = ledger.index(&head, &shared.encoder);
+        index.write_all_at(&bytes, 0).map_err(Error::io("cannot write", index.target()))
+    }
+}
+
+impl Older {
+    fn open(reuse: &Reuse) -> Result<Self> {
+        let Reuse { image: path, index } = reuse;
+        std::fs::metadata(path).map_err(Error::io("cannot open", path))?;
+        let bytes = std::fs::read(index).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => Error::NoIndex { path: index.clone() },
+            _ => Error::io("cannot read", index)(e),
+        })?;
+        let index = Index::parse(bytes).map_err(|why| Error::Damaged { path: index.clone(), why: why.into() })?;
+        let head = index.head();
+        let image = FileAt::open(path, head.base).map_err(Error::io("cannot open", path))?;
+        let mut bytes = vec![0; Head::len(head.len)];
+        let is_it = image.read_exact_at(&mut bytes, 0).is_ok() && Digest::of(&bytes) == head.digest;
+        if !is_it {
+            let why = format!("not the image that {} describes", crate::name::display(&reuse.index));
+            return Err(Error::Changed { path: path.clone(), why });
+        }
+        Ok(Older { image, index })
+    }
+}
+
+/// Names all that the compressed form of a unit depends on beside itself.
+fn encoder(codec: &Choice, format: &str, how: &str) -> String {
+    format!("packfs {}, {}, {format} {codec}, {how}", env!("CARGO_PKG_VERSION"), codec.codec().library())
+}
+
+#[cfg(test)]
+mod tests;
