@@ -97,6 +97,7 @@ fn image_hint(error: &packfs_image::Error) -> Option<&'static str> {
     use packfs_image::{Error, Excess};
     Some(match error {
         Error::Exists { .. } => "--force replaces it",
+        Error::NoIndex { .. } => "--index writes one, --reuse-index names it",
         Error::Limit { why: Excess::Owners { .. }, .. } => "--owner sets one for all",
         Error::Limit { why: Excess::Time { .. }, .. } => "--time sets one for all",
         Error::Limit { why: Excess::XattrClass { .. }, .. } => {

@@ -4,6 +4,7 @@
 mod codec;
 mod erofs;
 mod features;
+mod reuse;
 mod squashfs;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, Transform}
 pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
 use self::erofs::ErofsArgs;
+use self::reuse::ReuseArgs;
 use self::squashfs::SquashfsArgs;
 use super::{Effort, ExcludeArgs, OnError, Talk, value};
 use crate::output::failure::Usage;
@@ -35,7 +37,8 @@ Examples:
   packfs build /srv/root -o root.sqfs
   packfs build root.tar.zst overlay/ @devices.list -o root.sqfs --codec xz:9:bcj=auto --block-size 1M
   packfs build /srv/root -o root.erofs --codec zstd --target-kernel 6.12 --features dedupe
-  packfs build root.sqfs -o root.erofs")]
+  packfs build root.sqfs -o root.erofs
+  packfs build /srv/root -o new.sqfs --reuse old.sqfs --index")]
 pub(crate) struct Build {
     /// What to pack: directory, file, tar archive, `-`, image, @packlist or file:FILE
     #[arg(value_name = "SOURCE", required = true, value_hint = ValueHint::AnyPath)]
@@ -112,6 +115,9 @@ pub(crate) struct Build {
     /// as in go-w or D0755,F0644
     #[arg(long, value_name = "MODE", allow_hyphen_values = true)]
     mode: Option<ModeChange>,
+
+    #[command(flatten)]
+    reuse: ReuseArgs,
 
     #[command(flatten)]
     effort: Effort,
@@ -194,6 +200,8 @@ struct Shared {
     offset: u64,
     time: Option<i64>,
     force: bool,
+    reuse: Option<build::Reuse>,
+    index: Option<PathBuf>,
     on_error: packfs_image::OnError,
     threads: usize,
     memory: u64,
@@ -209,6 +217,8 @@ impl Shared {
         options.offset = self.offset;
         options.time = self.time;
         options.force = self.force;
+        options.reuse = self.reuse.clone();
+        options.index = self.index.clone();
         options.on_error = self.on_error;
         options.threads = self.threads;
         options.memory = self.memory;
@@ -266,7 +276,10 @@ impl Build {
             drop_xattrs: self.no_xattrs,
             exclude_xattrs: ExcludeXattrs::new(&self.exclude_xattr).map_err(usage)?,
         };
+        let (reuse, index) = self.reuse.resolve(&self.output)?;
         let shared = Shared {
+            reuse,
+            index,
             codec: self.codec,
             block_size: self.block_size,
             fragments: self.fragments,

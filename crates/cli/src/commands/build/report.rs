@@ -131,6 +131,12 @@ impl fmt::Display for Report<'_> {
         write!(out, "{}", Lines(&summary.details))?;
         let (twice, holes) = (units::bytes(summary.duplicate_bytes()), units::bytes(summary.hole_bytes()));
         writeln!(out, "saved       {twice} of duplicates, {holes} of holes")?;
+        if let Some(reused) = &summary.reused {
+            let (content, blocks) = (units::bytes(reused.content_bytes), units::bytes(reused.image_bytes));
+            writeln!(out, "reused      {content} of content ({blocks} of the old image)")?;
+            let (fetch, block) = (units::bytes(reused.update_bytes), units::bytes(reused.update_block));
+            writeln!(out, "update      {fetch} to fetch with the old image at hand (by blocks of {block})")?;
+        }
         let time = units::span(Duration::from_secs_f64(self.seconds));
         let (speed, memory) = (units::bytes(self.bytes_per_second), units::bytes(self.peak_memory));
         write!(out, "took        {time} ({speed}/s), {memory} of memory at most")

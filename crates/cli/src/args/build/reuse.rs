@@ -1,0 +1,59 @@
+//! Options of `packfs build` that concern an older image.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use packfs_image::build::Reuse;
+use packfs_image::name::display;
+
+use crate::output::failure::Usage;
+
+/// Ending of the name of an index.
+const ENDING: &str = ".index";
+
+#[derive(Debug, Default, Args)]
+pub(super) struct ReuseArgs {
+    /// Take compressed blocks of unchanged content from OLD_IMAGE, which was built with --index. The new image has the
+    /// same bytes as without. If OLD_IMAGE was built by another version, codec or with other options, nothing is taken
+    /// and a warning says so
+    #[arg(long, value_name = "OLD_IMAGE", value_hint = ValueHint::FilePath)]
+    reuse: Option<PathBuf>,
+
+    /// The index of OLD_IMAGE [default: OLD_IMAGE.index]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "reuse")]
+    reuse_index: Option<PathBuf>,
+
+    /// Write an index of the new image, with which a later build can --reuse it [default FILE: IMAGE.index]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, num_args = 0..=1, require_equals = true,
+          default_missing_value = "")]
+    index: Option<OsString>,
+}
+
+impl ReuseArgs {
+    /// The older image and the index to write beside `image`.
+    pub(super) fn resolve(self, image: &Path) -> Result<(Option<Reuse>, Option<PathBuf>), Usage> {
+        let ReuseArgs { reuse, reuse_index, index } = self;
+        let reuse = reuse.map(|image| Reuse { index: reuse_index.unwrap_or_else(|| beside(&image)), image });
+        if index.as_deref().is_some_and(OsStr::is_empty) && is_device(image) {
+            return Err(Usage(format!("{} is a device: name its index with --index=FILE", display(image))));
+        }
+        let index = index.map(|index| if index.is_empty() { beside(image) } else { index.into() });
+        if index.as_deref() == Some(image) {
+            return Err(Usage(format!("{} cannot be both the image and its index", display(image))));
+        }
+        Ok((reuse, index))
+    }
+}
+
+fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.file_type().is_block_device())
+}
+
+/// The name of an image's index.
+fn beside(image: &Path) -> PathBuf {
+    let mut name = OsString::from(image);
+    name.push(ENDING);
+    name.into()
+}
