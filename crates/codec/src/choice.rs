@@ -108,7 +108,7 @@ impl Codec {
             #[cfg(feature = "lz4")]
             Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::lz4::Unpack)),
             #[cfg(all(feature = "lz4-rust", not(feature = "lz4")))]
-            Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::rust::lz4::Unpack)),
+            Codec::Lz4 | Codec::Lz4hc => Ok(Box::new(crate::rust::lz4::Unpack::new(u32::MAX))),
             #[cfg(feature = "lzo")]
             Codec::Lzo => Ok(Box::new(crate::lzo::LzoDecoder)),
             #[cfg(feature = "snappy")]

@@ -2,7 +2,6 @@
 //! other bytes: Huffman codes that zlib refuses, windows and dictionaries larger than the kernel
 //! allocates, xz filters and checks that it does not support, and LZ4 matches at distance 0.
 
-mod lz4;
 mod xz;
 #[cfg(any(feature = "zstd", feature = "zstd-rust"))]
 mod zstd;
@@ -23,6 +22,8 @@ impl Codec {
             Codec::Deflate => Box::new(crate::rust::inflate::Inflate::raw()),
             #[cfg(feature = "zstd")]
             Codec::Zstd => crate::zstd::streaming_decoder(window)?,
+            #[cfg(any(feature = "lz4", feature = "lz4-rust"))]
+            Codec::Lz4 | Codec::Lz4hc => Box::new(crate::rust::lz4::Unpack::new(window)),
             _ => self.decoder()?,
         };
         Ok(Box::new(Strict { codec: self, window, decoder }))
@@ -48,10 +49,9 @@ struct Strict {
 }
 
 impl Strict {
-    /// Refuses a stream that Linux cannot read; `len` bytes of its output are wanted.
-    fn examine(&self, src: &[u8], len: usize) -> Result<()> {
+    /// Refuses a stream that Linux cannot read.
+    fn examine(&self, src: &[u8]) -> Result<()> {
         let why = match self.codec {
-            Codec::Lz4 | Codec::Lz4hc => lz4::defect(src, len, self.window),
             Codec::Xz => xz::defect(src, self.window),
             #[cfg(any(feature = "zstd", feature = "zstd-rust"))]
             Codec::Zstd => zstd::defect(src, self.window),
@@ -63,17 +63,17 @@ impl Strict {
 
 impl Decoder for Strict {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        self.examine(src, dst.len())?;
+        self.examine(src)?;
         self.decoder.decode(src, dst)
     }
 
     fn decode_stream(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Decoded> {
-        self.examine(src, dst.len())?;
+        self.examine(src)?;
         self.decoder.decode_stream(src, dst)
     }
 
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
-        self.examine(src, dst.len())?;
+        self.examine(src)?;
         self.decoder.decode_prefix(src, dst)
     }
 }

@@ -1,9 +1,12 @@
 //! An LZ4 block decoder that refuses the same blocks as liblz4: a match may not reach into the last
 //! five bytes of the destination, nor follow literals that end within its last twelve. It also
-//! refuses a distance of zero, for which liblz4 makes up bytes.
+//! refuses what readers disagree on: a match at distance 0, for which liblz4 makes up bytes, and one
+//! farther back than its window, which may be out of reach for Linux. So it is the decoder of checks,
+//! too, in every build.
 
 use crate::{Decoder, Error, Result};
 
+const NAME: &str = "lz4";
 /// Number of bytes at the end that must be literals.
 const LAST_LITERALS: usize = 5;
 /// Number of bytes at the end within which no match may begin.
@@ -12,25 +15,68 @@ const MATCH_LIMIT: usize = 12;
 const MIN_MATCH: usize = 4;
 /// Least number of bytes after literals that do not end the block: a distance, a token and the last literals.
 const NEXT_SEQUENCE: usize = 2 + 1 + LAST_LITERALS;
+/// Length value in a token that continues in further bytes.
+const MORE: u8 = 15;
+/// Most sequences are shorter, and a copy of a fixed length is a few instructions.
+const SHORT: usize = 16;
 
 /// The decoder.
-pub(crate) struct Unpack;
+pub(crate) struct Unpack {
+    window: usize,
+}
 
-impl Decoder for Unpack {
-    fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
-        let mut block = Block { src, dst, at: 0, len: 0 };
-        block
-            .whole()
-            .ok_or_else(|| Error::corrupt("lz4", "damaged block, or it decodes to more than the expected length"))
+impl Unpack {
+    /// Makes a decoder of blocks whose matches reach at most `window` bytes back.
+    pub(crate) fn new(window: u32) -> Self {
+        Unpack { window: usize::try_from(window).unwrap_or(usize::MAX) }
     }
 
-    fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
-        let mut block = Block { src, dst, at: 0, len: 0 };
-        block.prefix().ok_or_else(|| Error::corrupt("lz4", "damaged block, or it ends too early"))
+    fn block<'a>(&self, src: &'a [u8], dst: &'a mut [u8]) -> Block<'a> {
+        Block { src, dst, at: 0, len: 0, window: self.window }
     }
 }
 
-/// A block being decoded. Methods return `None` if it is damaged.
+impl Decoder for Unpack {
+    fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
+        self.block(src, dst).whole().map_err(|defect| match defect {
+            Defect::Damaged => Error::corrupt(NAME, "damaged block, or it decodes to more than the expected length"),
+            other => self.error(other),
+        })
+    }
+
+    fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+        self.block(src, dst).prefix().map_err(|defect| self.error(defect))
+    }
+}
+
+impl Unpack {
+    fn error(&self, defect: Defect) -> Error {
+        let why = match defect {
+            Defect::Damaged => "damaged block, or it ends too early".into(),
+            Defect::NoDistance => "a match at distance 0, which each decoder reads differently".into(),
+            Defect::Far(distance) => {
+                format!("a match {distance} bytes back, beyond the declared window of {}", self.window)
+            }
+        };
+        Error::corrupt(NAME, why)
+    }
+}
+
+/// Reason to refuse a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Defect {
+    /// It breaks the format or has another length than expected.
+    Damaged,
+    /// A match at distance 0.
+    NoDistance,
+    /// A match this many bytes back, beyond the window.
+    Far(usize),
+}
+
+/// Result of decoding a part of a block.
+type Sound<T> = std::result::Result<T, Defect>;
+
+/// A block being decoded.
 struct Block<'a> {
     src: &'a [u8],
     dst: &'a mut [u8],
@@ -38,37 +84,37 @@ struct Block<'a> {
     at: usize,
     /// Bytes written.
     len: usize,
+    window: usize,
 }
 
 impl Block<'_> {
     /// Decodes everything; returns the decoded length.
-    fn whole(&mut self) -> Option<usize> {
+    fn whole(&mut self) -> Sound<usize> {
         if self.dst.is_empty() {
-            return (self.src == [0]).then_some(0);
+            return if self.src == [0] { Ok(0) } else { Err(Defect::Damaged) };
         }
         loop {
             let token = self.byte()?;
             let literals = self.length(token >> 4)?;
-            let (read, written) = (self.at.checked_add(literals)?, self.len.checked_add(literals)?);
             self.literals(literals)?;
-            if read == self.src.len() {
-                return Some(self.len);
+            if self.at == self.src.len() {
+                return Ok(self.len);
             }
-            if read + NEXT_SEQUENCE > self.src.len() || written + MATCH_LIMIT > self.dst.len() {
-                return None;
+            if self.at + NEXT_SEQUENCE > self.src.len() || self.len + MATCH_LIMIT > self.dst.len() {
+                return Err(Defect::Damaged);
             }
             let distance = self.distance()?;
-            let len = self.length(token & 15)?.checked_add(MIN_MATCH)?;
-            if self.len.checked_add(len)?.checked_add(LAST_LITERALS)? > self.dst.len() {
-                return None;
+            let len = self.length(token & MORE)? + MIN_MATCH;
+            if len.saturating_add(LAST_LITERALS) > self.room() {
+                return Err(Defect::Damaged);
             }
-            self.copy(distance, len)?;
+            self.copy(distance, len);
         }
     }
 
     /// Decodes until the destination is full.
-    fn prefix(&mut self) -> Option<()> {
-        while self.len < self.dst.len() {
+    fn prefix(&mut self) -> Sound<()> {
+        while self.room() > 0 {
             let token = self.byte()?;
             let literals = self.length(token >> 4)?;
             self.literals(literals.min(self.room()))?;
@@ -76,62 +122,104 @@ impl Block<'_> {
                 break;
             }
             let distance = self.distance()?;
-            let len = self.length(token & 15)?.checked_add(MIN_MATCH)?;
-            self.copy(distance, len.min(self.room()))?;
+            let len = self.length(token & MORE)? + MIN_MATCH;
+            self.copy(distance, len.min(self.room()));
         }
-        Some(())
+        Ok(())
     }
 
     fn room(&self) -> usize {
         self.dst.len() - self.len
     }
 
-    fn byte(&mut self) -> Option<u8> {
-        let byte = *self.src.get(self.at)?;
+    fn byte(&mut self) -> Sound<u8> {
+        let byte = *self.src.get(self.at).ok_or(Defect::Damaged)?;
         self.at += 1;
-        Some(byte)
+        Ok(byte)
     }
 
-    /// Reads a length whose first four bits are `field`.
-    fn length(&mut self, field: u8) -> Option<usize> {
+    /// Reads the rest of a length whose first four bits are `field`. It stays below 255 times the length of the block.
+    fn length(&mut self, field: u8) -> Sound<usize> {
         let mut len = usize::from(field);
-        if field == 15 {
+        if field == MORE {
             loop {
                 let byte = self.byte()?;
                 len += usize::from(byte);
-                if byte != 255 {
+                if byte != u8::MAX {
                     break;
                 }
             }
         }
-        Some(len)
+        Ok(len)
     }
 
-    fn distance(&mut self) -> Option<usize> {
-        let bytes = self.src.get(self.at..)?.first_chunk()?;
+    fn distance(&mut self) -> Sound<usize> {
+        let bytes = self.src.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(Defect::Damaged)?;
         self.at += 2;
-        let distance = usize::from(u16::from_le_bytes(*bytes));
-        (1..=self.len).contains(&distance).then_some(distance)
+        match usize::from(u16::from_le_bytes(*bytes)) {
+            0 => Err(Defect::NoDistance),
+            distance if distance > self.window => Err(Defect::Far(distance)),
+            distance if distance > self.len => Err(Defect::Damaged),
+            distance => Ok(distance),
+        }
     }
 
-    fn literals(&mut self, len: usize) -> Option<()> {
-        let from = self.src.get(self.at..)?.get(..len)?;
-        self.dst.get_mut(self.len..)?.get_mut(..len)?.copy_from_slice(from);
+    fn literals(&mut self, len: usize) -> Sound<()> {
+        let (from, to) = (&self.src[self.at..], &mut self.dst[self.len..]);
+        if let (true, Some(from), Some(to)) = (len <= SHORT, from.first_chunk::<SHORT>(), to.first_chunk_mut()) {
+            *to = *from;
+        } else {
+            let from = from.get(..len).ok_or(Defect::Damaged)?;
+            to.get_mut(..len).ok_or(Defect::Damaged)?.copy_from_slice(from);
+        }
         self.at += len;
         self.len += len;
-        Some(())
+        Ok(())
     }
 
-    /// Copies `len` bytes, which fit, from `distance` back; if `len` exceeds `distance`, the bytes repeat.
-    fn copy(&mut self, distance: usize, mut len: usize) -> Option<()> {
-        let from = self.len.checked_sub(distance)?;
+    /// Copies `len` bytes, which fit, from `distance` back, where there are at least as many: more than those repeat.
+    fn copy(&mut self, distance: usize, mut len: usize) {
+        let from = self.len - distance;
+        if distance >= SHORT && len <= SHORT && self.room() >= SHORT {
+            self.dst.copy_within(from..from + SHORT, self.len);
+            self.len += len;
+            return;
+        }
         while len > 0 {
-            // The bytes just copied may be copied again, so each turn doubles them.
+            // What was copied last may be copied again, so each turn doubles.
             let part = len.min(self.len - from);
             self.dst.copy_within(from..from + part, self.len);
             self.len += part;
             len -= part;
         }
-        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_match_that_counts_is_refused() {
+        let long = [&[0x1f, b'a', 1, 0, 255, 255, 0][..], &[0x10, b'b', 0, 0], &[0x50], b"hello"].concat();
+        let (zero, far) = (Some("distance 0"), Some("a match 513 bytes back"));
+        let cases: [(&[u8], usize, Option<&str>); 9] = [
+            (b"\x50hello", 5, None),
+            (b"\x10a\x01\x00\x50hello", 10, None),
+            (b"\x10a\x00\x00\x50hello", 10, zero),
+            // It is not a part of the first byte.
+            (b"\x10a\x00\x00\x50hello", 1, None),
+            (&long, 10_000, zero),
+            (&long, 500, None),
+            (b"\x10a\x01\x02\x50hello", 10, far),
+            (b"\x10a\x00\x02\x50hello", 10, Some("damaged")),
+            (b"\xf0", 100, Some("damaged")),
+        ];
+        for (stream, len, expected) in cases {
+            let refused =
+                Unpack::new(512).decode_prefix(stream, &mut vec![0; len]).err().map(|error| error.to_string());
+            assert_eq!(refused.is_some(), expected.is_some(), "{stream:?}: {refused:?}");
+            assert!(expected.is_none_or(|expected| refused.is_some_and(|why| why.contains(expected))), "{stream:?}");
+        }
     }
 }

@@ -29,7 +29,7 @@ fn pairs() -> Vec<Pair> {
     let rust: [(Codec, Box<dyn Decoder>, Verdicts); 4] = [
         (Codec::Gzip, Box::new(Inflate::zlib()), Verdicts::Stricter),
         (Codec::Deflate, Box::new(Inflate::raw()), Verdicts::Stricter),
-        (Codec::Lz4, Box::new(lz4::Unpack), Verdicts::Same),
+        (Codec::Lz4, Box::new(lz4::Unpack::new(65_535)), Verdicts::Same),
         (Codec::Zstd, Box::new(zstd::Unzstd::default()), Verdicts::Free),
     ];
     let pair = |(codec, rust, verdicts): (Codec, _, _)| Pair { codec, c: codec.decoder().unwrap(), rust, verdicts };
