@@ -75,7 +75,7 @@ fn fractions_of_seconds_are_lost_with_a_warning() {
     std::fs::File::open(dir.join("root/etc/motd")).unwrap().set_modified(exact).unwrap();
     build(dir, &["root"], "exact.erofs", &["-q"]);
     succeed(dir, &["check", "exact.erofs", "--against", "root", "-q"]);
-    assert!(build(dir, &["exact.erofs"], "whole.sqfs", &[]).contains("lose their fractions of seconds"));
+    assert!(build(dir, &["exact.erofs"], "whole.sqfs", &[]).contains("fractions of timestamps are dropped"));
     for (source, options) in [("exact.erofs", &["--time", "5"][..]), ("root", &[]), ("exact.erofs", &["-q"])] {
         assert!(!build(dir, &[source], "whole.sqfs", options).contains("fractions"), "{source} {options:?}");
     }
@@ -124,5 +124,5 @@ fn a_file_with_the_magic_of_an_image_is_one_whatever_its_name() {
         succeed(dir, &["check", image, "--against", "root", "-q"]);
     }
     let further = packfs(["list", "too.erofs", "--device", "root/hole"]).current_dir(dir).output().unwrap();
-    assert!(stderr(&further).contains("no further devices"), "{}", stderr(&further));
+    assert!(stderr(&further).contains("no additional devices"), "{}", stderr(&further));
 }
