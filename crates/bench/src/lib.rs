@@ -22,6 +22,7 @@ pub mod codecs;
 pub mod compare;
 pub mod corpus;
 mod error;
+pub mod estimate;
 pub mod executor;
 pub mod format;
 pub mod keys;

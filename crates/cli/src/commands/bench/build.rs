@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use packfs_bench::build::{Builder, Key, Matrix, Source};
+use packfs_bench::build::{Builder, Cell, Key, Kind, Matrix, Source};
 use packfs_bench::record::Session;
 use packfs_bench::results::TrialRow;
 use packfs_image::name::display;
@@ -16,6 +16,7 @@ use crate::output::failure::Outcome;
 use crate::output::say;
 use crate::resources;
 
+use super::estimate::{self, Expected, START};
 use super::peers;
 use super::session::{self, usage};
 
@@ -50,8 +51,21 @@ pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
         ("images".to_owned(), format!("in {}", display(&scratch.parent()))),
     ]);
     let about = Session { libraries, settings, ..Session::default() };
-    let measured = session::measure(cells, &mut builder, about, Duration::ZERO, &args.measuring)?;
+    let expected = expected(&cells, &source, builder.tar_bytes, &scratch.parent());
+    let measured = session::measure(cells, &mut builder, about, Duration::ZERO, expected, &args.measuring)?;
     measured.show(|results| &results.builds, entry, &args.measuring)
+}
+
+/// Each build compresses the source and proves what it made; there is one image at a time.
+fn expected(cells: &[Cell], source: &Source, tar: u64, scratch: &Path) -> Expected {
+    let rates = estimate::rates(&source.path, cells.iter().map(|cell| cell.key.codec.as_str()));
+    let tar = if cells.iter().any(|cell| cell.key.tool == Kind::Tar2sqfs.name()) { tar } else { 0 };
+    let seconds = |cell: &Cell| {
+        let (key, rate) = (&cell.key, rates.get(&cell.key.codec));
+        let threads = key.threads.clamp(1, resources::cores()) as f64;
+        START + source.bytes as f64 * (rate.encode + rate.decode) / threads
+    };
+    Expected::of(cells, seconds).with_scratch(rates.largest(source.bytes) + tar, scratch)
 }
 
 fn source(args: &BenchBuild, scratch: &Path) -> Result<Source> {

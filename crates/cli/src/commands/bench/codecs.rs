@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::Result;
 use packfs_bench::codecs::Method;
 use packfs_bench::corpus::{self, Data};
-use packfs_bench::matrix::{Key, Matrix};
+use packfs_bench::estimate::Rates;
+use packfs_bench::matrix::{Cell, Key, Matrix};
 use packfs_bench::memory::Shares;
 use packfs_bench::real;
 use packfs_bench::record::Session;
@@ -17,6 +18,7 @@ use crate::args::Codecs;
 use crate::output::failure::Outcome;
 use crate::output::say;
 
+use super::estimate::Expected;
 use super::session::{self, usage};
 
 pub(super) fn run(args: &Codecs) -> Result<Outcome> {
@@ -33,8 +35,20 @@ pub(super) fn run(args: &Codecs) -> Result<Outcome> {
     let libraries = matrix.methods.iter().map(|method| (method.to_string(), method.library())).collect();
     let about = Session { libraries, ..Session::default() };
     let least = Duration::from_millis(args.least);
-    let measured = session::measure(cells, &mut real::Machine::new(), about, least, &args.measuring)?;
+    let expected = expected(&cells, least);
+    let measured = session::measure(cells, &mut real::Machine::new(), about, least, expected, &args.measuring)?;
     measured.show(|results| &results.codecs, entry, &args.measuring)
+}
+
+/// Each direction passes over the data at least once, and until `least` has gone by.
+fn expected(cells: &[Cell], least: Duration) -> Expected {
+    let names: Vec<String> = cells.iter().map(|cell| cell.method.to_string()).collect();
+    let sample = cells.first().map_or(&[][..], |cell| cell.data.files[0].as_slice());
+    let rates = Rates::of(&sample[..sample.len().min(1 << 20)], names.iter().map(String::as_str));
+    Expected::of(cells, |cell| {
+        let (rate, bytes) = (rates.get(&cell.method.to_string()), cell.data.bytes() as f64);
+        [rate.encode, rate.decode].map(|each| (each * bytes).max(least.as_secs_f64())).iter().sum()
+    })
 }
 
 fn data(args: &Codecs) -> Result<Vec<Arc<Data>>> {

@@ -2,6 +2,7 @@
 
 mod build;
 mod codecs;
+mod estimate;
 mod memory;
 mod peers;
 mod quick;

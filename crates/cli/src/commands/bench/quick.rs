@@ -16,6 +16,7 @@ use packfs_bench::record::Session;
 use packfs_bench::report::{Report, html, text};
 use packfs_image::name::display;
 
+use super::estimate::Expected;
 use super::session::{self, usage};
 use crate::args::{Cli, Command, Measuring, Quick, Talk, Way};
 use crate::commands::tune::{self, Effort};
@@ -67,7 +68,7 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
         json: false,
         talk: Talk { quiet: args.quiet },
     };
-    let measured = session::measure(cells, &mut Machine::new(), about, LEAST, &how)?;
+    let measured = session::measure(cells, &mut Machine::new(), about, LEAST, Expected::default(), &how)?;
     let candidates = ways.into_iter().map(|way| way.candidate).collect();
     let effort = Effort { sample, seed: 1, quiet: args.quiet };
     let tried = tune::measure(dir, candidates, &effort, None)?;

@@ -23,6 +23,7 @@ use serde::Serialize;
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
+use super::estimate::{self, Expected};
 use crate::args::Measuring;
 use crate::output::display::Steps;
 use crate::output::failure::{Outcome, Usage};
@@ -70,11 +71,13 @@ impl Measured {
 
 /// Measures cells and appends every sample to the results file. `about` adds facts about the
 /// session beyond the machine and the program; a measurement shorter than `least` is repeated.
+/// `expected` is told beforehand.
 pub(super) fn measure<S: Subject>(
     cells: Vec<S>,
     executor: &mut dyn Executor<S>,
     about: Session,
     least: Duration,
+    expected: Expected,
     how: &Measuring,
 ) -> Result<Measured> {
     let output = &how.output;
@@ -92,7 +95,7 @@ pub(super) fn measure<S: Subject>(
     };
     let (name, stop) = (session.session.clone(), stop()?);
     let plan = Plan { cells, runs: how.runs, seed: how.seed, least, session: name, done, stop };
-    let mut shown = Display::new(how);
+    let mut shown = Display::new(expected, plan.cells.len(), how);
     let mut record = |line: &Line| log.append(line);
     let failed = run::run(&plan, executor, &mut record, &mut |event| shown.show(&event));
     shown.steps.finish();
@@ -212,6 +215,9 @@ struct Display {
     steps: Steps,
     quiet: bool,
     runs: u32,
+    expected: Expected,
+    /// Cells of the whole matrix, those of earlier runs included.
+    cells: usize,
     begun: Instant,
     /// Time of the latest line of progress without a terminal.
     told: Instant,
@@ -221,10 +227,11 @@ struct Display {
 const LINES: Duration = Duration::from_secs(60);
 
 impl Display {
-    fn new(how: &Measuring) -> Self {
+    fn new(expected: Expected, cells: usize, how: &Measuring) -> Self {
         let quiet = how.talk.quiet;
         let now = Instant::now();
-        Display { steps: Steps::new("measuring", quiet), quiet, runs: how.runs, begun: now, told: now }
+        let steps = Steps::new("measuring", quiet);
+        Display { steps, quiet, runs: how.runs, expected, cells, begun: now, told: now }
     }
 
     fn show<S: Subject>(&mut self, event: &Event<'_, S>) {
@@ -232,11 +239,15 @@ impl Display {
             Event::Begun { cells, steps } if *cells > 0 && !self.quiet => {
                 let cells = if *cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
                 let runs = if self.runs == 1 { "1 run".to_owned() } else { format!("{} runs", self.runs) };
-                let text = format_args!("packfs: measuring {cells}: a warm-up and {runs} each, {steps} steps");
+                let cost = self.expected.words(self.expected.time(*steps, self.cells));
+                let text = format_args!("packfs: measuring {cells}: a warm-up and {runs} each, {steps} steps{cost}");
                 self.steps.say(text);
             }
             Event::Begun { .. } => {}
             Event::Step { number, of, round, left, cell } => {
+                // Before the first step has shown how long one takes, the estimate says it.
+                let guess = || (self.expected.round > 0.0).then(|| self.expected.time(*of, self.cells));
+                let left = left.or_else(guess).map(estimate::whole);
                 let left = left.map_or(String::new(), |left| format!(", {} left", units::span(left)));
                 let round = if *round == 0 { "warm-up".to_owned() } else { format!("run {round}") };
                 let done = format!("{number} of {of} done{left}");

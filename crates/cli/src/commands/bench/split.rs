@@ -9,13 +9,15 @@ use anyhow::Result;
 use packfs_bench::program;
 use packfs_bench::record::Session;
 use packfs_bench::results::TrialRow;
-use packfs_bench::split::{Key, Machine, Matrix, Profile, Program, Source, Tool};
+use packfs_bench::split::{Cell, Key, Machine, Matrix, Profile, Program, Source, Tool, Work};
 use packfs_image::name::display;
 use serde::Serialize;
 
 use crate::args::BenchSplit;
 use crate::output::failure::{Outcome, Usage};
+use crate::resources;
 
+use super::estimate::{self, Expected, START};
 use super::peers;
 use super::session::{self, usage};
 
@@ -43,8 +45,28 @@ pub(super) fn run(args: &BenchSplit) -> Result<Outcome> {
     let cells = matrix.cells();
     let about = Session { libraries: libraries(&matrix), settings: settings(args, &parent), ..Session::default() };
     let mut machine = Machine::new(scratch.path(), &args.dirs);
-    let measured = session::measure(cells, &mut machine, about, Duration::ZERO, &args.measuring)?;
+    let expected = expected(&cells, &parent);
+    let measured = session::measure(cells, &mut machine, about, Duration::ZERO, expected, &args.measuring)?;
     measured.show(|results| &results.splits, entry, &args.measuring)
+}
+
+/// A split takes what the codec on all processors takes, or the disks if that is longer. Sources that were made, parts and
+/// what was joined from them lie side by side.
+fn expected(cells: &[Cell], scratch: &Path) -> Expected {
+    let names: Vec<String> = cells.iter().map(|cell| crate::args::fastest(&cell.codec)).collect();
+    let sample = cells.first().map(|cell| cell.source.path.as_path());
+    let rates = sample.map(|path| estimate::rates(path, names.iter().map(String::as_str))).unwrap_or_default();
+    let seconds = |cell: &Cell| {
+        let (rate, bytes) = (rates.get(&crate::args::fastest(&cell.codec)), cell.source.bytes as f64);
+        let disks = cell.profile.disks(cell.outputs).filter(|_| cell.work == Work::Split);
+        let speed: u32 = disks.iter().flatten().map(|disk| disk.speed).sum();
+        let disks = if speed > 0 { bytes * rate.ratio.min(1.0) / (1e6 * f64::from(speed)) } else { 0.0 };
+        START + disks.max(bytes * (rate.encode + rate.decode) / resources::cores() as f64)
+    };
+    let largest = cells.iter().map(|cell| cell.source.bytes).max().unwrap_or(0);
+    let made = cells.iter().filter(|cell| cell.source.path.starts_with(scratch));
+    let made: BTreeMap<_, u64> = made.map(|cell| (&cell.source.path, cell.source.bytes)).collect();
+    Expected::of(cells, seconds).with_scratch(made.values().sum::<u64>() + 2 * largest, scratch)
 }
 
 fn sources(args: &BenchSplit, scratch: &Path) -> Result<Vec<Arc<Source>>> {

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use packfs_bench::build::{self, Input, Kind, Tool};
+use packfs_bench::estimate::scaled;
 use packfs_bench::format::Format;
 use packfs_bench::program;
 use packfs_bench::read::{Image, NONE};
@@ -13,7 +14,7 @@ use packfs_bench::record::Session;
 use packfs_codec::Codec;
 use packfs_image::name::display;
 
-use super::{go_on, images, peers};
+use super::{START, estimate, go_on, images, peers};
 use crate::args::Read;
 use crate::output::display::Steps;
 use crate::output::failure::Usage;
@@ -39,18 +40,22 @@ pub(super) fn make(
     about.libraries.extend(tools.iter().map(|tool| (tool.kind.name().to_owned(), tool.version.clone())));
     let input = Input { directory: source.to_owned(), tar: None, bytes: 0 };
     let plans = plans(args, &tools, &name);
+    let (times, room) = costs(source, &plans);
+    let all: f64 = times.iter().sum();
     if !args.measuring.talk.quiet {
-        say(format_args!("packfs: making {} images of {name} in {}", plans.len(), display(scratch)));
+        let (room, time) = (units::bytes(room), units::span(span(all)));
+        let text = format_args!("{} images of {name} in {}: roughly {time}, {room}", plans.len(), display(scratch));
+        say(format_args!("packfs: making {text}"));
     }
     let (steps, begun) = (Steps::new("making images", args.measuring.talk.quiet), Instant::now());
     let (mut made, mut left_out) = (Vec::new(), 0);
     for (number, (tool, key)) in plans.iter().enumerate() {
         go_on(stop)?;
-        let (done, of) = (number as f64, plans.len() as f64);
-        // The remaining images are assumed to take as long as those made so far.
-        let left = begun.elapsed().mul_f64((of - done) / done.max(1.0));
-        let left = if number > 0 { format!(", {} left", units::span(left)) } else { String::new() };
-        steps.show(done / of, format_args!("{number} of {} done{left}: {key}", plans.len()));
+        let done: f64 = times[..number].iter().sum();
+        // By how much the estimate was off so far, it is off for the rest.
+        let off = if number > 0 { begun.elapsed().as_secs_f64() / done } else { 1.0 };
+        let left = units::span(span((all - done) * off));
+        steps.show(done / all, format_args!("{number} of {} done, {left} left: {key}", plans.len()));
         let path = scratch.join(format!("{number}-{}.img", key.tool));
         match one(tool, key, &input, &path) {
             Ok(image) => made.push(image),
@@ -65,6 +70,24 @@ pub(super) fn make(
     }
     steps.finish();
     Ok((made, left_out))
+}
+
+/// Expected seconds of each image, and bytes of all, from a sample of the source.
+fn costs(source: &Path, plans: &[(&Tool, build::Key)]) -> (Vec<f64>, u64) {
+    // What cannot be read is left out here as it is there.
+    let bytes = build::Source::of(source).map_or(0, |source| source.bytes);
+    let rates = estimate::rates(source, plans.iter().map(|(_, key)| key.codec.as_str()));
+    let rate = |key: &build::Key| rates.get(&key.codec);
+    let seconds = |key: &build::Key| {
+        let rate = rate(key);
+        START + bytes as f64 * (rate.encode + rate.decode) / resources::cores() as f64
+    };
+    let room = plans.iter().map(|(_, key)| scaled(bytes, rate(key).ratio)).sum();
+    (plans.iter().map(|(_, key)| seconds(key)).collect(), room)
+}
+
+fn span(seconds: f64) -> Duration {
+    estimate::whole(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
 /// Returns the name of the source, which must be a directory: some programs cannot pack anything else.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 use packfs_bench::executor::Subject;
 use packfs_bench::program;
-use packfs_bench::read::{self, Config, FIO, Image, Key, Machine, Program, Readers, SMALL, try_mount};
+use packfs_bench::read::{self, Cell, Config, FIO, Image, Key, Machine, Program, Readers, SMALL, Work, try_mount};
 use packfs_bench::record::Session;
 use packfs_bench::results::TrialRow;
 use packfs_image::name::display;
@@ -22,8 +22,9 @@ use crate::args::{Measuring, Read};
 use crate::output::failure::{Outcome, Usage};
 use crate::output::{say, units};
 
+use super::estimate::{Expected, START};
 use super::session::go_on;
-use super::{peers, session};
+use super::{estimate, peers, session};
 
 /// Kinds of reads of `--quick`: sequential, random, attributes, and a whole image by a program.
 const QUICK: [&str; 4] = ["sequential data", "small random data", "small random metadata", "tar"];
@@ -51,9 +52,28 @@ pub(super) fn run(args: &Read) -> Result<Outcome> {
         return Err(Usage("nothing to measure: no image was built, or no reader is available for it".into()).into());
     }
     let mut machine = Machine { seed: args.measuring.seed, fio: readers.fio, scratch: scratch.path().to_owned() };
-    let measured = session::measure(cells, &mut machine, about, Duration::ZERO, &measuring)?;
+    let expected = Expected::of(&cells, seconds);
+    let measured = session::measure(cells, &mut machine, about, Duration::ZERO, expected, &measuring)?;
     let outcome = measured.show(|results| &results.reads, entry, &args.measuring)?;
     Ok(if left_out > 0 { Outcome::Findings } else { outcome })
+}
+
+/// Roughly what a reading takes on one processor: all data at a speed usual for the codec, or opening the files.
+fn seconds(cell: &Cell) -> f64 {
+    let (tree, files) = (&cell.image.tree, cell.image.tree.files().len());
+    let slow = ["xz", "lzma"].iter().any(|name| cell.image.codec.starts_with(name));
+    let speed = if slow { 60e6 } else { 400e6 };
+    let each = 30e-6;
+    let small = SMALL.min(files) as f64 / files.max(1) as f64;
+    let (share, opened) = match cell.key().work.as_str() {
+        "small random data" => (small, small),
+        "small random metadata" => (0.0, small),
+        work if work.ends_with("metadata") => (0.0, 1.0),
+        _ => (1.0, 1.0),
+    };
+    // The kernel's caches are dropped and the image is mounted for each of its readings.
+    let start = if matches!(cell.work, Work::Data(_) | Work::Metadata(_) | Work::Fio(_)) { 0.3 } else { START };
+    start + share * tree.data() as f64 / speed + opened * each * files as f64
 }
 
 /// Tries which images can be mounted, and says why others cannot. Returns how many were left out

@@ -1,0 +1,108 @@
+//! A rough estimate of what work costs before it begins: each codec compresses and decompresses a small sample once.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::codecs::Method;
+
+/// Bytes of a block of the sample.
+const BLOCK: usize = 128 << 10;
+/// Time for each codec, after which no further block is begun.
+const ENOUGH: Duration = Duration::from_millis(60);
+/// Seconds a byte of reading, hashing, copying and writing, which no codec saves.
+const AROUND: f64 = 1e-9;
+
+/// Cost of one codec on the sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// Seconds for each byte compressed, on one processor.
+    pub encode: f64,
+    /// Seconds for each byte decompressed.
+    pub decode: f64,
+    /// Bytes stored for each byte.
+    pub ratio: f64,
+}
+
+impl Rate {
+    /// Cost without a codec.
+    pub const NONE: Rate = Rate { encode: AROUND, decode: AROUND, ratio: 1.0 };
+}
+
+/// Rates of several codecs on one sample.
+#[derive(Debug, Clone, Default)]
+pub struct Rates(BTreeMap<String, Rate>);
+
+impl Rates {
+    /// Tries each codec on the sample once.
+    pub fn of<'c>(sample: &[u8], codecs: impl IntoIterator<Item = &'c str>) -> Self {
+        let mut rates = BTreeMap::new();
+        for codec in codecs {
+            if !rates.contains_key(codec) {
+                rates.insert(codec.to_owned(), rate(sample, codec).unwrap_or(Rate::NONE));
+            }
+        }
+        Rates(rates)
+    }
+
+    /// The rate of a codec, or that of none.
+    pub fn get(&self, codec: &str) -> Rate {
+        self.0.get(codec).copied().unwrap_or(Rate::NONE)
+    }
+
+    /// The largest image that any of the codecs makes of so many bytes.
+    pub fn largest(&self, bytes: u64) -> u64 {
+        self.0.values().map(|rate| scaled(bytes, rate.ratio)).max().unwrap_or(bytes)
+    }
+}
+
+/// A part of so many bytes.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an estimate of a length")]
+pub fn scaled(bytes: u64, ratio: f64) -> u64 {
+    (bytes as f64 * ratio) as u64
+}
+
+fn rate(sample: &[u8], codec: &str) -> Option<Rate> {
+    let method: Method = codec.parse().ok()?;
+    let (mut encoder, mut decoder) = (method.encoder(BLOCK).ok()?, method.decoder().ok()?);
+    let (mut packed, mut back) = (vec![0; BLOCK], vec![0; BLOCK]);
+    let (mut encode, mut decode) = (Duration::ZERO, Duration::ZERO);
+    let (mut raw, mut stored) = (0, 0);
+    // Blocks from everywhere, as a slow codec sees only the first few.
+    let blocks: Vec<&[u8]> = sample.chunks(BLOCK).collect();
+    let step = blocks.len() / 3 + 1;
+    for block in (0..step).flat_map(|first| blocks.iter().skip(first).step_by(step)) {
+        let begun = Instant::now();
+        let len = encoder.encode(block, &mut packed).ok()?;
+        encode += begun.elapsed();
+        if let Some(len) = len {
+            let begun = Instant::now();
+            decoder.decode(&packed[..len], &mut back[..block.len()]).ok()?;
+            decode += begun.elapsed();
+        }
+        raw += block.len();
+        stored += len.unwrap_or(block.len());
+        if encode + decode > ENOUGH {
+            break;
+        }
+    }
+    let each = |time: Duration| AROUND + time.as_secs_f64() / raw as f64;
+    (raw > 0).then(|| Rate { encode: each(encode), decode: each(decode), ratio: stored as f64 / raw as f64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Memory, Shares};
+
+    #[test]
+    fn rates_tell_slow_codecs_from_fast_ones_and_dense_from_light() {
+        let sample = Memory::bytes(3, "text=1".parse::<Shares>().unwrap(), 1 << 20);
+        let rates = Rates::of(&sample, ["lz4", "xz:6", "none", "of a later version"]);
+        let [lz4, xz] = ["lz4", "xz:6"].map(|codec| rates.get(codec));
+        assert!(xz.encode > lz4.encode && xz.ratio < lz4.ratio && lz4.ratio < 1.0, "{lz4:?} {xz:?}");
+        assert_eq!(rates.get("of a later version"), Rate::NONE);
+        assert_eq!(rates.get("none").ratio, 1.0);
+        assert_eq!(rates.largest(1000), 1000);
+        assert_eq!(Rates::of(&[], ["lz4"]).get("lz4"), Rate::NONE, "nothing is known of no sample");
+    }
+}
