@@ -9,7 +9,7 @@ const holder = chart => document.getElementById(chart.id);
 
 // Buttons that switch a scale; the one in use is marked.
 function toggles(chart) {
-  const bars = chart.kind === "bars";
+  const bars = isRows(chart);
   const pairs = bars ? [["y", ""]] : [["y", "up "], ["x", "across "]];
   const state = states.get(chart.id);
   const one = ([key, word]) => {
@@ -29,7 +29,7 @@ function draw(chart, width = holder(chart).clientWidth) {
   if (!width) return;
   const div = holder(chart);
   const state = states.get(chart.id);
-  const { drawn, marks } = (chart.kind === "bars" ? rows : plot)(chart, width, state);
+  const { drawn, marks } = (isRows(chart) ? rows : plot)(chart, width, state);
   const what = own(chart).length === 1 ? "1 series" : `${own(chart).length} series`;
   drawn.setAttribute("role", "img");
   drawn.setAttribute("tabindex", "0");
@@ -76,9 +76,9 @@ function listen(chart, drawn, marks) {
     const frame = drawn.getBoundingClientRect();
     const scale = frame.width / drawn.viewBox.baseVal.width;
     const [x, y] = [(event.clientX - frame.left) / scale, (event.clientY - frame.top) / scale];
-    const far = one => Math.hypot(one.x - x, chart.kind === "bars" ? 4 * (one.y - y) : one.y - y);
+    const far = one => Math.hypot(one.x - x, isRows(chart) ? 4 * (one.y - y) : one.y - y);
     const best = marks.reduce((least, one) => !least || far(one) < far(least) ? one : least, null);
-    return best && (chart.kind === "bars" ? Math.abs(best.y - y) < LANE : far(best) < 40) ? best : null;
+    return best && (isRows(chart) ? Math.abs(best.y - y) < LANE : far(best) < 40) ? best : null;
   };
   drawn.addEventListener("pointermove", event => show(chart, drawn, near(event)));
   drawn.addEventListener("pointerdown", event => show(chart, drawn, near(event)));

@@ -2,18 +2,22 @@
 // Values of named things: a row each, with its name at the left and the value in figures. Bars where the scale begins at
 // zero, and points where it is logarithmic and a bar would have no beginning.
 
+const isRows = chart => chart.kind === "bars" || chart.kind === "ratios";
 const LANE = 15;
 const GAP = 7;
 
 function rowScale(chart, state) {
   const values = chart.series.flatMap(series => series.points.flatMap(point => [point.y, ...(point.y_range ?? [])]));
+  if (chart.band) return scale([...values, ...chart.band, 1], state.y ?? true);
   const log = state.y ?? (chart.y.log && Math.min(...values) > 0 && isLog(values) || isLog(values));
   return scale(values, log && Math.min(...values) > 0, true);
 }
 
 function rows(chart, width, state) {
   const [axis, marks, drawn] = [rowScale(chart, state), [], svg("svg", {})];
-  const names = [...new Set(chart.series.flatMap(series => series.points.map(point => point.x)))];
+  const points = chart.series.flatMap(series => series.points);
+  if (chart.kind === "ratios") points.sort((a, b) => b.y - a.y);
+  const names = [...new Set(points.map(point => point.x))];
   const widest = Math.max(...names.map(name => textWidth(short(name), 12)));
   // Names that would take more than a third of the width stand above their rows.
   const above = widest > width / 3;
@@ -35,6 +39,7 @@ function rows(chart, width, state) {
     lanes.forEach(([series, point], n) => group.append(lane(chart, series, point, top + (n + 0.5) * LANE, axis, at, marks, hit)));
     y = top + lanes.length * LANE + GAP;
   }
+  if (chart.band) drawn.append(noiseBand(chart.band, at, y));
   drawn.append(rowGrid(axis, area, at, y), group);
   drawn.setAttribute("viewBox", `0 0 ${width} ${y + 22}`);
   drawn.setAttribute("height", y + 22);
@@ -46,7 +51,7 @@ function rowLook(chart, series) {
   const at = chart.series.indexOf(series);
   if (isGuide(series)) return { kind: ["bar", "cross"][chart.series.filter(isGuide).indexOf(series) % 2], hollow: false };
   const same = chart.series.filter(other => !isGuide(other) && shape(other.name) === shape(series.name));
-  return { kind: shape(series.name), hollow: same.indexOf(series) % 2 === 1, place: at };
+  return { kind: shape(series.name), hollow: series.hollow || same.indexOf(series) % 2 === 1, place: at };
 }
 
 function lane(chart, series, point, y, axis, at, marks, hit) {
@@ -54,9 +59,9 @@ function lane(chart, series, point, y, axis, at, marks, hit) {
   // A row is a codec's, unless the series is.
   const style = paint(family(series.name) ? series.name : point.x);
   const group = svg("g", { class: `series ${series.role}${hit ? " hit" : ""}`, style: series.role === "guide" ? undefined : style });
-  const [from, to] = [axis.log ? at(axis.low) : at(0), at(point.y)];
+  const [from, to] = [chart.band ? at(1) : axis.log ? at(axis.low) : at(0), at(point.y)];
   const [x, w] = [Math.min(from, to), Math.abs(to - from)];
-  if (axis.log || isGuide(series)) {
+  if (axis.log || chart.band || isGuide(series)) {
     group.append(svg("path", { class: "track", d: `M${x},${y}h${w}` }), mark(kind, to, y, 4.5, hollow));
   } else {
     const several = chart.series.length > 1;
@@ -74,6 +79,13 @@ function lane(chart, series, point, y, axis, at, marks, hit) {
   return group;
 }
 
+// The values that are noise, and the line of what did not change.
+function noiseBand([low, high], at, bottom) {
+  const [x, top] = [at(low), TITLE];
+  return svg("g", { class: "band" }, svg("rect", { x, y: top, width: at(high) - x, height: bottom - top }),
+    svg("path", { d: `M${at(1).toFixed(1)},${top}V${bottom}` }));
+}
+
 function rowGrid(axis, area, at, bottom) {
   const group = svg("g", { class: "grid" });
   const widest = Math.max(...axis.ticks(12).map(tick => textWidth(plain(tick))));
@@ -87,7 +99,7 @@ function rowGrid(axis, area, at, bottom) {
 
 // What the shapes of a chart of rows stand for, above it.
 function legend(chart) {
-  if (chart.kind !== "bars" || chart.series.length < 2) return [];
+  if (!isRows(chart) || chart.series.length < 2 && !chart.band) return [];
   const items = chart.series.map(series => {
     const { kind, hollow } = rowLook(chart, series);
     const icon = svg("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" });

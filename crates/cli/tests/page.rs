@@ -71,19 +71,39 @@ fn chromium(dir: &Path) -> Command {
     command
 }
 
-/// Makes the page of all results in the documentation.
-fn page_of_docs(dir: &Path) -> String {
+/// Unpacks the results of the documentation.
+fn results_of_docs(dir: &Path) -> [&'static str; 4] {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
-    let mut args = vec!["bench", "report", "-o", "page.html"];
-    for name in ["codecs.jsonl", "build.jsonl", "read.jsonl", "split.jsonl"] {
+    let names = ["codecs.jsonl", "build.jsonl", "read.jsonl", "split.jsonl"];
+    for name in names {
         let packed = std::fs::File::open(results.join(format!("{name}.xz"))).unwrap();
         let unpacked = Command::new("xz").arg("-dc").stdin(packed).output().unwrap();
         assert!(unpacked.status.success(), "{name}");
         std::fs::write(dir.join(name), unpacked.stdout).unwrap();
-        args.push(name);
     }
-    succeed(dir, &args);
+    names
+}
+
+/// The page of all results that the documentation has.
+fn page_of_docs(dir: &Path) -> String {
+    let names = results_of_docs(dir);
+    succeed(dir, &[&["bench", "report", "-o", "page.html"], &names[..]].concat());
     std::fs::read_to_string(dir.join("page.html")).unwrap()
+}
+
+/// The page that compares the two sessions of codecs in the results of the documentation.
+fn page_of_changes(dir: &Path) -> String {
+    results_of_docs(dir);
+    let text = std::fs::read_to_string(dir.join("codecs.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let session = first["session"].as_str().unwrap();
+    let (old, new): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains(session));
+    std::fs::write(dir.join("old.jsonl"), old.join("\n") + "\n").unwrap();
+    std::fs::write(dir.join("new.jsonl"), new.join("\n") + "\n").unwrap();
+    let args = ["bench", "report", "new.jsonl", "--against", "old.jsonl", "-o", "changes.html"];
+    // Something got slower, as the machine was busy.
+    assert_eq!(common::packfs(args).current_dir(dir).status().unwrap().code(), Some(1));
+    std::fs::read_to_string(dir.join("changes.html")).unwrap()
 }
 
 /// Asserts that there are no errors, no overlapping words, nothing outside of its chart, no legend
@@ -145,6 +165,30 @@ fn every_chart_can_be_read_at_every_width() {
 }
 
 #[test]
+fn the_page_of_a_comparison_can_be_read_at_every_width() {
+    let test = "the_page_of_a_comparison_can_be_read_at_every_width";
+    if !have(test, "chromium") || !have(test, "xz") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let page = page_of_changes(dir.path());
+    for (width, dark, printed) in
+        [(390, false, false), (768, false, false), (1400, false, false), (1400, true, false), (768, false, true)]
+    {
+        let view = View { width, dark, printed, ..View::default() };
+        let seen = look(dir.path(), &page, view);
+        assert_readable(&seen, view);
+        let ids: Vec<&str> = seen["charts"].as_array().unwrap().iter().filter_map(|one| one["id"].as_str()).collect();
+        assert_eq!(ids, ["ratios-compressing", "ratios-decompressing"], "sizes did not change");
+        assert_eq!((&seen["headings"], &seen["findings"]), (&json!(["Changes"]), &json!(1)));
+        if !printed {
+            let told = seen["charts"][0]["hover"]["text"].as_str().unwrap();
+            assert!(told.contains("samples: ") && told.contains("spread "), "{told}");
+        }
+    }
+}
+
+#[test]
 fn the_page_can_be_printed() {
     let test = "the_page_can_be_printed";
     if !have(test, "chromium") || !have(test, "xz") {
@@ -180,6 +224,8 @@ fn every_question_of_the_guide_has_its_place() {
     assert_eq!(rows.len(), 20);
     for row in rows {
         let place = row.split('|').nth(2).unwrap();
+        let anchor = row.split('|').nth(3).unwrap().trim().trim_matches('`').strip_prefix('#').unwrap();
+        assert!(page.contains(&format!(" id=\"{anchor}\"")), "{row}: the page has no #{anchor}");
         let named: Vec<&str> = place.split(';').filter_map(|part| part.split_once(": ")?.1.split(',').next()).collect();
         assert!(!named.is_empty(), "{row}");
         for name in named {
@@ -209,6 +255,8 @@ fn the_page_is_accessible() {
         let seen = look(dir.path(), &page, View { width, dark, axe: Some(&axe), printed: false });
         assert_eq!(seen["violations"], json!([]), "at {width}, dark: {dark}");
     }
+    let view = View { width: 1400, axe: Some(&axe), ..View::default() };
+    assert_eq!(look(dir.path(), &page_of_changes(dir.path()), view)["violations"], json!([]), "of a comparison");
 }
 
 /// A page of fresh measurements, with few codecs and one block size.

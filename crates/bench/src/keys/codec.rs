@@ -27,6 +27,7 @@ pub struct Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {} in blocks of {}", self.codec, self.data, size(self.block))
+        write!(f, "{} on {} in blocks of {}", self.codec, self.data, size(self.block))?;
+        if self.threads == 1 { Ok(()) } else { write!(f, ", {} threads", self.threads) }
     }
 }

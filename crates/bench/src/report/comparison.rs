@@ -2,6 +2,7 @@
 
 use super::leaders::listed;
 use super::model::{Chapter, Column, Report, Section, Table, Value};
+use super::ratios::charts;
 use super::shape::{distinct, spread, table};
 use crate::compare::{Change, Comparison, Metric, Verdict};
 use crate::record::Session;
@@ -34,7 +35,8 @@ fn changed(comparison: &Comparison) -> Section {
     let tables = if changes.is_empty() { Vec::new() } else { vec![changes_table("changes", "Changes", &changes)] };
     let title = "What changed".into();
     let finding = sentences.first().cloned();
-    Section { chapter: Chapter::Changes, title, sentences, tables, finding, ..Section::default() }
+    let charts = charts(comparison);
+    Section { chapter: Chapter::Changes, title, sentences, charts, tables, finding, ..Section::default() }
 }
 
 /// Every cell that both have.

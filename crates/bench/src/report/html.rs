@@ -44,7 +44,7 @@ pub fn html(report: &Report) -> String {
             // Writing to a String cannot fail.
             let _ = writeln!(body, "<h2 id=\"{}\">{}</h2>", chapter_id(section), section.chapter.title());
         }
-        put_section(&mut body, at, section);
+        put_section(&mut body, &section_id(report, at), section);
     }
     let title = escape(report.heading());
     let contents = contents(report);
@@ -85,7 +85,8 @@ fn put_head(out: &mut String, report: &Report) {
     if !findings.is_empty() {
         out.push_str("<ul class=\"findings\">\n");
         for (at, sentence) in findings {
-            let target = report.sections[at].charts.first().map_or_else(|| section_id(at), |chart| chart.id.clone());
+            let target =
+                report.sections[at].charts.first().map_or_else(|| section_id(report, at), |chart| chart.id.clone());
             let (chapter, target) = (report.sections[at].chapter.title(), escape(&target));
             let _ = writeln!(out, "<li>{} <a href=\"#{target}\">{chapter}</a></li>", escape(sentence));
         }
@@ -106,7 +107,7 @@ fn contents(report: &Report) -> String {
             let _ = write!(out, "{close}<li><a href=\"#{id}\">{title}</a>\n<ul>\n");
         }
         if !section.folded {
-            let _ = writeln!(out, "<li><a href=\"#{}\">{}</a></li>", section_id(at), escape(&section.title));
+            let _ = writeln!(out, "<li><a href=\"#{}\">{}</a></li>", section_id(report, at), escape(&section.title));
         }
     }
     out.push_str(if report.sections.is_empty() { "" } else { "</ul></li>\n" });
@@ -117,12 +118,21 @@ fn chapter_id(section: &Section) -> String {
     format!("chapter-{}", slug(section.chapter.title()))
 }
 
-fn section_id(at: usize) -> String {
-    format!("section-{}", at + 1)
+/// The words of a section's title, which links can name; a number tells titles of the same words apart.
+fn section_id(report: &Report, at: usize) -> String {
+    let words = |section: &Section| {
+        let slug = slug(&section.title);
+        slug.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
+    };
+    let id = words(&report.sections[at]);
+    match report.sections[..at].iter().filter(|other| words(other) == id).count() {
+        0 => id,
+        before => format!("{id}-{}", before + 1),
+    }
 }
 
-fn put_section(out: &mut String, at: usize, section: &Section) {
-    let (id, title) = (section_id(at), escape(&section.title));
+fn put_section(out: &mut String, id: &str, section: &Section) {
+    let title = escape(&section.title);
     let _ = match section.folded {
         true => writeln!(out, "<details class=\"more\" id=\"{id}\"><summary>{title}</summary>\n<section>"),
         false => writeln!(out, "<section id=\"{id}\">\n<h3>{title}</h3>"),
@@ -165,7 +175,12 @@ fn put_folded(out: &mut String, summary: &str, sentences: &[String]) {
 
 fn put_table(out: &mut String, table: &Table) {
     let numeric = table.numeric();
-    let class = |at: usize| if numeric.get(at) == Some(&true) { " class=\"number\"" } else { "" };
+    let published = |at: usize| table.columns.get(at).is_some_and(|column| column.published);
+    let class = |at: usize| match numeric.get(at) == Some(&true) {
+        true if published(at) => " class=\"number published\"",
+        true => " class=\"number\"",
+        false => "",
+    };
     let _ = write!(
         out,
         "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{0}\"><table><caption>{0}</caption>\n<thead><tr>",
@@ -183,6 +198,11 @@ fn put_table(out: &mut String, table: &Table) {
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div>\n");
+    if table.columns.iter().any(|column| column.published) {
+        out.push_str(
+            "<p class=\"other\">Columns in italics were published by others, from other hardware and data.</p>\n",
+        );
+    }
 }
 
 fn escape(text: &str) -> String {

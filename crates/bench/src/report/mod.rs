@@ -12,6 +12,7 @@ mod leaders;
 mod markdown;
 mod model;
 mod published;
+mod ratios;
 mod reads;
 mod sessions;
 mod shape;

@@ -95,15 +95,22 @@ pub struct Column {
     pub name: String,
     /// Whether it is for wide displays only: a terminal leaves it out.
     pub wide: bool,
+    /// True if others published its figures, from other hardware and data.
+    pub published: bool,
 }
 
 impl Column {
     pub(super) fn of(name: &str) -> Self {
-        Column { name: name.to_owned(), wide: false }
+        Column { name: name.to_owned(), wide: false, published: false }
     }
 
     pub(super) fn wide(name: &str) -> Self {
-        Column { name: name.to_owned(), wide: true }
+        Column { name: name.to_owned(), wide: true, published: false }
+    }
+
+    /// A column of figures that others published, beside those measured here.
+    pub(super) fn published(name: &str) -> Self {
+        Column { name: format!("published {name}"), wide: true, published: true }
     }
 }
 
@@ -141,6 +148,9 @@ pub struct Chart {
     pub kind: Kind,
     /// Its series.
     pub series: Vec<Series>,
+    /// Values that are noise: shaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub band: Option<[f64; 2]>,
 }
 
 /// How values are drawn.
@@ -153,6 +163,8 @@ pub enum Kind {
     Lines,
     /// Points alone, named.
     Points,
+    /// A dot and its range for each, around 1, the largest first.
+    Ratios,
 }
 
 /// One axis.
@@ -317,6 +329,25 @@ impl Report {
 }
 
 impl Table {
+    /// Puts published figures beside the rows, in their order. Columns without any figure are left out.
+    pub(super) fn beside<R>(
+        mut self,
+        names: &[impl AsRef<str>],
+        rows: impl IntoIterator<Item = R>,
+        figures: impl Fn(R) -> Vec<Option<f64>>,
+    ) -> Self {
+        let figures: Vec<Vec<Option<f64>>> = rows.into_iter().map(figures).collect();
+        for (at, name) in names.iter().enumerate() {
+            let column = || figures.iter().map(|row| row.get(at).copied().flatten());
+            if column().all(|figure| figure.is_none()) {
+                continue;
+            }
+            self.columns.push(Column::published(name.as_ref()));
+            self.rows.iter_mut().zip(column()).for_each(|(row, figure)| row.push(figure.into()));
+        }
+        self
+    }
+
     /// Which columns hold numbers.
     pub(super) fn numeric(&self) -> Vec<bool> {
         let is_number = |value: &Value| !matches!(value, Value::Text(_));

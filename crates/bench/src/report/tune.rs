@@ -186,6 +186,7 @@ fn against(id: &str, title: &str, all: &[Prediction], x: &str, value: fn(&Predic
         drawn.push(Series { hollow: codec.starts_with("erofs"), ..points });
     }
     Chart {
+        band: None,
         id: id.into(),
         title: title.into(),
         x: axis(x, true),

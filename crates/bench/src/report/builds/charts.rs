@@ -3,7 +3,7 @@
 use super::super::commands;
 use super::super::model::{Chart, Kind, Point, Series, X};
 use super::super::shape::{self, axis, distinct, guide, has_points, name, series};
-use super::lines::{Base, FAR, Row, fastest, features, lines, model};
+use super::lines::{Base, FAR, Row, fastest, features, groups, lines, model};
 use super::tables::{group_id, set_id};
 use crate::build::{Key, Model};
 use crate::results::Results;
@@ -61,7 +61,15 @@ fn with_models(
 }
 
 fn chart(id: String, title: &str, y: (&str, bool), series: Vec<Series>) -> Chart {
-    Chart { id, title: title.into(), x: axis("threads", true), y: axis(y.0, y.1), kind: Kind::Lines, series }
+    Chart {
+        band: None,
+        id,
+        title: title.into(),
+        x: axis("threads", true),
+        y: axis(y.0, y.1),
+        kind: Kind::Lines,
+        series,
+    }
 }
 
 /// S0a, S1a: time by threads.
@@ -87,6 +95,28 @@ fn efficiencies(results: &Results, group: &[&Row]) -> Chart {
     chart(format!("builds-{}-efficiency", group_id(group)), "Efficiency by threads", y, series)
 }
 
+/// What each program gives for its time: below and to the left of another is better.
+fn size_and_time(group: &[&Row]) -> Chart {
+    let point = |line: &Vec<&Row>| {
+        let row = fastest(line)?;
+        let point = Point::from((X::Number(row.time.median), 100.0 * row.ratio()?)).costing_across(&row.time);
+        Some(series(&who(&row.key), [point.by(commands::build(&row.key))]))
+    };
+    Chart {
+        band: None,
+        id: format!("builds-{}-size-and-time", set_id(group)),
+        title: format!(
+            "Size and time in blocks of {}, {}: down and left is better",
+            size(group[0].key.block),
+            features(&group[0].key).replace(',', " and ")
+        ),
+        x: axis("seconds", true),
+        y: axis("size, % of the files", false),
+        kind: Kind::Points,
+        series: lines(group).iter().filter_map(point).collect(),
+    }
+}
+
 /// S0d: the most throughput.
 fn throughput(group: &[&Row]) -> Chart {
     let tools = distinct(group.iter().map(|row| row.key.tool.as_str()));
@@ -103,6 +133,7 @@ fn throughput(group: &[&Row]) -> Chart {
         series(tool, bars)
     };
     Chart {
+        band: None,
         id: format!("builds-{}-throughput-chart", group_id(group)),
         title: "Most throughput".into(),
         x: axis("codec", false),
@@ -114,7 +145,11 @@ fn throughput(group: &[&Row]) -> Chart {
 
 /// Charts of one source and format.
 pub(super) fn of_set(set: &[&Row]) -> Vec<Chart> {
-    std::iter::once(sizes(set)).chain(sizes_by_block(set)).collect()
+    // One choice of blocks and features stands for the others: that of which most was measured.
+    let groups = groups(set);
+    let most = groups.iter().rev().max_by_key(|group| group.len()).map(|group| size_and_time(group));
+    let compared = most.filter(|chart| chart.series.len() > 2);
+    compared.into_iter().chain(std::iter::once(sizes(set))).chain(sizes_by_block(set)).collect()
 }
 
 /// S0f, S1b: sizes, at the largest block.
@@ -128,6 +163,7 @@ fn sizes(set: &[&Row]) -> Chart {
         series(&one, bars.collect::<Vec<_>>())
     };
     Chart {
+        band: None,
         id: format!("builds-{}-size", set_id(set)),
         title: format!("Size in blocks of {}", size(block)),
         x: axis("codec", false),
@@ -155,6 +191,7 @@ fn sizes_by_block(set: &[&Row]) -> Option<Chart> {
         series(&one, blocks.iter().filter_map(|block| at(*block)).collect::<Vec<_>>())
     };
     (blocks.len() > 1).then(|| Chart {
+        band: None,
         id: format!("builds-{}-size-by-block", set_id(set)),
         title: "Size by block size".into(),
         x: axis("block", false),

@@ -1,6 +1,7 @@
 //! The tables of builds.
 
 use super::super::model::{Column, Table, Value};
+use super::super::published::{images, packing};
 use super::super::shape::{distinct, short, slug, table, timed};
 use super::lines::{
     Base, FAR, Row, at, error, fastest, features, is_own, label, lines, model, tar_bytes, uncompressed,
@@ -69,21 +70,22 @@ fn scaling(group: &[&Row]) -> Table {
         ["program", "codec", "threads", "s", "MB/s", "T(1)/T(n)", "T(serial)/T(n)", "efficiency", "to serial"]
             .map(Column::of);
     let title = "Speed-up and efficiency, relative to one thread and to the serial run; 0 threads is serial";
-    timed(&format!("builds-{}-scaling", group_id(group)), title, columns, rows)
+    let table = timed(&format!("builds-{}-scaling", group_id(group)), title, columns, rows);
+    packing::beside_builds(table, &lines.concat())
 }
 
 /// S0d: the most throughput.
 fn throughput(results: &Results, group: &[&Row]) -> Table {
-    let row = |line: &Vec<&Row>| {
-        let best = fastest(line)?;
+    let row = |best: &&Row| {
         let tar = tar_bytes(results, best).map(|bytes| bytes as f64 / 1e6 / best.time.median);
         let key = &best.key;
         let threads = Value::Whole(key.threads as u64);
-        Some(vec![key.tool.as_str().into(), key.codec.as_str().into(), threads, best.speed().into(), tar.into()])
+        vec![key.tool.as_str().into(), key.codec.as_str().into(), threads, best.speed().into(), tar.into()]
     };
     let columns = ["program", "codec", "threads", "files MB/s", "tar MB/s"];
-    let rows = lines(group).iter().filter_map(row).collect();
-    table(&format!("builds-{}-throughput", group_id(group)), "Most throughput: bytes for the least time", columns, rows)
+    let best: Vec<&Row> = lines(group).iter().filter_map(|line| fastest(line)).collect();
+    let (id, rows) = (format!("builds-{}-throughput", group_id(group)), best.iter().map(row).collect());
+    packing::beside_throughput(table(&id, "Most throughput: bytes for the least time", columns, rows), &best)
 }
 
 /// Where the time of packfs goes, and what the model makes of it.
@@ -141,7 +143,13 @@ fn sizes(results: &Results, set: &[&Row]) -> Table {
     let mut lines = lines(set);
     lines.sort_by_key(|line| line[0].made);
     let columns = ["program", "codec", "block", "features", "bytes", "to files", "to uncompressed", "to tar"];
-    table(&format!("builds-{}-sizes", set_id(set)), "Sizes of images", columns, lines.iter().map(row).collect())
+    let (id, rows) = (format!("builds-{}-sizes", set_id(set)), lines.iter().map(row).collect());
+    let first: Vec<&Row> = lines.iter().map(|line| line[0]).collect();
+    let table = packing::beside_sizes(table(&id, "Sizes of images", columns, rows), &first);
+    images::beside_sizes(
+        table,
+        first.iter().map(|row| (row.key.format.as_str(), row.key.codec.as_str(), row.key.block)),
+    )
 }
 
 /// Gains and costs of features: each line against the plain one, on the most threads that both have.

@@ -58,7 +58,7 @@ fn size_and_speed(id: &str, title: &str, group: &[&Row], speed: fn(&Row) -> Opti
     let points = group.iter().filter_map(|row| Some((row, point(row)?)));
     all.extend(points.map(|(row, (_, point))| series(&row.key.codec, [point])));
     let (x, y) = (axis("MB/s", true), axis("size, % of the data", false));
-    Chart { id: id.into(), title: title.into(), x, y, kind: Kind::Points, series: all }
+    Chart { band: None, id: id.into(), title: title.into(), x, y, kind: Kind::Points, series: all }
 }
 
 /// Time against savings: what lies below the line is beaten by a mixture of two codecs, each on a part of the blocks.
@@ -73,6 +73,7 @@ fn mixtures(id: &str, group: &[&Row]) -> Chart {
         series(&row.key.codec, [point])
     }));
     Chart {
+        band: None,
         id: id.into(),
         title: "Time and savings, with the best mixtures".into(),
         x: axis("seconds for 1 GB", false),
@@ -93,6 +94,7 @@ fn break_even(id: &str, group: &[&Row]) -> Chart {
     let writing = |row: &Row| Some((row.encode_savings()?, row.encode));
     let reading = |row: &Row| Some((row.decode_savings()?, row.decode?));
     Chart {
+        band: None,
         id: id.into(),
         title: "Device speed below which compressing pays".into(),
         x: axis("codec", false),
@@ -135,6 +137,7 @@ fn relative_speed(factors: &[Relative]) -> Option<Chart> {
         })
     };
     (!codecs.is_empty()).then(|| Chart {
+        band: None,
         id: "relative-speed".into(),
         title: "Speed relative to zlib -9, mean over data and blocks".into(),
         x: axis("codec", false),
@@ -151,6 +154,7 @@ fn relative_savings(factors: &[Relative], block: usize) -> Chart {
         of.filter_map(move |one| Some((name(&one.codec), geometric_mean(&one.factors[which])?)))
     };
     Chart {
+        band: None,
         id: format!("relative-savings-{}", slug(&size(block))),
         title: format!("Savings a second relative to zlib -9, blocks of {}", size(block)),
         x: axis("codec", false),
@@ -175,6 +179,7 @@ pub(super) fn noise(results: &Results) -> Option<Chart> {
         false => lines(&rows, |row| point(row, X::Name(size(row.key.block)))),
     };
     (!rows.is_empty()).then(|| Chart {
+        band: None,
         id: "incompressible".into(),
         title: "Speed on data that does not compress".into(),
         x: axis(if one { "codec" } else { "block" }, false),
@@ -211,6 +216,7 @@ pub(super) fn sizes(results: &Results) -> Vec<Chart> {
             continue;
         }
         charts.push(Chart {
+            band: None,
             id: format!("sizes-{}", group_id(rows[0])),
             title: format!("Size by block size: {}, rule {}", rows[0].key.data, rows[0].key.policy),
             x: axis("block", false),
@@ -251,6 +257,7 @@ pub(super) fn threads(results: &Results) -> Vec<Chart> {
             ("efficiency", "Efficiency by threads, compressing", "speed-up for each thread", efficiencies),
         ] {
             charts.push(Chart {
+                band: None,
                 id: format!("{what}-{}", group_id(rows[0])),
                 title: format!("{title}: {} in blocks of {}", rows[0].key.data, size(block)),
                 x: axis("threads", false),

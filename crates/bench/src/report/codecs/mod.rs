@@ -59,7 +59,10 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
 /// and the others are folded.
 fn choices(results: &Results) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
-    for set in charts::by_data(results) {
+    let mut sets = charts::by_data(results);
+    // Of data of one name, that which most was measured of stands for it.
+    sets.sort_by(|a, b| a[0].key.data.cmp(&b[0].key.data).then(b.len().cmp(&a.len())));
+    for set in sets {
         let digests = |group: &&Vec<&Row>| group.iter().all(|row| set.iter().any(|one| one.key == row.key));
         let groups = results.groups();
         let mut groups: Vec<&Vec<&Row>> = groups.iter().filter(digests).collect();

@@ -1,6 +1,7 @@
 //! The tables of codecs.
 
 use super::super::model::{Column, Table, Value};
+use super::super::published::codecs::beside_codecs;
 use super::super::shape::{short, slug, spread, table};
 use super::sentences::heading;
 use crate::metrics::{efficiency, front, speedup};
@@ -83,7 +84,8 @@ pub(super) fn of_group(results: &Results, group: &[&Row]) -> Table {
         Column::wide("runs"),
         Column::of("front"),
     ];
-    table(&group_id(group[0]), &heading(group), columns, group.iter().enumerate().map(row).collect())
+    let rows = group.iter().enumerate().map(row).collect();
+    beside_codecs(table(&group_id(group[0]), &heading(group), columns, rows), group)
 }
 
 /// Factors to zlib -9 of a codec at a block size on one thread, one for each data set.

@@ -1,6 +1,6 @@
 //! "Synthetic test of filesystem compression, part 2" (August 2011): sectors of 4 KB, one thread, four computers.
 
-use super::super::model::Value;
+use super::super::model::{Table, Value};
 use super::super::shape::table;
 use super::figures::claims;
 use super::part::Part;
@@ -12,12 +12,15 @@ const BLOCK: usize = 128 << 10;
 const TITLE: &str = "Published in 2011 on other hardware, and measured here";
 
 const DOCUMENT: &str = "synthetic test 2011";
+/// The codecs that it calls LZO1X-1 and LZO1X-999.
+const FASTEST: &str = "lzo:algorithm=lzo1x_1";
+const SLOWEST: &str = "lzo:9";
 
 /// Returns the values measured here for a claim of the document, and their unit.
 fn measured(results: &Results, of: &str) -> (Vec<f64>, &'static str) {
     match of {
-        "fastest" => (speeds(results, "lzo:algorithm=lzo1x_1"), "MB/s"),
-        "slowest" => (speeds(results, "lzo:9"), "MB/s"),
+        "fastest" => (speeds(results, FASTEST), "MB/s"),
+        "slowest" => (speeds(results, SLOWEST), "MB/s"),
         "six faster" => (six_and_nine(results, |six, nine| Some(six.encode_speed()? / nine.encode_speed()?)), "%"),
         "six larger" => {
             (six_and_nine(results, |six, nine| Some(six.sizes.stored as f64 / nine.sizes.stored as f64)), "%")
@@ -46,6 +49,22 @@ fn six_and_nine(results: &Results, factor: fn(&Row, &Row) -> Option<f64>) -> Vec
     let pairs = comparable(results, "zlib:6").into_iter();
     let factors = pairs.filter_map(|six| factor(six, results.with_codec(six, "zlib:9")?));
     factors.map(|factor| 100.0 * (factor - 1.0)).collect()
+}
+
+/// Puts speeds of the document beside codecs, compressing data and what does not compress.
+pub(in super::super) fn beside_codecs(table: Table, rows: &[&Row]) -> Table {
+    table.beside(&["2011 in MB/s", "2011 noise MB/s"], rows, |row| {
+        let key = &row.key;
+        let is_of_document = (key.threads, key.policy.as_str(), key.sector, key.block) == (1, "sector", 4096, BLOCK);
+        let figure = |claim: &str| claims(DOCUMENT).find(|one| one.of == claim)?.number();
+        match key.codec.as_str() {
+            _ if !is_of_document => Vec::new(),
+            FASTEST => vec![figure("fastest"), None],
+            SLOWEST => vec![figure("slowest"), None],
+            "snappy" => vec![None, figure("incompressible")],
+            _ => Vec::new(),
+        }
+    })
 }
 
 /// The figures, beside codecs on blocks.

@@ -1,7 +1,7 @@
 //! "Benchmark of I/O multiplexing with LZO/snappy compression" (2012), the mail that nsplit came with: time to split
 //! 10 GiB that do not compress over 1 to 8 disks, on three kernels (S2a to S2c).
 
-use super::super::model::{Chart, Column, Kind, Table, Value, X};
+use super::super::model::{Chart, Kind, Table, X};
 use super::super::shape::{axis, distinct, published, series};
 use super::figures::{Figure, Unit, claims, of_document, value};
 use super::part::{Part, codec_name};
@@ -54,7 +54,7 @@ pub(super) fn part(results: &Results) -> Option<Part> {
     (!rows.is_empty()).then(|| Part {
         sentences: vec![setup(), errors()],
         charts: charts(results, &rows),
-        tables: vec![times(results, &rows)],
+        tables: Vec::new(),
     })
 }
 
@@ -102,35 +102,16 @@ fn errors() -> String {
     )
 }
 
-fn times(results: &Results, rows: &[&Row]) -> Table {
-    let row = |row: &&Row| {
-        let (key, codec) = (&row.key, column(&row.key.codec));
-        let of = |value: fn(usize, usize, usize) -> Option<f64>| {
-            (0..KERNELS.len()).map(move |kernel| codec.and_then(|codec| value(kernel, key.outputs, codec)))
+/// Puts the speeds and speed-ups of the mail beside splits over as many disks that are alike.
+pub(in super::super) fn beside_splits(table: Table, rows: &[&Row]) -> Table {
+    let name = |unit: &'static str| KERNELS.iter().map(move |kernel| format!("2012 {kernel} {unit}"));
+    table.beside(&name("MB/s").chain(name("speed-up")).collect::<Vec<_>>(), rows, |row| {
+        let codec = column(&row.key.codec).filter(|_| row.key.work == Work::Split.name() && equal(row));
+        let of = |figure: fn(usize, usize, usize) -> Option<f64>| {
+            (0..KERNELS.len()).map(move |kernel| figure(kernel, row.key.outputs, codec?))
         };
-        let speeds = of(seconds).map(|seconds| seconds.map(|seconds| bytes() / 1e6 / seconds).into());
-        let measured = one(results, row).and_then(|one| speedup(one.time.median, row.time.median));
-        let start = [
-            key.data.as_str().into(),
-            key.disks.as_str().into(),
-            key.tool.as_str().into(),
-            key.codec.as_str().into(),
-            Value::Whole(key.outputs as u64),
-            row.speed().into(),
-            measured.into(),
-        ];
-        start.into_iter().chain(of(seconds).map(Value::from)).chain(speeds).chain(of(factor).map(Value::from)).collect()
-    };
-    let start = ["data", "disks", "program", "codec", "outputs", "here MB/s", "here x"].map(Column::of);
-    let wide = KERNELS.map(|kernel| Column::wide(&format!("{kernel} s")));
-    let speeds = KERNELS.map(|kernel| Column::of(&format!("{kernel} MB/s")));
-    let factors = KERNELS.map(|kernel| Column::of(&format!("{kernel} x")));
-    Table {
-        id: "published-splits".into(),
-        title: "Splitting, here and as published for nsplit on three kernels in 2012 on other hardware".into(),
-        columns: start.into_iter().chain(wide).chain(speeds).chain(factors).collect(),
-        rows: rows.iter().map(row).collect(),
-    }
+        of(seconds).map(|seconds| Some(bytes() / 1e6 / seconds?)).chain(of(factor)).collect()
+    })
 }
 
 /// Speed-up by outputs, for each codec of the mail that was measured here over several.
@@ -157,6 +138,7 @@ fn charts(results: &Results, rows: &[&Row]) -> Vec<Chart> {
             all.push(published(&format!("nsplit on {name}, published 2012"), points));
         }
         Some(Chart {
+            band: None,
             id: format!("published-splits-{codec}"),
             title: format!("Speed-up of splitting with {codec}, here and as published on other hardware"),
             x: axis("outputs", false),

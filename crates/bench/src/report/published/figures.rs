@@ -91,6 +91,11 @@ impl Claim {
         Some(Claim { document, of, what, says, unit, on })
     }
 
+    /// The statement as a number, unless it is in words or a range.
+    pub(super) fn number(&self) -> Option<f64> {
+        self.says.parse().ok()
+    }
+
     /// The statement with its unit, unless it is in words.
     pub(super) fn says(&self) -> String {
         match self.says.ends_with(|c: char| c.is_ascii_digit()) && self.unit != "x" {

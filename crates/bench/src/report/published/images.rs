@@ -1,7 +1,7 @@
 //! The EROFS project's PERFORMANCE.md (2023): sizes of images (S4a, S4h), reading files through the kernel (S4b to
 //! S4g), and one large file with fio (S4i to S4k), by cluster size, of EROFS and of SquashFS.
 
-use super::super::model::{Chart, Column, Kind, Role, Series, Table, Value, X};
+use super::super::model::{Chart, Kind, Role, Series, Table, Value, X};
 use super::super::shape::{self, axis, distinct, name, series, table};
 use super::figures::{Figure, Unit, of_document, value};
 use super::part::{Part, codec_name};
@@ -74,11 +74,11 @@ pub(super) fn part(results: &Results) -> Option<Part> {
     let mut part = Part::default();
     let images = images(results);
     if !images.is_empty() {
-        part.tables.push(sizes(&images));
         part.charts.extend(Some(sizes_chart(&images)).filter(has_lines));
     }
-    part.tables.extend(reads(results));
-    (!part.tables.is_empty()).then(|| Part { sentences: vec![setup(), findings()], ..part })
+    part.tables.extend(factors(results));
+    let read = readings().iter().any(|one| results.reads.iter().any(|row| is_of_document(one, row)));
+    (read || !images.is_empty()).then(|| Part { sentences: vec![setup(), findings()], ..part })
 }
 
 fn setup() -> String {
@@ -127,7 +127,6 @@ struct Made<'r> {
     /// Bytes of a block, 0 if unknown.
     block: usize,
     cluster: Cluster,
-    len: u64,
     /// Length for that of the files in it, where that is known.
     ratio: Option<f64>,
 }
@@ -136,7 +135,7 @@ impl<'r> Made<'r> {
     fn built(row: &'r Build) -> Option<Self> {
         let build::Key { source, format, tool, codec, features, block, .. } = &row.key;
         let cluster = cluster(codec, *block)?;
-        Some(Made { source, format, tool, codec, features, block: *block, cluster, len: row.made, ratio: row.ratio() })
+        Some(Made { source, format, tool, codec, features, block: *block, cluster, ratio: row.ratio() })
     }
 
     /// Only what reads a whole image tells how long the files in it are.
@@ -144,7 +143,7 @@ impl<'r> Made<'r> {
         let read::Key { source, format, tool, codec, features, block, work, .. } = &row.key;
         let cluster = cluster(codec, *block)?;
         let ratio = row.ratio().filter(|_| ["sequential data", "tar", "extract"].contains(&work.as_str()));
-        Some(Made { source, format, tool, codec, features, block: *block, cluster, len: row.made, ratio })
+        Some(Made { source, format, tool, codec, features, block: *block, cluster, ratio })
     }
 
     fn kind(&self) -> (&'r str, &'r str, &'r str, &'r str) {
@@ -180,40 +179,40 @@ fn of_root(format: &str, cluster: Cluster) -> Option<f64> {
     percent(ROOT, image(ROOT, format, 0), format, cluster)
 }
 
-fn sizes(images: &[Made<'_>]) -> Table {
-    let row = |one: &Made<'_>| {
-        let bytes = |on: &str| Value::from(image(on, one.format, one.cluster));
-        vec![
-            one.source.into(),
-            one.format.into(),
-            one.tool.into(),
-            one.codec.into(),
-            one.features.into(),
-            Value::Text(shown(one.cluster)),
-            Value::Whole(one.len),
-            one.ratio.map(|ratio| 100.0 * ratio).into(),
-            bytes(ROOT),
-            of_root(one.format, one.cluster).into(),
-            bytes(SILESIA),
-            percent(SILESIA, silesia(), one.format, one.cluster).into(),
-        ]
-    };
-    let columns = [
-        Column::of("source"),
-        Column::of("format"),
-        Column::of("program"),
-        Column::of("codec"),
-        Column::wide("features"),
-        Column::of("cluster"),
-        Column::of("here bytes"),
-        Column::of("here %"),
-        Column::wide("Debian bytes"),
-        Column::of("Debian %"),
-        Column::wide("silesia.tar bytes"),
-        Column::of("silesia.tar %"),
-    ];
-    let title = "Images for their sources here, for the uncompressed image and for silesia.tar as published in 2023";
-    table("published-image-sizes", title, columns, images.iter().map(row).collect())
+/// Puts the sizes of the document beside images, each told by its format, codec and block.
+pub(in super::super) fn beside_sizes<'r>(
+    table: Table,
+    images: impl IntoIterator<Item = (&'r str, &'r str, usize)>,
+) -> Table {
+    let names = ["2023 Debian bytes", "2023 Debian x uncompressed", "2023 silesia.tar x"];
+    table.beside(&names, images, |(format, codec, block)| {
+        let Some(cluster) = cluster(codec, block) else { return Vec::new() };
+        let share = |percent: f64| percent / 100.0;
+        let silesia = percent(SILESIA, silesia(), format, cluster).map(share);
+        vec![image(ROOT, format, cluster), of_root(format, cluster).map(share), silesia]
+    })
+}
+
+/// Puts the readings of the document beside images: milliseconds of works of the kernel, or MiB a second of patterns of
+/// fio.
+pub(in super::super) fn beside_reads<'r>(
+    table: Table,
+    works: &[&str],
+    images: impl IntoIterator<Item = &'r read::Key>,
+) -> Table {
+    let readings = readings();
+    let of = |work: &str| readings.iter().find(|reading| reading.work == work);
+    let unit = |work: &str| if of(work).is_some_and(|one| one.unit == Unit::Seconds) { "ms" } else { "MiB/s" };
+    let names: Vec<String> = works.iter().map(|work| format!("2023 {work} {}", unit(work))).collect();
+    table.beside(&names, images, |key| {
+        let Some(cluster) = cluster(&key.codec, key.block) else { return Vec::new() };
+        let figure = |work: &&str| {
+            let reading = of(work)?;
+            let scale = if reading.unit == Unit::Seconds { 1e3 } else { 1.0 };
+            Some(scale * reading.figure(&key.format, cluster)?)
+        };
+        works.iter().map(figure).collect()
+    })
 }
 
 /// True if some measured line has several points.
@@ -243,6 +242,7 @@ fn sizes_chart(images: &[Made<'_>]) -> Chart {
     let mut all = vec![published("erofs"), published("squashfs")];
     all.extend(kinds.iter().map(line).filter(|line| !line.points.is_empty()));
     Chart {
+        band: None,
         id: "published-sizes-by-cluster".into(),
         title: "Size by cluster with LZ4HC, here and as published for other data".into(),
         x: axis("cluster", false),
@@ -252,53 +252,36 @@ fn sizes_chart(images: &[Made<'_>]) -> Chart {
     }
 }
 
-/// Readings that the page has.
-fn reads(results: &Results) -> Option<Table> {
-    let mut rows = Vec::new();
-    for reading in &readings() {
-        let of = results.reads.iter().filter(|row| row.key.work == reading.work);
-        rows.extend(of.filter_map(|row| reading_row(results, reading, row)));
-    }
-    let columns = [
-        Column::of("work"),
-        Column::of("source"),
-        Column::of("format"),
-        Column::of("image by"),
-        Column::of("cluster"),
-        Column::of("unit"),
-        Column::of("here"),
-        Column::of("EROFS x"),
-        Column::of("2023"),
-        Column::of("2023 EROFS x"),
-    ];
-    let title = "Reading through the kernel, here and as published in 2023 on other hardware";
-    (!rows.is_empty()).then(|| table("published-reads", title, columns, rows))
+fn is_of_document(reading: &Reading, row: &Read) -> bool {
+    let figure = |cluster| reading.figure(&row.key.format, cluster);
+    row.key.work == reading.work && cluster(&row.key.codec, row.key.block).and_then(figure).is_some()
 }
 
-fn reading_row(results: &Results, reading: &Reading, row: &Read) -> Option<Vec<Value>> {
-    let key = &row.key;
-    let cluster = cluster(&key.codec, key.block)?;
-    let published = reading.figure(&key.format, cluster)?;
-    let value = |row: &Read| match reading.unit {
-        Unit::Seconds => Some(row.time.median),
-        _ => row.speed().map(|speed| speed * 1e6 / 1_048_576.0),
-    };
-    // Who is ahead is said once, with EROFS.
-    let erofs = key.format == "erofs";
-    let other = results.reads.iter().find(|other| erofs && is_counterpart(row, other, cluster));
-    let measured = value(row).zip(other.and_then(value)).map(|(erofs, squashfs)| gain(reading.unit, erofs, squashfs));
-    Some(vec![
-        reading.work.into(),
-        key.source.as_str().into(),
-        key.format.as_str().into(),
-        key.tool.as_str().into(),
-        Value::Text(shown(cluster)),
-        if reading.unit == Unit::Seconds { "s".into() } else { "MiB/s".into() },
-        value(row).into(),
-        measured.into(),
-        Value::Number(published),
-        reading.factor(cluster).filter(|_| erofs).into(),
-    ])
+/// By how much EROFS is ahead of SquashFS with the same clusters, here and there.
+fn factors(results: &Results) -> Option<Table> {
+    let mut rows = Vec::new();
+    let mut published = Vec::new();
+    for reading in &readings() {
+        let of = results.reads.iter().filter(|row| row.key.format == "erofs" && is_of_document(reading, row));
+        for row in of {
+            let Some((cluster, factor)) = measured_factor(results, reading, row) else { continue };
+            let key = &row.key;
+            let (work, source) = (reading.work.into(), key.source.as_str().into());
+            rows.push(vec![work, source, key.tool.as_str().into(), Value::Text(shown(cluster)), Value::Number(factor)]);
+            published.push(reading.factor(cluster));
+        }
+    }
+    let title = "How many times as fast EROFS is read as SquashFS with the same clusters";
+    let columns = ["work", "source", "image by", "cluster", "EROFS x"];
+    (!rows.is_empty())
+        .then(|| table("published-reads", title, columns, rows).beside(&["2023 EROFS x"], published, |one| vec![one]))
+}
+
+fn measured_factor(results: &Results, reading: &Reading, row: &Read) -> Option<(Cluster, f64)> {
+    let cluster = cluster(&row.key.codec, row.key.block)?;
+    let other = results.reads.iter().find(|other| is_counterpart(row, other, cluster))?;
+    let value = |row: &Read| if reading.unit == Unit::Seconds { Some(row.time.median) } else { row.speed() };
+    Some((cluster, gain(reading.unit, value(row)?, value(other)?)))
 }
 
 /// Whether a row is what an EROFS row is to be compared with: a SquashFS image of the same program, or of the one

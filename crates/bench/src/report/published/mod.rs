@@ -1,13 +1,14 @@
 //! Figures of others beside those measured here: other hardware, other data and other versions, so the
 //! comparison is one of orders of magnitude, and of who is ahead of whom. A document a file; of each the figures that
-//! something measured here can be compared with, and what is wrong with what it says of its own figures. The figures
-//! themselves are data, in `figures.tsv`.
+//! something measured here can be compared with, and what is wrong with what it says of its own figures. `beside`
+//! functions put them into the tables of the chapters, in columns of their own. The figures themselves are data, in
+//! `figures.tsv`.
 
-mod codecs;
-mod dumps;
+pub(super) mod codecs;
+pub(super) mod dumps;
 mod figures;
-mod images;
-mod packing;
+pub(super) mod images;
+pub(super) mod packing;
 mod part;
 
 use self::part::Part;

@@ -1,8 +1,8 @@
 //! The two benchmarks of squashfs-tools-ng: packing by threads and codecs (S0a to S0d, S1a), unpacking (S0e), and sizes
 //! of images (S0f, S1b).
 
-use super::super::model::{Chart, Column, Kind, Table, Value, X};
-use super::super::shape::{axis, distinct, published, series, table};
+use super::super::model::{Chart, Kind, Table, X};
+use super::super::shape::{axis, distinct, published, series};
 use super::figures::{of_document, value};
 use super::part::{Part, codec_name};
 use crate::metrics::speedup;
@@ -66,25 +66,71 @@ fn unpacking(codec: &str) -> Option<f64> {
 }
 
 type Build = TrialRow<build::Key>;
+type Read = TrialRow<read::Key>;
 
 /// The figures, beside images built and programs that read them.
 pub(super) fn part(results: &Results) -> Option<Part> {
-    let of_document = |row: &&Build| {
-        let key = &row.key;
-        key.format == "squashfs" && key.block == BLOCK && DOCUMENTS[1].size(&key.codec).is_some()
-    };
+    let of_document = |row: &&Build| is_of_document(&row.key) && DOCUMENTS[1].size(&row.key.codec).is_some();
     let builds: Vec<&Build> = results.builds.iter().filter(of_document).collect();
-    let mut part = Part::default();
-    if !builds.is_empty() {
-        part.tables = vec![packing(results, &builds), sizes(&builds)];
-        part.charts.extend(scaling(results, &builds));
-    }
-    part.tables.extend(unpacked(results));
-    if part.tables.is_empty() {
-        return None;
-    }
-    part.sentences = vec![setup(), errors()];
-    Some(part)
+    let read = results.reads.iter().any(|row| unpacked(row).is_some());
+    (read || !builds.is_empty()).then(|| Part {
+        sentences: vec![setup(), errors()],
+        charts: scaling(results, &builds),
+        tables: Vec::new(),
+    })
+}
+
+/// Puts the speeds and speed-ups of both documents beside builds.
+pub(in super::super) fn beside_builds(table: Table, rows: &[&Build]) -> Table {
+    let names = DOCUMENTS.iter().flat_map(|one| ["MB/s", "T(1)/T(n)"].map(|unit| format!("{} {unit}", one.year)));
+    table.beside(&names.collect::<Vec<_>>(), rows, |row| {
+        let key = &row.key;
+        let figures = |one: &Document| match is_of_document(key) {
+            true => [one.packing(&key.codec, key.threads).map(speed), one.speedup(&key.codec, key.threads)],
+            false => [None, None],
+        };
+        DOCUMENTS.iter().flat_map(figures).collect()
+    })
+}
+
+/// Puts the most throughput that the documents reached with any number of jobs beside the most measured here.
+pub(in super::super) fn beside_throughput(table: Table, rows: &[&Build]) -> Table {
+    table.beside(&DOCUMENTS.each_ref().map(|one| format!("{} tar MB/s", one.year)), rows, |row| {
+        let most = |one: &Document| {
+            let speeds = (0..=JOBS).filter_map(|jobs| one.packing(&row.key.codec, jobs)).map(speed);
+            speeds.reduce(f64::max).filter(|_| is_of_document(&row.key))
+        };
+        DOCUMENTS.iter().map(most).collect()
+    })
+}
+
+/// Puts the sizes of images for a tar archive beside those built here.
+pub(in super::super) fn beside_sizes(table: Table, rows: &[&Build]) -> Table {
+    table.beside(&DOCUMENTS.each_ref().map(|one| format!("{} to tar", one.year)), rows, |row| {
+        let ratio = |one: &Document| one.size(&row.key.codec).map(|size| size / tar());
+        DOCUMENTS.iter().map(|one| ratio(one).filter(|_| is_of_document(&row.key))).collect()
+    })
+}
+
+/// Puts the speeds of sqfs2tar in 2021 beside programs that read whole images.
+pub(in super::super) fn beside_programs<'r>(table: Table, rows: impl Iterator<Item = &'r Read>) -> Table {
+    table.beside(&["2021 MB/s", "2021 x uncompressed"], rows, |row| {
+        let seconds = unpacked(row);
+        vec![seconds.map(speed), seconds.zip(unpacking("none")).map(|(packed, plain)| plain / packed)]
+    })
+}
+
+/// True for the format and block size that the documents have.
+fn is_of_document(key: &build::Key) -> bool {
+    key.format == "squashfs" && key.block == BLOCK
+}
+
+/// Published seconds of an archive made of an image as in the document.
+fn unpacked(row: &Read) -> Option<f64> {
+    let key = &row.key;
+    let fits =
+        key.work == "tar" && key.format == "squashfs" && (key.block == BLOCK || codec_name(&key.codec) == "none");
+    unpacking(&key.codec).filter(|_| fits)
 }
 
 fn setup() -> String {
@@ -118,44 +164,6 @@ fn one<'r>(results: &'r Results, row: &Build) -> Option<&'r Build> {
     results.builds.iter().find(|other| other.key == key)
 }
 
-/// Packing: speeds and speed-ups by jobs.
-fn packing(results: &Results, builds: &[&Build]) -> Table {
-    let row = |row: &&Build| {
-        let (key, published) = (&row.key, |document: &Document| {
-            let seconds = document.packing(&row.key.codec, row.key.threads);
-            [seconds, seconds.map(speed), document.speedup(&row.key.codec, row.key.threads)].map(Value::from)
-        });
-        let measured = one(results, row).and_then(|one| speedup(one.time.median, row.time.median));
-        let start = [
-            key.source.as_str().into(),
-            key.tool.as_str().into(),
-            key.codec.as_str().into(),
-            key.features.as_str().into(),
-            Value::Whole(key.threads as u64),
-            row.speed().into(),
-            measured.into(),
-        ];
-        start.into_iter().chain(DOCUMENTS.iter().flat_map(published)).collect()
-    };
-    let columns = [
-        Column::of("source"),
-        Column::of("program"),
-        Column::of("codec"),
-        Column::wide("features"),
-        Column::of("jobs"),
-        Column::of("here MB/s"),
-        Column::of("here x"),
-        Column::wide("2020 s"),
-        Column::of("2020 MB/s"),
-        Column::of("2020 x"),
-        Column::wide("2021 s"),
-        Column::of("2021 MB/s"),
-        Column::of("2021 x"),
-    ];
-    let title = "Packing, here and as published for tar2sqfs in 2020 and 2021 on other hardware";
-    table("published-packing", title, columns, builds.iter().map(row).collect())
-}
-
 /// Speed-up by threads, for each codec measured here with several numbers of them.
 fn scaling(results: &Results, builds: &[&Build]) -> Vec<Chart> {
     let number = |threads: usize| X::Number(threads as f64);
@@ -185,6 +193,7 @@ fn scaling(results: &Results, builds: &[&Build]) -> Vec<Chart> {
             all.extend(Some(published).filter(|published| !published.points.is_empty()));
         }
         Some(Chart {
+            band: None,
             id: format!("published-packing-{codec}"),
             title: format!("Speed-up of packing with {codec}, here and as published on other hardware"),
             x: axis("threads", false),
@@ -195,88 +204,4 @@ fn scaling(results: &Results, builds: &[&Build]) -> Vec<Chart> {
     };
     let [_, document] = &DOCUMENTS;
     document.codecs().into_iter().filter_map(chart).collect()
-}
-
-/// Sizes, which do not depend on threads.
-fn sizes(builds: &[&Build]) -> Table {
-    let same =
-        |a: &Build, b: &Build| build::Key { threads: 0, ..a.key.clone() } == build::Key { threads: 0, ..b.key.clone() };
-    let first = |(at, row): &(usize, &&Build)| !builds[..*at].iter().any(|other| same(other, row));
-    let row = |(_, row): (usize, &&Build)| {
-        let (key, [old, new]) = (&row.key, DOCUMENTS.each_ref().map(|document| document.size(&row.key.codec)));
-        let share = |size: Option<f64>| Value::from(size.map(|size| 100.0 * size / tar()));
-        vec![
-            key.source.as_str().into(),
-            key.tool.as_str().into(),
-            key.codec.as_str().into(),
-            key.features.as_str().into(),
-            Value::Whole(row.made),
-            row.ratio().map(|ratio| 100.0 * ratio).into(),
-            old.into(),
-            share(old),
-            new.into(),
-            share(new),
-        ]
-    };
-    let columns = [
-        Column::of("source"),
-        Column::of("program"),
-        Column::of("codec"),
-        Column::wide("features"),
-        Column::of("here bytes"),
-        Column::of("here %"),
-        Column::wide("2020 bytes"),
-        Column::of("2020 %"),
-        Column::wide("2021 bytes"),
-        Column::of("2021 %"),
-    ];
-    let title = "Images for their sources, here and as published in 2020 and 2021 for other data";
-    table("published-packing-sizes", title, columns, builds.iter().enumerate().filter(first).map(row).collect())
-}
-
-/// Unpacking to an archive.
-fn unpacked(results: &Results) -> Option<Table> {
-    let of_document = |row: &&TrialRow<read::Key>| {
-        let (key, codec) = (&row.key, unpacking(&row.key.codec).is_some());
-        key.work == "tar"
-            && key.format == "squashfs"
-            && codec
-            && (key.block == BLOCK || codec_name(&key.codec) == "none")
-    };
-    let plain = |row: &TrialRow<read::Key>| {
-        let same = |other: &&TrialRow<read::Key>| {
-            let (a, b) = (&other.key, &row.key);
-            (&a.digest, &a.tool, &a.reader, &a.work, &a.format) == (&b.digest, &b.tool, &b.reader, &b.work, &b.format)
-                && codec_name(&a.codec) == "none"
-        };
-        results.reads.iter().find(same).and_then(TrialRow::speed)
-    };
-    let row = |row: &TrialRow<read::Key>| {
-        let (key, seconds) = (&row.key, unpacking(&row.key.codec));
-        vec![
-            key.source.as_str().into(),
-            key.tool.as_str().into(),
-            key.reader.as_str().into(),
-            key.codec.as_str().into(),
-            row.speed().into(),
-            row.speed().zip(plain(row)).map(|(packed, plain)| packed / plain).into(),
-            seconds.into(),
-            seconds.map(speed).into(),
-            seconds.zip(unpacking("none")).map(|(packed, plain)| plain / packed).into(),
-        ]
-    };
-    let rows: Vec<Vec<Value>> = results.reads.iter().filter(of_document).map(row).collect();
-    let columns = [
-        Column::of("source"),
-        Column::wide("image by"),
-        Column::of("reader"),
-        Column::of("codec"),
-        Column::of("here MB/s"),
-        Column::of("here of none"),
-        Column::wide("2021 s"),
-        Column::of("2021 MB/s"),
-        Column::of("2021 of none"),
-    ];
-    let title = "Unpacking to an archive, here and as published for sqfs2tar in 2021 on other hardware";
-    (!rows.is_empty()).then(|| table("published-unpacking", title, columns, rows))
 }

@@ -117,25 +117,52 @@ fn published_figures_as_charts() {
 fn only_what_can_be_compared_is_shown() {
     assert!(sections(Vec::new()).is_empty());
     let of = |line: Line| -> Vec<String> {
-        let tables = sections(vec![line]).into_iter().flat_map(|section| section.tables);
-        tables.map(|table| table.id).collect()
+        sections(vec![line]).into_iter().map(|section| format!("{:?}", section.chapter)).collect()
     };
     assert_eq!(of(was_split("packfs", "zstd:1", "50", 1, 100)), [""; 0]);
-    assert_eq!(of(was_split("packfs", "raw", "50", 1, 100)), ["published-splits"]);
+    assert_eq!(of(was_split("packfs", "raw", "50", 1, 100)), ["Splitting"]);
     assert_eq!(of(was_split("packfs", "raw", "50", 9, 100)), [""; 0]);
-    let packing = ["published-packing", "published-packing-sizes"];
-    assert_eq!(of(built("packfs", "squashfs", "xz", 131_072, 17, (100, 100))), packing);
-    assert_eq!(of(built("packfs", "erofs", "lz4hc", 65_536, 1, (100, 100))), ["published-image-sizes"]);
-    assert_eq!(of(was_read("packfs", "squashfs", "lz4", 131_072, "packfs", ("tar", 10))), ["published-unpacking"]);
-    assert_eq!(of(was_read("packfs", "erofs", "none", 0, "kernel", ("sequential metadata", 1))), ["published-reads"]);
-    // Images that were only read have sizes, too.
-    let image = |line: Line| match line {
-        Line::Read(mut read) => {
-            read.sample.made = 50_000_000;
-            Line::Read(read)
-        }
-        other => other,
+    assert_eq!(of(built("packfs", "squashfs", "xz", 131_072, 17, (100, 100))), ["Building"]);
+    assert_eq!(of(built("packfs", "erofs", "lz4hc", 65_536, 1, (100, 100))), ["Reading"]);
+    assert_eq!(of(was_read("packfs", "squashfs", "lz4", 131_072, "packfs", ("tar", 10))), ["Building"]);
+    assert_eq!(of(was_read("packfs", "erofs", "none", 0, "kernel", ("sequential metadata", 1))), ["Reading"]);
+}
+
+/// Figures of the documents stand beside those measured here, in columns that are marked; they are those printed there.
+#[test]
+fn published_figures_stand_beside_measured_ones() {
+    let report = Report::of(&Results::of(&[Contents { lines: lines(), ..Contents::default() }]));
+    let cell = |id: &str, row: &[&str], column: &str| {
+        let table = report.tables().find(|table| table.id.contains(id) && fits(table, row).is_some()).unwrap();
+        let at = table.columns.iter().position(|one| one.name == column);
+        let at = at.unwrap_or_else(|| panic!("{column}: {:?}", table.columns));
+        assert!(table.columns[at].published && table.columns[at].wide);
+        table.rows[fits(table, row).unwrap()][at].show()
     };
-    let read = image(was_read("packfs", "erofs", "lz4hc:12", 4096, "kernel", ("sequential data", 1)));
-    assert_eq!(of(read), ["published-image-sizes", "published-reads"]);
+    let gzip = ["packfs", "gzip:9", "2"];
+    assert_eq!(cell("-scaling", &gzip, "published 2020 T(1)/T(n)"), "1.90");
+    assert_eq!(cell("-scaling", &gzip, "published 2021 MB/s"), "22.5");
+    assert_eq!(cell("builds-root-00-squashfs-sizes", &["packfs", "gzip:9", "128K"], "published 2020 to tar"), "0.353");
+    assert_eq!(cell("-throughput", &["packfs", "gzip:9"], "published 2021 tar MB/s"), "133");
+    let lz4hc = ["packfs", "lz4hc:12", "16K"];
+    assert_eq!(cell("builds-root-00-erofs-sizes", &lz4hc, "published 2023 Debian x uncompressed"), "0.525");
+    let mkfs = ["mkfs.erofs", "lz4hc:12", "4K"];
+    // The image sizes of readings alone.
+    assert_eq!(cell("read-root-00-sizes", &mkfs, "published 2023 silesia.tar x"), "0.493");
+    assert_eq!(cell("-times", &mkfs, "published 2023 full random data ms"), "1223");
+    assert_eq!(cell("-fio", &["packfs", "lz4hc:12", "128K"], "published 2023 random 4K MiB/s"), "242");
+    assert_eq!(cell("-programs", &["packfs", "gzip:9"], "published 2021 MB/s"), "341");
+    assert_eq!(cell("-speed", &["raw", "8"], "published 2012 3.4 speed-up"), "6.56");
+    // What a document does not have is left blank.
+    assert_eq!(cell("-scaling", &["packfs", "gzip:9", "64"], "published 2021 MB/s"), "");
+    let text = super::super::text(&report);
+    assert!(!text.contains("published 20"), "a terminal has no room for them");
+}
+
+/// The row whose values are these, in this order, among others.
+fn fits(table: &super::super::Table, wanted: &[&str]) -> Option<usize> {
+    table.rows.iter().position(|row| {
+        let mut shown = row.iter().map(super::super::Value::show);
+        wanted.iter().all(|one| shown.any(|value| value == *one))
+    })
 }

@@ -48,6 +48,7 @@ fn by_block(
         _ => (Kind::Lines, "block", lines(&valued, &blocks)),
     };
     (!valued.is_empty()).then(|| Chart {
+        band: None,
         id: format!("{}-{}", group.id, slug(id)),
         title: format!("{title}: {}", group.title),
         x: axis(x, false),
@@ -90,6 +91,7 @@ pub(super) fn programs(group: &Group<'_>) -> Option<Chart> {
     };
     let all: Vec<Series> = readers.iter().map(of).filter(|series| !series.points.is_empty()).collect();
     (!all.is_empty()).then(|| Chart {
+        band: None,
         id: format!("{}-program-speeds", group.id),
         title: format!("Whole images read by programs: {}", group.title),
         x: axis("image", false),

@@ -116,11 +116,12 @@ fn formats(group: &Group<'_>, work: &str) -> Option<String> {
     let factors: Vec<(f64, usize)> = pairs.filter_map(factor).collect();
     let (least, at) = factors.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let (most, at_most) = factors.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let what = format!("{}, EROFS for SquashFS in blocks of the same size", capital(work));
+    let what = format!("{}: EROFS takes", capital(work));
+    let of = "of SquashFS's time with blocks of the same size";
     Some(match factors.len() {
-        1 => format!("{what}: {} times the time (blocks of {}).", three(*least), size(*at)),
+        1 => format!("{what} {} (blocks of {}) {of}.", three(*least), size(*at)),
         n => format!(
-            "{what}: {} times the time (blocks of {}) to {} times (blocks of {}), {n} pairs.",
+            "{what} {} (blocks of {}) to {} (blocks of {}) {of}; {n} pairs.",
             three(*least),
             size(*at),
             three(*most),

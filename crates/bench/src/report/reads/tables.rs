@@ -1,6 +1,7 @@
 //! The tables of reading images.
 
 use super::super::model::{Column, Table, Value};
+use super::super::published::{images, packing};
 use super::super::shape::{spread, table, timed};
 use super::group::{Group, Image, PATTERNS, WORKS};
 use crate::read::{FIO, KERNEL};
@@ -35,7 +36,9 @@ pub(super) fn sizes(group: &Group<'_>) -> Table {
         is(image).into_iter().chain([Value::Whole(image.len()), share.into(), ratio.into()]).collect()
     };
     let columns = ["bytes", "% of the files", "x uncompressed"].map(Column::of).into();
-    made(group, "sizes", "Sizes of images", columns, group.images.iter().map(row).collect())
+    let table = made(group, "sizes", "Sizes of images", columns, group.images.iter().map(row).collect());
+    let keys = group.images.iter().map(|image| image.key);
+    images::beside_sizes(table, keys.map(|key| (key.format.as_str(), key.codec.as_str(), key.block)))
 }
 
 /// S4b to S4g: milliseconds.
@@ -49,9 +52,10 @@ pub(super) fn times(group: &Group<'_>) -> Table {
         let runs = rows().flatten().map(|row| row.time.count as u64).min().map_or(Value::None, Value::Whole);
         is(image).into_iter().chain(times).chain(spreads).chain([runs]).collect()
     };
-    let read = group.images.iter().filter(|image| WORKS.iter().any(|(work, _)| image.row(KERNEL, work).is_some()));
+    let read = || group.images.iter().filter(|image| WORKS.iter().any(|(work, _)| image.row(KERNEL, work).is_some()));
     let columns = columns.chain(spreads).chain([Column::wide("runs")]).collect();
-    made(group, "times", "Times of the kernel", columns, read.map(row).collect())
+    let table = made(group, "times", "Times of the kernel", columns, read().map(row).collect());
+    images::beside_reads(table, &WORKS.map(|(work, _)| work), read().map(|image| image.key))
 }
 
 /// The same where data are read, in MB a second.
@@ -76,8 +80,10 @@ pub(super) fn fio(group: &Group<'_>) -> Table {
         let spreads = rows.map(|row| row.map_or(Value::None, |row| spread(&row.time)));
         is(image).into_iter().chain(speeds).chain(spreads).collect()
     };
-    let read = group.images.iter().filter(|image| PATTERNS.iter().any(|pattern| image.fio(pattern).is_some()));
-    made(group, "fio", "fio on one file, 4 KiB at a time", columns.chain(spreads).collect(), read.map(row).collect())
+    let read = || group.images.iter().filter(|image| PATTERNS.iter().any(|pattern| image.fio(pattern).is_some()));
+    let (columns, rows) = (columns.chain(spreads).collect(), read().map(row).collect());
+    let table = made(group, "fio", "fio on one file, 4 KiB at a time", columns, rows);
+    images::beside_reads(table, &PATTERNS, read().map(|image| image.key))
 }
 
 /// S0e.
@@ -96,5 +102,7 @@ pub(super) fn programs(group: &Group<'_>) -> Table {
     let [maker, format, codec, block, features] = what();
     let [reader, work, seconds, speed, relative] = ["reader", "work", "s", "MB/s", "x uncompressed"].map(Column::of);
     let columns = [maker, format, codec, block, features, reader, work, seconds, speed, relative];
-    timed(&format!("{}-programs", group.id), &format!("Whole images read by programs: {}", group.title), columns, rows)
+    let title = format!("Whole images read by programs: {}", group.title);
+    let table = timed(&format!("{}-programs", group.id), &title, columns, rows);
+    packing::beside_programs(table, group.images.iter().flat_map(Image::programs))
 }

@@ -14,6 +14,7 @@ pub(super) fn of_group(group: &Group<'_>) -> Vec<Chart> {
         return Vec::new();
     }
     let mut charts = vec![Chart {
+        band: None,
         id: format!("split-time-{}", group.id()),
         title: format!("{}: time by outputs", group.title()),
         x: axis("outputs", false),
@@ -28,6 +29,7 @@ pub(super) fn of_group(group: &Group<'_>) -> Vec<Chart> {
     if !speedups.is_empty() {
         speedups.push(guide("ideal", outputs.iter().map(|outputs| (number(*outputs), *outputs as f64))));
         charts.push(Chart {
+            band: None,
             id: format!("split-speedup-{}", group.id()),
             title: format!("{}: speed-up by outputs", group.title()),
             x: axis("outputs", false),
@@ -77,6 +79,7 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<Chart> {
         ];
         all.retain(|series| !series.points.is_empty());
         Chart {
+            band: None,
             id: slug(&format!("split-uneven-{data}-{}-{disks}", short(digest))),
             title: format!("Splitting {data} over disks of {disks} MB/s"),
             x: axis("codec", false),
@@ -102,6 +105,7 @@ pub(super) fn restored(rows: &[&Row]) -> Vec<Chart> {
             series(work.name(), bars.collect::<Vec<_>>())
         };
         Chart {
+            band: None,
             id: slug(&format!("split-restored-{data}-{}", short(digest))),
             title: format!("Restoring {data}: speed by codec and parts"),
             x: axis("codec, parts", false),

@@ -1,6 +1,7 @@
 //! The tables of splits.
 
 use super::super::model::{Column, Table, Value};
+use super::super::published::dumps::beside_splits;
 use super::super::shape::{distinct, timed};
 use super::group::{Group, Row, sound, terabyte, use_of_disks, way_of};
 use crate::metrics::{efficiency, speedup};
@@ -59,7 +60,8 @@ fn details<'r>(group: &Group<'r>) -> Table {
         Column::wide("waited for data %"),
     ];
     let title = format!("{}: speed", group.title());
-    timed(&format!("split-{}-speed", group.id()), &title, columns, group.rows.iter().copied().map(row))
+    let rows = group.rows.iter().copied().map(row);
+    beside_splits(timed(&format!("split-{}-speed", group.id()), &title, columns, rows), &group.rows)
 }
 
 /// Disks of different speeds, beside what ranges of equal length would give, and all disks at work until the end (S2d).
