@@ -179,8 +179,10 @@ fn the_page_of_a_comparison_can_be_read_at_every_width() {
         let seen = look(dir.path(), &page, view);
         assert_readable(&seen, view);
         let ids: Vec<&str> = seen["charts"].as_array().unwrap().iter().filter_map(|one| one["id"].as_str()).collect();
-        assert_eq!(ids, ["ratios-compressing", "ratios-decompressing"], "sizes did not change");
-        assert_eq!((&seen["headings"], &seen["findings"]), (&json!(["Changes"]), &json!(1)));
+        // Sizes did not change, so they have no chart. The report on the new results follows.
+        assert_eq!(ids[..2], ["ratios-compressing", "ratios-decompressing"], "{ids:?}");
+        assert!(!ids[2..].iter().any(|id| id.starts_with("ratios")), "{ids:?}");
+        assert_eq!(seen["headings"][0], json!("Changes"));
         if !printed {
             let told = seen["charts"][0]["hover"]["text"].as_str().unwrap();
             assert!(told.contains("samples: ") && told.contains("spread "), "{told}");
