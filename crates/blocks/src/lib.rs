@@ -30,6 +30,7 @@ pub mod pipeline;
 pub mod probe;
 pub mod progress;
 pub mod stages;
+pub mod units;
 
 pub use buffer::{Buffer, Buffers};
 pub use hash::Digest;

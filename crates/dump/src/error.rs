@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use packfs_blocks::name::display;
+use packfs_blocks::units::{Size, Span};
 use packfs_blocks::{Progress, encode};
 
 use crate::lost::Lost;
@@ -39,7 +40,7 @@ pub enum Error {
         why: String,
     },
     /// Bytes of the dump that no part contains, and that parity cannot restore.
-    #[error("bytes {start} to {end} of the dump are lost: {why}")]
+    #[error("the dump lacks {}: {why}", Span(*start..*end))]
     Lost {
         /// First byte that is lost.
         start: u64,
@@ -100,7 +101,7 @@ pub enum Error {
     #[error("cannot resume: {0}")]
     NotResumable(String),
     /// The target of a join is too small for the dump.
-    #[error("{}: {len} bytes, but the dump has {needed}: it does not fit", display(path))]
+    #[error("{}: it has {}, and the dump {}: it does not fit", display(path), Size(*len), Size(*needed))]
     TooSmall {
         /// The target.
         path: PathBuf,
@@ -134,7 +135,7 @@ fn incomplete(lost: &[Lost], open_end: Option<&str>) -> String {
     };
     if bytes > 0 {
         let also = if text.is_empty() { "" } else { ", and " };
-        text.push_str(&format!("{also}{bytes} bytes of the dump are lost"));
+        text.push_str(&format!("{also}{} of the dump are lost", Size(bytes)));
     }
     for lost in lost {
         text.push_str(&format!("\n  {lost}"));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use packfs_blocks::units::Span;
 use serde::Serialize;
 
 /// Bytes of the dump that cannot be read.
@@ -27,6 +28,6 @@ impl Lost {
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "bytes {} to {} ({}): {}", self.start, self.end, self.end - self.start, self.why)
+        write!(f, "{}: {}", Span(self.start..self.end), self.why)
     }
 }

@@ -7,6 +7,8 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
+use packfs_blocks::units::beyond;
+
 use crate::tree::{Device, ExcludeXattrs, Ino, Inode, Kind, Tree, XattrId, XattrSet, acl, capability, path_of};
 use crate::{Error, Excess, Result, Warning, WarningKind};
 
@@ -148,7 +150,7 @@ impl Limits {
         }
         match &inode.kind {
             Kind::File { size, .. } if *size > self.file.min(FILE_MAX) => {
-                Err(format!("a file of {size} bytes; the limit is {}", self.file.min(FILE_MAX)).into())
+                Err(format!("a file of {}", beyond(*size, self.file.min(FILE_MAX))).into())
             }
             Kind::Symlink(target) if !(1..=SYMLINK_MAX).contains(&target.len()) => {
                 Err(format!("a symlink target of {} bytes; the kernel reads 1 to {SYMLINK_MAX}", target.len()).into())
@@ -181,13 +183,12 @@ impl Limits {
         }
         if names > XATTR_LIST_MAX {
             let count = set.len();
-            return Err(format!(
-                "{count} attributes with {names} bytes of names; Linux lists at most {XATTR_LIST_MAX} bytes"
-            )
-            .into());
+            let why = beyond(names as u64, XATTR_LIST_MAX as u64);
+            return Err(format!("{count} attributes, whose names take {why}").into());
         }
         if values > self.xattr_values {
-            return Err(format!("attribute values of {values} bytes in all; the limit is {}", self.xattr_values).into());
+            let why = beyond(values as u64, self.xattr_values as u64);
+            return Err(format!("attribute values, all together {why}").into());
         }
         Ok(needs)
     }
@@ -215,8 +216,8 @@ impl Limits {
             return Err(format!("attribute `{shown}`: a value that the kernel refuses: {why}").into());
         }
         if value.len() > self.xattr_value {
-            let (len, max) = (value.len(), self.xattr_value);
-            return Err(format!("attribute `{shown}`: a value of {len} bytes; the limit is {max}").into());
+            let why = beyond(value.len() as u64, self.xattr_value as u64);
+            return Err(format!("attribute `{shown}`: a value of {why}").into());
         }
         Ok(())
     }

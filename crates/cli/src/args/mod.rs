@@ -29,6 +29,7 @@ pub(crate) use read::{Cat, Extract, Info, List, SortKey, Tar};
 pub(crate) use select::{ExcludeArgs, Select};
 pub(crate) use split::Split;
 pub(crate) use tune::{Tune, Way, Ways};
+pub(crate) use value::as_size;
 #[cfg(test)]
 pub(crate) use value::time as parse_time;
 

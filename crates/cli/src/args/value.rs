@@ -22,6 +22,16 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "more than 16 EiB".into())
 }
 
+/// Formats bytes as [`size`] takes them, in the largest unit that divides them.
+pub(crate) fn as_size(bytes: impl Into<u64>) -> String {
+    let bytes = bytes.into();
+    let units = [(30, "G"), (20, "M"), (10, "K")];
+    match units.into_iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift)) {
+        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
 /// Parses a range of bytes: `OFFSET:LENGTH`, each as in [`size`].
 pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
     let (offset, len) = text.split_once(':').ok_or("expected OFFSET:LENGTH, as in 1G:64K")?;
@@ -115,6 +125,11 @@ mod tests {
         let good = [("0", 0), ("4096", 4096), ("4k", 4096), ("128K", 131_072), ("1MiB", 1 << 20), ("2gb", 2 << 30)];
         for (text, bytes) in good {
             assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for (bytes, text) in
+            [(0, "0"), (4096, "4K"), (1 << 20, "1M"), (3 << 29, "1536M"), (1_u64 << 41, "2048G"), (1025, "1025")]
+        {
+            assert_eq!((as_size(bytes), size(text)), (text.to_owned(), Ok(bytes)));
         }
         for bad in ["", "K", "-1", "1.5M", "12x", "1kk", "1 K", "99999999999T", "18446744073709551616"] {
             assert!(size(bad).is_err(), "{bad}");

@@ -12,7 +12,7 @@ use packfs_image::name::{display, encode};
 use serde::Serialize;
 
 use super::sources;
-use crate::args::{Check, ImageArg};
+use crate::args::{Check, ImageArg, as_size};
 use crate::output::failure::{Outcome, Usage};
 use crate::output::findings::Findings;
 use crate::output::meter::Meter;
@@ -158,17 +158,12 @@ fn resume(info: &Info) -> Vec<String> {
         words.extend(["-o".to_owned(), part.path.as_deref().map_or_else(missing, operand)]);
     }
     words.extend(["--codec".to_owned(), info.codec.clone()]);
-    words.extend(["--chunk".to_owned(), size(info.chunk)]);
+    words.extend(["--chunk".to_owned(), as_size(info.chunk)]);
     if info.parity > 0 {
         words.extend(["--parity".to_owned(), info.parity.to_string()]);
     }
     words.push("--resume".to_owned());
     words
-}
-
-/// Formats a size as options accept it.
-fn size(bytes: u32) -> String {
-    if bytes.is_multiple_of(1 << 20) { format!("{}M", bytes >> 20) } else { format!("{}K", bytes >> 10) }
 }
 
 /// Returns a path that cannot be mistaken for an option.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use packfs_blocks::units::Span;
 use packfs_dump::{Error, Input, PartReport, SplitOptions, SplitReport, kdump, shared_disks};
 use packfs_image::name::display;
 use packfs_image::name::encode;
@@ -76,7 +77,10 @@ fn trouble(report: &SplitReport) -> Vec<String> {
         lines.extend(part.error.as_ref().map(|why| format!("{}: given up: {why}", display(&part.path))));
     }
     for (start, end) in &report.suspect {
-        lines.push(format!("bytes {start} to {end} may be lost: a part failed that had them, and the input is gone"));
+        let range = Span(*start..*end);
+        lines.push(format!(
+            "{range} of the dump may be lost: a part failed that had it, and a stream cannot be read again"
+        ));
     }
     if report.weak_stripes > 0 {
         let count = units::count(report.weak_stripes);

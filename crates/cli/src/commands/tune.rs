@@ -108,7 +108,7 @@ pub(super) fn measure(
     Ok(Tried { predictions, bytes, inodes, left_out })
 }
 
-fn attempt(
+pub(super) fn attempt(
     tree: &Tree,
     plan: &Plan,
     effort: &Effort,

@@ -41,9 +41,6 @@ pub(crate) fn exit(result: anyhow::Result<Outcome>, all_or_nothing: bool) -> Exi
             if let Some(hint) = hint(&error) {
                 text = format!("{text}; {hint}");
             }
-            if status == WRONG_USE {
-                text.push_str("\n\nFor more information, try '--help'.");
-            }
             say(format_args!("packfs: {text}"));
             ExitCode::from(status)
         }

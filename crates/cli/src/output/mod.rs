@@ -59,9 +59,25 @@ pub(crate) fn name(out: &mut impl Write, name: &[u8]) -> io::Result<()> {
 /// Messages contain file names from images and archives, which may be anything: control characters
 /// are escaped, so that they cannot change the terminal.
 pub(crate) fn say(line: impl Display) {
-    let mut text = printable(&line.to_string());
+    let mut text = printable(&without_numbers(&line.to_string()));
     text.push('\n');
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// The text without the numbers that the standard library puts behind the system's words, as in `(os error 2)`.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => out.push_str(rest),
+            _ => {
+                out.push_str(" (os error ");
+                out.push_str(part);
+            }
+        }
+    }
+    out
 }
 
 fn printable(text: &str) -> String {
@@ -75,6 +91,18 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_errors_are_left_out() {
+        let told = std::io::Error::from_raw_os_error(2);
+        assert_eq!(
+            without_numbers(&format!("a: {told}; b: {told}.")),
+            "a: No such file or directory; b: No such file or directory."
+        );
+        for text in ["", "a (os error x)", "a (os error 2"] {
+            assert_eq!(without_numbers(text), text);
+        }
+    }
 
     #[test]
     fn messages_cannot_change_the_terminal() {

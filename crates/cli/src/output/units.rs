@@ -2,29 +2,12 @@
 
 use std::time::Duration;
 
+use packfs_blocks::units::rounded;
 use packfs_image::tree::Time;
 
 /// Formats bytes with a unit of powers of 1024 and three digits: `4.00 KiB`, `59.5 MiB`.
 pub(crate) fn bytes(n: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if n < 1024 {
-        return format!("{n} B");
-    }
-    let mut value = as_f64(n) / 1024.0;
-    let mut unit = UNITS[0];
-    for next in &UNITS[1..] {
-        if value < 999.5 {
-            break;
-        }
-        value /= 1024.0;
-        unit = next;
-    }
-    let decimals = match value {
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
+    if n < 1024 { format!("{n} B") } else { rounded(n) }
 }
 
 /// Formats bytes per second.
@@ -103,7 +86,7 @@ mod tests {
             (131_072, "128 KiB"),
             (1_048_575, "1.00 MiB"),
             (62_410_000, "59.5 MiB"),
-            (u64::MAX, "16384 PiB"),
+            (u64::MAX, "16.0 EiB"),
         ];
         for (n, text) in cases {
             assert_eq!(bytes(n), text, "{n}");

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use packfs_blocks::name::display;
 use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::progress::Phase;
+use packfs_blocks::units::Span;
 use packfs_blocks::{Progress, ReadAt};
 use serde::Serialize;
 
@@ -69,8 +70,8 @@ impl fmt::Display for Finding {
         write!(f, "{}", self.what)?;
         match &self.harm {
             Harm::None => Ok(()),
-            Harm::Repairable { start, end } => write!(f, "; bytes {start} to {end} of the dump can be repaired"),
-            Harm::Lost { start, end } => write!(f, "; some of bytes {start} to {end} of the dump are lost"),
+            Harm::Repairable { start, end } => write!(f, "; of the dump, {} can be repaired", Span(*start..*end)),
+            Harm::Lost { start, end } => write!(f, "; of the dump, some of {} are lost", Span(*start..*end)),
         }
     }
 }

@@ -129,7 +129,7 @@ fn lost_ranges_are_exact_to_the_byte() {
     let mut some = [0; 10];
     set.read_exact_at(&mut some, 7991).unwrap();
     let error = set.read_exact_at(&mut some, 7992).unwrap_err().to_string();
-    assert_eq!(error, "bytes 8001 to 8002 of the dump are lost: part 2 of 3 is missing");
+    assert_eq!(error, "the dump lacks 1 byte at byte 8001: part 2 of 3 is missing");
     // A damaged chunk affects only itself.
     let mut parts = dump.parts.clone();
     let (part, position, start, _) = dump.places[0];

@@ -1,6 +1,7 @@
 //! Divides the memory budget among chunks in progress, the segments being filled, and those waiting for a part.
 
 use packfs_blocks::dedup::Recent;
+use packfs_blocks::units::Size;
 use packfs_codec::Choice;
 
 use super::options::SplitOptions;
@@ -39,7 +40,7 @@ impl Plan {
     pub(super) fn new(options: &SplitOptions, parts: usize) -> Result<Self> {
         let chunk = u64::from(options.chunk);
         if !CHUNK.contains(&options.chunk) || !options.chunk.is_power_of_two() {
-            return Err(Error::option("chunk size", chunk, "accepted: a power of two from 4K to 16M"));
+            return Err(Error::option("chunk size", Size(chunk), "accepted: a power of two from 4K to 16M"));
         }
         // Memory of the index of earlier chunks.
         let memory = options.memory - if options.dedup { Recent::memory(options.memory) } else { 0 };
@@ -60,13 +61,13 @@ impl Plan {
         }
         let needed = room(per_segment);
         if needed > memory {
-            let (chunk, mib) = (chunk >> 10, needed.div_ceil(1 << 20));
-            let why = format!("too little: {parts} parts, {threads} threads and chunks of {chunk}K need {mib}M");
-            return Err(Error::option("memory", options.memory, why));
+            let (chunk, needed) = (Size(chunk), Size(needed.next_multiple_of(1 << 20)));
+            let why = format!("too little: {parts} parts, {threads} threads and chunks of {chunk} need {needed}");
+            return Err(Error::option("memory", Size(options.memory), why));
         }
         let segment = per_segment + SLACK;
         if segment > u64::from(SEGMENT_MAX) {
-            return Err(Error::option("chunk size", chunk, "larger than a segment"));
+            return Err(Error::option("chunk size", Size(chunk), "larger than a segment"));
         }
         // The rest goes to the queue and, in a smaller share, to the window.
         let left = memory - needed;
@@ -91,8 +92,8 @@ impl Plan {
         if per_segment < self.chunk {
             return Err(Error::option(
                 "chunk size",
-                self.chunk,
-                format!("larger than the segments of {segment} bytes"),
+                Size(self.chunk as u64),
+                format!("larger than the segments of {}", Size(segment as u64)),
             ));
         }
         let data_segment = segment - (self.segment - self.data_segment);

@@ -6,7 +6,7 @@ use packfs_blocks::{Output, Progress};
 
 use super::{Options, Plan, Summary};
 use crate::source::Store;
-use crate::{Result, erofs, squashfs};
+use crate::{Result, Tree, erofs, squashfs};
 
 /// Options of a build, with the format.
 #[derive(Debug, Clone)]
@@ -28,6 +28,15 @@ impl AnyOptions {
         match self {
             AnyOptions::Squashfs(options) => squashfs::build(target, options, progress, fill),
             AnyOptions::Erofs(options) => erofs::build(target, options, progress, fill),
+        }
+    }
+
+    /// Checks a scanned tree as a build does before any data is packed: [`Error::Limit`](crate::Error::Limit) names the first
+    /// entry that the format cannot hold. What the format leaves out is taken out of the tree, with warnings.
+    pub fn check(&self, tree: &mut Tree) -> Result<()> {
+        match self {
+            AnyOptions::Squashfs(options) => squashfs::check(options, tree),
+            AnyOptions::Erofs(options) => erofs::check(options, tree),
         }
     }
 

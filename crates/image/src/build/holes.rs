@@ -1,5 +1,7 @@
 //! A limit on holes, which cost the source nothing but take some room in the image.
 
+use packfs_blocks::units::Size;
+
 use super::cut::Cut;
 use super::feed::Fed;
 use crate::{Error, Result};
@@ -45,7 +47,8 @@ impl Holes {
             return Ok(());
         }
         let (block, most) = (self.block_len, MAX.saturating_mul(self.block_len) >> 30);
-        let why = format!("the files have more than {most} GiB of holes, which is too much in blocks of {block} bytes");
+        let why =
+            format!("the files have more than {most} GiB of holes, which is too much in blocks of {}", Size(block));
         Err(Error::Unsupported(why))
     }
 }

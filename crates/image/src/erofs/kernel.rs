@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use packfs_blocks::units::Size;
+
 use super::format::{Compat, Incompat, LZ4_BLOCKS_MAX, algorithm};
 use super::writer::{Features, Options, longest_cluster};
 use crate::{Error, Result};
@@ -226,10 +228,10 @@ impl Options {
     pub fn check_clusters(&self) -> Result<()> {
         let blocks = longest_cluster(self) / self.block_size.max(1);
         if self.build.codec.codec().erofs_id() == Some(algorithm::LZ4) && blocks > LZ4_BLOCKS_MAX {
-            let (block, most) = (self.block_size, LZ4_BLOCKS_MAX * self.block_size);
+            let (block, most) = (Size(self.block_size.into()), Size((LZ4_BLOCKS_MAX * self.block_size).into()));
             let limit = format!("Linux reads LZ4 in clusters of up to {LZ4_BLOCKS_MAX} blocks");
-            let why = format!("{blocks} blocks; {limit}, which are {most} bytes in blocks of {block}");
-            return Err(Error::option("cluster size", longest_cluster(self), why));
+            let why = format!("{blocks} blocks; {limit}, which are {most} in blocks of {block}");
+            return Err(Error::option("cluster size", Size(longest_cluster(self).into()), why));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::limits::{self, Limits};
 use crate::{Result, Tree};
 
 /// Checks a tree before its data is packed.
-pub(super) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
+pub(crate) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
     let limits = Limits {
         format: "EROFS",
         file: u64::MAX,

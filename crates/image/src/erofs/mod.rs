@@ -11,6 +11,7 @@ mod writer;
 
 pub use format::{Compat, Incompat, LZ4_BLOCKS_MAX};
 pub use kernel::{Feature, Kernel};
+pub(crate) use limits::check;
 pub use reader::{Compression, Device, ReadOptions, Reader, Superblock};
 pub use writer::{Counts, Details, Features, Options, build, build_to};
 

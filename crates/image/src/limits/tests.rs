@@ -117,12 +117,12 @@ fn cases(format: &Format) -> Vec<Case> {
             "a name of 256 bytes; the limit is 255",
         ),
         case("empty", Some(with_xattr(file(), "user.x", b"")), with_xattr(file(), "user.", b"v"), "after the class"),
-        case("value", Some(value(format.xattr_value)), value(format.xattr_value + 1), "a value of 65"),
+        case("value", Some(value(format.xattr_value)), value(format.xattr_value + 1), "a value of 64"),
         case(
             "list",
             Some(with_xattrs(file(), names(65_536))),
             with_xattrs(file(), too_many),
-            "257 attributes with 65543 bytes of names; Linux lists at most 65536",
+            "257 attributes, whose names take 64 KiB and 7 bytes; the limit is 64 KiB",
         ),
         case("class", None, with_xattr(file(), "system.nfs4_acl", b"v"), "supports only user., trusted. and security."),
         case(
@@ -161,7 +161,7 @@ fn cases(format: &Format) -> Vec<Case> {
         cases.push(case("late", Some(at(u32::MAX.into())), at(1 << 32), "time 4294967296"));
         let hole = |len| node(What::File(vec![Piece::Hole(len)]));
         let most = u64::from(i32::MAX.unsigned_abs()) * 4096;
-        cases.push(case("size", None, hole(most + 1), "a file of 8796093018113 bytes; the limit is 8796093018112"));
+        cases.push(case("size", None, hole(most + 1), "a file of 8.00 TiB and 1 byte; the limit is 8.00 TiB"));
     } else {
         let on = |what| with_xattr(what, "system.posix_acl_default", &acl);
         let dir = || What::Dir([].into());

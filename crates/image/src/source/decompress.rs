@@ -3,6 +3,8 @@
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+use packfs_blocks::units::Size;
+
 use crate::name::display;
 use crate::{Error, Result};
 
@@ -142,7 +144,7 @@ impl Read for Decompress {
                     io::ErrorKind::UnexpectedEof => "ends too early".to_owned(),
                     _ => format!("are damaged: {error}"),
                 };
-                let why = format!("the {name} data {what} (after {given} decompressed bytes)");
+                let why = format!("the {name} data {what} (after {} of decompressed data)", Size(given));
                 Err(io::Error::new(io::ErrorKind::InvalidData, why))
             }
         }

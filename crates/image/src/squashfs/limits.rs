@@ -9,7 +9,7 @@ use crate::{Result, Tree};
 const BLOCKS_MAX: u64 = i32::MAX.unsigned_abs() as u64;
 
 /// Checks a tree before its data is packed; POSIX ACLs become warnings.
-pub(super) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
+pub(crate) fn check(options: &Options, tree: &mut Tree) -> Result<()> {
     let limits = Limits {
         format: "SquashFS",
         file: BLOCKS_MAX * u64::from(options.block_size),

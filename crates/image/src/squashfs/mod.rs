@@ -8,6 +8,7 @@ mod reader;
 mod writer;
 
 pub use format::flags;
+pub(crate) use limits::check;
 pub use reader::{CompressorOptions, ReadOptions, Reader, Superblock};
 pub use writer::{Counts, Details, Fragments, Options, build, build_to};
 

@@ -62,6 +62,20 @@ impl Changes {
     }
 }
 
+/// Formats features as words, also those of `defaults` that are not among them.
+pub(super) fn in_words(features: Features, defaults: Features) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut named = Features::empty();
+    for (word, feature, opposite) in WORDS {
+        let (on, first) = (features.contains(feature), !named.contains(feature));
+        named |= feature;
+        if first && (on || defaults.contains(feature)) {
+            words.push(if on == opposite { format!("^{word}") } else { word.to_owned() });
+        }
+    }
+    words.join(",")
+}
+
 /// Returns the words.
 pub(super) fn words() -> Vec<&'static str> {
     WORDS.iter().map(|(word, ..)| *word).collect()

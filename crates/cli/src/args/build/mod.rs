@@ -4,6 +4,7 @@
 mod codec;
 mod erofs;
 mod features;
+mod full;
 mod reuse;
 mod squashfs;
 
@@ -143,6 +144,11 @@ pub(crate) struct Build {
     #[arg(short, long)]
     force: bool,
 
+    /// Write nothing: scan, say what would be packed, left out and warned about, and estimate the size of the image and the
+    /// time from a sample
+    #[arg(long)]
+    dry_run: bool,
+
     /// Print the summary as JSON on standard output
     #[arg(long)]
     json: bool,
@@ -242,6 +248,7 @@ pub(crate) struct BuildPlan {
     pub(crate) threads: usize,
     pub(crate) on_error: packfs_image::OnError,
     pub(crate) strict: bool,
+    pub(crate) dry_run: bool,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
 }
@@ -309,6 +316,7 @@ impl Build {
             sort: self.sort,
             spool: self.spool,
             strict: self.strict,
+            dry_run: self.dry_run,
             json: self.json,
             quiet: self.talk.quiet,
         })

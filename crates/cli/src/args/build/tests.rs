@@ -175,6 +175,30 @@ fn what_erofs_cannot_do_is_refused_with_a_way_out() {
 }
 
 #[test]
+fn options_in_full_come_to_the_same_build() {
+    let builds: [&[&str]; 12] = [
+        &["x.sqfs"],
+        &["x.sqfs", "-c", "xz:9:bcj=auto", "-b", "1M", "--fragments", "small", "-j", "3"],
+        &["x.sqfs", "--fragments", "none", "--no-dedup", "--no-sparse", "--no-verify", "--memory", "99M"],
+        &["x.erofs"],
+        &["x.erofs", "-c", "lz4"],
+        &["x.erofs", "-c", "none"],
+        &["x.erofs", "-c", "none", "--features", "chunks,^inline-data"],
+        &["x.erofs", "--target-kernel", "5.12"],
+        &["x.erofs", "--features", "ztailpacking,extended-inodes,full-index", "--fragments", "none"],
+        &["x.erofs", "--features", "unaligned,all-fragments", "--target-kernel", "6.18"],
+        &["x.erofs", "--features", "^dedupe", "-b", "12K", "--fs-block", "4K"],
+        &["x.erofs", "--no-dedup"],
+    ];
+    for args in builds {
+        let made = plan(args).unwrap();
+        let full = made.in_full();
+        let again = plan(&[&["x"], &full.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat()).unwrap();
+        assert_eq!(format!("{:?}", again.target), format!("{:?}", made.target), "{args:?}: {full:?}");
+    }
+}
+
+#[test]
 fn an_erofs_image_has_the_name_it_is_given() {
     let options = erofs(&["x.erofs", "--label", "fifteen-bytes..", "--uuid", "01234567-89ab-cdef-0123-456789abcdef"]);
     assert_eq!((options.label.as_str(), options.uuid.unwrap()[..3].to_vec()), ("fifteen-bytes..", vec![1, 0x23, 0x45]));

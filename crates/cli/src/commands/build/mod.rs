@@ -1,5 +1,6 @@
 //! `packfs build`.
 
+mod dry;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,9 @@ use crate::output::{json, say, warnings};
 pub(super) fn run(args: Build) -> Result<Outcome> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let plan = args.resolve(epoch.as_deref())?;
+    if plan.dry_run {
+        return dry::run(plan);
+    }
     let meter = Meter::start(plan.quiet);
     let progress = Arc::clone(meter.progress());
     let mut notes = Notes::default();

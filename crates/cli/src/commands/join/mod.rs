@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 
 use anyhow::{Context, Result};
+use packfs_blocks::units::Size;
 use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::join::{Options, Report, to_output, to_stream};
 use packfs_dump::kdump::Report as Kdump;
@@ -108,7 +109,7 @@ fn told(repair: &Repair, set: &Set) -> String {
         (None, _) => "of missing parts".into(),
     };
     let (what, bytes) = (if *segments == 1 { "segment" } else { "segments" }, units::bytes(*bytes));
-    format!("brought back by parity: {segments} {what} {whose} ({bytes} of the dump, from byte {start} on)")
+    format!("brought back by parity: {segments} {what} {whose} ({bytes} of the dump, the first at {})", Size(*start))
 }
 
 /// See `docs/guide/json.md`.

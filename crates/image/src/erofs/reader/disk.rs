@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
+use packfs_blocks::units::Size;
 
 use super::superblock::Superblock;
 use crate::name::display;
@@ -120,7 +121,7 @@ impl Disk {
     pub(super) fn ends_inside(&self) -> String {
         let missing = self.expected.saturating_sub(self.len());
         if missing > 0 {
-            return format!("the image is truncated inside it: {missing} bytes are missing");
+            return format!("the image is truncated inside it: {} are missing", Size(missing));
         }
         match self.devices.iter().filter(|device| device.source.is_none()).count() {
             0 => "the image ends inside it".into(),

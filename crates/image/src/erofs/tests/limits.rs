@@ -29,12 +29,12 @@ fn limits_of_options_are_named() {
         (|o| o.block_size = 8192, "a power of two from 512 to 4K"),
         (|o| o.cluster_size = 0, "a multiple of the block"),
         (|o| o.cluster_size = 4097, "a multiple of the block"),
-        (|o| o.cluster_size = (1 << 20) + 4096, "up to 1M"),
+        (|o| o.cluster_size = (1 << 20) + 4096, "up to 1 MiB"),
         (|o| o.label = "sixteen bytes ab".into(), "the limit is 15"),
         (|o| o.label = "a\0b".into(), "NUL"),
         (|o| o.features = Features::UNALIGNED, "need the feature 48bit"),
         (|o| o.build.codec = "xz".parse().unwrap(), "xz"),
-        (|o| (o.block_size, o.cluster_size) = (512, 257 * 512), "up to 256 blocks, which are 131072 bytes"),
+        (|o| (o.block_size, o.cluster_size) = (512, 257 * 512), "up to 256 blocks, which are 128 KiB"),
         (|o| o.target_kernel = "5.3".parse().unwrap(), "5.4 is the first"),
     ];
     for (change, want) in cases {

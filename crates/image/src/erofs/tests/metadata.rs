@@ -284,7 +284,7 @@ fn limits_of_attributes_together_and_of_options_are_named() {
     let error =
         write(named([("x", node(many, file))]).tree().unwrap(), &dir.path().join("image"), &options("none", 4096));
     let error = error.unwrap_err().to_string();
-    assert!(error.starts_with("x: attributes of ") && error.ends_with(" the limit is 262148"), "{error}");
+    assert!(error.starts_with("x: attributes, all together ") && error.ends_with(" the limit is 256 KiB"), "{error}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
     let prefixes = |prefix: &[u8]| Options { xattr_prefixes: vec![prefix.into()], ..options("none", 4096) };
     let cases = [

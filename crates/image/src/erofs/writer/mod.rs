@@ -17,6 +17,7 @@ mod unused;
 mod xattr;
 
 use packfs_blocks::Buffers;
+use packfs_blocks::units::Size;
 use packfs_codec::{Choice, Codec};
 use serde::Serialize;
 
@@ -239,11 +240,15 @@ fn keeps_holes(options: &Options) -> bool {
 fn packing(options: &Options) -> Result<Packing> {
     let Options { block_size, cluster_size, .. } = *options;
     if !block_size.is_power_of_two() || !(512..=4096).contains(&block_size) {
-        return Err(Error::option("block size", block_size, "EROFS requires a power of two from 512 to 4K here"));
+        return Err(Error::option(
+            "block size",
+            Size(block_size.into()),
+            "EROFS requires a power of two from 512 to 4K here",
+        ));
     }
     if cluster_size == 0 || cluster_size % block_size != 0 || u64::from(cluster_size) > format::CLUSTER_MAX {
-        let why = format!("EROFS requires a multiple of the block ({block_size}) up to 1M");
-        return Err(Error::option("cluster size", cluster_size, why));
+        let why = format!("EROFS requires a multiple of the block ({}) up to 1 MiB", Size(block_size.into()));
+        return Err(Error::option("cluster size", Size(cluster_size.into()), why));
     }
     if options.features.contains(Features::UNALIGNED) && !options.features.contains(Features::BITS_48) {
         return Err(Error::option("features", "unaligned", "unaligned clusters need the feature 48bit"));

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use zerocopy::IntoBytes;
 
+use packfs_blocks::units::beyond;
+
 use super::Options;
 use crate::erofs::format::{XATTR_FILTER_SEED, XattrEntry, XattrHeader, xattr_prefix};
 use crate::erofs::hash::xxh32;
@@ -145,7 +147,7 @@ impl<'t> Encoder<'_, 't> {
         ids.iter().for_each(|id| body.extend_from_slice(&id.to_le_bytes()));
         body.extend_from_slice(&entries);
         if body.len() > BODY_MAX {
-            return Err(format!("attributes of {} bytes in all; the limit is {BODY_MAX}", body.len()).into());
+            return Err(format!("attributes, all together {}", beyond(body.len() as u64, BODY_MAX as u64)).into());
         }
         Ok(body.into())
     }

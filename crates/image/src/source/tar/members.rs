@@ -2,6 +2,8 @@
 
 use zerocopy::IntoBytes;
 
+use packfs_blocks::units::beyond;
+
 use super::acl::{self, Accounts};
 use super::format::{BLOCK, Header, flag, padded};
 use super::header::{self, field, text};
@@ -168,10 +170,7 @@ impl<I: Input> Members<I> {
         extended.first.get_or_insert(at);
         extended.bytes = extended.bytes.saturating_add(len);
         let limited = usize::try_from(len).ok().filter(|_| extended.bytes <= MAX_EXTENDED).ok_or_else(|| {
-            let why = format!(
-                "{} bytes of extended headers: more than the {MAX_EXTENDED} this reader allows",
-                extended.bytes
-            );
+            let why = format!("extended headers, all together {}", beyond(extended.bytes, MAX_EXTENDED));
             Error::corrupt("extended header", at, why)
         })?;
         self.data(len, at)?;

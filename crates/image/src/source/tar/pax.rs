@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use packfs_blocks::units::beyond;
+
 use super::{base64, sparse::Region};
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Result};
@@ -66,7 +68,7 @@ impl Pax {
         let names = [path, linkpath, uname, gname, acl, default_acl].into_iter().flatten().map(Vec::len).sum::<usize>();
         let bytes = names + xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
         if bytes > MAX_GLOBAL {
-            let why = format!("{bytes} bytes for every member: more than the {MAX_GLOBAL} this reader allows");
+            let why = format!("attributes for every member, all together {}", beyond(bytes as u64, MAX_GLOBAL as u64));
             return Err(bad(at, why));
         }
         *self = Pax { own_xattrs: xattrs, ..next };

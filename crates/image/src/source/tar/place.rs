@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use packfs_blocks::units::beyond;
+
 use super::Options;
 use super::members::{Member, MemberKind};
 use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, components, path_of};
@@ -33,7 +35,7 @@ fn check_length(path: &[u8], at: u64) -> Result<()> {
     match path.len() {
         0..=MAX_PATH => Ok(()),
         len => {
-            let why = format!("a path of {len} bytes: more than the {MAX_PATH} this reader allows");
+            let why = format!("a path of {}", beyond(len as u64, MAX_PATH as u64));
             Err(Error::corrupt("tar member", at, why))
         }
     }

@@ -5,6 +5,8 @@
 
 use zerocopy::FromBytes;
 
+use packfs_blocks::units::beyond;
+
 use super::format::{BLOCK, GnuHeader, GnuRegion, GnuRegions};
 use super::header::field;
 use super::input::{Input, read_block};
@@ -30,7 +32,7 @@ fn bad(at: u64, why: impl Into<String>) -> Error {
 pub(super) fn check(mut map: Vec<Region>, size: u64, stored: u64, at: u64) -> Result<Vec<Region>> {
     limit(map.len() as u64, at)?;
     if size > MAX_SIZE {
-        return Err(bad(at, format!("a file of {size} bytes: more than the {MAX_SIZE} that a system can handle")));
+        return Err(bad(at, format!("a file of {}", beyond(size, MAX_SIZE))));
     }
     map.retain(|region| region.len > 0);
     let (mut end, mut sum) = (0, 0u64);

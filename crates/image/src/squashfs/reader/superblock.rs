@@ -4,6 +4,8 @@
 use packfs_codec::Codec;
 use zerocopy::FromBytes;
 
+use packfs_blocks::units::Size;
+
 use super::compression::{self, CompressorOptions};
 use super::disk::Disk;
 use crate::squashfs::format::{self, BLOCK_SIZES, METADATA_LEN, NO_TABLE};
@@ -115,9 +117,7 @@ fn check_fields(raw: &format::Superblock, len: u64) -> Result<Superblock> {
     let bytes_used = raw.bytes_used.get();
     if bytes_used > len {
         let missing = bytes_used - len;
-        return Err(wrong(format!(
-            "the image is truncated: it should have {bytes_used} bytes but has only {len}, {missing} are missing"
-        )));
+        return Err(wrong(format!("the image is truncated: {} of {} are missing", Size(missing), Size(bytes_used))));
     }
     for (value, name) in [(u64::from(raw.inodes.get()), "inodes"), (u64::from(raw.no_ids.get()), "ids")] {
         if value == 0 {

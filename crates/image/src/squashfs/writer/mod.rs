@@ -11,6 +11,7 @@ mod unused;
 mod xattr;
 
 use packfs_blocks::Buffers;
+use packfs_blocks::units::Size;
 use packfs_codec::{Choice, Codec};
 use serde::Serialize;
 use zerocopy::IntoBytes;
@@ -254,7 +255,11 @@ fn checked_time(secs: i64) -> Result<u32> {
 fn checked_block_len(options: &Options) -> Result<usize> {
     let block_size = options.block_size;
     if !block_size.is_power_of_two() || !format::BLOCK_SIZES.contains(&block_size) {
-        return Err(Error::option("block size", block_size, "SquashFS requires a power of two from 4K to 1M"));
+        return Err(Error::option(
+            "block size",
+            Size(block_size.into()),
+            "SquashFS requires a power of two from 4K to 1M",
+        ));
     }
     Ok(block_size as usize)
 }

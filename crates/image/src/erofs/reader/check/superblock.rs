@@ -1,5 +1,7 @@
 //! Checks the superblock against the image, and against what Linux can mount.
 
+use packfs_blocks::units::Size;
+
 use crate::erofs::format::{Compat, LZ4_BLOCKS_MAX, SUPERBLOCK_OFFSET};
 use crate::erofs::reader::Reader;
 use crate::finding::Report;
@@ -15,9 +17,7 @@ pub(super) fn check(reader: &Reader, report: &mut Report<'_>) {
     let (expected, len) = (superblock.block_start(superblock.blocks), reader.disk.len());
     if expected > len {
         let missing = expected - len;
-        wrong(format!(
-            "the image is truncated: it should have {expected} bytes but has only {len}, {missing} are missing"
-        ));
+        wrong(format!("the image is truncated: {} of {} are missing", Size(missing), Size(expected)));
     }
     if let Some(blocks) = superblock.lz4_blocks().filter(|blocks| *blocks > LZ4_BLOCKS_MAX) {
         wrong(format!("LZ4 clusters of {blocks} blocks: Linux mounts images with up to {LZ4_BLOCKS_MAX}"));

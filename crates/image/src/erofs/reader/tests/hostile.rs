@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use packfs_blocks::units::Size;
+
 use super::*;
 use crate::testing::{self, Source, erofs_utils};
 
@@ -128,7 +130,7 @@ pub(super) fn without_checksum(image: &[u8]) -> Vec<u8> {
 fn a_truncated_image_says_by_how_much() {
     for (options, image) in small("a_truncated_image_says_by_how_much", &tree()) {
         for len in (0..image.len()).step_by(13) {
-            let missing = format!("{} are missing", image.len() - len);
+            let missing = format!("{} of {} are missing", Size((image.len() - len) as u64), Size(image.len() as u64));
             match open(&image[..len]) {
                 Err(error) if len < 1152 => assert!(error.to_string().contains("too short"), "{len}: {error}"),
                 Err(error) => assert!(error.to_string().contains("missing"), "{options} {len}: {error}"),

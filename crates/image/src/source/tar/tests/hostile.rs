@@ -36,9 +36,12 @@ fn every_error_says_what_and_where() {
         (member("a", b'S', b""), "a sparse file in a form that GNU tar does not write"),
         (
             [pax(b'x', &[("GNU.sparse.size", b"9223372036854775808")]), member("f", b'0', b"")].concat(),
-            "a file of 9223372036854775808 bytes: more than the 9223372036854775807",
+            "a file of 8.00 EiB and 1 byte; the limit is 8.00 EiB",
         ),
-        (pax(b'g', &[("SCHILY.xattr.user.a", &[b'x'; 65_531])]), "65537 bytes for every member: more than the 65536"),
+        (
+            pax(b'g', &[("SCHILY.xattr.user.a", &[b'x'; 65_531])]),
+            "attributes for every member, all together 64 KiB and 1 byte; the limit is 64 KiB",
+        ),
         (header("a", b'0', 0, |h| h.size.fill(b'7')), "its data ends at byte"),
         (
             header("a", b'0', 0, |h| h.size.copy_from_slice(&[&[0x80, 0, 0, 0, 0x7f][..], &[0xff; 7]].concat())),
@@ -57,9 +60,9 @@ fn every_error_says_what_and_where() {
         ),
         (
             header("pax", b'x', 8 << 20 | 1, |_| ()),
-            "extended header at byte 0: 8388609 bytes of extended headers: more than the 8388608",
+            "extended header at byte 0: extended headers, all together 8 MiB and 1 byte; the limit is 8 MiB",
         ),
-        (header("long", b'L', 0o777_7777_7777, |_| ()), "more than the 8388608"),
+        (header("long", b'L', 0o777_7777_7777, |_| ()), "the limit is 8 MiB"),
         (pax(b'g', &[("uid", b"root")]), "pax header at byte 0: uid: not a number"),
         (sparse("0,100,50,100", 200), "sparse map at byte 1024: the region at 50 begins before"),
         (sparse("900,200", 200), "goes beyond the file's end at 1000"),
@@ -133,13 +136,13 @@ fn oddities_cause_warnings_and_the_rest_is_read() {
 fn bombs_of_names_are_refused_by_limits_that_are_named() {
     let named = |name: &[u8]| archive(&[[pax(b'x', &[("path", name)]), member("x", b'0', b"")].concat()]);
     refused(&named(&b"a/".repeat(10_000)), "a path of more than the 4096 components");
-    refused(&named(&vec![b'a'; 1 << 20]), "a path of 1048576 bytes: more than the 65535");
-    refused(&archive(&[member("@", b'L', &vec![b'a'; 1 << 20]), member("x", b'0', b"")]), "more than the 65535");
+    refused(&named(&vec![b'a'; 1 << 20]), "a path of 1 MiB; the limit is 64.0 KiB");
+    refused(&archive(&[member("@", b'L', &vec![b'a'; 1 << 20]), member("x", b'0', b"")]), "the limit is 64.0 KiB");
     let long_link = archive(&[[pax(b'x', &[("linkpath", &[b'a'; 1 << 17])]), member("x", b'2', b"")].concat()]);
-    refused(&long_link, "a path of 131072 bytes: more than the 65535");
+    refused(&long_link, "a path of 128 KiB; the limit is 64.0 KiB");
     // Many extended headers before one member.
     let flood: Vec<_> = (0..9).map(|_| pax(b'x', &[("comment", &vec![b'a'; 1 << 20])])).collect();
-    refused(&archive(&flood), "more than the 8388608");
+    refused(&archive(&flood), "the limit is 8 MiB");
     // The deepest path allowed, and a file that replaces it.
     let deep = pax(b'x', &[("path", &b"a/".repeat(4096))]);
     let deep = scan_in_place(&archive(&[deep, member("x", b'0', b""), member("a", b'0', b"now")])).unwrap();

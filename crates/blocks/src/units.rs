@@ -1,0 +1,116 @@
+//! Sizes as people read them, in messages of all crates.
+
+use std::fmt;
+use std::ops::Range;
+
+/// A number of bytes, shown in powers of 1024: as `4 GiB` if that is exact, else with three figures as `59.5 MiB`, and
+/// below 1 KiB as `1 byte` or `300 bytes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub u64);
+
+const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Size(bytes) = *self;
+        match bytes {
+            1 => return f.write_str("1 byte"),
+            0..1024 => return write!(f, "{bytes} bytes"),
+            _ => {}
+        }
+        let exact = (1..=UNITS.len()).rev().find(|power| bytes.is_multiple_of(1 << (10 * power)));
+        match exact.map(|power| (bytes >> (10 * power), UNITS[power - 1])) {
+            Some((whole, unit)) if whole < 1024 => write!(f, "{whole} {unit}"),
+            _ => f.write_str(&rounded(bytes)),
+        }
+    }
+}
+
+/// Bytes from 1024 on with a unit and three figures: `1.00 KiB`, `59.5 MiB`.
+pub fn rounded(bytes: u64) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "shown with three figures")]
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = UNITS[0];
+    for next in &UNITS[1..] {
+        if value < 999.5 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// A size that is above a limit, and the limit: with the excess where they would look alike.
+pub fn beyond(bytes: u64, limit: u64) -> String {
+    let (size, most) = (Size(bytes), Size(limit));
+    if limit >= 1024 && rounded(bytes) == rounded(limit) {
+        return format!("{most} and {}; the limit is {most}", Size(bytes.saturating_sub(limit)));
+    }
+    format!("{size}; the limit is {most}")
+}
+
+/// A range of bytes by its length and where it begins: `1.20 GiB at 3.50 GiB`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span(pub Range<u64>);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Span(Range { start, end }) = self;
+        let len = Size(end.saturating_sub(*start));
+        match *start {
+            0 => write!(f, "{len} at its beginning"),
+            start if start < 1 << 20 && !start.is_multiple_of(1024) => write!(f, "{len} at byte {start}"),
+            start => write!(f, "{len} at {}", Size(start)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_exact_where_that_is_short() {
+        let cases = [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (1023, "1023 bytes"),
+            (1024, "1 KiB"),
+            (1025, "1.00 KiB"),
+            (7 << 29, "3.50 GiB"),
+            (131_072, "128 KiB"),
+            (62_410_000, "59.5 MiB"),
+            (4 << 30, "4 GiB"),
+            ((4 << 30) + 1, "4.00 GiB"),
+            (1025 << 20, "1.00 GiB"),
+            (1_000_000 << 10, "977 MiB"),
+            (1 << 60, "1 EiB"),
+            (u64::MAX, "16.0 EiB"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(Size(bytes).to_string(), text, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn limits_and_what_is_beyond_them_never_look_alike() {
+        assert_eq!(beyond(300, 255), "300 bytes; the limit is 255 bytes");
+        assert_eq!(beyond(70_000, 65_536), "68.4 KiB; the limit is 64 KiB");
+        assert_eq!(beyond((4 << 30) + 1, 4 << 30), "4 GiB and 1 byte; the limit is 4 GiB");
+        assert_eq!(beyond(u64::MAX, 256 << 40), "16.0 EiB; the limit is 256 TiB");
+    }
+
+    #[test]
+    fn ranges_say_how_much_is_where() {
+        assert_eq!(Span(0..4096).to_string(), "4 KiB at its beginning");
+        assert_eq!(Span(8001..8002).to_string(), "1 byte at byte 8001");
+        assert_eq!(Span(7 << 29..(7 << 29) + 1_288_490_189).to_string(), "1.20 GiB at 3.50 GiB");
+        assert_eq!(Span(3_758_123_456..3_758_123_456 + (1 << 20)).to_string(), "1 MiB at 3.50 GiB");
+    }
+}

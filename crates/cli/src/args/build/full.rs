@@ -1,0 +1,42 @@
+//! The options of a build in full: what defaults come to, as words of a command line.
+
+use packfs_image::build::AnyOptions;
+use packfs_image::erofs::Features;
+use packfs_image::squashfs::Fragments;
+
+use super::{BuildPlan, features};
+use crate::args::value;
+
+impl BuildPlan {
+    /// Options that come to the same build, those included that were not given. Without `--uuid random`, which comes to
+    /// another build each time.
+    pub(crate) fn in_full(&self) -> Vec<String> {
+        let common = self.target.common();
+        let mut words: Vec<String> = Vec::new();
+        let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+        add("--format", self.target.format().into());
+        add("--codec", common.codec.to_string());
+        add("--block-size", value::as_size(self.target.block_size()));
+        match &self.target {
+            AnyOptions::Squashfs(options) => {
+                let fragments = match options.fragments {
+                    Fragments::None => "none",
+                    Fragments::Small => "small",
+                    Fragments::Tails => "tails",
+                };
+                add("--fragments", fragments.into());
+            }
+            AnyOptions::Erofs(options) => {
+                add("--fs-block", value::as_size(options.block_size));
+                add("--target-kernel", options.target_kernel.to_string());
+                add("--features", features::in_words(options.features, Features::FRAGMENTS | Features::DEDUPE));
+            }
+        }
+        add("-j", self.threads.to_string());
+        add("--memory", value::as_size(common.memory));
+        let switches =
+            [(!common.dedup, "--no-dedup"), (!common.sparse, "--no-sparse"), (!common.verify, "--no-verify")];
+        words.extend(switches.into_iter().filter(|(on, _)| *on).map(|(_, option)| option.to_owned()));
+        words
+    }
+}

@@ -1,0 +1,278 @@
+//! `build --dry-run`: scans, checks, and estimates the image from a sample. The estimate is that of `packfs tune`, for one
+//! way to build.
+
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use packfs_bench::sample::Timing;
+use packfs_bench::tune::predict::Prediction;
+use packfs_bench::tune::{self, Candidate, sample};
+use packfs_blocks::Progress;
+use packfs_image::name::{display, encode};
+use packfs_image::tree::{Data, Kind};
+use packfs_image::{OnError, Tree, Warnings};
+use rustix::fs::{Access, access};
+use serde::Serialize;
+
+use super::{Notes, fill, place};
+use crate::args::BuildPlan;
+use crate::commands::sources::Copies;
+use crate::commands::tune::{Effort, attempt};
+use crate::commands::{bench, sources};
+use crate::output::failure::{Outcome, hint};
+use crate::output::meter::Meter;
+use crate::output::{self, json, units, warnings};
+
+/// Bytes that slow codecs are tried on; see `packfs tune --sample`.
+const SAMPLE: u64 = 16 << 20;
+/// How far the size of an image may be from its estimate, in percent. docs/guide/build.md has what was measured.
+const SIZE_ERROR: u32 = 5;
+/// The same of the time on a machine that has nothing else to do. Opening, flushing and the like vary more than work does.
+fn time_error(cpu_seconds: f64) -> u32 {
+    if cpu_seconds < 5.0 { 50 } else { 25 }
+}
+
+pub(super) fn run(plan: BuildPlan) -> Result<Outcome> {
+    let (strict, on_error) = (plan.strict, plan.on_error);
+    // Everything that is in the way is to be told, not the first of it.
+    let plan = BuildPlan { strict: false, on_error: OnError::Skip, spool: true, ..plan };
+    let meter = Meter::start(plan.quiet);
+    let scanned = scan(&plan, meter.progress());
+    meter.finish();
+    let Scanned { mut tree, timing, mut left_out } = scanned?;
+    let mut obstacles: Vec<String> = obstacle(&plan).into_iter().collect();
+    let checked = plan.target.check(&mut tree);
+    let fits = checked.is_ok();
+    if let Err(error) = checked {
+        let error = error.into();
+        let hint = hint(&error).map(|hint| format!("; {hint}")).unwrap_or_default();
+        obstacles.push(format!("{error}{hint}"));
+    }
+    let counts = Counts::of(&tree, &mut left_out)?;
+    if strict && tree.warnings.kinds().next().is_some() {
+        obstacles.push("--strict stops at the first warning".into());
+    }
+    if on_error == OnError::Stop && !left_out.is_empty() {
+        obstacles
+            .push("the first file that cannot be read stops the build; --on-error skip leaves such files out".into());
+    }
+    let (bytes, inodes) = sample::measure(&tree);
+    let estimate = if fits { estimate(&tree, &plan, (bytes, inodes), timing, &mut left_out)? } else { None };
+    let report = Report {
+        image: encode(plan.output.as_os_str().as_bytes()).into_owned(),
+        options: plan.in_full(),
+        counts,
+        data_bytes: bytes,
+        estimate,
+        left_out,
+        obstacles,
+        warnings: &tree.warnings,
+    };
+    if !plan.quiet {
+        warnings::print(&tree.warnings);
+    }
+    report.print(&plan)?;
+    Ok(if report.obstacles.is_empty() && report.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
+}
+
+/// The sources, read.
+struct Scanned {
+    tree: Tree,
+    timing: Timing,
+    left_out: Vec<(String, String)>,
+}
+
+fn scan(plan: &BuildPlan, progress: &Arc<Progress>) -> Result<Scanned> {
+    let mut notes = Notes::default();
+    let begun = Instant::now();
+    // Nothing is put there, as what can be read only once is copied to a temporary file.
+    let filled = fill(plan, &mut Copies::default(), progress, &mut notes);
+    let took = begun.elapsed();
+    let plan =
+        filled.with_context(|| notes.reading.map_or_else(|| display(&plan.output).to_string(), sources::name))?;
+    Ok(Scanned { tree: plan.tree, timing: Timing::of(took, took), left_out: notes.left_out })
+}
+
+/// Builds a sample of the tree.
+fn estimate(
+    tree: &Tree,
+    plan: &BuildPlan,
+    (bytes, inodes): (u64, u64),
+    scan: Timing,
+    left_out: &mut Vec<(String, String)>,
+) -> Result<Option<Estimate>> {
+    let stop = bench::session::stop()?;
+    let mut target = plan.target.clone();
+    (target.common_mut().offset, target.common_mut().on_error) = (0, OnError::Skip);
+    // An old image says nothing of a sample, and no index of it is to be left behind.
+    (target.common_mut().reuse, target.common_mut().index) = (None, None);
+    let candidates = vec![Candidate::new(target)];
+    let way = tune::Plan { candidates, sample: SAMPLE, bytes, inodes, scan, stop: Arc::clone(&stop) };
+    let effort = Effort { sample: SAMPLE, seed: 1, quiet: plan.quiet };
+    let mut unread = Vec::new();
+    let made = attempt(tree, &way, &effort, stop, &mut unread)?.pop();
+    unread.retain(|why| !left_out.iter().any(|(_, known)| known == why));
+    left_out.extend(unread.into_iter().map(|why| (String::new(), why)));
+    Ok(made.map(|made| Estimate::new(&made, bytes)))
+}
+
+/// Why the image could not be written where it is to be.
+fn obstacle(plan: &BuildPlan) -> Option<String> {
+    let (path, image) = (&plan.output, display(&plan.output));
+    if let Ok(found) = path.symlink_metadata()
+        && !plan.target.common().force
+    {
+        let kind = if found.is_dir() { "is a directory" } else { "exists; --force replaces it" };
+        return Some(format!("{image} {kind}"));
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let refused = access(dir, Access::WRITE_OK | Access::EXEC_OK).err()?;
+    Some(format!("{image}: cannot create: {}", io::Error::from(refused)))
+}
+
+/// Entries by kind.
+#[derive(Debug, Default, Serialize)]
+struct Counts {
+    inodes: u64,
+    files: u64,
+    directories: u64,
+    symlinks: u64,
+    devices: u64,
+    fifos: u64,
+    sockets: u64,
+    /// Lengths of all files together, each hard-linked file once.
+    file_bytes: u64,
+}
+
+impl Counts {
+    /// Counts the entries of a tree; files that cannot be opened are added to `left_out`.
+    fn of(tree: &Tree, left_out: &mut Vec<(String, String)>) -> Result<Self> {
+        let mut counts = Counts::default();
+        tree.walk(|ino, _| {
+            counts.inodes += 1;
+            match &tree.inode(ino).kind {
+                Kind::File { size, data } => {
+                    if let Data::Source { from, key } = data
+                        && let Err(error) = from.open(*key)
+                    {
+                        left_out.push((place(&error), error.to_string()));
+                    }
+                    counts.files += 1;
+                    counts.file_bytes += size;
+                }
+                Kind::Dir(_) => counts.directories += 1,
+                Kind::Symlink(_) => counts.symlinks += 1,
+                Kind::Char(_) | Kind::Block(_) => counts.devices += 1,
+                Kind::Fifo => counts.fifos += 1,
+                Kind::Socket => counts.sockets += 1,
+            }
+            Ok(())
+        })?;
+        Ok(counts)
+    }
+
+    fn in_words(&self) -> String {
+        let kinds = [
+            (self.files, "file", "files"),
+            (self.directories, "directory", "directories"),
+            (self.symlinks, "symlink", "symlinks"),
+            (self.devices, "device", "devices"),
+            (self.fifos, "FIFO", "FIFOs"),
+            (self.sockets, "socket", "sockets"),
+        ];
+        let kinds = kinds.into_iter().filter(|(count, ..)| *count > 0);
+        let kind = |(count, one, more)| format!("{} {}", units::count(count), if count == 1 { one } else { more });
+        let kinds: Vec<String> = kinds.map(kind).collect();
+        format!("{} ({})", units::count(self.inodes), kinds.join(", "))
+    }
+}
+
+/// Expected size and time.
+#[derive(Debug, Serialize)]
+struct Estimate {
+    image_bytes: u64,
+    seconds: f64,
+    cpu_seconds: f64,
+    ratio: f64,
+    /// Bytes of the sample.
+    tried: u64,
+    /// Everything was built: the size is exact.
+    measured: bool,
+    size_error_percent: u32,
+    time_error_percent: u32,
+}
+
+impl Estimate {
+    fn new(made: &Prediction, bytes: u64) -> Self {
+        Estimate {
+            image_bytes: made.size,
+            seconds: made.seconds,
+            cpu_seconds: made.cpu_seconds,
+            ratio: units::ratio(bytes, made.size),
+            tried: made.tried,
+            measured: made.measured,
+            size_error_percent: if made.measured { 0 } else { SIZE_ERROR },
+            time_error_percent: time_error(made.cpu_seconds),
+        }
+    }
+
+    fn in_words(&self, threads: usize) -> String {
+        let size = units::bytes(self.image_bytes);
+        let size = if self.measured { size } else { format!("{size} (within {SIZE_ERROR} %)") };
+        let time = units::span(Duration::try_from_secs_f64(self.seconds).unwrap_or_default());
+        let time_error = self.time_error_percent;
+        let sample = match self.measured {
+            true => "all of it was built".to_owned(),
+            false => format!("from a sample of {}", units::bytes(self.tried)),
+        };
+        let threads = if threads < 2 { "1 thread".to_owned() } else { format!("{threads} threads") };
+        format!("{size}, in {time} on {threads} (within {time_error} %); {sample}")
+    }
+}
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+struct Report<'a> {
+    image: String,
+    /// All options that matter, those included that were not given.
+    options: Vec<String>,
+    #[serde(flatten)]
+    counts: Counts,
+    /// Of `file_bytes`: not in holes.
+    data_bytes: u64,
+    /// Null if the sample could not be built.
+    estimate: Option<Estimate>,
+    left_out: Vec<(String, String)>,
+    /// Why the build would fail.
+    obstacles: Vec<String>,
+    warnings: &'a Warnings,
+}
+
+impl Report<'_> {
+    fn print(&self, plan: &BuildPlan) -> Result<()> {
+        if plan.json {
+            return json::print("build-dry-run", self);
+        }
+        for (_, why) in &self.left_out {
+            output::say(format_args!("packfs: cannot be packed: {why}"));
+        }
+        for why in &self.obstacles {
+            output::say(format_args!("packfs: the build would fail: {why}"));
+        }
+        let mut out = output::stdout()?;
+        writeln!(out, "image       {} ({})", self.image, plan.target.format())?;
+        writeln!(out, "options     {}", self.options.join(" "))?;
+        writeln!(out, "entries     {}", self.counts.in_words())?;
+        let holes = self.counts.file_bytes.saturating_sub(self.data_bytes);
+        writeln!(out, "data        {}, and {} of holes", units::bytes(self.data_bytes), units::bytes(holes))?;
+        if let Some(estimate) = &self.estimate {
+            writeln!(out, "estimate    {}", estimate.in_words(plan.threads))?;
+        }
+        writeln!(out, "nothing was written")?;
+        Ok(out.flush()?)
+    }
+}
