@@ -80,9 +80,8 @@ fn lost_ranges_stop_a_join_or_stay_zero() {
     let path = dir.path().join("out");
     let error = to_file(&set, &path, &options(2, false)).unwrap_err();
     let lost = "part 2 of 3 is missing";
-    let told = format!(
-        "16000 bytes of the dump are lost\n  bytes 8000 to 16000 (8000): {lost}\n  bytes 32000 to 40000 (8000): {lost}"
-    );
+    let told =
+        format!("15.6 KiB of the dump are lost\n  7.81 KiB at byte 8000: {lost}\n  7.81 KiB at byte 32000: {lost}");
     assert_eq!(error.to_string(), told);
     assert!(!path.exists());
     let mut expected = dump.bytes.clone();

@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn too_little_memory_is_refused_with_the_amount_needed() {
         let refused = Plan::new(&options(32 << 20, 2, 1 << 24, 0), 8).unwrap_err().to_string();
-        assert!(refused.contains("need") && refused.contains("chunks of 16384K"), "{refused}");
+        assert!(refused.contains("chunks of 16 MiB need 603 MiB"), "{refused}");
         assert!(Plan::new(&options(1 << 30, 2, 5000, 0), 1).is_err());
     }
 }
