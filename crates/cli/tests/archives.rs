@@ -66,6 +66,34 @@ fn a_sort_file_applies_to_every_archive_and_a_spool_makes_them_equal() {
 }
 
 #[test]
+fn an_order_holds_for_every_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    archives(dir);
+    succeed(dir, &["build", "a.tar", "-o", "other.sqfs", "-q", "--order", "path"]);
+    for format in ["squashfs", "erofs"] {
+        for order in ["path", "type", "similar"] {
+            let build = |source: &str, options: &[&str]| {
+                let args =
+                    [&["build", source, "-o", "image", "-qf", "--format", format, "-c", "lz4"], options].concat();
+                let output =
+                    if source == "-" { piped(dir, &args) } else { packfs(&args).current_dir(dir).output().unwrap() };
+                assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+                read(dir.join("image")).unwrap()
+            };
+            let want = build("a.tar", &["--order", order, "--spool"]);
+            for source in ["-", "a.tar.zst", "other.sqfs"] {
+                // By path, as its members come, is how a stream is put down anyway.
+                let options: &[&str] =
+                    if order == "path" { &["--order", order, "--spool"] } else { &["--order", order] };
+                assert!(build(source, options) == want, "{source} {format} {order}");
+            }
+            succeed(dir, &["diff", "image", "a.tar", "-q"]);
+        }
+    }
+}
+
+#[test]
 fn unknown_paths_in_a_sort_file_are_warnings() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

@@ -6,7 +6,7 @@ use packfs_blocks::{Output, Progress};
 
 use super::summary::Counts;
 use super::{Census, Cutting, Details, Fed, Ledger, Options, Units};
-use crate::tree::{Ino, Tree};
+use crate::tree::Tree;
 use crate::{Error, Result};
 
 /// The format-specific part of a build: the checked options of a format.
@@ -34,11 +34,8 @@ pub(crate) trait Format: Sync {
     /// Checks the scanned tree against the limits of the format, before any data is read.
     fn check(&self, tree: &mut Tree) -> Result<()>;
 
-    /// Returns the order in which files are written, given the requested order.
-    fn order(&self, tree: &Tree, asked: Vec<Ino>) -> Result<Vec<Ino>> {
-        let _ = tree;
-        Ok(asked)
-    }
+    /// Returns the length of the longest files that share a block with others as a whole; `None` if no file does.
+    fn small_max(&self) -> Option<u64>;
 
     /// Writes everything except file data.
     fn finish(

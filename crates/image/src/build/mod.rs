@@ -13,6 +13,7 @@ mod format;
 mod holes;
 mod older;
 mod options;
+mod order;
 mod plan;
 mod stream;
 mod summary;
@@ -35,6 +36,8 @@ use self::holes::Holes;
 pub(crate) use self::older::{Fate, Key, Ledger, Noted, Stretch, Unit, Units};
 pub use self::older::{Reuse, Reused};
 pub use self::options::Options;
+use self::order::Orderer;
+pub use self::order::{Order, Rank};
 pub use self::plan::Plan;
 pub(crate) use self::plan::referenced;
 pub(crate) use self::summary::Counts;
@@ -88,13 +91,17 @@ pub(crate) fn build_to<F: Format>(
             format.units().warn(&mut tree.warnings)?;
             format.check(&mut tree)?;
             progress.enter(Phase::Data);
-            let order = format.order(&tree, order)?;
-            let (data, failed) = progress.stages.time(Stage::Data, || conductor.put_files(&mut tree, order))?;
+            let how = order_of(format);
+            let orderer = Orderer { order: how, small_max: format.small_max().unwrap_or(u64::MAX), pool, progress };
+            let (data, failed) = progress.stages.time(Stage::Data, || {
+                let (files, len) = orderer.arrange(&tree, &order)?;
+                conductor.put_files(&mut tree, files, len)
+            })?;
             let left_out = plan::leave_out(&mut tree, &failed);
             progress.enter(Phase::Metadata);
             let census = Census::of(&tree);
             let written = progress.stages.time(Stage::Metadata, || format.finish(tools, &tree, &census, data))?;
-            Ok::<_, Error>(Summary::new(&census, written, left_out, tree.warnings))
+            Ok::<_, Error>(Summary::new(&census, how, written, left_out, tree.warnings))
         },
     )?;
     if let (Some(reused), Some(reuse)) = (&summary.reused, &options.reuse) {
@@ -118,6 +125,13 @@ pub(crate) fn build_to<F: Format>(
 fn commit(output: Output) -> Result<()> {
     let target = output.target().to_owned();
     output.commit().map_err(output_error("cannot finish", &target))
+}
+
+/// Returns the order asked for, or the one that suits the codec. Where no file shares a block with others, data lies by
+/// path.
+fn order_of<F: Format>(format: &F) -> Order {
+    let Options { order, ref codec, .. } = *format.options();
+    order.unwrap_or_else(|| format.small_max().map_or(Order::Path, |_| Order::suiting(codec)))
 }
 
 /// Converts the error of beginning or finishing an output. A target may also appear meanwhile.
@@ -161,12 +175,11 @@ impl<K, W: Writer> Store for Conductor<'_, '_, K, W> {
 }
 
 impl<K, W: Writer> Conductor<'_, '_, K, W> {
-    /// Writes the data of all files that sources left for later, those of `order` first.
-    fn put_files(mut self, tree: &mut Tree, order: Vec<Ino>) -> Result<(W::Done, Failed)> {
-        let (progress, (files, len)) = (self.progress, plan::to_read(tree, order));
+    /// Writes the data of `files`, which hold `len` bytes.
+    fn put_files(mut self, tree: &mut Tree, files: Vec<Ino>, len: u64) -> Result<(W::Done, Failed)> {
+        let progress = self.progress;
         progress.total.store(progress.done.load(Ordering::Relaxed) + len, Ordering::Relaxed);
         for ino in files {
-            // A file that comes a second time is already stored.
             let Kind::File { size, data } = &mut tree.inode_mut(ino).kind else { continue };
             let Data::Source { from, key } = data else { continue };
             if *size == 0 {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use packfs_codec::Choice;
 
-use super::Reuse;
+use super::{Order, Reuse};
 use crate::OnError;
 
 /// Options of a build, whatever the format.
@@ -13,6 +13,9 @@ use crate::OnError;
 pub struct Options {
     /// Codec, level and options.
     pub codec: Choice,
+    /// Order of file data; without, one that suits the codec and what files share. Data that comes through a
+    /// [`Store`](crate::source::Store) has its place when it comes; a [`Spool`](crate::source::Spool) keeps it for later.
+    pub order: Option<Order>,
     /// True to share equal files and equal parts of files.
     pub dedup: bool,
     /// True to turn blocks of zeros into holes.
@@ -43,6 +46,7 @@ impl Options {
     pub(crate) fn new(codec: Choice) -> Self {
         Options {
             codec,
+            order: None,
             dedup: true,
             sparse: true,
             verify: true,

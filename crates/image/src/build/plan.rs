@@ -2,31 +2,18 @@
 
 use std::collections::HashMap;
 
+use super::Rank;
 use crate::Error;
-use crate::tree::{Data, Ino, Kind, Tree};
+use crate::tree::{Data, Kind, Tree};
 
 /// Content of an image.
 #[derive(Debug)]
 pub struct Plan {
     /// The tree.
     pub tree: Tree,
-    /// Its regular files in the order of their data; files not listed follow in the tree's order.
-    pub order: Vec<Ino>,
-}
-
-/// Returns the files whose data sources left for later, those of `order` first, and the sum of
-/// their lengths. May name a file twice.
-pub(super) fn to_read(tree: &Tree, order: Vec<Ino>) -> (Vec<Ino>, u64) {
-    let (mut files, mut total) = (order, 0);
-    let walked = tree.walk(|ino, _| {
-        if let Kind::File { size, data: Data::Source { .. } } = &tree.inode(ino).kind {
-            total += size;
-            files.push(ino);
-        }
-        Ok(())
-    });
-    debug_assert!(walked.is_ok(), "the visitor never fails");
-    (files, total)
+    /// Regular files whose data is to lie before or behind that of the others; among files of one rank
+    /// [`Options::order`](super::Options::order) decides.
+    pub order: Vec<Rank>,
 }
 
 /// Returns, for each of `files` numbers, whether a name of the tree refers to that file; `None` if

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Census, Ledger, Reused, Written};
+use super::{Census, Ledger, Order, Reused, Written};
 use crate::{Warnings, erofs, squashfs};
 
 /// Summary of a build.
@@ -23,6 +23,8 @@ pub struct Summary {
     pub files: u32,
     /// Number of directories.
     pub directories: u32,
+    /// Order of the file data.
+    pub order: Order,
     /// Format-specific figures.
     #[serde(flatten)]
     pub details: Details,
@@ -66,6 +68,7 @@ impl Summary {
     /// The summary, and what was noted for the index.
     pub(super) fn new(
         census: &Census,
+        order: Order,
         written: Written,
         left_out: Vec<(String, String)>,
         warnings: Warnings,
@@ -81,6 +84,7 @@ impl Summary {
             inodes,
             files,
             directories,
+            order,
             details,
             counts,
             reused: None,

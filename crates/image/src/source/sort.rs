@@ -1,11 +1,11 @@
 //! The order of file data in an image, and the sort file that defines it.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::lex::{Line, Quoting};
-use crate::tree::{Data, Ino, Kind};
+use crate::build::Rank;
+use crate::tree::{Ino, Kind};
 use crate::{Error, Result, Tree, Warning, WarningKind};
 
 /// A sort file: lines of a path in the image and a priority from -32768 to 32767, as in mksquashfs.
@@ -72,14 +72,12 @@ fn parse(line: &[u8]) -> std::result::Result<Option<(Vec<u8>, i16)>, String> {
     Ok(Some((path, priority)))
 }
 
-/// Returns the regular files that are still to be read, in the order of their data in the image:
-/// highest priority first; files of equal priority (0 by default) in the order of [`Tree::walk`],
-/// which is by path.
+/// Returns the ranks of the regular files that have a priority other than 0: the higher the priority, the lower the rank.
 ///
 /// Files passed to a store during listing already have their place; a [`Spool`](super::Spool) keeps them for later.
-pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<Ino>> {
+pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<Rank>> {
     let priorities = sort.resolve(tree)?;
-    let mut files = Vec::new();
+    let mut ranks = Vec::new();
     // Priorities of the parent directories, the root's first.
     let mut way: Vec<i16> = Vec::new();
     tree.walk(|ino, path| {
@@ -89,13 +87,12 @@ pub fn data_order(tree: &mut Tree, sort: &SortFile) -> Result<Vec<Ino>> {
         let priority = priorities.get(&ino).copied().unwrap_or(inherited);
         match &tree.inode(ino).kind {
             Kind::Dir(_) => way.push(priority),
-            Kind::File { data: Data::Source { .. }, .. } => files.push((Reverse(priority), ino)),
+            Kind::File { .. } if priority != 0 => ranks.push(Rank { ino, rank: -i32::from(priority) }),
             _ => {}
         }
         Ok(())
     })?;
-    files.sort_by_key(|(priority, _)| *priority);
-    Ok(files.into_iter().map(|(_, ino)| ino).collect())
+    Ok(ranks)
 }
 
 #[cfg(test)]
@@ -119,15 +116,19 @@ mod tests {
     fn order(text: &str) -> (Vec<String>, Vec<String>) {
         let mut tree = tree();
         let sort = SortFile::parse(Path::new("sort"), text.as_bytes()).unwrap();
-        let files = data_order(&mut tree, &sort).unwrap();
+        let ranks = data_order(&mut tree, &sort).unwrap();
         let unknown = tree.warnings.kinds().flat_map(|(_, all)| all.first.iter().map(Warning::place)).collect();
-        let mut names = HashMap::new();
+        let mut files = Vec::new();
         tree.walk(|ino, path| {
-            names.insert(ino, String::from_utf8(path.to_vec()).unwrap());
+            if matches!(tree.inode(ino).kind, Kind::File { .. }) {
+                let rank = ranks.iter().find(|rank| rank.ino == ino).map_or(0, |rank| rank.rank);
+                files.push((rank, String::from_utf8(path.to_vec()).unwrap()));
+            }
             Ok(())
         })
         .unwrap();
-        (files.iter().map(|ino| names[ino].clone()).collect(), unknown)
+        files.sort_by_key(|(rank, _)| *rank);
+        (files.into_iter().map(|(_, path)| path).filter(|path| path != "empty").collect(), unknown)
     }
 
     #[test]

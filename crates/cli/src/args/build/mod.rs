@@ -94,12 +94,17 @@ pub(crate) struct Build {
     #[arg(short = 'x', long)]
     one_file_system: bool,
 
+    /// Order of file data: by path, by type and name, or by likeness of contents, which makes the smallest images
+    /// [default: type; path where files share no blocks]
+    #[arg(long, value_enum)]
+    order: Option<Order>,
+
     /// Place file data by the priorities in FILE: lines of `PATH PRIORITY`, higher ones first
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     sort: Option<PathBuf>,
 
     /// Copy archives that come through a pipe or a decompressor to a temporary file first: the image is then the same
-    /// as from the plain archive. Implied by --sort
+    /// as from the plain archive. Implied by --sort and by --order other than path
     #[arg(long)]
     spool: bool,
 
@@ -193,6 +198,27 @@ enum Fragments {
     Tails,
 }
 
+/// An order of file data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Order {
+    /// By path: what is in one directory lies together
+    Path,
+    /// By type, name and length
+    Type,
+    /// The same, and files that have much in common side by side
+    Similar,
+}
+
+impl From<Order> for build::Order {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Path => build::Order::Path,
+            Order::Type => build::Order::Type,
+            Order::Similar => build::Order::Similar,
+        }
+    }
+}
+
 /// Input for each format's options besides its own arguments. Values whose default depends on the format are as
 /// typed.
 #[derive(Debug)]
@@ -200,6 +226,7 @@ struct Shared {
     codec: Option<CodecArg>,
     block_size: Option<u64>,
     fragments: Option<Fragments>,
+    order: Option<Order>,
     dedup: bool,
     sparse: bool,
     verify: bool,
@@ -217,6 +244,7 @@ impl Shared {
     /// Returns the format-independent library options, from a format's defaults and the codec.
     fn build(&self, mut options: build::Options, codec: Choice) -> build::Options {
         options.codec = codec;
+        options.order = self.order.map(build::Order::from);
         options.dedup = self.dedup;
         options.sparse = self.sparse;
         options.verify = self.verify;
@@ -290,6 +318,7 @@ impl Build {
             codec: self.codec,
             block_size: self.block_size,
             fragments: self.fragments,
+            order: self.order,
             dedup: !self.no_dedup,
             sparse: !self.no_sparse,
             verify: !self.no_verify,

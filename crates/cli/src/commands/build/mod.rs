@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_image::build::{AnyOptions, Summary};
+use packfs_image::build::{AnyOptions, Order, Summary};
 use packfs_image::name::display;
 use packfs_image::source::{self, SortFile, Store, data_order, dir};
 use packfs_image::tree::TimeChange;
@@ -82,7 +82,8 @@ fn fill<'p>(
     tree.warnings = Warnings::new(plan.strict);
     let mut copies = Copies::default();
     // Data stored while it is listed gets its position then, but an order requires knowing all of it.
-    let store = if plan.spool || sort.is_some() { &mut copies } else { store };
+    let ordered = plan.target.common().order.is_some_and(|order| order != Order::Path);
+    let store = if plan.spool || ordered || sort.is_some() { &mut copies } else { store };
     for argument in &plan.sources {
         notes.reading = Some(argument);
         let mut source = source::open(argument.as_os_str(), &options)?;

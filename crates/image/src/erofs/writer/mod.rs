@@ -10,7 +10,6 @@ mod inode;
 pub(super) mod keep;
 mod layout;
 mod metadata;
-mod order;
 mod pack;
 mod superblock;
 mod unused;
@@ -30,7 +29,7 @@ use super::format;
 use super::kernel::{Feature, Kernel};
 use super::limits;
 use crate::build::{self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Ledger, Tools, Units, Writer, Written};
-use crate::tree::{Ino, Tree};
+use crate::tree::Tree;
 use crate::{Error, Result};
 
 /// Length of pieces, and of chunks, of uncompressed files.
@@ -202,11 +201,8 @@ impl Format for Builder<'_> {
         Ok(Data::new(tools, self.rules, self.pieces.clone(), start, in_flight, ledger))
     }
 
-    fn order(&self, tree: &Tree, asked: Vec<Ino>) -> Result<Vec<Ino>> {
-        match self.rules.ending {
-            Ending::Fragment => order::similar(tree, asked, self.rules.fragment_max as u64),
-            _ => Ok(asked),
-        }
+    fn small_max(&self) -> Option<u64> {
+        (self.rules.ending == Ending::Fragment).then_some(self.rules.fragment_max as u64)
     }
 
     fn finish(

@@ -4,6 +4,7 @@ use crate::name::display;
 use std::fs::File;
 
 use super::*;
+use crate::build::Order;
 use crate::source::{Dir, Source, dir, tar};
 use crate::testing::{self, Node, Piece, sh};
 
@@ -63,7 +64,8 @@ fn sparse_files_from_directories_and_archives_give_the_same_image() {
         std::fs::read(&image).unwrap()
     };
     for (codec, fragments) in [("gzip:1", Fragments::Tails), ("zstd:1", Fragments::Small), ("none", Fragments::None)] {
-        let options = Options { fragments, ..options(codec, 16_384) };
+        // A stream is put down by path.
+        let options = Options { fragments, ..options(codec, 16_384) }.with(|build| build.order = Some(Order::Path));
         let want = image(Box::new(Dir::new(source.tree(), dir::Options::default())), &options);
         for sparse in ["", "-S"] {
             let (from, to) = (source.tree(), display(&archive).to_string());

@@ -156,6 +156,11 @@ impl Format for Builder<'_> {
         Worker::new(&self.packing)
     }
 
+    fn small_max(&self) -> Option<u64> {
+        let block_len = self.packing.block_len as u64;
+        (self.options.fragments != Fragments::None).then(|| block_len - 1)
+    }
+
     fn check(&self, tree: &mut Tree) -> Result<()> {
         limits::check(self.options, tree)
     }

@@ -1,0 +1,117 @@
+//! A chain of files each of which follows one that it resembles.
+//!
+//! Files with the same value in a bin are linked, one list a value. From the file placed last the lists are followed a few
+//! files in both directions, and of the files met there the one met most often is placed next. If none was met often
+//! enough the chain goes on with the first file not placed yet. Work and memory are bounded by files and bins.
+
+use std::collections::HashMap;
+
+use super::sketch::NONE;
+
+/// Bins that two files must agree in for one to follow the other out of order.
+const LEAST: u8 = 8;
+/// Files looked at in each list and direction.
+const REACH: usize = 32;
+/// No file: there are never so many at a time.
+const END: u16 = u16::MAX;
+
+/// Files of one bin, linked to the next and the one before of the same value.
+#[derive(Debug)]
+pub(super) struct Links {
+    next: Vec<u16>,
+    back: Vec<u16>,
+}
+
+impl Links {
+    /// Links files, fewer than 65,536, by their values of one bin.
+    pub(super) fn of(values: &[u32]) -> Self {
+        let (mut next, mut back) = (vec![END; values.len()], vec![END; values.len()]);
+        let mut last: HashMap<u32, u16> = HashMap::new();
+        for (n, value) in (0u16..).zip(values).filter(|(_, value)| **value != NONE) {
+            if let Some(before) = last.insert(*value, n) {
+                (next[before as usize], back[n as usize]) = (n, before);
+            }
+        }
+        Links { next, back }
+    }
+
+    /// Takes a file out of its list.
+    fn remove(&mut self, n: usize) {
+        let (next, back) = (self.next[n], self.back[n]);
+        if back != END {
+            self.next[back as usize] = next;
+        }
+        if next != END {
+            self.back[next as usize] = back;
+        }
+    }
+}
+
+/// The order of `count` files, given as places in the order before.
+pub(super) fn order(mut bins: Vec<Links>, count: usize) -> Vec<usize> {
+    let (mut order, mut placed) = (Vec::with_capacity(count), vec![false; count]);
+    let (mut met, mut seen) = (vec![0u8; count], Vec::new());
+    let (mut first, mut nearest) = (0, None);
+    while order.len() < count {
+        let n = nearest.unwrap_or_else(|| {
+            first += placed[first..].iter().take_while(|placed| **placed).count();
+            first
+        });
+        placed[n] = true;
+        order.push(n);
+        for links in &mut bins {
+            for list in [&links.next, &links.back] {
+                let mut at = list[n];
+                for _ in 0..REACH {
+                    if at == END {
+                        break;
+                    }
+                    let times = &mut met[at as usize];
+                    if *times == 0 {
+                        seen.push(at);
+                    }
+                    *times += 1;
+                    at = list[at as usize];
+                }
+            }
+            links.remove(n);
+        }
+        let often = |n: &u16| (met[*n as usize], std::cmp::Reverse(*n));
+        let best = seen.iter().copied().filter(|n| met[*n as usize] >= LEAST).max_by_key(often);
+        nearest = best.map(|n| n as usize);
+        seen.drain(..).for_each(|n| met[n as usize] = 0);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The order of files whose sketches have these values in every bin.
+    fn ordered(values: &[u32]) -> Vec<usize> {
+        order((0..LEAST).map(|_| Links::of(values)).collect(), values.len())
+    }
+
+    #[test]
+    fn each_file_follows_one_that_it_resembles() {
+        let table: [(&[u32], &[usize]); 5] = [
+            (&[], &[]),
+            (&[1, 2, 3], &[0, 1, 2]),
+            (&[1, 2, 1, 2, 1], &[0, 2, 4, 1, 3]),
+            (&[NONE, 5, NONE, 5], &[0, 1, 3, 2]),
+            (&[7, 7, 7], &[0, 1, 2]),
+        ];
+        for (values, expected) in table {
+            assert_eq!(ordered(values), expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn what_agrees_in_more_bins_is_nearer() {
+        let (one, other) = ([9, 9, 1], [9, 1, 9]);
+        let links = |bins: &[&[u32; 3]]| bins.iter().map(|bin| Links::of(*bin)).collect::<Vec<_>>();
+        assert_eq!(order(links(&[[&one; 8].as_slice(), &[&other; 9]].concat()), 3), [0, 2, 1]);
+        assert_eq!(order(links(&[&other; 7]), 3), [0, 1, 2], "a few bins are chance");
+    }
+}

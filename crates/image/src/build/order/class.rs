@@ -1,0 +1,121 @@
+//! The type of a file: the ending of its name, or what its first bytes stand for where the name says nothing.
+
+use crate::source::Contents;
+
+/// Longest ending that says what a file is.
+const ENDING_MAX: usize = 8;
+/// Bytes that tell what a file is.
+const HEAD_LEN: usize = 64;
+
+/// The type of a file: an ending as a number of the same order. Kept small, as a tree may have millions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Class(u64);
+
+impl Class {
+    /// Files whose names do not say what they are.
+    pub(super) const UNKNOWN: Class = Class(0);
+
+    /// The class of files with such a name.
+    pub(super) fn of_name(name: &[u8]) -> Class {
+        Class::of_ending(ending(name))
+    }
+
+    /// Names hold no NUL, so shorter endings come before those that they begin.
+    fn of_ending(ending: &[u8]) -> Class {
+        let mut bytes = [0; ENDING_MAX];
+        bytes[..ending.len()].copy_from_slice(ending);
+        Class(u64::from_be_bytes(bytes))
+    }
+}
+
+/// The class that a file's first bytes tell: that of the ending which such files have. Where it cannot be read it is
+/// unknown; reading its data says why.
+pub(super) fn of_contents(from: &dyn Contents, key: u64, size: u64) -> Class {
+    let mut head = [0; HEAD_LEN];
+    let len = usize::try_from(size).unwrap_or(HEAD_LEN).min(HEAD_LEN);
+    let read = from.open(key).and_then(|mut file| file.read_exact_at(&mut head[..len], 0));
+    Class::of_ending(read.map_or(b"", |()| usual_ending(&head[..len])))
+}
+
+/// The ending that files with these first bytes have where they have one.
+fn usual_ending(head: &[u8]) -> &'static [u8] {
+    const MAGIC: [(&[u8], &[u8]); 9] = [
+        (b"\x7fELF", b"so"),
+        (b"!<arch>\n", b"a"),
+        (b"\xde\x12\x04\x95", b"mo"),
+        (b"\x1f\x8b", b"gz"),
+        (b"\xfd7zXZ\0", b"xz"),
+        (b"\x28\xb5\x2f\xfd", b"zst"),
+        (b"\x89PNG", b"png"),
+        (b"<?xml", b"xml"),
+        (b"TZif", b"TZif"),
+    ];
+    if head.starts_with(b"#!") {
+        return interpreter(head);
+    }
+    MAGIC.iter().find(|(magic, _)| head.starts_with(magic)).map_or(b"", |(_, ending)| ending)
+}
+
+/// The ending of scripts by the program that reads them.
+fn interpreter(head: &[u8]) -> &'static [u8] {
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let has = |name: &[u8]| line.windows(name.len()).any(|part| part == name);
+    match () {
+        () if has(b"python") => b"py",
+        () if has(b"perl") => b"pl",
+        () => b"sh",
+    }
+}
+
+/// What says most about a file's contents: the part behind the last dot that is not a number.
+fn ending(name: &[u8]) -> &[u8] {
+    let mut parts = name.rsplit(|byte| *byte == b'.');
+    let found = parts.find(|part| !part.iter().all(u8::is_ascii_digit)).unwrap_or_default();
+    if found.len() > ENDING_MAX || found.len() == name.len() { b"" } else { found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_say_what_a_file_is() {
+        let table: [(&str, &str); 8] = [
+            ("a.so", "so"),
+            ("libc.so.6", "so"),
+            ("libfoo.so.1.2.3", "so"),
+            ("README", ""),
+            (".hidden", "hidden"),
+            ("copyright", ""),
+            ("x.averylongending", ""),
+            ("a.tar.gz", "gz"),
+        ];
+        for (name, expected) in table {
+            assert_eq!(ending(name.as_bytes()), expected.as_bytes(), "{name}");
+        }
+    }
+
+    #[test]
+    fn classes_have_the_order_of_their_endings() {
+        let sorted: [&[u8]; 7] = [b"", b"a", b"aa", b"ab", b"b", b"longlong", b"\xff"];
+        let classes = sorted.map(Class::of_ending);
+        assert!(classes.is_sorted_by(|a, b| a < b), "{classes:?}");
+        assert_eq!(Class::of_name(b"README"), Class::UNKNOWN);
+    }
+
+    #[test]
+    fn first_bytes_stand_for_an_ending() {
+        let table: [(&[u8], &str); 7] = [
+            (b"\x7fELF\x02", "so"),
+            (b"#!/usr/bin/env python3\nimport os", "py"),
+            (b"#! /usr/bin/perl -w\n", "pl"),
+            (b"#!/bin/bash", "sh"),
+            (b"\x1f\x8b\x08", "gz"),
+            (b"plain text", ""),
+            (b"", ""),
+        ];
+        for (head, expected) in table {
+            assert_eq!(usual_ending(head), expected.as_bytes(), "{}", head.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The order of file data: like beside like.
+//!
+//! Files that share blocks (SquashFS fragments, the packed inode of EROFS) shrink together, so those that have much in
+//! common should lie in one block. The conductor sorts files by rank and, if they are small enough to share a block as a
+//! whole, by type and name (`class`); for [`Order::Similar`] workers sketch their contents (`sketch`), and files follow
+//! those that they resemble most (`chain`). Larger files lie before them by path, so that no worker has much to do alone
+//! at the end. Both formats take the order from here.
+
+mod chain;
+mod class;
+mod sketch;
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use packfs_blocks::Progress;
+use packfs_blocks::pipeline::{Pool, Window};
+use packfs_blocks::stages::Stage;
+use packfs_codec::{Choice, Codec};
+use serde::Serialize;
+
+use self::class::Class;
+use self::sketch::{BINS, Sketch};
+use crate::source::Contents;
+use crate::tree::{Data, Ino, Kind, Tree};
+use crate::{Error, Result};
+
+/// Files whose sketches are in memory at a time, 8 MiB with what links them; larger trees are put in order part by part.
+const WINDOW: usize = 1 << 14;
+/// Files that one job reads.
+const BATCH: usize = 32;
+/// Jobs in flight for each worker.
+const AHEAD: usize = 4;
+
+/// The order in which file data lies in an image, among files of equal rank. But for [`Order::Path`], files that share no
+/// block as a whole lie by path before the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Order {
+    /// By path: what is in one directory lies together.
+    Path,
+    /// By type (the ending of the name, or the first bytes of the file), name and length.
+    Type,
+    /// By type, name and length; and of those the file that has most in common with the one before comes next.
+    Similar,
+}
+
+impl Order {
+    /// Returns the order that suits a codec where no other is asked for. [`Order::Similar`] is smaller, but reads all small
+    /// files once more.
+    pub(super) fn suiting(codec: &Choice) -> Order {
+        if codec.codec() == Codec::None { Order::Path } else { Order::Type }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Order::Path => "path",
+            Order::Type => "type",
+            Order::Similar => "similar",
+        })
+    }
+}
+
+/// Rank of a file: data of lower ranks lies first, whatever the order. Files that have none are of rank 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rank {
+    /// The file.
+    pub ino: Ino,
+    /// Its rank.
+    pub rank: i32,
+}
+
+/// A file whose data is to be put down.
+#[derive(Debug)]
+struct Item<'t> {
+    rank: i32,
+    ino: Ino,
+    name: &'t [u8],
+    /// `None` if it lies by path.
+    class: Option<Class>,
+}
+
+/// Orders the files of a tree; reads them on workers where the order depends on their contents.
+pub(super) struct Orderer<'a, 'env, S> {
+    pub(super) order: Order,
+    /// Files of up to so many bytes share blocks with others as a whole.
+    pub(super) small_max: u64,
+    pub(super) pool: &'a Pool<'env, S>,
+    pub(super) progress: &'env Progress,
+}
+
+impl<S> Orderer<'_, '_, S> {
+    /// Returns the files whose data is still to be read, in the order in which it is to lie, and the sum of their lengths.
+    pub(super) fn arrange(&self, tree: &Tree, ranks: &[Rank]) -> Result<(Vec<Ino>, u64)> {
+        let (mut items, total) = self.collect(tree, ranks)?;
+        self.classify(tree, &mut items)?;
+        // Stable: what is alike in all this stays in the order of paths.
+        items.sort_by(|a, b| compare(tree, a, b));
+        let mut files: Vec<Ino> = items.iter().map(|item| item.ino).collect();
+        if self.order == Order::Similar {
+            let mut from = 0;
+            for together in items.chunk_by(|a, b| (a.rank, a.class.is_some()) == (b.rank, b.class.is_some())) {
+                let to = from + together.len();
+                if together.iter().all(|item| item.class.is_some()) {
+                    files[from..to].chunks_mut(WINDOW).try_for_each(|window| self.chain(tree, window))?;
+                }
+                from = to;
+            }
+        }
+        Ok((files, total))
+    }
+
+    /// Files whose data sources left for later, in the order of paths, and the sum of their lengths.
+    fn collect<'t>(&self, tree: &'t Tree, ranks: &[Rank]) -> Result<(Vec<Item<'t>>, u64)> {
+        let ranks: HashMap<Ino, i32> = ranks.iter().map(|Rank { ino, rank }| (*ino, *rank)).collect();
+        let (mut items, mut total) = (Vec::new(), 0);
+        tree.walk_named(|ino, name, _| {
+            if let Kind::File { size, data: Data::Source { .. } } = tree.inode(ino).kind {
+                total += size;
+                let by_class = self.order != Order::Path && size <= self.small_max;
+                let rank = ranks.get(&ino).copied().unwrap_or(0);
+                items.push(Item { rank, ino, name, class: by_class.then(|| Class::of_name(name)) });
+            }
+            Ok(())
+        })?;
+        Ok((items, total))
+    }
+
+    /// Gives files whose names say nothing the class that their first bytes tell.
+    fn classify(&self, tree: &Tree, items: &mut [Item<'_>]) -> Result<()> {
+        let unknown: Vec<usize> = (0..items.len()).filter(|n| items[*n].class == Some(Class::UNKNOWN)).collect();
+        let files: Vec<Ino> = unknown.iter().map(|n| items[*n].ino).collect();
+        self.read(tree, &files, class::of_contents, |n, class| items[unknown[n]].class = Some(class))
+    }
+
+    /// Puts files that are near each other already so that each follows one that it resembles.
+    fn chain(&self, tree: &Tree, files: &mut [Ino]) -> Result<()> {
+        let mut by_path: Vec<u32> = (0..).take(files.len()).collect();
+        by_path.sort_by_key(|n| files[*n as usize]);
+        let inos: Vec<Ino> = by_path.iter().map(|n| files[*n as usize]).collect();
+        let mut bins = vec![vec![sketch::NONE; files.len()]; BINS];
+        self.read(tree, &inos, sketch::of_file, |n, sketch: Sketch| {
+            bins.iter_mut().zip(sketch).for_each(|(bin, least)| bin[by_path[n] as usize] = least);
+        })?;
+        let links: Vec<_> =
+            bins.into_iter().map(|bin| self.pool.submit(move |_: &mut S| chain::Links::of(&bin))).collect();
+        let stages = &self.progress.stages;
+        let links = stages.time(Stage::Wait, || links.into_iter().map(|ticket| ticket.wait()).collect());
+        let before = files.to_vec();
+        files.iter_mut().zip(chain::order(links, before.len())).for_each(|(file, n)| *file = before[n]);
+        Ok(())
+    }
+
+    /// Looks at each of `files` on workers, and hands over what was seen with the file's place in the list.
+    fn read<T: Send + 'static>(
+        &self,
+        tree: &Tree,
+        files: &[Ino],
+        look: fn(&dyn Contents, u64, u64) -> T,
+        mut take: impl FnMut(usize, T),
+    ) -> Result<()> {
+        let Orderer { pool, progress, .. } = *self;
+        let (mut window, mut at) = (Window::new((pool.threads() + 1) * AHEAD), 0);
+        let mut take = |seen: Vec<T>| {
+            seen.into_iter().for_each(|seen| {
+                take(at, seen);
+                at += 1;
+            });
+        };
+        for batch in files.chunks(BATCH) {
+            Error::unless_cancelled(progress)?;
+            let batch: Vec<_> = batch.iter().map(|ino| source(tree, *ino)).collect();
+            let job = move |_: &mut S| {
+                let seen = batch.iter().map(|(from, key, size)| look(&**from, *key, *size));
+                progress.stages.time(Stage::Read, || seen.collect())
+            };
+            window.push(pool.submit(job), 1);
+            while window.is_full() {
+                if let Some(seen) = progress.stages.time(Stage::Wait, || window.pop()) {
+                    take(seen);
+                }
+            }
+        }
+        while let Some(seen) = progress.stages.time(Stage::Wait, || window.pop()) {
+            take(seen);
+        }
+        Ok(())
+    }
+}
+
+fn compare(tree: &Tree, a: &Item<'_>, b: &Item<'_>) -> Ordering {
+    a.rank.cmp(&b.rank).then_with(|| match (a.class, b.class) {
+        (Some(one), Some(other)) => {
+            (one, a.name).cmp(&(other, b.name)).then_with(|| size(tree, a.ino).cmp(&size(tree, b.ino)))
+        }
+        // Those that lie by path come first.
+        (one, other) => one.is_some().cmp(&other.is_some()),
+    })
+}
+
+fn size(tree: &Tree, ino: Ino) -> u64 {
+    if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 }
+}
+
+fn source(tree: &Tree, ino: Ino) -> (Arc<dyn Contents>, u64, u64) {
+    match &tree.inode(ino).kind {
+        Kind::File { size, data: Data::Source { from, key } } => (Arc::clone(from), *key, *size),
+        _ => unreachable!("only files that are to be read are put in order"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
