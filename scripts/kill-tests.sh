@@ -1,8 +1,9 @@
 #!/bin/bash
-# Kills packfs at random moments, a thousand times: scripts/kill-tests.sh [KILLS [SEED]]
+# Kills packfs at random moments, a thousand times, and a thousand times as on a file system without O_TMPFILE:
+# scripts/kill-tests.sh [KILLS [SEED]]
 #
 # While it builds, converts, extracts, writes tar archives, splits and joins. After each kill the old file is there or the
-# new one, whole; what is left of a split or an extraction can be completed. The tests make fifty such kills each time
+# new one, whole; what is left of a split or an extraction can be completed. The tests make 65 such kills each time
 # (crates/cli/tests/kills.rs); this is the same test with more of them. It ends with what was seen, by command.
 set -euo pipefail
 cd "$(dirname "$0")/.."

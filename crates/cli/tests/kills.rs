@@ -1,18 +1,21 @@
 //! Kills at random moments: `kill -9` while packfs builds, converts, extracts, splits and joins.
 //! Old files are unchanged, new files are whole, and nothing else is left.
 //!
-//! `PACKFS_KILLS` sets their number, `PACKFS_KILLS_SEED` their moments; scripts/kill-tests.sh makes a thousand.
+//! `PACKFS_KILLS` sets their number, `PACKFS_KILLS_SEED` their moments; scripts/kill-tests.sh makes a thousand, and a
+//! thousand where files cannot be without a name.
 
 mod common;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{packfs, run_in, stderr, succeed};
+use common::{have, packfs, run_in, stderr, succeed};
 
-/// Number of kills unless the environment says otherwise.
+/// Numbers of kills unless the environment says otherwise, with `O_TMPFILE` and without.
 const KILLS: u64 = 50;
+const KILLS_NAMED: u64 = 15;
 
 const OLD: &[u8] = b"what was there before";
 
@@ -140,12 +143,30 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn killed_at_random_moments_nothing_is_lost_or_half_written() {
     let dir = tempfile::tempdir().unwrap();
-    let (jobs, wanted) = prepare(dir.path());
+    kill_at_random_moments(dir.path(), KILLS, true);
+}
+
+/// Where files cannot be without a name, what a kill leaves has a name that tells it from an image, and the next run
+/// removes it.
+#[test]
+fn killed_without_o_tmpfile_only_litter_is_left() {
+    let test = "killed_without_o_tmpfile_only_litter_is_left";
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) || !have(test, "python3") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    kill_at_random_moments(dir.path(), KILLS_NAMED, false);
+}
+
+fn kill_at_random_moments(dir: &Path, usual: u64, unnamed: bool) {
+    let (mut jobs, wanted) = prepare(dir);
+    // The others write under names anyhow.
+    jobs.retain(|job| unnamed || job.made == Made::File);
     let mut random = Random(number("PACKFS_KILLS_SEED").unwrap_or(1));
-    let kills = number("PACKFS_KILLS").unwrap_or(KILLS);
+    let kills = number("PACKFS_KILLS").unwrap_or(usual);
     let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
     for (turn, job) in (0..kills).zip(jobs.iter().cycle()) {
-        let out = dir.path().join("out");
+        let out = dir.join("out");
         std::fs::create_dir(&out).unwrap();
         let old = job.made == Made::File && random.below(2) == 0;
         if old {
@@ -155,25 +176,45 @@ fn killed_at_random_moments_nothing_is_lost_or_half_written() {
         let moment = job.takes.mul_f64(random.below(1100) as f64 / 1000.0);
         let counts = seen.entry(job.name).or_default();
         counts.kills += 1;
-        counts.ended += u64::from(!killed(dir.path(), job, moment));
+        counts.ended += u64::from(!killed(dir, job, unnamed, moment));
         let what = format!("{} killed after {moment:?}, turn {turn}", job.name);
         match job.made {
-            Made::File => look_at_file(dir.path(), job, &wanted[job.name], old, counts, &what),
-            Made::Tree => look_at_tree(dir.path(), job, counts, &what),
-            Made::Parts => look_at_parts(dir.path(), job, counts, &what),
+            Made::File => look_at_file(dir, job, unnamed, &wanted[job.name], old, counts, &what),
+            Made::Tree => look_at_tree(dir, job, counts, &what),
+            Made::Parts => look_at_parts(dir, job, counts, &what),
         }
         std::fs::remove_dir_all(&out).unwrap();
     }
     // The inputs are unchanged.
-    succeed(dir.path(), &["check", "root.sqfs", "--against", "root", "-q"]);
+    succeed(dir, &["check", "root.sqfs", "--against", "root", "-q"]);
     for (name, seen) in seen {
         eprintln!("{name}: {seen:?}");
     }
 }
 
+/// Makes the command of a job, on a file system without `O_TMPFILE` unless `unnamed`.
+fn command(dir: &Path, job: &Job, unnamed: bool) -> Command {
+    let mut command = if unnamed {
+        packfs(&job.args)
+    } else {
+        let mut command = Command::new("python3");
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/without-o-tmpfile.py"));
+        command.arg(env!("CARGO_BIN_EXE_packfs")).args(&job.args).stdin(Stdio::null());
+        command
+    };
+    command.current_dir(dir);
+    command
+}
+
 /// Runs a job and kills it. Returns false if it had already ended.
-fn killed(dir: &Path, job: &Job, moment: Duration) -> bool {
-    let mut child = packfs(&job.args).current_dir(dir).spawn().unwrap();
+fn killed(dir: &Path, job: &Job, unnamed: bool, moment: Duration) -> bool {
+    let mut child = command(dir, job, unnamed).spawn().unwrap();
+    // Not what becomes packfs is to be killed, but packfs.
+    let program = Path::new(env!("CARGO_BIN_EXE_packfs")).canonicalize().unwrap();
+    let exe = format!("/proc/{}/exe", child.id());
+    while std::fs::read_link(&exe).is_ok_and(|exe| exe != program) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     std::thread::sleep(moment);
     child.kill().unwrap();
     child.wait().unwrap().code().is_none()
@@ -185,7 +226,7 @@ fn names(dir: &Path) -> Vec<PathBuf> {
     names
 }
 
-fn look_at_file(dir: &Path, job: &Job, wanted: &[u8], old: bool, counts: &mut Seen, what: &str) {
+fn look_at_file(dir: &Path, job: &Job, unnamed: bool, wanted: &[u8], old: bool, counts: &mut Seen, what: &str) {
     let out = dir.join("out");
     match std::fs::read(out.join("target")) {
         Ok(bytes) if bytes == wanted => counts.whole += 1,
@@ -202,8 +243,10 @@ fn look_at_file(dir: &Path, job: &Job, wanted: &[u8], old: bool, counts: &mut Se
     let temporary = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(".target.packfs-");
     assert!(rest.iter().all(temporary), "{what}: left behind: {rest:?}");
     counts.litter += rest.len() as u64;
+    assert!(!unnamed || rest.is_empty(), "{what}: left behind: {rest:?}");
     if !rest.is_empty() {
-        succeed(dir, &job.args);
+        let next = command(dir, job, unnamed).output().unwrap();
+        assert!(next.status.success(), "{what}: {}", stderr(&next));
         assert_eq!(names(&out), [out.join("target")], "{what}: litter stays");
     }
 }
