@@ -6,7 +6,8 @@ and compares types, contents and link targets with the source. Prints a table a 
 docs/formats, and below it what was said where it was not read. With WORDs, only images whose names have one of them.
 
 Readers are installed into DIR (target/third-party): Debian packages (these into the system), a virtual environment of
-Python, crates and Go modules. One that does not install is left out, by name.
+Python, crates and Go modules. One that does not install is left out; it is named at once, with the reason. Crates need
+Rust and Go modules need Go 1.25; both are expected to be there, as Debian's are older.
 """
 import argparse
 import hashlib
@@ -169,38 +170,47 @@ class Readers:
     def __init__(self, place):
         self.place = place
         self.python = place / "venv/bin/python"
-        self.missing = {}
 
     def attempt(self, what, *command, **more):
+        """Runs a step of the installation; one that fails is named, and what it was for left out."""
+        done = None
         try:
-            run(*command, **more)
-            return True
-        except (Unread, OSError, subprocess.TimeoutExpired) as error:
-            self.missing[what] = str(error)
-            return False
+            done = subprocess.run([str(word) for word in command], capture_output=True, **more)
+        except OSError as error:
+            why = f"{error.filename}: {error.strerror}"
+        if done and done.returncode:
+            why = said(done.stderr + done.stdout) or f"status {done.returncode}"
+        if not done or done.returncode:
+            print(f"not installed: {what}: {why}", file=sys.stderr)
+        return done is not None and not done.returncode
 
     def debian(self, *packages):
-        for package in packages:
-            if subprocess.run(["dpkg", "-s", package], capture_output=True).returncode:
-                subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", package],
-                               capture_output=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+        known = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${Status}\n", *packages], capture_output=True, text=True)
+        there = {line.split()[0] for line in known.stdout.splitlines() if line.endswith(" installed")}
+        missing = [package for package in packages if package not in there]
+        # The lists of a new machine are empty or old.
+        if missing and self.attempt("lists of packages", "apt-get", "update", "-qq"):
+            for package in missing:
+                self.attempt(package, "apt-get", "install", "-y", "-qq", "--no-install-recommends", package,
+                             env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
 
     def install(self):
-        self.debian("squashfs-tools", "squashfuse", "7zip", "grub-common", "erofs-utils", "erofsfuse", "fuse3")
+        self.debian("squashfs-tools", "squashfuse", "7zip", "grub-common", "erofs-utils", "erofsfuse", "fuse3",
+                    # To build python-lzo, and what the readers in Python link.
+                    "python3-venv", "python3-dev", "build-essential", "liblzo2-dev", "zlib1g-dev")
         if not self.python.exists():
-            run(sys.executable, "-m", "venv", self.place / "venv")
+            self.attempt("Python's environment", sys.executable, "-m", "venv", self.place / "venv")
         for package in ["PySquashfsImage", "dissect.squashfs", "ratarmount", "python-lzo", "lz4", "zstandard"]:
-            pip = [self.python, "-m", "pip", "install", "-q", package]
-            subprocess.run([str(word) for word in pip], capture_output=True)
+            self.attempt(package, self.python, "-m", "pip", "install", "-q", package)
         if not (self.place / "bin/unsquashfs-backhand").exists():
-            cargo = ["cargo", "install", "--quiet", "--root", str(self.place), "backhand-cli"]
-            subprocess.run(cargo, capture_output=True)
+            self.attempt("backhand", "cargo", "install", "--quiet", "--root", self.place, "backhand-cli")
         if not (self.place / "go/list").exists():
             (self.place / "go").mkdir(exist_ok=True)
             shutil.copy(HERE / "third-party/main.go", self.place / "go/main.go")
             (self.place / "go/go.mod").write_text("module list\n\ngo 1.25\n")
             for command in [["go", "mod", "tidy"], ["go", "build", "-o", "list", "."]]:
-                subprocess.run(command, cwd=self.place / "go", capture_output=True)
+                if not self.attempt("go-diskfs and go-erofs", *command, cwd=self.place / "go"):
+                    break
 
     # Each takes an image and an empty directory, and returns what it found.
 
