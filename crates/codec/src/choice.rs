@@ -43,7 +43,7 @@ impl Choice {
     }
 
     /// Makes an encoder for blocks of up to `block_len` bytes.
-    #[cfg_attr(not(feature = "xz"), allow(unused_variables))]
+    #[cfg_attr(not(any(feature = "xz", feature = "zstd")), allow(unused_variables))]
     pub fn encoder(&self, block_len: usize) -> Result<Box<dyn Encoder>> {
         match &self.settings {
             Settings::None => Ok(Box::new(crate::store::Store)),
@@ -67,7 +67,7 @@ impl Choice {
             #[cfg(feature = "snappy")]
             Settings::Snappy => Ok(Box::new(crate::snappy::Snappy::new())),
             #[cfg(feature = "zstd")]
-            Settings::Zstd { level, content_size } => crate::zstd::encoder(*level, *content_size),
+            Settings::Zstd { level, content_size } => crate::zstd::encoder(*level, *content_size, block_len),
             #[allow(unreachable_patterns, reason = "reached when a codec's feature is off")]
             settings => Err(settings.codec().no_encoder()),
         }

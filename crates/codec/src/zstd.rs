@@ -2,6 +2,8 @@
 //! readers that decode in one step without knowing a block's length need it. Frames of clusters
 //! never store it.
 
+mod levels;
+
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, InBuffer, OutBuffer, ResetDirective};
 
 use crate::{Decoded, Decoder, Encoder, Error, Result};
@@ -17,9 +19,11 @@ struct Zstd {
 /// log2 of the largest window that EROFS can declare.
 const CLUSTER_WINDOW_LOG_MAX: u32 = 20;
 
-/// Makes an encoder; its context is reused from block to block.
-pub(crate) fn encoder(level: i32, content_size: bool) -> Result<Box<dyn Encoder>> {
-    with_parameters(&[CParameter::CompressionLevel(level), CParameter::ContentSizeFlag(content_size)])
+/// Makes an encoder for blocks of up to `block_len` bytes; its context is reused from block to block.
+pub(crate) fn encoder(level: i32, content_size: bool, block_len: usize) -> Result<Box<dyn Encoder>> {
+    let mut parameters = vec![CParameter::CompressionLevel(level), CParameter::ContentSizeFlag(content_size)];
+    parameters.extend(levels::better(level, block_len));
+    with_parameters(&parameters)
 }
 
 /// Makes an encoder whose frames need no window beyond 2^`window_log` bytes.

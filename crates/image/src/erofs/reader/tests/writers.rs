@@ -126,7 +126,7 @@ fn data_on_further_devices() {
 
     let alone = open_file(&image).unwrap();
     let error = alone.read_at(find(&alone, "noise-8"), &mut [0; 100], 0).unwrap_err().to_string();
-    assert!(error.contains("further device"), "{error}");
+    assert!(error.contains("its 1 additional devices were not given"), "{error}");
     let many = ReadOptions { devices: vec![file(&blob), file(&blob)], ..options };
     let error = Reader::open(file(&image), many).unwrap_err().to_string();
     assert!(error.contains("2 additional devices given, but the image has 1"), "{error}");

@@ -1,0 +1,111 @@
+//! Parameters of zstd levels for small independent blocks, where a search found better ones than the library's presets.
+//!
+//! The presets of libzstd 1.5.7 are tuned for inputs that the window slides over. For blocks of 4 to 128 KiB, its levels with a
+//! binary tree but without an optimal parser (`btlazy2`) are slow for what they gain. The `lazy2` strategy with its cheaper
+//! hash chains, and with blocks split where their statistics change, is smaller and takes about half the time. The library
+//! splits blocks from `btopt` on only, although it helps all strategies with an entropy stage. docs/frontier.md has the
+//! search and its figures.
+
+use zstd_safe::{CParameter, ParamSwitch, Strategy};
+
+/// Longest block of each class. The library has presets for up to 16 and up to 128 KiB; the search found other ones in between.
+const SMALL: usize = 16 << 10;
+const MEDIUM: usize = 64 << 10;
+const LARGE: usize = 128 << 10;
+const MEDIUM_MIN: usize = SMALL + 1;
+const LARGE_MIN: usize = MEDIUM + 1;
+
+/// Search parameters; the window is the block.
+#[derive(Clone, Copy)]
+struct Search {
+    strategy: Strategy,
+    chain_log: u32,
+    hash_log: u32,
+    search_log: u32,
+    min_match: u32,
+    target_length: u32,
+}
+
+const fn lazy(log: u32, hash_log: u32, search_log: u32, target_length: u32) -> Search {
+    Search { strategy: Strategy::ZSTD_lazy2, chain_log: log, hash_log, search_log, min_match: 4, target_length }
+}
+
+/// Optimal parsers with a binary tree over the whole block: two links a byte.
+const fn optimal(strategy: Strategy, search_log: u32, target_length: u32) -> Search {
+    Search { strategy, chain_log: 18, hash_log: 16, search_log, min_match: 3, target_length }
+}
+
+/// Parameters that replace those of `level` for blocks of up to `block_len` bytes; none where the library's are as good.
+pub(super) fn better(level: i32, block_len: usize) -> Vec<CParameter> {
+    let search = match (level, block_len) {
+        (9 | 10, 0..=SMALL) => lazy(14, 15, 6, 8),
+        (11 | 12, MEDIUM_MIN..=MEDIUM) => lazy(16, 17, 7, 12),
+        (13, MEDIUM_MIN..=MEDIUM) => lazy(16, 17, 9, 12),
+        (11, LARGE_MIN..=LARGE) => lazy(17, 17, 7, 12),
+        (12, LARGE_MIN..=LARGE) => lazy(17, 17, 9, 12),
+        (14, LARGE_MIN..=LARGE) => optimal(Strategy::ZSTD_btopt, 4, 32),
+        (15, LARGE_MIN..=LARGE) => optimal(Strategy::ZSTD_btopt, 6, 96),
+        (16 | 17, LARGE_MIN..=LARGE) => optimal(Strategy::ZSTD_btultra, 6, 128),
+        (18, LARGE_MIN..=LARGE) => optimal(Strategy::ZSTD_btultra, 6, 256),
+        _ => return Vec::new(),
+    };
+    vec![
+        CParameter::Strategy(search.strategy),
+        CParameter::ChainLog(search.chain_log),
+        CParameter::HashLog(search.hash_log),
+        CParameter::SearchLog(search.search_log),
+        CParameter::MinMatch(search.min_match),
+        CParameter::TargetLength(search.target_length),
+        CParameter::UseBlockSplitter(ParamSwitch::Enable),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Choice;
+
+    /// Text and machine code: sources of this crate, and the program that runs this test.
+    fn data() -> [Vec<u8>; 2] {
+        let sources = concat!(
+            include_str!("../lzo/dense.rs"),
+            include_str!("../lzo/tests.rs"),
+            include_str!("../xz/stream.rs"),
+            include_str!("../settings.rs"),
+            include_str!("../syntax.rs"),
+            include_str!("../lz4/fill.rs"),
+            include_str!("../rust/inflate.rs"),
+        );
+        let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        [sources.into(), program[program.len() / 4..][..1 << 20].to_vec()]
+    }
+
+    #[test]
+    fn no_level_is_more_than_a_hundredth_larger_than_the_preset_that_it_replaces() {
+        let mut replaced = 0;
+        for (level, block_len) in (-5..=22).flat_map(|level| [4096, SMALL, MEDIUM, LARGE].map(|len| (level, len))) {
+            if better(level, block_len).is_empty() {
+                continue;
+            }
+            replaced += 1;
+            let choice: Choice = format!("zstd:{level}").parse().unwrap();
+            let (mut encoder, mut dst) = (choice.encoder(block_len).unwrap(), vec![0; block_len + 1000]);
+            for data in data() {
+                let (mut ours, mut preset) = (0, 0);
+                for block in data.chunks(block_len) {
+                    ours += encoder.encode(block, &mut dst).unwrap().unwrap();
+                    preset += zstd_safe::compress(&mut dst[..], block, level).unwrap();
+                }
+                assert!(ours * 100 <= preset * 101, "level {level}, blocks of {block_len}: {ours}, preset {preset}");
+            }
+        }
+        assert_eq!(replaced, 2 * 2 + 3 + 8 - 1);
+    }
+
+    #[test]
+    fn large_blocks_keep_the_presets() {
+        for level in -5..=22 {
+            assert!(better(level, LARGE + 1).is_empty());
+        }
+    }
+}
