@@ -84,6 +84,9 @@ pub(in crate::erofs::reader) fn write(shape: Shape, mut list: Vec<Listed>, cut: 
     if shape.is_index() && end / cluster - last.logical / cluster < 2 {
         last.blocks = 1;
         last.len = if last.plain { last.len.min(1 << shape.block_bits) } else { last.len };
+        // Without an entry after it, Linux reads the extent to the end of its logical cluster.
+        let has_entry = (last.logical + last.len) / cluster > last.logical / cluster;
+        last.plain &= has_entry || cluster - last.logical % cluster <= 1 << shape.block_bits;
     }
     let size = last.logical + last.len;
     let mut bytes = vec![0; usize::try_from(shape.at).unwrap()];
