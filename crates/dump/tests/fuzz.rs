@@ -27,6 +27,9 @@ fn no_input_makes_a_reader_panic() {
         dump_part::look(&seed);
         let seed = zeros::unpack(&seed[1..]);
         assert!(zeros::unpack(&zeros::pack(&seed)) == seed, "packed and unpacked");
+        if seed.is_empty() {
+            continue;
+        }
         for _ in 0..300 {
             let mut bytes = seed.clone();
             for _ in 0..1 + random(6) {
