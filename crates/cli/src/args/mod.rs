@@ -140,7 +140,7 @@ pub(crate) struct ImageArg {
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
     pub(crate) offset: u64,
 
-    /// A further device of an EROFS image that names several (repeat in their order)
+    /// An additional device of an EROFS image that names several (repeat in their order)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) device: Vec<PathBuf>,
 }

@@ -96,6 +96,6 @@ mod tests {
         let image = image();
         assert_eq!(lookup(&image, b"usr/bin/sh").unwrap(), resolve(&image, b"bin/rel").unwrap());
         assert_eq!(image.listed.into_inner(), 0, "whole directories were read");
-        assert!(resolve(&self::image(), b"loop").unwrap_err().to_string().contains("circles"));
+        assert!(matches!(resolve(&self::image(), b"loop"), Err(Error::LinkLoop { .. })));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use packfs_blocks::units::Size;
+
 use super::access::image_of;
 use super::*;
 use crate::squashfs::{Fragments, Options};
@@ -76,7 +78,7 @@ fn a_truncated_image_says_by_how_much() {
         let image = small(codec, plain_metadata);
         for len in 0..image.len() {
             let error = open(&image[..len]).unwrap_err().to_string();
-            let missing = format!("{} are missing", image.len() - len);
+            let missing = format!("{} of {} are missing", Size((image.len() - len) as u64), Size(image.len() as u64));
             let expected = if len < 96 { "too short" } else { &missing };
             assert!(error.contains(expected), "{len}: {error}");
         }
