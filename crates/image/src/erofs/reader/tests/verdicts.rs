@@ -206,7 +206,7 @@ fn superblocks() {
             ("prefixes of nothing", Open("prefix 0 has 0 bytes"), |b| b.put(sb::PREFIX_COUNT, 1, 200)),
             ("compatible feature", Noted("compatible features 0x1000"), |b| b.add(sb::COMPAT, 4, 0x1000)),
             ("no metabox", Check("which the image does not have"), |b| b.add(sb::COMPAT, 4, 8)),
-            ("one block more", Check("512 bytes are missing"), |b| b.add(sb::BLOCKS, 4, 1)),
+            ("one block more", Check("is truncated: 512 bytes of"), |b| b.add(sb::BLOCKS, 4, 1)),
             ("one block less", Fine, |b| b.add(sb::BLOCKS, 4, -1)),
         ],
     );
