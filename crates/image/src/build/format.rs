@@ -5,7 +5,7 @@ use packfs_blocks::pipeline::Pool;
 use packfs_blocks::{Output, Progress};
 
 use super::summary::Counts;
-use super::{Census, Cutting, Details, Fed, Ledger, Options, Units};
+use super::{Census, Cutting, Details, Fed, Ledger, Options, Order, Units};
 use crate::tree::Tree;
 use crate::{Error, Result};
 
@@ -33,6 +33,9 @@ pub(crate) trait Format: Sync {
 
     /// Checks the scanned tree against the limits of the format, before any data is read.
     fn check(&self, tree: &mut Tree) -> Result<()>;
+
+    /// Order of file data where none is asked for and files share blocks.
+    const USUAL_ORDER: Order;
 
     /// Returns the length of the longest files that share a block with others as a whole; `None` if no file does.
     fn small_max(&self) -> Option<u64>;

@@ -127,11 +127,10 @@ fn commit(output: Output) -> Result<()> {
     output.commit().map_err(output_error("cannot finish", &target))
 }
 
-/// Returns the order asked for, or the one that suits the codec. Where no file shares a block with others, data lies by
-/// path.
+/// Returns the order asked for, or the usual one of the format. Where no file shares a block with others, data lies by path.
 fn order_of<F: Format>(format: &F) -> Order {
-    let Options { order, ref codec, .. } = *format.options();
-    order.unwrap_or_else(|| format.small_max().map_or(Order::Path, |_| Order::suiting(codec)))
+    let usual = || format.small_max().map_or(Order::Path, |_| F::USUAL_ORDER);
+    format.options().order.unwrap_or_else(usual)
 }
 
 /// Converts the error of beginning or finishing an output. A target may also appear meanwhile.

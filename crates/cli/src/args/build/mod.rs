@@ -95,7 +95,7 @@ pub(crate) struct Build {
     one_file_system: bool,
 
     /// Order of file data: by path, by type and name, or by likeness of contents, which makes the smallest images
-    /// [default: type; path where files share no blocks]
+    /// [default: path for SquashFS, type for EROFS]
     #[arg(long, value_enum)]
     order: Option<Order>,
 

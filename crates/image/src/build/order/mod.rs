@@ -18,7 +18,6 @@ use std::sync::Arc;
 use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{Pool, Window};
 use packfs_blocks::stages::Stage;
-use packfs_codec::{Choice, Codec};
 use serde::Serialize;
 
 use self::class::Class;
@@ -46,14 +45,6 @@ pub enum Order {
     Type,
     /// By type, name and length; and of those the file that has most in common with the one before comes next.
     Similar,
-}
-
-impl Order {
-    /// Returns the order that suits a codec where no other is asked for. [`Order::Similar`] is smaller, but reads all small
-    /// files once more.
-    pub(super) fn suiting(codec: &Choice) -> Order {
-        if codec.codec() == Codec::None { Order::Path } else { Order::Type }
-    }
 }
 
 impl fmt::Display for Order {

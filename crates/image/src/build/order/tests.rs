@@ -89,9 +89,10 @@ fn a_file_that_cannot_be_read_keeps_its_place_by_name() {
 }
 
 /// Options of both formats, with small blocks.
-fn cases(order: Order, threads: usize) -> [AnyOptions; 2] {
+fn cases(order: impl Into<Option<Order>>, threads: usize) -> [AnyOptions; 2] {
+    let order = order.into();
     let common = |build: &mut Options| {
-        (build.order, build.threads, build.codec) = (Some(order), threads, "lz4".parse().unwrap());
+        (build.order, build.threads, build.codec) = (order, threads, "lz4".parse().unwrap());
     };
     let squashfs = squashfs::Options { block_size: 16 << 10, ..squashfs::Options::default() }.with(common);
     let erofs = erofs::Options { cluster_size: 16 << 10, ..erofs::Options::default() }
@@ -140,6 +141,17 @@ fn any_number_of_threads_gives_the_same_image_and_it_holds_the_files() {
             assert_eq!(findings(&*opened, 0), Vec::<String>::new(), "{order}");
         }
     }
+}
+
+#[test]
+fn each_format_has_its_usual_order() {
+    let spec = mixed();
+    let images = |order: Option<Order>| cases(order, 1).map(|options| image(&options, |_| spec.tree()));
+    let [squashfs, erofs] = images(None);
+    let [squashfs_by_path, erofs_by_path] = images(Some(Order::Path));
+    let [squashfs_by_type, erofs_by_type] = images(Some(Order::Type));
+    assert!(squashfs == squashfs_by_path && squashfs != squashfs_by_type);
+    assert!(erofs == erofs_by_type && erofs != erofs_by_path);
 }
 
 #[test]

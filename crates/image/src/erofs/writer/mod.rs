@@ -28,7 +28,9 @@ use self::superblock::Head;
 use super::format;
 use super::kernel::{Feature, Kernel};
 use super::limits;
-use crate::build::{self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Ledger, Tools, Units, Writer, Written};
+use crate::build::{
+    self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Ledger, Order, Tools, Units, Writer, Written,
+};
 use crate::tree::Tree;
 use crate::{Error, Result};
 
@@ -200,6 +202,9 @@ impl Format for Builder<'_> {
         let ledger = Ledger::new(&self.packing.units, options.offset);
         Ok(Data::new(tools, self.rules, self.pieces.clone(), start, in_flight, ledger))
     }
+
+    /// Linux keeps the clusters that it has read, so files that are read one after the other need not share them.
+    const USUAL_ORDER: Order = Order::Type;
 
     fn small_max(&self) -> Option<u64> {
         (self.rules.ending == Ending::Fragment).then_some(self.rules.fragment_max as u64)

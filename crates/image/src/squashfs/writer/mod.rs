@@ -23,7 +23,7 @@ use self::pack::{Packing, Worker};
 use super::compressor;
 use super::format::{self, Superblock, flags};
 use super::limits;
-use crate::build::{self, Census, Cutting, Format, Ledger, Tools, Units, Writer, Written};
+use crate::build::{self, Census, Cutting, Format, Ledger, Order, Tools, Units, Writer, Written};
 use crate::tree::{Ino, Tree};
 use crate::{Error, Excess, Result};
 
@@ -155,6 +155,10 @@ impl Format for Builder<'_> {
     fn worker(&self) -> Worker {
         Worker::new(&self.packing)
     }
+
+    /// Linux keeps three decoded fragment blocks and nothing of what it read for them, so files that are read one after the
+    /// other have to share them.
+    const USUAL_ORDER: Order = Order::Path;
 
     fn small_max(&self) -> Option<u64> {
         let block_len = self.packing.block_len as u64;
