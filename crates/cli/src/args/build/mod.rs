@@ -53,7 +53,7 @@ pub(crate) struct Build {
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// Codec as NAME[:LEVEL][:KEY=VALUE,...], for example zstd:19 or lzma:6; `help` lists all
+    /// Codec with its level and options, for example zstd:19 or lzma:6; `help` lists all
     /// [default: zstd for SquashFS, lz4hc:9 for EROFS]
     #[arg(short, long, value_name = "CODEC", hide_possible_values = true)]
     codec: Option<CodecArg>,
