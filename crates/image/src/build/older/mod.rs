@@ -1,4 +1,4 @@
-//! What an older image lends to a build, and what this build notes for a later one.
+//! Compressed data taken from an older image, and notes for taking it from the image being built.
 //!
 //! A unit is what is compressed on its own: a block of SquashFS, a piece of a file of EROFS. Its compressed form depends
 //! on its content, on how it is to be packed, and on the encoder, so a unit that an older image has by the same encoder
@@ -10,6 +10,7 @@
 
 mod index;
 mod ledger;
+mod trial;
 mod update;
 
 use std::io::ErrorKind;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use packfs_blocks::hash::Half;
 use packfs_blocks::io::FileAt;
 use packfs_blocks::{Digest, Output, ReadAt};
-use packfs_codec::{Choice, Codec};
+use packfs_codec::{Codec, Encoder};
 
 use self::index::{Head, Index};
 pub(crate) use self::index::{Stretch, Unit};
@@ -37,7 +38,7 @@ pub struct Reuse {
     pub index: PathBuf,
 }
 
-/// By which a unit is known: its content, and what else its compressed form depends on beside the encoder.
+/// Key of a unit: its content, and what else its compressed form depends on beside the encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     digest: [u8; 16],
@@ -60,7 +61,7 @@ pub(crate) struct Noted {
     pub(crate) fate: Fate,
 }
 
-/// How a unit came by its compressed form.
+/// Origin of the compressed form of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The older image does not have it.
@@ -92,8 +93,15 @@ struct Older {
 }
 
 impl Units {
-    /// Opens what the options name. `how` says what the bytes of units depend on beside the codec.
-    pub(crate) fn open(options: &Options, format: &str, how: &str) -> Result<Self> {
+    /// Opens the older image and its index, if the options name any. `how` says what the compressed form of a unit depends
+    /// on beside the codec; `encoder` makes an encoder of units of up to `len` bytes.
+    pub(crate) fn open(
+        options: &Options,
+        format: &str,
+        how: &str,
+        len: usize,
+        encoder: impl FnOnce() -> packfs_codec::Result<Box<dyn Encoder>>,
+    ) -> Result<Self> {
         let Options { codec, index, reuse, .. } = options;
         if index.is_none() && reuse.is_none() {
             return Ok(Units(None));
@@ -101,7 +109,9 @@ impl Units {
         if codec.codec() == Codec::None {
             return Err(Error::option("codec", "none", "without compression there is nothing to reuse and no index"));
         }
-        let encoder = encoder(codec, format, how);
+        let (version, library) = (env!("CARGO_PKG_VERSION"), codec.codec().library());
+        let trial = trial::digest(&mut *encoder()?, len)?;
+        let encoder = format!("packfs {version}, {library}, {format} {codec}, {how}, trial {trial}");
         let (mut older, mut other) = (None, None);
         if let Some(reuse) = reuse {
             let found = Older::open(reuse)?;
@@ -135,7 +145,7 @@ impl Units {
         self.0.as_ref()?.older.as_ref()
     }
 
-    /// The unit of the older image.
+    /// Finds a unit of the older image.
     pub(crate) fn find(&self, key: &Key) -> Option<Unit<'_>> {
         self.older()?.index.find(key)
     }
@@ -193,11 +203,6 @@ impl Older {
         }
         Ok(Older { image, index })
     }
-}
-
-/// Names all that the compressed form of a unit depends on beside itself.
-fn encoder(codec: &Choice, format: &str, how: &str) -> String {
-    format!("packfs {}, {}, {format} {codec}, {how}", env!("CARGO_PKG_VERSION"), codec.codec().library())
 }
 
 #[cfg(test)]

@@ -284,11 +284,11 @@ fn packing(options: &Options) -> Result<Packing> {
     Ok(packing)
 }
 
-/// The units of an older image, and all that makes clusters of a piece what they are beside the codec.
+/// Opens the units of an older image, given all that the clusters of a piece depend on beside the codec.
 fn units(options: &Options, packing: &Packing) -> Result<Units> {
-    let Packing { window, cluster, block, raw, unaligned, .. } = packing;
+    let Packing { choice, window, cluster, block, raw, unaligned, piece, .. } = packing;
     let how = format!("clusters of {cluster} in blocks of {block}, raw {raw}, window {window}, unaligned {unaligned}");
-    Units::open(&options.build, "erofs", &how)
+    Units::open(&options.build, "erofs", &how, *piece, || choice.cluster_encoder(*window))
 }
 
 /// Long enough that the loss at the ends of pieces does not matter, short enough for all workers to

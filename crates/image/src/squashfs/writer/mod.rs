@@ -125,7 +125,8 @@ impl<'o> Builder<'o> {
         compressor::id(codec.codec())?;
         codec.encoder(block_len)?;
         let buffers = Buffers::new(block_len);
-        let units = Units::open(&options.build, "squashfs", &format!("blocks of {block_len}"))?;
+        let how = format!("blocks of {block_len}");
+        let units = Units::open(&options.build, "squashfs", &how, block_len, || codec.encoder(block_len))?;
         Ok(Builder {
             options,
             packing: Packing { choice: codec.clone(), block_len, verify: *verify, buffers, units },
