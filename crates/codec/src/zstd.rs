@@ -21,26 +21,28 @@ const CLUSTER_WINDOW_LOG_MAX: u32 = 20;
 
 /// Makes an encoder for blocks of up to `block_len` bytes; its context is reused from block to block.
 pub(crate) fn encoder(level: i32, content_size: bool, block_len: usize) -> Result<Box<dyn Encoder>> {
+    Ok(Box::new(Zstd { context: context(&parameters(level, content_size, block_len))? }))
+}
+
+fn parameters(level: i32, content_size: bool, block_len: usize) -> Vec<CParameter> {
     let mut parameters = vec![CParameter::CompressionLevel(level), CParameter::ContentSizeFlag(content_size)];
     parameters.extend(levels::better(level, block_len));
-    with_parameters(&parameters)
+    parameters
 }
 
 /// Makes an encoder whose frames need no window beyond 2^`window_log` bytes.
 pub(crate) fn cluster_encoder(level: i32, window_log: u32) -> Result<Box<dyn Encoder>> {
-    with_parameters(&[
-        CParameter::CompressionLevel(level),
-        CParameter::WindowLog(window_log),
-        CParameter::ContentSizeFlag(false),
-    ])
+    let parameters =
+        [CParameter::CompressionLevel(level), CParameter::WindowLog(window_log), CParameter::ContentSizeFlag(false)];
+    Ok(Box::new(Zstd { context: context(&parameters)? }))
 }
 
-fn with_parameters(parameters: &[CParameter]) -> Result<Box<dyn Encoder>> {
+fn context(parameters: &[CParameter]) -> Result<CCtx<'static>> {
     let mut context = CCtx::try_create().ok_or_else(no_memory)?;
     for parameter in parameters {
         context.set_parameter(*parameter).map_err(library)?;
     }
-    Ok(Box::new(Zstd { context }))
+    Ok(context)
 }
 
 impl Encoder for Zstd {
@@ -161,11 +163,11 @@ mod tests {
 
     #[test]
     fn the_memory_bound_covers_the_contexts() {
-        for level in [-5, 1, 3, 12, 15, 19, 22] {
-            for block in [4096, 1 << 14, 1 << 17, 1 << 20] {
+        for level in [-5, 1, 3, 9, 11, 12, 13, 15, 18, 19, 22] {
+            for block in [4096, 1 << 14, 1 << 16, 1 << 17, 1 << 20] {
                 let promised = format!("zstd:{level}").parse::<Choice>().unwrap().encoder_memory(block);
-                let (mut context, mut dst) = (CCtx::create(), vec![0; block]);
-                context.compress(&mut dst[..], &vec![7; block], level).unwrap();
+                let (mut context, mut dst) = (context(&parameters(level, true, block)).unwrap(), vec![0; block]);
+                context.compress2(&mut dst[..], &vec![7; block]).unwrap();
                 let taken = context.sizeof() + DCtx::create().sizeof();
                 assert!(taken <= promised, "level {level} at {block}: {taken} of {promised}");
             }
