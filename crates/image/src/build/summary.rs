@@ -31,7 +31,7 @@ pub struct Summary {
     /// Figures that every format has, which `details` has under the names of the format.
     #[serde(skip)]
     pub(super) counts: Counts,
-    /// What came from an older image; `None` if there was none to reuse.
+    /// Figures of the data from an older image; `None` if there was none to reuse.
     #[serde(rename = "reuse")]
     pub reused: Option<Reused>,
     /// Paths of files left out because they could not be read, with their errors.

@@ -95,7 +95,7 @@ fn efficiencies(results: &Results, group: &[&Row]) -> Chart {
     chart(format!("builds-{}-efficiency", group_id(group)), "Efficiency by threads", y, series)
 }
 
-/// What each program gives for its time: below and to the left of another is better.
+/// Chart of size against time for each program; points below and to the left of another are better.
 fn size_and_time(group: &[&Row]) -> Chart {
     let point = |line: &Vec<&Row>| {
         let row = fastest(line)?;

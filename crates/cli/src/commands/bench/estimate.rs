@@ -1,4 +1,4 @@
-//! What a measurement is expected to cost, told before it begins.
+//! The expected cost of a measurement, told before it begins.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub(super) fn whole(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs_f64().round().max(1.0) as u64)
 }
 
-/// How fast codecs are on a sample of the files in a directory, or of one file.
+/// Measures codecs on a sample of the files in a directory, or of one file.
 pub(super) fn rates<'c>(path: &Path, codecs: impl IntoIterator<Item = &'c str>) -> Rates {
     // Where nothing can be read, measuring says so.
     let sample = Data::read(path, SAMPLE).map(|data| data.files.concat()).unwrap_or_default();

@@ -29,7 +29,7 @@ use crate::output::{self, json, units, warnings};
 
 /// Bytes that slow codecs are tried on; see `packfs tune --sample`.
 const SAMPLE: u64 = 16 << 20;
-/// How far the size of an image may be from its estimate, in percent. docs/guide/build.md has what was measured.
+/// Largest difference between an image and its estimate, in percent. docs/guide/build.md has what was measured.
 const SIZE_ERROR: u32 = 5;
 /// The same of the time on a machine that has nothing else to do. Opening, flushing and the like vary more than work does.
 fn time_error(cpu_seconds: f64) -> u32 {
@@ -120,7 +120,7 @@ fn estimate(
     Ok(made.map(|made| Estimate::new(&made, bytes)))
 }
 
-/// Why the image could not be written where it is to be.
+/// Returns the reason why the image could not be written to its place.
 fn obstacle(plan: &BuildPlan) -> Option<String> {
     let (path, image) = (&plan.output, display(&plan.output));
     if let Ok(found) = path.symlink_metadata()

@@ -20,7 +20,7 @@ const HEAD_LEN: u64 = 4096;
 const RAW: u32 = 1 << 31;
 const DIGEST_LEN: usize = 32;
 
-/// What comes first, before the name of the encoder, the units and their stretches.
+/// Header of the file; the name of the encoder, the units and their stretches follow.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Header {
@@ -63,7 +63,7 @@ struct RawStretch {
 
 const _: () = assert!(size_of::<RawStretch>() == 16);
 
-/// How the image of an index is recognised.
+/// Beginning and length of an image, by which its index recognises it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     /// Byte of the file at which the image begins.
@@ -102,7 +102,7 @@ pub(crate) struct Unit<'i> {
 }
 
 impl<'i> Unit<'i> {
-    /// Where its bytes lie, in order.
+    /// Returns the positions of its bytes, in order.
     pub(crate) fn stretches(self) -> impl ExactSizeIterator<Item = Stretch> + 'i {
         self.stretches.iter().map(|raw| Stretch {
             start: raw.start.get(),
@@ -223,7 +223,7 @@ impl Index {
     }
 }
 
-/// Where encoder, units, stretches and the digest begin, if a file can be so long.
+/// Returns the offsets of units, stretches and digest after that of the encoder, if a file can be so long.
 fn sections(header: &Header) -> Option<[usize; 4]> {
     let of = |count: U64, size: usize| usize::try_from(count.get()).ok()?.checked_mul(size);
     let encoder = size_of::<Header>();
@@ -250,7 +250,7 @@ mod testing {
             Units { units: units.to_vec(), stretches: stretches.to_vec() }
         }
 
-        /// Where each unit begins that has stretches which were not there before it.
+        /// Returns the first byte of each unit that has stretches.
         pub(in super::super) fn starts(&self) -> BTreeMap<Key, u64> {
             let Units { units, stretches } = self.units();
             let first = |unit: &RawUnit| stretches.get(unit.first.get() as usize).filter(|_| unit.count.get() > 0);

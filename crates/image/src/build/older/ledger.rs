@@ -1,5 +1,5 @@
-//! What the conductor notes of the units it puts down: for the index of the image being built, and of what came from an
-//! older one.
+//! Notes of the conductor on the units it puts down: for the index of the image being built, and on those from an older
+//! one.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::update::{self, Update};
 use super::{Fate, Noted, Units};
 use crate::{Result, Warning, WarningKind, Warnings};
 
-/// What came from an older image, and what an update from it would fetch.
+/// Data from an older image, and the size of an update from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Reused {
@@ -18,7 +18,7 @@ pub struct Reused {
     pub image_bytes: u64,
     /// Blocks or pieces that were taken.
     pub taken: u64,
-    /// Those that the older image should have had but has damaged.
+    /// Blocks or pieces that are damaged in the older image.
     pub damaged: u64,
     /// Bytes of the image that lie in no whole, aligned block of `update_block` bytes that was taken from the older
     /// image as it is.
@@ -36,12 +36,12 @@ pub(crate) struct Ledger {
     compared: Option<Compared>,
 }
 
-/// What is known of an older image.
+/// Comparison with an older image.
 #[derive(Debug, Default)]
 struct Compared {
     reused: Reused,
     update: Update,
-    /// Where bytes that were taken lie in the new image and in the older, for what is copied from them.
+    /// Positions of the bytes that were taken, in the new image and in the older, for what is copied from them.
     places: Vec<(u64, u64)>,
 }
 
@@ -62,7 +62,7 @@ impl Ledger {
         compared.reused.image_bytes += len;
     }
 
-    /// Where the older image has what was written at `start`, if it was taken from there.
+    /// Returns the position in the older image of what was written at `start`, if it was taken from there.
     pub(crate) fn older(&self, start: u64) -> Option<u64> {
         let places = &self.compared.as_ref()?.places;
         let found = places.binary_search_by_key(&start, |(start, _)| *start).ok()?;
@@ -87,14 +87,14 @@ impl Ledger {
         }
     }
 
-    /// What came from an older image, if there is one, given that the image has `len` bytes.
+    /// Returns the figures of the comparison with an older image, if there is one; the new image has `len` bytes.
     pub(crate) fn reused(&mut self, len: u64) -> Option<Reused> {
         let Compared { reused, update, .. } = self.compared.take()?;
         let (update_bytes, update_block) = (update.finish(self.base, self.base + len), update::BLOCK);
         Some(Reused { update_bytes, update_block, ..reused })
     }
 
-    /// The index of the image.
+    /// Makes the index of the image.
     pub(super) fn index(self, head: &Head, encoder: &str) -> Vec<u8> {
         self.noting.unwrap_or_default().emit(head, encoder)
     }

@@ -1,4 +1,4 @@
-//! How much of a new image somebody with the old one would have to fetch.
+//! Number of bytes of a new image that an owner of the old one would have to fetch.
 //!
 //! zsync and its like cut the new image into aligned blocks and look for each at any offset of the old one. A block is
 //! counted as found if all of it lies in bytes that were taken from the old image and lie in a row there, too. That is
@@ -13,7 +13,7 @@ pub(super) const BLOCK: u64 = 4096;
 struct Run {
     start: u64,
     end: u64,
-    /// Where the byte behind it would lie in the old image.
+    /// Position in the old image of the byte behind it.
     old_end: u64,
 }
 

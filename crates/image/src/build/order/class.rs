@@ -67,7 +67,7 @@ fn interpreter(head: &[u8]) -> &'static [u8] {
     }
 }
 
-/// What says most about a file's contents: the part behind the last dot that is not a number.
+/// Returns the part of a name that says most about a file's contents: that behind the last dot that is not a number.
 fn ending(name: &[u8]) -> &[u8] {
     let mut parts = name.rsplit(|byte| *byte == b'.');
     let found = parts.find(|part| !part.iter().all(u8::is_ascii_digit)).unwrap_or_default();

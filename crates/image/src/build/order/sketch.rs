@@ -1,4 +1,4 @@
-//! What a file has in common with others, in a few bytes: a sketch by one-permutation hashing.
+//! A sketch of a file in a few bytes, by one-permutation hashing: it tells how much two files have in common.
 //!
 //! Each run of eight bytes is hashed; the hash names one of [`BINS`] bins and a value, and each bin keeps the least of its
 //! values. The share of bins in which two sketches are equal estimates the share of their runs that are equal.

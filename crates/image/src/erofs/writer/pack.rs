@@ -120,7 +120,7 @@ pub(crate) struct Cut {
     pub(crate) digest: Option<Half>,
     /// The existing cluster, if it is already stored.
     pub(crate) reused: Option<Cluster>,
-    /// Where an older image has it.
+    /// Its position in an older image, if it is from there.
     pub(crate) older: Option<u64>,
 }
 
@@ -158,9 +158,9 @@ pub(crate) struct Packed {
 pub(crate) struct PackedPiece {
     pub(crate) seq: u32,
     pub(crate) len: usize,
-    /// How many clusters it has.
+    /// Number of its clusters.
     pub(crate) cuts: u32,
-    /// What is left of it.
+    /// The bytes after its clusters.
     pub(crate) rest: Rest,
     /// For the index, if there is one or an older image.
     pub(crate) noted: Option<Noted>,

@@ -25,7 +25,7 @@ pub(crate) struct Packed {
     pub(crate) word: u32,
     /// For the index, if there is one or an older image.
     pub(crate) noted: Option<Noted>,
-    /// Where the older image has these bytes.
+    /// Position of these bytes in the older image, if they are from there.
     pub(crate) older: Option<u64>,
 }
 

@@ -6,7 +6,7 @@ use super::{Cut, Ending, Out, Piece, Rest, Worker, count};
 use crate::Result;
 use crate::build::{Fate, Key, Noted, Stretch, Unit};
 
-/// What an index says of the bytes of a piece behind its clusters.
+/// Numbers by which an index says where the bytes of a piece behind its clusters are.
 mod rest {
     pub(super) const NOTHING: u8 = 0;
     pub(super) const FRAGMENT: u8 = 1;
