@@ -26,6 +26,34 @@ fn help_names_every_command_and_every_command_explains_itself() {
 }
 
 #[test]
+fn mistakes_of_kind_name_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("data"), "data").unwrap();
+    succeed(dir, &["build", "data", "-o", "image", "-q"]);
+    let cases: [(i32, &[&str], &str); 5] = [
+        (2, &["split", "data", "-o", "-"], "packfs: -: a part needs a name, also for `--resume`: give a file, "),
+        (1, &["join", "image", "-o", "out"], "packfs: image: an image, not a part of a dump: packfs extract "),
+        (
+            2,
+            &["list", "image", "--exclude-from", "no"],
+            "packfs: --exclude-from no: cannot read: No such file or directory\n",
+        ),
+        (
+            2,
+            &["build", "data", "-o", "x", "--exclude-from", "no"],
+            "packfs: --exclude-from no: cannot read: No such file",
+        ),
+        (2, &["build", "data", "-o", "-"], "packfs: an image cannot be written to standard output: "),
+    ];
+    for (status, args, told) in cases {
+        let error = fail(dir, status, args);
+        assert!(error.starts_with(told) && error.lines().count() == 1, "{args:?}: {error}");
+    }
+    assert_eq!(std::fs::read_dir(dir).unwrap().count(), 2, "nothing was made");
+}
+
+#[test]
 fn typing_errors_are_corrected() {
     assert!(fail(here(), 2, &["biuld"]).contains("'build'"));
     assert!(fail(here(), 2, &["build", "x", "-o", "y", "--block-sise", "4K"]).contains("'--block-size'"));

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
+use packfs_image::name::display;
 use packfs_image::source::Exclude;
 
 use crate::output::failure::Usage;
@@ -27,25 +28,25 @@ pub(crate) struct ExcludeArgs {
     exclude: Vec<String>,
 
     /// Leave out entries that match the globs in FILE, one a line; a line that begins with `#` is a comment
-    #[arg(long, value_name = "FILE", value_parser = patterns, value_hint = ValueHint::FilePath)]
-    exclude_from: Vec<Patterns>,
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    exclude_from: Vec<PathBuf>,
 }
-
-/// The globs of one file.
-#[derive(Debug, Clone)]
-struct Patterns(Vec<String>);
 
 impl ExcludeArgs {
     /// Returns the patterns of all options together.
     pub(crate) fn resolve(&self) -> Result<Exclude, Usage> {
-        let files = self.exclude_from.iter().flat_map(|Patterns(lines)| lines);
-        Exclude::new(self.exclude.iter().chain(files)).map_err(|error| Usage(error.to_string()))
+        let mut globs = self.exclude.clone();
+        for path in &self.exclude_from {
+            globs.extend(patterns(path)?);
+        }
+        Exclude::new(globs).map_err(|error| Usage(error.to_string()))
     }
 }
 
 /// Reads a file of globs.
-fn patterns(path: &str) -> Result<Patterns, String> {
-    let text = std::fs::read_to_string(Path::new(path)).map_err(|error| error.to_string())?;
+fn patterns(path: &Path) -> Result<Vec<String>, Usage> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Usage(format!("--exclude-from {}: cannot read: {error}", display(path))))?;
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    Ok(Patterns(lines.map(str::to_owned).collect()))
+    Ok(lines.map(str::to_owned).collect())
 }

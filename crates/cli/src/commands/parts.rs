@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use packfs_bench::report::word;
 use packfs_dump::Set;
 use packfs_dump::set::{Finding, Harm, Info, Lost, Options, PartStatus, is_part};
@@ -45,6 +45,10 @@ pub(super) fn of_dump(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<P
 
 /// Opens the parts of a dump.
 pub(super) fn open<P: AsRef<Path>>(paths: &[P], cache_bytes: u64) -> Result<Set> {
+    if let Some(image) = paths.iter().map(AsRef::as_ref).find(|path| sources::is_image(path)) {
+        let why = "an image, not a part of a dump: packfs extract takes files out of it, packfs list shows them";
+        return Err(anyhow!("{}: {why}", display(image)));
+    }
     Ok(Set::open(paths, &Options::default().set(|all| all.cache_bytes = cache_bytes))?)
 }
 
