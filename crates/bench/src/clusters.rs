@@ -20,7 +20,7 @@ pub(crate) struct Piece {
     pub(crate) packed: Option<usize>,
 }
 
-/// How often a codec that cannot fill a cluster may be asked for one.
+/// Number of tries of a codec that cannot fill a cluster.
 const TRIES: usize = 6;
 
 /// Fills clusters with all of `raw`, one after the other in `packed`.

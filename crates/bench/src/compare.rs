@@ -57,7 +57,7 @@ impl Metric {
     }
 }
 
-/// Whether and how a quantity changed.
+/// Change of a quantity, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It grew: slower, larger.
@@ -129,7 +129,7 @@ impl Comparison {
         self.changes.iter().filter(move |change| change.verdict == verdict)
     }
 
-    /// Whether anything got worse.
+    /// True if anything got worse.
     pub fn is_worse(&self) -> bool {
         self.with(Verdict::Worse).next().is_some()
     }

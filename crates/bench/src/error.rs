@@ -24,9 +24,9 @@ pub enum Error {
     /// A file of results is not one, or not of this version.
     #[error("{path}: line {line}: {why}", path = display(.path))]
     Results {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which line, counted from 1.
+        /// The line, counted from 1.
         line: usize,
         /// The reason.
         why: String,
@@ -36,7 +36,7 @@ pub enum Error {
     Program {
         /// Which.
         program: String,
-        /// How it ended, and its last words.
+        /// Its exit status and last output.
         why: String,
     },
     /// The run was asked to stop.

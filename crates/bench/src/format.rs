@@ -27,7 +27,7 @@ impl Format {
         }
     }
 
-    /// Whether images of it can have a codec.
+    /// True if images of it can have a codec.
     pub fn has(self, choice: &Choice) -> bool {
         let codec = choice.codec();
         let id = match self {

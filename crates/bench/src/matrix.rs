@@ -1,4 +1,4 @@
-//! Which cells there are to measure: every combination of data, codec, block size and number of threads.
+//! The cells to measure: every combination of data, codec, block size and number of threads.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Matrix {
     pub blocks: Vec<usize>,
     /// Bytes of a sector.
     pub sector: usize,
-    /// How blocks are stored.
+    /// Storage policy of blocks.
     pub policy: Policy,
     /// Numbers of threads.
     pub threads: Vec<usize>,
@@ -38,7 +38,7 @@ pub struct Cell {
     pub block: usize,
     /// Bytes of a sector.
     pub sector: usize,
-    /// How blocks are stored.
+    /// Storage policy of blocks.
     pub policy: Policy,
     /// Threads at work at once.
     pub threads: usize,

@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// How many pages of each kind there are among each others' sum: `zero=30,text=20,random=10`.
+/// Shares of the kinds of pages: `zero=30,text=20,random=10`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shares([u16; 6]);
 
@@ -343,7 +343,7 @@ mod tests {
         assert!(whole == read);
     }
 
-    /// How well a kind compresses is what makes it that kind.
+    /// Each kind is defined by how well it compresses.
     #[test]
     fn kinds_compress_as_their_models_do() {
         let cases = [

@@ -61,7 +61,7 @@ fn over(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
 
-/// How many times faster n threads are than one: T(1) / T(n).
+/// Speed-up of n threads over one: T(1) / T(n).
 pub fn speedup(one: f64, many: f64) -> Option<f64> {
     over(one, many)
 }
@@ -71,7 +71,7 @@ pub fn efficiency(one: f64, many: f64, threads: usize) -> Option<f64> {
     over(speedup(one, many)?, threads as f64)
 }
 
-/// Which points no other beats: of points (cost, gain) those with no other of at most the cost and at least the
+/// Returns the points that no other beats: of points (cost, gain) those with no other of at most the cost and at least the
 /// gain. Of equal points the first stays.
 pub fn front(points: &[(f64, f64)]) -> Vec<bool> {
     let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 <= b.0 && a.1 >= b.1 && a != b;
@@ -81,7 +81,7 @@ pub fn front(points: &[(f64, f64)]) -> Vec<bool> {
     points.iter().enumerate().map(on).collect()
 }
 
-/// Which points are worth using when blocks may be shared out between two of them, or between one and no
+/// Returns the points that are worth using when blocks may be shared out between two of them, or between one and no
 /// compression at all: those on the upper hull of (time, savings) that begins at (0, 0). In the order of time.
 pub fn hull(points: &[(f64, f64)]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..points.len()).filter(|at| points[*at].1 > 0.0).collect();

@@ -1,4 +1,4 @@
-//! How a file system stores a block: in which units, and when compressed at all.
+//! Storage policies of file systems: the unit of a block, and when it is stored compressed.
 //!
 //! Each rule gives the room that an encoder gets, which lets some codecs give up early, and what the result
 //! then occupies.
@@ -38,12 +38,12 @@ const F2FS_MIN: usize = 4 * PAGE;
 /// EROFS's largest cluster.
 const EROFS_MAX: usize = 1 << 20;
 
-/// How one block ended up.
+/// Fate of one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
     /// Bytes it occupies.
     pub bytes: usize,
-    /// Whether it is kept compressed, so that reading it means decoding it.
+    /// True if it is kept compressed, so that reading it means decoding it.
     pub compressed: bool,
 }
 
@@ -65,7 +65,7 @@ impl Policy {
         }
     }
 
-    /// Whether the rule has blocks of this length, on sectors of that one.
+    /// True if the rule has blocks of this length, on sectors of that one.
     pub fn check(self, block: usize, sector: usize) -> Result<()> {
         let refuse = |why: String| Err(Error::Usage(format!("policy {}: {why}", self.name())));
         match self {

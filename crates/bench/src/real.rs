@@ -61,13 +61,13 @@ impl Default for Machine {
 /// A block on its way there and back.
 struct Block<'d> {
     raw: &'d [u8],
-    /// Where the encoder writes; empty where the rule does not compress the block.
+    /// Buffer for the encoder; empty if the rule does not compress the block.
     packed: Vec<u8>,
     /// Its result as a whole. Not in a vector, as looking there would cost as much as copying a small block.
     whole: Piece,
     /// Its result where it fills clusters; their compressed forms lie one behind the other.
     clusters: Vec<Piece>,
-    /// Where the decoder writes.
+    /// Buffer for the decoder.
     back: Vec<u8>,
 }
 

@@ -68,7 +68,7 @@ pub struct Machine {
     pub cpu: String,
     /// Processors that could be used.
     pub processors: usize,
-    /// How their frequency is governed, where that is known.
+    /// Frequency governor, if known.
     pub governor: Option<String>,
     /// Bytes of memory.
     pub memory: u64,
@@ -197,7 +197,7 @@ pub struct Contents {
     pub lines: Vec<Line>,
     /// Bytes of whole lines; what follows was torn off.
     pub(crate) whole: u64,
-    /// Whether something follows.
+    /// True if something follows.
     pub torn: bool,
 }
 
@@ -235,7 +235,7 @@ impl Contents {
         })
     }
 
-    /// How many measurements of each cell of one kind a session has made.
+    /// Number of measurements of each cell of one kind a session has made.
     pub fn done<K: Recorded>(&self, session: &str) -> BTreeMap<K, u32> {
         let mut done = BTreeMap::new();
         for measured in self.lines.iter().filter_map(K::measured).filter(|measured| measured.session == session) {

@@ -12,12 +12,12 @@ use crate::record::{Failure, Line, Measured, Recorded};
 use crate::rng::Rng;
 use crate::{Error, Result};
 
-/// How to run.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Plan<S: Subject> {
     /// Cells to measure.
     pub cells: Vec<S>,
-    /// How often each.
+    /// Number of runs of each.
     pub runs: u32,
     /// Seed of the orders.
     pub seed: u64,

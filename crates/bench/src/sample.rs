@@ -51,7 +51,7 @@ impl Timing {
 /// Result of doing the work once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// How long it took.
+    /// Duration.
     pub time: Timing,
     /// Bytes it was about: of the files packed, read or split.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! Where images are while they are measured: a directory that is gone when its time is over, whatever happens.
+//! A directory for images while they are measured; it is removed afterwards, whatever happens.
 
 use packfs_image::name::display;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::{Error, Result};
 
-/// Where files stay in memory, on Linux.
+/// Directory whose files stay in memory, on Linux.
 const MEMORY: &str = "/dev/shm";
 
 /// Tries to remove a directory that a program which is just ending may still write to, and the time between them.
@@ -60,7 +60,7 @@ impl Scratch {
         Ok(Scratch(made))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

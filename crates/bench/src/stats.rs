@@ -13,7 +13,7 @@ pub struct Summary {
     pub min: f64,
     /// Largest.
     pub max: f64,
-    /// How many.
+    /// Number of samples.
     pub count: usize,
 }
 
@@ -41,7 +41,7 @@ impl Summary {
         (self.count > 1).then(|| if self.median == 0.0 { 0.0 } else { MAD_TO_SIGMA * self.mad / self.median })
     }
 
-    /// Whether the samples lie too far apart, or are too few, to conclude anything from.
+    /// True if the samples lie too far apart, or are too few, to conclude anything from.
     pub fn is_wide(&self) -> bool {
         self.count < 3 || self.spread().is_some_and(|spread| spread > WIDE)
     }
@@ -52,7 +52,7 @@ impl Summary {
         Summary { median: median * factor, mad: mad * factor, min: min * factor, max: max * factor, count }
     }
 
-    /// Whether the medians differ by more than the wider spread of the two. Where there is no spread to go by, it is
+    /// True if the medians differ by more than the wider spread of the two. Where there is no spread to go by, it is
     /// taken for [`WIDE`].
     pub fn is_apart_from(&self, other: &Summary) -> bool {
         let noise = |one: &Summary| one.spread().unwrap_or(WIDE) * one.median.abs();

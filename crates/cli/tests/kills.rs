@@ -146,7 +146,7 @@ fn killed_at_random_moments_nothing_is_lost_or_half_written() {
     kill_at_random_moments(dir.path(), KILLS, true);
 }
 
-/// Where files cannot be without a name, what a kill leaves has a name that tells it from an image, and the next run
+/// If files cannot be without a name, what a kill leaves has a name that tells it from an image, and the next run
 /// removes it.
 #[test]
 fn killed_without_o_tmpfile_only_litter_is_left() {

@@ -1,4 +1,4 @@
-//! Which builds there are to measure: every combination of format, codec, block size, features, threads and program
+//! The builds to measure: every combination of format, codec, block size, features, threads and program
 //! that makes sense.
 
 use packfs_codec::{Choice, Codec};

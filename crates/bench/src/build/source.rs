@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// A directory to pack.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Its name in tables.
     pub name: String,

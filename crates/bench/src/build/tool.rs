@@ -22,7 +22,7 @@ pub struct Tool {
     pub version: String,
 }
 
-/// Which program.
+/// The program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// This one.
@@ -49,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// Whether it makes images of a format.
+    /// True if it makes images of a format.
     pub fn makes(self, format: Format) -> bool {
         match self {
             Kind::Packfs => true,

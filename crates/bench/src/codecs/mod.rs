@@ -86,7 +86,7 @@ impl Method {
         })
     }
 
-    /// Whose code it is, with a version where the code tells one.
+    /// Origin of the code, with its version if it tells one.
     pub fn library(&self) -> String {
         match self {
             Method::Choice(choice) => choice.codec().library(),

@@ -19,7 +19,7 @@ pub struct Key {
     pub block: usize,
     /// Bytes of a sector.
     pub sector: usize,
-    /// How blocks were stored.
+    /// Storage policy of blocks.
     pub policy: String,
     /// Threads at work at once.
     pub threads: usize,

@@ -20,7 +20,7 @@ pub struct Key {
     pub source: String,
     /// Digest of the names and lengths of what is in it: by it, images of the same source are known.
     pub digest: String,
-    /// Who made the image; nothing where that is not known.
+    /// Program that made the image; empty if unknown.
     pub tool: String,
     /// `squashfs` or `erofs`.
     pub format: String,

@@ -39,7 +39,7 @@ pub struct Key {
     pub codec: String,
     /// Kind of outputs: `directories`, or speeds of simulated disks in MB/s. See [`Profile`](crate::split::Profile).
     pub disks: String,
-    /// How many outputs.
+    /// Number of outputs.
     pub outputs: usize,
     /// `split`, `join` or `check`.
     pub work: String,

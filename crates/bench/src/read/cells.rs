@@ -15,7 +15,7 @@ use crate::keys::read::{FIO, KERNEL, Key};
 /// A regular file in an image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct File {
-    /// Where it is, from the root.
+    /// Path from the root.
     pub path: PathBuf,
     /// Bytes of it.
     pub len: u64,
@@ -82,7 +82,7 @@ pub struct Image {
     pub format: Format,
     /// Name of what it was made of, or its own.
     pub source: String,
-    /// Who made it; nothing where that is not known.
+    /// Program that made it; empty if unknown.
     pub tool: String,
     /// The codec as a user writes it.
     pub codec: String,
@@ -90,13 +90,13 @@ pub struct Image {
     pub block: usize,
     /// Features besides compression.
     pub features: String,
-    /// Whether it can be mounted here.
+    /// True if it can be mounted here.
     pub mounts: bool,
     /// The files in it.
     pub tree: Arc<Tree>,
 }
 
-/// Which files are read, in which order.
+/// The files that are read, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// All, as directories list them.
@@ -145,7 +145,7 @@ impl fmt::Display for Work {
     }
 }
 
-/// Who can read here.
+/// Programs that can read here.
 #[derive(Debug, Clone, Default)]
 pub struct Readers {
     /// fio, if it is installed.

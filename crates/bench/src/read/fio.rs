@@ -15,7 +15,7 @@ const PIECE: u64 = 4 << 10;
 /// Smaller files are read in no time.
 pub(super) const LEAST: u64 = 20 * PIECE;
 
-/// How fio reads a file, 4 KiB at a time.
+/// Mode in which fio reads a file, 4 KiB at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     /// From its beginning to its end.

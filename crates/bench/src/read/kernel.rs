@@ -1,4 +1,4 @@
-//! How the kernel that reads was configured to decompress, as far as it tells: results are not to be compared without.
+//! Configuration of the decompressors of the running kernel, as far as it tells: results cannot be compared without it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,13 +10,13 @@ use crate::program;
 /// The configuration that a kernel was built with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Where it was found.
+    /// The file it was read from.
     from: Option<String>,
     values: BTreeMap<String, String>,
 }
 
 impl Config {
-    /// That of the running kernel, from one of the places where systems keep it; nothing of it if there is none.
+    /// Reads that of the running kernel, from one of the places where systems keep it; empty if there is none.
     pub fn running() -> Self {
         let unpacked = program::run(Command::new("gzip").args(["-dc", "/proc/config.gz"]), true).ok();
         let release = rustix::system::uname().release().to_string_lossy().into_owned();

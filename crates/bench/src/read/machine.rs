@@ -30,7 +30,7 @@ pub struct Machine {
     pub seed: u64,
     /// fio, if any cell needs it.
     pub fio: Option<PathBuf>,
-    /// Where to extract what does not fit into memory.
+    /// Directory to extract images to that do not fit into memory.
     pub scratch: PathBuf,
 }
 
@@ -109,7 +109,7 @@ fn drop_caches() -> Result<()> {
     })
 }
 
-/// Whether an image can be mounted here and caches dropped. Gives the options that its file system was mounted with.
+/// Fails unless an image can be mounted here and caches dropped. Returns the mount options of its file system.
 pub fn try_mount(image: &Path, format: Format) -> Result<String> {
     let mount = Mount::new(image, format)?;
     drop_caches()?;

@@ -65,7 +65,7 @@ impl Program {
         program::version(&self.path, self.kind.version_option())
     }
 
-    /// Whether it reads images of a format.
+    /// True if it reads images of a format.
     pub fn reads(&self, format: Format) -> bool {
         match self.kind {
             Kind::Packfs => true,
@@ -74,12 +74,12 @@ impl Program {
         }
     }
 
-    /// Whether it makes archives.
+    /// True if it makes archives.
     pub fn archives(&self) -> bool {
         matches!(self.kind, Kind::Packfs | Kind::Sqfs2tar)
     }
 
-    /// Whether it extracts.
+    /// True if it extracts.
     pub fn extracts(&self) -> bool {
         self.kind != Kind::Sqfs2tar
     }

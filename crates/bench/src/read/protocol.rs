@@ -35,7 +35,7 @@ pub(super) fn chosen(tree: &Tree, order: Order, seed: u64) -> Vec<&Path> {
 #[derive(Debug)]
 pub(super) struct Reader {
     piece: Vec<u8>,
-    /// Whether files are read, or their attributes only.
+    /// True if files are read, or their attributes only.
     data: bool,
     bytes: u64,
 }

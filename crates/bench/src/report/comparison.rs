@@ -96,7 +96,7 @@ fn means(comparison: &Comparison) -> Option<String> {
         .then(|| format!("On average over all cells (geometric mean, number of cells): {}.", means.join(", ")))
 }
 
-/// How many differences chance alone would show.
+/// Number of differences that chance alone would show.
 fn chance(comparison: &Comparison) -> Option<String> {
     let tested = comparison.changes.iter().filter(|one| one.p.is_some() && one.verdict != Verdict::TooFew).count();
     (tested > 0).then(|| {

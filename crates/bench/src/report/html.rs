@@ -22,7 +22,7 @@ pub(super) fn script() -> String {
     SCRIPTS.concat()
 }
 
-/// Where the script puts the colours and shapes of the page.
+/// Place of the colours and shapes in the script.
 const KEY: &str = "<details class=\"notes\"><summary>How to read the charts</summary>\n\
     <p>A codec has one colour and a program one shape, in every chart. Thin lines through marks reach from the least to the \
     greatest sample. Dashed lines are models and ideals; marks of other hardware are hollow and dotted. Point at a mark, or \

@@ -6,7 +6,7 @@ use crate::stats::Summary;
 /// Names that a sentence lists before it only counts.
 const LISTED: usize = 3;
 
-/// Those with the least cost: the best first, then all whose spread does not tell them from it.
+/// Returns those with the least cost: the best first, then all whose spread does not tell them from it.
 pub(super) fn leaders<T>(items: impl IntoIterator<Item = (T, Summary)>) -> Vec<(T, Summary)> {
     let mut items: Vec<(T, Summary)> = items.into_iter().collect();
     items.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
@@ -15,7 +15,7 @@ pub(super) fn leaders<T>(items: impl IntoIterator<Item = (T, Summary)>) -> Vec<(
     items
 }
 
-/// Those with the greatest cost, as [`leaders`].
+/// Returns those with the greatest cost, as [`leaders`].
 pub(super) fn trailers<T>(items: impl IntoIterator<Item = (T, Summary)>) -> Vec<(T, Summary)> {
     let mut items: Vec<(T, Summary)> = items.into_iter().collect();
     items.sort_by(|a, b| b.1.median.total_cmp(&a.1.median));

@@ -33,7 +33,7 @@ pub struct Section {
     pub charts: Vec<Chart>,
     /// Tables.
     pub tables: Vec<Table>,
-    /// How it was measured and computed: what not everyone needs to read.
+    /// Details of measurement and computation, folded on the page.
     pub notes: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ pub struct Table {
 pub struct Column {
     /// Its name, with its unit.
     pub name: String,
-    /// Whether it is for wide displays only: a terminal leaves it out.
+    /// True if it is for wide displays only: a terminal leaves it out.
     pub wide: bool,
     /// True if others published its figures, from other hardware and data.
     pub published: bool,
@@ -144,7 +144,7 @@ pub struct Chart {
     pub x: Axis,
     /// Upwards.
     pub y: Axis,
-    /// How values are drawn.
+    /// Form in which values are drawn.
     pub kind: Kind,
     /// Its series.
     pub series: Vec<Series>,
@@ -153,7 +153,7 @@ pub struct Chart {
     pub band: Option<[f64; 2]>,
 }
 
-/// How values are drawn.
+/// Form in which values are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -172,7 +172,7 @@ pub enum Kind {
 pub struct Axis {
     /// The quantity, with its unit.
     pub title: String,
-    /// Whether equal distances are equal factors, to begin with.
+    /// True if equal distances are equal factors, to begin with.
     pub log: bool,
 }
 
@@ -181,7 +181,7 @@ pub struct Axis {
 pub struct Series {
     /// Its name.
     pub name: String,
-    /// Where its values come from.
+    /// Origin of its values.
     pub role: Role,
     /// True if its marks are hollow: the second of two kinds that the same program makes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -190,7 +190,7 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// Where the values of a series come from.
+/// Origin of the values of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -348,7 +348,7 @@ impl Table {
         self
     }
 
-    /// Which columns hold numbers.
+    /// Returns the columns that hold numbers.
     pub(super) fn numeric(&self) -> Vec<bool> {
         let is_number = |value: &Value| !matches!(value, Value::Text(_));
         (0..self.columns.len()).map(|at| self.rows.iter().all(|row| row.get(at).is_none_or(is_number))).collect()

@@ -97,7 +97,7 @@ pub(super) fn overview(results: &Results) -> Section {
     }
 }
 
-/// How it was measured, and what to think of it.
+/// Conditions of the measurement, and their weight.
 fn method(results: &Results) -> Vec<String> {
     let spreads = results.spreads();
     if spreads.is_empty() {
@@ -131,7 +131,7 @@ fn warning(spreads: &[Spread]) -> Option<String> {
     ))
 }
 
-/// Whether sessions agree.
+/// Tells how well sessions agree.
 fn repeated(results: &Results) -> Option<String> {
     let apart = &results.disagreements;
     let farthest = apart.iter().max_by(|a, b| a.factor.ln().abs().total_cmp(&b.factor.ln().abs()));

@@ -68,7 +68,7 @@ impl Row {
         self.sizes.decode_savings(self.decode?.median)
     }
 
-    /// Whether its samples lie too far apart to conclude from.
+    /// True if its samples lie too far apart to conclude from.
     pub fn is_wide(&self) -> bool {
         self.encode.is_wide() || self.decode.is_some_and(|decode| decode.is_wide())
     }

@@ -70,7 +70,7 @@ impl Results {
         results
     }
 
-    /// How far the samples of every row lie apart.
+    /// Spread of the samples of every row.
     pub fn spreads(&self) -> Vec<Spread> {
         let codecs = self.codecs.iter().map(|row| Spread::of(std::iter::once(&row.encode).chain(&row.decode)));
         let builds = self.builds.iter().map(|row| &row.time);
@@ -144,12 +144,12 @@ where
     by_cell::<K>(lines).into_iter().filter_map(|(key, mut sessions)| Some((key, sessions.pop()?))).collect()
 }
 
-/// How far the samples of a cell lie apart.
+/// Spread of the samples of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     /// Samples.
     pub count: usize,
-    /// Whether they are too few or too far apart to conclude from.
+    /// True if they are too few or too far apart to conclude from.
     pub is_wide: bool,
     /// The largest relative spread of what is measured of the cell, where there are several samples.
     pub worst: Option<f64>,

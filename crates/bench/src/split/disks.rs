@@ -38,7 +38,7 @@ impl Profile {
         }
     }
 
-    /// How many outputs it has, if that is not for others to say.
+    /// Number of outputs, if the profile fixes it.
     pub fn outputs(&self) -> Option<usize> {
         match self {
             Profile::Disks(disks) => Some(disks.len()),
@@ -46,7 +46,7 @@ impl Profile {
         }
     }
 
-    /// Whether a disk of it fails.
+    /// True if a disk of it fails.
     pub fn fails(&self) -> bool {
         matches!(self, Profile::Disks(disks) if disks.iter().any(|disk| disk.fails_after.is_some()))
     }

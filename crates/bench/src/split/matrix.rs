@@ -1,4 +1,4 @@
-//! Which cells there are to measure: every source over every number of outputs by every codec and program, and then
+//! The cells to measure: every source over every number of outputs by every codec and program, and then
 //! what it takes to put a dump together again.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{Cell, Profile, Program, Source, Tool, Work};
 pub struct Matrix {
     /// Data to split.
     pub sources: Vec<Arc<Source>>,
-    /// Who splits it; restoring is for packfs alone.
+    /// Programs that split; only packfs restores.
     pub tools: Vec<Tool>,
     /// Codecs as a user writes them.
     pub codecs: Vec<String>,

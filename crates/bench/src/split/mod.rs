@@ -25,13 +25,13 @@ pub use tool::{Program, Tool};
 pub struct Cell {
     /// Data to split.
     pub source: Arc<Source>,
-    /// Who splits it.
+    /// Program that splits it.
     pub tool: Tool,
     /// The codec as a user writes it.
     pub codec: String,
     /// Over what.
     pub profile: Profile,
-    /// How many outputs.
+    /// Number of outputs.
     pub outputs: usize,
     /// Work that is timed.
     pub work: Work,

@@ -19,13 +19,13 @@ const PIECE: usize = 1 << 20;
 pub struct Source {
     /// Its name in tables.
     pub name: String,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Its length.
     pub bytes: u64,
     /// By which results of the same data are known, and what was joined is compared.
     pub digest: String,
-    /// Whether it is an ELF core, which is all that makedumpfile splits.
+    /// True if it is an ELF core, which is all that makedumpfile splits.
     pub is_core: bool,
 }
 

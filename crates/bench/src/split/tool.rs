@@ -1,4 +1,4 @@
-//! Who splits: packfs, or a peer that is run as it wants to be run.
+//! Programs that split: packfs, or a peer run by its own rules.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,7 +45,7 @@ impl Tool {
         }
     }
 
-    /// Whether it can do this at all.
+    /// True if it can do this at all.
     pub(super) fn can(&self, codec: &str, source: &Source, profile: &Profile, outputs: usize) -> bool {
         match self.program {
             Program::Packfs => true,

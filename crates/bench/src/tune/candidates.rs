@@ -1,4 +1,4 @@
-//! Which settings are worth a try, and how quick codecs commonly are.
+//! Settings that are worth a try, and common speeds of codecs.
 
 use packfs_codec::{Choice, Settings};
 
@@ -52,8 +52,8 @@ fn by_codec(codec: &Choice) -> f64 {
     }
 }
 
-/// How many times the sample a candidate is tried on: the quicker its codec, the more, in about the same time; and
-/// twice as much where blocks are large, as few of them tell little.
+/// Length of the sample of a candidate as a multiple of the shortest: the quicker its codec, the longer, in about the same
+/// time; and twice as long if blocks are large, as few of them tell little.
 pub(super) fn share(candidate: &Candidate) -> u64 {
     let quickness = match by_codec(candidate.codec()) {
         ..15.0 => 1,

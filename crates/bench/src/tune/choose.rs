@@ -1,4 +1,4 @@
-//! Which prediction to take: for a goal, within limits.
+//! Choice of a prediction: for a goal, within limits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -58,7 +58,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// How many times it is beyond the limit it is farthest from; at most 1 if it is within all.
+    /// Factor by which it exceeds the limit it is farthest from; at most 1 if it is within all.
     fn excess(&self, prediction: &Prediction) -> f64 {
         let size = self.size.map(|most| prediction.size as f64 / (most as f64).max(1.0));
         let seconds = self.seconds.map(|most| prediction.seconds / most.max(1e-9));
@@ -72,7 +72,7 @@ fn costs(prediction: &Prediction) -> [f64; 3] {
     [prediction.size as f64, prediction.seconds, 1.0 / prediction.read_speed.max(1e-9)]
 }
 
-/// Which predictions no other beats in size, build time and read speed together. Of equal ones the first stays.
+/// Returns the predictions that no other beats in size, build time and read speed together. Of equal ones the first stays.
 pub fn front(predictions: &[Prediction]) -> Vec<bool> {
     let all: Vec<[f64; 3]> = predictions.iter().map(costs).collect();
     let beats = |a: &[f64; 3], b: &[f64; 3]| a != b && a.iter().zip(b).all(|(a, b)| a <= b);
@@ -121,7 +121,7 @@ fn best(among: &[usize], distances: &[f64]) -> Choice {
     best.map_or(Choice::Nothing, |(at, _)| Choice::Best(*at))
 }
 
-/// How far each is from the best of all in every respect, where what lies between the best and the worst of those on
+/// Distance of each from the best of all in every respect, where what lies between the best and the worst of those on
 /// the front counts as 1, in factors.
 fn distances(predictions: &[Prediction], among: &[usize]) -> Vec<f64> {
     let logs: Vec<[f64; 3]> = among.iter().map(|at| costs(&predictions[*at]).map(|cost| cost.max(1e-9).ln())).collect();

@@ -1,4 +1,4 @@
-//! Which settings to build with: predicts size, build time and read speed of candidates from a sample of the source.
+//! Settings to build with: predicts size, build time and read speed of candidates from a sample of the source.
 //!
 //! The real writers do the measuring. A quick reference codec builds an image of the whole source (of a very large
 //! one, of a part), which settles what no sample can: duplicates, ends of files packed together, metadata. Each
@@ -39,7 +39,7 @@ pub enum Event<'e> {
     Step {
         /// Settings of the build.
         settings: &'e Settings,
-        /// How much of the work is done.
+        /// Work that is done.
         done: f64,
         /// All of it.
         of: f64,
@@ -63,7 +63,7 @@ pub struct Tuning {
     pub limits: Limits,
     /// All predictions.
     pub predictions: Vec<Prediction>,
-    /// Which of them.
+    /// The one that was chosen.
     pub choice: choose::Choice,
     /// The words of the command that builds it.
     pub command: Vec<OsString>,

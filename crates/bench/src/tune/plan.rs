@@ -9,7 +9,7 @@ use super::candidates;
 use crate::sample::Timing;
 use crate::{Error, Result};
 
-/// How much of the source is built.
+/// Part of the source that is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// About so many bytes of file data.

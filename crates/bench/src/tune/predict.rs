@@ -80,7 +80,7 @@ pub(super) fn predict(plan: &Plan, candidate: &Candidate, built: &Built, referen
     }
 }
 
-/// How many times `b` goes into `a`; once, where there is nothing to compare.
+/// Returns `a / b`; 1 if there is nothing to compare.
 fn times(a: u64, b: u64) -> f64 {
     if a == 0 || b == 0 { 1.0 } else { a as f64 / b as f64 }
 }

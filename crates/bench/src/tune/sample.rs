@@ -279,7 +279,7 @@ fn copy_xattrs(from: &Tree, to: &mut Tree, old: Ino, new: Ino) {
     to.inode_mut(new).xattrs = xattrs;
 }
 
-/// Where a piece is read from.
+/// Source of a piece.
 #[derive(Debug)]
 struct Source {
     from: Arc<dyn Contents>,

@@ -1,4 +1,4 @@
-//! How builds are put side by side: sets of one source and format, groups of one choice of blocks and features in
+//! Lines of builds that are compared: sets of one source and format, groups of one choice of blocks and features in
 //! them, and in these a line for each program and codec, along the number of threads.
 
 use super::super::shape::{distinct, whose};
@@ -32,7 +32,7 @@ fn split<'r, T: PartialEq>(rows: &[&'r Row], by: impl Fn(&'r Key) -> T) -> Vec<V
     kinds.into_iter().map(of).collect()
 }
 
-/// Who packs by what.
+/// A program and its codec.
 pub(super) fn label(key: &Key) -> String {
     whose(&key.tool, &key.codec)
 }

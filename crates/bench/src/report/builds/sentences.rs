@@ -92,7 +92,7 @@ fn compared<'t>(set: &[&Row], tool: &'t str) -> Option<Compared<'t>> {
     Some(Compared { tool, time, size, count: pairs.len() })
 }
 
-/// How each peer compares over all work that both did.
+/// Compares each peer over all work that both did.
 fn peers(set: &[&Row]) -> Vec<String> {
     let tools = distinct(set.iter().map(|row| row.key.tool.as_str()));
     let of = |tool: &str| {

@@ -88,7 +88,7 @@ fn throughput(results: &Results, group: &[&Row]) -> Table {
     packing::beside_throughput(table(&id, "Most throughput: bytes for the least time", columns, rows), &best)
 }
 
-/// Where the time of packfs goes, and what the model makes of it.
+/// Stages of packfs by time, and the prediction of the model.
 fn stages(results: &Results, group: &[&Row]) -> Option<Table> {
     let row = |line: &Vec<&Row>| {
         let (model, threads) = model(results, line)?;

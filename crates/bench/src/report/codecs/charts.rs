@@ -83,7 +83,7 @@ fn mixtures(id: &str, group: &[&Row]) -> Chart {
     }
 }
 
-/// How slow a device must be for compression to pay.
+/// Chart of the device speed below which compression pays.
 fn break_even(id: &str, group: &[&Row]) -> Chart {
     let bars = |metric: fn(&Row) -> Option<Speed>| {
         let valued = group.iter().filter_map(move |row| Some((row, metric(row)?)));

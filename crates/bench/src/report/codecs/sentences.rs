@@ -157,7 +157,7 @@ pub(super) fn threads(results: &Results) -> Option<String> {
     ))
 }
 
-/// Which codecs give up soonest.
+/// Names the codecs that give up soonest.
 pub(super) fn noise(results: &Results) -> Option<String> {
     let rows: Vec<&Row> = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
     let block = rows.iter().map(|row| row.key.block).min_by_key(|block| block.max(&USUAL) / block.clamp(&1, &USUAL))?;

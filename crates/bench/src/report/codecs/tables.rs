@@ -17,7 +17,7 @@ pub(super) fn group_id(row: &Row) -> String {
     slug(&format!("{data}-{digest}-{policy}-{sector}-{block}-{}t", key.threads))
 }
 
-/// Which rows of a group no other beats in size and speed, compressing and decompressing.
+/// Returns the rows of a group that no other beats in size and speed, compressing and decompressing.
 pub(super) fn fronts(group: &[&Row]) -> (Vec<bool>, Vec<bool>) {
     let of = |speed: fn(&Row) -> Option<f64>| {
         let cost = |row: &Row| speed(row).map_or(f64::INFINITY, |speed| 1.0 / speed);
@@ -140,7 +140,7 @@ pub(super) fn relative(results: &Results) -> Option<Table> {
     (!rows.is_empty()).then(|| table("relative", title, columns, rows))
 }
 
-/// How speed grows with threads.
+/// Table of speed by threads.
 pub(super) fn threads(results: &Results) -> Option<Table> {
     let mut rows = Vec::new();
     for row in results.groups().into_iter().flatten().filter(|row| row.key.threads > 1) {

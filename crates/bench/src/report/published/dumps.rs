@@ -58,7 +58,7 @@ pub(super) fn part(results: &Results) -> Option<Part> {
     })
 }
 
-/// Whether its disks are alike, as far as is known.
+/// True if its disks are alike, as far as is known.
 fn equal(row: &Row) -> bool {
     row.key.disks.parse::<crate::split::Profile>().is_ok_and(|profile| profile.outputs().is_none())
 }

@@ -47,7 +47,7 @@ impl Reading {
         value(DOCUMENT, self.work, format, self.on, cluster)
     }
 
-    /// How many times as fast EROFS is with clusters of this size.
+    /// Speed of EROFS with clusters of this size, as a factor.
     fn factor(&self, cluster: Cluster) -> Option<f64> {
         Some(gain(self.unit, self.figure("erofs", cluster)?, self.figure("squashfs", cluster)?))
     }
@@ -111,7 +111,7 @@ fn findings() -> String {
     )
 }
 
-/// How many times as fast the first is.
+/// Speed of the first as a multiple of the second.
 fn gain(unit: Unit, erofs: f64, squashfs: f64) -> f64 {
     if unit == Unit::Seconds { squashfs / erofs } else { erofs / squashfs }
 }
@@ -284,7 +284,7 @@ fn measured_factor(results: &Results, reading: &Reading, row: &Read) -> Option<(
     Some((cluster, gain(reading.unit, value(row)?, value(other)?)))
 }
 
-/// Whether a row is what an EROFS row is to be compared with: a SquashFS image of the same program, or of the one
+/// True if a row is what an EROFS row is to be compared with: a SquashFS image of the same program, or of the one
 /// that stands beside mkfs.erofs.
 fn is_counterpart(row: &Read, other: &Read, of: Cluster) -> bool {
     let (a, b) = (&row.key, &other.key);

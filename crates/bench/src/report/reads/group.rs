@@ -100,7 +100,7 @@ impl<'r> Image<'r> {
         whole.map(|row| row.bytes).filter(|bytes| *bytes > 0)
     }
 
-    /// Who made it, or its own name.
+    /// Program that made it, or its own name.
     pub(super) fn maker(&self) -> &'r str {
         if self.key.tool.is_empty() { &self.key.source } else { &self.key.tool }
     }

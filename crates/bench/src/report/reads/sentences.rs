@@ -29,7 +29,7 @@ pub(super) fn method(results: &Results) -> Vec<String> {
     sentences
 }
 
-/// How the formats compare in a work of the kernel, and the images that it costs least and most.
+/// Compares the formats in a work of the kernel, and names the images that it costs least and most.
 pub(super) fn of_work(group: &Group<'_>, work: &str) -> Vec<String> {
     let seconds = |image: &Image<'_>| image.row(KERNEL, work).map(|row| row.time);
     let extremes = extremes(group, work, &seconds, |seconds| format!("{} ms", three(1e3 * seconds)));

@@ -49,7 +49,7 @@ impl<'r> Group<'r> {
     }
 }
 
-/// Who splits by what.
+/// A program and its codec.
 pub(super) fn way_of(row: &Row) -> String {
     whose(&row.key.tool, &row.key.codec)
 }

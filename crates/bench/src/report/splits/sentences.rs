@@ -54,7 +54,7 @@ fn scaling(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
     some.then(|| format!("{outputs} outputs are so many times as fast as one: {}.", factors.join(", ")))
 }
 
-/// How the peers' times compare with those of packfs with the same codec.
+/// Compares the times of peers with those of packfs with the same codec.
 fn peers(group: &Group<'_>, rows: &[&Row]) -> Option<String> {
     let factor = |row: &&Row| {
         let own = group.at(&row.key.codec, row.key.outputs).filter(|_| row.key.tool != "packfs")?;
@@ -64,7 +64,7 @@ fn peers(group: &Group<'_>, rows: &[&Row]) -> Option<String> {
     (!factors.is_empty()).then(|| format!("Time for that of packfs with the same codec: {}.", factors.join(", ")))
 }
 
-/// Where one more output took longer.
+/// Names the rows in which one more output took longer.
 fn backwards(group: &Group<'_>) -> Option<String> {
     let slower = |pair: &[&Row]| {
         let [before, row] = pair else { return None };
@@ -78,7 +78,7 @@ fn backwards(group: &Group<'_>) -> Option<String> {
     (!slower.is_empty()).then(|| format!("More outputs took longer: {}.", slower.join(", ")))
 }
 
-/// How the columns of disks that differ are computed.
+/// Explains the columns of disks that differ.
 pub(super) fn ranges_are_computed() -> String {
     "Equal ranges is computed: each disk gets a range of the data of the same length, as nsplit and makedumpfile do it, \
      and the slowest ends last. All disks is computed, too: every disk works until the end."
@@ -119,14 +119,14 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<String> {
     sentences
 }
 
-/// How restoring is measured.
+/// Explains how restoring is measured.
 pub(super) fn restoring() -> String {
     "From files, of which packfs leaves nothing in the page cache when it has written them; what was joined was compared \
      with the source."
         .into()
 }
 
-/// How fast dumps come back.
+/// Speed of restoring dumps.
 pub(super) fn restored(rows: &[&Row]) -> Vec<String> {
     let mut sentences = Vec::new();
     for work in [Work::Join, Work::Check] {
