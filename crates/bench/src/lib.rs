@@ -1,10 +1,12 @@
 //! Measures codecs, images and dumps on the user's own data.
 //!
-//! The path: what is to be measured is a row of cells; [`run`] gives them to an [`executor`] in an order of its own
-//! each round; every sample becomes a line of a [`record`]; [`results`] takes the medians, and
-//! [`report`] makes tables and charts of them. Codecs are measured block by block as a file system would store them:
-//! [`corpus`] (what is compressed) and [`codecs`] (by what) make a [`matrix`]. The other kinds do a whole work and time
-//! it: [`build`], [`read`], [`split`].
+//! A cell is one combination of settings. The path of a measurement: [`run`] passes the cells to an [`executor`], each
+//! round in a new random order. Every sample becomes a line of a [`record`]. [`results`] computes medians, and [`report`]
+//! makes tables and charts.
+//!
+//! Codecs are measured block by block, as a file system would store the data: [`corpus`] (the data) and [`codecs`] make
+//! a [`matrix`] of cells. [`build`], [`read`] and [`split`] time whole programs and mounts. [`tune`] predicts images from
+//! a sample.
 //!
 //! ```
 //! use packfs_bench::{policy::Policy, stats::Summary};

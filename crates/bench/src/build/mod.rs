@@ -1,6 +1,6 @@
-//! Building images: a source, a program, a format, a codec, and so many threads.
+//! Measures building images: a source, a program, a format, a codec, a number of threads.
 //!
-//! A [`Matrix`] makes cells for [`Tool`]s, which a [`Builder`] runs; a [`Model`] says what more threads would do.
+//! A [`Matrix`] makes cells for [`Tool`]s, and a [`Builder`] runs them. A [`Model`] predicts the effect of more threads.
 
 mod builder;
 mod features;

@@ -1,4 +1,4 @@
-//! The codecs that can be measured: every codec of packfs, and a few that no image has, for comparison.
+//! The codecs that can be measured: those of packfs, and a few that no image uses, for comparison.
 
 mod lzjb;
 mod quicklz;

@@ -1,5 +1,5 @@
-//! Keys: what tells one measured cell from others, in words that outlive this program. Shown, a key says what the
-//! cell is.
+//! Keys of measured cells. They are stored in result files, so their text stays the same in later versions. Displayed, a
+//! key describes its cell.
 
 pub mod build;
 pub mod codec;

@@ -1,11 +1,11 @@
-//! Reading images: by the kernel, which mounts them, and by programs.
+//! Measures reading images, by the kernel and by programs.
 //!
-//! The measurements of the EROFS project: every file of a tree in order, some files and all files in an order made at
-//! random, their data or their metadata only; and with fio one large file. All of it with caches dropped, on a mount
-//! made for it. Programs read whole images, which lie in the page cache.
+//! The kernel's measurements are those of the EROFS project: data or metadata of all files in order, of all files in
+//! random order, and of some files; and one large file with fio. Each has a fresh mount, with all caches dropped.
+//! Programs read whole images from the page cache.
 //!
-//! The path: [`build::Tool`](crate::build::Tool)s make images of a source, or there are some; [`Image`] says what is in one; [`cells`] are its
-//! readings, and [`Machine`] does them.
+//! The path: the images exist already, or [`build::Tool`](crate::build::Tool)s make them from a source. An [`Image`]
+//! describes one, [`cells`] lists its measurements, and [`Machine`] performs them.
 
 mod cells;
 mod fio;

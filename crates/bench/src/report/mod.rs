@@ -1,6 +1,6 @@
-//! A report: sentences, tables and charts made from results, and the forms they can be written in.
+//! A report: sentences, tables and charts made from results, and its output as HTML, Markdown and CSV.
 //!
-//! The contents of a report are decided once, in [`Report::of`]; all forms show the same tables.
+//! [`Report::of`] decides the contents once; every output shows the same tables.
 
 mod builds;
 mod codecs;

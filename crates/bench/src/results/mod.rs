@@ -1,4 +1,4 @@
-//! Results computed from recorded samples: a row for each cell, with medians and everything that follows from them.
+//! Results computed from recorded samples: a row for each cell, with medians and values derived from them.
 
 mod codecs;
 mod trials;

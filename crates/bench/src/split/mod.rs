@@ -1,5 +1,5 @@
-//! Splitting dumps over several outputs, and joining them again: what is split ([`Source`]), by which program
-//! ([`Tool`]), over which disks ([`Profile`]), and who does and times it ([`Machine`]).
+//! Measures splitting dumps over several outputs, and joining them: the data ([`Source`]), the program ([`Tool`]), the
+//! disks ([`Profile`]), and the machine that runs and times it ([`Machine`]).
 
 mod disks;
 mod machine;

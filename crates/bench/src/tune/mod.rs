@@ -1,12 +1,13 @@
-//! Settings to build with: predicts size, build time and read speed of candidates from a sample of the source.
+//! Advice on settings: predicts size, build time and read speed of candidates from a sample of the source.
 //!
-//! The real writers do the measuring. A quick reference codec builds an image of the whole source (of a very large
-//! one, of a part), which settles what no sample can: duplicates, ends of files packed together, metadata. Each
-//! candidate and the reference then build the same sample, and the candidate's image of the whole is the reference's,
-//! times what one is for the other on the sample. Blocks that shrink well with one codec do so with all, so that this
-//! ratio is known from far less data than the size itself.
+//! The real writers build everything. A fast reference codec builds an image of the whole source, or of a part if it is
+//! very large. This covers what a sample cannot show: duplicates, fragments, metadata. The candidate and the reference
+//! then build the same sample. The predicted image is the reference's image of the whole, multiplied by the ratio of the
+//! two on the sample. Data that compresses well with one codec does so with all, so this ratio needs far less data than
+//! the size itself.
 //!
-//! [`Plan`] says what to build, [`sample`] takes the parts, [`real`] builds and reads them, [`predict`] computes, [`choose`] picks.
+//! [`Plan`] has the builds to make, [`sample`] selects the data, [`real`] builds and reads images, [`predict`] computes,
+//! and [`choose`] selects a candidate.
 
 mod candidate;
 pub mod candidates;

@@ -1,4 +1,4 @@
-//! EROFS: see docs/formats/erofs.md.
+//! EROFS: on-disk structures, reader and writer. docs/formats/erofs.md describes the format.
 
 #[allow(unreachable_pub, reason = "raw structs are public to this crate only")]
 mod format;

@@ -1,4 +1,4 @@
-//! SquashFS 4.0: see docs/formats/squashfs.md.
+//! SquashFS 4.0: on-disk structures, reader and writer. docs/formats/squashfs.md describes the format.
 
 mod compressor;
 #[allow(unreachable_pub, reason = "raw structs are public to this crate only")]

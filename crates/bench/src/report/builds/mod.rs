@@ -1,5 +1,5 @@
-//! The chapter about building images: tables and charts S0a to S0d, S0f, S1a and S1b, and the sizes of S4a and S4h, by the
-//! names that the tables of the benchmark documents have in this project.
+//! The chapter about building images. S0a and similar names in comments are this project's numbers for the tables of
+//! published benchmarks; here S0a to S0d, S0f, S1a and S1b, and the sizes of S4a and S4h.
 
 mod charts;
 mod lines;

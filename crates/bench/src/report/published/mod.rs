@@ -1,7 +1,8 @@
-//! Figures of others beside those measured here: other hardware, other data and other versions, so the
-//! comparison is one of orders of magnitude, and of who is ahead of whom. A document a file; of each the figures that
-//! something measured here can be compared with, and what is wrong with what it says of its own figures. `beside`
-//! functions put them into the tables of the chapters, in columns of their own. The figures themselves are data, in
+//! Published figures beside the measured ones. Hardware, data and versions differ, so only orders of magnitude and
+//! rankings can be compared.
+//!
+//! Each document has a file, with the figures that something measured here compares with, and the places where its text
+//! contradicts its figures. `beside` functions add columns to the tables of the chapters. The figures themselves are in
 //! `figures.tsv`.
 
 pub(super) mod codecs;

@@ -1,5 +1,4 @@
-//! The chapter about reading images: by the kernel, as the EROFS project's page has it (S4a to S4k), and by programs
-//! (S0e).
+//! The chapter about reading images: by the kernel, as on the EROFS project's page (S4a to S4k), and by programs (S0e).
 
 mod charts;
 mod group;

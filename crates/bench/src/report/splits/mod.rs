@@ -1,5 +1,5 @@
-//! The chapter about dumps split over several outputs: the tables of the nsplit mail (S2a to S2c: seconds by outputs and
-//! codecs, one for each kind of disks), what follows from them, uneven and failing disks (S2d), and restoring.
+//! The chapter about splitting dumps: seconds by outputs and codecs for each kind of disks, as in the nsplit mail (S2a to
+//! S2c), values derived from them, uneven and failing disks (S2d), and restoring.
 
 mod charts;
 mod group;

@@ -1,12 +1,12 @@
-//! Compressed data taken from an older image, and notes for taking it from the image being built.
+//! Reuse of compressed data from an older image, and the index that makes the new image reusable.
 //!
-//! A unit is what is compressed on its own: a block of SquashFS, a piece of a file of EROFS. Its compressed form depends
-//! on its content, on how it is to be packed, and on the encoder, so a unit that an older image has by the same encoder
-//! need not be compressed again. Which it has, and where, says the [`Index`] that was written beside it.
+//! A unit is data that is compressed on its own: a SquashFS block, a piece of an EROFS file. Its compressed form depends
+//! on its content, on how it is packed, and on the encoder. So a unit that the older image has from the same encoder need
+//! not be compressed again. The [`Index`] beside that image lists its units and their places.
 //!
-//! Workers look units up here ([`Units::find`]) before they encode; the conductor's decisions do not change, so the
-//! bytes of the image do not either. What is taken is compared with its digest in the index, which makes it the
-//! encoder's own result, and then proven as any other: of an image that was damaged nothing is taken.
+//! Workers look for units ([`Units::find`]) before they encode. The conductor's decisions do not change, so neither do
+//! the bytes of the image. A unit is compared with its digest in the index, which proves that it is the encoder's own
+//! result, and then verified like any other. Damaged units are not reused.
 
 mod index;
 mod ledger;

@@ -64,7 +64,7 @@ bitflags::bitflags! {
     }
 }
 
-/// Options of a build. [`Options::default`] is what the command line uses without options.
+/// Options of a build. [`Options::default`] is the default of the command line without [`Features::DEDUPE`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {

@@ -1,4 +1,4 @@
-//! A directory (or a single file) of the running system as a source.
+//! A directory or a single file of the running system as a source.
 //!
 //! Directories are read in parallel, one job each, or several for a large one. The conductor adds
 //! the listings to the tree in breadth-first order, whatever the order in which they finish. Each
