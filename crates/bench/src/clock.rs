@@ -1,4 +1,4 @@
-//! Clocks of time spent on processors.
+//! Clocks of processor time.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! Storing as EROFS does: not blocks of a fixed length that become shorter, but clusters of a fixed length that are
-//! filled with as much as they hold.
+//! Storage as in EROFS: clusters of a fixed length on disk, each filled with as much data as fits.
 
 use packfs_codec::{Encoder, Prefix};
 

@@ -1,6 +1,5 @@
-//! Two sets of results compared cell by cell: what got faster, slower, smaller or larger, and whether that is more than
-//! chance. Timings are judged by the U test of Mann and Whitney; sizes are the same in every run, so any difference
-//! counts.
+//! Compares two sets of results cell by cell: times, sizes and memory. The Mann-Whitney U test judges times; sizes are
+//! the same in every run, so any difference counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

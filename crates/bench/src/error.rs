@@ -1,4 +1,4 @@
-//! Errors of measuring.
+//! Errors of measurements.
 
 use packfs_image::name::display;
 use std::path::PathBuf;

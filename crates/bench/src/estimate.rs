@@ -1,4 +1,4 @@
-//! A rough estimate of what work costs before it begins: each codec compresses and decompresses a small sample once.
+//! A rough estimate of a measurement's duration: each codec compresses and decompresses a small sample once.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The formats of images that are measured.
+//! Image formats that are measured.
 
 use std::str::FromStr;
 

@@ -1,5 +1,5 @@
-//! Runs a program and takes its time and memory: packfs itself and its peers are measured alike. [`end_all`] ends what
-//! runs.
+//! Runs a program and measures its time and memory, for packfs and its peers alike. [`end_all`] ends all running
+//! programs.
 
 use packfs_image::name::display;
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
-//! Runs a matrix: a warm-up, then rounds in which every cell is measured once, each round in another order, so that
-//! what disturbs the machine for a while disturbs all cells alike. Every sample is recorded at once.
+//! Runs a matrix: a warm-up, then rounds that measure every cell once, each in a new random order, so that
+//! disturbances affect all cells alike. Every sample is recorded at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Measurements: of a codec on some blocks, and of work that is done as a whole (an image built or read, a dump
-//! split).
+//! Measurements of a codec on blocks, and of a trial (an image built or read, a dump split).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

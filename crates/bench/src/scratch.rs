@@ -1,4 +1,4 @@
-//! A directory for images while they are measured; it is removed afterwards, whatever happens.
+//! A directory for images while they are measured. It is always removed.
 
 use packfs_image::name::display;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Runs the programs: an image is made, its size taken, and removed again.
+//! Runs a program that builds an image, measures the image, and removes it.
 
 use packfs_image::name::display;
 use std::collections::BTreeMap;

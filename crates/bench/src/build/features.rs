@@ -1,4 +1,4 @@
-//! Features of images besides compression, as they are written in options and keys.
+//! Features of images besides compression, as options and keys spell them.
 
 use std::fmt;
 use std::str::FromStr;

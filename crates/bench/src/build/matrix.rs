@@ -1,5 +1,4 @@
-//! The builds to measure: every combination of format, codec, block size, features, threads and program
-//! that makes sense.
+//! The builds to measure: every valid combination of format, codec, block size, features, threads and program.
 
 use packfs_codec::{Choice, Codec};
 

@@ -1,4 +1,4 @@
-//! The programs that pack: how each is told to do the same work.
+//! Programs that pack, and the command line by which each does the same work.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

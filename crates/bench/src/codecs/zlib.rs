@@ -1,4 +1,4 @@
-//! zlib streams by zlib itself, in C: what all others are compared with.
+//! zlib streams by the original zlib, in C: the reference of all comparisons.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};

@@ -1,4 +1,4 @@
-//! Keys of images built.
+//! Keys of builds.
 
 use std::fmt;
 

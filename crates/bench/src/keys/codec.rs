@@ -1,4 +1,4 @@
-//! Keys of codecs measured on blocks.
+//! Keys of codecs on blocks.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Keys of images read.
+//! Keys of reads.
 
 use std::fmt;
 

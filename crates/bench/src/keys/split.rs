@@ -1,4 +1,4 @@
-//! Keys of dumps split, joined and verified.
+//! Keys of splits, joins and checks.
 
 use std::fmt;
 

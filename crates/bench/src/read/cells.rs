@@ -1,4 +1,4 @@
-//! Images to read, and every way to read them.
+//! Images to read, and the ways to read them.
 
 use std::fmt;
 use std::path::PathBuf;

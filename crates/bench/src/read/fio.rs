@@ -1,4 +1,4 @@
-//! fio on one file: how it is asked, and what it answers.
+//! fio on one file: its command line and its results.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

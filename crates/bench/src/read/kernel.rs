@@ -1,4 +1,4 @@
-//! Configuration of the decompressors of the running kernel, as far as it tells: results cannot be compared without it.
+//! Decompressor configuration of the running kernel, as far as it is known. Results cannot be compared without it.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The executor that reads: on a mount made for the occasion, with caches dropped, or by a program.
+//! The executor of reads: on a fresh mount with caches dropped, or by a program.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Programs that read whole images, packfs among them, and how each is asked.
+//! Programs that read whole images, packfs among them, and their command lines.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

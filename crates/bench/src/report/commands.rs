@@ -1,4 +1,4 @@
-//! The commands that do measured work again, as a shell takes them: what a chart shows beside a value.
+//! The shell commands that repeat a measurement. Charts show them beside a value.
 
 use std::path::Path;
 use std::process::Command;

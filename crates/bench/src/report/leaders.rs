@@ -1,5 +1,5 @@
-//! The best of several measurements, together with those that their spread does not tell from it: a sentence calls
-//! nothing the fastest that differs from the next by less than noise.
+//! The best of several measurements, together with those that noise does not separate from it: a sentence calls
+//! nothing the fastest if the next differs by less than the spread.
 
 use crate::stats::Summary;
 

@@ -1,5 +1,5 @@
-//! The charts of a comparison: a row a cell with the new value for the old one, sorted by how far it moved. Rows within
-//! the noise lie in a shaded band.
+//! The charts of a comparison: a row for each cell with the new value divided by the old, sorted. Rows within the
+//! noise lie in a shaded band.
 
 use super::model::{Chart, Kind, Point, Role, Series, X};
 use super::shape::{axis, distinct};

@@ -1,4 +1,4 @@
-//! Sections about all kinds of measurements alike: who measured, how well, and what could not be measured.
+//! Sections that all kinds of measurements share: machine, noise, and failed cells.
 
 use super::leaders::listed;
 use super::model::{Section, Table, Value};

@@ -1,4 +1,4 @@
-//! Pieces that tables and charts of all kinds are made of.
+//! Parts of tables and charts that all kinds of measurements use.
 
 use super::model::{Axis, Chart, Column, Point, Role, Series, Table, Value, X};
 use crate::build::Kind;

@@ -1,4 +1,4 @@
-//! A report for a terminal: sentences, and tables whose columns are those that fit a screen.
+//! A report for a terminal: sentences, and the columns of tables that fit a screen.
 
 use std::fmt::Write as _;
 

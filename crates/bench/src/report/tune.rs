@@ -1,4 +1,4 @@
-//! The report on tuning: the choice with its command, the front it was made from, and everything that was tried.
+//! The report on tuning: the choice with its command, the front, and all candidates.
 
 use super::commands::word;
 use super::model::{Chapter, Chart, Column, Kind, Report, Section, Series, Value, X};

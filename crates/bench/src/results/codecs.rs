@@ -1,4 +1,4 @@
-//! Codecs on blocks: a row for each cell, and what follows from several of them.
+//! Codecs on blocks: a row for each cell, and values derived from several rows.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Work done as a whole: a row for each cell, with medians.
+//! Trials (a build, read or split as a whole): a row for each cell, with medians.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Disks to split over: directories, or simulated ones by their speeds, and what could be had of them.
+//! Disks to split over: directories, or simulated disks with their speeds, and the throughput they allow.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! The executor that measures: runs the program, with a reader behind every simulated disk, or with parts in
-//! directories, and removes whatever was made for it.
+//! The executor of splits: runs the program, with a reader for every simulated disk or with parts in directories, and
+//! removes everything it created.
 
 use packfs_image::name::display;
 use std::collections::BTreeMap;

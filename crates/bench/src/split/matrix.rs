@@ -1,5 +1,5 @@
-//! The cells to measure: every source over every number of outputs by every codec and program, and then
-//! what it takes to put a dump together again.
+//! The cells to measure: a split of every source over every number of outputs by every codec and program, then joining
+//! and checking.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A disk of a set speed: a FIFO whose reader takes so many bytes a second and throws them away.
+//! A simulated disk: a FIFO whose reader discards a fixed number of bytes a second.
 
 use std::fs::File;
 use std::io;

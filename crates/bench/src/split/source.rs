@@ -1,4 +1,4 @@
-//! The data to split: a file of the user's, or one made for it.
+//! The data to split: a file of the user, or generated data.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};

@@ -1,4 +1,4 @@
-//! Programs that split: packfs, or a peer run by its own rules.
+//! Programs that split: packfs, or a peer with its own command line.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Candidates: the settings a user chooses between, with the options of the writer that builds them.
+//! Candidates: the settings to choose from, with the writer's options.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Settings that are worth a try, and common speeds of codecs.
+//! Settings worth trying, and typical speeds of codecs.
 
 use packfs_codec::{Choice, Settings};
 

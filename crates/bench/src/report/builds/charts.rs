@@ -1,4 +1,4 @@
-//! The charts of builds. What a model says is drawn as a guide, apart from what was measured.
+//! The charts of builds. Predictions of the model are guides, apart from the measurements.
 
 use super::super::commands;
 use super::super::model::{Chart, Kind, Point, Series, X};

@@ -1,4 +1,4 @@
-//! Images grouped by the files in them, with every reading of each.
+//! Images grouped by their files, with all reads of each.
 
 use std::collections::BTreeMap;
 

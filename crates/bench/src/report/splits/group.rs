@@ -1,4 +1,4 @@
-//! Splits grouped by their data and disks, and what follows from one row.
+//! Splits grouped by data and disks, and values derived from a row.
 
 use super::super::shape::{short, slug, whose};
 use crate::results::{Results, TrialRow};
