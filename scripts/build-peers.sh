@@ -7,7 +7,7 @@
 #
 #   DEST     where to install            (default /opt/peers)
 #   SUITE    Debian suite of the sources (default sid)
-#   PACKAGE  squashfs-tools or erofs-utils  (default both)
+#   PACKAGE  squashfs-tools, erofs-utils or squashfuse (default the first two)
 #
 # Programs go to DEST/bin, the source packages to DEST/src, the versions to
 # DEST/VERSIONS. Run as root: missing -dev packages are installed with apt-get.
@@ -25,7 +25,7 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 build_deps=(
     build-essential dpkg-dev pkg-config autoconf automake libtool
     zlib1g-dev liblzma-dev liblzo2-dev liblz4-dev libzstd-dev libdeflate-dev
-    libattr1-dev libselinux1-dev uuid-dev
+    libattr1-dev libselinux1-dev uuid-dev libfuse3-dev
 )
 
 say() { printf '==> %s\n' "$*" >&2; }
@@ -33,7 +33,7 @@ die() { printf 'build-peers: %s\n' "$*" >&2; exit 1; }
 
 for p in "${packages[@]}"; do
     case $p in
-    squashfs-tools | erofs-utils) ;;
+    squashfs-tools | erofs-utils | squashfuse) ;;
     *) die "unknown package: $p" ;;
     esac
 done
@@ -105,21 +105,30 @@ build_squashfs-tools() {
 }
 
 build_erofs-utils() {
-    # Compressors and threads only: no network inputs, no fuse, no ublk.
+    # Compressors, threads and FUSE only: no network inputs, no ublk.
     autoreconf -fi
     ./configure --prefix="$dest" --disable-shared --enable-static \
         --enable-lz4 --enable-lzma --enable-multithreading \
         --with-zlib --with-libdeflate --with-libzstd --with-uuid --with-selinux \
         --without-xxhash --without-libcurl --without-openssl --without-libxml2 \
-        --without-json-c --without-libnl3 --without-qpl --disable-fuse \
+        --without-json-c --without-libnl3 --without-qpl --enable-fuse \
         CFLAGS=-O2
     make -j"$jobs"
-    install -m755 mkfs/mkfs.erofs fsck/fsck.erofs dump/dump.erofs "$dest/bin/"
+    install -m755 mkfs/mkfs.erofs fsck/fsck.erofs dump/dump.erofs fuse/erofsfuse "$dest/bin/"
+}
+
+build_squashfuse() {
+    autoreconf -fi
+    ./configure --prefix="$dest" --disable-shared --enable-static CFLAGS=-O2
+    make -j"$jobs"
+    # Programs of its own, not scripts that set up libtool.
+    install -m755 squashfuse squashfuse_ll "$dest/bin/"
 }
 
 declare -A programs=(
     [squashfs-tools]="mksquashfs unsquashfs sqfstar sqfscat"
-    [erofs-utils]="mkfs.erofs fsck.erofs dump.erofs"
+    [erofs-utils]="mkfs.erofs fsck.erofs dump.erofs erofsfuse"
+    [squashfuse]="squashfuse squashfuse_ll"
 )
 
 # VERSIONS has a line per program: "program: version (source package, suite)".

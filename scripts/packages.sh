@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 place=$(realpath -m "${1:-target/packages}")
-crates=(codec blocks image dump bench)
+crates=(codec blocks image dump bench mount)
 
 rm -rf "$place/src" "$place/bin"
 mkdir -p "$place/src"

@@ -31,6 +31,7 @@ need crash crash
 need chromium chromium
 need fio fio
 need strace strace
+need fuse3 fusermount3
 # A library: its header says whether it is there.
 [[ -e /usr/include/lzo/lzo1x.h ]] || missing+=(liblzo2-dev)
 install_missing || say "tests that need them will be skipped"

@@ -4,6 +4,8 @@
 mod args;
 mod commands;
 mod output;
+#[cfg(feature = "mount")]
+mod personalities;
 mod resources;
 
 use std::io::Write;
@@ -15,6 +17,10 @@ use clap::error::{ContextKind, ContextValue};
 use crate::output::failure::Outcome;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "mount")]
+    if let Some(status) = personalities::run() {
+        return status;
+    }
     match args::Cli::try_parse() {
         Ok(cli) => {
             let all_or_nothing = cli.command.writes_an_archive();

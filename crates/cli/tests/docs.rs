@@ -9,7 +9,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{have, sample};
+use common::{have, sample, skip};
 
 #[test]
 fn readme() {
@@ -54,6 +54,15 @@ fn guide_split() {
 }
 
 #[test]
+fn guide_mount() {
+    let test = "guide_mount";
+    if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        return skip(test, "/dev/fuse cannot be opened");
+    }
+    page(test, "docs/guide/mount.md");
+}
+
+#[test]
 fn guide_json() {
     page("guide_json", "docs/guide/json.md");
 }
@@ -85,11 +94,24 @@ fn page(test: &str, page: &str) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
+    let _mnt = Unmounted(dir.path().join("mnt"));
     sample(dir.path());
     std::fs::create_dir(dir.path().join("overlay")).unwrap();
     std::fs::write(dir.path().join("overlay/new"), "new\n").unwrap();
     shell(dir.path(), "tar -cf root.tar -C root . && zstd -q --rm root.tar");
     run(dir.path(), page);
+}
+
+/// A mount point with nothing mounted in the end, also when a command on a page fails.
+struct Unmounted(PathBuf);
+
+impl Drop for Unmounted {
+    fn drop(&mut self) {
+        if self.0.is_dir() {
+            let mut umount = Command::new(env!("CARGO_BIN_EXE_packfs"));
+            let _ = umount.args(["umount", "--lazy"]).arg(&self.0).stderr(Stdio::null()).status();
+        }
+    }
 }
 
 fn run(dir: &Path, page: &str) {

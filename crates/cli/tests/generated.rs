@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{fail, have, succeed};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 16] = [
     "build",
     "extract",
     "tar",
@@ -18,6 +18,8 @@ const COMMANDS: [&str; 14] = [
     "diff",
     "split",
     "join",
+    "mount",
+    "umount",
     "bench",
     "tune",
     "completions",

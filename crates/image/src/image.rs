@@ -116,6 +116,28 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     /// compressed extent of EROFS decodes to: 12 MiB.
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>>;
 
+    /// Returns the stretch of data, or the hole, that holds byte `offset` of a regular file: adjacent extents
+    /// of one kind, from the first block that holds the byte on. `None` if the file ends before it.
+    fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>> {
+        let extents = self.extents(nid)?;
+        let mut rest = extents.into_iter().skip_while(|extent| extent.offset + extent.len <= offset);
+        let Some(mut found) = rest.next() else { return Ok(None) };
+        found.len += rest.take_while(|extent| extent.hole == found.hole).map(|extent| extent.len).sum::<u64>();
+        Ok(Some(found))
+    }
+
+    /// Returns the directory that holds the directory `dir`, the root for the root itself; `None` if the image does
+    /// not say.
+    fn parent(&self, dir: Nid) -> Result<Option<Nid>> {
+        let _ = dir;
+        Ok(None)
+    }
+
+    /// Returns false if it is known that no inode has extended attributes.
+    fn may_have_xattrs(&self) -> bool {
+        true
+    }
+
     /// Returns the number of inodes that the image declares; for progress only.
     fn inode_count(&self) -> u64;
 

@@ -39,9 +39,11 @@ pub(crate) struct Man {
 /// Returns all commands. This is a separate list, as the definition of all commands contains this one.
 fn commands() -> Vec<&'static str> {
     let images = ["build", "extract", "tar", "list", "cat", "info", "check", "diff"];
-    let others = ["split", "join", "bench", "tune", "completions", "man"];
+    let dumps = ["split", "join"];
+    let mounts: &[&str] = if cfg!(feature = "mount") { &["mount", "umount"] } else { &[] };
+    let others = ["bench", "tune", "completions", "man"];
     let of_bench = ["codecs", "read", "report", "memory"];
-    [&images[..], &others, &of_bench].concat()
+    [&images[..], &dumps, mounts, &others, &of_bench].concat()
 }
 
 #[cfg(test)]

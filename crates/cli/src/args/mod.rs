@@ -10,6 +10,8 @@ mod compare;
 mod extra;
 mod join;
 mod known;
+#[cfg(feature = "mount")]
+mod mount;
 mod read;
 mod select;
 mod split;
@@ -25,6 +27,8 @@ pub(crate) use build::{Build, BuildPlan, Format, fastest};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
 pub(crate) use join::{As, Join};
+#[cfg(feature = "mount")]
+pub(crate) use mount::{Mount, MountOptions, Offset, Umount};
 pub(crate) use read::{Cat, Extract, Info, List, SortKey, Tar};
 pub(crate) use select::{ExcludeArgs, Select};
 pub(crate) use split::Split;
@@ -59,6 +63,10 @@ pub(crate) enum Command {
     Diff(Diff),
     Split(Box<Split>),
     Join(Join),
+    #[cfg(feature = "mount")]
+    Mount(Box<Mount>),
+    #[cfg(feature = "mount")]
+    Umount(Umount),
     Bench(Bench),
     Tune(Box<Tune>),
     Completions(Completions),
@@ -169,7 +177,7 @@ mod tests {
     }
 
     /// Letters, and the only options that each stands for, in every command. `--codecs` is a list of what `--codec` takes,
-    /// `--blocks` one of what `--block-size` takes.
+    /// `--blocks` one of what `--block-size` takes; `-o` is `--options` where mount(8) has it.
     const SHORT: [(char, &[&str]); 11] = [
         ('b', &["block-size", "blocks"]),
         ('C', &["directory"]),
@@ -178,7 +186,7 @@ mod tests {
         ('h', &["help"]),
         ('j', &["jobs"]),
         ('l', &["long"]),
-        ('o', &["output"]),
+        ('o', &["output", "options"]),
         ('q', &["quiet"]),
         ('V', &["version"]),
         ('x', &["one-file-system"]),

@@ -11,6 +11,8 @@ mod info;
 mod join;
 mod list;
 mod man;
+#[cfg(feature = "mount")]
+pub(crate) mod mount;
 mod open;
 mod parts;
 mod sources;
@@ -39,6 +41,10 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Diff(args) => diff::run(&args),
         Command::Split(args) => split::run(&args),
         Command::Join(args) => join::run(&args),
+        #[cfg(feature = "mount")]
+        Command::Mount(args) => mount::run(&args),
+        #[cfg(feature = "mount")]
+        Command::Umount(args) => mount::umount(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Completions(args) => completions::run(&args),

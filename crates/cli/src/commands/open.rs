@@ -24,11 +24,16 @@ pub(super) fn image(arg: &ImageArg) -> Result<AnyImage> {
 
 /// As [`image`], with a cache of at most `cache_bytes` of decoded blocks.
 pub(super) fn with_cache(arg: &ImageArg, cache_bytes: u64) -> Result<AnyImage> {
+    from_bytes(arg, bytes(&arg.path, arg.offset)?, cache_bytes)
+}
+
+/// As [`with_cache`], with the bytes of the image opened already.
+pub(super) fn from_bytes(arg: &ImageArg, source: Arc<dyn ReadAt>, cache_bytes: u64) -> Result<AnyImage> {
     let devices = arg.device.iter().map(|path| bytes(path, 0)).collect::<Result<_>>()?;
     let options = OpenOptions::default().set(|all| {
         (all.cache_bytes, all.name, all.devices) = (cache_bytes, arg.path.clone(), devices);
     });
-    let opened = AnyImage::open(bytes(&arg.path, arg.offset)?, options);
+    let opened = AnyImage::open(source, options);
     opened.map_err(|error| instead(error, &arg.path, arg.offset)).with_context(|| name(&arg.path))
 }
 
@@ -60,7 +65,8 @@ fn instead(error: Error, path: &Path, offset: u64) -> anyhow::Error {
     }
 }
 
-fn bytes(path: &Path, offset: u64) -> Result<Arc<dyn ReadAt>> {
+/// Opens the file of an image.
+pub(super) fn bytes(path: &Path, offset: u64) -> Result<Arc<dyn ReadAt>> {
     let file = FileAt::open(path, offset).with_context(|| format!("{}: cannot open", display(path)))?;
     Ok(Arc::new(file))
 }

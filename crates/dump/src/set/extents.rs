@@ -43,7 +43,12 @@ impl Set {
     /// Returns the extents of the dump from its start to its end. Reads header and records of each
     /// segment but no data, so damage to data is not noticed.
     pub fn extents(&self) -> Extents<'_> {
-        Extents { set: self, at: 0, scratch: Scratch::default(), ahead: VecDeque::new() }
+        self.extents_from(0)
+    }
+
+    /// As [`Set::extents`], from byte `offset` on.
+    pub fn extents_from(&self, offset: u64) -> Extents<'_> {
+        Extents { set: self, at: offset, scratch: Scratch::default(), ahead: VecDeque::new() }
     }
 }
 

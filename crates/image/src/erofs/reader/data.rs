@@ -1,6 +1,8 @@
 //! Reads file contents. Plain bytes are read, and whole extents decoded, straight into the caller's
 //! buffer; parts of extents, and of the packed inode, go through the cache.
 
+mod stretch;
+
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
@@ -12,6 +14,8 @@ use super::metadata::{Place, Space};
 use crate::erofs::format::{CLUSTER_MAX, Incompat, algorithm};
 use crate::image::Extent;
 use crate::{Error, Result};
+
+pub(super) use self::stretch::stretch;
 
 /// Plain data is reported in pieces of this length, for several threads to read.
 const PIECE: u64 = 1 << 20;

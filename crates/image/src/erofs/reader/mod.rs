@@ -190,6 +190,22 @@ impl Image for Reader {
         data::extents(self, &self.file(nid)?)
     }
 
+    fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>> {
+        data::stretch(self, &self.file(nid)?, offset)
+    }
+
+    fn parent(&self, dir: Nid) -> Result<Option<Nid>> {
+        let dir = self.dir(dir)?;
+        let mut listing = Listing::open(self, &dir);
+        // Both sort before nearly all names, so it is in the first block.
+        while let Some((entry, name)) = listing.next()? {
+            if name == b".." {
+                return Ok(Some(entry.nid));
+            }
+        }
+        Ok(None)
+    }
+
     fn inode_count(&self) -> u64 {
         self.superblock.inodes
     }

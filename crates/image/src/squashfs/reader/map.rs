@@ -162,6 +162,32 @@ impl FileMap {
         }
         Ok(extents)
     }
+
+    /// See [`Image::stretch`](crate::Image::stretch).
+    pub(super) fn stretch(&self, metadata: &Metadata, offset: u64) -> Result<Option<Extent>> {
+        let mut blocks = self.blocks(metadata, offset)?;
+        let mut found: Option<Extent> = None;
+        let mut add = |piece: Extent| match &mut found {
+            Some(found) if found.hole != piece.hole => false,
+            Some(found) => {
+                found.len += piece.len;
+                true
+            }
+            none => {
+                *none = Some(piece);
+                true
+            }
+        };
+        while let Some(block) = blocks.next()? {
+            if !add(Extent { offset: block.offset, len: block.len as u64, hole: block.is_hole() }) {
+                return Ok(found);
+            }
+        }
+        if let Some(tail) = self.tail().filter(|tail| tail.offset + tail.len as u64 > offset) {
+            add(Extent { offset: tail.offset, len: tail.len as u64, hole: false });
+        }
+        Ok(found)
+    }
 }
 
 /// Iterates over the blocks of a file.

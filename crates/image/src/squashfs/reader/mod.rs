@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use packfs_blocks::{Progress, ReadAt};
-use zerocopy::little_endian::U32;
+use zerocopy::little_endian::{U32, U64};
 
 use self::data::DataCache;
 use self::decode::Blocks;
@@ -197,6 +197,25 @@ impl Image for Reader {
 
     fn extents(&self, nid: Nid) -> Result<Vec<Extent>> {
         self.file(nid)?.extents(&self.metadata)
+    }
+
+    fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>> {
+        self.file(nid)?.stretch(&self.metadata, offset)
+    }
+
+    fn parent(&self, dir: Nid) -> Result<Option<Nid>> {
+        if dir == self.root() {
+            return Ok(Some(dir));
+        }
+        let (dir, _) = self.dir(dir)?;
+        match (&self.export, u64::from(dir.parent).checked_sub(1)) {
+            (Some(table), Some(n)) => Ok(Some(Nid(table.get::<U64>(&self.metadata, n)?.get()))),
+            _ => Ok(None),
+        }
+    }
+
+    fn may_have_xattrs(&self) -> bool {
+        self.xattrs.is_some()
     }
 
     fn inode_count(&self) -> u64 {

@@ -1,0 +1,198 @@
+//! Options of `mount` and `umount`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+
+use super::value;
+
+/// Mount an image by FUSE: no privilege and no kernel support for its format is needed.
+///
+/// The parts of a dump are shown as one file, `dump`. The program goes to the background once the mount is there, and
+/// ends when it is unmounted, by `packfs umount`, Ctrl-C or the end of the time in `-o timeout`. What goes wrong
+/// later, such as reading a damaged image, goes to the system's log.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs mount root.sqfs /mnt
+  packfs mount app.AppImage /mnt -o offset=auto,timeout=60
+  packfs mount root.erofs /mnt -o allow_other,subdir=usr --foreground
+  packfs mount root.sqfs /mnt --trace used.sort
+  packfs mount /mnt/a/core /mnt/b/core /mnt/dump")]
+pub(crate) struct Mount {
+    /// Image to mount, a file or a block device; or the parts of a dump, in any order
+    #[arg(value_name = "IMAGE", required = true, value_hint = ValueHint::FilePath)]
+    pub(crate) images: Vec<PathBuf>,
+
+    /// Directory to mount it at; or /dev/fd/N, an open FUSE device whose mount is made already
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+
+    /// Options, as many as wanted with commas between: allow_other, default_permissions, uid=N, gid=N, offset=SIZE or
+    /// offset=auto, subdir=PATH, timeout=SECONDS, suid, dev, noexec, ro
+    #[arg(short, long, value_name = "LIST", value_parser = parse)]
+    pub(crate) options: Vec<MountOptions>,
+
+    /// An additional device of an EROFS image that names several (repeat in their order)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) device: Vec<PathBuf>,
+
+    /// Stay in the foreground until it is unmounted
+    #[arg(long)]
+    pub(crate) foreground: bool,
+
+    /// Write a byte to the open descriptor N once the mount is there
+    #[arg(long, value_name = "N")]
+    pub(crate) ready_fd: Option<i32>,
+
+    /// Keep at most about SIZE of decoded data [default: 64M, or a quarter of the memory where that is less]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    pub(crate) cache: Option<u64>,
+
+    /// Serve with N threads [default: twice the cores, from 4 to 16]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+
+    /// Write the files that are read, in the order of their first use, to a new FILE, for build --sort
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Write what goes wrong to the end of FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// Unmount what is mounted by FUSE, also if the program behind it is gone.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs umount /mnt
+  packfs umount --lazy /mnt")]
+pub(crate) struct Umount {
+    /// Mount points
+    #[arg(value_name = "DIR", required = true, value_hint = ValueHint::DirPath)]
+    pub(crate) dirs: Vec<PathBuf>,
+
+    /// Unmount although somebody uses it: it is gone at once, but for those who do
+    #[arg(long)]
+    pub(crate) lazy: bool,
+}
+
+/// Where an image begins in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offset {
+    At(u64),
+    /// Where a known container has it.
+    Auto,
+}
+
+/// The values of `-o`; what is not named is `None` or false.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct MountOptions {
+    pub(crate) allow_other: bool,
+    pub(crate) default_permissions: Option<bool>,
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+    pub(crate) offset: Option<Offset>,
+    pub(crate) subdir: Option<PathBuf>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) suid: Option<bool>,
+    pub(crate) dev: Option<bool>,
+    pub(crate) exec: Option<bool>,
+}
+
+impl MountOptions {
+    /// Takes one option; returns false if there is none of that name.
+    pub(crate) fn take(&mut self, word: &str) -> Result<bool, String> {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word, None),
+        };
+        match (name, value) {
+            ("allow_other", None) => self.allow_other = true,
+            ("default_permissions", None) => self.default_permissions = Some(true),
+            ("ro", None) => {}
+            ("rw", None) => return Err("rw: images are never written to".into()),
+            ("suid" | "nosuid", None) => self.suid = Some(name == "suid"),
+            ("dev" | "nodev", None) => self.dev = Some(name == "dev"),
+            ("exec" | "noexec", None) => self.exec = Some(name == "exec"),
+            ("uid", Some(value)) => self.uid = Some(id(word, value)?),
+            ("gid", Some(value)) => self.gid = Some(id(word, value)?),
+            ("offset", Some("auto")) => self.offset = Some(Offset::Auto),
+            ("offset", Some(value)) => {
+                self.offset = Some(Offset::At(value::size(value).map_err(|why| format!("{word}: {why}, or auto"))?));
+            }
+            ("subdir", Some(value)) => self.subdir = Some(value.into()),
+            ("timeout", Some(value)) => {
+                let secs = value.parse::<u32>().ok().filter(|secs| *secs > 0);
+                let secs = secs.ok_or_else(|| format!("{word}: expected a number of seconds"))?;
+                self.timeout = Some(Duration::from_secs(secs.into()));
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Adds the options of another `-o`, which count where both name one.
+    fn add(self, later: MountOptions) -> MountOptions {
+        MountOptions {
+            allow_other: self.allow_other || later.allow_other,
+            default_permissions: later.default_permissions.or(self.default_permissions),
+            uid: later.uid.or(self.uid),
+            gid: later.gid.or(self.gid),
+            offset: later.offset.or(self.offset),
+            subdir: later.subdir.or(self.subdir),
+            timeout: later.timeout.or(self.timeout),
+            suid: later.suid.or(self.suid),
+            dev: later.dev.or(self.dev),
+            exec: later.exec.or(self.exec),
+        }
+    }
+}
+
+impl Mount {
+    /// Returns all options together.
+    pub(crate) fn all_options(&self) -> MountOptions {
+        self.options.iter().cloned().fold(MountOptions::default(), MountOptions::add)
+    }
+}
+
+fn parse(list: &str) -> Result<MountOptions, String> {
+    let mut options = MountOptions::default();
+    for word in list.split(',').filter(|word| !word.is_empty()) {
+        if !options.take(word)? {
+            return Err(format!("`{word}` is not an option of a mount; see packfs mount --help"));
+        }
+    }
+    Ok(options)
+}
+
+fn id(word: &str, value: &str) -> Result<u32, String> {
+    value.parse().map_err(|_| format!("{word}: expected a number of a user or group"))
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=256).contains(&n) => Ok(n),
+        _ => Err("expected a number of threads from 1 to 256".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_and_the_last_of_a_name_counts() {
+        let all = parse("allow_other,ro,uid=7,offset=4K").unwrap().add(parse("uid=8,gid=9,nosuid,dev").unwrap());
+        let mut expected = MountOptions { allow_other: true, uid: Some(8), gid: Some(9), ..Default::default() };
+        (expected.offset, expected.suid, expected.dev) = (Some(Offset::At(4096)), Some(false), Some(true));
+        assert_eq!(all, expected);
+        let auto = parse("offset=auto,subdir=a b,timeout=60,default_permissions,noexec").unwrap();
+        assert_eq!((auto.offset, auto.timeout), (Some(Offset::Auto), Some(Duration::from_secs(60))));
+        for wrong in ["rw", "uid=root", "uid", "offset=x", "timeout=0", "nonsense", "ro=1", "subdir"] {
+            assert!(parse(wrong).unwrap_err().contains(wrong.split('=').next().unwrap()), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Going to the background: the program starts itself once more and ends when that says that the mount is there. A
+//! process with threads must not fork, and before there are any it is not known whether the mount succeeds.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use super::log::Log;
+use crate::output::failure::{Outcome, Usage};
+
+/// Environment variable that tells the second process what it is.
+const MARK: &str = "PACKFS_MOUNT_IN_BACKGROUND";
+
+/// Returns true in the process that is to serve in the background.
+pub(super) fn is_background() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
+/// Starts the process that serves, and waits until it is ready or has failed; it has then said why.
+pub(super) fn start(tell: impl FnOnce() -> Result<()>) -> Result<Outcome> {
+    let mut args = std::env::args_os();
+    let name = args.next().unwrap_or_default();
+    let mut child = Command::new("/proc/self/exe")
+        .arg0(name)
+        .args(args)
+        .env(MARK, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start the process that serves the mount")?;
+    let mut said = Vec::new();
+    if let Some(output) = &mut child.stdout {
+        output.take(1).read_to_end(&mut said).context("cannot hear from the process that serves the mount")?;
+    }
+    if said.is_empty() {
+        let status = child.wait().context("cannot wait for the process that serves the mount")?;
+        // It has printed the error.
+        std::process::exit(status.code().unwrap_or(1));
+    }
+    tell()?;
+    Ok(Outcome::Done)
+}
+
+/// Tells the first process that the mount is there, and lets go of all that belongs to who started it.
+pub(super) fn ready(log: &Log) -> Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null").context("/dev/null: cannot open")?;
+    // A session of its own is refused to the leader of a group, which this is not unless it was started by hand.
+    let _ = rustix::process::setsid();
+    std::env::set_current_dir("/").context("cannot leave the directory")?;
+    log.leave_terminal();
+    let mut out = std::io::stdout().lock();
+    out.write_all(b"r").and_then(|()| out.flush()).context("cannot tell that the mount is there")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// Writes a byte to a descriptor of the caller's.
+pub(super) fn tell(number: i32) -> Result<()> {
+    if number < 0 {
+        bail!(Usage(format!("{number} is no descriptor")));
+    }
+    let told = packfs_mount::inherited(number).and_then(|fd| File::from(fd).write_all(b"r"));
+    told.with_context(|| format!("cannot write to descriptor {number}"))
+}

@@ -1,0 +1,139 @@
+//! `packfs mount` and `packfs umount`.
+
+mod background;
+mod log;
+mod signals;
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, anyhow};
+use packfs_blocks::ReadAt;
+use packfs_dump::set::is_part;
+use packfs_image::Image;
+use packfs_image::name::display;
+use packfs_image::tree::Time;
+use packfs_mount::{DumpImage, How, Mounted, Options, Trace, find_image};
+
+use super::{open, parts};
+use crate::args::{ImageArg, Mount, MountOptions, Offset, Umount};
+use crate::output::failure::{Outcome, Usage};
+use crate::resources;
+
+/// Name of the file that shows a dump.
+const DUMP: &str = "dump";
+/// Cache for decoded data unless told otherwise.
+const CACHE: u64 = 64 << 20;
+
+pub(super) fn umount(args: &Umount) -> Result<Outcome> {
+    let how = if args.lazy { How::Detach } else { How::Now };
+    for dir in &args.dirs {
+        packfs_mount::unmount(dir, how)?;
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn run(args: &Mount) -> Result<Outcome> {
+    run_then(args, || args.ready_fd.map_or(Ok(()), background::tell))
+}
+
+/// Mounts an image and serves it, in the background unless told otherwise; calls `tell` once it is mounted, in the
+/// process that was started.
+pub(crate) fn run_then(args: &Mount, tell: impl FnOnce() -> Result<()>) -> Result<Outcome> {
+    if !args.foreground && !background::is_background() {
+        return background::start(tell);
+    }
+    let what = What::open(args)?;
+    let log = log::Log::open(args.log.as_deref())?;
+    let mounted = mount(args, &what, log.clone())?;
+    signals::unmount_on(mounted.place());
+    if background::is_background() {
+        background::ready(&log)?;
+    } else {
+        tell()?;
+    }
+    mounted.serve()?;
+    Ok(Outcome::Done)
+}
+
+fn mount(args: &Mount, what: &What, log: log::Log) -> Result<Mounted> {
+    let MountOptions { allow_other, default_permissions, uid, gid, subdir, timeout, suid, dev, exec, .. } =
+        args.all_options();
+    let (name, source) = (what.name.clone(), Arc::clone(&what.source));
+    let trace = args.trace.as_deref().map(trace).transpose()?;
+    let options = Options::default().set(|all| {
+        (all.name, all.bytes) = (name.clone(), what.source.len());
+        all.threads = args.threads.unwrap_or_else(|| (2 * resources::cores()).clamp(4, 16));
+        (all.allow_other, all.uid, all.gid, all.timeout, all.trace) = (allow_other, uid, gid, timeout, trace);
+        // Others may not read here what they could not read where it came from.
+        all.check_permissions = default_permissions.unwrap_or(allow_other);
+        all.subdir = subdir.unwrap_or_default();
+        (all.suid, all.dev, all.exec) = (suid.unwrap_or(false), dev.unwrap_or(false), exec.unwrap_or(true));
+        all.report = Some(Arc::new(move |line: &str| {
+            let changed = source.check_unchanged().err().map(|error| format!("; the image {error}"));
+            log.write(&format!("{name}: {line}{}", changed.unwrap_or_default()));
+        }));
+    });
+    packfs_mount::mount(Arc::clone(&what.image), &args.dir, options).map_err(hint)
+}
+
+/// Names the command that helps.
+fn hint(error: packfs_mount::Error) -> anyhow::Error {
+    let text = error.to_string();
+    if text.contains("unmount it first") { anyhow!("{text}: packfs umount does") } else { error.into() }
+}
+
+/// What is to be mounted.
+struct What {
+    image: Arc<dyn Image>,
+    source: Arc<dyn ReadAt>,
+    name: String,
+}
+
+impl What {
+    fn open(args: &Mount) -> Result<What> {
+        let [first, rest @ ..] = args.images.as_slice() else { return Err(Usage("no image named".into()).into()) };
+        let cache = args.cache.unwrap_or_else(|| CACHE.min(resources::memory_limit() / 4));
+        let name = std::path::absolute(first).unwrap_or_else(|_| first.clone());
+        let name = name.to_string_lossy().into_owned();
+        if is_part(first) {
+            let set = Arc::new(parts::open(&args.images, cache)?);
+            let image = DumpImage::new(Arc::clone(&set), DUMP.as_bytes(), modified(first));
+            return Ok(What { image: Arc::new(image), source: set, name });
+        }
+        if let [more, ..] = rest {
+            return Err(Usage(format!("{}: one image at a time; only a dump has parts", display(more))).into());
+        }
+        let offset = match args.all_options().offset {
+            None => 0,
+            Some(Offset::At(offset)) => offset,
+            Some(Offset::Auto) => {
+                let found = find_image(&*open::bytes(first, 0)?);
+                let found = found.with_context(|| format!("{}: cannot read", display(first)))?;
+                found.ok_or_else(|| anyhow!("{}: no image at the places where one is looked for", display(first)))?
+            }
+        };
+        let arg = ImageArg { path: first.clone(), offset, device: args.device.clone() };
+        let source = open::bytes(first, offset)?;
+        let image = open::from_bytes(&arg, Arc::clone(&source), cache)?.into_image();
+        Ok(What { image, source, name })
+    }
+}
+
+/// Returns the time of a file's modification.
+fn modified(path: &Path) -> Time {
+    let time = path.metadata().and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time { secs: i64::try_from(since.as_secs()).unwrap_or(0), nanos: since.subsec_nanos() }
+}
+
+fn trace(path: &Path) -> Result<Trace> {
+    let file: File = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .with_context(|| format!("{}: cannot make the file", display(path)))?;
+    Ok(Trace::new(file))
+}

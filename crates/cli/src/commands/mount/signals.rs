@@ -1,0 +1,31 @@
+//! Signals that would end the program unmount first.
+
+use std::path::Path;
+use std::process;
+use std::thread;
+
+use packfs_mount::{Error, How, unmount};
+use signal_hook::iterator::Signals;
+
+use crate::output::interrupt::heeded;
+
+/// Unmounts `place` when a signal comes that would end the program; serving then ends. Who still uses the mount keeps
+/// the program no longer: it is taken out of the tree and the program ends.
+pub(super) fn unmount_on(place: Option<&Path>) {
+    let Ok(mut signals) = Signals::new(heeded()) else { return };
+    let place = place.map(Path::to_owned);
+    let wait = move || {
+        for _ in signals.forever() {
+            let Some(place) = &place else { process::exit(0) };
+            match unmount(place, How::Now) {
+                // Serving ends by itself, as it does where somebody else was faster.
+                Ok(()) | Err(Error::Place { .. }) => {}
+                Err(_) => {
+                    let _ = unmount(place, How::Detach);
+                    process::exit(0);
+                }
+            }
+        }
+    };
+    let _ = thread::Builder::new().name("packfs-signals".into()).spawn(wait);
+}

@@ -1,0 +1,243 @@
+//! `packfs mount` and `packfs umount`: going to the background, being ready, ending in every way.
+#![cfg(feature = "mount")]
+
+mod common;
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{FORMATS, fail, have, packfs, run_in, sample, skip, stderr, succeed};
+
+/// Time after which something that should happen soon has not.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory with a tree, images of it and a mount point, unmounted at the end however the test ends.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    /// Makes the place; `None` where there is no FUSE, which is reported for `test`.
+    fn new(test: &str) -> Option<Place> {
+        if File::options().read(true).write(true).open("/dev/fuse").is_err() {
+            skip(test, "/dev/fuse cannot be opened");
+            return None;
+        }
+        if !have(test, "fusermount3") {
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        sample(dir.path());
+        std::fs::create_dir(dir.path().join("m")).unwrap();
+        for format in FORMATS {
+            succeed(dir.path(), &["build", "-q", "root", "-o", format, "--format", format]);
+        }
+        Some(Place(dir))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.path().join(path)
+    }
+
+    /// Returns true if something is mounted, whether or not it answers.
+    fn is_mounted(&self) -> bool {
+        let place = self.path().canonicalize().unwrap().join("m");
+        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        table.lines().any(|line| line.split(' ').nth(4) == place.to_str())
+    }
+
+    /// Starts `packfs mount` in the foreground and waits until it is mounted.
+    fn foreground(&self, args: &[&str]) -> Child {
+        let mut command = packfs(["mount", "--foreground"]);
+        let child = command.args(args).current_dir(self.path()).stderr(Stdio::piped()).spawn().unwrap();
+        soon("mounted", || self.is_mounted());
+        child
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_mounted() {
+            let _ = packfs(["umount", "--lazy"]).arg(self.at("m")).status();
+        }
+    }
+}
+
+fn soon(what: &str, happens: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !happens() {
+        assert!(begun.elapsed() < PATIENCE, "not {what} after {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+fn ends(child: &mut Child) -> i32 {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code().unwrap_or(-1);
+        }
+        assert!(begun.elapsed() < PATIENCE, "the program does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn in_the_background_it_is_there_when_the_command_returns() {
+    let Some(place) = Place::new("in_the_background_it_is_there_when_the_command_returns") else { return };
+    for format in FORMATS {
+        succeed(place.path(), &["mount", format, "m"]);
+        let diff =
+            Command::new("diff").args(["-r", "--no-dereference", "root", "m"]).current_dir(place.path()).output();
+        assert_eq!(String::from_utf8_lossy(&diff.unwrap().stdout), "");
+        let link = |name: &str| place.at(name).metadata().unwrap();
+        assert_eq!((link("m/etc/motd").ino(), link("m/etc/motd").nlink()), (link("m/etc/issue").ino(), 2));
+        succeed(place.path(), &["umount", "m"]);
+        assert!(!place.is_mounted());
+    }
+}
+
+#[test]
+fn a_byte_tells_that_it_is_ready() {
+    let Some(place) = Place::new("a_byte_tells_that_it_is_ready") else { return };
+    for foreground in [false, true] {
+        // The shell passes the pipe as descriptor 5.
+        let program = env!("CARGO_BIN_EXE_packfs");
+        let more = if foreground { "--foreground" } else { "" };
+        let line = format!("exec 5>&1 >/dev/null; {program} mount {more} --ready-fd 5 squashfs m");
+        let mut shell = Command::new("sh");
+        let mut child = shell.args(["-c", &line]).current_dir(place.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut byte = [0];
+        child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+        assert!(place.at("m/etc/motd").is_file());
+        succeed(place.path(), &["umount", "m"]);
+        assert_eq!(ends(&mut child), 0);
+    }
+    assert!(fail(place.path(), 1, &["mount", "--ready-fd", "77", "--foreground", "squashfs", "m"]).contains("77"));
+    assert!(!place.is_mounted());
+}
+
+#[test]
+fn signals_unmount_also_what_is_in_use() {
+    let Some(place) = Place::new("signals_unmount_also_what_is_in_use") else { return };
+    for (name, used) in [("-INT", false), ("-TERM", false), ("-TERM", true)] {
+        let mut child = place.foreground(&["erofs", "m"]);
+        let file = used.then(|| File::open(place.at("m/etc/motd")).unwrap());
+        signal(&child, name);
+        assert_eq!(ends(&mut child), 0, "{name}");
+        assert!(!place.is_mounted());
+        drop(file);
+    }
+}
+
+#[test]
+fn what_a_killed_program_leaves_is_named_and_cleared() {
+    let Some(place) = Place::new("what_a_killed_program_leaves_is_named_and_cleared") else { return };
+    let mut child = place.foreground(&["squashfs", "m"]);
+    let file = File::open(place.at("m/usr/share/doc/text")).unwrap();
+    signal(&child, "-KILL");
+    ends(&mut child);
+    assert!(place.is_mounted() && std::fs::read_dir(place.at("m")).is_err());
+    assert!(fail(place.path(), 1, &["mount", "squashfs", "m"]).contains("packfs umount"));
+    drop(file);
+    succeed(place.path(), &["umount", "m"]);
+    assert!(!place.is_mounted());
+    assert!(fail(place.path(), 1, &["umount", "m"]).contains("nothing is mounted"));
+}
+
+#[test]
+fn time_without_use_unmounts() {
+    let Some(place) = Place::new("time_without_use_unmounts") else { return };
+    succeed(place.path(), &["mount", "squashfs", "m", "-o", "timeout=1"]);
+    soon("unmounted", || !place.is_mounted());
+}
+
+#[test]
+fn what_is_in_use_is_unmounted_only_when_told() {
+    let Some(place) = Place::new("what_is_in_use_is_unmounted_only_when_told") else { return };
+    succeed(place.path(), &["mount", "squashfs", "m"]);
+    let file = File::open(place.at("m/etc/motd")).unwrap();
+    assert!(fail(place.path(), 1, &["umount", "m"]).contains("in use"));
+    succeed(place.path(), &["umount", "--lazy", "m"]);
+    assert_eq!(std::io::read_to_string(file).unwrap(), "Welcome.\n");
+    assert!(!place.is_mounted());
+}
+
+#[test]
+fn an_image_that_is_cut_short_is_an_error_and_a_line_in_the_log() {
+    let Some(place) = Place::new("an_image_that_is_cut_short_is_an_error_and_a_line_in_the_log") else { return };
+    for format in FORMATS {
+        succeed(place.path(), &["mount", format, "m", "--log", "log"]);
+        File::options().write(true).open(place.at(format)).unwrap().set_len(100).unwrap();
+        let error = std::fs::read(place.at("m/usr/share/doc/text")).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(5), "{format}: {error}");
+        let log = std::fs::read_to_string(place.at("log")).unwrap();
+        assert!(log.contains(format) && log.contains("has 100 now"), "{log}");
+        std::fs::remove_file(place.at("log")).unwrap();
+        succeed(place.path(), &["umount", "m"]);
+    }
+}
+
+#[test]
+fn an_image_that_is_replaced_is_still_read() {
+    let Some(place) = Place::new("an_image_that_is_replaced_is_still_read") else { return };
+    succeed(place.path(), &["mount", "squashfs", "m"]);
+    std::fs::rename(place.at("erofs"), place.at("squashfs")).unwrap();
+    assert_eq!(std::fs::read_to_string(place.at("m/etc/motd")).unwrap(), "Welcome.\n");
+}
+
+#[test]
+fn options_change_what_is_shown() {
+    let Some(place) = Place::new("options_change_what_is_shown") else { return };
+    let whole = std::fs::read(place.at("erofs")).unwrap();
+    std::fs::write(place.at("behind"), [vec![7; 8192], whole].concat()).unwrap();
+    succeed(place.path(), &["mount", "behind", "m", "-o", "offset=8K,ro,uid=7,gid=8", "-o", "subdir=etc"]);
+    let motd = place.at("m/motd").metadata().unwrap();
+    assert_eq!((motd.uid(), motd.gid()), (7, 8));
+    succeed(place.path(), &["umount", "m"]);
+    assert!(fail(place.path(), 1, &["mount", "behind", "m", "-o", "offset=auto"]).contains("no image"));
+    succeed(place.path(), &["mount", "erofs", "m", "-o", "offset=auto", "--trace", "used"]);
+    std::fs::read(place.at("m/usr/share/doc/text")).unwrap();
+    assert_eq!(std::fs::read_to_string(place.at("used")).unwrap(), "usr/share/doc/text 32767\n");
+    succeed(place.path(), &["umount", "m"]);
+    succeed(place.path(), &["build", "-q", "root", "-o", "sorted.sqfs", "--sort", "used"]);
+}
+
+#[test]
+fn parts_of_a_dump_are_one_file() {
+    let Some(place) = Place::new("parts_of_a_dump_are_one_file") else { return };
+    let text = "All work and no play.\n".repeat(100_000);
+    std::fs::write(place.at("core"), &text).unwrap();
+    succeed(place.path(), &["split", "-q", "core", "-o", "a", "-o", "b"]);
+    succeed(place.path(), &["mount", "b", "a", "m"]);
+    assert!(std::fs::read_to_string(place.at("m/dump")).unwrap() == text);
+}
+
+#[test]
+fn wrong_use_is_told() {
+    let Some(place) = Place::new("wrong_use_is_told") else { return };
+    let told = |status, args: &[&str], word: &str| {
+        let text = fail(place.path(), status, args);
+        assert!(text.contains(word), "{args:?}: {text}");
+        assert!(!place.is_mounted());
+    };
+    told(2, &["mount", "squashfs", "m", "-o", "nonsense"], "nonsense");
+    told(2, &["mount", "squashfs", "erofs", "m"], "one image at a time");
+    told(1, &["mount", "squashfs", "none"], "none");
+    told(1, &["mount", "squashfs", "erofs"], "not a directory");
+    told(1, &["mount", "squashfs", "m", "-o", "subdir=nowhere"], "nowhere");
+    told(1, &["mount", "root/etc/motd", "m"], "neither");
+    told(1, &["mount", "squashfs", "/dev/fd/99"], "/dev/fd/99");
+    let without = run_in(place.path(), &["mount", "squashfs", "m", "--trace", "squashfs"]);
+    assert!(stderr(&without).contains("exists"), "{}", stderr(&without));
+}

@@ -1,0 +1,79 @@
+//! Listings of directories that are being read. The kernel asks for a piece at a time, by number, and the listing is
+//! read from the image once for all of them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use packfs_image::image::Nid;
+use packfs_image::{Image, Result};
+
+/// Number of bytes of listings to keep; the latest is kept whatever its length.
+const CAPACITY: usize = 8 << 20;
+/// Number of listings to keep.
+const COUNT: usize = 32;
+
+/// The entries of a directory, in one piece of memory for all names.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    names: Vec<u8>,
+    /// End of each name, and its inode.
+    entries: Vec<(u32, Nid)>,
+}
+
+impl Listing {
+    fn read(image: &dyn Image, dir: Nid) -> Result<Listing> {
+        let (mut names, mut entries) = (Vec::new(), Vec::new());
+        for entry in image.read_dir(dir)? {
+            names.extend_from_slice(&entry.name);
+            // Names of one directory take less than 4 GiB in both formats.
+            entries.push((u32::try_from(names.len()).unwrap_or(u32::MAX), entry.nid));
+        }
+        Ok(Listing { names, entries })
+    }
+
+    /// Returns the entries from number `first` on.
+    pub(crate) fn from(&self, first: usize) -> impl Iterator<Item = (&[u8], Nid)> {
+        let begin = first.checked_sub(1).and_then(|before| self.entries.get(before)).map_or(0, |(end, _)| *end);
+        let rest = self.entries.get(first..).unwrap_or_default();
+        rest.iter().scan(begin, |begin, (end, nid)| {
+            let name = self.names.get(*begin as usize..*end as usize).unwrap_or_default();
+            *begin = *end;
+            Some((name, *nid))
+        })
+    }
+
+    fn weight(&self) -> usize {
+        self.names.len() + self.entries.len() * size_of::<(u32, Nid)>()
+    }
+}
+
+/// The latest listings.
+#[derive(Debug, Default)]
+pub(crate) struct Listings(Mutex<VecDeque<(Nid, Arc<Listing>)>>);
+
+impl Listings {
+    /// Returns the listing of a directory.
+    pub(crate) fn get(&self, image: &dyn Image, dir: Nid) -> Result<Arc<Listing>> {
+        if let Some(found) = self.find(dir) {
+            return Ok(found);
+        }
+        let listing = Arc::new(Listing::read(image, dir)?);
+        if let Ok(mut kept) = self.0.lock() {
+            kept.push_front((dir, Arc::clone(&listing)));
+            let mut weight = 0;
+            let mut fits = |listing: &Listing| {
+                weight += listing.weight();
+                weight <= CAPACITY
+            };
+            let fitting =
+                kept.iter().take(COUNT).map(|(_, listing)| listing).take_while(|listing| fits(listing)).count();
+            kept.truncate(fitting.max(1));
+        }
+        Ok(listing)
+    }
+
+    fn find(&self, dir: Nid) -> Option<Arc<Listing>> {
+        let kept = self.0.lock().ok()?;
+        kept.iter().find(|(nid, _)| *nid == dir).map(|(_, listing)| Arc::clone(listing))
+    }
+}

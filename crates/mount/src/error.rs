@@ -1,0 +1,58 @@
+//! Errors of mounting.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use packfs_image::name::display;
+
+/// Result of mounting or unmounting.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Reason why something could not be mounted, served or unmounted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused.
+    #[error("{}: {what}: {source}", display(path))]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The system has no FUSE, or none that this user may use.
+    #[error("{why}")]
+    NoFuse {
+        /// What is missing.
+        why: String,
+    },
+    /// A mount point that cannot be one.
+    #[error("{}: {why}", display(path))]
+    Place {
+        /// The mount point.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Somebody still uses the mount.
+    #[error("{}: still in use", display(path))]
+    Busy {
+        /// The mount point.
+        path: PathBuf,
+    },
+    /// The image cannot be read.
+    #[error(transparent)]
+    Image(#[from] packfs_image::Error),
+}
+
+impl Error {
+    pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Error::Io { what, path: path.to_owned(), source }
+    }
+
+    pub(crate) fn place(path: &Path, why: impl Into<String>) -> Self {
+        Error::Place { path: path.to_owned(), why: why.into() }
+    }
+}

@@ -1,0 +1,41 @@
+//! Mounts SquashFS and EROFS images, and the parts of a split dump, by FUSE.
+//!
+//! The path of a request: [`filesystem`] takes it from the kernel on one of several threads, [`nodes`] turns the
+//! kernel's inode numbers into those of the image, and the image's reader answers; [`dirs`] keeps the listings of
+//! directories that are being read. [`session`] mounts, serves and unmounts. What the kernel may keep for ever, as
+//! nothing in an image changes, it is told to keep for ever: names, attributes, listings and contents.
+//!
+//! ```no_run
+//! use packfs_mount::{Options, mount};
+//!
+//! let image = packfs_image::Fs::open("root.sqfs")?.image().clone();
+//! let mounted = mount(image, "/mnt".as_ref(), Options::default())?;
+//! // Until somebody unmounts it.
+//! mounted.serve()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod attr;
+mod device;
+mod dirs;
+mod dump;
+mod error;
+mod filesystem;
+mod nodes;
+mod offset;
+mod options;
+mod session;
+mod trace;
+mod trouble;
+mod unmount;
+
+pub use device::inherited;
+pub use dump::DumpImage;
+pub use error::{Error, Result};
+pub use offset::find_image;
+pub use options::{Options, Report};
+pub use session::{Mounted, mount};
+pub use trace::Trace;
+pub use unmount::{How, unmount};
+
+packfs_blocks::options!(Options);

@@ -1,0 +1,199 @@
+//! A mount from its making to its end.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use fuser::{Config, MountOption, Session, SessionACL};
+use packfs_image::image::{FileType, Nid};
+use packfs_image::{Image, sink};
+
+use crate::attr::Owner;
+use crate::device;
+use crate::dirs::Listings;
+use crate::filesystem::ImageFs;
+use crate::nodes::Nodes;
+use crate::options::{Options, Report};
+use crate::trouble::Trouble;
+use crate::unmount::{How, absolute, no_helper, unmount, without_commas};
+use crate::{Error, Result};
+
+const DEVICE: &str = "/dev/fuse";
+/// Name of this file system in the system's tables.
+const SUBTYPE: &str = "packfs";
+
+/// A mounted image that nobody serves yet. Dropping it unmounts it.
+#[derive(Debug)]
+pub struct Mounted {
+    session: Session<ImageFs>,
+    idle: Option<Idle>,
+    /// The mount point; `None` if somebody else mounted it.
+    place: Option<PathBuf>,
+}
+
+/// Mounts an image at `place`: a directory, or `/dev/fd/N` with the descriptor of a FUSE device whose mount the caller
+/// has made.
+pub fn mount(image: Arc<dyn Image>, place: &Path, options: Options) -> Result<Mounted> {
+    let root = root(&*image, &options.subdir)?;
+    let requests = Arc::new(AtomicU64::new(0));
+    let filesystem = ImageFs {
+        nodes: Nodes { root },
+        owner: Owner { uid: options.uid, gid: options.gid },
+        bytes: options.bytes,
+        listings: Listings::default(),
+        trace: options.trace.clone(),
+        trouble: Trouble::new(options.report.clone()),
+        requests: Arc::clone(&requests),
+        image,
+    };
+    let mut config = config(&options);
+    if let Some(number) = device::number(place) {
+        let device = device::inherited(number).map_err(Error::io("cannot take over the FUSE device", place))?;
+        config.clone_fd = false;
+        let session = Session::from_fd(filesystem, device, config.acl, config);
+        let session = session.map_err(Error::io("cannot serve the FUSE device", place))?;
+        return Ok(Mounted { session, idle: None, place: None });
+    }
+    check_device()?;
+    let place = check_place(place)?;
+    let session = Session::new(filesystem, &place, &config).map_err(|error| explain(error, &place))?;
+    let idle = options.timeout.map(|timeout| Idle { timeout, requests, place: place.clone(), report: options.report });
+    Ok(Mounted { session, idle, place: Some(place) })
+}
+
+impl Mounted {
+    /// Returns the mount point, an absolute path; `None` if the caller mounted it.
+    pub fn place(&self) -> Option<&Path> {
+        self.place.as_deref()
+    }
+
+    /// Answers requests until it is unmounted, by whomever.
+    pub fn serve(self) -> Result<()> {
+        let Mounted { session, idle, place } = self;
+        let place = place.unwrap_or_else(|| DEVICE.into());
+        // Ends with this function.
+        let (_end, ended) = channel::<()>();
+        let watch =
+            idle.map(|idle| thread::Builder::new().name("packfs-idle".into()).spawn(move || idle.watch(&ended)));
+        watch.transpose().map_err(Error::io("cannot start a thread for", &place))?;
+        session.run().map_err(Error::io("cannot serve", &place))
+    }
+}
+
+/// Returns the directory to show.
+fn root(image: &dyn Image, subdir: &Path) -> Result<Nid> {
+    let wrong = |expected| packfs_image::Error::WrongType { path: subdir.to_owned(), expected };
+    let found = sink::resolve(image, subdir.as_os_str().as_bytes())?;
+    let nid = found.ok_or_else(|| packfs_image::Error::NotFound { path: subdir.to_owned() })?;
+    match image.stat(nid)?.kind {
+        FileType::Dir => Ok(nid),
+        _ => Err(wrong("directory").into()),
+    }
+}
+
+fn config(options: &Options) -> Config {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::RO,
+        MountOption::FSName(without_commas(&options.name)),
+        MountOption::Subtype(SUBTYPE.into()),
+        if options.suid { MountOption::Suid } else { MountOption::NoSuid },
+        if options.dev { MountOption::Dev } else { MountOption::NoDev },
+        if options.exec { MountOption::Exec } else { MountOption::NoExec },
+    ];
+    if options.check_permissions {
+        config.mount_options.push(MountOption::DefaultPermissions);
+    }
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(options.threads.max(1));
+    config.clone_fd = true;
+    config
+}
+
+/// Refuses to go on where there is no FUSE, and says what is missing.
+fn check_device() -> Result<()> {
+    let error = match File::options().read(true).write(true).open(DEVICE) {
+        Ok(_) => return Ok(()),
+        Err(error) => error,
+    };
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("there is no {DEVICE}: load the kernel's module fuse, or give the container that device")
+        }
+        io::ErrorKind::PermissionDenied => format!("{DEVICE} may not be opened: {error}"),
+        _ => format!("{DEVICE} cannot be opened, the kernel may lack FUSE: {error}"),
+    };
+    Err(Error::NoFuse { why })
+}
+
+fn check_place(place: &Path) -> Result<PathBuf> {
+    let path = absolute(place)?;
+    match path.metadata() {
+        Ok(found) if found.is_dir() => Ok(path),
+        Ok(_) => Err(Error::place(place, "not a directory")),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) => {
+            Err(Error::place(place, "the mount of a program that has ended is still there; unmount it first"))
+        }
+        Err(error) => Err(Error::io("cannot mount", place)(error)),
+    }
+}
+
+fn explain(error: io::Error, place: &Path) -> Error {
+    let text = error.to_string();
+    match error.kind() {
+        // The mount point is there, so it is the program that is not.
+        io::ErrorKind::NotFound => Error::NoFuse { why: no_helper() },
+        io::ErrorKind::PermissionDenied if text.contains("user_allow_other") => {
+            Error::place(place, "allow_other is for root only here: /etc/fuse.conf lacks a line `user_allow_other`")
+        }
+        _ => Error::io("cannot mount", place)(io::Error::new(error.kind(), text.trim().to_owned())),
+    }
+}
+
+/// Unmounts what nobody uses.
+struct Idle {
+    timeout: Duration,
+    requests: Arc<AtomicU64>,
+    place: PathBuf,
+    report: Option<Report>,
+}
+
+impl fmt::Debug for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idle").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+impl Idle {
+    /// Waits for a time without requests, or for the end. Who reads what the kernel keeps makes no requests, but
+    /// then unmounting fails, as the mount is in use.
+    fn watch(self, ended: &Receiver<()>) {
+        let tick = (self.timeout / 8).clamp(Duration::from_millis(10), Duration::from_secs(1));
+        let (mut quiet, mut before) = (Duration::ZERO, self.requests.load(Ordering::Relaxed));
+        while ended.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
+            let now = self.requests.load(Ordering::Relaxed);
+            quiet = if now == before { quiet + tick } else { Duration::ZERO };
+            before = now;
+            if quiet < self.timeout {
+                continue;
+            }
+            match unmount(&self.place, How::Now) {
+                Ok(()) => return,
+                Err(Error::Busy { .. }) => {}
+                Err(error) => {
+                    if let Some(report) = &self.report {
+                        report(&error.to_string());
+                    }
+                }
+            }
+            quiet = Duration::ZERO;
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The files that were read, in the order of their first use: a sort file for the next build of the image.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use packfs_image::image::Nid;
+
+/// The highest priority that a sort file may have.
+const FIRST: i16 = i16::MAX;
+
+/// Writes a line with the path and a falling priority for each file when it is first read. Clones write to the same place.
+#[derive(Clone)]
+pub struct Trace(Arc<Mutex<State>>);
+
+struct State {
+    out: Box<dyn Write + Send>,
+    priority: i16,
+    /// Directory and name under which an inode was last seen.
+    names: HashMap<Nid, (Nid, Box<[u8]>)>,
+    read: HashSet<Nid>,
+    failed: Option<io::Error>,
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace").finish_non_exhaustive()
+    }
+}
+
+impl Trace {
+    /// Makes a trace that writes to `out`, a line at a time.
+    pub fn new(out: impl Write + Send + 'static) -> Self {
+        let (names, read) = (HashMap::new(), HashSet::new());
+        Trace(Arc::new(Mutex::new(State { out: Box::new(out), priority: FIRST, names, read, failed: None })))
+    }
+
+    /// Returns the first error of writing.
+    pub fn take_error(&self) -> Option<io::Error> {
+        self.0.lock().ok()?.failed.take()
+    }
+
+    /// Takes note of an inode's name.
+    pub(crate) fn seen(&self, dir: Nid, name: &[u8], nid: Nid) {
+        if let Ok(mut state) = self.0.lock() {
+            state.names.entry(nid).or_insert_with(|| (dir, name.into()));
+        }
+    }
+
+    /// Writes a line for a file, if it is the first time.
+    pub(crate) fn read(&self, root: Nid, nid: Nid) {
+        let Ok(mut state) = self.0.lock() else { return };
+        if !state.read.insert(nid) {
+            return;
+        }
+        let Some(mut line) = state.path(root, nid) else { return };
+        line.extend_from_slice(format!(" {}\n", state.priority).as_bytes());
+        state.priority = (state.priority - 1).max(1);
+        if let Err(error) = state.out.write_all(&line).and_then(|()| state.out.flush()) {
+            state.failed.get_or_insert(error);
+        }
+    }
+}
+
+impl State {
+    /// Returns the path of an inode as sort files quote it; `None` if it has none that a line can hold.
+    fn path(&self, root: Nid, nid: Nid) -> Option<Vec<u8>> {
+        let (mut names, mut here) = (Vec::new(), nid);
+        while here != root {
+            let (dir, name) = self.names.get(&here)?;
+            // A damaged image may have loops.
+            if name.contains(&b'\n') || names.len() > self.names.len() {
+                return None;
+            }
+            names.push(name);
+            here = *dir;
+        }
+        let mut path = Vec::new();
+        for name in names.into_iter().rev() {
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            for byte in &**name {
+                if byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\\' | b'#') {
+                    path.push(b'\\');
+                }
+                path.push(*byte);
+            }
+        }
+        Some(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Out(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Out {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_file_has_one_line_in_the_order_of_first_use() {
+        let out = Out::default();
+        let trace = Trace::new(out.clone());
+        let root = Nid(1);
+        trace.seen(root, b"a b", Nid(2));
+        trace.seen(Nid(2), b"c\"d", Nid(3));
+        trace.seen(root, b"e", Nid(4));
+        trace.seen(root, b"new\nline", Nid(5));
+        for nid in [4, 3, 4, 5, 9] {
+            trace.read(root, Nid(nid));
+        }
+        assert_eq!(String::from_utf8(out.0.lock().unwrap().clone()).unwrap(), "e 32767\na\\ b/c\\\"d 32766\n");
+    }
+
+    #[test]
+    fn a_loop_in_a_damaged_image_ends() {
+        let out = Out::default();
+        let trace = Trace::new(out.clone());
+        trace.seen(Nid(2), b"a", Nid(3));
+        trace.seen(Nid(3), b"b", Nid(2));
+        trace.read(Nid(1), Nid(3));
+        assert!(out.0.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,154 @@
+//! Unmounts, with or without privilege, whether or not the program behind the mount still lives.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use crate::{Error, Result};
+
+/// Programs that unmount for users without privilege.
+const HELPERS: [&str; 4] = ["fusermount3", "fusermount", "/bin/fusermount3", "/bin/fusermount"];
+
+/// What to do with a mount that is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// It stays, and that is an error.
+    Now,
+    /// It is taken out of the tree at once, and ends when nobody uses it any more.
+    Detach,
+}
+
+/// Unmounts what is mounted by FUSE at `place`.
+///
+/// # Errors
+/// [`Error::Place`] if nothing is, or something of another kind; [`Error::Busy`] if it is in use.
+pub fn unmount(place: &Path, how: How) -> Result<()> {
+    let place = absolute(place)?;
+    match find(&place).map_err(Error::io("cannot read the table of mounts", Path::new(MOUNTS)))? {
+        Some(mount) if mount.kind.starts_with("fuse") => {}
+        Some(mount) => return Err(Error::place(&place, format!("a mount of type {}, not by FUSE", mount.kind))),
+        None => return Err(Error::place(&place, "nothing is mounted there")),
+    }
+    let flags = if how == How::Detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match rustix::mount::unmount(&place, flags) {
+        Ok(()) => Ok(()),
+        Err(Errno::PERM) => by_helper(&place, how),
+        Err(Errno::BUSY) => Err(Error::Busy { path: place }),
+        Err(error) => Err(Error::io("cannot unmount", &place)(error.into())),
+    }
+}
+
+fn by_helper(place: &Path, how: How) -> Result<()> {
+    for helper in HELPERS {
+        let mut command = Command::new(helper);
+        command.args(if how == How::Detach { &["-u", "-z", "--"][..] } else { &["-u", "--"] }).arg(place);
+        match command.env("LC_ALL", "C").stdin(Stdio::null()).output() {
+            Ok(done) if done.status.success() => return Ok(()),
+            Ok(done) => {
+                let why = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+                if why.contains("busy") {
+                    return Err(Error::Busy { path: place.to_owned() });
+                }
+                return Err(Error::place(place, format!("cannot unmount: {why}")));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io("cannot run fusermount3 for", place)(error)),
+        }
+    }
+    Err(Error::NoFuse { why: no_helper() })
+}
+
+/// Says that users without privilege need a program that is not there.
+pub(crate) fn no_helper() -> String {
+    "fusermount3, which mounts and unmounts for users without privilege, is not installed (package fuse3)".into()
+}
+
+/// Returns an absolute path without links, though what is mounted there may not answer any more.
+pub(crate) fn absolute(place: &Path) -> Result<PathBuf> {
+    let failed = || Error::io("cannot find", place);
+    let (parent, name) = match (place.parent(), place.file_name()) {
+        (Some(parent), Some(name)) if parent.as_os_str().is_empty() => (Path::new("."), name),
+        (Some(parent), Some(name)) => (parent, name),
+        // `.`, `..` and the root.
+        _ => return place.canonicalize().map_err(failed()),
+    };
+    let path = parent.canonicalize().map_err(failed())?.join(name);
+    let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    if is_link { path.canonicalize().map_err(failed()) } else { Ok(path) }
+}
+
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// A line of the table of mounts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Its device number, as `major:minor`.
+    pub(crate) device: String,
+    /// The type of its file system.
+    pub(crate) kind: String,
+}
+
+/// Returns what is mounted at a path; of several mounts the last, which covers the others.
+pub(crate) fn find(place: &Path) -> io::Result<Option<Line>> {
+    let table = std::fs::read(MOUNTS)?;
+    Ok(table.split(|byte| *byte == b'\n').filter_map(|line| parse(line, place)).next_back())
+}
+
+fn parse(line: &[u8], place: &Path) -> Option<Line> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let device = fields.nth(2)?;
+    let here = unescape(fields.nth(1)?);
+    // A varying number of fields ends with a hyphen.
+    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (Path::new(&here) == place).then(|| Line { device: text(device), kind: text(kind) })
+}
+
+/// Undoes the octal escapes of spaces and the like.
+fn unescape(mut field: &[u8]) -> OsString {
+    let mut out = Vec::new();
+    while let [byte, rest @ ..] = field {
+        field = rest;
+        match (byte, rest) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
+                out.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
+                field = after;
+            }
+            _ => out.push(*byte),
+        }
+    }
+    OsString::from_vec(out)
+}
+
+/// Returns a path as an option of a mount can have it: commas end options.
+pub(crate) fn without_commas(name: &str) -> String {
+    OsStr::from_bytes(name.as_bytes()).to_string_lossy().replace([',', '\\', '\n'], "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_table_are_found_by_place() {
+        let line = br"36 35 0:45 / /mnt/a\040b rw,noatime shared:1 master:2 - fuse.packfs a.sqfs ro,user_id=0";
+        let found = parse(line, "/mnt/a b".as_ref()).unwrap();
+        assert_eq!((found.device.as_str(), found.kind.as_str()), ("0:45", "fuse.packfs"));
+        assert_eq!(parse(line, "/mnt/a".as_ref()), None);
+        assert_eq!(parse(b"", "/".as_ref()), None);
+        assert!(find("/proc".as_ref()).unwrap().is_some_and(|line| line.kind == "proc"));
+    }
+
+    #[test]
+    fn only_what_fuse_mounted_is_unmounted() {
+        assert!(unmount("/proc".as_ref(), How::Now).unwrap_err().to_string().contains("type proc"));
+        let dir = tempfile::tempdir().unwrap();
+        assert!(unmount(dir.path(), How::Detach).unwrap_err().to_string().contains("nothing is mounted"));
+        assert!(unmount(&dir.path().join("none/dir"), How::Now).is_err());
+    }
+}

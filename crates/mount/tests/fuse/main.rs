@@ -1,0 +1,6 @@
+//! Images read through a real mount, served by this very process. Tests say SKIPPED where there is no FUSE.
+
+mod dump;
+mod many;
+mod served;
+mod whole;
