@@ -76,7 +76,7 @@ impl Metadata {
     pub(super) fn verify(&self, area: Area, start: u64, block: &[u8]) -> Result<Option<String>> {
         let raw = block.first_chunk().is_none_or(|word| u16::from_le_bytes(*word) & METADATA_RAW != 0);
         if raw {
-            return Ok(None);
+            return Ok(too_long(area, stored_len(block), block.len() - HEADER_LEN));
         }
         let stored =
             Stored { structure: area.structure, start: start + HEADER_LEN as u64, len: stored_len(block), raw };
@@ -93,9 +93,10 @@ impl Metadata {
         self.blocks.disk.read(area.structure, start, stored)?;
         let word = u16::from_le_bytes([stored[0], stored[1]]);
         let (len, raw) = (usize::from(word & !METADATA_RAW), word & METADATA_RAW != 0);
-        // The length of a compressed block may be too large: what counts is where its stream ends.
+        // As for Linux, the length may be too large as long as the image has so many bytes. Of a compressed block the
+        // end of its stream counts, of another one that of the table.
         let left = room(area.end) - HEADER_LEN;
-        let most = if raw { METADATA_LEN.min(left) } else { METADATA_LEN + SLACK };
+        let most = if raw { METADATA_LEN } else { METADATA_LEN + SLACK };
         let Some(packed) = stored.get(HEADER_LEN..HEADER_LEN + len).filter(|_| (1..=most).contains(&len)) else {
             let why = format!("metadata block of {len} bytes where {left} are left in the table");
             return Err(Error::corrupt(area.structure, start, why));
@@ -103,7 +104,8 @@ impl Metadata {
         let mut out = [0; HEADER_LEN + METADATA_LEN];
         out[..HEADER_LEN].copy_from_slice(&word.to_le_bytes());
         let got = if raw {
-            out[HEADER_LEN..HEADER_LEN + len].copy_from_slice(packed);
+            let len = len.min(left);
+            out[HEADER_LEN..HEADER_LEN + len].copy_from_slice(&packed[..len]);
             len
         } else {
             let block = Stored { structure: area.structure, start, len, raw };
@@ -111,6 +113,18 @@ impl Metadata {
         };
         Ok(Arc::from(&out[..HEADER_LEN + got]))
     }
+}
+
+/// Returns the unusual property of an uncompressed block of `len` bytes that is longer than the `left` bytes up to the
+/// end of its table.
+fn too_long(area: Area, len: usize, left: usize) -> Option<String> {
+    // unsquashfs does not read the export table.
+    let others = match area.structure {
+        "inode table" | "directory table" => "Linux and unsquashfs read it",
+        "export table" => "Linux reads it",
+        _ => "Linux reads it, unsquashfs refuses it",
+    };
+    (len > left).then(|| format!("metadata block of {len} bytes where {left} are left in the table; {others}"))
 }
 
 /// Returns the stored length, without its header, of a block returned by [`Metadata::block`].

@@ -4,6 +4,7 @@
 mod access;
 mod dump;
 mod hostile;
+mod lengths;
 mod mutations;
 mod streams;
 mod verdicts;
