@@ -20,6 +20,8 @@ mod strategy;
 #[cfg(test)]
 pub mod streams;
 mod tools;
+#[cfg(test)]
+pub mod verdict;
 
 pub use content::{Memory, Piece};
 pub use everything::{everything, one_of_each, owned};

@@ -1,15 +1,14 @@
 //! Images with one wrong field. The kernel and fsck.erofs each accept several of them; a check must not.
 
-use super::hostile::{exercise, without_checksum};
+use super::hostile::without_checksum;
 use super::*;
 use crate::testing::Source;
 use crate::testing::erofs_utils;
+use crate::testing::verdict::Verdict::{Check, Fine, List, Noted, Open, Read, Stat, Xattrs};
+use crate::testing::verdict::{self, Mutation};
 
 /// An image without compression, and the positions of its structures.
-struct Base {
-    image: Vec<u8>,
-    reader: Reader,
-}
+type Base = verdict::Base<Reader>;
 
 /// Offsets of superblock fields.
 mod sb {
@@ -60,11 +59,7 @@ impl Base {
         spec.links.push((b"twice".to_vec(), b"dir2/again".to_vec()));
         let source = Source::new(&spec);
         let image = source.make("mkfs.erofs --quiet -b512 -T1 $IMAGE $TREE");
-        Base::open(without_checksum(&std::fs::read(image).unwrap()))
-    }
-
-    fn open(image: Vec<u8>) -> Base {
-        Base { reader: open(&image).unwrap(), image }
+        Base::open(without_checksum(&std::fs::read(image).unwrap()), open)
     }
 
     /// Returns the offset of the inode at `path`.
@@ -81,93 +76,12 @@ impl Base {
     fn name(&self, at: usize) -> usize {
         self.entry("dir", 5) + at
     }
-
-    fn get(&self, at: usize, len: usize) -> u64 {
-        let mut bytes = [0; 8];
-        bytes[..len].copy_from_slice(&self.image[at..at + len]);
-        u64::from_le_bytes(bytes)
-    }
-
-    fn put(&mut self, at: usize, len: usize, value: u64) {
-        self.image[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
-    }
-
-    fn add(&mut self, at: usize, len: usize, delta: i64) {
-        self.put(at, len, self.get(at, len).wrapping_add_signed(delta));
-    }
 }
 
-/// Expected verdict on a wrong image.
-enum Verdict {
-    /// It cannot be opened.
-    Open(&'static str),
-    /// It can be opened, but a check finds this.
-    Check(&'static str),
-    /// As [`Check`], but the image is sound.
-    Noted(&'static str),
-    /// As [`Check`], and attributes, names, contents or xattrs of this path cannot be read.
-    Stat(&'static str, &'static str),
-    List(&'static str, &'static str),
-    Read(&'static str, &'static str),
-    Xattrs(&'static str, &'static str),
-    /// It has no defect.
-    Fine,
-}
-
-use Verdict::{Check, Fine, List, Noted, Open, Read, Stat, Xattrs};
-
-type Mutation = (&'static str, Verdict, fn(&mut Base));
-
-fn judge(test: &str, mutations: &[Mutation]) {
-    if !erofs_utils(test) {
-        return;
+fn judge(test: &str, mutations: &[Mutation<Reader>]) {
+    if erofs_utils(test) {
+        verdict::judge(&Base::new(), mutations);
     }
-    let pristine = Base::new();
-    assert_eq!(findings(&pristine.reader, 0), Vec::<String>::new());
-    let mut surprises = Vec::new();
-    for (what, verdict, mutate) in mutations {
-        let mut wrong = Base::open(pristine.image.clone());
-        mutate(&mut wrong);
-        exercise(&wrong.image);
-        surprises.extend(surprise(&pristine, &wrong.image, verdict).map(|surprise| format!("{what}: {surprise}")));
-    }
-    assert_eq!(surprises, Vec::<String>::new());
-}
-
-/// Compares the results with the verdict; returns the discrepancy, if any.
-fn surprise(pristine: &Base, image: &[u8], verdict: &Verdict) -> Option<String> {
-    let reader = match (open(image), verdict) {
-        (Err(error), Open(why)) if error.to_string().contains(why) => return None,
-        (Err(error), _) => return Some(format!("cannot be opened: {error}")),
-        (Ok(_), Open(_)) => return Some("can be opened".into()),
-        (Ok(reader), _) => reader,
-    };
-    let path = |path| find(&pristine.reader, path);
-    let (expected, refused) = match verdict {
-        Stat(of, why) => (*why, reader.stat(path(of)).is_err()),
-        List(of, why) => (*why, reader.read_dir(path(of)).is_err()),
-        Read(of, why) => (*why, reader.read_at(path(of), &mut [0; 1 << 16], 0).is_err()),
-        Xattrs(of, why) => (*why, reader.xattrs(path(of)).is_err()),
-        Check(why) | Noted(why) | Open(why) => (*why, true),
-        Fine => ("", true),
-    };
-    if !refused {
-        return Some("is read in spite of it".into());
-    }
-    for threads in [0, 2] {
-        let found = findings(&reader, threads);
-        let any = found.iter().any(|finding| finding.contains(expected));
-        let sound = found.iter().all(|finding| finding.starts_with("note: "));
-        let as_expected = match verdict {
-            Fine => found.is_empty(),
-            Noted(_) => any && sound,
-            _ => any && !sound,
-        };
-        if !as_expected {
-            return Some(format!("expected `{expected}`, found {found:#?}"));
-        }
-    }
-    None
 }
 
 #[test]

@@ -1,16 +1,14 @@
 //! Images with one wrong field. The kernel and unsquashfs each accept several of them; a check must not.
 
 use super::access::image_of;
-use super::hostile::exercise;
 use super::*;
 use crate::squashfs::reader::inode::{Body, Dir};
 use crate::squashfs::{Fragments, Options};
+use crate::testing::verdict::Verdict::{Check, Fine, List, Noted, Open, Read, Stat};
+use crate::testing::verdict::{self, judge};
 
 /// An image with uncompressed metadata, and the positions of its structures.
-struct Base {
-    image: Vec<u8>,
-    reader: Reader,
-}
+type Base = verdict::Base<Reader>;
 
 /// Offsets of superblock fields.
 mod sb {
@@ -75,11 +73,7 @@ impl Base {
                 build.codec = codec;
                 build.threads = 0;
             });
-        Base::open(image_of(&spec, &options))
-    }
-
-    fn open(image: Vec<u8>) -> Base {
-        Base { reader: open(&image).unwrap(), image }
+        Base::open(image_of(&spec, &options), open)
     }
 
     /// Returns the position of the inode at `path`; the functions below do so for what it refers to.
@@ -106,94 +100,12 @@ impl Base {
         let at = self.image[from..].windows(name.len()).position(|bytes| bytes == name.as_bytes()).unwrap();
         from + at - 8
     }
-
-    fn get(&self, at: usize, len: usize) -> u64 {
-        let mut bytes = [0; 8];
-        bytes[..len].copy_from_slice(&self.image[at..at + len]);
-        u64::from_le_bytes(bytes)
-    }
-
-    fn put(&mut self, at: usize, len: usize, value: u64) {
-        self.image[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
-    }
-
-    fn add(&mut self, at: usize, len: usize, delta: i64) {
-        self.put(at, len, self.get(at, len).wrapping_add_signed(delta));
-    }
-}
-
-/// Expected verdict on a wrong image.
-enum Verdict {
-    /// It cannot be opened.
-    Open(&'static str),
-    /// It can be opened, but a check finds this.
-    Check(&'static str),
-    /// As [`Check`], but the image is sound.
-    Noted(&'static str),
-    /// As [`Check`], and attributes, names or contents of this path cannot be read.
-    Stat(&'static str, &'static str),
-    List(&'static str, &'static str),
-    Read(&'static str, &'static str),
-    /// It has no defect.
-    Fine,
-}
-
-use Verdict::{Check, Fine, List, Noted, Open, Read, Stat};
-
-type Mutation = (&'static str, Verdict, fn(&mut Base));
-
-fn judge(base: &dyn Fn() -> Base, mutations: &[Mutation]) {
-    let pristine = base();
-    assert_eq!(findings(&pristine.reader, 0), Vec::<String>::new());
-    let mut surprises = Vec::new();
-    for (what, verdict, mutate) in mutations {
-        let mut wrong = Base::open(pristine.image.clone());
-        mutate(&mut wrong);
-        exercise(&wrong.image);
-        surprises.extend(surprise(&pristine, &wrong.image, verdict).map(|surprise| format!("{what}: {surprise}")));
-    }
-    assert_eq!(surprises, Vec::<String>::new());
-}
-
-/// Compares the results with the verdict; returns the discrepancy, if any.
-fn surprise(pristine: &Base, image: &[u8], verdict: &Verdict) -> Option<String> {
-    let reader = match (open(image), verdict) {
-        (Err(error), Open(why)) if error.to_string().contains(why) => return None,
-        (Err(error), _) => return Some(format!("cannot be opened: {error}")),
-        (Ok(_), Open(_)) => return Some("can be opened".into()),
-        (Ok(reader), _) => reader,
-    };
-    let path = |path| find(&pristine.reader, path);
-    let (expected, refused) = match verdict {
-        Stat(of, why) => (*why, reader.stat(path(of)).is_err()),
-        List(of, why) => (*why, reader.read_dir(path(of)).is_err()),
-        Read(of, why) => (*why, reader.read_at(path(of), &mut [0; 1 << 16], 0).is_err()),
-        Check(why) | Noted(why) | Open(why) => (*why, true),
-        Fine => ("", true),
-    };
-    if !refused {
-        return Some("is read in spite of it".into());
-    }
-    for threads in [0, 2] {
-        let found = findings(&reader, threads);
-        let any = found.iter().any(|finding| finding.contains(expected));
-        let sound = found.iter().all(|finding| finding.starts_with("note: "));
-        let as_expected = match verdict {
-            Fine => found.is_empty(),
-            Noted(_) => any && sound,
-            _ => any && !sound,
-        };
-        if !as_expected {
-            return Some(format!("expected `{expected}`, found {found:#?}"));
-        }
-    }
-    None
 }
 
 #[test]
 fn superblocks() {
     judge(
-        &|| Base::new("none", true, Fragments::Tails),
+        &Base::new("none", true, Fragments::Tails),
         &[
             ("nothing", Fine, |_| {}),
             ("bytes_used + 1", Open("xattr set table"), |b| b.add(sb::BYTES_USED, 8, 1)),
@@ -230,7 +142,7 @@ fn superblocks() {
         ],
     );
     judge(
-        &|| Base::new("none", false, Fragments::None),
+        &Base::new("none", false, Fragments::None),
         &[
             ("inodes too many", Check("announced"), |b| b.add(sb::INODES, 4, 1)),
             ("no fragment table", Fine, |b| b.put(sb::FRAGMENT_TABLE, 8, u64::MAX)),
@@ -240,7 +152,7 @@ fn superblocks() {
         ],
     );
     judge(
-        &|| Base::new("lz4", true, Fragments::Tails),
+        &Base::new("lz4", true, Fragments::Tails),
         &[
             ("lz4 without options", Open("without compressor options"), |b| b.add(sb::FLAGS, 2, -0x400)),
             ("lz4 of another format", Open("lz4 format 2"), |b| b.put(98, 4, 2)),
@@ -251,7 +163,7 @@ fn superblocks() {
 #[test]
 fn inodes() {
     judge(
-        &|| Base::new("none", true, Fragments::Tails),
+        &Base::new("none", true, Fragments::Tails),
         &[
             ("number 0", Stat("small", "its number is 0"), |b| b.put(b.inode("small") + inode::NUMBER, 4, 0)),
             ("number twice", Check("two inodes have the number"), |b| {
@@ -311,7 +223,7 @@ fn inodes() {
 #[test]
 fn directories() {
     judge(
-        &|| Base::new("none", true, Fragments::Tails),
+        &Base::new("none", true, Fragments::Tails),
         &[
             ("entry type 9", Check("it says type 9"), |b| b.put(b.entry("dir", "ab") + 4, 2, 9)),
             ("entry type of a directory", Check("it says type 1"), |b| b.put(b.entry("dir", "ab") + 4, 2, 1)),
@@ -352,7 +264,7 @@ fn directories() {
 #[test]
 fn xattrs() {
     judge(
-        &|| Base::new("none", true, Fragments::Tails),
+        &Base::new("none", true, Fragments::Tails),
         &[
             ("prefix 3", Check("type 0x3"), |b| {
                 b.put(b.reader.xattrs.as_ref().unwrap().pairs.start as usize + 2, 2, 3)
