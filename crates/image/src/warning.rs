@@ -40,6 +40,8 @@ pub enum WarningKind {
     FractionsOfSeconds,
     /// The index of the image to be reused is by another version, codec or options, so nothing is taken from it.
     ReuseOtherEncoder,
+    /// The index does not belong to the image to be reused, so nothing is taken from it.
+    ReuseOtherImage,
     /// Blocks of the image to be reused are damaged, and are compressed again.
     ReuseDamaged,
 }
@@ -63,6 +65,9 @@ impl fmt::Display for WarningKind {
             WarningKind::FractionsOfSeconds => "SquashFS stores whole seconds: fractions of timestamps are dropped",
             WarningKind::ReuseOtherEncoder => {
                 "nothing is reused, because the image was built by another version, codec or with other options"
+            }
+            WarningKind::ReuseOtherImage => {
+                "nothing is reused, because the index belongs to another image, such as one that was replaced since"
             }
             WarningKind::ReuseDamaged => "blocks of the image to be reused are damaged, and were compressed again",
             WarningKind::AclNotKept => "an access control list of the archive was left out",

@@ -16,8 +16,8 @@ const ENDING: &str = ".index";
 #[derive(Debug, Default, Args)]
 pub(super) struct ReuseArgs {
     /// Take compressed blocks of unchanged content from OLD_IMAGE, which was built with --index. The new image has the
-    /// same bytes as without. If OLD_IMAGE was built by another version, codec or with other options, nothing is taken
-    /// and a warning says so
+    /// same bytes as without. If OLD_IMAGE was built by another version, codec or with other options, or if its index is
+    /// that of another image, nothing is taken and a warning says so
     #[arg(long, value_name = "OLD_IMAGE", value_hint = ValueHint::FilePath)]
     reuse: Option<PathBuf>,
 

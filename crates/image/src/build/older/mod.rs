@@ -82,8 +82,8 @@ struct Shared {
     encoder: String,
     index: Option<PathBuf>,
     older: Option<Older>,
-    /// The encoder of the older image, if it is another one.
-    other: Option<(PathBuf, String)>,
+    /// Reason for not using the older image.
+    unfit: Option<Warning>,
 }
 
 #[derive(Debug)]
@@ -112,15 +112,12 @@ impl Units {
         let (version, library) = (env!("CARGO_PKG_VERSION"), codec.codec().library());
         let trial = trial::digest(&mut *encoder()?, len)?;
         let encoder = format!("packfs {version}, {library}, {format} {codec}, {how}, trial {trial}");
-        let (mut older, mut other) = (None, None);
-        if let Some(reuse) = reuse {
-            let found = Older::open(reuse)?;
-            match found.index.encoder() {
-                made if *made == encoder => older = Some(found),
-                made => other = Some((reuse.image.clone(), made)),
-            }
-        }
-        Ok(Units(Some(Arc::new(Shared { encoder, index: index.clone(), older, other }))))
+        let (older, unfit) = match reuse.as_ref().map(|reuse| Older::open(reuse, &encoder)).transpose()? {
+            None => (None, None),
+            Some(Ok(older)) => (Some(older), None),
+            Some(Err(unfit)) => (None, Some(unfit)),
+        };
+        Ok(Units(Some(Arc::new(Shared { encoder, index: index.clone(), older, unfit }))))
     }
 
     /// True if units are looked up, noted or both.
@@ -130,7 +127,7 @@ impl Units {
 
     /// True if an older image is there to be compared with.
     fn has_older(&self) -> bool {
-        self.0.as_ref().is_some_and(|shared| shared.older.is_some() || shared.other.is_some())
+        self.0.as_ref().is_some_and(|shared| shared.older.is_some() || shared.unfit.is_some())
     }
 
     fn is_noting(&self) -> bool {
@@ -157,8 +154,8 @@ impl Units {
 
     /// Warns if nothing of the older image can be used.
     pub(crate) fn warn(&self, warnings: &mut Warnings) -> Result<()> {
-        let Some((image, made)) = self.0.as_ref().and_then(|shared| shared.other.as_ref()) else { return Ok(()) };
-        warnings.add(Warning::new(WarningKind::ReuseOtherEncoder, image).with_detail(made.as_str()))
+        let unfit = self.0.as_ref().and_then(|shared| shared.unfit.clone());
+        unfit.map_or(Ok(()), |unfit| warnings.add(unfit))
     }
 
     /// Begins the index of the image being built, if there is to be one.
@@ -185,23 +182,29 @@ impl Units {
 }
 
 impl Older {
-    fn open(reuse: &Reuse) -> Result<Self> {
+    /// Opens an image and its index; returns a warning if nothing can be taken from it by `encoder`.
+    fn open(reuse: &Reuse, encoder: &str) -> Result<std::result::Result<Self, Warning>> {
         let Reuse { image: path, index } = reuse;
         std::fs::metadata(path).map_err(Error::io("cannot open", path))?;
         let bytes = std::fs::read(index).map_err(|e| match e.kind() {
             ErrorKind::NotFound => Error::NoIndex { path: index.clone() },
             _ => Error::io("cannot read", index)(e),
         })?;
-        let index = Index::parse(bytes).map_err(|why| Error::Damaged { path: index.clone(), why: why.into() })?;
-        let head = index.head();
+        let found = Index::parse(bytes).map_err(|why| Error::Damaged { path: index.clone(), why: why.into() })?;
+        let head = found.head();
         let image = FileAt::open(path, head.base).map_err(Error::io("cannot open", path))?;
         let mut bytes = vec![0; Head::len(head.len)];
         let is_it = image.read_exact_at(&mut bytes, 0).is_ok() && Digest::of(&bytes) == head.digest;
         if !is_it {
-            let why = format!("not the image that {} describes", crate::name::display(&reuse.index));
-            return Err(Error::Changed { path: path.clone(), why });
+            // An image is put under its name before its index is: a kill between the two leaves the index of the old one.
+            let index = crate::name::display(index).to_string();
+            return Ok(Err(Warning::new(WarningKind::ReuseOtherImage, path).with_detail(index)));
         }
-        Ok(Older { image, index })
+        let made = found.encoder();
+        if made != encoder {
+            return Ok(Err(Warning::new(WarningKind::ReuseOtherEncoder, path).with_detail(made)));
+        }
+        Ok(Ok(Older { image, index: found }))
     }
 }
 
