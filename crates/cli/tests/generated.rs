@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{fail, have, succeed};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "build",
     "extract",
     "tar",
@@ -22,6 +22,7 @@ const COMMANDS: [&str; 16] = [
     "umount",
     "bench",
     "tune",
+    "trace",
     "completions",
     "man",
 ];

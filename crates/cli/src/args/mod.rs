@@ -15,6 +15,7 @@ mod mount;
 mod read;
 mod select;
 mod split;
+mod trace;
 mod tune;
 mod value;
 
@@ -32,6 +33,7 @@ pub(crate) use mount::{Mount, MountOptions, Offset, Umount};
 pub(crate) use read::{Cat, Extract, Info, List, SortKey, Tar};
 pub(crate) use select::{ExcludeArgs, Select};
 pub(crate) use split::Split;
+pub(crate) use trace::Trace;
 pub(crate) use tune::{Tune, Way, Ways};
 pub(crate) use value::as_size;
 #[cfg(test)]
@@ -69,6 +71,7 @@ pub(crate) enum Command {
     Umount(Umount),
     Bench(Bench),
     Tune(Box<Tune>),
+    Trace(Trace),
     Completions(Completions),
     Man(Man),
 }

@@ -18,6 +18,7 @@ mod parts;
 mod sources;
 mod split;
 mod tar;
+mod trace;
 mod tune;
 
 use std::io::Write;
@@ -47,6 +48,7 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Umount(args) => mount::umount(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }

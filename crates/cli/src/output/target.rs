@@ -17,8 +17,13 @@ pub(crate) fn create(path: &Path, mode: u32, force: bool) -> anyhow::Result<Outp
 
 /// Writes a whole text and commits the output.
 pub(crate) fn fill(output: Output, text: &str) -> anyhow::Result<()> {
+    fill_bytes(output, text.as_bytes())
+}
+
+/// As [`fill`], for what need not be UTF-8.
+pub(crate) fn fill_bytes(output: Output, bytes: &[u8]) -> anyhow::Result<()> {
     let path = display(output.target()).to_string();
-    output.write_all_at(text.as_bytes(), 0).context(path)?;
+    output.write_all_at(bytes, 0).context(path)?;
     commit(output)
 }
 

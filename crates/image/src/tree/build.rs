@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use std::os::unix::ffi::OsStrExt;
 
+use super::hot::Hot;
 use super::{Ino, Inode, Kind, ROOT, Time, Tree, XattrId, Xattrs, check_name, components};
 use crate::{Error, Result, Warnings};
 
@@ -47,7 +48,8 @@ impl Default for Tree {
 impl Tree {
     /// Makes a tree with only a root directory.
     pub fn new(root: Meta) -> Self {
-        let mut tree = Tree { inodes: Vec::new(), xattrs: Xattrs::default(), warnings: Warnings::default() };
+        let mut tree =
+            Tree { inodes: Vec::new(), hot: Hot::default(), xattrs: Xattrs::default(), warnings: Warnings::default() };
         tree.push(root, Kind::Dir(BTreeMap::new())).expect("the first inode has a number");
         tree
     }
@@ -143,6 +145,7 @@ impl Tree {
                 debug_assert!(matches!(removed, Ok(true)), "listed a moment ago");
             }
         }
+        self.forget_removed_hot();
     }
 
     /// Returns the directory that holds the last component of `path`, and that component. Missing

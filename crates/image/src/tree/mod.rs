@@ -13,6 +13,7 @@ use crate::{Error, Result, Warnings};
 pub(crate) mod acl;
 mod build;
 pub(crate) mod capability;
+mod hot;
 mod time;
 mod transform;
 mod view;
@@ -125,6 +126,8 @@ impl fmt::Debug for Data {
 #[derive(Debug)]
 pub struct Tree {
     inodes: Vec<Inode>,
+    /// What is used first.
+    hot: hot::Hot,
     /// All sets of extended attributes, each once.
     pub xattrs: Xattrs,
     /// Warnings about the sources and entries; see [`Warnings`] for how to refuse them.

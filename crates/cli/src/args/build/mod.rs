@@ -39,7 +39,8 @@ Examples:
   packfs build root.tar.zst overlay/ @devices.list -o root.sqfs --codec xz:9:bcj=auto --block-size 1M
   packfs build /srv/root -o root.erofs --codec zstd --target-kernel 6.12 --features dedupe
   packfs build root.sqfs -o root.erofs
-  packfs build /srv/root -o new.sqfs --reuse old.sqfs --index")]
+  packfs build /srv/root -o new.sqfs --reuse old.sqfs --index
+  packfs build /srv/root -o root.erofs --hot boot.list")]
 pub(crate) struct Build {
     /// What to pack: directory, file, tar archive, `-`, image, @packlist or file:FILE
     #[arg(value_name = "SOURCE", required = true, value_hint = ValueHint::AnyPath)]
@@ -103,8 +104,13 @@ pub(crate) struct Build {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     sort: Option<PathBuf>,
 
+    /// Lay out the files named in LIST first and side by side, with what describes them: paths in the image in order of
+    /// first use, one a line, as `packfs trace` writes them
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath)]
+    hot: Option<PathBuf>,
+
     /// Copy archives that come through a pipe or a decompressor to a temporary file first: the image is then the same
-    /// as from the plain archive. Implied by --sort and by --order other than path
+    /// as from the plain archive. Implied by --sort, --hot and --order other than path
     #[arg(long)]
     spool: bool,
 
@@ -269,6 +275,7 @@ pub(crate) struct BuildPlan {
     pub(crate) exclude: Exclude,
     pub(crate) one_file_system: bool,
     pub(crate) sort: Option<PathBuf>,
+    pub(crate) hot: Option<PathBuf>,
     pub(crate) spool: bool,
     pub(crate) transform: Transform,
     /// The image's own time; without, the newest in the tree.
@@ -343,6 +350,7 @@ impl Build {
             output: self.output,
             one_file_system: self.one_file_system,
             sort: self.sort,
+            hot: self.hot,
             spool: self.spool,
             strict: self.strict,
             dry_run: self.dry_run,

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::build::{AnyOptions, Order, Summary};
 use packfs_image::name::display;
-use packfs_image::source::{self, SortFile, Store, data_order, dir};
+use packfs_image::source::{self, HotList, SortFile, Store, data_order, dir};
 use packfs_image::tree::TimeChange;
 use packfs_image::{Error, Plan, Tree, Warning, WarningKind, Warnings};
 
@@ -75,6 +75,7 @@ fn fill<'p>(
     notes: &mut Notes<'p>,
 ) -> packfs_image::Result<Plan> {
     let sort = plan.sort.as_deref().map(SortFile::read).transpose()?;
+    let hot = plan.hot.as_deref().map(HotList::read).transpose()?;
     let options = source::open::Options::default().set(|all| {
         (all.scan, all.time) = (scan_options(plan, progress), plan.entry_time());
     });
@@ -83,7 +84,7 @@ fn fill<'p>(
     let mut copies = Copies::default();
     // Data stored while it is listed gets its position then, but an order requires knowing all of it.
     let ordered = plan.target.common().order.is_some_and(|order| order != Order::Path);
-    let store = if plan.spool || ordered || sort.is_some() { &mut copies } else { store };
+    let store = if plan.spool || ordered || sort.is_some() || hot.is_some() { &mut copies } else { store };
     for argument in &plan.sources {
         notes.reading = Some(argument);
         let mut source = source::open(argument.as_os_str(), &options)?;
@@ -97,6 +98,7 @@ fn fill<'p>(
         tree.warnings.add(Warning::new(WarningKind::FractionsOfSeconds, image))?;
     }
     let order = sort.map(|sort| data_order(&mut tree, &sort)).transpose()?.unwrap_or_default();
+    hot.map_or(Ok(()), |hot| hot.mark(&mut tree))?;
     Ok(Plan { tree, order })
 }
 

@@ -4,7 +4,8 @@
 //! common should lie in one block. The conductor sorts files by rank and, if they are small enough to share a block as a
 //! whole, by type and name (`class`); for [`Order::Similar`] workers sketch their contents (`sketch`), and files follow
 //! those that they resemble most (`chain`). Larger files lie before them by path, so that no worker has much to do alone
-//! at the end. Both formats take the order from here.
+//! at the end. What is used first (`Tree::hot`) lies before all others in order of first use. Both formats take the
+//! order from here.
 
 mod chain;
 mod class;
@@ -108,12 +109,14 @@ impl<S> Orderer<'_, '_, S> {
 
     /// Files whose data sources left for later, in the order of paths, and the sum of their lengths.
     fn collect<'t>(&self, tree: &'t Tree, ranks: &[Rank]) -> Result<(Vec<Item<'t>>, u64)> {
-        let ranks: HashMap<Ino, i32> = ranks.iter().map(|Rank { ino, rank }| (*ino, *rank)).collect();
+        let mut ranks: HashMap<Ino, i32> = ranks.iter().map(|Rank { ino, rank }| (*ino, *rank)).collect();
+        // What is used first lies before all, each at its own rank.
+        ranks.extend(tree.hot().iter().copied().zip(i32::MIN..));
         let (mut items, mut total) = (Vec::new(), 0);
         tree.walk_named(|ino, name, _| {
             if let Kind::File { size, data: Data::Source { .. } } = tree.inode(ino).kind {
                 total += size;
-                let by_class = self.order != Order::Path && size <= self.small_max;
+                let by_class = self.order != Order::Path && size <= self.small_max && !tree.is_hot(ino);
                 let rank = ranks.get(&ino).copied().unwrap_or(0);
                 items.push(Item { rank, ino, name, class: by_class.then(|| Class::of_name(name)) });
             }

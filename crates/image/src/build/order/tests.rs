@@ -12,6 +12,8 @@ use crate::source::{Dir, Exclude, FromImage, Source, Spool, Store, dir, tar};
 use crate::testing::{self, Node, Piece, Spec, findings, sh, snapshot_image, snapshot_tree, whole_seconds};
 use crate::{AnyImage, Fs, OpenOptions, Plan, erofs, squashfs};
 
+mod hot;
+
 const SMALL_MAX: u64 = 50_000;
 
 /// The paths of a tree's files in the order they get, on `threads` workers.

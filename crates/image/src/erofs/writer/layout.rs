@@ -2,7 +2,8 @@
 //!
 //! All directories come first, each with its own data and parents before children, so that a walk
 //! over names reads one dense area. All other inodes follow, those of one directory together and in
-//! the order of its names.
+//! the order of its names. What is used first ([`Tree::hot`]) lies before all that in the same way, its other inodes in
+//! order of first use, and the packed inode beside it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -153,12 +154,13 @@ impl Layout {
                 nids: vec![0; tree.len()],
             },
         };
-        for (ino, parent) in directories(tree) {
-            plan.dir(ino, parent)?;
-            if ino == ROOT {
-                plan.shared_xattrs();
-            }
+        let is_dir = |ino: Ino| matches!(tree.inode(ino).kind, Kind::Dir(_));
+        if !tree.hot().is_empty() {
+            plan.dirs(directories(tree).filter(|(ino, _)| tree.is_hot(*ino)))?;
+            tree.hot().iter().filter(|ino| !is_dir(**ino)).try_for_each(|ino| plan.other(*ino))?;
+            plan.packed()?;
         }
+        plan.dirs(directories(tree).filter(|(ino, _)| !tree.is_hot(*ino)))?;
         for at in 0..plan.layout.dirs.len() {
             for (_, ino) in tree.entries(plan.layout.dirs[at].ino) {
                 if plan.layout.nid(ino) == 0 {
@@ -166,7 +168,9 @@ impl Layout {
                 }
             }
         }
-        plan.packed()?;
+        if tree.hot().is_empty() {
+            plan.packed()?;
+        }
         let Plan { space, mut layout, .. } = plan;
         layout.items.sort_unstable_by_key(|(at, _)| *at);
         layout.len = space.len();
@@ -199,6 +203,17 @@ struct Plan<'p, 'a> {
 }
 
 impl Plan<'_, '_> {
+    /// Places directories, the root before all others.
+    fn dirs(&mut self, dirs: impl Iterator<Item = (Ino, Ino)>) -> Result<()> {
+        for (ino, parent) in dirs {
+            self.dir(ino, parent)?;
+            if ino == ROOT {
+                self.shared_xattrs();
+            }
+        }
+        Ok(())
+    }
+
     fn dir(&mut self, ino: Ino, parent: Ino) -> Result<()> {
         let (listing, size) = self.inodes.measure_dir(ino);
         let number = u32::try_from(self.layout.dirs.len()).expect("no more directories than inodes");

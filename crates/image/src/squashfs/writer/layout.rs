@@ -14,9 +14,11 @@ pub(crate) struct Layout {
     pub(crate) numbers: Vec<u32>,
     /// Number of inodes.
     pub(crate) count: u32,
-    /// All inodes except directories, in order of their numbers.
+    /// All inodes except directories, in order of their numbers; those that are used first come last, in order of first
+    /// use. A directory is written after what is in it, so only the end of the table can hold all that is used first.
     pub(crate) plain: Vec<Ino>,
-    /// Directories by height, and within a height in order of their numbers, each with its parent.
+    /// Directories by height, and within a height in order of their numbers, each with its parent; behind them, in the
+    /// same way, those that are used first: none of the others contains one of these.
     pub(crate) levels: Vec<Vec<(Ino, Ino)>>,
 }
 
@@ -44,7 +46,13 @@ impl Layout {
             // The first subdirectory is popped first.
             stack[first_subdir..].reverse();
         }
-        Layout { levels: levels(tree, dirs), numbers, count, plain }
+        if tree.hot().is_empty() {
+            return Layout { levels: levels(tree, dirs), numbers, count, plain };
+        }
+        plain.retain(|ino| !tree.is_hot(*ino));
+        plain.extend(tree.hot().iter().filter(|ino| !matches!(tree.inode(**ino).kind, Kind::Dir(_))));
+        let (hot, others): (Vec<_>, Vec<_>) = dirs.into_iter().partition(|(dir, _)| tree.is_hot(*dir));
+        Layout { levels: [levels(tree, others), levels(tree, hot)].concat(), numbers, count, plain }
     }
 
     pub(crate) fn number(&self, ino: Ino) -> u32 {
@@ -62,7 +70,8 @@ fn levels(tree: &Tree, dirs: Vec<(Ino, Ino)>) -> Vec<Vec<(Ino, Ino)>> {
             *height = (*height).max(above);
         }
     }
-    let mut levels = vec![Vec::new(); heights[ROOT.0 as usize] as usize + 1];
+    let highest = dirs.iter().map(|(dir, _)| heights[dir.0 as usize]).max();
+    let mut levels = vec![Vec::new(); highest.map_or(0, |highest| highest as usize + 1)];
     for (dir, parent) in dirs {
         levels[heights[dir.0 as usize] as usize].push((dir, parent));
     }

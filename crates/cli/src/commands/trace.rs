@@ -1,0 +1,184 @@
+//! `packfs trace`: runs a command and records, by fanotify, which files of a mount are opened meanwhile.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
+use packfs_image::name::display;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::args::Trace;
+use crate::output::failure::Outcome;
+use crate::output::{interrupt, say, target, units};
+
+/// Time after which it is seen at the latest that the command has ended.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+pub(super) fn run(args: &Trace) -> Result<Outcome> {
+    let list = target::create(&args.output, target::READABLE, args.force)?;
+    let mut trace = Recording::of(&args.mount)?;
+    let [program, arguments @ ..] = &args.command[..] else { bail!("no command was given") };
+    let stop = stopped()?;
+    let child = Command::new(program).args(arguments).spawn();
+    let child = child.with_context(|| format!("cannot run {}", display(Path::new(program))))?;
+    let status = trace.follow(child, &stop)?;
+    let (lines, told) = trace.lines();
+    target::fill_bytes(list, &lines)?;
+    report(args, told);
+    if status.success() {
+        return Ok(Outcome::Done);
+    }
+    say(format_args!(
+        "packfs: {} ended with {status}; the list has what it opened until then",
+        display(Path::new(program))
+    ));
+    Ok(Outcome::Findings)
+}
+
+fn report(args: &Trace, told: Told) {
+    if told.listed == 0 {
+        say(format_args!(
+            "packfs: nothing below {} was opened: did the command run in a mount namespace of its own?",
+            display(&args.mount)
+        ));
+    }
+    if told.unlisted > 0 {
+        say(format_args!("packfs: left out {} paths that have a newline", units::count(told.unlisted)));
+    }
+    if !args.talk.quiet {
+        let count = units::count(told.listed);
+        say(format_args!("{}: {count} paths below {}", display(&args.output), display(&args.mount)));
+    }
+}
+
+/// Keeps signals from ending packfs before the list is written; returns a flag that says that one came.
+fn stopped() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in interrupt::heeded() {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for signals")?;
+    }
+    Ok(stop)
+}
+
+/// What was opened so far.
+struct Recording {
+    events: Fanotify,
+    /// The directory whose files count, without symbolic links.
+    dir: PathBuf,
+    /// Paths in it, in order of first use.
+    order: Vec<PathBuf>,
+    seen: HashSet<PathBuf>,
+}
+
+/// Numbers of paths.
+#[derive(Default)]
+struct Told {
+    listed: u64,
+    /// Those that a line cannot hold.
+    unlisted: u64,
+}
+
+impl Recording {
+    /// Begins to record what is opened on the mount that `dir` is on.
+    fn of(dir: &Path) -> Result<Self> {
+        let dir = fs::canonicalize(dir).with_context(|| format!("cannot watch {}", display(dir)))?;
+        let cannot = |error: Errno| {
+            let why = match error {
+                Errno::EPERM => " (run as root: fanotify needs CAP_SYS_ADMIN)",
+                Errno::ENOSYS => " (this Linux is built without fanotify)",
+                _ => "",
+            };
+            anyhow::anyhow!("cannot watch {}: {}{why}", display(&dir), error.desc())
+        };
+        let flags = InitFlags::FAN_CLASS_NOTIF
+            | InitFlags::FAN_CLOEXEC
+            | InitFlags::FAN_NONBLOCK
+            | InitFlags::FAN_UNLIMITED_QUEUE;
+        let of_events = EventFFlags::O_RDONLY | EventFFlags::O_LARGEFILE | EventFFlags::O_CLOEXEC;
+        let events = Fanotify::init(flags, of_events).map_err(cannot)?;
+        let root = File::open(&dir).with_context(|| format!("cannot watch {}", display(&dir)))?;
+        let opened = MaskFlags::FAN_OPEN | MaskFlags::FAN_OPEN_EXEC | MaskFlags::FAN_ONDIR;
+        let add = MarkFlags::FAN_MARK_ADD | MarkFlags::FAN_MARK_MOUNT;
+        events.mark(add, opened, &root, None::<&Path>).map_err(cannot)?;
+        Ok(Recording { events, dir, order: Vec::new(), seen: HashSet::new() })
+    }
+
+    /// Records until the command has ended; asks it to end once `stop` is set.
+    fn follow(&mut self, mut child: Child, stop: &AtomicBool) -> Result<ExitStatus> {
+        loop {
+            let ended = child.try_wait().context("cannot wait for the command")?;
+            self.take()?;
+            if let Some(status) = ended {
+                return Ok(status);
+            }
+            if stop.swap(false, Ordering::Relaxed) {
+                let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+                // It may have ended meanwhile.
+                pid.map(|pid| kill_process(pid, Signal::TERM));
+            }
+            let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(&self.events, PollFlags::IN)], Some(&patience)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("cannot wait for events"),
+            }
+        }
+    }
+
+    /// Takes all events that there are.
+    fn take(&mut self) -> Result<()> {
+        loop {
+            let events = match self.events.read_events() {
+                Ok(events) => events,
+                Err(Errno::EAGAIN) => return Ok(()),
+                Err(Errno::EINTR) => continue,
+                Err(error) => return Err(error).context("cannot read events"),
+            };
+            for event in &events {
+                if let Some(fd) = event.fd().filter(|_| event.pid().unsigned_abs() != std::process::id()) {
+                    self.opened(fd);
+                }
+            }
+        }
+    }
+
+    /// Adds the path of an opened file. Files that are gone, and those elsewhere on the mount, do not count.
+    fn opened(&mut self, fd: BorrowedFd<'_>) {
+        let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let Ok(found) = fs::metadata(&link) else { return };
+        let Ok(path) = fs::read_link(&link) else { return };
+        let kept = (found.is_file() && found.nlink() > 0) || found.is_dir();
+        let Some(inside) = path.strip_prefix(&self.dir).ok().filter(|_| kept) else { return };
+        if self.seen.insert(inside.to_owned()) {
+            self.order.push(inside.to_owned());
+        }
+    }
+
+    /// Returns the list; temporary files, which are gone by now, are not in it.
+    fn lines(&self) -> (Vec<u8>, Told) {
+        let (mut lines, mut told) = (Vec::new(), Told::default());
+        for inside in self.order.iter().filter(|inside| self.dir.join(inside).symlink_metadata().is_ok()) {
+            let bytes = OsStr::as_bytes(inside.as_os_str());
+            if bytes.contains(&b'\n') {
+                told.unlisted += 1;
+                continue;
+            }
+            told.listed += 1;
+            lines.push(b'/');
+            lines.extend_from_slice(bytes);
+            lines.push(b'\n');
+        }
+        (lines, told)
+    }
+}
