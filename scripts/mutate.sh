@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets every field of every structure of small images, one at a time, to what it should not be; what `check` calls sound
-# all the same is mounted and compared with what packfs reads. Needs root, loop devices and mkfs.erofs 1.9.
+# Sets every field of every structure of small images, one at a time, to wrong values. Images that `check` still calls
+# sound are mounted and compared with what packfs reads. Needs root, loop devices and mkfs.erofs 1.9.
 #
 #   scripts/mutate.sh [PART]    PART: only images with this in their names, such as lz4
 #
