@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the data that docs/benchmarking.md measures with: bench-data.py DIRECTORY (as root; needs debootstrap).
+"""Creates the data for docs/benchmarking.md: bench-data.py DIRECTORY (as root; needs debootstrap).
 
 debroot    a Debian 11 root file system (minbase), about 170 MB, and debroot.tar with the same
 twice      that root in two folders

@@ -1,8 +1,8 @@
 #!/bin/bash
 # The full run of docs/benchmarking.md: scripts/bench-full.sh DATA PEERS RESULTS
 # Measures codecs, builds, reading and splitting with `packfs bench`, as root, in about 50 minutes on two processors.
-# DATA is what bench-data.py made, and in it silesia9, nine files of the Silesia corpus; PEERS is the bin folder of
-# build-peers.sh. Results go to RESULTS, one file for each kind; what was stopped goes on when it is called again.
+# DATA is the directory of bench-data.py, with silesia9 (nine files of the Silesia corpus) in it; PEERS is the bin folder
+# of build-peers.sh. Results go to RESULTS, one file for each kind. Run it again to continue an interrupted run.
 set -euo pipefail
 
 data=$(realpath "$1") peers=$(realpath "$2")

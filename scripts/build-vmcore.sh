@@ -1,9 +1,9 @@
 #!/bin/bash
 # Makes a crash dump of a real kernel: scripts/build-vmcore.sh DIR
 #
-# A Debian kernel is booted in QEMU (no KVM needed) with a few files in memory, and dumped. In DIR are then core.elf
-# and core.kdump (flattened, zlib), and vmlinux with debug information, without which crash opens no dump; about 900 MB,
-# of which 310 MB are fetched. The test `a_real_dump_opens_in_crash` uses it: PACKFS_VMCORE=DIR cargo test -p packfs-dump.
+# Boots a Debian kernel in QEMU (no KVM needed) with a few files in memory, and dumps it. DIR then has core.elf,
+# core.kdump (flattened, zlib), and vmlinux with the debug information that crash needs: about 900 MB, of which 310 MB are
+# fetched. The test `a_real_dump_opens_in_crash` uses them: PACKFS_VMCORE=DIR cargo test -p packfs-dump.
 set -euo pipefail
 dir=${1:?usage: scripts/build-vmcore.sh DIR}
 mkdir -p "$dir"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what `packfs tune` predicts with what building comes to: check-tune.py SOURCE [--packfs PROGRAM] [--rounds N]
+"""Compares predictions of `packfs tune` with builds: check-tune.py SOURCE [--packfs PROGRAM] [--rounds N]
 
 In each round tune predicts with another sample, then each codec builds the source, so that both see the same machine.
 Printed are the error of each predicted size, and of the median of the predicted times against that of the builds.

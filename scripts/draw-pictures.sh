@@ -1,7 +1,7 @@
 #!/bin/bash
 # Draws the pictures of the documentation from docs/results: scripts/draw-pictures.sh  (needs chromium, xz)
-# The page's own scripts draw them. Those of docs/guide/bench.md, one for each kind of chart, are drawn as wide as a phone
-# and a desk have them: look at them after a change to the page.
+# The page's own scripts draw them. Those of docs/guide/bench.md, one for each kind of chart, have the widths of a phone
+# and of a desktop: look at them after a change to the page.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packfs=$(realpath "${PACKFS:-target/release/packfs}")

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A compiler for scripts/fuzz.sh: counts the edges that run, in our own crates and in no others, so that the fuzzer
-# follows our code and its speed is not lost in that of libraries. Options of the stable compiler all.
+# The compiler for scripts/fuzz.sh: adds edge counters to our own crates only, so that the fuzzer follows our code and
+# spends no time in libraries. All options are those of the stable compiler.
 case " $* " in
 *" --crate-name packfs_"* | *" --crate-name "*" fuzz_targets/"*)
     exec "$@" -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

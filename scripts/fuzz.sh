@@ -2,13 +2,13 @@
 # Runs the fuzz targets, guided by coverage, on the stable compiler: scripts/fuzz.sh [TARGET [AMOUNT]]
 #
 #   TARGET  one of fuzz/fuzz_targets, or `all`, one after the other (the default)
-#   AMOUNT  seconds for each (the default is 60), or executions, as in 1000000x; 0x only tries what is kept.
-#           `minimise` instead takes what was found into fuzz/corpus, as few and as short inputs as reach the same code
+#   AMOUNT  seconds for each (the default is 60), or executions, as in 1000000x; 0x only runs the corpus.
+#           `minimise` selects the fewest and shortest inputs that reach the same code, for fuzz/corpus
 #
-# FUZZ_SEED, a number, makes runs that begin with the same inputs try the same ones in the same order.
+# With the same FUZZ_SEED (a number) and the same initial inputs, a run tries the same inputs in the same order.
 #
-# Inputs found are kept in target/fuzz/TARGET and are where the next run begins. An input that breaks something is
-# written to target/fuzz/found-TARGET-*, and the script fails.
+# New inputs stay in target/fuzz/TARGET, where the next run begins. An input that breaks something is written to
+# target/fuzz/found-TARGET-*, and the script fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/needs.sh

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Fetches axe, which looks for what keeps people from using a page, into target/axe for the tests of the report's page:
-# scripts/get-axe.sh. Its licence is MPL-2.0, so it is used and not kept. Needs npm, or pip, whose package brings an older
-# axe along.
+# Fetches the accessibility checker axe into target/axe, for the tests of the report's page: scripts/get-axe.sh
+# Its licence (MPL-2.0) keeps it out of the repository. Needs npm, or pip, whose package contains an older axe.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=4.14.1

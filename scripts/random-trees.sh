@@ -1,9 +1,9 @@
 #!/bin/bash
 # Random trees with random options, read by the kernel: scripts/random-trees.sh [COUNT [SEED]], as root.
 #
-# Builds COUNT trees (1,000) as SquashFS and as many as EROFS, from a new seed unless one is given, mounts each and
-# compares it with its source. fsck.erofs, our own reader and check are asked as well, and each image is built again with
-# another number of threads. The first case that fails is made small and printed.
+# Builds COUNT trees (1,000) as SquashFS and as many as EROFS, from a new seed unless one is given. Mounts each image and
+# compares it with its source; checks it with fsck.erofs, our reader and check; and builds it again with another number of
+# threads. The first failing case is shrunk and printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

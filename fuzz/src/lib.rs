@@ -1,6 +1,5 @@
-//! The bodies of the fuzz targets, one module each: a function that takes any bytes and does with them everything
-//! that users can. Nothing may panic, hang or take much memory. scripts/fuzz.sh runs them; docs/testing.md says what
-//! each of them compares.
+//! The fuzz targets, one module each: a function that takes any bytes and does with them everything that users can.
+//! Nothing may panic, hang or take much memory. scripts/fuzz.sh runs them; docs/testing.md lists their properties.
 
 pub mod codec_decode;
 pub mod codec_encode;

@@ -1,6 +1,5 @@
-//! Files that are mostly padding, written short: a zero byte is followed by two more, the number of zeros less one
-//! that it stands for. So a few hundred bytes make a dump of many aligned structures, and the fuzzer spends its time
-//! on what they say.
+//! A short form of files that are mostly padding: a zero byte is followed by two bytes with the number of zeros minus one.
+//! So a few hundred bytes describe a dump of many aligned structures, and the fuzzer spends its time on their contents.
 
 /// The longest file that is unpacked.
 const MAX: usize = 256 << 10;
