@@ -3,7 +3,7 @@
 #
 #   TARGET  one of fuzz/fuzz_targets, or `all`, one after the other (the default)
 #   AMOUNT  seconds for each (the default is 60), or executions, as in 1000000x; 0x only runs the corpus.
-#           `minimise` selects the fewest and shortest inputs that reach the same code, for fuzz/corpus
+#           `minimise` copies the fewest and shortest inputs that reach the same code to target/fuzz/kept-TARGET
 #
 # With the same FUZZ_SEED (a number) and the same initial inputs, a run tries the same inputs in the same order.
 #
