@@ -378,3 +378,17 @@ fn archives_and_directories_round_trip() {
         assert!(dir.path().join("some/etc/motd").exists() && !dir.path().join("some/usr").exists());
     }
 }
+
+#[test]
+fn every_preset_makes_an_image_of_either_format() {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    for preset in ["fast", "balanced", "small", "smallest"] {
+        for format in FORMATS {
+            let build = ["build", "root", "-o", "image", "--format", format, "--preset", preset, "-f", "-q"];
+            succeed(dir.path(), &build);
+            succeed(dir.path(), &["check", "image", "--against", "root"]);
+        }
+    }
+    assert!(fail(dir.path(), 2, &["build", "root", "-o", "new", "--preset", "tiny"]).contains("smallest"));
+}

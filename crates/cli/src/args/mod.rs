@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use bench::{Bench, BenchBuild, BenchCommand, BenchSplit, Codecs, Measuring, Memory, Quick, Read, Report};
-pub(crate) use build::{Build, BuildPlan, Format, fastest};
+pub(crate) use build::{Build, BuildPlan, Format, Preset, fastest};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
 pub(crate) use join::{As, Join};

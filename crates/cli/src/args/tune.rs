@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, ValueHint};
+use clap::{Args, Parser, ValueEnum, ValueHint};
 use packfs_bench::tune::Candidate;
 use packfs_bench::tune::candidates::{EROFS, EROFS_CLUSTERS, SQUASHFS, SQUASHFS_BLOCKS};
 use packfs_bench::tune::choose::{Goal, Limits};
@@ -11,7 +11,7 @@ use packfs_image::OnError;
 use packfs_image::erofs::Kernel;
 
 use super::known::{self, Known};
-use super::{Cli, Command, Format, Talk, value};
+use super::{Cli, Command, Format, Preset, Talk, value};
 use crate::output::failure::Usage;
 
 /// Find the settings of `packfs build` that suit a source best.
@@ -107,6 +107,18 @@ pub(crate) struct Ways {
     pub(crate) refused: Vec<String>,
 }
 
+impl Ways {
+    /// Adds a way, unless an earlier one has the same settings.
+    fn add(&mut self, command: Vec<OsString>) {
+        match candidate(&command) {
+            Ok(candidate) if self.all.iter().any(|way| way.candidate.settings == candidate.settings) => {}
+            Ok(candidate) => self.all.push(Way { command, candidate }),
+            Err(why) if self.refused.contains(&why) => {}
+            Err(why) => self.refused.push(why),
+        }
+    }
+}
+
 impl Tune {
     /// The limits.
     pub(crate) fn limits(&self) -> Limits {
@@ -125,6 +137,9 @@ impl Tune {
             [(Format::Squashfs, SQUASHFS, SQUASHFS_BLOCKS), (Format::Erofs, EROFS, EROFS_CLUSTERS)]
         {
             if self.format.is_none_or(|only| only == format) {
+                if self.codecs.is_empty() && self.blocks.is_empty() {
+                    self.presets(format, &mut ways);
+                }
                 let codecs = given(&self.codecs, codecs);
                 let blocks = given(&self.blocks, blocks);
                 self.of_format(format, &codecs, &blocks, &mut ways);
@@ -136,27 +151,29 @@ impl Tune {
         }
     }
 
+    /// Adds what `--preset` stands for; these come first, so that what is equal is called by that name.
+    fn presets(&self, format: Format, ways: &mut Ways) {
+        for preset in Preset::value_variants().iter().filter_map(Preset::to_possible_value) {
+            ways.add(self.command(format, &["--preset", preset.get_name()]));
+        }
+    }
+
     fn of_format(&self, format: Format, codecs: &[String], blocks: &[String], ways: &mut Ways) {
         for codec in codecs {
             for block in blocks {
-                let command = self.command(format, codec, block);
-                match candidate(&command) {
-                    Ok(candidate) => ways.all.push(Way { command, candidate }),
-                    Err(why) if ways.refused.contains(&why) => {}
-                    Err(why) => ways.refused.push(why),
-                }
+                ways.add(self.command(format, &["--codec", codec, "-b", block]));
             }
         }
     }
 
-    /// Returns the command for such a build.
-    fn command(&self, format: Format, codec: &str, block: &str) -> Vec<OsString> {
+    /// Returns the command for a build with these options.
+    fn command(&self, format: Format, options: &[&str]) -> Vec<OsString> {
         let ending = if format == Format::Erofs { "erofs" } else { "sqfs" };
         let mut name = stem(&self.source);
         name.push(format!(".{ending}"));
         let mut words: Vec<OsString> = vec!["packfs".into(), "build".into(), operand(&self.source)];
         words.extend(["-o".into(), name]);
-        words.extend(["--codec", codec, "-b", block].map(OsString::from));
+        words.extend(options.iter().map(OsString::from));
         if let Some(kernel) = self.target_kernel.filter(|_| format == Format::Erofs) {
             words.extend(["--target-kernel".into(), kernel.to_string().into()]);
         }
@@ -261,7 +278,8 @@ mod tests {
         assert!(ways.refused.iter().any(|why| why.contains("no xz")), "{:?}", ways.refused);
         assert!(ways.refused.iter().any(|why| why.contains("--target-kernel 6.10")), "{:?}", ways.refused);
         let newer = tune(&["x", "--format", "erofs", "--target-kernel", "6.12"]).ways().unwrap();
-        assert_eq!(newer.all.len(), EROFS.len() * EROFS_CLUSTERS.len());
+        // Of the presets, `balanced` is one of the grid.
+        assert_eq!(newer.all.len(), EROFS.len() * EROFS_CLUSTERS.len() + 1);
         assert!(newer.refused.is_empty() && text(&newer.all[0]).ends_with("--target-kernel 6.12"));
     }
 

@@ -12,6 +12,12 @@ use crate::output::failure::Usage;
 #[derive(Debug, Clone)]
 pub(in crate::args) struct CodecArg(Choice);
 
+impl From<Choice> for CodecArg {
+    fn from(choice: Choice) -> Self {
+        CodecArg(choice)
+    }
+}
+
 impl CodecArg {
     /// The choice, whatever it is for.
     pub(in crate::args) fn choice(&self) -> &Choice {

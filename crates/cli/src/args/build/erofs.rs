@@ -30,7 +30,7 @@ pub(super) struct ErofsArgs {
     /// full-index, chunks, inline-data, extended-inodes [default: inline-data; fragments if files are compressed and Linux
     /// is 6.1 or newer; with them dedupe, but for fast codecs]
     #[arg(long, value_name = "LIST", value_parser = Known::<Changes>::of(features::words), hide_possible_values = true)]
-    features: Vec<Changes>,
+    pub(super) features: Vec<Changes>,
 
     /// Make an image that Linux VERSION and newer can read [default: 6.1]
     #[arg(long, value_name = "VERSION", value_parser = Known::<Kernel>::of(known::kernels), hide_possible_values = true)]

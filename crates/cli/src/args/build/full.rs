@@ -32,6 +32,9 @@ impl BuildPlan {
                 add("--features", features::in_words(options.features, Features::FRAGMENTS | Features::DEDUPE));
             }
         }
+        if let Some(order) = common.order {
+            add("--order", order.to_string());
+        }
         add("-j", self.threads.to_string());
         add("--memory", value::as_size(common.memory));
         let switches =

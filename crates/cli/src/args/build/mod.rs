@@ -5,6 +5,7 @@ mod codec;
 mod erofs;
 mod features;
 mod full;
+mod preset;
 mod reuse;
 mod squashfs;
 
@@ -20,6 +21,7 @@ use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, Transform}
 pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
 use self::erofs::ErofsArgs;
+pub(crate) use self::preset::Preset;
 use self::reuse::ReuseArgs;
 use self::squashfs::SquashfsArgs;
 use super::{Effort, ExcludeArgs, OnError, Talk, value};
@@ -53,6 +55,13 @@ pub(crate) struct Build {
     /// Image format [default: erofs if IMAGE ends in .erofs, squashfs otherwise]
     #[arg(long, value_enum)]
     format: Option<Format>,
+
+    /// Choose codec, block size and order by a name
+    ///
+    /// SquashFS: zstd:1, zstd:12, zstd:19 in blocks of 1M, xz:9:bcj=auto in 1M by likeness. EROFS: lz4, lz4hc:9, lzma:6 in
+    /// clusters of 256K, lzma:9 in 1M by likeness with all-fragments. Options of their own win over it.
+    #[arg(long, value_enum)]
+    preset: Option<Preset>,
 
     /// Codec with its level and options, for example zstd:19 or lzma:6; `help` lists all
     /// [default: zstd for SquashFS, lz4hc:9 for EROFS]
@@ -104,8 +113,10 @@ pub(crate) struct Build {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     sort: Option<PathBuf>,
 
-    /// Lay out the files named in LIST first and side by side, with what describes them: paths in the image in order of
-    /// first use, one a line, as `packfs trace` writes them
+    /// Place the files named in LIST first and side by side
+    ///
+    /// Their inodes and directories lie side by side, too. LIST has paths in the image in order of first use, one a line, as
+    /// `packfs trace` writes them.
     #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath)]
     hot: Option<PathBuf>,
 
@@ -297,7 +308,7 @@ impl BuildPlan {
 
 impl Build {
     /// Resolves the options that are left open. `epoch` is the value of `SOURCE_DATE_EPOCH`.
-    pub(crate) fn resolve(self, epoch: Option<&str>) -> Result<BuildPlan, Usage> {
+    pub(crate) fn resolve(mut self, epoch: Option<&str>) -> Result<BuildPlan, Usage> {
         if self.output.as_os_str() == "-" {
             return Err(Usage("an image cannot be written to standard output: its first bytes come last".into()));
         }
@@ -306,6 +317,9 @@ impl Build {
         }
         self.refuse_options_of_the_other_format()?;
         let format = self.format();
+        if let Some(preset) = self.preset {
+            preset.fill(&mut self, format);
+        }
         let usage = |error: packfs_image::Error| Usage(error.to_string());
         let time = time_change(self.time, epoch)?;
         let image_time = image_time(time, format)?;

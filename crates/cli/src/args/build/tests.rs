@@ -176,8 +176,10 @@ fn what_erofs_cannot_do_is_refused_with_a_way_out() {
 
 #[test]
 fn options_in_full_come_to_the_same_build() {
-    let builds: [&[&str]; 12] = [
+    let builds: [&[&str]; 14] = [
         &["x.sqfs"],
+        &["x.sqfs", "--preset", "smallest"],
+        &["x.erofs", "--preset", "smallest"],
         &["x.sqfs", "-c", "xz:9:bcj=auto", "-b", "1M", "--fragments", "small", "-j", "3"],
         &["x.sqfs", "--fragments", "none", "--no-dedup", "--no-sparse", "--no-verify", "--memory", "99M"],
         &["x.erofs"],
@@ -223,4 +225,39 @@ fn an_erofs_image_has_the_name_it_is_given() {
             "{wrong:?}"
         );
     }
+}
+
+#[test]
+fn presets_are_the_documented_points() {
+    let table = [
+        ("fast", "zstd:1 128K None", "lz4 64K None"),
+        ("balanced", "zstd:12 128K None", "lz4hc:9 64K None"),
+        ("small", "zstd:19 1M None", "lzma:6 256K None"),
+        ("smallest", "xz:9:bcj=auto 1M Some(Similar)", "lzma:9 1M Some(Similar)"),
+    ];
+    for (preset, of_squashfs, of_erofs) in table {
+        for (image, wanted) in [("x.sqfs", of_squashfs), ("x.erofs", of_erofs)] {
+            let target = plan(&[image, "--preset", preset]).unwrap().target;
+            let block = value::as_size(target.block_size());
+            let common = target.common();
+            assert_eq!(format!("{} {block} {:?}", common.codec, common.order), wanted, "{image} {preset}");
+        }
+    }
+    let features = |preset| erofs(&["x.erofs", "--preset", preset]).features;
+    assert_eq!(features("smallest"), Features::FRAGMENTS | Features::ALL_FRAGMENTS | Features::DEDUPE);
+    assert_eq!(features("balanced"), erofs(&["x.erofs"]).features);
+}
+
+#[test]
+fn options_of_their_own_win_over_a_preset() {
+    let smallest = |options: &[&str]| plan(&[options, &["--preset", "smallest"]].concat()).unwrap().target;
+    let target = smallest(&["x.sqfs", "-c", "zstd:3", "--order", "path"]);
+    assert_eq!((target.common().codec.to_string().as_str(), target.block_size()), ("zstd:3", 1 << 20));
+    assert_eq!(target.common().order, Some(build::Order::Path));
+    assert_eq!(smallest(&["x.erofs", "-b", "64K"]).block_size(), 64 << 10);
+    let features = |options: &[&str]| erofs(&[&["x.erofs", "--preset", "smallest"], options].concat()).features;
+    assert!(!features(&["--features", "^dedupe"]).intersects(Features::ALL_FRAGMENTS | Features::DEDUPE));
+    assert!(!features(&["--fragments", "none"]).contains(Features::FRAGMENTS));
+    // Its features are of compressed files.
+    assert!(!features(&["-c", "none"]).intersects(Features::ALL_FRAGMENTS | Features::FRAGMENTS));
 }
