@@ -50,6 +50,11 @@ impl<K: Hash + Eq + Clone> BlockCache<K> {
         }
     }
 
+    /// Returns the block `key` if it is in the cache and decoded.
+    pub fn peek(&self, key: &K) -> Option<Arc<[u8]>> {
+        self.blocks.get(key)
+    }
+
     /// Returns the block `key` from the cache, or decodes it with `decode`. While one thread
     /// decodes, others that request the same block wait for it. Errors are not cached.
     pub fn get<E>(&self, key: K, decode: impl FnOnce() -> Result<Arc<[u8]>, E>) -> Result<Arc<[u8]>, E> {
@@ -80,6 +85,7 @@ mod tests {
             }
         });
         assert_eq!(decoded.into_inner(), 16);
+        assert_eq!((cache.peek(&3).unwrap().len(), cache.peek(&16)), (4096, None));
     }
 
     #[test]

@@ -75,6 +75,17 @@ impl Choice {
 }
 
 impl Codec {
+    /// Returns the length of the pieces that a stream decodes in, where all decoders of this codec can decode only its
+    /// beginning in less time.
+    pub fn piece_len(self) -> Option<usize> {
+        match self {
+            Codec::Lz4 | Codec::Lz4hc => Some(1),
+            // The largest block of a frame.
+            Codec::Zstd => Some(128 << 10),
+            _ => None,
+        }
+    }
+
     /// Makes a decoder for EROFS streams. Its [`Decoder::decode`] requires that the stream decodes
     /// to all of `dst`; its [`Decoder::decode_prefix`] decodes only the beginning of a stream.
     pub fn cluster_decoder(self) -> Result<Box<dyn Decoder>> {

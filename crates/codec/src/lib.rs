@@ -159,7 +159,8 @@ pub trait Decoder: Send {
     /// Fills `dst` with the first bytes of the decoded stream, which may be longer. Fails with
     /// [`Error::Corrupt`] if the stream is damaged in that part or decodes to less.
     ///
-    /// Only the decoders of [`Codec::cluster_decoder`] can stop early; others fail with [`Error::Library`].
+    /// The decoders of [`Codec::cluster_decoder`] can stop early, and those of codecs for which
+    /// [`Codec::piece_len`] is known; others fail with [`Error::Library`].
     fn decode_prefix(&mut self, src: &[u8], dst: &mut [u8]) -> Result<()> {
         let _ = (src, dst);
         Err(Error::Library { codec: "decoder", why: "only cluster decoders can stop early".to_owned() })

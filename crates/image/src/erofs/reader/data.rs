@@ -209,9 +209,10 @@ impl<'r> File<'r> {
                 if out.len() == cluster.len {
                     return reader.decode(&[cluster], out);
                 }
-                let bytes = reader.cluster(cluster)?;
                 let from = usize::try_from(skip).unwrap_or(usize::MAX);
-                let part = from.checked_add(out.len()).and_then(|to| bytes.get(from..to));
+                let end = from.checked_add(out.len()).filter(|end| *end <= cluster.len).ok_or_else(bad)?;
+                let bytes = reader.cluster_up_to(cluster, end)?;
+                let part = bytes.get(from..end);
                 out.copy_from_slice(part.ok_or_else(bad)?);
                 Ok(())
             }

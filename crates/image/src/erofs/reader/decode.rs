@@ -79,11 +79,30 @@ impl Reader {
 
     /// Returns the decoded extent, from the cache.
     pub(super) fn cluster(&self, cluster: Cluster) -> Result<Arc<[u8]>> {
-        self.clusters.decoded.get(cluster, || {
-            let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, cluster.len).collect();
-            self.decode(&[cluster], Arc::get_mut(&mut bytes).unwrap_or_default())?;
-            Ok(bytes)
-        })
+        self.clusters.decoded.get(cluster, || self.decode_new(cluster))
+    }
+
+    fn decode_new(&self, cluster: Cluster) -> Result<Arc<[u8]>> {
+        let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, cluster.len).collect();
+        self.decode(&[cluster], Arc::get_mut(&mut bytes).unwrap_or_default())?;
+        Ok(bytes)
+    }
+
+    /// Returns the decoded extent as far as byte `end`, or further, from the cache.
+    pub(super) fn cluster_up_to(&self, cluster: Cluster, end: usize) -> Result<Arc<[u8]>> {
+        let piece = Codec::from_erofs_id(cluster.algorithm).and_then(Codec::piece_len);
+        let Some(len) = piece.map(|piece| end.next_multiple_of(piece)).filter(|len| *len <= cluster.len / 4 * 3) else {
+            return self.cluster(cluster);
+        };
+        let decoded = &self.clusters.decoded;
+        if let Some(bytes) = decoded.peek(&cluster) {
+            return Ok(bytes);
+        }
+        // Its length is that of its bytes, so as a key it has none.
+        let beginning = Cluster { partial: true, len: 0, ..cluster };
+        let bytes = decoded.get(beginning, || self.decode_new(Cluster { len, ..beginning }))?;
+        // Who comes back for more than was decoded wants the rest, too.
+        if end <= bytes.len() { Ok(bytes) } else { self.cluster(cluster) }
     }
 
     /// Decodes consecutive clusters into `out`, whose length is that of their extents together.

@@ -1,9 +1,10 @@
 //! Reads file contents: whole blocks decode straight into the caller's buffer, parts of blocks and
-//! fragments go through the cache.
+//! fragments go through the cache. Who reads the beginning of a block gets just that decoded, the first time.
 
 use std::sync::{Arc, Mutex};
 
 use packfs_blocks::cache::BlockCache;
+use packfs_codec::Codec;
 
 use super::Reader;
 use super::decode::Stored;
@@ -18,8 +19,16 @@ const FILES: usize = 64;
 /// Cache of decoded blocks and mapped files.
 #[derive(Debug)]
 pub(super) struct DataCache {
-    blocks: BlockCache,
+    /// Blocks by address.
+    blocks: BlockCache<(u64, Held)>,
     files: [Slot; FILES],
+}
+
+/// How much of a block is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Held {
+    Whole,
+    Beginning,
 }
 
 type Slot = Mutex<Option<(Nid, Arc<FileMap>)>>;
@@ -74,11 +83,13 @@ impl Reader {
         let out = &mut buf[..n];
         match block.stored()? {
             None => out.fill(0),
-            Some(stored) if n == block.len => self.metadata.blocks.decode_exact(stored, out)?,
+            Some(stored) if n == block.len => match self.data.blocks.peek(&(stored.start, Held::Whole)) {
+                Some(bytes) => copy(stored, &bytes, 0, out)?,
+                None => self.metadata.blocks.decode_exact(stored, out)?,
+            },
             Some(stored) => {
-                let load = || self.metadata.blocks.load_exact(stored, block.len);
-                let bytes = self.data.blocks.get(stored.start, load)?;
-                copy(stored, &bytes, skip, out)?;
+                let whole = || self.metadata.blocks.load_exact(stored, block.len);
+                self.read_part(stored, block.len, whole, skip, out)?;
             }
         }
         Ok(n)
@@ -91,9 +102,36 @@ impl Reader {
         let (skip, n) = overlap(offset, len, buf, at);
         let stored = self.fragment(tail.fragment)?;
         let most = self.superblock.block_size as usize;
-        let bytes = self.data.blocks.get(stored.start, || self.metadata.blocks.load(stored, most))?;
-        copy(stored, &bytes, (tail.offset as usize).saturating_add(skip), &mut buf[..n])?;
+        let whole = || self.metadata.blocks.load(stored, most);
+        self.read_part(stored, most, whole, (tail.offset as usize).saturating_add(skip), &mut buf[..n])?;
         Ok(n)
+    }
+
+    /// Fills `out` from byte `from` of a block of up to `most` bytes, which `whole` decodes.
+    fn read_part(
+        &self,
+        stored: Stored,
+        most: usize,
+        whole: impl FnOnce() -> Result<Arc<[u8]>>,
+        from: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let (cache, blocks) = (&self.data.blocks, &self.metadata.blocks);
+        if let Some(bytes) = cache.peek(&(stored.start, Held::Whole)) {
+            return copy(stored, &bytes, from, out);
+        }
+        let end = from.saturating_add(out.len());
+        // Whether Linux reads an lz4 block shows at its end only.
+        let piece = blocks.codec.piece_len().filter(|_| !stored.raw && blocks.codec != Codec::Lz4);
+        if let Some(beginning) = piece.map(|piece| end.next_multiple_of(piece)).filter(|len| *len <= most / 4 * 3) {
+            // A fragment block may be shorter; decoding all of it tells whether it is damaged.
+            let bytes = cache.get((stored.start, Held::Beginning), || blocks.load_beginning(stored, beginning));
+            // Who comes back for more than was decoded wants the rest, too.
+            if let Some(bytes) = bytes.ok().filter(|bytes| end <= bytes.len()) {
+                return copy(stored, &bytes, from, out);
+            }
+        }
+        copy(stored, &cache.get((stored.start, Held::Whole), whole)?, from, out)
     }
 
     /// Returns fragment block number `n`.

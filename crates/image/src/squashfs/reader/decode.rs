@@ -107,8 +107,8 @@ impl Blocks {
 
     /// Decodes a block of exactly `expected` bytes into a new buffer.
     pub(super) fn load_exact(&self, block: Stored, expected: usize) -> Result<Arc<[u8]>> {
-        let bytes = self.load(block, expected)?;
-        exact(block, bytes.len(), expected)?;
+        let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, expected).collect();
+        self.decode_exact(block, Arc::get_mut(&mut bytes).unwrap_or_default())?;
         Ok(bytes)
     }
 
@@ -120,6 +120,28 @@ impl Blocks {
             let result = self.decode(tools, block, &mut plain[..most], Rules::Library);
             let result = result.map(|decoded| Arc::from(&plain[..decoded.len]));
             tools.plain = plain;
+            result
+        })
+    }
+
+    /// Decodes the first `len` bytes of a compressed block into a new buffer; fails if it has fewer.
+    pub(super) fn load_beginning(&self, block: Stored, len: usize) -> Result<Arc<[u8]>> {
+        self.with_tools(|tools| {
+            let (mut packed, mut plain) = (std::mem::take(&mut tools.packed), std::mem::take(&mut tools.plain));
+            grow(&mut packed, block.len);
+            grow(&mut plain, len);
+            let read = self.disk.read(block.structure, block.start, &mut packed[..block.len]);
+            let result = read.and_then(|()| {
+                let decoder = match &mut tools.decoder {
+                    Some(decoder) => decoder,
+                    none => none.insert(self.codec.decoder()?),
+                };
+                decoder
+                    .decode_prefix(&packed[..block.len], &mut plain[..len])
+                    .map_err(|error| damaged(block, error))?;
+                Ok(Arc::from(&plain[..len]))
+            });
+            (tools.packed, tools.plain) = (packed, plain);
             result
         })
     }
@@ -159,10 +181,7 @@ impl Blocks {
             (Rules::Linux, _, none) => none.insert(self.codec.strict_decoder(self.window)?),
         };
         // Linux passes over what follows a stream.
-        decoder.decode_stream(packed, out).map_err(|error| match error {
-            packfs_codec::Error::Corrupt { .. } => Error::corrupt(block.structure, block.start, error.to_string()),
-            other => other.into(),
-        })
+        decoder.decode_stream(packed, out).map_err(|error| damaged(block, error))
     }
 
     fn with_tools<R>(&self, work: impl FnOnce(&mut Tools) -> R) -> R {
@@ -187,6 +206,13 @@ fn exact(block: Stored, got: usize, expected: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::corrupt(block.structure, block.start, format!("it holds {got} bytes instead of {expected}")))
+}
+
+fn damaged(block: Stored, error: packfs_codec::Error) -> Error {
+    match error {
+        packfs_codec::Error::Corrupt { .. } => Error::corrupt(block.structure, block.start, error.to_string()),
+        other => other.into(),
+    }
 }
 
 fn too_long(block: Stored, most: usize) -> Error {

@@ -165,6 +165,9 @@ impl FileMap {
 
     /// See [`Image::stretch`](crate::Image::stretch).
     pub(super) fn stretch(&self, metadata: &Metadata, offset: u64) -> Result<Option<Extent>> {
+        if offset >= self.size {
+            return Ok(None);
+        }
         let mut blocks = self.blocks(metadata, offset)?;
         let mut found: Option<Extent> = None;
         let mut add = |piece: Extent| match &mut found {
@@ -183,7 +186,7 @@ impl FileMap {
                 return Ok(found);
             }
         }
-        if let Some(tail) = self.tail().filter(|tail| tail.offset + tail.len as u64 > offset) {
+        if let Some(tail) = self.tail() {
             add(Extent { offset: tail.offset, len: tail.len as u64, hole: false });
         }
         Ok(found)

@@ -88,6 +88,24 @@ fn extents_cover_files_and_decode_on_their_own() {
 }
 
 #[test]
+fn stretches_cover_files_and_holes_are_zeros() {
+    if !erofs_utils("stretches_cover_files_and_holes_are_zeros") {
+        return;
+    }
+    for (reader, nid, whole) in files() {
+        let mut at = 0;
+        let mut before = None;
+        while let Some(found) = reader.stretch(*nid, at).unwrap() {
+            let end = found.offset + found.len;
+            assert!(found.offset <= at && at < end && before != Some(found.hole), "{found:?}");
+            assert!(!found.hole || whole[at as usize..end as usize].iter().all(|byte| *byte == 0), "{found:?}");
+            (at, before) = (end, Some(found.hole));
+        }
+        assert_eq!(at, whole.len() as u64);
+    }
+}
+
+#[test]
 fn many_threads_read_the_same_files() {
     if !erofs_utils("many_threads_read_the_same_files") {
         return;

@@ -99,6 +99,56 @@ fn extents_cover_files_and_decode_on_their_own() {
 }
 
 #[test]
+fn stretches_are_extents_of_one_kind_together() {
+    for (reader, nid, whole) in files() {
+        let extents = reader.extents(*nid).unwrap();
+        let mut at = 0;
+        while let Some(found) = reader.stretch(*nid, at).unwrap() {
+            let end = found.offset + found.len;
+            assert!(found.offset <= at && at < end, "{found:?}");
+            let mut inside = extents.iter().filter(|extent| extent.offset < end && at < extent.offset + extent.len);
+            assert!(inside.clone().all(|extent| extent.hole == found.hole), "{found:?}");
+            assert!(inside.next_back().is_some_and(|last| last.offset + last.len == end));
+            let next = extents.iter().find(|extent| extent.offset == end);
+            assert!(next.is_none_or(|next| next.hole != found.hole), "{found:?}");
+            // Also from the middle of it.
+            let later = reader.stretch(*nid, at + (end - at) / 2).unwrap().unwrap();
+            assert_eq!((later.offset + later.len, later.hole), (end, found.hole));
+            at = end;
+        }
+        assert_eq!(at, whole.len() as u64);
+        assert_eq!(reader.stretch(*nid, at + 1).unwrap(), None);
+    }
+}
+
+/// Of large blocks the beginning is decoded first; shorter fragment blocks end before what is asked of them.
+#[test]
+fn beginnings_of_large_blocks_are_read_before_the_rest() {
+    let file = |seed, len| Node::file(vec![Piece::Text { seed, len }]);
+    let names = [(b"a".to_vec(), file(1, 3 << 20)), (b"b".to_vec(), file(2, 70_000)), (b"c".to_vec(), file(3, 20_000))];
+    let spec = Spec::of(names.clone());
+    for codec in ["zstd:3", "lz4", "gzip:1", "xz:1"] {
+        let options = Options { block_size: 1 << 20, ..Options::default() };
+        let image = image_of(&spec, &options.with(|build| build.codec = codec.parse().unwrap()));
+        for (name, node) in &names {
+            let What::File(pieces) = &node.what else { continue };
+            let whole = contents(pieces);
+            for at in [0, 9000, 69_000, 200_000, 1_000_000, 1_048_000, 3_145_000] {
+                let reader = open(&image).unwrap();
+                let nid = find(&reader, std::str::from_utf8(name).unwrap());
+                // Forward from there in short reads: beginning, then whole block.
+                for step in 0..40 {
+                    let (from, mut buf) = (at + step * 5000, vec![0; 4096]);
+                    let got = reader.read_at(nid, &mut buf, from as u64).unwrap();
+                    let from = from.min(whole.len());
+                    assert_eq!(buf[..got], whole[from..whole.len().min(from + 4096)], "{codec} {at} {step}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn many_threads_read_the_same_files() {
     std::thread::scope(|scope| {
         for seed in 0..8usize {
