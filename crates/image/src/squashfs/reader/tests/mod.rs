@@ -7,6 +7,7 @@ mod hostile;
 mod lengths;
 mod mutations;
 mod streams;
+mod unpacked;
 mod verdicts;
 mod writers;
 
