@@ -17,8 +17,16 @@ const MIN_MATCH: usize = 4;
 const NEXT_SEQUENCE: usize = 2 + 1 + LAST_LITERALS;
 /// Length value in a token that continues in further bytes.
 const MORE: u8 = 15;
-/// Most sequences are shorter, and a copy of a fixed length is a few instructions.
+/// Most literals are fewer, and a copy of a fixed length is a few instructions.
 const SHORT: usize = 16;
+/// Bytes that a match whose length is in its token may be copied in, in three parts.
+const MATCH_ROOM: usize = 24;
+const PART: usize = MATCH_ROOM / 3;
+/// Bytes from a token on whose lengths are both in it, to the last byte that the rules for the end are about.
+const SEQUENCE: usize = 1 + 14 + NEXT_SEQUENCE;
+const _: () = assert!(MATCH_ROOM >= MATCH_LIMIT && MATCH_ROOM >= 14 + MIN_MATCH + LAST_LITERALS);
+/// Length up to which literals are copied in steps rather than by a call.
+const MEDIUM: usize = 256;
 
 /// The decoder.
 pub(crate) struct Unpack {
@@ -94,6 +102,7 @@ impl Block<'_> {
             return if self.src == [0] { Ok(0) } else { Err(Defect::Damaged) };
         }
         loop {
+            self.short();
             let token = self.byte()?;
             let literals = self.length(token >> 4)?;
             self.literals(literals)?;
@@ -110,6 +119,32 @@ impl Block<'_> {
             }
             self.copy(distance, len);
         }
+    }
+
+    /// Decodes sequences whose lengths are in their tokens, which most are, by copies of fixed lengths. Stops before any
+    /// other, before one with a defect, and where the rules for the end may count.
+    fn short(&mut self) {
+        let (mut at, mut len) = (self.at, self.len);
+        while let Some(head) = self.src.get(at..).and_then(|rest| rest.first_chunk::<SEQUENCE>()) {
+            let (literals, more) = (usize::from(head[0] >> 4), usize::from(head[0] & MORE));
+            if literals == usize::from(MORE) || more == usize::from(MORE) {
+                break;
+            }
+            let distance = usize::from(u16::from_le_bytes([head[1 + literals], head[2 + literals]]));
+            let to = len + literals;
+            if distance < PART || distance > self.window.min(to) || self.dst.len() < to + MATCH_ROOM {
+                break;
+            }
+            let Some(plain) = self.dst.get_mut(len..).and_then(|rest| rest.first_chunk_mut::<SHORT>()) else { break };
+            plain.copy_from_slice(&head[1..=SHORT]);
+            let Some(window) = self.dst.get_mut(to - distance..to + MATCH_ROOM) else { break };
+            for part in [0, PART, 2 * PART] {
+                window.copy_within(part..part + PART, part + distance);
+            }
+            at += 1 + literals + 2;
+            len = to + more + MIN_MATCH;
+        }
+        (self.at, self.len) = (at, len);
     }
 
     /// Decodes until the destination is full.
@@ -166,8 +201,11 @@ impl Block<'_> {
 
     fn literals(&mut self, len: usize) -> Sound<()> {
         let (from, to) = (&self.src[self.at..], &mut self.dst[self.len..]);
-        if let (true, Some(from), Some(to)) = (len <= SHORT, from.first_chunk::<SHORT>(), to.first_chunk_mut()) {
-            *to = *from;
+        let steps = len.next_multiple_of(SHORT);
+        if len <= MEDIUM && from.len() >= steps && to.len() >= steps {
+            for (to, from) in to[..steps].chunks_exact_mut(SHORT).zip(from[..steps].chunks_exact(SHORT)) {
+                to.copy_from_slice(from);
+            }
         } else {
             let from = from.get(..len).ok_or(Defect::Damaged)?;
             to.get_mut(..len).ok_or(Defect::Damaged)?.copy_from_slice(from);
@@ -180,8 +218,12 @@ impl Block<'_> {
     /// Copies `len` bytes, which fit, from `distance` back, where there are at least as many: more than those repeat.
     fn copy(&mut self, distance: usize, mut len: usize) {
         let from = self.len - distance;
-        if distance >= SHORT && len <= SHORT && self.room() >= SHORT {
-            self.dst.copy_within(from..from + SHORT, self.len);
+        let steps = len.next_multiple_of(SHORT);
+        if distance >= SHORT && self.room() >= steps {
+            let window = &mut self.dst[from..self.len + steps];
+            for step in (0..steps).step_by(SHORT) {
+                window.copy_within(step..step + SHORT, step + distance);
+            }
             self.len += len;
             return;
         }
