@@ -3,8 +3,8 @@
 
 Packs ROOT plainly in both formats, traces COMMAND in a chroot of the mounted image, packs ROOT again with the list, and
 then reads every file of the list, in its order, from fresh mounts on loop devices whose reads a control group (version 1)
-holds to RATE MB/s. Plain and hot take turns. Prints times, and bytes read from the device. Needs root; WORK should be in
-memory, so that only the held rate counts.
+holds to RATE MB/s. Plain and hot take turns. Prints times, and bytes and requests that the device saw. Needs root; WORK
+should be in memory, so that only the held rate counts.
 """
 
 import argparse
@@ -42,9 +42,11 @@ class Mounted:
         run("umount", "-R", self.at)
         run("losetup", "-d", self.device)
 
-    def sectors(self):
+    def read(self):
+        """Requests completed and bytes read so far."""
         with open(f"/sys/block/{os.path.basename(self.device)}/stat") as stat:
-            return int(stat.read().split()[2])
+            requests, _, sectors, *_ = map(int, stat.read().split())
+            return requests, sectors * 512
 
 
 def trace(packfs, image, kind, at, listing, command):
@@ -74,7 +76,7 @@ def cold(image, kind, at, paths, rate):
         number = os.stat(mounted.device).st_rdev
         with open(f"{GROUP}/blkio.throttle.read_bps_device", "w") as limit:
             limit.write(f"{os.major(number)}:{os.minor(number)} {rate * 1_000_000}")
-        before, (there, here) = mounted.sectors(), os.pipe()
+        before, (there, here) = mounted.read(), os.pipe()
         child = os.fork()
         if child == 0:
             with open(f"{GROUP}/cgroup.procs", "w") as procs:
@@ -84,7 +86,8 @@ def cold(image, kind, at, paths, rate):
         os.waitpid(child, 0)
         seconds, total = eval(os.read(there, 100))
         os.close(there), os.close(here)
-        return seconds, (mounted.sectors() - before) * 512, total
+        requests, taken = (after - earlier for after, earlier in zip(mounted.read(), before))
+        return seconds, taken, requests, total
 
 
 def main():
@@ -109,10 +112,11 @@ def main():
             for name, image in images.items():
                 taken[name].append(cold(image, kind, at, paths, args.rate))
         for name, rounds in taken.items():
-            times = sorted(seconds for seconds, _, _ in rounds)
+            times = sorted(seconds for seconds, *_ in rounds)
+            _, taken, requests, total = rounds[0]
             print(
-                f"{ending} {name}: {os.path.getsize(images[name])} bytes; {len(paths)} paths, {rounds[0][2]} bytes, from the"
-                f" device {rounds[0][1]}; {statistics.median(times):.2f} s ({times[0]:.2f} to {times[-1]:.2f})"
+                f"{ending} {name}: {os.path.getsize(images[name])} bytes; {len(paths)} paths, {total} bytes; from the device"
+                f" {taken} bytes in {requests} requests; {statistics.median(times):.2f} s ({times[0]:.2f} to {times[-1]:.2f})"
             )
         for image in images.values():
             os.remove(image)
