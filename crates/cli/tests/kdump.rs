@@ -138,14 +138,14 @@ fn files_that_cannot_be_crash_dumps_are_refused_and_leave_nothing() {
             &["join", "a", "b", "-o", "x", "--as", "kdump", "--codec", "xz"],
             "accepted: gzip, lzo, snappy, zstd, none",
         ),
-        (2, &["join", "a", "b", "-o", "x", "--as", "kdump", "--partial"], "without --as it can"),
+        (2, &["join", "a", "b", "-o", "x", "--as", "kdump", "--partial"], "leave out one of them"),
         (2, &["join", "a", "b", "-o", "-", "--as", "kdump"], "--as kdump-flat"),
         (2, &["join", "a", "b", "-o", "x", "--as", "elf"], "kdump-flat"),
         (1, &["join", "a", "b", "-o", "dump", "--as", "kdump"], "--force"),
-        (1, &["join", "t", "-o", "x", "--as", "kdump"], "no ELF core"),
-        (1, &["join", "d", "-o", "x", "--as", "kdump"], "kdump-compressed file already"),
+        (1, &["join", "t", "-o", "x", "--as", "kdump"], "not a 64-bit little-endian ELF core"),
+        (1, &["join", "d", "-o", "x", "--as", "kdump"], "already a kdump-compressed file"),
         (1, &["join", "u", "-o", "x", "--as", "kdump-flat"], "PAGESIZE"),
-        (1, &["join", rest, "-o", "x", "--as", "kdump"], "--partial, without --as, writes the rest"),
+        (1, &["join", rest, "-o", "x", "--as", "kdump"], "with --partial, without --as"),
         (1, &["split", "torn", "-o", "x"], "--as-is splits the bytes of the file"),
     ];
     for (status, args, says) in cases {

@@ -235,7 +235,7 @@ fn no_image_needs_more_than_its_target_kernel() {
             let build = ["build", "root", "-o", "image.erofs", "-f", "-q", "--target-kernel", target, "-c", codec];
             let output = run_in(dir.path(), &build);
             if output.status.code() == Some(2) {
-                assert!(stderr(&output).contains("does not read"), "{}", stderr(&output));
+                assert!(stderr(&output).contains("this kernel cannot read"), "{}", stderr(&output));
                 continue;
             }
             assert!(output.status.success(), "{target} {codec}: {}", stderr(&output));
@@ -269,7 +269,7 @@ fn an_image_may_begin_anywhere_in_a_file() {
     let dir = workplace();
     for format in FORMATS {
         succeed(dir.path(), &["build", "root", "-o", "image", "--offset", "8K", "-f", "-q", "--format", format]);
-        assert!(fail(dir.path(), 1, &["list", "image"]).contains("superblock"));
+        assert!(fail(dir.path(), 1, &["list", "image"]).contains("--offset if one begins further on"));
         assert!(succeed(dir.path(), &["list", "image", "--offset", "8K"]).contains("etc/motd\n"));
         let cat = ["cat", "image", "etc/motd", "usr/motd", "--offset", "8192"];
         assert_eq!(succeed(dir.path(), &cat), "Welcome.\nWelcome.\n");

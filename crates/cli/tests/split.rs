@@ -326,8 +326,8 @@ fn wrong_usage_is_reported_before_anything_is_touched() {
     std::fs::write(dir.path().join("core"), memory(100_000, 1)).unwrap();
     let cases: [(i32, &[&str], &str); 9] = [
         (2, &["split", "core"], "--output"),
-        (2, &["split", "core", "-o", "a", "-o", "./a"], "the same part"),
-        (2, &["split", "core", "-o", "core", "-f"], "core: the input itself"),
+        (2, &["split", "core", "-o", "a", "-o", "./a"], "already named (as a)"),
+        (2, &["split", "core", "-o", "core", "-f"], "core: this is the input"),
         (2, &["split", "core", "-o", "a", "--parity", "1"], "at least 2 parts"),
         (2, &["split", "core", "-o", "a", "--chunk", "5000"], "power of two"),
         (2, &["split", "core", "-o", "a", "--memory", "1M"], "too little"),

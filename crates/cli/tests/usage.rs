@@ -114,7 +114,7 @@ fn failures_are_status_1_with_one_line() {
         assert!(message.starts_with("packfs: /nonexistent/image: "), "{message}");
         assert_eq!(message.matches("No such file").count(), 1, "{message}");
     }
-    assert!(fail(here(), 1, &["info", "/dev/null"]).contains("superblock at byte 0"));
+    assert!(fail(here(), 1, &["info", "/dev/null"]).contains("neither a SquashFS nor an EROFS image"));
 }
 
 #[test]
@@ -128,12 +128,12 @@ fn a_file_is_named_once_and_what_it_is_instead_is_said() {
         (&["build", "nosuch", "-o", "x.sqfs"], "packfs: nosuch: cannot open: No such file"),
         (&["build", "data", "-o", "i.sqfs"], "packfs: i.sqfs exists; --force replaces it"),
         (&["build", "data", "-o", "no/i.sqfs"], "packfs: no/i.sqfs: cannot create: No such file"),
-        (&["split", "nosuch", "-o", "p"], "packfs: nosuch: cannot look at: No such file"),
-        (&["list", "."], "packfs: .: cannot read: Is a directory"),
+        (&["split", "nosuch", "-o", "p"], "packfs: nosuch: cannot open: No such file"),
+        (&["list", "."], "packfs: .: a directory, not an image: packfs build"),
         (&["list", "part"], "packfs: part: a part of a dump, not an image: packfs join"),
         (&["extract", "part", "-C", "to"], "packfs: part: a part of a dump, not an image: packfs join"),
         (&["tar", "a.tar"], "packfs: a.tar: an archive, not an image: packfs build"),
-        (&["list", "data"], "packfs: data: superblock at byte 0: this is neither"),
+        (&["list", "data"], "packfs: data: neither a SquashFS nor an EROFS image"),
     ];
     for (args, told) in cases {
         let message = fail(dir.path(), 1, args);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
-use crate::name::display;
 use crate::source::open::{Kind, SNIFF_LEN, sniff};
 use crate::{Error, Image, Result, erofs, squashfs};
 
@@ -53,8 +52,7 @@ impl AnyImage {
                 Ok(AnyImage::Squashfs(Box::new(squashfs::Reader::open(bytes, options)?)))
             }
             Kind::SquashFs => {
-                let why = format!("{}: a SquashFS image has no additional devices", display(&name));
-                Err(Error::option("devices", devices.len(), why))
+                Err(Error::option("number of devices", devices.len(), "a SquashFS image has no additional devices"))
             }
             _ => Err(Error::corrupt("superblock", 0, "this is neither a SquashFS nor an EROFS image")),
         }

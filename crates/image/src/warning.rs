@@ -40,6 +40,8 @@ pub enum WarningKind {
     HotPathMissing,
     /// Times are truncated to whole seconds because the new format has no fractions.
     FractionsOfSeconds,
+    /// The image lies in the source directory that it is built from.
+    OutputInSource,
     /// The index of the image to be reused is by another version, codec or options, so nothing is taken from it.
     ReuseOtherEncoder,
     /// The index does not belong to the image to be reused, so nothing is taken from it.
@@ -66,6 +68,10 @@ impl fmt::Display for WarningKind {
             WarningKind::HotPathMissing => "the hot list names a path that is not in the image",
             WarningKind::SortPathMissing => "the sort file names a path that is not in the image",
             WarningKind::FractionsOfSeconds => "SquashFS stores whole seconds: fractions of timestamps are dropped",
+            WarningKind::OutputInSource => {
+                "the image lies in its source directory: a build of that directory to another file packs it, \
+                 unless it is excluded"
+            }
             WarningKind::ReuseOtherEncoder => {
                 "nothing is reused, because the image was built by another version, codec or with other options"
             }

@@ -6,11 +6,11 @@ use clap::{Args, ValueHint};
 
 use super::{Effort, ImageArg, PartsArg, Talk};
 
-/// Verify a whole image, or the parts of a dump: every structure, every block; exit 1 if anything is wrong.
+/// Verify every structure and block of an image or dump.
 ///
-/// This is stricter than mounting: also what the kernel would overlook until the file is read, or would
-/// silently show wrongly, is found, each finding with its structure and byte offset. Of parts it says which bytes of
-/// the dump a finding costs, and whether they can be repaired.
+/// The exit status is 1 if anything is wrong. A check is stricter than mounting: it finds what the kernel would
+/// overlook until the file is read, or would silently show wrongly. Each finding names its structure and byte offset.
+/// For the parts of a dump it tells which bytes of the dump a finding costs, and whether they can be repaired.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,11 +24,15 @@ pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) parts: PartsArg,
 
-    /// Also compare every entry, attribute and byte with SOURCE (repeat for an image merged from several)
+    /// Compare every entry, attribute and byte with SOURCE, too
+    ///
+    /// Repeat it for an image merged from several sources.
     #[arg(long, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) against: Vec<PathBuf>,
 
-    /// Fail at the first warning about a SOURCE, such as a tar archive without its end
+    /// Fail at the first warning about a source
+    ///
+    /// For example a tar archive without its end.
     #[arg(long, requires = "against")]
     pub(crate) strict: bool,
 
@@ -43,7 +47,9 @@ pub(crate) struct Check {
     pub(crate) talk: Talk,
 }
 
-/// List the differences between two sources; exit 1 if there are any.
+/// List the differences between two sources.
+///
+/// The exit status is 1 if there are any.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -58,7 +64,9 @@ pub(crate) struct Diff {
     #[arg(value_name = "B", value_hint = ValueHint::AnyPath)]
     pub(crate) b: PathBuf,
 
-    /// Fail at the first warning about a source, such as a tar archive without its end
+    /// Fail at the first warning about a source
+    ///
+    /// For example a tar archive without its end.
     #[arg(long)]
     pub(crate) strict: bool,
 

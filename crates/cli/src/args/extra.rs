@@ -14,7 +14,7 @@ Examples:
   packfs completions bash > /etc/bash_completion.d/packfs
   packfs completions zsh > ~/.zfunc/_packfs")]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell that the script is for
     #[arg(value_enum)]
     pub(crate) shell: Shell,
 }
@@ -27,7 +27,9 @@ Examples:
   packfs man bench read | man -l -
   packfs man --dir /usr/local/share/man/man1")]
 pub(crate) struct Man {
-    /// Command to explain, as in `build` or `bench read` [default: packfs itself]
+    /// Command whose page to print, as in `build` or `bench read`
+    ///
+    /// The default is the page of packfs itself.
     #[arg(value_name = "COMMAND", value_parser = Known::<String>::of(commands), hide_possible_values = true)]
     pub(crate) command: Vec<String>,
 

@@ -10,10 +10,11 @@ use super::build::{CodecArg, CodecParser};
 use super::{Effort, Talk};
 use crate::output::failure::Usage;
 
-/// Put a dump together again from its parts: into a file with its holes, onto a block device, or as a stream.
+/// Put a dump together again from its parts.
 ///
-/// Every byte is verified. What a part lost is brought back from parity, if there is any; where that does not do, the
-/// ranges of the dump that are lost are listed and nothing is written, or all but these with --partial.
+/// OUTPUT is a file, which gets its holes back, a block device, or a stream. Every byte is verified. Damaged and
+/// missing segments are restored from parity if there is any. Otherwise the lost ranges are listed and nothing is
+/// written, or all but these with --partial.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,22 +31,24 @@ pub(crate) struct Join {
     #[arg(short, long, value_name = "OUTPUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
 
-    /// Write what there is although some of the dump is lost: zeros stand for that, it is listed, and the exit
-    /// status is 1
+    /// Write the rest if some of the dump is lost
+    ///
+    /// Lost bytes are written as zeros and listed, and the exit status is 1.
     #[arg(long)]
     pub(crate) partial: bool,
 
-    /// Replace OUTPUT if it exists; a block device always does
+    /// Replace OUTPUT if it exists; needed for a block device
     #[arg(short, long)]
     pub(crate) force: bool,
 
-    /// What to write
+    /// Form of the output
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = As::Raw)]
     pub(crate) form: As,
 
-    /// What --as kdump compresses pages with: lzo, snappy, gzip, zstd or none, with level and options as in zstd:3;
-    /// where nothing is said of it, a codec takes its fastest level [default: lzo, which crash and makedumpfile read
-    /// however they were built]
+    /// Codec of the pages of --as kdump [default: lzo]
+    ///
+    /// Accepted: lzo, snappy, gzip, zstd or none, with level and options as in zstd:3. Without a level a codec uses
+    /// its fastest one. Every build of crash and makedumpfile reads the default.
     #[arg(short, long, value_name = "CODEC", value_parser = CodecParser::PAGES, hide_possible_values = true)]
     codec: Option<CodecArg>,
 
@@ -70,8 +73,8 @@ impl Join {
             };
         }
         if self.partial {
-            let why = "pages that are lost would be zeros, and nothing in the file would tell";
-            return Err(Usage(format!("--partial cannot be with --as kdump: {why}; without --as it can")));
+            let why = "lost pages would be zeros that nothing in the file tells from others";
+            return Err(Usage(format!("--partial cannot be combined with --as kdump: {why}; leave out one of them")));
         }
         let choice = match &self.codec {
             Some(codec) => codec.choice().clone(),

@@ -13,6 +13,7 @@ mod known;
 #[cfg(feature = "mount")]
 mod mount;
 mod read;
+pub(crate) mod refused;
 mod select;
 mod split;
 mod trace;
@@ -41,12 +42,22 @@ pub(crate) use value::time as parse_time;
 
 use crate::resources;
 
-/// Pack file trees into compressed SquashFS and EROFS images, read them back, check and compare them.
+/// Pack file trees into compressed images, read, check and compare them.
+///
+/// The formats are SquashFS and EROFS. `split` and `join` store one large stream, such as a crash dump, on several
+/// disks.
 ///
 /// Exit status: 0 done; 1 it failed, or damage or differences were found; 2 wrong usage.
 #[derive(Debug, Parser)]
 #[command(name = "packfs", version, propagate_version = true, disable_help_subcommand = true)]
-#[command(after_help = "Each command explains its options and shows an example: packfs build --help")]
+#[command(after_help = "\
+Examples:
+  packfs build /srv/root -o root.sqfs
+  packfs list --long root.sqfs
+  packfs extract root.sqfs -C /tmp/root
+  packfs split /proc/vmcore -o /mnt/a/core -o /mnt/b/core
+
+Each command explains its options and shows examples: packfs build --help")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -77,6 +88,14 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Returns the sources whose unreadable entries can be left out; `None` if the command cannot leave out any.
+    pub(crate) fn may_leave_out(&self) -> Option<Vec<PathBuf>> {
+        match self {
+            Command::Build(build) => Some(build.sources().to_vec()),
+            _ => None,
+        }
+    }
+
     /// Returns true if standard output is worthless unless it is complete.
     pub(crate) fn writes_an_archive(&self) -> bool {
         matches!(self, Command::Tar(_) | Command::Split(_) | Command::Join(_))
@@ -86,13 +105,15 @@ impl Command {
 /// Resources of the machine to use.
 #[derive(Debug, Args)]
 pub(crate) struct Effort {
-    /// Use N worker threads; 0 does everything on one thread. The result never depends on N
-    /// [default: all cores the process may use]
-    #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = value::jobs)]
+    /// Number of worker threads; 0 does all work on one thread [default: all cores]
+    ///
+    /// The result never depends on N. The default is all cores the process may use.
+    #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = value::jobs, allow_negative_numbers = true)]
     jobs: Option<usize>,
 
-    /// Keep at most about SIZE of file data in memory, on top of the file tree itself
-    /// [default: a share of what the process may use, cgroup limits included]
+    /// File data to keep in memory, at most about SIZE
+    ///
+    /// The file tree itself comes on top. The default is a share of what the process may use, cgroup limits included.
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     memory: Option<u64>,
 }
@@ -147,11 +168,11 @@ pub(crate) struct ImageArg {
     #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     pub(crate) path: PathBuf,
 
-    /// The image begins SIZE bytes into the file
+    /// Byte offset of the image in the file
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
     pub(crate) offset: u64,
 
-    /// An additional device of an EROFS image that names several (repeat in their order)
+    /// Additional device of an EROFS image (repeat in their order)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) device: Vec<PathBuf>,
 }
@@ -159,7 +180,7 @@ pub(crate) struct ImageArg {
 /// The parts of a dump behind the first, where parts may stand for an image.
 #[derive(Debug, Args)]
 pub(crate) struct PartsArg {
-    /// Further parts, where IMAGE is a part of a dump; in any order
+    /// Further parts if IMAGE is a part of a dump, in any order
     #[arg(value_name = "PART", value_hint = ValueHint::FilePath)]
     pub(crate) rest: Vec<PathBuf>,
 }
@@ -214,15 +235,28 @@ mod tests {
         }
     }
 
+    /// Length limit of the first line of help, which `-h` shows. A default in brackets may follow.
+    const HELP_MAX: usize = 70;
+    /// Beginnings of help that name neither a thing nor an action.
+    const RIDDLES: [&str; 6] = ["What ", "Where ", "How ", "Whether ", "Which ", "Nothing "];
+
+    /// Checks the first line of help of a command or option.
+    fn assert_short(help: Option<&clap::builder::StyledStr>, of: &str) {
+        let help = help.map(ToString::to_string).unwrap_or_default();
+        let line = help.split(" [default").next().unwrap_or_default();
+        assert!(!line.is_empty() && line.chars().count() <= HELP_MAX, "{of}: {} characters: {line}", line.len());
+        assert!(!line.contains('\n') && !RIDDLES.iter().any(|word| line.starts_with(word)), "{of}: {line}");
+    }
+
     /// Checks the options of a command, and of its subcommands.
     fn explained(parent: &clap::Command, prefix: &str) {
         for command in parent.get_subcommands() {
             let name = format!("{prefix} {}", command.get_name());
-            assert!(command.get_about().is_some(), "{name}");
+            assert_short(command.get_about(), &name);
             let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(after.contains(&name), "{name}: no example");
             for arg in command.get_arguments() {
-                assert!(arg.get_help().is_some(), "{name}: {}", arg.get_id());
+                assert_short(arg.get_help(), &format!("{name}: {}", arg.get_id()));
             }
             explained(command, &name);
         }

@@ -9,9 +9,9 @@ use super::{Effort, ImageArg, OnError, PartsArg, Select, Talk, value};
 
 /// Unpack an image, or some of its paths, into a directory.
 ///
-/// Owners, modes, times, extended attributes, hard links, holes and devices are restored as far as the
-/// user and the file system allow; what could not be restored is reported. Nothing is ever written
-/// outside DIR, whatever names and links the image holds.
+/// Owners, modes, times, extended attributes, hard links, holes and devices are restored as far as the user and the
+/// file system allow; what could not be restored is reported. Nothing is ever written outside DIR, whatever names and
+/// links the image holds.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,11 +30,13 @@ pub(crate) struct Extract {
     #[arg(short = 'C', long = "directory", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) directory: PathBuf,
 
-    /// Cut N leading components off each path; what has no more than N is left out
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Strip N leading components from each path
+    ///
+    /// Entries with no more than N components are left out.
+    #[arg(long, value_name = "N", default_value = "0", value_parser = value::count::<usize>)]
     pub(crate) strip_components: usize,
 
-    /// Write nothing: list what would be made, and say what stands in the way
+    /// List what would be extracted and what prevents it; write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 
@@ -42,8 +44,10 @@ pub(crate) struct Extract {
     #[arg(short, long)]
     pub(crate) force: bool,
 
-    /// Everything belongs to whoever extracts, and nothing gives privileges: no set-user-ID and set-group-ID bits, no
-    /// file capabilities [default: the owners in the image if that is root]
+    /// Give all files to the extracting user and drop privileges
+    ///
+    /// Set-user-ID and set-group-ID bits and file capabilities are left out. The default is the owners in the image
+    /// if root extracts.
     #[arg(long)]
     pub(crate) no_owner: bool,
 
@@ -55,7 +59,9 @@ pub(crate) struct Extract {
     #[arg(long)]
     pub(crate) no_sparse: bool,
 
-    /// What to do with an entry that cannot be read or made: stop, or leave it out, list it and exit 1
+    /// Action for an entry that cannot be read or created
+    ///
+    /// With `skip` the entry is left out and listed, and the exit status is 1.
     #[arg(long, value_enum, default_value_t = OnError::Stop)]
     pub(crate) on_error: OnError,
 
@@ -66,7 +72,9 @@ pub(crate) struct Extract {
     pub(crate) talk: Talk,
 }
 
-/// Write an image, or some of its paths, as a tar archive (pax, with extended attributes and holes).
+/// Write an image, or some of its paths, as a tar archive.
+///
+/// The archive is in pax format, with extended attributes and holes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -91,7 +99,9 @@ pub(crate) struct Tar {
     #[arg(long)]
     pub(crate) no_xattrs: bool,
 
-    /// Stop at a socket, which a tar archive cannot hold [default: leave it out with a warning]
+    /// Fail at a socket, which a tar archive cannot store
+    ///
+    /// The default is to leave it out with a warning.
     #[arg(long)]
     pub(crate) strict: bool,
 
@@ -102,7 +112,7 @@ pub(crate) struct Tar {
     pub(crate) talk: Talk,
 }
 
-/// List what is in an image.
+/// List the entries of an image.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -126,8 +136,9 @@ pub(crate) struct List {
     #[arg(long)]
     pub(crate) human: bool,
 
-    /// Show the sizes of files, and for directories that of all files listed below them; a file with several names counts
-    /// once
+    /// Show sizes, for directories of all files below them
+    ///
+    /// Only listed files count; a file with several names counts once.
     #[arg(long)]
     pub(crate) du: bool,
 
@@ -135,7 +146,7 @@ pub(crate) struct List {
     #[arg(long, conflicts_with = "sort")]
     pub(crate) tree: bool,
 
-    /// Order of the entries: by path, the largest first, or the newest first
+    /// Order of the entries: by path, largest first, or newest first
     #[arg(long, value_enum, value_name = "KEY")]
     pub(crate) sort: Option<SortKey>,
 
@@ -154,7 +165,7 @@ pub(crate) enum SortKey {
 
 /// Write files of an image, or bytes of a dump, to standard output.
 ///
-/// With --range, only the blocks or chunks are read that hold the bytes asked for.
+/// With --range, only the blocks or chunks are read that hold the requested bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -165,18 +176,24 @@ pub(crate) struct Cat {
     #[command(flatten)]
     pub(crate) image: ImageArg,
 
-    /// Files in the image, one after the other, or globs such as 'etc/*.conf'; symbolic links are followed within it. Where
-    /// IMAGE is a part of a dump: its further parts, in any order
+    /// Files in the image, or globs such as 'etc/*.conf'
+    ///
+    /// Files are written one after the other; symbolic links are followed within the image. If IMAGE is a part of a
+    /// dump: its further parts, in any order.
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Write only these bytes of each file, or of the dump: OFFSET:LENGTH, as in 1G:64K (repeat for more)
+    /// Write only these bytes: OFFSET:LENGTH, as in 1G:64K (repeat for more)
+    ///
+    /// The range applies to each file, or to the dump.
     #[arg(long, value_name = "RANGE", value_parser = value::range)]
     pub(crate) range: Vec<Range<u64>>,
 }
 
-/// Show what an image is: its format, codec, sizes, counts and layout; of EROFS, which Linux it needs. Or what the parts of
-/// a dump hold, and what is missing.
+/// Show format, codec, sizes, counts and layout of an image.
+///
+/// For an EROFS image also the oldest Linux that reads it. For the parts of a dump: their contents, and what is
+/// missing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -11,7 +11,9 @@ use crate::output::failure::Usage;
 /// Entries of an image.
 #[derive(Debug, Args)]
 pub(crate) struct Select {
-    /// Paths in the image, with everything below, or globs such as 'usr/lib/*.so' and '**/*.conf' [default: all]
+    /// Paths in the image, or globs such as 'usr/lib/*.so' [default: all]
+    ///
+    /// A path selects everything below it. `**` stands for any number of directories, as in '**/*.conf'.
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
@@ -22,12 +24,15 @@ pub(crate) struct Select {
 /// Entries to leave out.
 #[derive(Debug, Args)]
 pub(crate) struct ExcludeArgs {
-    /// Leave out entries that match GLOB, with everything below; with a `/` it is matched from the root, without one
-    /// against names
+    /// Leave out entries that match GLOB, with everything below
+    ///
+    /// A glob with a `/` is matched from the root, one without against names.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
 
-    /// Leave out entries that match the globs in FILE, one a line; a line that begins with `#` is a comment
+    /// Leave out entries that match the globs in FILE, one a line
+    ///
+    /// A line that begins with `#` is a comment.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     exclude_from: Vec<PathBuf>,
 }

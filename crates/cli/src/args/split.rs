@@ -9,11 +9,11 @@ use super::build::{CodecArg, CodecParser};
 use super::{Effort, Talk, value};
 use crate::resources;
 
-/// Compress one big stream over several disks at once: a crash dump, a disk image, a machine's memory.
+/// Compress one large stream onto several disks at once.
 ///
-/// Each PART should be on a disk of its own. Whichever is free takes the next piece, so that a fast disk takes more
-/// and a slow one holds nothing up. A part that fails is given up and the others go on. `packfs join` puts the
-/// stream together again.
+/// The stream is a crash dump, a disk image or the memory of a machine. Each PART should be on a disk of its own.
+/// Whichever disk is free takes the next piece, so that a fast disk takes more and a slow one delays nothing. A part
+/// that fails is given up and the others go on. `packfs join` puts the stream together again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,51 +22,58 @@ Examples:
   packfs split core -o /mnt/a/core -o /mnt/b/core --resume
   packfs split dump.kdump -o /mnt/a/core -o /mnt/b/core")]
 pub(crate) struct Split {
-    /// File, block device or FIFO to read; `-` is standard input. A file that makedumpfile compressed or flattened is
-    /// stored as the ELF core it was made of
+    /// File, block device or FIFO to read; `-` is standard input
+    ///
+    /// A file that makedumpfile compressed or flattened is stored as the ELF core it was made of.
     #[arg(value_name = "INPUT", value_hint = ValueHint::FilePath)]
     pub(crate) input: PathBuf,
 
-    /// File, block device or FIFO to write (repeat for each); files are private to their owner
+    /// File, block device or FIFO to write (repeat for each part)
+    ///
+    /// Files are private to their owner.
     #[arg(short = 'o', long = "output", value_name = "PART", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) parts: Vec<PathBuf>,
 
-    /// Store the bytes of a crash dump that makedumpfile compressed or flattened, not the ELF core it was made of
+    /// Store the bytes of a makedumpfile file, not the ELF core in it
     #[arg(long)]
     pub(crate) as_is: bool,
 
-    /// Codec, with level and options as in zstd:3; `raw` for none, `help` lists them. Where nothing is said of it, a
-    /// codec takes its fastest level
+    /// Codec with level and options, as in zstd:3; `help` lists all
+    ///
+    /// `raw` stands for none. Without a level a codec uses its fastest one.
     #[arg(short, long, value_name = "CODEC", default_value = "lz4", value_parser = CodecParser::FASTEST,
         hide_possible_values = true)]
     codec: CodecArg,
 
-    /// Cut the input into chunks of SIZE, a power of two from 4K to 16M: larger ones are a little smaller on disk,
-    /// smaller ones are quicker to read from at random
+    /// Size of the chunks: a power of two from 4K to 16M
+    ///
+    /// Larger chunks compress slightly better; smaller ones make random reads faster.
     #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = chunk)]
     chunk: u32,
 
-    /// Make any K of the parts dispensable
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    /// Number of parts that may be lost without losing data
+    #[arg(long, value_name = "K", default_value = "0", value_parser = value::count::<u16>)]
     parity: u16,
 
     /// Store equal chunks once
     #[arg(long)]
     dedup: bool,
 
-    /// Write past the page cache (O_DIRECT), where the file system can
+    /// Bypass the page cache (O_DIRECT), where the file system can
     #[arg(long)]
     direct: bool,
 
-    /// Go on with a split that was interrupted, given the same input, parts and options
+    /// Continue an interrupted split
+    ///
+    /// Give the same input, parts and options as before.
     #[arg(long)]
     resume: bool,
 
-    /// Make what was written safe on disk every SIZE bytes of a part; where `--resume` trusts what it finds
+    /// Flush each part to disk every SIZE bytes, for --resume
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = value::size)]
     checkpoint: u64,
 
-    /// Trust the encoder: do not decode each chunk and compare
+    /// Trust the encoder: do not decode and compare each chunk
     #[arg(long)]
     no_verify: bool,
 

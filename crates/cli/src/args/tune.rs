@@ -11,7 +11,7 @@ use packfs_image::OnError;
 use packfs_image::erofs::Kernel;
 
 use super::known::{self, Known};
-use super::{Cli, Command, Format, Preset, Talk, value};
+use super::{Cli, Command, Format, Preset, Talk, refused, value};
 use crate::output::failure::Usage;
 
 /// Find the settings of `packfs build` that suit a source best.
@@ -26,54 +26,64 @@ Examples:
   packfs tune root.tar --goal read --max-size 700M --format erofs --target-kernel 6.12
   packfs tune /srv/root --min-read 500 --chart tune.html --json")]
 pub(crate) struct Tune {
-    /// What is to be packed: a directory, file, tar archive, image or @packlist
+    /// Source to pack: directory, file, tar archive, image or @packlist
     #[arg(value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) source: PathBuf,
 
-    /// What matters: size (the smallest image), speed (the shortest build), read (the fastest reads), or balanced
+    /// Goal: size, speed (of the build), read, or balanced
+    ///
+    /// `size` is the smallest image, `speed` the shortest build, `read` the fastest reads.
     #[arg(long, value_name = "GOAL", default_value = "balanced", value_parser = Known::<Goal>::of(Goal::names),
         hide_possible_values = true)]
     pub(crate) goal: Goal,
 
-    /// Nothing larger than SIZE
+    /// Largest image to accept
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     pub(crate) max_size: Option<u64>,
 
-    /// Nothing that takes longer to build: seconds, or with a unit as in 90s, 5m, 1h
+    /// Longest build to accept: seconds, or as in 90s, 5m, 1h
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) max_time: Option<f64>,
 
-    /// Nothing that one thread reads more slowly, in MB/s (millions of bytes a second)
+    /// Slowest reads by one thread to accept, in MB/s
+    ///
+    /// 1 MB/s is a million bytes a second.
     #[arg(long, value_name = "MB/S", value_parser = speed)]
     pub(crate) min_read: Option<f64>,
 
-    /// Only images of this format [default: both]
+    /// Format of the image [default: try both]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
 
-    /// Try these codecs, as `packfs build --codec` takes them, with colons between options [default: a good choice]
+    /// Codecs to try, as `build --codec` takes them [default: a selection]
+    ///
+    /// Options of one codec are joined by colons, as in xz:6:bcj=x86.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',',
         value_parser = Known::<String>::of(known::image_codecs), hide_possible_values = true)]
     pub(crate) codecs: Vec<String>,
 
-    /// Try these sizes of blocks, for EROFS of clusters [default: 32K,128K,1M; for EROFS 16K,64K,256K]
+    /// Block sizes to try, for EROFS cluster sizes
+    ///
+    /// The default is 32K,128K,1M; for EROFS 16K,64K,256K.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) blocks: Vec<String>,
 
-    /// EROFS images are for Linux VERSION and newer [default: 6.1]
+    /// Oldest Linux that must read EROFS images [default: 6.1]
     #[arg(long, value_name = "VERSION", value_parser = Known::<Kernel>::of(known::kernels), hide_possible_values = true)]
     pub(crate) target_kernel: Option<Kernel>,
 
-    /// Try the slowest codecs on about SIZE of the source; quicker ones are tried on up to 4 times as much in the
-    /// same time, and large blocks on twice as much. What is no larger is tried whole, and nothing has to be predicted
+    /// Amount of the source on which the slowest codecs are tried
+    ///
+    /// Faster codecs are tried on up to 4 times as much in the same time, and large blocks on twice as much. A source
+    /// that is no larger is tried whole, and nothing has to be predicted.
     #[arg(long, value_name = "SIZE", default_value = "12M", value_parser = sample)]
     pub(crate) sample: u64,
 
-    /// Other samples
-    #[arg(long, value_name = "N", default_value = "1")]
+    /// Seed for the choice of the sample
+    #[arg(long, value_name = "N", default_value = "1", value_parser = value::count::<u64>)]
     pub(crate) seed: u64,
 
-    /// Build with N worker threads, now and in the command [default: all cores the process may use]
+    /// Number of worker threads, also in the command [default: all cores]
     #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = value::jobs)]
     pub(crate) jobs: Option<usize>,
 
@@ -186,8 +196,8 @@ impl Tune {
 
 /// Parses the words of a command, so that the measured build is the one that the command runs.
 fn candidate(command: &[OsString]) -> Result<Candidate, String> {
-    let first_line = |text: String| text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    let cli = Cli::try_parse_from(command).map_err(|error| first_line(error.to_string()))?;
+    let told = |error: clap::Error| refused::value(&error).unwrap_or_else(|| error.to_string());
+    let cli = Cli::try_parse_from(command).map_err(told)?;
     let Command::Build(build) = cli.command else { return Err("not a build".into()) };
     let plan = build.resolve(None).map_err(|Usage(text)| text)?;
     let mut target = plan.target;

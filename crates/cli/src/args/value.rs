@@ -32,6 +32,11 @@ pub(crate) fn as_size(bytes: impl Into<u64>) -> String {
     }
 }
 
+/// Parses a count.
+pub(crate) fn count<N: std::str::FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "expected a whole number, 0 or more".to_owned())
+}
+
 /// Parses a range of bytes: `OFFSET:LENGTH`, each as in [`size`].
 pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
     let (offset, len) = text.split_once(':').ok_or("expected OFFSET:LENGTH, as in 1G:64K")?;

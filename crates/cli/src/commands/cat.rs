@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use packfs_blocks::{Progress, ReadAt};
 use packfs_dump::join;
+use packfs_dump::set::is_part;
 use packfs_image::Image;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::name::display;
@@ -27,6 +28,7 @@ pub(super) fn run(args: &Cat) -> Result<Outcome> {
     if !sources::is_image(&args.image.path)
         && let Some(paths) = parts::of_dump(&args.image, &args.paths)?
     {
+        refuse_paths(args)?;
         return dump(args, &paths);
     }
     if args.paths.is_empty() {
@@ -45,16 +47,28 @@ pub(super) fn run(args: &Cat) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Refuses paths after a part of a dump that are no files of this machine: they were meant to be in an image.
+fn refuse_paths(args: &Cat) -> Result<(), Usage> {
+    match args.paths.iter().find(|path| !path.exists()) {
+        Some(path) if is_part(&args.image.path) => Err(Usage(format!(
+            "{}: no such part; {} is a part of a dump, which contains no files (--range selects bytes of it)",
+            display(path),
+            display(&args.image.path)
+        ))),
+        _ => Ok(()),
+    }
+}
+
 fn dump(args: &Cat, parts: &[PathBuf]) -> Result<Outcome> {
     let memory = resources::default_budget(resources::cores());
     let set = parts::open(parts, memory / 2)?;
     let ranges = ranges(&args.range, set.len()).context("the dump")?;
     let options = join::Options::default().set(|all| all.memory = memory);
-    let mut out = output::stdout()?;
+    let options = options.set(|all| all.name = output::STDOUT.into());
+    let mut out = output::unnamed_stdout()?;
     for range in ranges {
         join::range_to_stream(&set, range, &mut out, &options, &Progress::default())?;
     }
-    out.flush()?;
     Ok(Outcome::Done)
 }
 
@@ -66,6 +80,9 @@ fn ranges(asked: &[Range<u64>], len: u64) -> Result<Vec<Range<u64>>> {
     Ok(if asked.is_empty() { std::iter::once(0..len).collect() } else { asked.to_vec() })
 }
 
+const NO_FILE: &str =
+    "not a regular file (a glob such as 'DIR/*' selects the files in a directory, and packfs list shows them)";
+
 /// A file of the image, with the ranges to write.
 struct File {
     nid: Nid,
@@ -76,7 +93,7 @@ impl File {
     /// Returns the file at `path`, or the files that a glob selects, in the order of their paths.
     fn find(image: &dyn Image, path: &Path, asked: &[Range<u64>]) -> Result<Vec<(PathBuf, File)>> {
         if let Some(nid) = sink::resolve(image, path.as_os_str().as_bytes())? {
-            let file = File::at(image, nid, asked).and_then(|file| file.context("not a regular file"));
+            let file = File::at(image, nid, asked).and_then(|file| file.context(NO_FILE));
             return Ok(vec![(path.to_owned(), file.with_context(|| display(path).to_string())?)]);
         }
         let (mut files, mut walk) = (Vec::new(), Walk::new(image, &[path.to_owned()])?);

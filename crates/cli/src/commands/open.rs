@@ -51,7 +51,14 @@ pub(super) fn path(path: &Path, cache_bytes: u64) -> Result<AnyImage> {
 
 /// Names the right command for a file that is not an image.
 fn instead(error: Error, path: &Path, offset: u64) -> anyhow::Error {
-    let Error::Corrupt { structure: "superblock", offset: 0, .. } = &error else { return error.into() };
+    if path.is_dir() {
+        return anyhow!("a directory, not an image: packfs build makes an image of it");
+    }
+    // Other damage of a superblock is that of an image.
+    let foreign = matches!(&error, Error::Corrupt { structure: "superblock", offset: 0, why } if why.starts_with("this is neither"));
+    if !foreign {
+        return error.into();
+    }
     if offset == 0 && packfs_dump::set::is_part(path) {
         return anyhow!(
             "a part of a dump, not an image: packfs join puts the dump together, packfs info says what it is"
@@ -61,7 +68,11 @@ fn instead(error: Error, path: &Path, offset: u64) -> anyhow::Error {
         Kind::Tar | Kind::Gzip | Kind::Xz | Kind::Zstd | Kind::Bzip2 if offset == 0 => {
             anyhow!("an archive, not an image: packfs build makes an image of it")
         }
-        _ => error.into(),
+        Kind::Foreign(what) if offset == 0 => {
+            anyhow!("{what}, not an image: unpack it, and packfs build makes an image of the files")
+        }
+        _ if offset == 0 => anyhow!("neither a SquashFS nor an EROFS image (--offset if one begins further on)"),
+        _ => anyhow!("neither a SquashFS nor an EROFS image begins at byte {offset}"),
     }
 }
 

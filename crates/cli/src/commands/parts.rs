@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use packfs_bench::report::word;
-use packfs_dump::Set;
+use packfs_dump::part::NO_PART;
 use packfs_dump::set::{Finding, Harm, Info, Lost, Options, PartStatus, is_part};
+use packfs_dump::{Error, Set};
 use packfs_image::name::{display, encode};
 use serde::Serialize;
 
@@ -35,7 +36,11 @@ pub(super) fn of_dump(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<P
         return Ok(None);
     }
     if let Some(other) = all.iter().find(|path| sources::is_image(path)) {
-        return Err(Usage(format!("{} is an image, and others are parts of a dump", display(other))).into());
+        return Err(Usage(format!(
+            "{} is an image, and others are parts of a dump; name one or the other",
+            display(other)
+        ))
+        .into());
     }
     if image.offset != 0 || !image.device.is_empty() {
         return Err(Usage("--offset and --device are for images, not for the parts of a dump".into()).into());
@@ -45,11 +50,20 @@ pub(super) fn of_dump(image: &ImageArg, rest: &[PathBuf]) -> Result<Option<Vec<P
 
 /// Opens the parts of a dump.
 pub(super) fn open<P: AsRef<Path>>(paths: &[P], cache_bytes: u64) -> Result<Set> {
+    if let Some(dir) = paths.iter().map(AsRef::as_ref).find(|path| path.is_dir()) {
+        return Err(anyhow!("{}: a directory, not a part of a dump: name the parts in it", display(dir)));
+    }
     if let Some(image) = paths.iter().map(AsRef::as_ref).find(|path| sources::is_image(path)) {
         let why = "an image, not a part of a dump: packfs extract takes files out of it, packfs list shows them";
         return Err(anyhow!("{}: {why}", display(image)));
     }
-    Ok(Set::open(paths, &Options::default().set(|all| all.cache_bytes = cache_bytes))?)
+    let opened = Set::open(paths, &Options::default().set(|all| all.cache_bytes = cache_bytes));
+    opened.map_err(|error| match &error {
+        Error::Corrupt { path, structure: "superblock", offset: 0, why } if why == NO_PART => {
+            anyhow!("{}: {NO_PART}; name the parts that packfs split wrote", display(path))
+        }
+        _ => error.into(),
+    })
 }
 
 /// Returns a path as JSON stores it.
@@ -77,11 +91,11 @@ pub(super) fn check(args: &Check, paths: &[PathBuf]) -> Result<Outcome> {
             checked.lost.iter().for_each(|lost| say(format_args!("packfs: lost: {lost}")));
             let verdict = match (sound, checked.lost.is_empty()) {
                 (true, _) => "sound".into(),
-                (false, true) => format!("{} findings, all of the dump can be read", units::count(findings.count)),
-                (false, false) => format!("{} findings, some of the dump is lost", units::count(findings.count)),
+                (false, true) => format!("{}, all of the dump can be read", units::of(findings.count, "finding")),
+                (false, false) => format!("{}, some of the dump is lost", units::of(findings.count, "finding")),
             };
-            let (segments, span) = (units::count(checked.segments), units::span(spent.time));
-            say(format_args!("{} parts: {verdict} ({segments} segments in {span})", paths.len()));
+            let (segments, span) = (units::of(checked.segments, "segment"), units::span(spent.time));
+            say(format_args!("{}: {verdict} ({segments} in {span})", units::of(paths.len() as u64, "part")));
         }
     }
     Ok(if sound { Outcome::Done } else { Outcome::Findings })
@@ -246,7 +260,7 @@ impl About {
         writeln!(out, "zeros        {}", bytes(self.zero_bytes))?;
         writeln!(out, "other fills  {}", bytes(self.fill_bytes - self.zero_bytes))?;
         match self.ratio {
-            Some(ratio) => writeln!(out, "stored       {}, {ratio:.2} times smaller", bytes(self.stored_bytes))?,
+            Some(ratio) => writeln!(out, "stored       {}, {}", bytes(self.stored_bytes), units::smaller(ratio))?,
             None => writeln!(out, "stored       {}, so far", bytes(self.stored_bytes))?,
         }
         writeln!(out, "parity       any {} of {} parts may be lost", self.parity, self.parts.len())?;
@@ -255,7 +269,7 @@ impl About {
             let len = part.len.map_or("of unknown length".to_owned(), units::bytes);
             write!(out, "{number:<12} {}, {len}", part.status.name())?;
             if let Some(segments) = part.segments {
-                write!(out, ", {} segments", units::count(segments))?;
+                write!(out, ", {}", units::of(segments, "segment"))?;
             }
             if let Some(path) = &part.path {
                 write!(out, ": {path}")?;

@@ -57,7 +57,11 @@ impl Store for Copies {
 
 /// Returns the name of a SOURCE argument for messages.
 pub(super) fn name(argument: &Path) -> String {
-    if argument == Path::new("-") { "standard input".into() } else { display(argument).to_string() }
+    if argument == Path::new("-") {
+        return "standard input".into();
+    }
+    let name = display(argument).to_string();
+    name.strip_prefix('@').map_or(name.clone(), |list| format!("the pack list {list}"))
 }
 
 /// Returns true if a file is an image.

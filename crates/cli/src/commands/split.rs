@@ -157,7 +157,7 @@ impl fmt::Display for Summary<'_> {
         let span = |seconds| units::span(Duration::try_from_secs_f64(seconds).unwrap_or_default());
         writeln!(out, "set         {} ({}, chunks of {})", report.set, self.codec, bytes(self.chunk.into()))?;
         let state = if report.complete { "complete" } else { "incomplete" };
-        writeln!(out, "split       {}, {state}, {:.2} times smaller", bytes(report.bytes), self.ratio)?;
+        writeln!(out, "split       {}, {state}, {}", bytes(report.bytes), units::smaller(self.ratio))?;
         if report.resumed_bytes > 0 {
             writeln!(out, "resumed     {} of it were there already", bytes(report.resumed_bytes))?;
         }

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use packfs_blocks::Progress;
 use packfs_image::Image;
 use packfs_image::name::display;
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
     let meter = Meter::start(args.talk.quiet);
     let written = write(image.image(), args, target, &options, meter.progress());
     let spent = meter.finish();
-    let summary = written.with_context(|| open::name(&args.image.path))?;
+    let summary = written.map_err(|error| of_image(error, args, &options.name))?;
     if !args.talk.quiet {
         warnings::print(&summary.warnings);
     }
@@ -53,6 +53,14 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Names the image in an error, unless the error concerns the archive.
+fn of_image(error: anyhow::Error, args: &Tar, archive: &Path) -> anyhow::Error {
+    match error.downcast_ref::<packfs_image::Error>() {
+        Some(inner) if inner.path() != Some(archive) => error.context(open::name(&args.image.path)),
+        _ => error,
+    }
+}
+
 fn write(
     image: &dyn Image,
     args: &Tar,
@@ -63,7 +71,7 @@ fn write(
     let Some(path) = path else {
         let mut out = BufWriter::new(output::unnamed_stdout()?);
         let summary = write_tar(image, &mut out, options, progress)?;
-        out.flush()?;
+        out.flush().map_err(packfs_image::Error::io("cannot write", output::STDOUT))?;
         return Ok(summary);
     };
     let file = target::create(path, 0o666, args.force)?;

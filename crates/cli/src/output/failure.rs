@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::say;
+use packfs_image::{Error, Excess};
+
+use super::{say, target};
 
 /// Outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,18 +30,27 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// Properties of a command that decide about its errors.
+#[derive(Debug, Default)]
+pub(crate) struct Manner {
+    /// True if standard output is worthless unless it is complete.
+    pub(crate) all_or_nothing: bool,
+    /// Sources whose entries `--on-error skip` leaves out, if the command has that option.
+    pub(crate) may_leave_out: Option<Vec<PathBuf>>,
+}
+
 /// Prints the final messages of a command and returns its exit status.
 ///
 /// If the reader of standard output hangs up (`packfs list | head`), that is its choice: nothing is
-/// printed, and it counts as success unless the output is `all_or_nothing`.
-pub(crate) fn exit(result: anyhow::Result<Outcome>, all_or_nothing: bool) -> ExitCode {
+/// printed, and it counts as success unless the output is all or nothing.
+pub(crate) fn exit(result: anyhow::Result<Outcome>, manner: &Manner) -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::from(1),
-        Err(error) if hung_up(&error) => ExitCode::from(u8::from(all_or_nothing)),
+        Err(error) if hung_up(&error) => ExitCode::from(u8::from(manner.all_or_nothing)),
         Err(error) => {
             let (status, mut text) = (status(&error), whole(&error));
-            if let Some(hint) = hint(&error) {
+            if let Some(hint) = hint(&error, manner.may_leave_out.as_deref()) {
                 text = format!("{text}; {hint}");
             }
             say(format_args!("packfs: {text}"));
@@ -79,20 +91,39 @@ fn is_wrong_use(error: &packfs_image::Error) -> bool {
 }
 
 /// Returns the option that would help, which libraries do not know.
-pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
+/// `may_leave_out` is that of [`Manner`].
+pub(crate) fn hint(error: &anyhow::Error, may_leave_out: Option<&[PathBuf]>) -> Option<&'static str> {
     match Cause::of(error) {
+        Cause::Image(Error::Io { what, path, source })
+            if source.kind() == io::ErrorKind::PermissionDenied && OF_SOURCES.contains(what) =>
+        {
+            let skips = may_leave_out.is_some_and(|sources| !sources.contains(path));
+            Some(if skips { "run as root, or leave it out with --on-error skip" } else { "run as root" })
+        }
         Cause::Image(error) => image_hint(error),
         Cause::Dump(packfs_dump::Error::Exists { device: false, .. }) => {
             Some("replace it with --force, or go on with --resume")
         }
+        Cause::Dump(packfs_dump::Error::NoPartLeft { .. }) => Some("make room, then repeat the command with --resume"),
         Cause::Dump(packfs_dump::Error::Exists { device: true, .. }) => Some("--force does that"),
         _ => None,
     }
 }
 
-fn image_hint(error: &packfs_image::Error) -> Option<&'static str> {
-    use packfs_image::{Error, Excess};
+/// Operations on the entries of a source that need a permission.
+const OF_SOURCES: [&str; 6] = [
+    "cannot open",
+    "cannot open the directory",
+    "cannot read the attributes",
+    "cannot list",
+    "cannot read",
+    "cannot read the link",
+];
+
+fn image_hint(error: &Error) -> Option<&'static str> {
     Some(match error {
+        Error::Io { source, .. } if source.kind() == io::ErrorKind::IsADirectory => target::NAME_A_FILE,
+        Error::NotFound { .. } => "packfs list shows the paths in the image",
         Error::Exists { .. } => "--force replaces it",
         Error::NoIndex { .. } => "--index writes one, --reuse-index names it",
         Error::Limit { why: Excess::Owners { .. }, .. } => "--owner sets one for all",
@@ -150,7 +181,7 @@ fn whole(error: &anyhow::Error) -> String {
 fn begins_with_end(text: &str, cause: &str) -> bool {
     let ends = std::iter::once(0).chain(text.match_indices(' ').map(|(at, _)| at + 1)).map(|at| &text[at..]);
     let mut rests = ends.filter(|end| !end.is_empty()).filter_map(|end| cause.strip_prefix(end));
-    rests.any(|rest| rest.starts_with([':', ' ']))
+    rests.any(|rest| rest.starts_with([':', ' ', '/']))
 }
 
 #[cfg(test)]
@@ -167,6 +198,7 @@ mod tests {
         let cases = [
             ("building y from a b", "a b: cannot open: x", "a b: cannot open: x"),
             ("building y", "y exists", "y exists"),
+            ("extracting into y", "y/a exists", "y/a exists"),
             ("a", "a: it is a directory", "a: it is a directory"),
             ("extracting into a", "ab: cannot write", "extracting into a: ab: cannot write"),
             ("a: cannot read", "no room", "a: cannot read: no room"),
@@ -178,7 +210,6 @@ mod tests {
 
     #[test]
     fn hints_name_options_and_only_wrong_use_is_2() {
-        use packfs_image::{Error, Excess};
         let path = || std::path::PathBuf::from("a");
         let table: Vec<(anyhow::Error, u8, &str)> = vec![
             (Error::Exists { path: path() }.into(), 1, "--force"),
@@ -186,7 +217,7 @@ mod tests {
             (Error::limit("a", "too long").into(), 1, ""),
             (Error::option("block size", 5, "too small").into(), 2, ""),
             (Error::from("zstd:99".parse::<packfs_codec::Choice>().unwrap_err()).into(), 2, ""),
-            (Error::NotFound { path: path() }.into(), 1, ""),
+            (Error::NotFound { path: path() }.into(), 1, "packfs list"),
             (packfs_dump::Error::Exists { path: path(), device: false }.into(), 1, "--resume"),
             (packfs_dump::Error::NotResumable("other".into()).into(), 2, ""),
             (packfs_bench::Error::Image(Error::option("label", "x", "y")).into(), 2, ""),
@@ -196,8 +227,8 @@ mod tests {
         for (error, expected, part) in table {
             let error = error.context("doing something");
             assert_eq!(status(&error), expected, "{error:#}");
-            assert_eq!(hint(&error).is_some(), !part.is_empty(), "{error:#}");
-            assert!(hint(&error).unwrap_or_default().contains(part), "{error:#}");
+            assert_eq!(hint(&error, None).is_some(), !part.is_empty(), "{error:#}");
+            assert!(hint(&error, None).unwrap_or_default().contains(part), "{error:#}");
         }
     }
 

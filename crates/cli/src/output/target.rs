@@ -7,6 +7,9 @@ use anyhow::Context;
 use packfs_blocks::Output;
 use packfs_image::name::display;
 
+/// Advice where a directory is named as an output.
+pub(crate) const NAME_A_FILE: &str = "name a file in it";
+
 /// Mode of files that everyone may read, before the umask.
 pub(crate) const READABLE: u32 = 0o666;
 
@@ -37,6 +40,7 @@ pub(crate) fn commit(output: Output) -> anyhow::Result<()> {
 fn failed(path: &Path, what: &'static str, error: io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::AlreadyExists => packfs_image::Error::Exists { path: path.to_owned() }.into(),
+        io::ErrorKind::IsADirectory => anyhow::anyhow!("{}: is a directory; {NAME_A_FILE}", display(path)),
         _ => anyhow::Error::new(error).context(format!("{}: {what}", display(path))),
     }
 }

@@ -26,6 +26,21 @@ pub(crate) fn ratio(before: u64, after: u64) -> f64 {
     if after == 0 { 0.0 } else { as_f64(before) / as_f64(after) }
 }
 
+/// Formats a ratio of sizes: `3.20 times smaller`, or `1.25 times larger` if it is below 1.
+pub(crate) fn smaller(ratio: f64) -> String {
+    match ratio {
+        // Headers and padding: a factor of next to nothing tells nothing.
+        ..0.01 => "larger than the data".into(),
+        ..0.995 => format!("{:.2} times larger", 1.0 / ratio),
+        _ => format!("{ratio:.2} times smaller"),
+    }
+}
+
+/// Formats a count of things, by their name in the singular: `1 part`, `2 parts`.
+pub(crate) fn of(n: u64, what: &str) -> String {
+    format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
 /// Formats a duration: `0.42 s`, `37 s`, `2 min 05 s`, `3 h 12 min`.
 pub(crate) fn span(time: Duration) -> String {
     let secs = time.as_secs();
@@ -75,6 +90,19 @@ fn as_f64(n: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ratios_and_counts_read_as_words() {
+        let ratios = [(3.2, "3.20 times smaller"), (1.0, "1.00 times smaller"), (0.8, "1.25 times larger")];
+        for (ratio, told) in ratios {
+            assert_eq!(smaller(ratio), told);
+        }
+        assert_eq!(smaller(0.0), "larger than the data");
+        assert_eq!(
+            (of(0, "part"), of(1, "part"), of(2000, "part")),
+            ("0 parts".into(), "1 part".into(), "2,000 parts".into())
+        );
+    }
 
     #[test]
     fn bytes_have_three_digits() {

@@ -77,7 +77,7 @@ impl Input {
         } else {
             (path.to_owned(), File::open(path).map_err(Error::io("cannot open", path))?)
         };
-        let found = file.metadata().map_err(Error::io("cannot look at", &name))?;
+        let found = file.metadata().map_err(Error::io("cannot open", &name))?;
         let kind = found.file_type();
         if kind.is_dir() {
             return Err(Error::unsuitable(name, "a directory cannot be split; build an image of it"));

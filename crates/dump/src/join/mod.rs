@@ -6,6 +6,7 @@
 
 use std::io::Write;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
 use packfs_blocks::pipeline::{self, Window};
@@ -36,11 +37,13 @@ pub struct Options {
     pub memory: u64,
     /// True to write the dump even if some of it is lost, with zeros in its place. Default: no.
     pub partial: bool,
+    /// Name of a stream in errors. Default: `output`.
+    pub name: PathBuf,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { threads: pipeline::cores(), memory: 64 << 20, partial: false }
+        Options { threads: pipeline::cores(), memory: 64 << 20, partial: false, name: "output".into() }
     }
 }
 
@@ -148,7 +151,7 @@ pub fn range_to_stream(
                 return Err(Error::Incomplete { lost, open_end: None });
             }
             lost.into_iter().for_each(|lost| Lost::push(&mut report.lost, lost));
-            out.write_all(&buffer).map_err(Error::io("cannot write", "output"))?;
+            out.write_all(&buffer).map_err(Error::io("cannot write", &options.name))?;
             Progress::add(&progress.done, buffer.len() as u64);
             Progress::add(&progress.written, buffer.len() as u64);
             Ok(())

@@ -11,7 +11,7 @@ use super::*;
 use crate::set::testing::{Chunk, Dump, Plan, gappy, mixed, noise, text};
 
 fn options(threads: usize, partial: bool) -> Options {
-    Options { threads, memory: 8 << 20, partial }
+    Options { threads, memory: 8 << 20, partial, ..Options::default() }
 }
 
 fn to_file(set: &Set, path: &Path, options: &Options) -> Result<Report> {

@@ -58,7 +58,7 @@ pub fn detect(path: &Path, file: &dyn ReadAt) -> Result<Kind> {
 /// Opens the crash dump in a file, to be split as the ELF core that was dumped. `None` if
 /// makedumpfile has not compressed or flattened the file, which is then split as it is.
 pub fn input(path: &Path) -> Result<Option<Input>> {
-    let found = std::fs::metadata(path).map_err(Error::io("cannot look at", path))?;
+    let found = std::fs::metadata(path).map_err(Error::io("cannot open", path))?;
     // A file below /proc that reports length 0 may be consumed by reading it.
     if !found.is_file() || found.len() == 0 {
         return Ok(None);

@@ -24,7 +24,7 @@ pub(super) fn common(sources: &Sources) -> Result<Super> {
         match (superblock(path, source.as_ref())?, &first) {
             (Ok(found), None) => first = Some((path, found)),
             (Ok(found), Some((other, of))) if !found.is_of_the_set_of(of) => {
-                return Err(Error::unsuitable(path, format!("a part of another dump than {}", display(other))));
+                return Err(Error::unsuitable(path, format!("belongs to another dump than {}", display(other))));
             }
             (Ok(_), Some(_)) => {}
             (Err(bad), _) => flaw = flaw.or(Some((path, bad))),
@@ -55,7 +55,8 @@ pub(super) fn parts(sources: Sources, common: &Super) -> Result<Vec<Part>> {
     parts.sort_by_key(|part| part.number.unwrap_or(u16::MAX));
     for pair in parts.windows(2) {
         if let (Some(number), true) = (pair[0].number, pair[0].number == pair[1].number) {
-            let why = format!("part {} of the dump, and so is {}", number + 1, display(&pair[0].path));
+            let why =
+                format!("is part {} of the dump, as {} is; name each part once", number + 1, display(&pair[0].path));
             return Err(Error::unsuitable(&pair[1].path, why));
         }
     }

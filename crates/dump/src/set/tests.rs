@@ -241,8 +241,11 @@ fn a_truncated_part_still_gives_the_data_before_the_cut() {
 fn files_that_form_no_set_are_refused_by_name() {
     let (one, two) = (plan(2, 0, 4).build(), Plan { set: 8, ..plan(2, 0, 4) }.build());
     let refused = |parts: Vec<Vec<u8>>| open(parts).unwrap_err().to_string();
-    assert_eq!(refused(vec![one.parts[0].clone(), two.parts[1].clone()]), "p1: a part of another dump than p0");
-    assert_eq!(refused(vec![one.parts[1].clone(), one.parts[1].clone()]), "p1: part 2 of the dump, and so is p0");
+    assert_eq!(refused(vec![one.parts[0].clone(), two.parts[1].clone()]), "p1: belongs to another dump than p0");
+    assert_eq!(
+        refused(vec![one.parts[1].clone(), one.parts[1].clone()]),
+        "p1: is part 2 of the dump, as p0 is; name each part once"
+    );
     assert_eq!(refused(vec![]), "parts 0: at least one is needed");
     assert_eq!(refused(vec![b"hello".to_vec()]), "p0: superblock at byte 0: 5 bytes instead of 4096");
     assert_eq!(refused(vec![one.parts[0].clone(), noise(9000, 1)]), "p1: superblock at byte 0: not a part of a dump");

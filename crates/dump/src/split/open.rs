@@ -92,12 +92,12 @@ fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec
         let found = match std::fs::metadata(path) {
             Ok(found) => Some(found),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(Error::io("cannot look at", path)(error)),
+            Err(error) => return Err(Error::io("cannot open", path)(error)),
         };
         // Character devices may be shared: they take whatever is written.
         let is_shared = found.as_ref().is_some_and(|found| found.file_type().is_char_device());
         if let Some(other) = names.insert(resolved(path), path).filter(|_| !is_shared) {
-            return unsuitable(path, format!("the same part as {}", display(other)));
+            return unsuitable(path, format!("this part is already named (as {})", display(other)));
         }
         if let Some(found) = &found {
             let identity = Identity::of(found);
@@ -105,7 +105,7 @@ fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec
                 return unsuitable(path, "a directory cannot be a part; name a file in it".to_owned());
             }
             if input.identity() == Some(identity) && !is_shared {
-                return unsuitable(path, "the input itself".to_owned());
+                return unsuitable(path, "this is the input; name another file".to_owned());
             }
             let other = identities.insert(identity, path).filter(|_| !is_shared);
             if let Some(other) = other {

@@ -220,8 +220,9 @@ impl Options {
         if features.is_empty() {
             return Ok(());
         }
-        let each: Vec<_> = features.iter().map(|f| format!("{} ({} does)", self.in_words(*f), f.since())).collect();
-        Err(Error::option(TARGET_KERNEL, target, format!("it does not read {}", each.join(", "))))
+        let each: Vec<_> =
+            features.iter().map(|f| format!("{} (since Linux {})", self.in_words(*f), f.since())).collect();
+        Err(Error::option(TARGET_KERNEL, target, format!("this kernel cannot read {}", each.join(", "))))
     }
 
     /// Refuses clusters with which Linux would not mount the image.
@@ -319,16 +320,20 @@ mod tests {
         let refused = |options: &Options| options.check_target().unwrap_err().to_string();
         type Change = fn(&mut Options);
         let table: [(&str, Change, &str); 11] = [
-            ("6.9", |o| o.build.codec = Choice::new(Codec::Zstd), "Linux 6.9: it does not read zstd (6.10 does)"),
-            ("6.5", |o| o.build.codec = Choice::new(Codec::Deflate), "deflate (6.6 does)"),
-            ("5.15", |o| o.build.codec = Choice::new(Codec::Lzma), "lzma (5.16 does)"),
-            ("5.10", |o| o.features = Features::empty(), "clusters larger than a block (5.13 does)"),
-            ("6.0", |_| {}, "fragments (6.1 does)"),
-            ("6.0", |o| o.features = Features::DEDUPE, "dedupe (6.1 does)"),
-            ("6.14", |o| o.features = Features::BITS_48, "48bit (6.15 does)"),
-            ("6.7", |o| o.block_size = 1024, "compression in blocks smaller than 4K (6.8 does)"),
-            ("6.3", |o| o.xattr_prefixes = vec![b"user.a."[..].into()], "prefixes of xattr names (6.4 does)"),
-            ("5.16", |o| o.features = Features::ZTAILPACKING, "ztailpacking (5.17 does)"),
+            (
+                "6.9",
+                |o| o.build.codec = Choice::new(Codec::Zstd),
+                "Linux 6.9: this kernel cannot read zstd (since Linux 6.10)",
+            ),
+            ("6.5", |o| o.build.codec = Choice::new(Codec::Deflate), "deflate (since Linux 6.6)"),
+            ("5.15", |o| o.build.codec = Choice::new(Codec::Lzma), "lzma (since Linux 5.16)"),
+            ("5.10", |o| o.features = Features::empty(), "clusters larger than a block (since Linux 5.13)"),
+            ("6.0", |_| {}, "fragments (since Linux 6.1)"),
+            ("6.0", |o| o.features = Features::DEDUPE, "dedupe (since Linux 6.1)"),
+            ("6.14", |o| o.features = Features::BITS_48, "48bit (since Linux 6.15)"),
+            ("6.7", |o| o.block_size = 1024, "compression in blocks smaller than 4K (since Linux 6.8)"),
+            ("6.3", |o| o.xattr_prefixes = vec![b"user.a."[..].into()], "prefixes of xattr names (since Linux 6.4)"),
+            ("5.16", |o| o.features = Features::ZTAILPACKING, "ztailpacking (since Linux 5.17)"),
             ("4.19", |_| {}, "5.4 is the first"),
         ];
         for (target, change, message) in table {
@@ -339,7 +344,10 @@ mod tests {
         }
         let mut both = for_kernel("5.16");
         both.features = Features::DEDUPE | Features::BITS_48;
-        assert_eq!(refused(&both), "target kernel Linux 5.16: it does not read dedupe (6.1 does), 48bit (6.15 does)");
+        assert_eq!(
+            refused(&both),
+            "target kernel Linux 5.16: this kernel cannot read dedupe (since Linux 6.1), 48bit (since Linux 6.15)"
+        );
     }
 
     #[test]

@@ -10,10 +10,10 @@ use super::super::known::{self, Known};
 use super::super::value;
 use super::measuring::{Measuring, Sizes, block, blocks};
 
-/// Measure codecs on your own data, block by block as a file system would store it.
+/// Measure codecs on your own data, in blocks as file systems use them.
 ///
 /// Prints for each codec: the size, the speed in both directions, the bytes saved in a second of work (below such a
-/// device speed compressing pays), all of it relative to zlib -9 too, the speed on data that does not compress, and
+/// device speed compressing pays), all of it relative to zlib -9, too, the speed on data that does not compress, and
 /// which codecs no other beats. Every sample is appended to RESULTS; `packfs bench report` makes a page of them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -22,26 +22,34 @@ Examples:
   packfs bench codecs --data root.tar --codecs zstd:3,zstd:19,lz4hc:12,zlib:9 --blocks 4K..1M --policy squashfs
   packfs bench codecs --data /usr -j 1,2,4 --runs 9 --resume")]
 pub(crate) struct Codecs {
-    /// Files and directories, each a set of its own [default: data like a machine's memory]
+    /// Files and directories, each a data set of its own
+    ///
+    /// The default is data like the memory of a machine.
     #[arg(long, value_name = "PATH", num_args = 1.., value_hint = ValueHint::AnyPath)]
     pub(crate) data: Vec<PathBuf>,
 
-    /// Codecs as --codec of `packfs build` takes them, with colons between options, and also memcpy, lzjb, quicklz,
-    /// zlib:1 to zlib:9 and zlib-rs:1 to zlib-rs:9 [default: a good choice of all]
+    /// Codecs, as `build --codec` takes them [default: a selection of all]
+    ///
+    /// Options of one codec are joined by colons. Also accepted: memcpy, lzjb, quicklz, zlib:1 to zlib:9 and
+    /// zlib-rs:1 to zlib-rs:9.
     #[arg(short, long, value_name = "LIST", value_parser = Known::new(methods, known::measured_codecs),
         hide_possible_values = true)]
     pub(crate) codecs: Option<Methods>,
 
-    /// Sizes of blocks: a list, or a range of powers of two such as 4K..1M
+    /// Block sizes: a list, or a range as 4K..1M
+    ///
+    /// A range contains its powers of two.
     #[arg(short, long, value_name = "LIST", default_value = "8K,128K", value_parser = blocks)]
     pub(crate) blocks: Sizes,
 
-    /// Size of a sector of the device
+    /// Sector size of the device
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     pub(crate) sector: usize,
 
-    /// How blocks are stored: sector (whole sectors, where at least one is saved), squashfs, zfs, btrfs, f2fs, erofs
-    /// (blocks are clusters to fill), or raw (what the codec makes)
+    /// Storage policy: sector, squashfs, zfs, btrfs, f2fs, erofs or raw
+    ///
+    /// `sector` stores whole sectors if at least one is saved, `erofs` fills clusters, `raw` counts the output of the
+    /// codec.
     #[arg(long, value_name = "NAME", default_value = "sector", value_parser = Known::<Policy>::of(policies),
         hide_possible_values = true)]
     pub(crate) policy: Policy,
@@ -51,12 +59,12 @@ pub(crate) struct Codecs {
         value_parser = value::jobs)]
     pub(crate) jobs: Vec<usize>,
 
-    /// Measure about SIZE of each set of data, taken evenly
+    /// Amount of each data set to measure, taken evenly
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = value::size)]
     pub(crate) sample: u64,
 
-    /// The least time of a measurement in each direction, in milliseconds
-    #[arg(long, value_name = "MS", default_value = "50")]
+    /// Least time of a measurement in each direction, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "50", value_parser = value::count::<u64>)]
     pub(crate) least: u64,
 
     #[command(flatten)]

@@ -11,19 +11,21 @@ use super::super::{Talk, value};
 /// Number of measurements, and target of the samples.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Measuring {
-    /// Measurements of each cell
+    /// Number of measurements of each cell
     #[arg(long, value_name = "N", default_value = "5", value_parser = runs)]
     pub(crate) runs: u32,
 
-    /// Other orders, and other generated data
-    #[arg(long, value_name = "N", default_value = "1")]
+    /// Seed of the order, and of generated data
+    #[arg(long, value_name = "N", default_value = "1", value_parser = value::count::<u64>)]
     pub(crate) seed: u64,
 
     /// File to append samples to
     #[arg(short, long, value_name = "RESULTS", default_value = "packfs-bench.jsonl", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
 
-    /// Go on with the last session in RESULTS that was begun on this machine in the same way
+    /// Continue the last session in RESULTS
+    ///
+    /// It has to be begun on this machine with the same options.
     #[arg(long)]
     pub(crate) resume: bool,
 

@@ -7,17 +7,18 @@ use packfs_bench::memory::Shares;
 
 use super::super::value;
 
-/// Make data that looks like a machine's memory, for trying dumps and codecs on.
+/// Generate data that looks like the memory of a machine.
 ///
-/// Its pages of 4 KiB are empty, filled with one word, text, tables of pointers, machine code and noise, in
-/// given shares. None but the empty ones occurs twice. The same seed and shares give the same bytes.
+/// It serves to try dumps and codecs. Its pages of 4 KiB are empty, filled with one word, text, tables of pointers,
+/// machine code and noise, in given shares. None but the empty ones occurs twice. The same seed and shares give the
+/// same bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   packfs bench memory 256M -o memory.bin
   packfs bench memory 1G --seed 7 --shares zero=60,text=25,random=15 | zstd | wc -c")]
 pub(crate) struct Memory {
-    /// How many bytes
+    /// Number of bytes
     #[arg(value_name = "SIZE", value_parser = value::size)]
     pub(crate) size: u64,
 
@@ -29,11 +30,11 @@ pub(crate) struct Memory {
     #[arg(short, long)]
     pub(crate) force: bool,
 
-    /// Other bytes of the same kind
-    #[arg(long, value_name = "N", default_value = "1")]
+    /// Seed of the generator
+    #[arg(long, value_name = "N", default_value = "1", value_parser = value::count::<u64>)]
     pub(crate) seed: u64,
 
-    /// How many pages of each kind, relative to one another
+    /// Shares of the kinds of pages
     #[arg(long, value_name = "KIND=SHARE,...", default_value_t)]
     pub(crate) shares: Shares,
 }

@@ -20,7 +20,7 @@ pub(crate) use read::Read;
 pub(crate) use report::Report;
 pub(crate) use split::Split as BenchSplit;
 
-/// Measure codecs, builds, reads and splits on your own data, and show what came of it.
+/// Measure codecs, builds, reads and splits on your own data.
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 #[command(after_help = "\

@@ -8,13 +8,14 @@ use clap::{Args, ValueHint};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Quick look")]
 pub(crate) struct Quick {
-    /// Measure DIR in less than two minutes: a few codecs, and a few ways to build an image of it
-    /// [default: the current folder]
+    /// Measure DIR in less than two minutes [default: the current folder]
+    ///
+    /// A few codecs are measured, and a few ways to build an image of it.
     #[arg(long = "quick", value_name = "DIR", num_args = 0..=1, default_missing_value = ".",
         value_hint = ValueHint::AnyPath)]
     pub(crate) dir: Option<PathBuf>,
 
-    /// Page to write; samples are appended to a file of the same name that ends in .jsonl
+    /// Page to write; samples go to a file beside it in .jsonl
     #[arg(short, long, value_name = "PAGE", default_value = "packfs-bench.html", value_hint = ValueHint::FilePath,
         requires = "dir")]
     pub(crate) output: PathBuf,

@@ -7,13 +7,14 @@ use clap::{Args, ValueHint};
 use super::super::known::{self, Known};
 use super::measuring::{Choices, Measuring, Sizes, block, blocks, choices};
 
-/// Measure how fast images are read, by the kernel and by programs.
+/// Measure how fast the kernel and programs read images.
 ///
-/// Takes images, or makes them of a directory: by packfs, mksquashfs and mkfs.erofs, in blocks and with codecs of your
-/// choice. As root each is mounted anew for every measurement, where only this program sees it, and read with caches
-/// dropped: all files in order, 500 of them and all of them at random, their data or their metadata; and with fio the
-/// largest file, 4 KiB at a time. packfs, unsquashfs, sqfs2tar and fsck.erofs read whole images, as any user. What is
-/// not installed or not permitted is named, and the rest is measured.
+/// The images are given, or made of a directory: by packfs, mksquashfs and mkfs.erofs, in blocks and with codecs of
+/// your choice. As root each image is mounted anew for every measurement in a mount namespace of its own, and read
+/// with dropped caches: all files in order, 500 of them and all of them at random, their data or their metadata; and
+/// with fio the largest file, 4 KiB at a time. packfs, unsquashfs, sqfs2tar and fsck.erofs read whole images, as any
+/// user. Programs that are not installed, and measurements that are not permitted, are named, and the rest is
+/// measured.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,31 +26,39 @@ pub(crate) struct Read {
     #[arg(value_name = "IMAGE", required_unless_present = "matrix", value_hint = ValueHint::FilePath)]
     pub(crate) images: Vec<PathBuf>,
 
-    /// Make images of this directory and read them; they are removed afterwards
+    /// Make images of this directory, read them and remove them
     #[arg(long, value_name = "SOURCE", conflicts_with = "images", value_hint = ValueHint::DirPath)]
     pub(crate) matrix: Option<PathBuf>,
 
-    /// A first look: one measurement each, of the smallest and the largest blocks, without fio and without readings that
-    /// take long
+    /// Measure once, with the smallest and largest blocks only
+    ///
+    /// fio and readings that take long are left out.
     #[arg(long, conflicts_with = "runs")]
     pub(crate) quick: bool,
 
-    /// Codecs of the images to make, as --codec of `packfs build` takes them, with colons between options
+    /// Codecs of the images to make, as `build --codec` takes them
+    ///
+    /// Options of one codec are joined by colons.
     #[arg(short, long, value_name = "LIST", default_value = "lz4hc:12,none", requires = "matrix",
         value_parser = Known::new(choices, known::image_codecs), hide_possible_values = true)]
     pub(crate) codecs: Choices,
 
-    /// Their blocks or clusters: a list, or a range of powers of two such as 4K..1M
+    /// Block or cluster sizes to make: a list, or a range as 4K..1M
+    ///
+    /// A range contains its powers of two.
     #[arg(short, long, value_name = "LIST", default_value = "4K,16K,64K,128K", value_parser = image_blocks,
         requires = "matrix")]
     pub(crate) blocks: Sizes,
 
-    /// Let other programs make and read images too, those in DIR before those on PATH: mksquashfs, mkfs.erofs,
-    /// unsquashfs, sqfs2tar, fsck.erofs
+    /// Let other programs make and read images, too
+    ///
+    /// mksquashfs, mkfs.erofs, unsquashfs, sqfs2tar and fsck.erofs: those in DIR before those on PATH.
     #[arg(long, value_name = "DIR", num_args = 0..=1, value_hint = ValueHint::DirPath)]
     pub(crate) peers: Option<Option<PathBuf>>,
 
-    /// Where images are made, and extracted if they do not fit into memory [default: the directory for temporary files]
+    /// Directory for the images [default: that of temporary files]
+    ///
+    /// Images are also extracted there if they do not fit into memory.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) scratch: Option<PathBuf>,
 

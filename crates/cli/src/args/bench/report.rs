@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// Make a page, tables for programs, or Markdown of what was measured
+/// Make a page, CSV tables or Markdown of measured results.
 ///
-/// The page has tables and charts, and needs no network. Of cells that several sessions measured the last one counts.
+/// The page has tables and charts, and needs no network. If several sessions measured a cell, the last one counts.
 ///
-/// With --against, results are compared with earlier ones: what got faster, slower, smaller or larger, each with a test
-/// for whether the difference is more than noise. The status is then 1 if anything got worse.
+/// With --against, results are compared with earlier ones: what got faster, slower, smaller or larger, each with a
+/// test for whether the difference is more than noise. The exit status is then 1 if anything got worse.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +29,9 @@ pub(crate) struct Report {
     #[arg(long, value_name = "P", default_value = "0.05", requires = "against", value_parser = probability)]
     pub(crate) alpha: f64,
 
-    /// Least difference that counts, in percent; sizes that never vary always count
+    /// Least difference that counts, in percent
+    ///
+    /// Differences of sizes that never vary always count.
     #[arg(long, value_name = "PERCENT", default_value = "1", requires = "against", value_parser = percent)]
     pub(crate) threshold: f64,
 

@@ -10,11 +10,11 @@ use super::super::known::{self, Known};
 use super::super::{build, value};
 use super::measuring::Measuring;
 
-/// Measure how a dump is split over several disks at once, and how it comes back.
+/// Measure how fast a dump is split over several disks and joined.
 ///
-/// Prints the seconds for each number of outputs and each codec, the speed-up, how well the disks are used, what disks
-/// of different speeds cost, and how fast the parts are joined and checked. Disks are simulated, as pipes that take so
-/// many millions of bytes a second, or directories on disks that there are. Whatever is written is removed again.
+/// Prints the seconds for each number of outputs and each codec, the speed-up, how well the disks are used, what
+/// disks of different speeds cost, and how fast the parts are joined and checked. Disks are simulated, as pipes of a
+/// given number of MB/s, or directories on real disks. Everything written is removed again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,46 +22,61 @@ Examples:
   packfs bench split --disks 200 --disks 100,100,400 --disks 200,200@50 --outputs 1,2,4,8 --codecs raw,lz4,zstd:3
   packfs bench split --data /var/crash/core --dirs /mnt/a /mnt/b /mnt/c --makedumpfile makedumpfile")]
 pub(crate) struct Split {
-    /// Files to split, each a set of data of its own [default: data like a machine's memory, and data that does not
-    /// compress]
+    /// Files to split, each a data set of its own
+    ///
+    /// The default is data like the memory of a machine, and data that does not compress.
     #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
     pub(crate) data: Vec<PathBuf>,
 
-    /// Bytes of each set of data that is made
+    /// Size of each generated data set
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = value::size, conflicts_with = "data")]
     pub(crate) size: u64,
 
-    /// How many pages of each kind there are in data like memory, relative to one another
+    /// Shares of the kinds of pages in data like memory
     #[arg(long, value_name = "KIND=SHARE,...", default_value_t, conflicts_with = "data")]
     pub(crate) shares: Shares,
 
-    /// Codecs as --codec of `packfs split` takes them, with colons between options
+    /// Codecs, as `split --codec` takes them
+    ///
+    /// Options of one codec are joined by colons.
     #[arg(short, long, value_name = "LIST", default_value = "raw,lzo,snappy,lz4,zstd:1",
         value_parser = Known::new(codecs, known::dump_codecs), hide_possible_values = true)]
     pub(crate) codecs: Codecs,
 
-    /// Numbers of outputs: a list, or a range such as 1..8 [default: 1..8, or one to as many as there are directories]
+    /// Numbers of outputs: a list, or a range such as 1..8
+    ///
+    /// The default is 1..8, or one up to the number of directories.
     #[arg(long, value_name = "LIST", value_parser = outputs)]
     pub(crate) outputs: Option<Outputs>,
 
-    /// Simulated disks (repeat for more): MB a second of each as in 50, or of these as in 50,50,200; 50@20 fails after
-    /// 20 MB [default: 50, and then 50,50,50,200]
+    /// Speeds of simulated disks in MB/s, as in 50,50,200 (repeat for more)
+    ///
+    /// 50 stands for disks of one speed, 50,50,200 for these three, 50@20 for a disk that fails after 20 MB. The
+    /// default is 50, and then 50,50,50,200.
     #[arg(long, value_name = "SPEEDS")]
     pub(crate) disks: Vec<Profile>,
 
-    /// Directories to put parts into, each on a disk of its own, instead of simulated disks
+    /// Directories for the parts, each on a disk of its own
+    ///
+    /// They take the place of simulated disks.
     #[arg(long, value_name = "DIR", num_args = 1.., value_hint = ValueHint::DirPath, conflicts_with = "disks")]
     pub(crate) dirs: Vec<PathBuf>,
 
-    /// Directory for data that is made, for pipes, and for dumps that were joined [default: that for temporary files]
+    /// Directory for temporary files
+    ///
+    /// Generated data, pipes and joined dumps are put there. The default is the directory of the system.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) scratch: Option<PathBuf>,
 
-    /// Measure nsplit, too: a program, by its path or on PATH (raw, lzo, snappy)
+    /// Measure nsplit, too: a program by its path or on PATH
+    ///
+    /// Its codecs are raw, lzo and snappy.
     #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
     pub(crate) nsplit: Option<PathBuf>,
 
-    /// Measure `makedumpfile --split`, too, where the data is an ELF core and with --dirs (raw, gzip, lzo, snappy, zstd)
+    /// Measure `makedumpfile --split`, too
+    ///
+    /// It needs data that is an ELF core, and --dirs. Its codecs are raw, gzip, lzo, snappy and zstd.
     #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
     pub(crate) makedumpfile: Option<PathBuf>,
 

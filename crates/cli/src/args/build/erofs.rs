@@ -26,29 +26,31 @@ const OF_COMPRESSED_FILES: [(Features, &str); 5] = [
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "EROFS only")]
 pub(super) struct ErofsArgs {
-    /// Use features of the format, or not (^NAME): fragments, all-fragments, dedupe, ztailpacking, 48bit, unaligned,
-    /// full-index, chunks, inline-data, extended-inodes [default: inline-data; fragments if files are compressed and Linux
-    /// is 6.1 or newer; with them dedupe, but for fast codecs]
+    /// Features of the format to turn on, or off with ^NAME
+    ///
+    /// Accepted: fragments, all-fragments, dedupe, ztailpacking, 48bit, unaligned, full-index, chunks, inline-data,
+    /// extended-inodes. The default is inline-data; fragments if files are compressed and the target is Linux 6.1 or
+    /// newer; with fragments also dedupe, except for fast codecs.
     #[arg(long, value_name = "LIST", value_parser = Known::<Changes>::of(features::words), hide_possible_values = true)]
     pub(super) features: Vec<Changes>,
 
-    /// Make an image that Linux VERSION and newer can read [default: 6.1]
+    /// Oldest Linux that must read the image [default: 6.1]
     #[arg(long, value_name = "VERSION", value_parser = Known::<Kernel>::of(known::kernels), hide_possible_values = true)]
     target_kernel: Option<Kernel>,
 
-    /// Bytes of a file system block: a power of two from 512 to 4096 [default: 4096]
+    /// Block size: a power of two from 512 to 4096 [default: 4096]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     fs_block: Option<u64>,
 
-    /// The image's UUID, or `random` [default: one made of the image's contents]
+    /// UUID of the image, or `random` [default: derived from its contents]
     #[arg(long, value_name = "UUID", value_parser = uuid)]
     uuid: Option<Uuid>,
 
-    /// The image's label, at most 15 bytes
+    /// Label of the image, at most 15 bytes
     #[arg(long, value_name = "LABEL", value_parser = label)]
     label: Option<String>,
 
-    /// Store the beginning PREFIX of attribute names once, as in user.mime. (Linux 6.4)
+    /// Store the attribute name prefix PREFIX once, as user.mime. (Linux 6.4)
     #[arg(long, value_name = "PREFIX", value_parser = xattr_prefix)]
     xattr_prefix: Vec<String>,
 }
@@ -85,12 +87,12 @@ impl ErofsArgs {
         });
         options.check_target().map_err(|error| {
             let needed = Kernel::needed(&Feature::needed_by(&options));
-            let who = if self.target_kernel.is_some() { "" } else { ", which is the default," };
+            let who = if self.target_kernel.is_some() { "" } else { " (the default)" };
             let why = match &error {
                 packfs_image::Error::InvalidOption { why, .. } => why,
                 error => &error.to_string(),
             };
-            Usage(format!("--target-kernel {target}{who} rules this out: {why}; give --target-kernel {needed}"))
+            Usage(format!("--target-kernel {target}{who}: {why}; give --target-kernel {needed}, or do without"))
         })?;
         options.check_clusters().map_err(|error| Usage(format!("--block-size: {error}")))?;
         Ok(options)
@@ -106,7 +108,10 @@ fn block_size(asked: Option<u64>, default: u32) -> Result<u32, Usage> {
     let Some(size) = asked else { return Ok(default) };
     match u32::try_from(size) {
         Ok(size) if size.is_power_of_two() && (512..=4096).contains(&size) => Ok(size),
-        _ => Err(Usage(format!("--fs-block {size}: an EROFS block is a power of two from 512 to 4096"))),
+        _ => Err(Usage(format!(
+            "--fs-block {}: an EROFS block is a power of two from 512 to 4096",
+            value::as_size(size)
+        ))),
     }
 }
 
@@ -119,7 +124,7 @@ fn cluster_size(asked: Option<u64>, default: u32, block_size: u32, target: Kerne
             Ok(size) if size.is_multiple_of(block_size) && (block_size..=1 << 20).contains(&size) => Ok(size),
             _ => {
                 let text = "the largest cluster of an EROFS image is a multiple of its block (--fs-block), at most 1M";
-                Err(Usage(format!("--block-size {size}: {text}")))
+                Err(Usage(format!("--block-size {}: {text}", value::as_size(size))))
             }
         },
     }

@@ -44,17 +44,13 @@ Examples:
   packfs build /srv/root -o new.sqfs --reuse old.sqfs --index
   packfs build /srv/root -o root.erofs --hot boot.list")]
 pub(crate) struct Build {
-    /// What to pack: directory, file, tar archive, `-`, image, @packlist or file:FILE
+    /// Directory, file, tar archive, `-`, image, @packlist or file:FILE
     #[arg(value_name = "SOURCE", required = true, value_hint = ValueHint::AnyPath)]
     sources: Vec<PathBuf>,
 
     /// Image to write: a file or a block device
     #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     output: PathBuf,
-
-    /// Image format [default: erofs if IMAGE ends in .erofs, squashfs otherwise]
-    #[arg(long, value_enum)]
-    format: Option<Format>,
 
     /// Choose codec, block size and order by a name
     ///
@@ -63,113 +59,39 @@ pub(crate) struct Build {
     #[arg(long, value_enum)]
     preset: Option<Preset>,
 
-    /// Codec with its level and options, for example zstd:19 or lzma:6; `help` lists all
-    /// [default: zstd for SquashFS, lz4hc:9 for EROFS]
+    /// Codec with level and options, as in zstd:19; `help` lists all
+    ///
+    /// The default is zstd for SquashFS, lz4hc:9 for EROFS.
     #[arg(short, long, value_name = "CODEC", hide_possible_values = true)]
     codec: Option<CodecArg>,
 
-    /// SquashFS: cut files into blocks of SIZE, a power of two from 4K to 1M [default: 128K].
-    /// EROFS: compress into clusters of up to SIZE, a multiple of its block up to 1M [default: 64K]
+    /// Block size, for EROFS size of the largest cluster
+    ///
+    /// SquashFS: a power of two from 4K to 1M [default: 128K]. EROFS: a multiple of the block (--fs-block) up to 1M
+    /// [default: 64K].
     #[arg(short, long, value_name = "SIZE", value_parser = value::size)]
     block_size: Option<u64>,
 
-    /// Which file ends are packed together [default: tails]
+    /// Image format [default: erofs if IMAGE ends in .erofs, else squashfs]
     #[arg(long, value_enum)]
-    fragments: Option<Fragments>,
-
-    /// Store equal files and blocks again each time
-    #[arg(long)]
-    no_dedup: bool,
-
-    /// Store holes and blocks of zeros like other data
-    #[arg(long)]
-    no_sparse: bool,
-
-    /// Leave out extended attributes
-    #[arg(long)]
-    no_xattrs: bool,
-
-    /// Leave out extended attributes whose names match GLOB, as in 'system.posix_acl_*'
-    #[arg(long, value_name = "GLOB")]
-    exclude_xattr: Vec<String>,
-
-    /// Leave SIZE bytes free before the image (a multiple of 4K if it is to be mounted)
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
-    offset: u64,
+    format: Option<Format>,
 
     #[command(flatten)]
     exclude: ExcludeArgs,
-
-    /// Do not descend into other file systems
-    #[arg(short = 'x', long)]
-    one_file_system: bool,
-
-    /// Order of file data: by path, by type and name, or by likeness of contents, which makes the smallest images
-    /// [default: path for SquashFS, type for EROFS]
-    #[arg(long, value_enum)]
-    order: Option<Order>,
-
-    /// Place file data by the priorities in FILE: lines of `PATH PRIORITY`, higher ones first
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    sort: Option<PathBuf>,
-
-    /// Place the files named in LIST first and side by side
-    ///
-    /// Their inodes and directories lie side by side, too. LIST has paths in the image in order of first use, one a line, as
-    /// `packfs trace` writes them.
-    #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath)]
-    hot: Option<PathBuf>,
-
-    /// Copy archives that come through a pipe or a decompressor to a temporary file first: the image is then the same
-    /// as from the plain archive. Implied by --sort, --hot and --order other than path
-    #[arg(long)]
-    spool: bool,
-
-    /// Give the image and everything in it the time T: seconds since 1970, a UTC date, or `now`; SquashFS holds 1970 to
-    /// 2106, EROFS any time [default: times of the source, none later than SOURCE_DATE_EPOCH if that is set]
-    #[arg(long, value_name = "T", value_parser = value::time, allow_hyphen_values = true)]
-    time: Option<Time>,
-
-    /// Give everything this owner and group, as UID:GID; `UID:` or `:GID` changes only one
-    #[arg(long, value_name = "OWNER", value_parser = value::owner)]
-    owner: Option<(Option<u32>, Option<u32>)>,
-
-    /// Change permissions as chmod does: octal or symbolic, with D or F in front for directories or the rest only,
-    /// as in go-w or D0755,F0644
-    #[arg(long, value_name = "MODE", allow_hyphen_values = true)]
-    mode: Option<ModeChange>,
-
-    #[command(flatten)]
-    reuse: ReuseArgs,
-
-    #[command(flatten)]
-    effort: Effort,
-
-    /// Decode each block after encoding and compare (the default)
-    #[arg(long, overrides_with = "no_verify")]
-    #[allow(dead_code, reason = "it only takes back an earlier --no-verify")]
-    verify: bool,
-
-    /// Trust the encoders: do not decode each block and compare
-    #[arg(long, overrides_with = "verify")]
-    no_verify: bool,
-
-    /// What to do with a file that cannot be read or changes meanwhile: stop, or leave it out, list it and exit 1
-    #[arg(long, value_enum, default_value_t = OnError::Stop)]
-    on_error: OnError,
-
-    /// Fail at the first warning, such as a tar archive without its end
-    #[arg(long)]
-    strict: bool,
 
     /// Replace IMAGE if it exists
     #[arg(short, long)]
     force: bool,
 
-    /// Write nothing: scan, say what would be packed, left out and warned about, and estimate the size of the image and the
-    /// time from a sample
+    /// Scan and estimate size and time of the image; write nothing
+    ///
+    /// Entries that would be packed, left out and warned about are counted; size and time are estimated from a
+    /// sample.
     #[arg(long)]
     dry_run: bool,
+
+    #[command(flatten)]
+    effort: Effort,
 
     /// Print the summary as JSON on standard output
     #[arg(long)]
@@ -177,6 +99,107 @@ pub(crate) struct Build {
 
     #[command(flatten)]
     talk: Talk,
+
+    /// Do not descend into other file systems
+    #[arg(help_heading = "Contents", short = 'x', long)]
+    one_file_system: bool,
+
+    /// Leave out extended attributes
+    #[arg(help_heading = "Contents", long)]
+    no_xattrs: bool,
+
+    /// Leave out extended attributes that match GLOB
+    ///
+    /// For example 'system.posix_acl_*'.
+    #[arg(help_heading = "Contents", long, value_name = "GLOB")]
+    exclude_xattr: Vec<String>,
+
+    /// Time of the image and of every entry: seconds, UTC date or `now`
+    ///
+    /// Seconds count from 1970. SquashFS stores 1970 to 2106, EROFS any time. The default is the times of the source,
+    /// none later than SOURCE_DATE_EPOCH if that is set.
+    #[arg(help_heading = "Contents", long, value_name = "T", value_parser = value::time, allow_hyphen_values = true)]
+    time: Option<Time>,
+
+    /// Owner and group of every entry, as UID:GID
+    ///
+    /// `UID:` or `:GID` changes only one of them.
+    #[arg(help_heading = "Contents", long, value_name = "OWNER", value_parser = value::owner)]
+    owner: Option<(Option<u32>, Option<u32>)>,
+
+    /// Change permissions as chmod does, as in go-w or D0755,F0644
+    ///
+    /// The mode is octal or symbolic. D or F in front restricts it to directories or to everything else.
+    #[arg(help_heading = "Contents", long, value_name = "MODE", allow_hyphen_values = true)]
+    mode: Option<ModeChange>,
+
+    /// Action for a file that cannot be read or changes meanwhile
+    ///
+    /// With `skip` the file is left out and listed, and the exit status is 1.
+    #[arg(help_heading = "Contents", long, value_enum, default_value_t = OnError::Stop)]
+    on_error: OnError,
+
+    /// Fail at the first warning
+    ///
+    /// For example a tar archive without its end.
+    #[arg(help_heading = "Contents", long)]
+    strict: bool,
+
+    /// Files whose tails are packed together [default: tails]
+    #[arg(help_heading = "Layout of the image", long, value_enum)]
+    fragments: Option<Fragments>,
+
+    /// Store equal files and blocks again each time
+    #[arg(help_heading = "Layout of the image", long)]
+    no_dedup: bool,
+
+    /// Store holes and blocks of zeros like other data
+    #[arg(help_heading = "Layout of the image", long)]
+    no_sparse: bool,
+
+    /// Order of file data [default: path for SquashFS, type for EROFS]
+    ///
+    /// By path, by type and name, or by similarity of contents, which makes the smallest images.
+    #[arg(help_heading = "Layout of the image", long, value_enum)]
+    order: Option<Order>,
+
+    /// Place file data by the priorities in FILE
+    ///
+    /// Its lines are `PATH PRIORITY`; higher priorities come first.
+    #[arg(help_heading = "Layout of the image", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    sort: Option<PathBuf>,
+
+    /// Leave SIZE bytes free before the image
+    ///
+    /// It has to be a multiple of 4K if the image is to be mounted.
+    #[arg(help_heading = "Layout of the image", long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
+    offset: u64,
+
+    #[command(flatten)]
+    reuse: ReuseArgs,
+
+    /// Place the files named in LIST first and side by side
+    ///
+    /// Their inodes and directories lie side by side, too. LIST has paths in the image in order of first use, one a line, as
+    /// `packfs trace` writes them.
+    #[arg(help_heading = "Layout of the image", long, value_name = "LIST", value_hint = ValueHint::FilePath)]
+    hot: Option<PathBuf>,
+
+    /// Copy archives from a pipe to a temporary file first
+    ///
+    /// The same goes for archives that are compressed. The image is then the same as from the plain archive. Implied
+    /// by --sort and by --order other than path.
+    #[arg(help_heading = "Work", long)]
+    spool: bool,
+
+    /// Decode each block after encoding and compare (the default)
+    #[arg(help_heading = "Work", long, overrides_with = "no_verify")]
+    #[allow(dead_code, reason = "it only takes back an earlier --no-verify")]
+    verify: bool,
+
+    /// Trust the encoders: do not decode and compare each block
+    #[arg(help_heading = "Work", long, overrides_with = "verify")]
+    no_verify: bool,
 
     #[command(flatten)]
     squashfs: SquashfsArgs,
@@ -307,6 +330,11 @@ impl BuildPlan {
 }
 
 impl Build {
+    /// Returns the sources as typed.
+    pub(crate) fn sources(&self) -> &[PathBuf] {
+        &self.sources
+    }
+
     /// Resolves the options that are left open. `epoch` is the value of `SOURCE_DATE_EPOCH`.
     pub(crate) fn resolve(mut self, epoch: Option<&str>) -> Result<BuildPlan, Usage> {
         if self.output.as_os_str() == "-" {

@@ -14,18 +14,20 @@ use crate::output::failure::Usage;
 const ENDING: &str = ".index";
 
 #[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Rebuilding")]
 pub(super) struct ReuseArgs {
-    /// Take compressed blocks of unchanged content from OLD_IMAGE, which was built with --index. The new image has the
-    /// same bytes as without. If OLD_IMAGE was built by another version, codec or with other options, or if its index is
-    /// that of another image, nothing is taken and a warning says so
+    /// Take blocks of unchanged content from OLD_IMAGE
+    ///
+    /// OLD_IMAGE has to be built with --index. The new image has the same bytes as without this option. If OLD_IMAGE
+    /// was built by another version, codec or with other options, nothing is taken and a warning says so.
     #[arg(long, value_name = "OLD_IMAGE", value_hint = ValueHint::FilePath)]
     reuse: Option<PathBuf>,
 
-    /// The index of OLD_IMAGE [default: OLD_IMAGE.index]
+    /// Index of OLD_IMAGE [default: OLD_IMAGE.index]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "reuse")]
     reuse_index: Option<PathBuf>,
 
-    /// Write an index of the new image, with which a later build can --reuse it [default FILE: IMAGE.index]
+    /// Write an index of the image for --reuse [default FILE: IMAGE.index]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, num_args = 0..=1, require_equals = true,
           default_missing_value = "")]
     index: Option<OsString>,

@@ -5,6 +5,7 @@ use packfs_codec::Choice;
 use packfs_image::squashfs;
 
 use super::{Fragments, Shared};
+use crate::args::as_size;
 use crate::output::failure::Usage;
 
 #[derive(Debug, Default, Args)]
@@ -53,6 +54,6 @@ fn block_size(asked: Option<u64>, default: u32) -> Result<u32, Usage> {
     let Some(size) = asked else { return Ok(default) };
     match u32::try_from(size) {
         Ok(size) if size.is_power_of_two() && (4 << 10..=1 << 20).contains(&size) => Ok(size),
-        _ => Err(Usage(format!("--block-size {size}: a SquashFS block is a power of two from 4K to 1M"))),
+        _ => Err(Usage(format!("--block-size {}: a SquashFS block is a power of two from 4K to 1M", as_size(size)))),
     }
 }

@@ -148,15 +148,15 @@ fn the_defaults_of_erofs_follow_the_kernel() {
 #[test]
 fn what_erofs_cannot_do_is_refused_with_a_way_out() {
     let table: [(&[&str], &str); 19] = [
-        (&["-c", "zstd"], "--target-kernel 6.1, which is the default, rules this out"),
-        (&["-c", "zstd"], "does not read zstd (6.10 does); give --target-kernel 6.10"),
-        (&["-c", "zstd", "--target-kernel", "6.6"], "--target-kernel 6.6 rules this out"),
+        (&["-c", "zstd"], "--target-kernel 6.1 (the default): this kernel cannot read zstd (since Linux 6.10)"),
+        (&["-c", "zstd"], "; give --target-kernel 6.10, or do without"),
+        (&["-c", "zstd", "--target-kernel", "6.6"], "--target-kernel 6.6: this kernel cannot read"),
         (&["-c", "deflate", "--features", "48bit"], "give --target-kernel 6.15"),
-        (&["--target-kernel", "5.10", "-b", "64K"], "clusters larger than a block (5.13 does)"),
-        (&["--target-kernel", "6.0", "--features", "fragments"], "fragments (6.1 does)"),
+        (&["--target-kernel", "5.10", "-b", "64K"], "clusters larger than a block (since Linux 5.13)"),
+        (&["--target-kernel", "6.0", "--features", "fragments"], "fragments (since Linux 6.1)"),
         (&["--target-kernel", "4.19"], "5.4 is the first"),
-        (&["--fs-block", "1K"], "compression in blocks smaller than 4K (6.8 does)"),
-        (&["--xattr-prefix", "user.mime."], "prefixes of xattr names (6.4 does)"),
+        (&["--fs-block", "1K"], "compression in blocks smaller than 4K (since Linux 6.8)"),
+        (&["--xattr-prefix", "user.mime."], "prefixes of xattr names (since Linux 6.4)"),
         (&["-c", "gzip"], "accepted: zstd, deflate, lzma, lz4, lz4hc, none"),
         (&["-b", "6K"], "a multiple of its block"),
         (&["-b", "2M"], "at most 1M"),

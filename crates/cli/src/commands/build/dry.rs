@@ -49,7 +49,7 @@ pub(super) fn run(plan: BuildPlan) -> Result<Outcome> {
     let fits = checked.is_ok();
     if let Err(error) = checked {
         let error = error.into();
-        let hint = hint(&error).map(|hint| format!("; {hint}")).unwrap_or_default();
+        let hint = hint(&error, None).map(|hint| format!("; {hint}")).unwrap_or_default();
         obstacles.push(format!("{error}{hint}"));
     }
     let counts = Counts::of(&tree, &mut left_out)?;

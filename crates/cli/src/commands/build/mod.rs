@@ -3,11 +3,14 @@
 mod dry;
 mod report;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use packfs_blocks::Progress;
+use packfs_dump::set::is_part;
 use packfs_image::build::{AnyOptions, Order, Summary};
 use packfs_image::name::display;
 use packfs_image::source::{self, HotList, SortFile, Store, data_order, dir};
@@ -24,6 +27,7 @@ use crate::output::{json, say, warnings};
 pub(super) fn run(args: Build) -> Result<Outcome> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let plan = args.resolve(epoch.as_deref())?;
+    plan.sources.iter().try_for_each(|source| refuse_mistaken(source))?;
     if plan.dry_run {
         return dry::run(plan);
     }
@@ -50,6 +54,21 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
         say(report);
     }
     Ok(if summary.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
+}
+
+/// Refuses sources that are hardly meant as they would be read: a part of a dump as a plain file, and an entry whose
+/// name begins with `@` as a pack list.
+fn refuse_mistaken(source: &Path) -> Result<()> {
+    let name = display(source);
+    if is_part(source) {
+        bail!("{name}: a part of a dump: packfs join puts the dump together (`file:{name}` packs the part as it is)");
+    }
+    let list = source.as_os_str().as_bytes().strip_prefix(b"@").map(OsStr::from_bytes).map(Path::new);
+    if let Some(list) = list.filter(|list| !list.exists()) {
+        let list = display(list);
+        bail!("{list}: no such pack list (`@` means a pack list; write `./{name}` for an entry named {name})");
+    }
+    Ok(())
 }
 
 /// Messages for the end of a build.
@@ -94,12 +113,26 @@ fn fill<'p>(
     notes.reading = None;
     copies.serve(&mut tree);
     plan.transform.apply(&mut tree);
+    for source in &plan.sources {
+        if let Some(path) = output_below(source, &plan.output)
+            && !plan.exclude.covers(path.as_os_str().as_bytes(), false)
+        {
+            tree.warnings.add(Warning::new(WarningKind::OutputInSource, path))?;
+        }
+    }
     if let Some(image) = loses_fractions(plan, &tree) {
         tree.warnings.add(Warning::new(WarningKind::FractionsOfSeconds, image))?;
     }
     let order = sort.map(|sort| data_order(&mut tree, &sort)).transpose()?.unwrap_or_default();
     hot.map_or(Ok(()), |hot| hot.mark(&mut tree))?;
     Ok(Plan { tree, order })
+}
+
+/// Returns the path of the output below a source directory, if it lies there.
+fn output_below(source: &Path, output: &Path) -> Option<PathBuf> {
+    let parent = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = parent.canonicalize().ok()?;
+    Some(parent.strip_prefix(source.canonicalize().ok()?).ok()?.join(output.file_name()?))
 }
 
 /// Returns the first image whose fractions of seconds get lost in the conversion. Other sources are

@@ -125,7 +125,7 @@ impl fmt::Display for Report<'_> {
             self.codec
         )?;
         let files = units::bytes(summary.file_bytes);
-        writeln!(out, "packed      {files} of files, {:.2} times smaller", self.ratio)?;
+        writeln!(out, "packed      {files} of files, {}", units::smaller(self.ratio))?;
         let (inodes, files, directories) = (count(summary.inodes), count(summary.files), count(summary.directories));
         writeln!(out, "entries     {inodes} ({files} files, {directories} directories)")?;
         write!(out, "{}", Lines(&summary.details))?;

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use packfs_blocks::{Progress, ReadAt};
+use packfs_blocks::Progress;
 use packfs_codec::Choice;
 use packfs_dump::kdump::{self, Flattener, Kind, Report, WriteAt};
 use packfs_dump::{Error, Set, join};
@@ -71,9 +71,9 @@ fn check(set: &Set) -> Result<()> {
     }
     let what = match kdump::detect(Path::new(DUMP), set)? {
         Kind::Elf => return Ok(()),
-        Kind::Kdump => "is a kdump-compressed file already",
-        Kind::Flattened => "is a flattened file already",
-        Kind::Raw => "is no ELF core of 64 bits in little-endian order",
+        Kind::Kdump => "is already a kdump-compressed file",
+        Kind::Flattened => "is already a flattened kdump file",
+        Kind::Raw => "is not a 64-bit little-endian ELF core",
     };
-    bail!("{DUMP} of {} bytes {what}; without --as it is written as it was split", set.len())
+    bail!("{DUMP} {what}; leave out --as to write it as it was split")
 }

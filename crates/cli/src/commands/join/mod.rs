@@ -4,7 +4,7 @@ mod kdump;
 mod target;
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use packfs_blocks::units::Size;
@@ -44,12 +44,12 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
         }
     };
     let spent = meter.finish();
-    let (report, kdump) = joined.map_err(|error| explain(error, args))?;
+    let (report, kdump) = joined.map_err(|error| explain(error, &set, args))?;
     let repairs = set.repairs();
     if !args.talk.quiet {
         repairs.iter().for_each(|repair| say(format_args!("packfs: {}", told(repair, &set))));
         report.lost.iter().for_each(|lost| say(format_args!("packfs: lost: {lost}")));
-        set.open_end().iter().for_each(|why| say(format_args!("packfs: the dump has no end: {why}")));
+        set.open_end().iter().for_each(|why| say(format_args!("packfs: the end of the dump is missing: {why}")));
     }
     let whole = report.lost.is_empty() && set.open_end().is_none();
     let summary = Summary::new(args, &report, &repairs, kdump, whole, &spent);
@@ -62,16 +62,15 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
 }
 
 fn raw(set: &Set, target: Target, options: &Options, progress: &Progress) -> Result<Report> {
-    let stream = |out: &mut dyn Write| -> Result<Report> {
-        let report = to_stream(set, out, options, progress)?;
-        out.flush()?;
-        Ok(report)
+    let stream = |mut out: File, name: &Path| -> Result<Report> {
+        let options = options.clone().set(|all| all.name = name.to_owned());
+        Ok(to_stream(set, &mut out, &options, progress)?)
     };
     match target {
-        Target::Stdout => stream(&mut output::stdout()?),
+        Target::Stdout => stream(output::unnamed_stdout()?, Path::new(output::STDOUT)),
         Target::Stream(path) => {
             let file: File = OpenOptions::new().write(true).open(&path).with_context(|| display(&path).to_string())?;
-            stream(&mut &file)
+            stream(file, &path)
         }
         Target::File(file) => {
             let report = to_output(set, &file, options, progress)?;
@@ -88,11 +87,22 @@ fn all(set: &Set) -> Report {
     report
 }
 
-fn explain(error: anyhow::Error, args: &Join) -> anyhow::Error {
+/// Adds to an error how the user can go on: with the missing parts, or without what is lost.
+fn explain(error: anyhow::Error, set: &Set, args: &Join) -> anyhow::Error {
     match error.downcast::<Error>() {
         Ok(error @ Error::Incomplete { .. }) => {
             let how = if args.form == As::Raw { "--partial" } else { "--partial, without --as," };
-            anyhow::Error::msg(format!("{error}\n{how} writes the rest to {}", display(&args.output)))
+            let missing: Vec<_> = set.missing().iter().map(|number| (number + 1).to_string()).collect();
+            let also = match &missing[..] {
+                [] => String::new(),
+                [one] => format!("name part {one}, too, or "),
+                several => format!("name parts {}, too, or ", several.join(" and ")),
+            };
+            let text = error.to_string();
+            let (first, ranges) =
+                text.split_once('\n').map_or((&*text, String::new()), |(first, ranges)| (first, format!("\n{ranges}")));
+            let go_on = format!("{also}write the rest to {} with {how}", display(&args.output));
+            anyhow::Error::msg(format!("{first}; {}{ranges}", go_on.trim_end_matches(',')))
         }
         Ok(error) => error.into(),
         Err(error) => error,

@@ -34,7 +34,7 @@ impl Target {
                 return Err(Usage("--json and the dump cannot both go to standard output".into()).into());
             }
             if io::stdout().is_terminal() {
-                return Err(Usage("a dump is nothing for a terminal: give a file with -o, or a pipe".into()).into());
+                return Err(Usage("refusing to write a dump to a terminal; use -o FILE or a pipe".into()).into());
             }
             return Ok(Target::Stdout);
         }
@@ -42,7 +42,11 @@ impl Target {
         if let Ok(found) = std::fs::metadata(&args.output) {
             let is_same = |part: &&PathBuf| std::fs::metadata(part).is_ok_and(|part| same(&part, &found));
             if let Some(part) = args.parts.iter().find(is_same) {
-                return Err(Usage(format!("{output} is the part {}: it would be overwritten", display(part))).into());
+                return Err(Usage(format!(
+                    "{output} is one of the parts ({}); name another file with -o",
+                    display(part)
+                ))
+                .into());
             }
             if found.file_type().is_fifo() || found.file_type().is_char_device() {
                 return Ok(Target::Stream(args.output.clone()));

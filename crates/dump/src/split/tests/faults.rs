@@ -290,7 +290,7 @@ fn joined(parts: &[PathBuf]) -> Result<Vec<u8>> {
     let begun: Vec<_> = parts.iter().filter(begun).collect();
     let set = Set::open(&begun, &set::Options::default())?;
     let mut bytes = Vec::new();
-    let options = join::Options { threads: 0, memory: 16 << 20, partial: false };
+    let options = join::Options { threads: 0, memory: 16 << 20, partial: false, ..join::Options::default() };
     join::to_stream(&set, &mut bytes, &options, &Progress::default())?;
     Ok(bytes)
 }

@@ -8,7 +8,6 @@ use packfs_blocks::ReadAt;
 use packfs_blocks::units::Size;
 
 use super::superblock::Superblock;
-use crate::name::display;
 use crate::{Error, Result};
 
 /// Sources of an image's bytes.
@@ -47,9 +46,8 @@ impl Disk {
     pub(super) fn attach(&mut self, superblock: &Superblock, given: Vec<Arc<dyn ReadAt>>) -> Result<()> {
         let count = superblock.devices.len();
         if !given.is_empty() && given.len() != count {
-            let why =
-                format!("{}: {} additional devices given, but the image has {count}", display(&self.path), given.len());
-            return Err(Error::option("devices", given.len(), why));
+            let why = format!("the image has additional devices: {count}");
+            return Err(Error::option("number of devices", given.len(), why));
         }
         let mut given = given.into_iter();
         let bytes = |blocks: u64| blocks.saturating_mul(superblock.block_size.into());

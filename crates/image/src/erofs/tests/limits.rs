@@ -48,15 +48,15 @@ fn limits_of_options_are_named() {
 #[test]
 fn features_of_later_kernels_are_refused() {
     for (codec, features, kernel, since) in [
-        ("lz4", Features::FRAGMENTS, "6.0", "fragments (6.1 does)"),
-        ("lz4", Features::ALL_FRAGMENTS, "6.0", "fragments (6.1 does)"),
-        ("lz4", Features::DEDUPE, "6.0", "dedupe (6.1 does)"),
-        ("lz4", Features::ZTAILPACKING, "5.16", "ztailpacking (5.17 does)"),
-        ("lz4", Features::BITS_48, "6.14", "48bit (6.15 does)"),
-        ("none", Features::CHUNKS, "5.14", "(5.15 does)"),
-        ("lzma", Features::empty(), "5.15", "lzma (5.16 does)"),
-        ("deflate", Features::empty(), "6.5", "deflate (6.6 does)"),
-        ("zstd", Features::empty(), "6.9", "zstd (6.10 does)"),
+        ("lz4", Features::FRAGMENTS, "6.0", "fragments (since Linux 6.1)"),
+        ("lz4", Features::ALL_FRAGMENTS, "6.0", "fragments (since Linux 6.1)"),
+        ("lz4", Features::DEDUPE, "6.0", "dedupe (since Linux 6.1)"),
+        ("lz4", Features::ZTAILPACKING, "5.16", "ztailpacking (since Linux 5.17)"),
+        ("lz4", Features::BITS_48, "6.14", "48bit (since Linux 6.15)"),
+        ("none", Features::CHUNKS, "5.14", "(since Linux 5.15)"),
+        ("lzma", Features::empty(), "5.15", "lzma (since Linux 5.16)"),
+        ("deflate", Features::empty(), "6.5", "deflate (since Linux 6.6)"),
+        ("zstd", Features::empty(), "6.9", "zstd (since Linux 6.10)"),
     ] {
         let mut options = Options { features, target_kernel: kernel.parse().unwrap(), ..options(codec, 4096) };
         let error = refused(&one("f", What::Fifo), &options);

@@ -129,7 +129,7 @@ fn data_on_further_devices() {
     assert!(error.contains("its 1 additional devices were not given"), "{error}");
     let many = ReadOptions { devices: vec![file(&blob), file(&blob)], ..options };
     let error = Reader::open(file(&image), many).unwrap_err().to_string();
-    assert!(error.contains("2 additional devices given, but the image has 1"), "{error}");
+    assert!(error.contains("number of devices 2: the image has additional devices: 1"), "{error}");
 }
 
 #[test]
