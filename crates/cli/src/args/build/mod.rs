@@ -189,16 +189,16 @@ pub(crate) struct Build {
     ///
     /// The same goes for archives that are compressed. The image is then the same as from the plain archive. Implied
     /// by --sort and by --order other than path.
-    #[arg(help_heading = "Work", long)]
+    #[arg(help_heading = "Layout of the image", long)]
     spool: bool,
 
     /// Decode each block after encoding and compare (the default)
-    #[arg(help_heading = "Work", long, overrides_with = "no_verify")]
+    #[arg(help_heading = "Verification", long, overrides_with = "no_verify")]
     #[allow(dead_code, reason = "it only takes back an earlier --no-verify")]
     verify: bool,
 
     /// Trust the encoders: do not decode and compare each block
-    #[arg(help_heading = "Work", long, overrides_with = "verify")]
+    #[arg(help_heading = "Verification", long, overrides_with = "verify")]
     no_verify: bool,
 
     #[command(flatten)]

@@ -61,7 +61,7 @@ fn features_of_later_kernels_are_refused() {
         let mut options = Options { features, target_kernel: kernel.parse().unwrap(), ..options(codec, 4096) };
         let error = refused(&one("f", What::Fifo), &options);
         assert!(error.contains(since), "{codec} {features:?}: {error}");
-        options.target_kernel = since.split(['(', ' ']).find_map(|word| word.parse().ok()).unwrap();
+        options.target_kernel = since.split(['(', ' ', ')']).find_map(|word| word.parse().ok()).unwrap();
         let dir = tempfile::tempdir().unwrap();
         write(one("f", What::Fifo).tree().unwrap(), &dir.path().join("image"), &options).unwrap();
     }
