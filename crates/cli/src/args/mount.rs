@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 
 use super::value;
 
-/// Mount an image by FUSE: no privilege and no kernel support for its format is needed.
+/// Mount an image by FUSE, without privilege or kernel support.
 ///
 /// The parts of a dump are shown as one file, `dump`. The program goes to the background once the mount is there, and
 /// ends when it is unmounted, by `packfs umount`, Ctrl-C or the end of the time in `-o timeout`. What goes wrong
@@ -21,20 +21,26 @@ Examples:
   packfs mount root.sqfs /mnt --trace used.sort
   packfs mount /mnt/a/core /mnt/b/core /mnt/dump")]
 pub(crate) struct Mount {
-    /// Image to mount, a file or a block device; or the parts of a dump, in any order
+    /// Image to mount (a file or a block device), or the parts of a dump
+    ///
+    /// Parts may be given in any order.
     #[arg(value_name = "IMAGE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) images: Vec<PathBuf>,
 
-    /// Directory to mount it at; or /dev/fd/N, an open FUSE device whose mount is made already
+    /// Mount point, or /dev/fd/N for an open FUSE device
+    ///
+    /// The mount of such a device has to exist already.
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
 
-    /// Options, as many as wanted with commas between: allow_other, default_permissions, uid=N, gid=N, offset=SIZE or
-    /// offset=auto, subdir=PATH, timeout=SECONDS, suid, dev, noexec, ro
+    /// Mount options, separated by commas, as in allow_other,offset=auto
+    ///
+    /// Accepted: allow_other, default_permissions, uid=N, gid=N, offset=SIZE or offset=auto, subdir=PATH,
+    /// timeout=SECONDS, suid, dev, noexec, ro.
     #[arg(short, long, value_name = "LIST", value_parser = parse)]
     pub(crate) options: Vec<MountOptions>,
 
-    /// An additional device of an EROFS image that names several (repeat in their order)
+    /// Additional device of an EROFS image (repeat in their order)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) device: Vec<PathBuf>,
 
@@ -46,24 +52,26 @@ pub(crate) struct Mount {
     #[arg(long, value_name = "N")]
     pub(crate) ready_fd: Option<i32>,
 
-    /// Keep at most about SIZE of decoded data [default: 64M, or a quarter of the memory where that is less]
+    /// Decoded data to keep in memory, at most about SIZE [default: 64M]
+    ///
+    /// The default is a quarter of the memory if that is less.
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     pub(crate) cache: Option<u64>,
 
-    /// Serve with N threads [default: twice the cores, from 4 to 16]
+    /// Number of threads [default: twice the cores, from 4 to 16]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
 
-    /// Write the files that are read, in the order of their first use, to a new FILE, for build --sort
+    /// Write the files in order of first use to a new FILE, for build --sort
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Write what goes wrong to the end of FILE
+    /// Append error messages to FILE
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
 }
 
-/// Unmount what is mounted by FUSE, also if the program behind it is gone.
+/// Unmount FUSE mounts, also if their program is gone.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -74,7 +82,9 @@ pub(crate) struct Umount {
     #[arg(value_name = "DIR", required = true, value_hint = ValueHint::DirPath)]
     pub(crate) dirs: Vec<PathBuf>,
 
-    /// Unmount although somebody uses it: it is gone at once, but for those who do
+    /// Unmount at once, even if in use
+    ///
+    /// Programs that use the mount keep it until they close their files.
     #[arg(long)]
     pub(crate) lazy: bool,
 }

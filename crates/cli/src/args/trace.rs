@@ -23,7 +23,9 @@ pub(crate) struct Trace {
     #[arg(short, long, value_name = "LIST", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
 
-    /// Directory to watch: a mount point, or a directory of which this mount shows all that COMMAND uses
+    /// Directory to watch, in general a mount point
+    ///
+    /// The mount it is in has to show all files that COMMAND uses.
     #[arg(long, value_name = "DIR", default_value = "/", value_hint = ValueHint::DirPath)]
     pub(crate) mount: PathBuf,
 

@@ -91,7 +91,7 @@ pub(super) fn run(name: &str, args: Vec<OsString>) -> ExitCode {
     {
         let _ = notify(pipe, b'f');
     }
-    failure::exit(result, false)
+    failure::exit(result, &failure::Manner::default())
 }
 
 /// Tells success or failure through a named pipe.

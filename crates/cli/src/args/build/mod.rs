@@ -188,7 +188,7 @@ pub(crate) struct Build {
     /// Copy archives from a pipe to a temporary file first
     ///
     /// The same goes for archives that are compressed. The image is then the same as from the plain archive. Implied
-    /// by --sort and by --order other than path.
+    /// by --sort, --hot and --order other than path.
     #[arg(help_heading = "Layout of the image", long)]
     spool: bool,
 

@@ -19,7 +19,8 @@ pub(super) struct ReuseArgs {
     /// Take blocks of unchanged content from OLD_IMAGE
     ///
     /// OLD_IMAGE has to be built with --index. The new image has the same bytes as without this option. If OLD_IMAGE
-    /// was built by another version, codec or with other options, nothing is taken and a warning says so.
+    /// was built by another version, codec or with other options, or if its index is that of another image, nothing is
+    /// taken and a warning says so.
     #[arg(long, value_name = "OLD_IMAGE", value_hint = ValueHint::FilePath)]
     reuse: Option<PathBuf>,
 
