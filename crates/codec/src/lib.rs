@@ -10,7 +10,7 @@
 //! | feature | codecs | needs a C compiler |
 //! |---|---|---|
 //! | `gzip` | gzip, deflate | yes (libdeflate) |
-//! | `xz` | xz, lzma | yes (liblzma) |
+//! | `xz` | xz, lzma | yes (liblzma: fast levels and decoding) |
 //! | `lzo` | lzo | no |
 //! | `snappy` | snappy | no |
 //! | `lz4` | lz4, lz4hc | yes (liblz4) |
@@ -54,6 +54,8 @@ mod gzip;
 mod inflate;
 #[cfg(feature = "lz4")]
 mod lz4;
+#[cfg(feature = "xz")]
+mod lzma;
 #[cfg(feature = "lzo")]
 mod lzo;
 mod rust;

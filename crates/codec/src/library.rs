@@ -12,7 +12,7 @@ impl Codec {
             #[cfg(all(feature = "gzip-rust", not(feature = "gzip")))]
             Codec::Gzip | Codec::Deflate => "zlib-rs (Rust)".into(),
             #[cfg(feature = "xz")]
-            Codec::Xz | Codec::Lzma => format!("liblzma {}", crate::xz::version()),
+            Codec::Xz | Codec::Lzma => format!("packfs; liblzma {}", crate::xz::version()),
             #[cfg(feature = "lz4")]
             Codec::Lz4 | Codec::Lz4hc => format!("lz4 {}", lzzzz::version_string()),
             #[cfg(feature = "snappy")]

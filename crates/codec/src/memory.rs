@@ -57,13 +57,13 @@ impl Choice {
     }
 }
 
-/// Memory of the window, hash chains and price tables of one LZMA encoder.
+/// Memory of the window, search trees and price tables of one LZMA encoder, ours or liblzma's.
 fn lzma(dict: Option<Dict>, block_len: usize) -> usize {
     lzma_of(dictionary(dict, block_len))
 }
 
 fn lzma_of(dictionary: usize) -> usize {
-    13 * dictionary + 1536 * KIB
+    16 * dictionary + 1536 * KIB
 }
 
 fn dictionary(dict: Option<Dict>, block_len: usize) -> usize {

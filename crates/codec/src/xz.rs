@@ -1,13 +1,16 @@
-//! xz streams (one block, CRC32, as the kernel wants them) and legacy .lzma streams, by liblzma.
+//! xz streams (one block, CRC32, as the kernel wants them), legacy .lzma streams and MicroLZMA. Our own encoder
+//! does what takes an optimal parser; liblzma does the fast presets, rare filters, and all decoding.
 
 mod machine_code;
 mod micro;
+mod own;
 mod stream;
 
 pub(crate) use micro::{micro_decoder, micro_encoder};
 pub(crate) use stream::version;
-use stream::{Chain, Lzma, Stream};
+use stream::{Chain, FILTERS_ALONE, Lzma, Stream};
 
+use crate::lzma::{Bits, Effort};
 use crate::settings::{Bcj, Dict};
 use crate::smallest::Smallest;
 use crate::{Decoded, Decoder, Encoder, Error, Result, Settings};
@@ -32,15 +35,34 @@ pub(crate) fn encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn E
     let Settings::Xz { level, extreme, dict, filters, auto, lc, lp, pb } = settings else {
         return Err(other_settings("xz"));
     };
-    let mut lzma = Lzma::preset(*level, *extreme, Dict::resolve(*dict, block_len)?)?;
+    let dict = Dict::resolve(*dict, block_len)?;
+    let mut lzma = Lzma::preset(*level, *extreme, dict)?;
     lzma.set_bits(*lc, *lp, *pb);
+    let make = Make { dict, bits: Bits { lc: *lc, lp: *lp, pb: *pb }, effort: own::effort(*level, *extreme), lzma };
     if *auto {
-        return Ok(Box::new(Auto { allowed: *filters, lzma, encoders: Vec::new() }));
+        return Ok(Box::new(Auto { allowed: *filters, make, encoders: Vec::new() }));
     }
     // A stream keeps its memory only as long as its filters stay the same, so each filter has its own stream.
     let tried = Bcj::NAMES.iter().map(|(_, bit)| *bit).filter(|bit| filters & bit != 0);
-    let encoder = |bcj| -> Box<dyn Encoder> { Box::new(Xz::new(bcj, lzma)) };
-    Ok(Smallest::of(std::iter::once(0).chain(tried).map(encoder).collect()))
+    Ok(Smallest::of(std::iter::once(0).chain(tried).map(|bcj| make.encoder(bcj)).collect()))
+}
+
+/// Settings of an xz encoder but for its filter.
+struct Make {
+    dict: u32,
+    bits: Bits,
+    /// Effort of our own encoder; `None` leaves all to liblzma.
+    effort: Option<Effort>,
+    lzma: Lzma,
+}
+
+impl Make {
+    fn encoder(&self, bcj: u16) -> Box<dyn Encoder> {
+        match self.effort {
+            Some(effort) if bcj & !FILTERS_ALONE == 0 => Box::new(own::Xz::new(bcj, self.dict, self.bits, effort)),
+            _ => Box::new(Xz::new(bcj, self.lzma)),
+        }
+    }
 }
 
 impl Encoder for Xz {
@@ -53,19 +75,19 @@ impl Encoder for Xz {
 /// Encodes each block with the one filter that suits its bytes, or with none.
 struct Auto {
     allowed: u16,
-    lzma: Lzma,
-    /// Encoders by filter, made when first used.
-    encoders: Vec<Xz>,
+    make: Make,
+    /// Filters and their encoders, made when first used.
+    encoders: Vec<(u16, Box<dyn Encoder>)>,
 }
 
 impl Encoder for Auto {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let bcj = machine_code::likely_filter(src, self.allowed);
-        let position = self.encoders.iter().position(|encoder| encoder.chain.bcj == bcj).unwrap_or_else(|| {
-            self.encoders.push(Xz::new(bcj, self.lzma));
+        let position = self.encoders.iter().position(|(filter, _)| *filter == bcj).unwrap_or_else(|| {
+            self.encoders.push((bcj, self.make.encoder(bcj)));
             self.encoders.len() - 1
         });
-        self.encoders[position].encode(src, dst)
+        self.encoders[position].1.encode(src, dst)
     }
 }
 
@@ -97,9 +119,18 @@ struct LegacyLzma {
 
 /// Makes an encoder for [`Settings::Lzma`].
 pub(crate) fn lzma_encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn Encoder>> {
-    let Settings::Lzma { dict, .. } = settings else { return Err(other_settings("lzma")) };
-    let lzma = lzma_options(settings, Dict::resolve(*dict, block_len)?)?;
-    Ok(Box::new(LegacyLzma { stream: Stream::new("lzma"), lzma }))
+    let Settings::Lzma { level, extreme, dict, .. } = settings else { return Err(other_settings("lzma")) };
+    let dict = Dict::resolve(*dict, block_len)?;
+    Ok(match own::effort(*level, *extreme) {
+        Some(effort) => Box::new(own::Legacy::new(dict, lzma_bits(settings)?, effort)),
+        None => Box::new(LegacyLzma { stream: Stream::new("lzma"), lzma: lzma_options(settings, dict)? }),
+    })
+}
+
+/// Returns the bits of [`Settings::Lzma`].
+fn lzma_bits(settings: &Settings) -> Result<Bits> {
+    let Settings::Lzma { lc, lp, pb, .. } = settings else { return Err(other_settings("lzma")) };
+    Ok(Bits { lc: *lc, lp: *lp, pb: *pb })
 }
 
 /// Returns the coder's options for [`Settings::Lzma`] with a dictionary of `dict` bytes.

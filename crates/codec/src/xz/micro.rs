@@ -2,27 +2,36 @@
 //! always be zero, holds the inverted properties instead. The lengths and the dictionary size come
 //! from the image.
 
+use super::own;
 use super::stream::{Lzma, Stream};
 use crate::{Decoder, Encoder, Prefix, Result, Settings};
 
 const NAME: &str = "lzma";
-/// Least output room that the library demands.
+/// Least output room: the first byte and a flush. The library demands as much.
 const LEAST: usize = 6;
-/// Input offered at first, as a multiple of the output room: the library copies all input before it begins.
+/// Input offered at first, as a multiple of the output room: encoders copy all input before they begin.
 const LOOKAHEAD: usize = 16;
 
 /// The smallest and the largest dictionary that EROFS can declare.
 const DICT_MIN: u32 = 4096;
 const DICT_MAX: u32 = 8 << 20;
 
-struct Micro {
-    stream: Stream,
-    lzma: Lzma,
+struct Micro(By);
+
+/// The encoder of a preset: ours, or liblzma's.
+enum By {
+    Us(Box<own::Micro>),
+    Library(Box<(Stream, Lzma)>),
 }
 
 /// Makes an encoder for [`Settings::Lzma`] with a dictionary of `window` bytes.
 pub(crate) fn micro_encoder(settings: &Settings, window: u32) -> Result<Box<dyn Encoder>> {
-    Ok(Box::new(Micro { stream: Stream::new(NAME), lzma: super::lzma_options(settings, window)? }))
+    let Settings::Lzma { level, extreme, .. } = settings else { return Err(super::other_settings(NAME)) };
+    let by = match own::effort(*level, *extreme) {
+        Some(effort) => By::Us(Box::new(own::Micro::new(window, super::lzma_bits(settings)?, effort))),
+        None => By::Library(Box::new((Stream::new(NAME), super::lzma_options(settings, window)?))),
+    };
+    Ok(Box::new(Micro(by)))
 }
 
 impl Micro {
@@ -31,8 +40,14 @@ impl Micro {
         if dst.len() < LEAST {
             return Ok(None);
         }
-        self.stream.start_micro_encoder(self.lzma)?;
-        self.stream.encode_some(src, dst).map(Some)
+        match &mut self.0 {
+            By::Us(encoder) => Ok(Some(encoder.fill(src, dst))),
+            By::Library(library) => {
+                let (stream, lzma) = &mut **library;
+                stream.start_micro_encoder(*lzma)?;
+                stream.encode_some(src, dst).map(Some)
+            }
+        }
     }
 }
 

@@ -15,6 +15,33 @@ pub(crate) fn version() -> String {
     unsafe { std::ffi::CStr::from_ptr(sys::lzma_version_string()) }.to_string_lossy().into_owned()
 }
 
+/// Returns the CRC32 of xz.
+pub(super) fn crc32(bytes: &[u8]) -> u32 {
+    // SAFETY: the pointer and the length are those of a slice.
+    unsafe { sys::lzma_crc32(bytes.as_ptr(), bytes.len(), 0) }
+}
+
+/// Makes the targets of calls in `code` absolute, for one of the filters in [`FILTERS_ALONE`].
+pub(super) fn filter_machine_code(filter: u16, code: &mut [u8]) {
+    let run = match filter {
+        Bcj::X86 => sys::lzma_bcj_x86_encode,
+        Bcj::ARM64 => sys::lzma_bcj_arm64_encode,
+        Bcj::RISCV => sys::lzma_bcj_riscv_encode,
+        _ => return,
+    };
+    // SAFETY: the pointer and the length are those of a slice. What is left unfiltered at the end, a few bytes, is so
+    // in streams of liblzma, too.
+    unsafe { run(0, code.as_mut_ptr(), code.len()) };
+}
+
+/// Filters that liblzma offers without an encoder behind them, and none.
+pub(super) const FILTERS_ALONE: u16 = Bcj::X86 | Bcj::ARM64 | Bcj::RISCV;
+
+/// Returns a filter's number in block headers.
+pub(super) fn filter_number(filter: u16) -> Option<u8> {
+    filter_id(filter).and_then(|id| u8::try_from(id).ok())
+}
+
 /// LZMA1 with a known length and no end marker; missing from the bindings.
 const LZMA_FILTER_LZMA1EXT: sys::lzma_vli = 0x4000_0000_0000_0002;
 
@@ -36,11 +63,6 @@ impl Lzma {
             return Err(Error::Library { codec: "xz", why: format!("no preset {level}") });
         }
         options.dict_size = dict;
-        // Such a preset searches to a depth of 48. On blocks of up to a megabyte a third of that
-        // costs a few ten-thousandths of the size and saves a twenty-fifth of the time.
-        if options.mf == sys::LZMA_MF_BT4 && options.nice_len == 64 {
-            options.depth = 16;
-        }
         Ok(Lzma(options))
     }
 

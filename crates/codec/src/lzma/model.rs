@@ -1,0 +1,223 @@
+//! The model of a stream: probabilities of all bits, what operations cost by them, and their coding.
+
+use super::distances::Distances;
+use super::lengths::Lengths;
+use super::price::{self, EVEN, Prob};
+use super::range::RangeEncoder;
+use super::state::{STATES, State};
+use super::{Bits, Op, REPEATS};
+
+/// Greatest number of values that the position's low bits take.
+const POSITIONS: usize = 16;
+/// Probabilities of one model of literals: a tree, and two more for literals that follow a match.
+const LITERAL: usize = 0x300;
+
+/// Probabilities of what an operation is.
+struct Kinds {
+    is_match: [[Prob; POSITIONS]; STATES],
+    is_repeat: [Prob; STATES],
+    /// Whether a repeat is not of index 0, then not 1, then not 2.
+    not_rep: [[Prob; STATES]; REPEATS - 1],
+    /// Whether a repeat of index 0 is longer than one byte.
+    is_long: [[Prob; POSITIONS]; STATES],
+}
+
+impl Kinds {
+    const START: Kinds = Kinds {
+        is_match: [[EVEN; POSITIONS]; STATES],
+        is_repeat: [EVEN; STATES],
+        not_rep: [[EVEN; STATES]; REPEATS - 1],
+        is_long: [[EVEN; POSITIONS]; STATES],
+    };
+}
+
+pub(super) struct Model {
+    bits: Bits,
+    kinds: Kinds,
+    literals: Vec<[Prob; LITERAL]>,
+    pub(super) match_lengths: Lengths,
+    pub(super) repeat_lengths: Lengths,
+    pub(super) distances: Distances,
+    /// State after the operations coded so far.
+    pub(super) state: State,
+}
+
+/// What of a position the model looks at.
+#[derive(Clone, Copy)]
+pub(super) struct Context {
+    /// Low bits of the position.
+    pub(super) position: usize,
+    literal: usize,
+}
+
+impl Model {
+    pub(super) fn new(bits: Bits, nice: usize) -> Self {
+        Model {
+            bits,
+            kinds: Kinds::START,
+            literals: vec![[EVEN; LITERAL]; 1 << (bits.lc + bits.lp)],
+            match_lengths: Lengths::new(nice),
+            repeat_lengths: Lengths::new(nice),
+            distances: Distances::new(),
+            state: State::default(),
+        }
+    }
+
+    /// Begins a stream, or a part of one that resets the state, with distances up to `farthest`.
+    pub(super) fn reset(&mut self, farthest: u32) {
+        self.kinds = Kinds::START;
+        self.literals.fill([EVEN; LITERAL]);
+        self.match_lengths.reset(self.bits.pb);
+        self.repeat_lengths.reset(self.bits.pb);
+        self.distances.reset(farthest);
+        self.state = State::default();
+    }
+
+    /// Returns the context of position `at`, where `before` is the byte before it, or 0.
+    #[inline(always)]
+    pub(super) fn context(&self, at: usize, before: u8) -> Context {
+        let Bits { lc, lp, pb } = self.bits;
+        let low = at & ((1 << lp) - 1);
+        Context { position: self.position(at, pb), literal: low << lc | usize::from(before) >> (8 - lc) }
+    }
+
+    #[inline(always)]
+    fn position(&self, at: usize, pb: u8) -> usize {
+        at & ((1 << pb) - 1)
+    }
+
+    /// Returns the price of saying that an operation is a literal.
+    #[inline(always)]
+    pub(super) fn literal_kind(&self, state: State, at: Context) -> u32 {
+        price::of_0(self.kinds.is_match[state.index()][at.position])
+    }
+
+    /// Returns the price of saying that an operation is not a literal.
+    #[inline(always)]
+    pub(super) fn match_kind(&self, state: State, at: Context) -> u32 {
+        price::of_1(self.kinds.is_match[state.index()][at.position])
+    }
+
+    /// Returns the price of saying that a match is not a repeat.
+    #[inline(always)]
+    pub(super) fn fresh_kind(&self, state: State) -> u32 {
+        price::of_0(self.kinds.is_repeat[state.index()])
+    }
+
+    /// Returns the price of saying that a match is a repeat.
+    #[inline(always)]
+    pub(super) fn repeat_kind(&self, state: State) -> u32 {
+        price::of_1(self.kinds.is_repeat[state.index()])
+    }
+
+    /// Returns the price of saying that a repeat is the short one.
+    #[inline(always)]
+    pub(super) fn short_kind(&self, state: State, at: Context) -> u32 {
+        let [not_0, ..] = &self.kinds.not_rep;
+        price::of_0(not_0[state.index()]) + price::of_0(self.kinds.is_long[state.index()][at.position])
+    }
+
+    /// Returns the price of saying which repeat it is.
+    #[inline(always)]
+    pub(super) fn which_repeat(&self, state: State, at: Context, rep: usize) -> u32 {
+        let [not_0, not_1, not_2] = self.kinds.not_rep.each_ref().map(|probs| probs[state.index()]);
+        match rep {
+            0 => price::of_0(not_0) + price::of_1(self.kinds.is_long[state.index()][at.position]),
+            1 => price::of_1(not_0) + price::of_0(not_1),
+            2 => price::of_1(not_0) + price::of_1(not_1) + price::of_0(not_2),
+            _ => price::of_1(not_0) + price::of_1(not_1) + price::of_1(not_2),
+        }
+    }
+
+    /// Returns the price of a literal's bits; `expected` is the byte at the last distance.
+    #[inline(always)]
+    pub(super) fn literal(&self, state: State, at: Context, expected: u8, byte: u8) -> u32 {
+        let probs = &self.literals[at.literal];
+        if state.after_literal() {
+            return price::of_tree(probs, 8, u32::from(byte));
+        }
+        Expected::new(expected, byte).map(|(node, bit)| price::of_bit(probs[node], bit)).sum()
+    }
+
+    /// Encodes an operation at position `at` of `data`.
+    #[inline(always)]
+    pub(super) fn encode(&mut self, range: &mut RangeEncoder, data: &[u8], at: usize, op: Op) {
+        let state = self.state;
+        let index = state.index();
+        let before = at.checked_sub(1).map_or(0, |before| data[before]);
+        let context = self.context(at, before);
+        let is_match = &mut self.kinds.is_match[index][context.position];
+        self.state = state.after(op);
+        if op.back == Op::LITERAL {
+            range.bit(is_match, 0);
+            self.encode_literal(range, data, at, state, context);
+            return;
+        }
+        range.bit(is_match, 1);
+        range.bit(&mut self.kinds.is_repeat[index], u32::from(op.back < Op::MATCH));
+        if op.back >= Op::MATCH {
+            self.match_lengths.encode(range, context.position, op.len);
+            self.distances.encode(range, op.back - Op::MATCH, op.len as usize);
+            return;
+        }
+        for (rep, probs) in (0..).zip(&mut self.kinds.not_rep) {
+            range.bit(&mut probs[index], u32::from(op.back > rep));
+            if op.back == rep {
+                break;
+            }
+        }
+        if op.back == 0 {
+            range.bit(&mut self.kinds.is_long[index][context.position], u32::from(op.len > 1));
+        }
+        if op.len > 1 {
+            self.repeat_lengths.encode(range, context.position, op.len);
+        }
+    }
+
+    #[inline(always)]
+    fn encode_literal(&mut self, range: &mut RangeEncoder, data: &[u8], at: usize, state: State, context: Context) {
+        let probs = &mut self.literals[context.literal];
+        if state.after_literal() {
+            range.tree(probs, 8, u32::from(data[at]));
+            return;
+        }
+        let [last, ..] = state.reps;
+        for (node, bit) in Expected::new(data[at - last as usize - 1], data[at]) {
+            range.bit(&mut probs[node], bit);
+        }
+    }
+}
+
+/// The models and bits of a literal after a match: as long as its bits are those of the expected byte, the
+/// models are others than afterwards.
+struct Expected {
+    expected: u32,
+    /// The byte's bits behind a leading 1; eight of them have been seen when this reaches 2^16.
+    byte: u32,
+    /// 0x100 while all bits were as expected, then 0.
+    offset: u32,
+}
+
+impl Expected {
+    #[inline(always)]
+    fn new(expected: u8, byte: u8) -> Self {
+        Expected { expected: u32::from(expected), byte: u32::from(byte) | 0x100, offset: 0x100 }
+    }
+}
+
+impl Iterator for Expected {
+    type Item = (usize, u32);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.byte >= 1 << 16 {
+            return None;
+        }
+        self.expected <<= 1;
+        let node = self.offset + (self.expected & self.offset) + (self.byte >> 8);
+        let bit = self.byte >> 7 & 1;
+        self.byte <<= 1;
+        self.offset &= !(self.expected ^ self.byte);
+        Some((node as usize, bit))
+    }
+}

@@ -1,0 +1,183 @@
+//! Streams of LZMA: LZMA2 chunks, raw LZMA of a known length, and as much as fits a room.
+
+use super::finder::Finder;
+use super::model::Model;
+use super::parser::Parser;
+use super::range::RangeEncoder;
+use super::{Bits, Effort, LEN_MAX, Op};
+use crate::Prefix;
+
+/// Most bytes of a chunk, encoded and decoded, and of an uncompressed chunk.
+const CHUNK_MAX: usize = 1 << 16;
+const CHUNK_DATA_MAX: usize = 2 << 20;
+const RAW_CHUNK_MAX: usize = 1 << 16;
+/// Most bytes that one operation and the flush add: at most 48 bits, of at most eight bits each, and the flush.
+const OP_MAX: usize = 64;
+
+/// Headers of LZMA2 chunks: an uncompressed one that resets the dictionary, one that does not, and an encoded one.
+const RAW_FIRST: u8 = 1;
+const RAW: u8 = 2;
+const ENCODED: u8 = 0x80;
+/// What an encoded chunk resets.
+const RESET_STATE: u8 = 1 << 5;
+const RESET_BITS: u8 = 2 << 5;
+const RESET_ALL: u8 = 3 << 5;
+const END: u8 = 0;
+
+/// An encoder of LZMA streams. Its memory is kept from one stream to the next.
+pub(crate) struct Lzma {
+    bits: Bits,
+    window: usize,
+    finder: Finder,
+    parser: Parser,
+    model: Model,
+    range: RangeEncoder,
+    /// Operations found but not yet encoded, the last first.
+    ops: Vec<Op>,
+    /// Number of bytes encoded.
+    at: usize,
+}
+
+impl Lzma {
+    /// Makes an encoder whose distances reach `window` bytes back at most.
+    pub(crate) fn new(bits: Bits, effort: Effort, window: u32) -> Self {
+        Lzma {
+            bits,
+            window: window as usize,
+            finder: Finder::new(effort.nice, effort.depth),
+            parser: Parser::new(effort),
+            model: Model::new(bits, effort.nice),
+            range: RangeEncoder::new(),
+            ops: Vec::new(),
+            at: 0,
+        }
+    }
+
+    /// Encodes `src` as LZMA2 and appends it to `out`; returns false if that gets longer than `room`.
+    pub(crate) fn encode_lzma2(&mut self, src: &[u8], room: usize, out: &mut Vec<u8>) -> bool {
+        self.start(src);
+        std::mem::swap(&mut self.range.out, out);
+        let begin = self.range.out.len();
+        let mut reset = RESET_ALL;
+        while self.at < src.len() && self.range.out.len() - begin <= room {
+            reset = self.chunk(src, reset);
+        }
+        self.range.out.push(END);
+        let fits = self.range.out.len() - begin <= room;
+        std::mem::swap(&mut self.range.out, out);
+        fits
+    }
+
+    /// Encodes `src` without an end marker and appends it to `out`; returns false if that gets longer than `room`.
+    pub(crate) fn encode_raw(&mut self, src: &[u8], room: usize, out: &mut Vec<u8>) -> bool {
+        self.start(src);
+        std::mem::swap(&mut self.range.out, out);
+        let begin = self.range.out.len();
+        while self.at < src.len() && self.range.out.len() - begin <= room {
+            let op = self.next_op();
+            self.encode(op);
+        }
+        self.range.flush();
+        let fits = self.range.out.len() - begin <= room;
+        std::mem::swap(&mut self.range.out, out);
+        fits
+    }
+
+    /// Encodes as much of `src` as fits `dst` without an end marker. The first byte, always zero, is left to the caller.
+    pub(crate) fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> Prefix {
+        self.start(src);
+        self.range.out.clear();
+        while self.at < src.len() {
+            let op = self.next_op();
+            let (mark, at) = (self.range.mark(), self.at);
+            self.encode(op);
+            if self.range.flushed_len() > dst.len() {
+                self.range.back_to(mark);
+                self.at = at;
+                break;
+            }
+        }
+        self.range.flush();
+        let len = self.range.out.len();
+        dst[..len].copy_from_slice(&self.range.out);
+        Prefix { taken: self.at, len }
+    }
+
+    /// Returns the memory of what grows with the input, in bytes.
+    #[cfg(test)]
+    pub(super) fn allocated(&self) -> usize {
+        self.finder.allocated() + self.range.out.capacity()
+    }
+
+    fn start(&mut self, src: &[u8]) {
+        self.finder.start(src, self.window);
+        self.parser.reset();
+        self.ops.clear();
+        self.at = 0;
+        self.reset_model();
+        self.range.restart();
+    }
+
+    fn reset_model(&mut self) {
+        let farthest = self.window.min(self.finder.len()).min(u32::MAX as usize);
+        self.model.reset(farthest as u32);
+    }
+
+    /// Returns the next operation; there must be data left.
+    #[inline(always)]
+    fn next_op(&mut self) -> Op {
+        if self.ops.is_empty() {
+            std::mem::swap(&mut self.ops, self.parser.run(&self.model, &mut self.finder, self.at));
+        }
+        self.ops.pop().expect("a run has at least one operation")
+    }
+
+    #[inline(always)]
+    fn encode(&mut self, op: Op) {
+        self.model.encode(&mut self.range, self.finder.data(), self.at, op);
+        self.at += op.len as usize;
+    }
+
+    /// Writes the next chunk, which resets what `reset` says; returns what the one after it resets.
+    fn chunk(&mut self, src: &[u8], reset: u8) -> u8 {
+        let (begin, header) = (self.at, self.range.out.len());
+        let properties = (reset >= RESET_BITS).then_some(self.bits.properties());
+        self.range.out.extend([0; 5]);
+        self.range.out.extend(properties);
+        let body = self.range.out.len();
+        self.range.restart();
+        while self.at < src.len()
+            && self.at - begin <= CHUNK_DATA_MAX - LEN_MAX
+            && self.range.flushed_len() - body <= CHUNK_MAX - OP_MAX
+        {
+            let op = self.next_op();
+            self.encode(op);
+        }
+        self.range.flush();
+        let (plain, encoded) = (self.at - begin, self.range.out.len() - body);
+        if encoded >= plain {
+            self.range.out.truncate(header);
+            return self.raw_chunks(src, begin, reset);
+        }
+        // Both lengths are kept less one and are below 2^21 and 2^16.
+        let [_, high, mid, low] = ((plain - 1) as u32).to_be_bytes();
+        let [encoded_high, encoded_low] = ((encoded - 1) as u16).to_be_bytes();
+        self.range.out[header..][..5].copy_from_slice(&[ENCODED | reset | high, mid, low, encoded_high, encoded_low]);
+        0
+    }
+
+    /// Writes what did not shrink, from `begin` on, as it is; returns what the next chunk resets.
+    fn raw_chunks(&mut self, src: &[u8], begin: usize, reset: u8) -> u8 {
+        // The operations found go by the distances that are about to be reset.
+        self.at += self.ops.drain(..).map(|op| op.len as usize).sum::<usize>();
+        let mut control = if reset == RESET_ALL { RAW_FIRST } else { RAW };
+        for raw in src[begin..self.at].chunks(RAW_CHUNK_MAX) {
+            let [high, low] = ((raw.len() - 1) as u16).to_be_bytes();
+            self.range.out.extend([control, high, low]);
+            self.range.out.extend_from_slice(raw);
+            control = RAW;
+        }
+        self.reset_model();
+        if reset >= RESET_BITS { RESET_BITS } else { RESET_STATE }
+    }
+}
