@@ -1,6 +1,6 @@
 //! Prices of bits: the length, in sixteenths of a bit, that the range coder adds for a bit of a given probability.
 
-/// A probability that a bit is 0, in 2048ths.
+/// A probability that a bit is 0, in units of 1/2048.
 pub(super) type Prob = u16;
 /// The probability at the start.
 pub(super) const EVEN: Prob = 1 << (PROB_BITS - 1);
