@@ -15,9 +15,9 @@ pub enum Error {
     /// The system refused.
     #[error("{}: {what}: {source}", display(path))]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Where.
+        /// The file or directory that it was about.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -25,7 +25,7 @@ pub enum Error {
     /// The system has no FUSE, or none that this user may use.
     #[error("{why}")]
     NoFuse {
-        /// What is missing.
+        /// The missing part.
         why: String,
     },
     /// A mount point that cannot be one.
@@ -33,7 +33,7 @@ pub enum Error {
     Place {
         /// The mount point.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// Somebody still uses the mount.

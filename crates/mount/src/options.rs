@@ -1,4 +1,4 @@
-//! How an image is shown.
+//! Options of a mount.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::trace::Trace;
 /// Takes lines about what went wrong while serving.
 pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How an image is shown.
+/// Options of a mount.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {

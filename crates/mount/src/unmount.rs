@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// Programs that unmount for users without privilege.
 const HELPERS: [&str; 4] = ["fusermount3", "fusermount", "/bin/fusermount3", "/bin/fusermount"];
 
-/// What to do with a mount that is in use.
+/// Treatment of a mount that is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// It stays, and that is an error.

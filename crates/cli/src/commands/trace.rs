@@ -72,7 +72,7 @@ fn stopped() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// What was opened so far.
+/// Files opened so far.
 struct Recording {
     events: Fanotify,
     /// The directory whose files count, without symbolic links.

@@ -37,7 +37,7 @@ pub(super) struct Finder {
     three: Vec<u32>,
     four: Vec<u32>,
     four_bits: u32,
-    /// For each position, modulo their number: what is ordered before it, and after it.
+    /// Roots of the smaller and of the greater positions below each position, whose place is its number modulo their count.
     trees: Vec<[u32; 2]>,
 }
 

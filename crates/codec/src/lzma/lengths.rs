@@ -10,7 +10,6 @@ const MID: u32 = 16;
 /// Greatest number of values that the position's low bits take.
 const POSITIONS: usize = 16;
 
-#[derive(Clone)]
 pub(super) struct Lengths {
     probs: Probs,
     /// Prices by position and length.
@@ -21,7 +20,6 @@ pub(super) struct Lengths {
     nice: usize,
 }
 
-#[derive(Clone)]
 struct Probs {
     not_low: Prob,
     not_mid: Prob,

@@ -1,4 +1,4 @@
-//! The model of a stream: probabilities of all bits, what operations cost by them, and their coding.
+//! The model of a stream: probabilities of all bits, prices of operations by them, and their coding.
 
 use super::distances::Distances;
 use super::lengths::Lengths;
@@ -12,13 +12,13 @@ const POSITIONS: usize = 16;
 /// Probabilities of one model of literals: a tree, and two more for literals that follow a match.
 const LITERAL: usize = 0x300;
 
-/// Probabilities of what an operation is.
+/// Probabilities of the kinds of operations.
 struct Kinds {
     is_match: [[Prob; POSITIONS]; STATES],
     is_repeat: [Prob; STATES],
-    /// Whether a repeat is not of index 0, then not 1, then not 2.
+    /// A repeat is not of index 0, then not 1, then not 2.
     not_rep: [[Prob; STATES]; REPEATS - 1],
-    /// Whether a repeat of index 0 is longer than one byte.
+    /// A repeat of index 0 is longer than one byte.
     is_long: [[Prob; POSITIONS]; STATES],
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Model {
     pub(super) state: State,
 }
 
-/// What of a position the model looks at.
+/// The parts of a position that choose a model.
 #[derive(Clone, Copy)]
 pub(super) struct Context {
     /// Low bits of the position.
@@ -77,47 +77,42 @@ impl Model {
     #[inline(always)]
     pub(super) fn context(&self, at: usize, before: u8) -> Context {
         let Bits { lc, lp, pb } = self.bits;
-        let low = at & ((1 << lp) - 1);
-        Context { position: self.position(at, pb), literal: low << lc | usize::from(before) >> (8 - lc) }
+        let low_bits = |count: u8| at & ((1 << count) - 1);
+        Context { position: low_bits(pb), literal: low_bits(lp) << lc | usize::from(before) >> (8 - lc) }
     }
 
-    #[inline(always)]
-    fn position(&self, at: usize, pb: u8) -> usize {
-        at & ((1 << pb) - 1)
-    }
-
-    /// Returns the price of saying that an operation is a literal.
+    /// Returns the price of the bit that announces a literal.
     #[inline(always)]
     pub(super) fn literal_kind(&self, state: State, at: Context) -> u32 {
         price::of_0(self.kinds.is_match[state.index()][at.position])
     }
 
-    /// Returns the price of saying that an operation is not a literal.
+    /// Returns the price of the bit that announces a match or repeat.
     #[inline(always)]
     pub(super) fn match_kind(&self, state: State, at: Context) -> u32 {
         price::of_1(self.kinds.is_match[state.index()][at.position])
     }
 
-    /// Returns the price of saying that a match is not a repeat.
+    /// Returns the price of the bit that tells a match from a repeat.
     #[inline(always)]
     pub(super) fn fresh_kind(&self, state: State) -> u32 {
         price::of_0(self.kinds.is_repeat[state.index()])
     }
 
-    /// Returns the price of saying that a match is a repeat.
+    /// Returns the price of the bit that tells a repeat from a match.
     #[inline(always)]
     pub(super) fn repeat_kind(&self, state: State) -> u32 {
         price::of_1(self.kinds.is_repeat[state.index()])
     }
 
-    /// Returns the price of saying that a repeat is the short one.
+    /// Returns the price of the bits that announce a short repeat.
     #[inline(always)]
     pub(super) fn short_kind(&self, state: State, at: Context) -> u32 {
         let [not_0, ..] = &self.kinds.not_rep;
         price::of_0(not_0[state.index()]) + price::of_0(self.kinds.is_long[state.index()][at.position])
     }
 
-    /// Returns the price of saying which repeat it is.
+    /// Returns the price of a repeat's index.
     #[inline(always)]
     pub(super) fn which_repeat(&self, state: State, at: Context, rep: usize) -> u32 {
         let [not_0, not_1, not_2] = self.kinds.not_rep.each_ref().map(|probs| probs[state.index()]);

@@ -55,7 +55,7 @@ pub(super) struct Parser {
     ops: Vec<Op>,
 }
 
-/// A position and what was found out about it.
+/// A position and its surroundings.
 #[derive(Clone, Copy)]
 struct Here {
     /// Index of its node.

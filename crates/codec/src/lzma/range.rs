@@ -4,7 +4,7 @@ use super::price::{PROB_BITS, Prob};
 
 /// A range below this takes in another byte.
 const TOP: u32 = 1 << 24;
-/// How quickly probabilities follow the bits.
+/// Right shift of a probability's change with each bit.
 const ADAPT_SHIFT: u32 = 5;
 /// Bytes that a flush adds to those already determined, at most.
 const FLUSH_LEN: usize = 4;

@@ -18,7 +18,7 @@ const OP_MAX: usize = 64;
 const RAW_FIRST: u8 = 1;
 const RAW: u8 = 2;
 const ENCODED: u8 = 0x80;
-/// What an encoded chunk resets.
+/// Parts of an encoder's state that an encoded chunk resets.
 const RESET_STATE: u8 = 1 << 5;
 const RESET_BITS: u8 = 2 << 5;
 const RESET_ALL: u8 = 3 << 5;
@@ -103,7 +103,7 @@ impl Lzma {
         Prefix { taken: self.at, len }
     }
 
-    /// Returns the memory of what grows with the input, in bytes.
+    /// Returns the memory that grows with the input, in bytes.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
         self.finder.allocated() + self.range.out.capacity()
