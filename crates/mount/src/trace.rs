@@ -1,4 +1,4 @@
-//! The files that were read, in the order of their first use: a sort file for the next build of the image.
+//! The files that were read, in the order of their first use: a hot list for the next build of the image.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -7,16 +7,12 @@ use std::sync::{Arc, Mutex};
 
 use packfs_image::image::Nid;
 
-/// The highest priority that a sort file may have.
-const FIRST: i16 = i16::MAX;
-
-/// Writes a line with the path and a falling priority for each file when it is first read. Clones write to the same place.
+/// Writes the path of each file when it is first read, a line each. Clones write to the same place.
 #[derive(Clone)]
 pub struct Trace(Arc<Mutex<State>>);
 
 struct State {
     out: Box<dyn Write + Send>,
-    priority: i16,
     /// Directory and name under which an inode was last seen.
     names: HashMap<Nid, (Nid, Box<[u8]>)>,
     read: HashSet<Nid>,
@@ -33,7 +29,7 @@ impl Trace {
     /// Makes a trace that writes to `out`, a line at a time.
     pub fn new(out: impl Write + Send + 'static) -> Self {
         let (names, read) = (HashMap::new(), HashSet::new());
-        Trace(Arc::new(Mutex::new(State { out: Box::new(out), priority: FIRST, names, read, failed: None })))
+        Trace(Arc::new(Mutex::new(State { out: Box::new(out), names, read, failed: None })))
     }
 
     /// Returns the first error of writing.
@@ -55,8 +51,7 @@ impl Trace {
             return;
         }
         let Some(mut line) = state.path(root, nid) else { return };
-        line.extend_from_slice(format!(" {}\n", state.priority).as_bytes());
-        state.priority = (state.priority - 1).max(1);
+        line.push(b'\n');
         if let Err(error) = state.out.write_all(&line).and_then(|()| state.out.flush()) {
             state.failed.get_or_insert(error);
         }
@@ -64,7 +59,7 @@ impl Trace {
 }
 
 impl State {
-    /// Returns the path of an inode as sort files quote it; `None` if it has none that a line can hold.
+    /// Returns the path of an inode from the root on; `None` if it has none that a line can hold.
     fn path(&self, root: Nid, nid: Nid) -> Option<Vec<u8>> {
         let (mut names, mut here) = (Vec::new(), nid);
         while here != root {
@@ -78,15 +73,8 @@ impl State {
         }
         let mut path = Vec::new();
         for name in names.into_iter().rev() {
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            for byte in &**name {
-                if byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\\' | b'#') {
-                    path.push(b'\\');
-                }
-                path.push(*byte);
-            }
+            path.push(b'/');
+            path.extend_from_slice(name);
         }
         Some(path)
     }
@@ -120,7 +108,7 @@ mod tests {
         for nid in [4, 3, 4, 5, 9] {
             trace.read(root, Nid(nid));
         }
-        assert_eq!(String::from_utf8(out.0.lock().unwrap().clone()).unwrap(), "e 32767\na\\ b/c\\\"d 32766\n");
+        assert_eq!(String::from_utf8(out.0.lock().unwrap().clone()).unwrap(), "/e\n/a b/c\"d\n");
     }
 
     #[test]

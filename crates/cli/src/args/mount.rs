@@ -18,7 +18,7 @@ Examples:
   packfs mount root.sqfs /mnt
   packfs mount app.AppImage /mnt -o offset=auto,timeout=60
   packfs mount root.erofs /mnt -o allow_other,subdir=usr --foreground
-  packfs mount root.sqfs /mnt --trace used.sort
+  packfs mount root.sqfs /mnt --trace used.list
   packfs mount /mnt/a/core /mnt/b/core /mnt/dump")]
 pub(crate) struct Mount {
     /// Image to mount (a file or a block device), or the parts of a dump
@@ -62,7 +62,7 @@ pub(crate) struct Mount {
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
 
-    /// Write the files in order of first use to a new FILE, for build --sort
+    /// Write the files in order of first use to a new FILE, for build --hot
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,
 

@@ -181,7 +181,7 @@ pub(crate) struct Build {
     /// Place the files named in LIST first and side by side
     ///
     /// Their inodes and directories lie side by side, too. LIST has paths in the image in order of first use, one a line, as
-    /// `packfs trace` writes them.
+    /// `packfs trace` and `packfs mount --trace` write them.
     #[arg(help_heading = "Layout of the image", long, value_name = "LIST", value_hint = ValueHint::FilePath)]
     hot: Option<PathBuf>,
 
