@@ -208,7 +208,7 @@ fn nothing_is_overwritten_or_used_twice() {
     let fails = |parts: &[PathBuf], options: &SplitOptions| run(&input, parts, options).unwrap_err();
     let given = options("lz4");
     let twice = [part.clone(), dir.path().join("./part")];
-    assert!(matches!(fails(&twice, &given), Error::Unsuitable { why, .. } if why.contains("same part")));
+    assert!(matches!(fails(&twice, &given), Error::Unsuitable { why, .. } if why.contains("already named")));
     assert!(!part.exists());
     std::fs::write(&part, "old").unwrap();
     assert!(matches!(fails(std::slice::from_ref(&part), &given), Error::Exists { device: false, .. }));
