@@ -1,8 +1,8 @@
 //! Mounts SquashFS and EROFS images, and the parts of a split dump, by FUSE.
 //!
-//! The path of a request: [`filesystem`] takes it from the kernel on one of several threads, [`nodes`] turns the
-//! kernel's inode numbers into those of the image, and the image's reader answers; [`dirs`] keeps the listings of
-//! directories that are being read. [`session`] mounts, serves and unmounts. What the kernel may keep for ever, as
+//! The path of a request: `filesystem` takes it from the kernel on one of several threads, `nodes` turns the
+//! kernel's inode numbers into those of the image, and the image's reader answers; `dirs` keeps the listings of
+//! directories that are being read. `session` mounts, serves and unmounts. What the kernel may keep for ever, as
 //! nothing in an image changes, it is told to keep for ever: names, attributes, listings and contents.
 //!
 //! ```no_run
