@@ -6,90 +6,21 @@ mod common;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use common::{FORMATS, fail, have, packfs, run_in, sample, skip, stderr, succeed};
+use common::mounts::{Place, ends, soon};
+use common::{FORMATS, fail, packfs, run_in, stderr, succeed};
 
-/// Time after which something that should happen soon has not.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A directory with a tree, images of it and a mount point, unmounted at the end however the test ends.
-struct Place(tempfile::TempDir);
-
-impl Place {
-    /// Makes the place; `None` where there is no FUSE, which is reported for `test`.
-    fn new(test: &str) -> Option<Place> {
-        if File::options().read(true).write(true).open("/dev/fuse").is_err() {
-            skip(test, "/dev/fuse cannot be opened");
-            return None;
-        }
-        if !have(test, "fusermount3") {
-            return None;
-        }
-        let dir = tempfile::tempdir().unwrap();
-        sample(dir.path());
-        std::fs::create_dir(dir.path().join("m")).unwrap();
-        for format in FORMATS {
-            succeed(dir.path(), &["build", "-q", "root", "-o", format, "--format", format]);
-        }
-        Some(Place(dir))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn at(&self, path: &str) -> PathBuf {
-        self.path().join(path)
-    }
-
-    /// Returns true if something is mounted, whether or not it answers.
-    fn is_mounted(&self) -> bool {
-        let place = self.path().canonicalize().unwrap().join("m");
-        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-        table.lines().any(|line| line.split(' ').nth(4) == place.to_str())
-    }
-
-    /// Starts `packfs mount` in the foreground and waits until it is mounted.
-    fn foreground(&self, args: &[&str]) -> Child {
-        let mut command = packfs(["mount", "--foreground"]);
-        let child = command.args(args).current_dir(self.path()).stderr(Stdio::piped()).spawn().unwrap();
-        soon("mounted", || self.is_mounted());
-        child
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.is_mounted() {
-            let _ = packfs(["umount", "--lazy"]).arg(self.at("m")).status();
-        }
-    }
-}
-
-fn soon(what: &str, happens: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !happens() {
-        assert!(begun.elapsed() < PATIENCE, "not {what} after {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+/// Starts `packfs mount` in the foreground and waits until it is mounted.
+fn foreground(place: &Place, args: &[&str]) -> Child {
+    let mut command = packfs(["mount", "--foreground"]);
+    let child = command.args(args).current_dir(place.path()).stderr(Stdio::piped()).spawn().unwrap();
+    soon("mounted", || place.is_mounted());
+    child
 }
 
 fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
-}
-
-fn ends(child: &mut Child) -> i32 {
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code().unwrap_or(-1);
-        }
-        assert!(begun.elapsed() < PATIENCE, "the program does not end");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
@@ -131,7 +62,7 @@ fn a_byte_tells_that_it_is_ready() {
 fn signals_unmount_also_what_is_in_use() {
     let Some(place) = Place::new("signals_unmount_also_what_is_in_use") else { return };
     for (name, used) in [("-INT", false), ("-TERM", false), ("-TERM", true)] {
-        let mut child = place.foreground(&["erofs", "m"]);
+        let mut child = foreground(&place, &["erofs", "m"]);
         let file = used.then(|| File::open(place.at("m/etc/motd")).unwrap());
         signal(&child, name);
         assert_eq!(ends(&mut child), 0, "{name}");
@@ -143,7 +74,7 @@ fn signals_unmount_also_what_is_in_use() {
 #[test]
 fn what_a_killed_program_leaves_is_named_and_cleared() {
     let Some(place) = Place::new("what_a_killed_program_leaves_is_named_and_cleared") else { return };
-    let mut child = place.foreground(&["squashfs", "m"]);
+    let mut child = foreground(&place, &["squashfs", "m"]);
     let file = File::open(place.at("m/usr/share/doc/text")).unwrap();
     signal(&child, "-KILL");
     ends(&mut child);

@@ -1,6 +1,8 @@
 //! Code shared by the tests of the program: running it, and reporting missing oracles.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod mounts;
+
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
