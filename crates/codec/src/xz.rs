@@ -10,7 +10,7 @@ pub(crate) use micro::{micro_decoder, micro_encoder};
 pub(crate) use stream::version;
 use stream::{Chain, FILTERS_ALONE, Lzma, Stream};
 
-use crate::lzma::{Bits, Effort};
+use crate::lzma::{Bits, Effort, Lzma as Own};
 use crate::settings::{Bcj, Dict};
 use crate::smallest::Smallest;
 use crate::{Decoded, Decoder, Encoder, Error, Result, Settings};
@@ -113,18 +113,27 @@ impl Decoder for Unxz {
 const LZMA_HEADER: usize = 13;
 
 struct LegacyLzma {
-    stream: Stream,
-    lzma: Lzma,
+    bits: Bits,
+    dict: u32,
+    by: Legacy,
+}
+
+/// The encoder of a preset: ours, or liblzma's.
+enum Legacy {
+    Own(Box<Own>, Vec<u8>),
+    Library(Stream, Box<Lzma>),
 }
 
 /// Makes an encoder for [`Settings::Lzma`].
 pub(crate) fn lzma_encoder(settings: &Settings, block_len: usize) -> Result<Box<dyn Encoder>> {
     let Settings::Lzma { level, extreme, dict, .. } = settings else { return Err(other_settings("lzma")) };
     let dict = Dict::resolve(*dict, block_len)?;
-    Ok(match own::effort(*level, *extreme) {
-        Some(effort) => Box::new(own::Legacy::new(dict, lzma_bits(settings)?, effort)),
-        None => Box::new(LegacyLzma { stream: Stream::new("lzma"), lzma: lzma_options(settings, dict)? }),
-    })
+    let bits = lzma_bits(settings)?;
+    let by = match own::effort(*level, *extreme) {
+        Some(effort) => Legacy::Own(Box::new(Own::new(bits, effort, dict)), Vec::new()),
+        None => Legacy::Library(Stream::new("lzma"), Box::new(lzma_options(settings, dict)?)),
+    };
+    Ok(Box::new(LegacyLzma { bits, dict, by }))
 }
 
 /// Returns the bits of [`Settings::Lzma`].
@@ -149,11 +158,24 @@ impl Encoder for LegacyLzma {
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
         let Some((header, body)) = dst.split_at_mut_checked(LZMA_HEADER) else { return Ok(None) };
         // The length goes into the header, as in every SquashFS tool, so no end marker is needed.
-        header[0] = self.lzma.properties();
-        header[1..5].copy_from_slice(&self.lzma.dict().to_le_bytes());
+        header[0] = self.bits.properties();
+        header[1..5].copy_from_slice(&self.dict.to_le_bytes());
         header[5..].copy_from_slice(&(src.len() as u64).to_le_bytes());
-        self.stream.start_raw_lzma_encoder(self.lzma, src.len() as u64)?;
-        Ok(self.stream.encode(src, body)?.map(|len| len + LZMA_HEADER))
+        let len = match &mut self.by {
+            Legacy::Own(encoder, out) => {
+                out.clear();
+                if !encoder.encode_raw(src, body.len(), out) {
+                    return Ok(None);
+                }
+                body[..out.len()].copy_from_slice(out);
+                Some(out.len())
+            }
+            Legacy::Library(stream, lzma) => {
+                stream.start_raw_lzma_encoder(**lzma, src.len() as u64)?;
+                stream.encode(src, body)?
+            }
+        };
+        Ok(len.map(|len| len + LZMA_HEADER))
     }
 }
 

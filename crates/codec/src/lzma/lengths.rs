@@ -52,13 +52,7 @@ impl Lengths {
         }
     }
 
-    /// Returns the price of a length from 2 to `nice`.
-    #[inline(always)]
-    pub(super) fn price(&self, position: usize, len: usize) -> u32 {
-        self.prices[position][len]
-    }
-
-    /// Returns the prices of all lengths at a position.
+    /// Returns the prices of all lengths from 2 to `nice` at a position.
     #[inline(always)]
     pub(super) fn prices(&self, position: usize) -> &[u32; LEN_MAX + 1] {
         &self.prices[position]

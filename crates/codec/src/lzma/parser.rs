@@ -341,5 +341,5 @@ fn repeat_after(model: &Model, data: &[u8], at: usize, state: State, len: usize)
     model.match_kind(state, context)
         + model.repeat_kind(state)
         + model.which_repeat(state, context, 0)
-        + model.repeat_lengths.price(context.position, len)
+        + model.repeat_lengths.prices(context.position)[len]
 }

@@ -1,5 +1,4 @@
-//! xz streams, legacy .lzma files and MicroLZMA by our own encoder. An xz stream holds one block with a CRC32, like
-//! those of liblzma.
+//! xz streams and MicroLZMA by our own encoder. An xz stream holds one block with a CRC32, like those of liblzma.
 
 // Small numbers become bytes here; the bytes of long ones are cut out on purpose.
 #![allow(clippy::cast_possible_truncation)]
@@ -18,8 +17,6 @@ const CRC: usize = 4;
 const LZMA2: u8 = 0x21;
 /// Length of a block header without its checksum: size, flags, at most two filters, padding.
 const BLOCK_HEADER: usize = 8;
-/// Length of a .lzma header: properties, dictionary size and content length.
-const LZMA_HEADER: usize = 13;
 
 /// Returns the effort of a preset, or `None` for those with a simpler search, which stay with liblzma.
 pub(super) fn effort(level: u8, extreme: bool) -> Option<Effort> {
@@ -139,36 +136,6 @@ fn pad(out: &mut Vec<u8>) {
 fn push_crc(out: &mut Vec<u8>, begin: usize) {
     let crc = crc32(&out[begin..]);
     out.extend(crc.to_le_bytes());
-}
-
-/// An encoder of legacy .lzma files.
-pub(super) struct Legacy {
-    bits: Bits,
-    dict: u32,
-    lzma: Lzma,
-    out: Vec<u8>,
-}
-
-impl Legacy {
-    pub(super) fn new(dict: u32, bits: Bits, effort: Effort) -> Self {
-        Legacy { bits, dict, lzma: Lzma::new(bits, effort, dict), out: Vec::new() }
-    }
-}
-
-impl Encoder for Legacy {
-    fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>> {
-        let Some((header, body)) = dst.split_at_mut_checked(LZMA_HEADER) else { return Ok(None) };
-        // The length goes into the header, as in every SquashFS tool, so no end marker is needed.
-        header[0] = self.bits.properties();
-        header[1..5].copy_from_slice(&self.dict.to_le_bytes());
-        header[5..].copy_from_slice(&(src.len() as u64).to_le_bytes());
-        self.out.clear();
-        if !self.lzma.encode_raw(src, body.len(), &mut self.out) {
-            return Ok(None);
-        }
-        body[..self.out.len()].copy_from_slice(&self.out);
-        Ok(Some(LZMA_HEADER + self.out.len()))
-    }
 }
 
 /// An encoder of MicroLZMA.

@@ -69,15 +69,6 @@ impl Lzma {
     pub(super) fn set_bits(&mut self, lc: u8, lp: u8, pb: u8) {
         (self.0.lc, self.0.lp, self.0.pb) = (u32::from(lc), u32::from(lp), u32::from(pb));
     }
-
-    pub(super) fn dict(&self) -> u32 {
-        self.0.dict_size
-    }
-
-    /// Returns the first byte of a .lzma header.
-    pub(super) fn properties(&self) -> u8 {
-        u8::try_from((self.0.pb * 5 + self.0.lp) * 9 + self.0.lc).unwrap_or(u8::MAX)
-    }
 }
 
 /// An xz block's filters: at most one for machine code, then LZMA2.
