@@ -76,6 +76,22 @@ pub struct Extent {
     pub hole: bool,
 }
 
+impl Extent {
+    /// Returns the first of adjacent extents together with those of the same kind that follow it.
+    pub fn run(extents: impl IntoIterator<Item = Result<Extent>>) -> Result<Option<Extent>> {
+        let mut extents = extents.into_iter();
+        let Some(mut run) = extents.next().transpose()? else { return Ok(None) };
+        for next in extents {
+            let next = next?;
+            if next.hole != run.hole {
+                break;
+            }
+            run.len = run.len.saturating_add(next.len);
+        }
+        Ok(Some(run))
+    }
+}
+
 /// An open image. Any number of threads may read at once; bad images never cause a panic.
 ///
 /// Contract: inodes come from [`Image::root`], [`Image::read_dir`] or [`Image::lookup`] of the same
@@ -119,11 +135,8 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     /// Returns the stretch of data, or the hole, that holds byte `offset` of a regular file: adjacent extents
     /// of one kind, from the first block that holds the byte on. `None` if the file ends before it.
     fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>> {
-        let extents = self.extents(nid)?;
-        let mut rest = extents.into_iter().skip_while(|extent| extent.offset + extent.len <= offset);
-        let Some(mut found) = rest.next() else { return Ok(None) };
-        found.len += rest.take_while(|extent| extent.hole == found.hole).map(|extent| extent.len).sum::<u64>();
-        Ok(Some(found))
+        let extents = self.extents(nid)?.into_iter().skip_while(|extent| extent.offset + extent.len <= offset);
+        Extent::run(extents.map(Ok))
     }
 
     /// Returns the directory that holds the directory `dir`, the root for the root itself; `None` if the image does

@@ -76,15 +76,7 @@ impl Image for DumpImage {
 
     fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>> {
         self.file(nid)?;
-        let mut found: Option<Extent> = None;
-        for extent in self.set.extents_from(offset).map(|extent| shown(&extent)) {
-            match &mut found {
-                Some(found) if found.hole != extent.hole => break,
-                Some(found) => found.len += extent.len,
-                none => *none = Some(extent),
-            }
-        }
-        Ok(found)
+        Extent::run(self.set.extents_from(offset).map(|extent| Ok(shown(&extent))))
     }
 
     fn parent(&self, dir: Nid) -> Result<Option<Nid>> {

@@ -169,27 +169,12 @@ impl FileMap {
             return Ok(None);
         }
         let mut blocks = self.blocks(metadata, offset)?;
-        let mut found: Option<Extent> = None;
-        let mut add = |piece: Extent| match &mut found {
-            Some(found) if found.hole != piece.hole => false,
-            Some(found) => {
-                found.len += piece.len;
-                true
-            }
-            none => {
-                *none = Some(piece);
-                true
-            }
-        };
-        while let Some(block) = blocks.next()? {
-            if !add(Extent { offset: block.offset, len: block.len as u64, hole: block.is_hole() }) {
-                return Ok(found);
-            }
-        }
-        if let Some(tail) = self.tail() {
-            add(Extent { offset: tail.offset, len: tail.len as u64, hole: false });
-        }
-        Ok(found)
+        let blocks = std::iter::from_fn(|| blocks.next().transpose());
+        let blocks = blocks.map(|block| {
+            block.map(|block| Extent { offset: block.offset, len: block.len as u64, hole: block.is_hole() })
+        });
+        let tail = self.tail().map(|tail| Extent { offset: tail.offset, len: tail.len as u64, hole: false });
+        Extent::run(blocks.chain(tail.map(Ok)))
     }
 }
 

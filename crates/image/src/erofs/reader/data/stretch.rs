@@ -1,4 +1,4 @@
-//! Where a file has data and where holes, from any byte on.
+//! Runs of data and holes of a file, from any byte on.
 
 use super::super::Reader;
 use super::super::inode::Inode;
@@ -14,17 +14,12 @@ pub(in super::super) fn stretch(reader: &Reader, inode: &Inode, offset: u64) -> 
     }
     let file = File::open(reader, inode)?;
     let mut walk = file.map.walk(&file.source, offset);
-    let mut found: Option<Extent> = None;
-    while let Some(extent) = walk.next()? {
-        let hole = matches!(extent.data, Data::Hole);
-        match &mut found {
-            Some(found) if found.hole != hole => break,
-            Some(found) => found.len = found.len.saturating_add(extent.len),
-            none => *none = Some(Extent { offset: extent.logical, len: extent.len, hole }),
-        }
+    let extents = std::iter::from_fn(|| walk.next().transpose()).map(|extent| {
+        let extent = extent?;
         if extent.len == 0 {
             return Err(file.error("an extent without data"));
         }
-    }
-    Ok(found)
+        Ok(Extent { offset: extent.logical, len: extent.len, hole: matches!(extent.data, Data::Hole) })
+    });
+    Extent::run(extents)
 }
