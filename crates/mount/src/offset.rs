@@ -1,14 +1,10 @@
-//! Where an image begins in a file that holds more: an AppImage, behind the ELF program that runs it, or a SIF container,
-//! which has a table of its parts.
+//! Finds an image in a file that holds more: an AppImage, behind the ELF program that runs it, or a SIF container, which
+//! has a table of its parts.
 
 use std::io;
 
 use packfs_blocks::ReadAt;
-
-/// Magic number of a SquashFS superblock, which is its first word.
-const SQUASHFS: [u8; 4] = *b"hsqs";
-/// Magic number of an EROFS superblock, and its place.
-const EROFS: ([u8; 4], u64) = ([0xe2, 0xe1, 0xf5, 0xe0], 1024);
+use packfs_image::source::open::{Kind, SNIFF_LEN, sniff};
 
 /// Position of the magic word of a SIF file, behind the line that starts it.
 const SIF_MAGIC: (&[u8], u64) = (b"SIF_MAGIC\0", 32);
@@ -38,12 +34,9 @@ pub fn find_image(file: &dyn ReadAt) -> io::Result<Option<u64>> {
 }
 
 fn is_image(file: &dyn ReadAt, offset: u64) -> io::Result<bool> {
-    let word = |at: u64| -> io::Result<[u8; 4]> {
-        let mut word = [0; 4];
-        file.read_at(&mut word, at)?;
-        Ok(word)
-    };
-    Ok(word(offset)? == SQUASHFS || word(offset.saturating_add(EROFS.1))? == EROFS.0)
+    let mut head = [0; SNIFF_LEN];
+    let len = file.read_at(&mut head, offset)?;
+    Ok(matches!(sniff(&head[..len]), Kind::SquashFs | Kind::Erofs))
 }
 
 /// Returns the end of an ELF program: that of its section table, which comes last.
@@ -102,7 +95,7 @@ mod tests {
 
     fn squashfs(at: usize) -> Vec<u8> {
         let mut bytes = vec![0; at + 96];
-        bytes[at..at + 4].copy_from_slice(&SQUASHFS);
+        bytes[at..at + 4].copy_from_slice(b"hsqs");
         bytes
     }
 
@@ -111,7 +104,7 @@ mod tests {
         let found = |bytes: Vec<u8>| find_image(&bytes).unwrap();
         assert_eq!(found(squashfs(0)), Some(0));
         let mut erofs = vec![0; 2048];
-        erofs[1024..1028].copy_from_slice(&EROFS.0);
+        erofs[1024..1028].copy_from_slice(&[0xe2, 0xe1, 0xf5, 0xe0]);
         assert_eq!(found(erofs), Some(0));
         let mut elf = squashfs(4096 + 64 * 3);
         elf[..6].copy_from_slice(b"\x7fELF\x02\x01");

@@ -1,8 +1,8 @@
 //! Unmounts, with or without privilege, whether or not the program behind the mount still lives.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -29,9 +29,9 @@ pub enum How {
 /// [`Error::Place`] if nothing is, or something of another kind; [`Error::Busy`] if it is in use.
 pub fn unmount(place: &Path, how: How) -> Result<()> {
     let place = absolute(place)?;
-    match find(&place).map_err(Error::io("cannot read the table of mounts", Path::new(MOUNTS)))? {
-        Some(mount) if mount.kind.starts_with("fuse") => {}
-        Some(mount) => return Err(Error::place(&place, format!("a mount of type {}, not by FUSE", mount.kind))),
+    match mounted(&place).map_err(Error::io("cannot read the table of mounts", Path::new(MOUNTS)))? {
+        Some(kind) if kind.starts_with("fuse") => {}
+        Some(kind) => return Err(Error::place(&place, format!("a mount of type {kind}, not by FUSE"))),
         None => return Err(Error::place(&place, "nothing is mounted there")),
     }
     let flags = if how == How::Detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
@@ -84,29 +84,19 @@ pub(crate) fn absolute(place: &Path) -> Result<PathBuf> {
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// A line of the table of mounts.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Line {
-    /// Its device number, as `major:minor`.
-    pub(crate) device: String,
-    /// The type of its file system.
-    pub(crate) kind: String,
-}
-
-/// Returns what is mounted at a path; of several mounts the last, which covers the others.
-pub(crate) fn find(place: &Path) -> io::Result<Option<Line>> {
+/// Returns the type of the file system that is mounted at a path; of several the last, which covers the others.
+fn mounted(place: &Path) -> io::Result<Option<String>> {
     let table = std::fs::read(MOUNTS)?;
     Ok(table.split(|byte| *byte == b'\n').filter_map(|line| parse(line, place)).next_back())
 }
 
-fn parse(line: &[u8], place: &Path) -> Option<Line> {
+/// Returns the type of the file system in a line of the table, if it is the line of `place`.
+fn parse(line: &[u8], place: &Path) -> Option<String> {
     let mut fields = line.split(|byte| *byte == b' ');
-    let device = fields.nth(2)?;
-    let here = unescape(fields.nth(1)?);
+    let here = unescape(fields.nth(4)?);
     // A varying number of fields ends with a hyphen.
     let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (Path::new(&here) == place).then(|| Line { device: text(device), kind: text(kind) })
+    (Path::new(&here) == place).then(|| String::from_utf8_lossy(kind).into_owned())
 }
 
 /// Undoes the octal escapes of spaces and the like.
@@ -127,7 +117,7 @@ fn unescape(mut field: &[u8]) -> OsString {
 
 /// Returns a path as an option of a mount can have it: commas end options.
 pub(crate) fn without_commas(name: &str) -> String {
-    OsStr::from_bytes(name.as_bytes()).to_string_lossy().replace([',', '\\', '\n'], "_")
+    name.replace([',', '\\', '\n'], "_")
 }
 
 #[cfg(test)]
@@ -137,11 +127,10 @@ mod tests {
     #[test]
     fn lines_of_the_table_are_found_by_place() {
         let line = br"36 35 0:45 / /mnt/a\040b rw,noatime shared:1 master:2 - fuse.packfs a.sqfs ro,user_id=0";
-        let found = parse(line, "/mnt/a b".as_ref()).unwrap();
-        assert_eq!((found.device.as_str(), found.kind.as_str()), ("0:45", "fuse.packfs"));
+        assert_eq!(parse(line, "/mnt/a b".as_ref()).as_deref(), Some("fuse.packfs"));
         assert_eq!(parse(line, "/mnt/a".as_ref()), None);
         assert_eq!(parse(b"", "/".as_ref()), None);
-        assert!(find("/proc".as_ref()).unwrap().is_some_and(|line| line.kind == "proc"));
+        assert_eq!(mounted("/proc".as_ref()).unwrap().as_deref(), Some("proc"));
     }
 
     #[test]
