@@ -45,6 +45,12 @@ pub enum Error {
         /// Description of the damage.
         why: String,
     },
+    /// A file is no image of a format known here.
+    #[error("{}: neither a SquashFS nor an EROFS image", crate::name::display(path))]
+    NoImage {
+        /// The file.
+        path: PathBuf,
+    },
     /// An image contradicts itself about a path, or its data cannot be read.
     #[error("{}: {why}", crate::name::display(path))]
     Damaged {
@@ -290,6 +296,7 @@ impl Error {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Error::Io { path, .. }
+            | Error::NoImage { path }
             | Error::Damaged { path, .. }
             | Error::Limit { path, .. }
             | Error::Changed { path, .. }

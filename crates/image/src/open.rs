@@ -54,7 +54,7 @@ impl AnyImage {
             Kind::SquashFs => {
                 Err(Error::option("number of devices", devices.len(), "a SquashFS image has no additional devices"))
             }
-            _ => Err(Error::corrupt("superblock", 0, "this is neither a SquashFS nor an EROFS image")),
+            _ => Err(Error::NoImage { path: name }),
         }
     }
 

@@ -36,6 +36,12 @@ pub enum Error {
         /// The reason.
         why: String,
     },
+    /// The mount of a program that has ended is still there.
+    #[error("{}: the mount of a program that has ended is still there; unmount it first", display(path))]
+    Stale {
+        /// The mount point.
+        path: PathBuf,
+    },
     /// Somebody still uses the mount.
     #[error("{}: still in use", display(path))]
     Busy {

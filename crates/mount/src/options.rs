@@ -24,7 +24,7 @@ pub struct Options {
     pub allow_other: bool,
     /// The kernel checks permissions by the modes in the image. Without it, whoever may look in may read everything.
     pub check_permissions: bool,
-    /// Set-user-ID programs work, and device nodes.
+    /// Set-user-ID programs work.
     pub suid: bool,
     /// Device nodes work.
     pub dev: bool,

@@ -139,7 +139,7 @@ fn check_place(place: &Path) -> Result<PathBuf> {
         Ok(found) if found.is_dir() => Ok(path),
         Ok(_) => Err(Error::place(place, "not a directory")),
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) => {
-            Err(Error::place(place, "the mount of a program that has ended is still there; unmount it first"))
+            Err(Error::Stale { path: place.to_owned() })
         }
         Err(error) => Err(Error::io("cannot mount", place)(error)),
     }

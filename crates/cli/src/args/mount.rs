@@ -89,11 +89,11 @@ pub(crate) struct Umount {
     pub(crate) lazy: bool,
 }
 
-/// Where an image begins in its file.
+/// Beginning of an image in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offset {
     At(u64),
-    /// Where a known container has it.
+    /// To be found in a known container.
     Auto,
 }
 

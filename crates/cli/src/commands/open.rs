@@ -54,9 +54,7 @@ fn instead(error: Error, path: &Path, offset: u64) -> anyhow::Error {
     if path.is_dir() {
         return anyhow!("a directory, not an image: packfs build makes an image of it");
     }
-    // Other damage of a superblock is that of an image.
-    let foreign = matches!(&error, Error::Corrupt { structure: "superblock", offset: 0, why } if why.starts_with("this is neither"));
-    if !foreign {
+    if !matches!(error, Error::NoImage { .. }) {
         return error.into();
     }
     if offset == 0 && packfs_dump::set::is_part(path) {

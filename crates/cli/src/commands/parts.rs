@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use packfs_bench::report::word;
-use packfs_dump::part::NO_PART;
 use packfs_dump::set::{Finding, Harm, Info, Lost, Options, PartStatus, is_part};
 use packfs_dump::{Error, Set};
 use packfs_image::name::{display, encode};
@@ -59,8 +58,8 @@ pub(super) fn open<P: AsRef<Path>>(paths: &[P], cache_bytes: u64) -> Result<Set>
     }
     let opened = Set::open(paths, &Options::default().set(|all| all.cache_bytes = cache_bytes));
     opened.map_err(|error| match &error {
-        Error::Corrupt { path, structure: "superblock", offset: 0, why } if why == NO_PART => {
-            anyhow!("{}: {NO_PART}; name the parts that packfs split wrote", display(path))
+        Error::Corrupt { path, .. } if !is_part(path) => {
+            anyhow!("{}: not a part of a dump; name the parts that packfs split wrote", display(path))
         }
         _ => error.into(),
     })

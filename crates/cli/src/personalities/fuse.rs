@@ -42,7 +42,7 @@ const IGNORED: [&str; 22] = [
     "use_ino",
 ];
 
-/// What the command line of one of these programs says.
+/// A command line of one of these programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Asked {
     options: MountOptions,

@@ -18,5 +18,5 @@ pub use flaw::Flaw;
 pub use parse::{Lengths, Segment, Shard, Stretch, What};
 pub use scan::{Found, Scan, payload_is_sound, read_segment};
 pub use seal::{Head, Piece, seal, seal_payload, sealed_len};
-pub use superblock::{NO_PART, Super};
+pub use superblock::Super;
 pub use trailer::{Entry, Foot, find_footer, read_index};

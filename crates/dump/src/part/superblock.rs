@@ -33,9 +33,6 @@ pub struct Super {
     pub codec: Choice,
 }
 
-/// Reason of the flaw of a file that does not begin as a part does.
-pub const NO_PART: &str = "not a part of a dump";
-
 impl Super {
     /// Reads and checks the first [`ALIGN`] bytes of a part.
     pub fn parse(bytes: &[u8]) -> Result<Self, Flaw> {
@@ -44,7 +41,7 @@ impl Super {
             return Err(flaw(format!("{} bytes instead of {ALIGN}", bytes.len())));
         };
         if raw.magic != MAGIC {
-            return Err(flaw(NO_PART.to_owned()));
+            return Err(flaw("not a part of a dump".to_owned()));
         }
         if raw.version.get() != VERSION {
             return Err(flaw(format!("version {}; this program reads version {VERSION}", raw.version)));

@@ -126,7 +126,7 @@ impl fmt::Debug for Data {
 #[derive(Debug)]
 pub struct Tree {
     inodes: Vec<Inode>,
-    /// What is used first.
+    /// Inodes that are used first.
     hot: hot::Hot,
     /// All sets of extended attributes, each once.
     pub xattrs: Xattrs,

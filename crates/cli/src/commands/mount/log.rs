@@ -1,4 +1,4 @@
-//! Where messages go while an image is served: to a file, to standard error, or to the system's log once nobody looks at
+//! Destination of messages while an image is served: a file, standard error, or the system's log once nobody looks at
 //! standard error any more.
 
 use std::fs::{File, OpenOptions};

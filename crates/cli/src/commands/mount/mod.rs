@@ -11,7 +11,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use packfs_blocks::ReadAt;
-use packfs_dump::set::is_part;
 use packfs_image::Image;
 use packfs_image::name::display;
 use packfs_image::tree::Time;
@@ -45,9 +44,9 @@ pub(crate) fn run_then(args: &Mount, tell: impl FnOnce() -> Result<()>) -> Resul
     if !args.foreground && !background::is_background() {
         return background::start(tell);
     }
-    let what = What::open(args)?;
+    let served = Served::open(args)?;
     let log = log::Log::open(args.log.as_deref())?;
-    let mounted = mount(args, &what, log.clone())?;
+    let mounted = mount(args, &served, log.clone())?;
     signals::unmount_on(mounted.place());
     if background::is_background() {
         background::ready(&log)?;
@@ -58,13 +57,13 @@ pub(crate) fn run_then(args: &Mount, tell: impl FnOnce() -> Result<()>) -> Resul
     Ok(Outcome::Done)
 }
 
-fn mount(args: &Mount, what: &What, log: log::Log) -> Result<Mounted> {
+fn mount(args: &Mount, served: &Served, log: log::Log) -> Result<Mounted> {
     let MountOptions { allow_other, default_permissions, uid, gid, subdir, timeout, suid, dev, exec, .. } =
         args.all_options();
-    let (name, source) = (what.name.clone(), Arc::clone(&what.source));
+    let (name, source) = (served.name.clone(), Arc::clone(&served.source));
     let trace = args.trace.as_deref().map(trace).transpose()?;
     let options = Options::default().set(|all| {
-        (all.name, all.bytes) = (name.clone(), what.source.len());
+        (all.name, all.bytes) = (name.clone(), served.source.len());
         all.threads = args.threads.unwrap_or_else(|| (2 * resources::cores()).clamp(4, 16));
         (all.allow_other, all.uid, all.gid, all.timeout, all.trace) = (allow_other, uid, gid, timeout, trace);
         // Others may not read here what they could not read where it came from.
@@ -76,37 +75,37 @@ fn mount(args: &Mount, what: &What, log: log::Log) -> Result<Mounted> {
             log.write(&format!("{name}: {line}{}", changed.unwrap_or_default()));
         }));
     });
-    packfs_mount::mount(Arc::clone(&what.image), &args.dir, options).map_err(hint)
+    packfs_mount::mount(Arc::clone(&served.image), &args.dir, options).map_err(hint)
 }
 
 /// Names the command that helps.
 fn hint(error: packfs_mount::Error) -> anyhow::Error {
-    let text = error.to_string();
-    if text.contains("unmount it first") { anyhow!("{text}: packfs umount does") } else { error.into() }
+    match error {
+        packfs_mount::Error::Stale { .. } => anyhow!("{error}: packfs umount does"),
+        _ => error.into(),
+    }
 }
 
-/// What is to be mounted.
-struct What {
+/// An open image, or the parts of a dump as one.
+struct Served {
     image: Arc<dyn Image>,
     source: Arc<dyn ReadAt>,
     name: String,
 }
 
-impl What {
-    fn open(args: &Mount) -> Result<What> {
+impl Served {
+    fn open(args: &Mount) -> Result<Self> {
         let [first, rest @ ..] = args.images.as_slice() else { return Err(Usage("no image named".into()).into()) };
         let cache = args.cache.unwrap_or_else(|| CACHE.min(resources::memory_limit() / 4));
         let name = std::path::absolute(first).unwrap_or_else(|_| first.clone());
         let name = name.to_string_lossy().into_owned();
-        if is_part(first) {
-            let set = Arc::new(parts::open(&args.images, cache)?);
+        let mut arg = ImageArg { path: first.clone(), offset: 0, device: args.device.clone() };
+        if let Some(paths) = parts::named(&arg, rest)? {
+            let set = Arc::new(parts::open(&paths, cache)?);
             let image = DumpImage::new(Arc::clone(&set), DUMP.as_bytes(), modified(first));
-            return Ok(What { image: Arc::new(image), source: set, name });
+            return Ok(Served { image: Arc::new(image), source: set, name });
         }
-        if let [more, ..] = rest {
-            return Err(Usage(format!("{}: one image at a time; only a dump has parts", display(more))).into());
-        }
-        let offset = match args.all_options().offset {
+        arg.offset = match args.all_options().offset {
             None => 0,
             Some(Offset::At(offset)) => offset,
             Some(Offset::Auto) => {
@@ -115,10 +114,9 @@ impl What {
                 found.ok_or_else(|| anyhow!("{}: no image at the places where one is looked for", display(first)))?
             }
         };
-        let arg = ImageArg { path: first.clone(), offset, device: args.device.clone() };
-        let source = open::bytes(first, offset)?;
+        let source = open::bytes(first, arg.offset)?;
         let image = open::from_bytes(&arg, Arc::clone(&source), cache)?.into_image();
-        Ok(What { image, source, name })
+        Ok(Served { image, source, name })
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct DataCache {
     files: [Slot; FILES],
 }
 
-/// How much of a block is decoded.
+/// Part of a block that is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Held {
     Whole,

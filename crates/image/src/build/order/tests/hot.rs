@@ -1,4 +1,4 @@
-//! What is used first lies side by side, in both formats.
+//! Files that are used first lie side by side, in both formats.
 
 use super::*;
 use crate::image::Nid;
