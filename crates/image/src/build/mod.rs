@@ -113,9 +113,9 @@ pub(crate) fn build_to<F: Format>(
     Error::unless_cancelled(progress)?;
     progress.enter(Phase::Flush);
     progress.stages.time(Stage::Flush, || {
-        commit(output)?;
-        // Last: it says nothing without its image.
-        index.map_or(Ok(()), commit)
+        // The index first: an image without one cannot be reused, and one of another image only costs a warning.
+        index.map_or(Ok(()), commit)?;
+        commit(output)
     })?;
     progress.enter(Phase::Done);
     Ok(summary)

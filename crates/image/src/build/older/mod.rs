@@ -196,7 +196,7 @@ impl Older {
         let mut bytes = vec![0; Head::len(head.len)];
         let is_it = image.read_exact_at(&mut bytes, 0).is_ok() && Digest::of(&bytes) == head.digest;
         if !is_it {
-            // An image is put under its name before its index is: a kill between the two leaves the index of the old one.
+            // An index is put under its name before its image is: a kill between the two leaves the old image.
             let index = crate::name::display(index).to_string();
             return Ok(Err(Warning::new(WarningKind::ReuseOtherImage, path).with_detail(index)));
         }

@@ -262,7 +262,24 @@ fn what_is_no_index_of_the_image_is_refused() {
     }
 }
 
-/// Image and index are two files: a build that is killed between them leaves a new image with the index of the old one.
+/// Image and index are two files: a build that ends between them leaves no image without an index.
+#[test]
+fn an_index_gets_its_name_before_the_image() {
+    for options in few() {
+        let bench = Bench::new(&options);
+        let mut options = options.clone();
+        (options.common_mut().index, options.common_mut().force) = (Some(bench.index("new")), true);
+        let built = options.build(&bench.image("new"), &Progress::default(), |_| {
+            // A directory cannot be replaced, so putting the image under its name fails.
+            fs::create_dir(bench.image("new")).unwrap();
+            Ok(Plan { tree: before().tree()?, order: Vec::new() })
+        });
+        assert!(built.expect_err("a directory is in the way").to_string().contains("cannot finish"));
+        assert!(bench.index("new").is_file());
+    }
+}
+
+/// A build that is killed between the two leaves an old image with the index of a new one.
 #[test]
 fn of_an_image_with_the_index_of_another_nothing_is_taken() {
     for options in few() {
