@@ -5,7 +5,8 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::Reader;
 use super::metadata::{Place, Space};
 use crate::erofs::format::{
-    self, Advise, INODE_SLOT, Incompat, Layout, NID_METABOX, NO_BLOCK, WHOLE_FRAGMENT, file_type, inode_format,
+    self, Advise, INODE_SLOT, Incompat, Layout, NID_METABOX, NO_BLOCK, WHOLE_FRAGMENT, chunk_format, file_type,
+    inode_format,
 };
 use crate::image::Nid;
 use crate::tree::{Device, Time};
@@ -105,6 +106,9 @@ fn parse(nid: Nid, place: Place, format: u16, bytes: &[u8], epoch: Time) -> std:
         compact(&raw, nid, place, layout, special, epoch)?
     };
     inode.no_dot = special && inode.kind == Kind::Dir;
+    if layout == Layout::Chunks && inode.data & 0xffff & !u32::from(chunk_format::ALL) != 0 {
+        return Err(format!("chunk format {:#06x} has unknown bits", inode.data & 0xffff));
+    }
     if i64::try_from(inode.size).is_err() {
         return Err(format!("a size of {} bytes", inode.size));
     }
@@ -197,9 +201,8 @@ impl Inode {
     pub(super) fn start_block(&self) -> Option<u64> {
         let block = u64::from(self.data_high) << 32 | u64::from(self.data);
         let hole = if self.wide { (1 << ADDRESS_BITS) - 1 } else { u64::from(NO_BLOCK) };
-        // Only the plain layout has holes; before 48-bit addresses, writers marked them with 32 bits.
-        let is_hole = block == hole || block == u64::from(NO_BLOCK);
-        (self.layout != Layout::Plain || !is_hole).then_some(block)
+        // Only the plain layout has holes.
+        (self.layout != Layout::Plain || block != hole).then_some(block)
     }
 
     /// Returns the device number of a character or block device: 12 bits of major between 8 and 12 bits of minor.

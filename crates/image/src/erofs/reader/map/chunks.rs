@@ -2,12 +2,11 @@
 
 use zerocopy::FromBytes;
 
-use super::window::{Bytes, Window};
+use super::window::Window;
 use super::{Data, Facts, MappedExtent, Stored, Where};
 use crate::Result;
 use crate::erofs::format::{self, NO_BLOCK, chunk_format};
 
-const STRUCTURE: &str = "chunk index";
 /// Maximum length to which adjacent chunks are merged into one piece.
 const MERGED: u64 = 1 << 20;
 
@@ -27,22 +26,18 @@ pub(super) struct Chunks {
 
 impl Chunks {
     /// Locates the array of a file.
-    pub(super) fn open(source: &dyn Bytes, facts: &Facts) -> Result<Chunks> {
+    pub(super) fn new(facts: &Facts) -> Chunks {
         let format = facts.chunk_format;
-        if format & !chunk_format::ALL != 0 {
-            let why = format!("chunk format {format:#06x} has unknown bits");
-            return Err(source.error(STRUCTURE, facts.payload, why));
-        }
         let long = format & chunk_format::INDEXES != 0;
         let unit = if long { 8 } else { 4 };
-        Ok(Chunks {
+        Chunks {
             start: facts.payload.checked_next_multiple_of(unit).unwrap_or(u64::MAX),
             long,
             wide: format & chunk_format::BITS_48 != 0,
             bits: u32::from(facts.block_bits) + u32::from(format & chunk_format::BITS_MASK),
             block_bits: facts.block_bits,
             size: facts.size,
-        })
+        }
     }
 
     /// Returns the end of the array.

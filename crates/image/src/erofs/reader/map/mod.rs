@@ -129,7 +129,7 @@ impl Map {
         let form = match facts.layout {
             Layout::Plain => Form::Plain { start: facts.start_block, tail: None },
             Layout::Inline => Form::Plain { start: facts.start_block, tail: inline_tail(source, facts)? },
-            Layout::Chunks => Form::Chunks(Chunks::open(source, facts)?),
+            Layout::Chunks => Form::Chunks(Chunks::new(facts)),
             Layout::CompressedFull | Layout::CompressedCompact => header::open(source, facts)?,
         };
         Ok(Map { size, block_bits, place: facts.payload, form })

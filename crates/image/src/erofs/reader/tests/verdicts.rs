@@ -150,6 +150,15 @@ fn inodes() {
                 b.put(b.inode("whole") + inode::START, 4, 0xffff_ffff);
                 b.put(b.inode("whole") + inode::FORMAT, 2, 0);
             }),
+            ("a hole of 32 bits where there are 48", Read("whole", "ends inside it"), |b| {
+                b.put(b.inode("whole") + inode::START, 4, 0xffff_ffff);
+                b.put(b.inode("whole") + inode::FORMAT, 2, 0x10);
+                b.put(b.inode("whole") + inode::NLINK, 2, 0);
+            }),
+            ("chunks of an empty file", Stat("wide/name-00000000000000000000", "chunk format"), |b| {
+                b.put(b.inode("wide/name-00000000000000000000") + inode::START, 4, 0x8000);
+                b.put(b.inode("wide/name-00000000000000000000") + inode::FORMAT, 2, 4 << 1);
+            }),
         ],
     );
 }
