@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Creates the data for docs/benchmarking.md: bench-data.py DIRECTORY (as root; needs debootstrap).
+"""Creates the data for docs/benchmarking.md: bench-data.py DIRECTORY [NAME ...] (as root; needs debootstrap).
 
 debroot    a Debian 11 root file system (minbase), about 170 MB, and debroot.tar with the same
 twice      that root in two folders
 small40k   40,000 different files of 1,000 bytes
 many57k    57,000 entries: small files, nested directories, symlinks
 repeating  eight releases of one tree of text, each of which changes every file a little, 130 MB
+million    1,000,000 files of up to 4 KiB in 10,000 directories, 2 GB (only if named)
+flat       the same files in one directory (only if named)
 """
+import argparse
 import os
 import random
 import shutil
@@ -74,6 +77,18 @@ def many57k(root):
         os.utime(folder, (TIME, TIME))
 
 
+def million(root, folders=10_000):
+    """Each file is another stretch of one long text: making up each would take minutes."""
+    rng = random.Random(folders)
+    pool = text(rng, 16 << 20)
+    for folder in range(folders):
+        place = os.path.join(root, f"d{folder % 100:02}", f"d{folder // 100:02}") if folders > 1 else root
+        os.makedirs(place)
+        for n in range(1_000_000 // folders):
+            length, begin = rng.randrange(4097), rng.randrange(len(pool) - 4096)
+            put(os.path.join(place, f"{rng.choice(WORDS)}-{n:06}.txt"), pool[begin : begin + length])
+
+
 def repeating(root):
     rng = random.Random(8)
     names = [f"d{n % 20:02}/f{n:03}.txt" for n in range(80)]
@@ -93,32 +108,38 @@ def debroot(root):
     os.makedirs(os.path.join(root, "var/cache/apt/archives"))
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    base = os.path.abspath(sys.argv[1])
-    os.makedirs(base, exist_ok=True)
+def debroot_tar(path):
+    tar = ["tar", "--sort=name", "--numeric-owner", "--xattrs", "-C", path.removesuffix(".tar")]
+    subprocess.run([*tar, "-cf", path, "."], check=True)
 
-    def once(name, make):
+
+def twice(root):
+    os.makedirs(root)
+    for copy in "ab":
+        subprocess.run(["cp", "-a", os.path.join(root, "../debroot"), os.path.join(root, copy)], check=True)
+
+
+USUAL = {"debroot": debroot, "debroot.tar": debroot_tar, "small40k": small40k, "many57k": many57k,
+         "repeating": repeating, "twice": twice}
+LARGE = {"million": million, "flat": lambda root: million(root, folders=1)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", metavar="DIRECTORY", help="where to put it; what is there already is kept")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
+    args = parser.parse_args()
+    every = USUAL | LARGE
+    unknown = [name for name in args.names if name not in every]
+    if unknown:
+        parser.error(f"no data {', '.join(unknown)}; there are: {', '.join(every)}")
+    base = os.path.abspath(args.directory)
+    os.makedirs(base, exist_ok=True)
+    for name in args.names or USUAL:
         path = os.path.join(base, name)
         if not os.path.exists(path):
             print(f"making {path}", file=sys.stderr)
-            make(path)
-
-    root = os.path.join(base, "debroot")
-    once("debroot", debroot)
-    tar = ["tar", "--sort=name", "--numeric-owner", "--xattrs", "-C", root]
-    once("debroot.tar", lambda path: subprocess.run([*tar, "-cf", path, "."], check=True))
-    once("small40k", small40k)
-    once("many57k", many57k)
-    once("repeating", repeating)
-
-    def twice(path):
-        os.makedirs(path)
-        for copy in "ab":
-            subprocess.run(["cp", "-a", root, os.path.join(path, copy)], check=True)
-
-    once("twice", twice)
+            every[name](path)
 
 
 if __name__ == "__main__":

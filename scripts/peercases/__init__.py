@@ -28,3 +28,5 @@ class Case:
     steps: dict
     prepare: tuple = ()
     before: str = ""
+    # Whether it runs without being named.
+    usual: bool = True

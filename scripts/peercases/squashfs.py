@@ -37,6 +37,15 @@ def cases(data, tmp):
         "packfs": ours(small, "none"), "mksquashfs": mk(small, plain)})
     out["twice"] = Case("the same root twice, zstd 15", {
         "packfs, once": ours(root, "zstd:15"), "packfs, twice": ours(f"{data}/twice", "zstd:15", "t")})
+    for name, where in [("million", "10,000 directories"), ("flat", "one directory")]:
+        made = f"{tmp}/{name}.sqfs"
+        out[name] = Case(f"1,000,000 files of up to 4 KiB in {where} to SquashFS, lz4", {
+            "packfs": ours(f"{data}/{name}", "lz4"), "mksquashfs": mk(f"{data}/{name}", "-comp lz4")},
+            usual=False)
+        out[f"extract-{name}"] = Case(f"1,000,000 files in {where}, from an image to a directory", {
+            "packfs": Step(f"packfs extract {made} -C {tmp}/p.dir -q -j 2"),
+            "unsquashfs": Step(f"unsquashfs -q -n -p 2 -d {tmp}/m.dir {made}")},
+            (f"packfs build {data}/{name} -o {made} -f -q -c lz4",), usual=False)
     for codec in ["gzip", "zstd", "xz", "lz4"]:
         made = f"{tmp}/{codec}.sqfs"
         prepare = (f"packfs build {root} -o {made} -f -q -c {codec}",)
