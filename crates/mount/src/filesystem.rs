@@ -20,6 +20,7 @@ use fuser::{
 use packfs_image::image::{FileType, Nid};
 use packfs_image::{Error, Image};
 
+use crate::ahead::Ahead;
 use crate::attr::{Owner, attr, none};
 use crate::dirs::Listings;
 use crate::nodes::Nodes;
@@ -48,6 +49,8 @@ pub(crate) struct ImageFs {
     pub(crate) bytes: u64,
     pub(crate) listings: Listings,
     pub(crate) trace: Option<Trace>,
+    /// Not while a trace is taken, which lists what programs read.
+    pub(crate) ahead: Option<Ahead>,
     pub(crate) trouble: Trouble,
     /// Counts the requests; whoever waits for a time without any looks at it.
     pub(crate) requests: Arc<AtomicU64>,
@@ -227,6 +230,9 @@ impl Filesystem for ImageFs {
         if let Some(trace) = &self.trace {
             trace.read(self.nodes.root, nid);
         }
+        if let Some(ahead) = self.ahead.as_ref().filter(|_| offset == 0) {
+            ahead.asked(nid);
+        }
         let size = size.min(READ_MAX) as usize;
         BUFFER.with_borrow_mut(|buffer| {
             if buffer.len() < size {
@@ -251,10 +257,18 @@ impl Filesystem for ImageFs {
 
     fn readdirplus(&self, _: &Request, number: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
         let dir = self.begin(number);
+        let mut files = Vec::new();
         let mut add = |next, name: &[u8], attr: &FileAttr| {
+            if attr.kind == fuser::FileType::RegularFile {
+                files.push((self.nodes.nid(attr.ino), attr.size));
+            }
             reply.add(attr.ino, next, OsStr::from_bytes(name), &FOR_EVER, attr, GENERATION)
         };
-        match self.list(dir, offset, &mut add) {
+        let listed = self.list(dir, offset, &mut add);
+        if let Some(ahead) = &self.ahead {
+            ahead.listed(&files);
+        }
+        match listed {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(self.failed(number, &error)),
         }

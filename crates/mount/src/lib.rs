@@ -2,7 +2,7 @@
 //!
 //! The path of a request: `filesystem` takes it from the kernel on one of several threads, `nodes` turns the
 //! kernel's inode numbers into those of the image, and the image's reader answers; `dirs` keeps the listings of
-//! directories that are being read. `session` mounts, serves and unmounts. What the kernel may keep for ever, as
+//! directories that are being read, and `ahead` stores small files in the kernel before they are asked for. `session` mounts, serves and unmounts. What the kernel may keep for ever, as
 //! nothing in an image changes, it is told to keep for ever: names, attributes, listings and contents.
 //!
 //! ```no_run
@@ -15,6 +15,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod ahead;
 mod attr;
 mod device;
 mod dirs;

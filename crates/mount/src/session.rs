@@ -15,6 +15,7 @@ use fuser::{Config, MountOption, Session, SessionACL};
 use packfs_image::image::{FileType, Nid};
 use packfs_image::{Image, sink};
 
+use crate::ahead::{Storing, ahead};
 use crate::attr::Owner;
 use crate::device;
 use crate::dirs::Listings;
@@ -33,6 +34,7 @@ const SUBTYPE: &str = "packfs";
 #[derive(Debug)]
 pub struct Mounted {
     session: Session<ImageFs>,
+    storing: Option<Storing>,
     idle: Option<Idle>,
     /// The mount point; `None` if somebody else mounted it.
     place: Option<PathBuf>,
@@ -43,12 +45,20 @@ pub struct Mounted {
 pub fn mount(image: Arc<dyn Image>, place: &Path, options: Options) -> Result<Mounted> {
     let root = root(&*image, &options.subdir)?;
     let requests = Arc::new(AtomicU64::new(0));
+    let nodes = Nodes { root };
+    let (ahead, storing) = if options.trace.is_none() {
+        let (ahead, storing) = ahead(Arc::clone(&image), nodes);
+        (Some(ahead), Some(storing))
+    } else {
+        (None, None)
+    };
     let filesystem = ImageFs {
-        nodes: Nodes { root },
+        nodes,
         owner: Owner { uid: options.uid, gid: options.gid },
         bytes: options.bytes,
         listings: Listings::default(),
         trace: options.trace.clone(),
+        ahead,
         trouble: Trouble::new(options.report.clone()),
         requests: Arc::clone(&requests),
         image,
@@ -59,13 +69,13 @@ pub fn mount(image: Arc<dyn Image>, place: &Path, options: Options) -> Result<Mo
         config.clone_fd = false;
         let session = Session::from_fd(filesystem, device, config.acl, config);
         let session = session.map_err(Error::io("cannot serve the FUSE device", place))?;
-        return Ok(Mounted { session, idle: None, place: None });
+        return Ok(Mounted { session, storing, idle: None, place: None });
     }
     check_device()?;
     let place = check_place(place)?;
     let session = Session::new(filesystem, &place, &config).map_err(|error| explain(error, &place))?;
     let idle = options.timeout.map(|timeout| Idle { timeout, requests, place: place.clone(), report: options.report });
-    Ok(Mounted { session, idle, place: Some(place) })
+    Ok(Mounted { session, storing, idle, place: Some(place) })
 }
 
 impl Mounted {
@@ -76,14 +86,20 @@ impl Mounted {
 
     /// Answers requests until it is unmounted, by whomever.
     pub fn serve(self) -> Result<()> {
-        let Mounted { session, idle, place } = self;
+        let Mounted { session, storing, idle, place } = self;
         let place = place.unwrap_or_else(|| DEVICE.into());
         // Ends with this function.
         let (_end, ended) = channel::<()>();
-        let watch =
-            idle.map(|idle| thread::Builder::new().name("packfs-idle".into()).spawn(move || idle.watch(&ended)));
+        let thread = |name: &str| thread::Builder::new().name(name.into());
+        let watch = idle.map(|idle| thread("packfs-idle").spawn(move || idle.watch(&ended)));
         watch.transpose().map_err(Error::io("cannot start a thread for", &place))?;
-        session.run().map_err(Error::io("cannot serve", &place))
+        let kernel = session.notifier();
+        let storing = storing.map(|storing| thread("packfs-ahead").spawn(move || storing.run(&kernel)));
+        let storing = storing.transpose().map_err(Error::io("cannot start a thread for", &place))?;
+        let served = session.run().map_err(Error::io("cannot serve", &place));
+        // It ends as the session did, but may have a file to decode before.
+        storing.map(thread::JoinHandle::join);
+        served
     }
 }
 

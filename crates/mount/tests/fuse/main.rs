@@ -2,5 +2,6 @@
 
 mod dump;
 mod many;
+mod order;
 mod served;
 mod whole;
