@@ -147,7 +147,7 @@ impl<'r> File<'r> {
     /// Fills `buf` from byte `offset`; the file has at least that many bytes after it.
     fn read(&self, mut buf: &mut [u8], mut offset: u64) -> Result<()> {
         let mut walk = self.map.walk(&self.source, offset);
-        let mut run = Run::default();
+        let (begin, mut run) = (offset, Run::default());
         while run.out < buf.len() {
             let Some(extent) = walk.next()? else { return Err(self.error("its data ends before its size")) };
             let skip = offset.saturating_sub(extent.logical);
@@ -168,6 +168,10 @@ impl<'r> File<'r> {
                 Some(cluster) => run.push(cluster),
                 None => {
                     let (part, rest) = buf.split_at_mut(n);
+                    // Who comes from the extent before will go on behind this part.
+                    if let Some(cluster) = self.cluster(&extent).filter(|_| extent.logical > begin) {
+                        self.source.reader.cluster(cluster)?;
+                    }
                     self.read_extent(&extent, skip, part)?;
                     buf = rest;
                 }
