@@ -45,19 +45,38 @@ pub(crate) struct Stored {
     pub(crate) size: u64,
     /// Sequence number of its first block; meaningless without blocks.
     pub(crate) first: Seq,
-    /// Holes, as ranges of block numbers within the file.
-    pub(crate) holes: Vec<Range<u32>>,
     /// Total number of blocks, including holes.
     pub(crate) blocks: u32,
     pub(crate) tail: Option<TailPlace>,
-    /// Number of bytes in holes.
-    pub(crate) sparse: u64,
+    /// Few files have any, and an image may have millions of files.
+    holes: Option<Box<FileHoles>>,
+}
+
+/// The holes of a file.
+#[derive(Debug, Clone, Default)]
+struct FileHoles {
+    /// Ranges of block numbers within the file.
+    ranges: Vec<Range<u32>>,
+    bytes: u64,
 }
 
 impl Stored {
+    /// An empty file.
+    pub(crate) const EMPTY: Stored = Stored { size: 0, first: 0, blocks: 0, tail: None, holes: None };
+
+    /// Returns the holes, as ranges of block numbers within the file.
+    pub(crate) fn holes(&self) -> &[Range<u32>] {
+        self.holes.as_deref().map_or(&[], |holes| &holes.ranges)
+    }
+
+    /// Returns the number of bytes in holes.
+    pub(crate) fn sparse(&self) -> u64 {
+        self.holes.as_deref().map_or(0, |holes| holes.bytes)
+    }
+
     /// Returns the sequence numbers of the blocks that are not holes.
     pub(crate) fn run(&self) -> Range<usize> {
-        let holes: u32 = self.holes.iter().map(|hole| hole.end - hole.start).sum();
+        let holes: u32 = self.holes().iter().map(|hole| hole.end - hole.start).sum();
         let first = self.first as usize;
         first..first + (self.blocks - holes) as usize
     }
@@ -188,7 +207,7 @@ impl<'p, 'env> Data<'p, 'env> {
 
     fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
         let stored = &self.open.stored;
-        let follows_hole = stored.holes.last().is_some_and(|hole| hole.end == stored.blocks);
+        let follows_hole = stored.holes().last().is_some_and(|hole| hole.end == stored.blocks);
         match if follows_hole { cut.behind_hole() } else { cut } {
             Cut::Hole(len) => self.hole(len),
             Cut::Block(bytes, digest) => {
@@ -208,12 +227,13 @@ impl<'p, 'env> Data<'p, 'env> {
         let stored = &mut self.open.stored;
         let count = len.div_ceil(self.rules.block_len as u64);
         let end = u32::try_from(u64::from(stored.blocks) + count).map_err(|_| too_many_blocks())?;
-        match stored.holes.last_mut() {
+        let holes = stored.holes.get_or_insert_default();
+        match holes.ranges.last_mut() {
             Some(last) if last.end == stored.blocks => last.end = end,
-            _ => stored.holes.push(stored.blocks..end),
+            _ => holes.ranges.push(stored.blocks..end),
         }
+        holes.bytes += len;
         stored.blocks = end;
-        stored.sparse += len;
         self.counts.hole_bytes += len;
         self.save(len);
         Ok(())

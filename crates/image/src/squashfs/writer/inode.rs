@@ -118,7 +118,7 @@ pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut
     let run = &places[stored.run()];
     let start = run.first().map_or(0, |place| place.start);
     let (fragment, offset) = stored.tail.map_or((NO_FRAGMENT, 0), |tail| (tail.fragment, tail.offset));
-    let needed = common.links > 1 || stored.sparse > 0;
+    let needed = common.links > 1 || stored.sparse() > 0;
     match (u32::try_from(stored.size), u32::try_from(start), common.extended(inode_type::FILE, needed)) {
         (Ok(size), Ok(start), (kind, false)) => {
             common.header(kind, out);
@@ -135,7 +135,7 @@ pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut
             let body = format::ExtFile {
                 start_block: start.into(),
                 file_size: stored.size.into(),
-                sparse: stored.sparse.into(),
+                sparse: stored.sparse().into(),
                 nlink: common.links.into(),
                 fragment: fragment.into(),
                 offset: offset.into(),
@@ -145,7 +145,7 @@ pub(crate) fn file(common: &Common, stored: &Stored, places: &[Place], out: &mut
         }
     }
     let (mut at, mut words) = (0, run.iter());
-    for hole in stored.holes.iter().cloned().chain(std::iter::once(stored.blocks..stored.blocks)) {
+    for hole in stored.holes().iter().cloned().chain(std::iter::once(stored.blocks..stored.blocks)) {
         for place in words.by_ref().take((hole.start - at) as usize) {
             out.extend_from_slice(&place.word.to_le_bytes());
         }

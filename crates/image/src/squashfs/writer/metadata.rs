@@ -182,10 +182,9 @@ impl<'p> Metadata<'p, '_> {
     }
 
     fn stored(&self, data: &Data) -> &Stored {
-        const EMPTY: &Stored = &Stored { size: 0, first: 0, holes: Vec::new(), blocks: 0, tail: None, sparse: 0 };
         match data {
             Data::Stored(file) => &self.data.files[*file as usize],
-            Data::Empty | Data::Source { .. } => EMPTY,
+            Data::Empty | Data::Source { .. } => &Stored::EMPTY,
         }
     }
 
