@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use super::Reader;
-use super::decode::Cluster;
+use super::decode::{Cluster, Part};
 use super::inode::Inode;
 use super::map::{Announced, Bytes, Data, Facts, Map, MappedExtent, Stored, Where};
 use super::metadata::{Place, Space};
@@ -168,11 +168,11 @@ impl<'r> File<'r> {
                 Some(cluster) => run.push(cluster),
                 None => {
                     let (part, rest) = buf.split_at_mut(n);
-                    // Who comes from the extent before will go on behind this part.
-                    if let Some(cluster) = self.cluster(&extent).filter(|_| extent.logical > begin) {
-                        self.source.reader.cluster(cluster)?;
+                    match self.cluster(&extent).filter(|_| extent.logical > begin) {
+                        // Who comes from the extent before will go on behind this part.
+                        Some(cluster) => self.source.reader.read_cluster(cluster, 0, part, Part::Whole)?,
+                        None => self.read_extent(&extent, skip, part)?,
                     }
-                    self.read_extent(&extent, skip, part)?;
                     buf = rest;
                 }
             }
@@ -215,10 +215,7 @@ impl<'r> File<'r> {
                 }
                 let from = usize::try_from(skip).unwrap_or(usize::MAX);
                 let end = from.checked_add(out.len()).filter(|end| *end <= cluster.len).ok_or_else(bad)?;
-                let bytes = reader.cluster_up_to(cluster, end)?;
-                let part = bytes.get(from..end);
-                out.copy_from_slice(part.ok_or_else(bad)?);
-                Ok(())
+                reader.read_cluster(cluster, from, out, Part::UpTo(end))
             }
         }
     }

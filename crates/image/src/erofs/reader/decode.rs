@@ -10,16 +10,20 @@ use super::Reader;
 use super::compression::Compression;
 use super::map::{Stored, Where};
 use super::metadata::{Place, Space};
-use crate::erofs::format::{EXTENT_MAX, Incompat, algorithm};
+use crate::erofs::format::{Incompat, algorithm};
 use crate::erofs::page_end;
 use crate::{Error, Result};
 
 const STRUCTURE: &str = "cluster";
-/// Minimum cache size, room for a few of the largest extents: several threads read the files in a
-/// cluster of the packed inode one after the other.
-const CACHE_MIN: u64 = 2 * EXTENT_MAX + (8 << 20);
+/// Number of bytes that are cached together. Pieces of equal length leave no gaps in memory when they are replaced, and
+/// a small cache need not hold all of an extent, which may decode to 12 MiB.
+const SLICE: usize = 64 << 10;
+/// Minimum cache size: several threads read the files in a cluster of the packed inode one after the other.
+const CACHE_MIN: u64 = 4 << 20;
+/// Longest buffer for decoded data to keep.
+const PLAIN_MAX: usize = 1 << 20;
 
-/// A physical cluster, and the wanted part of its data. Also the cache key of a decoded extent: one
+/// A physical cluster, and the wanted part of its data. Also, with the number of a slice, the key of decoded data: one
 /// cluster may serve extents of different lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Cluster {
@@ -36,7 +40,8 @@ pub(super) struct Cluster {
 /// Decoded extents, and decoders. Decoders keep state and serve one thread at a time: each call
 /// borrows one from a pool, so threads wait for each other only while taking one.
 pub(super) struct Clusters {
-    decoded: BlockCache<Cluster>,
+    /// Slices of decoded extents, by number.
+    decoded: BlockCache<(Cluster, usize)>,
     stock: Mutex<Vec<Tools>>,
 }
 
@@ -50,6 +55,17 @@ struct Tools {
     /// Decoders for checks.
     strict: Decoders,
     stored: Vec<u8>,
+    /// Decoded data on its way into the cache.
+    plain: Vec<u8>,
+}
+
+/// Part of an extent to decode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// As far as this byte, if that takes less time than all of it.
+    UpTo(usize),
+    /// All of it: who reads on soon wants the rest.
+    Whole,
 }
 
 impl fmt::Debug for Clusters {
@@ -61,9 +77,7 @@ impl fmt::Debug for Clusters {
 impl Clusters {
     /// Makes a cache of up to `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Self {
-        // Roughly the decoded size of a cluster of 64 KiB.
-        let capacity = capacity.max(CACHE_MIN);
-        Clusters { decoded: BlockCache::new(capacity, 128 << 10), stock: Mutex::default() }
+        Clusters { decoded: BlockCache::new(capacity.max(CACHE_MIN), SLICE as u64), stock: Mutex::default() }
     }
 }
 
@@ -77,32 +91,67 @@ impl Reader {
         }
     }
 
-    /// Returns the decoded extent, from the cache.
-    pub(super) fn cluster(&self, cluster: Cluster) -> Result<Arc<[u8]>> {
-        self.clusters.decoded.get(cluster, || self.decode_new(cluster))
-    }
-
-    fn decode_new(&self, cluster: Cluster) -> Result<Arc<[u8]>> {
-        let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, cluster.len).collect();
-        self.decode(&[cluster], Arc::get_mut(&mut bytes).unwrap_or_default())?;
-        Ok(bytes)
-    }
-
-    /// Returns the decoded extent as far as byte `end`, or further, from the cache.
-    pub(super) fn cluster_up_to(&self, cluster: Cluster, end: usize) -> Result<Arc<[u8]>> {
-        let piece = Codec::from_erofs_id(cluster.algorithm).and_then(Codec::piece_len);
-        let Some(len) = piece.map(|piece| end.next_multiple_of(piece)).filter(|len| *len <= cluster.len / 4 * 3) else {
-            return self.cluster(cluster);
-        };
-        let decoded = &self.clusters.decoded;
-        if let Some(bytes) = decoded.peek(&cluster) {
-            return Ok(bytes);
+    /// Fills `out` from byte `from` of a decoded extent, which has so many bytes, through the cache.
+    pub(super) fn read_cluster(&self, cluster: Cluster, mut from: usize, mut out: &mut [u8], part: Part) -> Result<()> {
+        while !out.is_empty() {
+            let slice = self.slice(cluster, from / SLICE, part)?;
+            let rest = slice.get(from % SLICE..).unwrap_or_default();
+            let n = rest.len().min(out.len());
+            if n == 0 {
+                return Err(Error::Misuse(format!("byte {from} of an extent of {} bytes", cluster.len)));
+            }
+            let (head, tail) = out.split_at_mut(n);
+            head.copy_from_slice(&rest[..n]);
+            (from, out) = (from + n, tail);
         }
-        // Its length is that of its bytes, so as a key it has none.
-        let beginning = Cluster { partial: true, len: 0, ..cluster };
-        let bytes = decoded.get(beginning, || self.decode_new(Cluster { len, ..beginning }))?;
+        Ok(())
+    }
+
+    /// Returns slice number `n` of a decoded extent. One thread decodes an extent, whichever slices others wait for.
+    fn slice(&self, cluster: Cluster, n: usize, part: Part) -> Result<Arc<[u8]>> {
+        let decoded = &self.clusters.decoded;
+        if let Some(slice) = decoded.peek(&(cluster, n)) {
+            return Ok(slice);
+        }
+        let first = (0..n).find(|first| decoded.peek(&(cluster, *first)).is_none());
         // Who comes back for more than was decoded wants the rest, too.
-        if end <= bytes.len() { Ok(bytes) } else { self.cluster(cluster) }
+        let more = |n: usize| if n == 0 { part } else { Part::Whole };
+        if let Some(first) = first {
+            decoded.get((cluster, first), || self.decode_slices(cluster, first, more(first)))?;
+        }
+        decoded.get((cluster, n), || self.decode_slices(cluster, n, more(n)))
+    }
+
+    /// Decodes an extent; returns slice number `n` and caches those after it. As threads wait for the slices of others
+    /// only in ascending order, none waits for ever.
+    fn decode_slices(&self, cluster: Cluster, n: usize, part: Part) -> Result<Arc<[u8]>> {
+        let beginning = self.beginning(cluster, part);
+        let wanted = beginning.map_or(cluster, |len| Cluster { partial: true, len, ..cluster });
+        self.with_tools(|tools| {
+            let mut plain = std::mem::take(&mut tools.plain);
+            if plain.len() < wanted.len {
+                plain.resize(wanted.len, 0);
+            }
+            let bytes = plain.get_mut(..wanted.len).unwrap_or_default();
+            let result = self.decode_with(tools, &[wanted], bytes).and_then(|()| {
+                for (n, slice) in bytes.chunks(SLICE).enumerate().skip(n + 1) {
+                    self.clusters.decoded.get((cluster, n), || Result::Ok(Arc::from(slice)))?;
+                }
+                let slice = bytes.chunks(SLICE).nth(n);
+                slice.map(Arc::from).ok_or_else(|| Error::Misuse(format!("an extent has no slice {n}")))
+            });
+            if plain.len() <= PLAIN_MAX {
+                tools.plain = plain;
+            }
+            result
+        })
+    }
+
+    /// Returns the number of bytes to decode if that is not the whole extent.
+    fn beginning(&self, cluster: Cluster, part: Part) -> Option<usize> {
+        let Part::UpTo(end) = part else { return None };
+        let piece = Codec::from_erofs_id(cluster.algorithm).and_then(Codec::piece_len)?;
+        Some(end.next_multiple_of(piece.max(SLICE))).filter(|len| *len <= cluster.len / 4 * 3)
     }
 
     /// Decodes consecutive clusters into `out`, whose length is that of their extents together.
