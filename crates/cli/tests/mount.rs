@@ -172,3 +172,21 @@ fn wrong_use_is_told() {
     let without = run_in(place.path(), &["mount", "squashfs", "m", "--trace", "squashfs"]);
     assert!(stderr(&without).contains("exists"), "{}", stderr(&without));
 }
+
+#[test]
+fn without_a_fuse_device_it_says_what_is_missing() {
+    let test = "without_a_fuse_device_it_says_what_is_missing";
+    let Some(place) = Place::new(test) else { return };
+    if !common::have(test, "unshare") {
+        return;
+    }
+    // A mount namespace in which /dev has nothing but what a shell needs.
+    let script = "mount -t tmpfs none /dev; mknod /dev/null c 1 3; exec \"$0\" mount squashfs m";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-ec", script, env!("CARGO_BIN_EXE_packfs")]);
+    let out = command.current_dir(place.path()).output().unwrap();
+    let said = stderr(&out);
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(said.contains("no /dev/fuse") && said.contains("kernel's module fuse"), "{said}");
+    assert!(!place.is_mounted());
+}
