@@ -37,6 +37,8 @@ const BACKGROUND: u16 = 64;
 const GENERATION: Generation = Generation(0);
 /// Block size to report for the whole file system.
 const STATFS_BLOCK: u32 = 4096;
+/// Longest name in bytes. The kernel passes longer ones on.
+const NAME_MAX: u32 = 255;
 /// `whence` of lseek(2).
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
@@ -172,6 +174,9 @@ impl Filesystem for ImageFs {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let dir = self.begin(parent);
         let name = name.as_bytes();
+        if name.len() > NAME_MAX as usize {
+            return reply.error(Errno::ENAMETOOLONG);
+        }
         let found = self.find(dir, name).and_then(|found| found.map(|nid| Ok((nid, self.attr(nid)?))).transpose());
         match found {
             Ok(Some((nid, attr))) => {
@@ -276,7 +281,7 @@ impl Filesystem for ImageFs {
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         let blocks = self.bytes.div_ceil(STATFS_BLOCK.into());
-        reply.statfs(blocks, 0, 0, self.image.inode_count(), 0, STATFS_BLOCK, 255, STATFS_BLOCK);
+        reply.statfs(blocks, 0, 0, self.image.inode_count(), 0, STATFS_BLOCK, NAME_MAX, STATFS_BLOCK);
     }
 
     fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {

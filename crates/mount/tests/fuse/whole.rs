@@ -97,6 +97,34 @@ fn a_directory_of_many_entries_is_whole_and_its_numbers_never_change() {
 }
 
 #[test]
+fn names_are_looked_up_by_many_threads_and_missing_ones_are_not_found() {
+    if !can_mount("names_are_looked_up_by_many_threads_and_missing_ones_are_not_found") {
+        return;
+    }
+    let (count, spec) = (5000, wide(5000));
+    for options in [squashfs("zstd:1", 1 << 17), AnyOptions::Erofs(erofs::Options::default())] {
+        let mount = Served::new(open(build(&spec, &options), 1 << 20).unwrap(), Options::default());
+        // Nothing was listed, so each name is a request.
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let dir = mount.path();
+                scope.spawn(move || {
+                    for n in (thread..count).step_by(4) {
+                        assert!(dir.join(format!("entry-{n:06}")).symlink_metadata().is_ok(), "{n}");
+                        let missing = [format!("entry-{n:06}x"), format!("{n}"), format!("entry-{n:06}/x")];
+                        for name in missing {
+                            assert!(dir.join(&name).symlink_metadata().is_err(), "{name}");
+                        }
+                    }
+                });
+            }
+        });
+        let long = mount.path().join("x".repeat(256)).symlink_metadata().unwrap_err();
+        assert_eq!(long.raw_os_error(), Some(rustix::io::Errno::NAMETOOLONG.raw_os_error()));
+    }
+}
+
+#[test]
 fn holes_and_data_are_found_by_seeking() {
     if !can_mount("holes_and_data_are_found_by_seeking") {
         return;
