@@ -13,13 +13,16 @@ pub struct BlockCache<K = u64> {
     blocks: Cache<K, Arc<[u8]>, Bytes>,
 }
 
+/// Memory of an entry beside its block, roughly.
+const OVERHEAD: u64 = 64;
+
 #[derive(Debug, Clone)]
 struct Bytes;
 
 impl<K> Weighter<K, Arc<[u8]>> for Bytes {
     fn weight(&self, _: &K, block: &Arc<[u8]>) -> u64 {
-        // The size of the block and roughly the overhead of an entry; never 0, which would pin the entry for ever.
-        block.len() as u64 + 64
+        // Never 0, which would pin the entry for ever.
+        block.len() as u64 + OVERHEAD
     }
 }
 
@@ -30,12 +33,17 @@ impl<K> fmt::Debug for BlockCache<K> {
 }
 
 impl<K: Hash + Eq + Clone> BlockCache<K> {
-    /// Makes a cache that holds up to about `capacity` bytes of blocks of about `block_len` bytes.
+    /// Makes a cache that holds up to about `capacity` bytes, and at least four blocks, of blocks of about `block_len`
+    /// bytes.
     pub fn new(capacity: u64, block_len: u64) -> Self {
-        let blocks = usize::try_from(capacity / block_len.max(1)).unwrap_or(usize::MAX).clamp(4, 1 << 20);
+        let capacity = capacity.max(4 * (block_len + OVERHEAD));
+        let blocks = usize::try_from(capacity / block_len.max(1)).unwrap_or(usize::MAX).min(1 << 20);
         let options = OptionsBuilder::new()
             .estimated_items_capacity(blocks)
-            .weight_capacity(capacity.max(block_len + 64))
+            .weight_capacity(capacity)
+            // Blocks that were read once may take half of the cache. With the default, 3 %, a block of which the rest
+            // is read soon makes way for blocks that were read often, long ago.
+            .hot_allocation(0.5)
             // Few shards: a block must fit in its shard's part of the capacity.
             .shards(1)
             .build()
@@ -47,6 +55,13 @@ impl<K: Hash + Eq + Clone> BlockCache<K> {
                 DefaultHashBuilder::default(),
                 quick_cache::sync::DefaultLifecycle::default(),
             ),
+        }
+    }
+
+    /// Raises the capacity to at least so many bytes.
+    pub fn reserve(&self, capacity: u64) {
+        if self.blocks.capacity() < capacity {
+            self.blocks.set_capacity(capacity);
         }
     }
 
@@ -97,5 +112,18 @@ mod tests {
         assert!(cache.blocks.weight() <= 64 << 10);
         assert_eq!(cache.get(5000, || Err("damaged")), Err("damaged"));
         assert!(cache.get::<()>(5000, || Ok(Arc::from([1u8]))).is_ok());
+    }
+
+    #[test]
+    fn new_blocks_stay_for_a_while_beside_those_that_were_used_often() {
+        const BLOCK: usize = 4096;
+        let cache = BlockCache::new(0, BLOCK as u64);
+        cache.reserve(64 * (BLOCK as u64 + OVERHEAD));
+        let decode = || Ok::<_, ()>(vec![0; BLOCK].into());
+        for _ in 0..3 {
+            (0..64).for_each(|block| drop(cache.get(block, decode)));
+        }
+        (100..124).for_each(|block| drop(cache.get(block, decode)));
+        assert_eq!((100..124).filter(|block| cache.peek(block).is_none()).count(), 0);
     }
 }

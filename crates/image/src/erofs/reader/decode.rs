@@ -16,9 +16,10 @@ use crate::{Error, Result};
 
 const STRUCTURE: &str = "cluster";
 /// Number of bytes that are cached together. Pieces of equal length leave no gaps in memory when they are replaced, and
-/// a small cache need not hold all of an extent, which may decode to 12 MiB.
+/// extents may decode to 12 MiB.
 const SLICE: usize = 64 << 10;
-/// Minimum cache size: several threads read the files in a cluster of the packed inode one after the other.
+/// Minimum cache size: several threads read the files in a cluster of the packed inode one after the other. Two of the
+/// largest extents fit as well; otherwise each request for the next bytes of one would decode it again.
 const CACHE_MIN: u64 = 4 << 20;
 /// Longest buffer for decoded data to keep.
 const PLAIN_MAX: usize = 1 << 20;
@@ -125,6 +126,7 @@ impl Reader {
     /// Decodes an extent; returns slice number `n` and caches those after it. As threads wait for the slices of others
     /// only in ascending order, none waits for ever.
     fn decode_slices(&self, cluster: Cluster, n: usize, part: Part) -> Result<Arc<[u8]>> {
+        self.clusters.decoded.reserve(CACHE_MIN + 2 * cluster.len as u64);
         let beginning = self.beginning(cluster, part);
         let wanted = beginning.map_or(cluster, |len| Cluster { partial: true, len, ..cluster });
         self.with_tools(|tools| {

@@ -1,7 +1,10 @@
 //! Random access: any range of any file, from many threads; and any tree.
 
+use std::io;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use packfs_blocks::ReadAt;
 use proptest::prelude::*;
 
 use super::*;
@@ -157,5 +160,56 @@ fn inodes_of_the_wrong_type_are_refused_as_such() {
         (reader.read_at(reader.root(), &mut [0], 0).map(|_| ()), "it is not a regular file"),
     ] {
         assert!(result.unwrap_err().to_string().contains(why));
+    }
+}
+
+/// An image that counts the bytes read from it.
+#[derive(Debug)]
+struct Counted {
+    image: Vec<u8>,
+    read: Arc<AtomicU64>,
+}
+
+impl ReadAt for Counted {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let got = self.image.read_at(buf, offset)?;
+        self.read.fetch_add(got as u64, Ordering::Relaxed);
+        Ok(got)
+    }
+
+    fn len(&self) -> u64 {
+        self.image.len() as u64
+    }
+}
+
+#[test]
+fn an_extent_larger_than_the_cache_is_decoded_once_while_it_is_read() {
+    const LEN: u64 = 26 << 20;
+    const REQUEST: usize = 128 << 10;
+    let files = (0..3).map(|n| (vec![b'0' + n], Node::file(vec![text(n.into(), LEN)])));
+    let options = Options {
+        build: crate::build::Options::new("lz4".parse().unwrap()),
+        cluster_size: 1 << 20,
+        ..Options::default()
+    };
+    let image = image_of(&Spec::of(files), &options);
+    let (len, read) = (image.len() as u64, Arc::new(AtomicU64::new(0)));
+    let options = ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() };
+    let reader = Reader::open(Arc::new(Counted { image, read: Arc::clone(&read) }), options).unwrap();
+    let largest = reader.extents(find(&reader, "1")).unwrap().iter().map(|extent| extent.len).max().unwrap();
+    assert!(largest >= 8 << 20, "extents of {largest} bytes show nothing");
+    // One after the other, then two at a time.
+    for pair in [&["0"][..], &["1", "2"]] {
+        read.store(0, Ordering::Relaxed);
+        let nids: Vec<Nid> = pair.iter().map(|path| find(&reader, path)).collect();
+        for at in (0..LEN).step_by(REQUEST) {
+            for nid in &nids {
+                let mut buf = vec![0; REQUEST];
+                assert_eq!(reader.read_at(*nid, &mut buf, at).unwrap(), REQUEST);
+            }
+        }
+        // The first request decodes the beginning of an extent only.
+        let got = read.load(Ordering::Relaxed);
+        assert!(got < 4 * len, "{pair:?}: read {got} bytes of an image of {len}");
     }
 }
