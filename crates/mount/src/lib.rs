@@ -2,8 +2,9 @@
 //!
 //! The path of a request: `filesystem` takes it from the kernel on one of several threads, `nodes` turns the
 //! kernel's inode numbers into those of the image, and the image's reader answers; `dirs` keeps the listings of
-//! directories that are being read, and `ahead` stores small files in the kernel before they are asked for. `session` mounts, serves and unmounts. What the kernel may keep for ever, as
-//! nothing in an image changes, it is told to keep for ever: names, attributes, listings and contents.
+//! directories that are being read, and `ahead` stores small files in the kernel before they are asked for. `session`
+//! mounts, serves and unmounts. Nothing in an image changes, so the kernel is told to keep names, attributes, listings
+//! and contents for ever.
 //!
 //! ```no_run
 //! use packfs_mount::{Options, mount};

@@ -90,11 +90,11 @@ impl Mounted {
         let place = place.unwrap_or_else(|| DEVICE.into());
         // Ends with this function.
         let (_end, ended) = channel::<()>();
-        let thread = |name: &str| thread::Builder::new().name(name.into());
-        let watch = idle.map(|idle| thread("packfs-idle").spawn(move || idle.watch(&ended)));
+        let named = |name: &str| thread::Builder::new().name(name.into());
+        let watch = idle.map(|idle| named("packfs-idle").spawn(move || idle.watch(&ended)));
         watch.transpose().map_err(Error::io("cannot start a thread for", &place))?;
         let kernel = session.notifier();
-        let storing = storing.map(|storing| thread("packfs-ahead").spawn(move || storing.run(&kernel)));
+        let storing = storing.map(|storing| named("packfs-ahead").spawn(move || storing.run(&kernel)));
         let storing = storing.transpose().map_err(Error::io("cannot start a thread for", &place))?;
         let served = session.run().map_err(Error::io("cannot serve", &place));
         // It ends as the session did, but may have a file to decode before.
