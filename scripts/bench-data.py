@@ -7,7 +7,7 @@ small40k   40,000 different files of 1,000 bytes
 many57k    57,000 entries: small files, nested directories, symlinks
 repeating  eight releases of one tree of text, each of which changes every file a little, 130 MB
 million    1,000,000 files of up to 4 KiB in 10,000 directories, 2 GB (only if named)
-flat       the same files in one directory (only if named)
+flat       as many in one directory (only if named)
 """
 import argparse
 import os
@@ -135,7 +135,10 @@ def main():
         parser.error(f"no data {', '.join(unknown)}; there are: {', '.join(every)}")
     base = os.path.abspath(args.directory)
     os.makedirs(base, exist_ok=True)
-    for name in args.names or USUAL:
+    names = args.names or list(USUAL)
+    if {"debroot.tar", "twice"} & set(names):
+        names = ["debroot", *names]
+    for name in names:
         path = os.path.join(base, name)
         if not os.path.exists(path):
             print(f"making {path}", file=sys.stderr)
