@@ -28,18 +28,21 @@ pub(super) struct Records {
     file_names: Names,
 }
 
-/// A file as it was when listed.
+/// A file as it was when listed. There may be millions of them, so of what only has to be told from another value, 32
+/// bits of a product are kept. Writing changes both times, and a file is taken for unchanged only if both products stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Listed {
-    ino: u64,
+    /// Length in bytes; with [`SPARSE`] if less is stored, so that it may have holes.
     size: u64,
-    mtime: i64,
-    ctime: i64,
+    ino: u32,
+    mtime: u32,
+    ctime: u32,
     /// Index of its directory.
     dir: u32,
-    /// True if less is stored than the file's length, so that it may have holes.
-    sparse: bool,
 }
+
+const SPARSE: u64 = 1 << 63;
+const _: () = assert!(size_of::<Listed>() == 24);
 
 /// Names, concatenated.
 #[derive(Debug, Default)]
@@ -65,22 +68,33 @@ impl Names {
 
 impl Listed {
     fn new(stat: &Stat, dir: u32) -> Self {
+        // Odd factors with well-mixed bits; two, so that equal times do not give equal products.
+        const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
         let size = u64::try_from(stat.st_size).unwrap_or(0);
+        let stored = u64::try_from(stat.st_blocks).unwrap_or(u64::MAX).saturating_mul(512);
+        let upper = |value: u64, factor: u64| (value.wrapping_mul(factor) >> 32) as u32;
         Listed {
-            ino: stat.st_ino,
-            size,
-            mtime: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
-            ctime: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
+            size: if stored < size { size | SPARSE } else { size },
+            ino: upper(stat.st_ino, FACTORS[0]),
+            mtime: upper(nanoseconds(stat.st_mtime, stat.st_mtime_nsec), FACTORS[0]),
+            ctime: upper(nanoseconds(stat.st_ctime, stat.st_ctime_nsec), FACTORS[1]),
             dir,
-            sparse: u64::try_from(stat.st_blocks).unwrap_or(u64::MAX).saturating_mul(512) < size,
         }
+    }
+
+    fn size(&self) -> u64 {
+        self.size & !SPARSE
+    }
+
+    fn is_sparse(&self) -> bool {
+        self.size & SPARSE != 0
     }
 }
 
 /// Returns a time as one number. It wraps around after 584 years, which does not matter for telling
 /// two times apart.
-fn nanoseconds(secs: i64, nanos: impl TryInto<i64>) -> i64 {
-    secs.wrapping_mul(1_000_000_000).wrapping_add(nanos.try_into().unwrap_or(0))
+fn nanoseconds(secs: i64, nanos: impl TryInto<i64>) -> u64 {
+    secs.wrapping_mul(1_000_000_000).wrapping_add(nanos.try_into().unwrap_or(0)).cast_unsigned()
 }
 
 impl Records {
@@ -182,17 +196,17 @@ impl Reader<'_> {
     fn verify(&self) -> Result<()> {
         let stat =
             fs::fstat(&self.fd).map_err(|errno| Error::sys("cannot read the attributes", self.shown(), errno))?;
-        let now = Listed { dir: self.listed.dir, sparse: self.listed.sparse, ..Listed::new(&stat, 0) };
-        let was = self.listed;
-        if now == was {
+        let (was, now) = (self.listed, Listed::new(&stat, self.listed.dir));
+        // A file system may store less of a file later.
+        if (Listed { size: now.size(), ..now }) == (Listed { size: was.size(), ..was }) {
             return Ok(());
         }
         // The inode number of a deleted file may be given to a new one, of any type.
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         let why = if now.ino != was.ino || !regular {
             "another file has taken its place since it was listed".to_owned()
-        } else if now.size != was.size {
-            format!("was {} bytes long when listed and has {} now", was.size, now.size)
+        } else if now.size() != was.size() {
+            format!("was {} bytes long when listed and has {} now", was.size(), now.size())
         } else if now.mtime != was.mtime {
             "was written to after it was listed".to_owned()
         } else {
@@ -209,7 +223,7 @@ impl FileReader for Reader<'_> {
             match io::pread(&self.fd, &mut buf[done..], offset.saturating_add(done as u64)) {
                 Ok(0) => {
                     self.verify()?;
-                    let why = format!("ends at byte {} of {}", offset.saturating_add(done as u64), self.listed.size);
+                    let why = format!("ends at byte {} of {}", offset.saturating_add(done as u64), self.listed.size());
                     return Err(changed(&self.shown(), why));
                 }
                 Ok(n) => done += n,
@@ -221,11 +235,11 @@ impl FileReader for Reader<'_> {
     }
 
     fn next_data(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
-        let size = self.listed.size;
+        let size = self.listed.size();
         if offset >= size {
             return Ok(None);
         }
-        if !self.listed.sparse {
+        if !self.listed.is_sparse() {
             return Ok(Some((offset, size)));
         }
         let start = match fs::seek(&self.fd, SeekFrom::Data(offset)) {
