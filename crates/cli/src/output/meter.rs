@@ -4,7 +4,7 @@
 //! ten seconds and then every minute, so short operations print nothing. The operation itself never
 //! waits for it.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -35,25 +35,37 @@ pub(crate) struct Meter {
 impl Meter {
     /// Starts showing progress, unless `quiet`.
     pub(crate) fn start(quiet: bool) -> Self {
+        let live = stderr().is_terminal();
+        let [first, then] = if live { [REDRAW; 2] } else { [FIRST_PLAIN_LINE, PLAIN_LINE] };
+        let display = move || if live { Display::live() } else { Display::Plain };
+        Meter::showing((!quiet).then_some(display), first, then)
+    }
+
+    /// Starts printing percentages on standard output.
+    pub(crate) fn percentage() -> Self {
+        Meter::showing(Some(|| Display::Percentage(None)), REDRAW, REDRAW)
+    }
+
+    /// Starts a display, made on its thread, that is drawn after `first` and then each `interval`.
+    fn showing(display: Option<impl FnOnce() -> Display + Send + 'static>, first: Duration, then: Duration) -> Self {
         let progress = Arc::new(Progress::default());
         let begun = Instant::now();
-        let thread = (!quiet).then(|| {
+        let thread = display.and_then(|display| {
             let (stop, stopped) = channel();
             let watched = Arc::clone(&progress);
-            let live = stderr().is_terminal();
-            let display = move || {
-                let mut display = if live { Display::live() } else { Display::Plain };
-                let mut interval = if live { REDRAW } else { FIRST_PLAIN_LINE };
+            let work = move || {
+                let mut display = display();
+                let mut interval = first;
                 while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                     display.show(&Snapshot::take(&watched, begun));
-                    interval = if live { REDRAW } else { PLAIN_LINE };
+                    interval = then;
                 }
-                display.clear();
+                display.end(&Snapshot::take(&watched, begun));
             };
             // If no thread can be started, the operation continues without a display.
-            std::thread::Builder::new().name("packfs-meter".into()).spawn(display).ok().map(|thread| (stop, thread))
+            std::thread::Builder::new().name("packfs-meter".into()).spawn(work).ok().map(|thread| (stop, thread))
         });
-        Meter { progress, begun, thread: thread.flatten() }
+        Meter { progress, begun, thread }
     }
 
     /// Returns the counters for the operation to update.
@@ -89,6 +101,8 @@ impl Drop for Meter {
 enum Display {
     Live(ProgressBar),
     Plain,
+    /// Numbers on standard output; the last one printed.
+    Percentage(Option<u64>),
 }
 
 impl Display {
@@ -113,13 +127,24 @@ impl Display {
                 }
                 bar.tick();
             }
+            Display::Percentage(last) => {
+                let Some((done, total)) = now.share() else { return };
+                let percent = done.min(total).saturating_mul(100) / total.max(1);
+                if last.is_none_or(|last| percent > last) {
+                    *last = Some(percent);
+                    // Whoever reads it may have gone; the operation goes on.
+                    let _ = writeln!(stdout(), "{percent}");
+                }
+            }
             Display::Plain => say(format_args!("packfs: {}: {}", now.phase(), now.describe(usize::MAX))),
         }
     }
 
-    fn clear(&mut self) {
-        if let Display::Live(bar) = self {
-            bar.finish_and_clear();
+    fn end(&mut self, now: &Snapshot) {
+        match self {
+            Display::Live(bar) => bar.finish_and_clear(),
+            Display::Percentage(_) => self.show(now),
+            Display::Plain => {}
         }
     }
 }

@@ -9,6 +9,7 @@ mod preset;
 mod reuse;
 mod squashfs;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
@@ -31,7 +32,8 @@ use crate::output::failure::Usage;
 ///
 /// A SOURCE is a directory, a single file, a tar archive (plain or compressed with gzip, xz, zstd or
 /// bzip2; `-` reads one from standard input), an image (whose contents are packed anew), `@FILE`, a
-/// pack list, or `file:FILE`, a file that is packed as it is even if it is an archive. Several sources are merged in order: later entries replace earlier ones of the same name.
+/// pack list, or `file:FILE`, a file that is packed as it is even if it is an archive. Several sources are merged in
+/// order: later entries replace earlier ones of the same name.
 ///
 /// The image appears under its name only when it is complete; until then the old file stays as it was.
 #[derive(Debug, Args)]
@@ -45,7 +47,7 @@ Examples:
   packfs build /srv/root -o root.erofs --hot boot.list")]
 pub(crate) struct Build {
     /// Directory, file, tar archive, `-`, image, @packlist or file:FILE
-    #[arg(value_name = "SOURCE", required = true, value_hint = ValueHint::AnyPath)]
+    #[arg(value_name = "SOURCE", required_unless_present = "add", value_hint = ValueHint::AnyPath)]
     sources: Vec<PathBuf>,
 
     /// Image to write: a file or a block device
@@ -100,6 +102,19 @@ pub(crate) struct Build {
     #[command(flatten)]
     talk: Talk,
 
+    /// Print progress as numbers from 0 to 100, one a line, on standard output
+    ///
+    /// For programs that draw a bar, such as `dialog --gauge`.
+    #[arg(long, conflicts_with_all = ["json", "dry_run"])]
+    percentage: bool,
+
+    /// Add or change an entry as a line of a pack list does
+    ///
+    /// For example 'nod /dev/null 0666 0 0 c 1 3' or 'mode / 0755'. Such lines come after all sources, in their order;
+    /// they have the syntax of docs/guide/packlist.md.
+    #[arg(help_heading = "Contents", long, value_name = "LINE")]
+    add: Vec<OsString>,
+
     /// Do not descend into other file systems
     #[arg(help_heading = "Contents", short = 'x', long)]
     one_file_system: bool,
@@ -120,6 +135,12 @@ pub(crate) struct Build {
     /// none later than SOURCE_DATE_EPOCH if that is set.
     #[arg(help_heading = "Contents", long, value_name = "T", value_parser = value::time, allow_hyphen_values = true)]
     time: Option<Time>,
+
+    /// Time of the image alone
+    ///
+    /// The default is the newest time in it.
+    #[arg(help_heading = "Contents", long, value_name = "T", value_parser = value::time, allow_hyphen_values = true)]
+    image_time: Option<Time>,
 
     /// Owner and group of every entry, as UID:GID
     ///
@@ -304,6 +325,8 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct BuildPlan {
     pub(crate) sources: Vec<PathBuf>,
+    /// Lines of a pack list, applied after the sources.
+    pub(crate) add: Vec<OsString>,
     pub(crate) output: PathBuf,
     pub(crate) target: AnyOptions,
     pub(crate) exclude: Exclude,
@@ -320,6 +343,7 @@ pub(crate) struct BuildPlan {
     pub(crate) dry_run: bool,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
+    pub(crate) percentage: bool,
 }
 
 impl BuildPlan {
@@ -350,7 +374,7 @@ impl Build {
         }
         let usage = |error: packfs_image::Error| Usage(error.to_string());
         let time = time_change(self.time, epoch)?;
-        let image_time = image_time(time, format)?;
+        let image_time = image_time(self.image_time.map_or(time, TimeChange::Set), format)?;
         let (uid, gid) = self.owner.unwrap_or_default();
         let transform = Transform {
             uid,
@@ -389,6 +413,7 @@ impl Build {
                 Format::Erofs => AnyOptions::Erofs(self.erofs.resolve(shared)?),
             },
             sources: self.sources,
+            add: self.add,
             output: self.output,
             one_file_system: self.one_file_system,
             sort: self.sort,
@@ -398,6 +423,7 @@ impl Build {
             dry_run: self.dry_run,
             json: self.json,
             quiet: self.talk.quiet,
+            percentage: self.percentage,
         })
     }
 

@@ -13,7 +13,7 @@ use packfs_blocks::Progress;
 use packfs_dump::set::is_part;
 use packfs_image::build::{AnyOptions, Order, Summary};
 use packfs_image::name::display;
-use packfs_image::source::{self, HotList, SortFile, Store, data_order, dir};
+use packfs_image::source::{self, HotList, PackList, SortFile, Source, Store, data_order, dir};
 use packfs_image::tree::TimeChange;
 use packfs_image::{Error, Plan, Tree, Warning, WarningKind, Warnings};
 
@@ -31,7 +31,7 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
     if plan.dry_run {
         return dry::run(plan);
     }
-    let meter = Meter::start(plan.quiet);
+    let meter = if plan.percentage { Meter::percentage() } else { Meter::start(plan.quiet) };
     let progress = Arc::clone(meter.progress());
     let mut notes = Notes::default();
     let built = write(&plan, &progress, &mut notes);
@@ -111,6 +111,12 @@ fn fill<'p>(
         notes.left_out.extend(source.left_out().iter().map(|error| (place(error), error.to_string())));
     }
     notes.reading = None;
+    if !plan.add.is_empty() {
+        let lines: Vec<&[u8]> = plan.add.iter().map(|line| line.as_bytes()).collect();
+        let mut list = PackList::from_bytes("--add", lines.join(&b'\n'), options.scan.clone(), options.time);
+        list.scan(&mut tree, store)?;
+        notes.left_out.extend(list.left_out().iter().map(|error| (place(error), error.to_string())));
+    }
     copies.serve(&mut tree);
     plan.transform.apply(&mut tree);
     for source in &plan.sources {
