@@ -36,7 +36,7 @@ fn line(dir: &Path, status: i32, args: &[&str]) -> String {
 fn a_file_of_another_kind_is_named_with_the_command_that_takes_it() {
     let dir = things();
     let image = "neither a SquashFS nor an EROFS image";
-    let cases: [(i32, &[&str], &str); 16] = [
+    let cases: [(i32, &[&str], &str); 20] = [
         (1, &["list", "root"], "root: a directory, not an image: packfs build makes an image of it"),
         (1, &["cat", "root", "etc/motd"], "root: a directory, not an image: packfs build"),
         (1, &["check", "root"], "root: a directory, not an image: packfs build"),
@@ -53,6 +53,10 @@ fn a_file_of_another_kind_is_named_with_the_command_that_takes_it() {
         (1, &["build", "@text", "-o", "x"], "text:1: there is no type `text`"),
         (1, &["build", "root", "-o", "root"], "root: cannot create: is a directory; name a file in it"),
         (1, &["join", "part", "-o", "root"], "root: is a directory; name a file in it"),
+        (1, &["extract", "i.sqfs", "-C", "text"], "text: not a directory; -C takes a directory, which need not exist"),
+        (1, &["extract", "i.sqfs", "-C", "text", "--dry-run"], "text: not a directory; -C"),
+        (1, &["diff", "part", "i.sqfs"], "part: a part of a dump: packfs join puts the dump together"),
+        (1, &["tune", "part"], "part: a part of a dump: packfs join puts the dump together"),
     ];
     for (status, args, told) in cases {
         let error = line(dir.path(), status, args);
@@ -94,6 +98,63 @@ fn values_that_are_not_accepted_are_one_line_in_the_units_of_people() {
         let error = line(dir.path(), 2, args);
         assert!(error.starts_with(told), "{args:?}: {error}");
     }
+}
+
+#[test]
+fn a_file_of_an_option_is_named_with_the_option_once() {
+    let dir = things();
+    let missing = "No such file or directory";
+    let cases: [(&[&str], &str); 8] = [
+        (&["build", "root", "-o", "x", "--sort", "nosuch"], "--sort nosuch: cannot read: "),
+        (&["build", "root", "-o", "x", "--hot", "nosuch", "--dry-run"], "--hot nosuch: cannot read: "),
+        (&["build", "root", "-o", "x", "--reuse", "nosuch"], "--reuse nosuch: cannot open: "),
+        (&["build", "root", "-o", "x", "--reuse", "text"], "--reuse text: text.index: there is no such index"),
+        (&["bench", "codecs", "--data", "nosuch"], "--data nosuch: "),
+        (&["bench", "split", "--data", "nosuch"], "--data nosuch: "),
+        (&["bench", "report", "results", "--against", "nosuch"], "--against nosuch: "),
+        (&["bench", "report", "nosuch", "-o", "page.html"], "nosuch: "),
+    ];
+    fs::write(dir.path().join("results"), "").unwrap();
+    for (args, told) in cases {
+        let error = line(dir.path(), 1, args);
+        assert!(error.starts_with(told) && (error.ends_with(missing) || error.contains("index")), "{args:?}: {error}");
+        assert_eq!(error.matches("nosuch").count(), usize::from(args.contains(&"nosuch")), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_an_error_without_notes() {
+    let dir = things();
+    let cases: [(i32, &[&str], &str); 4] = [
+        (2, &["split", "text", "-o", "q", "-o", "q"], "splitting text: q: this part is already named"),
+        (2, &["split", "text", "-o", "q", "-o", "r", "--parity", "2"], "splitting text: parity 2: needs at least 3"),
+        (1, &["split", "text", "-o", "q", "-o", "p0"], "splitting text: p0: it exists; replace it with --force"),
+        (1, &["tune", "nosuch"], "nosuch: cannot open: No such file"),
+    ];
+    for (status, args, told) in cases {
+        let error = line(dir.path(), status, args);
+        assert!(error.starts_with(told), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn differences_of_times_are_dates() {
+    let dir = things();
+    succeed(dir.path(), &["build", "root", "-o", "old.sqfs", "--time", "2026-01-02", "-q"]);
+    succeed(dir.path(), &["build", "root", "-o", "new.erofs", "--time", "1767312000.25", "-q"]);
+    succeed(dir.path(), &["build", "root", "-o", "newer.erofs", "--time", "1767312001", "-q"]);
+    let differ = |args: &[&str]| {
+        let ran = packfs(args).current_dir(dir.path()).output().unwrap();
+        assert_eq!(ran.status.code(), Some(1), "{}", stderr(&ran));
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    let (whole, fraction, later) = ("2026-01-02 00:00:00", "2026-01-02 00:00:00.250000000", "2026-01-02 00:00:01");
+    let told = differ(&["diff", "old.sqfs", "newer.erofs"]);
+    assert!(told.starts_with(&format!(".: mtime: {whole} / {later}\n")), "{told}");
+    let told = differ(&["diff", "newer.erofs", "new.erofs"]);
+    assert!(told.contains(&format!("etc/motd: mtime: {later} / {fraction}\n")), "{told}");
+    let told = differ(&["check", "newer.erofs", "--against", "old.sqfs"]);
+    assert!(told.contains(&format!("etc: mtime: {later} / {whole}\n")), "{told}");
 }
 
 #[test]

@@ -39,4 +39,4 @@ pub use input::{FileSource, Input, Source};
 pub use set::Set;
 packfs_blocks::options!(SplitOptions, join::Options, kdump::Options, set::Options);
 
-pub use split::{Chunks, PartReport, SplitOptions, SplitReport, Times, shared_disks, split};
+pub use split::{Chunks, PartReport, SplitOptions, SplitReport, Times, check, shared_disks, split};

@@ -9,6 +9,7 @@ use packfs_image::tree::TreeImage;
 use packfs_image::{Image, Severity, Warnings};
 use serde::Serialize;
 
+use super::diff::line;
 use super::{open, parts, sources};
 use crate::args::Check;
 use crate::output::failure::Outcome;
@@ -72,7 +73,7 @@ fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<Ch
         let tree = sources::tree(&args.against, args.strict, threads, progress)?;
         let options = diff::Options::default().set(|all| all.threads = threads);
         let compared = diff(image, &TreeImage::new(&tree), &options, progress, &mut |difference| {
-            findings.add(difference.describe(("the image", "the source")).to_string());
+            findings.add(line(&difference, ("the image", "the source")));
         });
         match compared {
             // Damage that prevents the comparison has already been reported.

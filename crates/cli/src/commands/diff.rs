@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_image::diff::{Difference, Options, diff};
+use packfs_image::diff::{Aspect, Difference, Options, diff};
 use packfs_image::name::display;
-use packfs_image::tree::TreeImage;
+use packfs_image::tree::{Time, TreeImage};
 use packfs_image::{AnyImage, Image, Tree, Warnings};
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use crate::args::Diff;
 use crate::output::failure::Outcome;
 use crate::output::findings::Findings;
 use crate::output::meter::Meter;
-use crate::output::{json, warnings};
+use crate::output::{json, units, warnings};
 
 pub(super) fn run(args: &Diff) -> Result<Outcome> {
     let meter = Meter::start(args.talk.quiet);
@@ -32,9 +32,26 @@ pub(super) fn run(args: &Diff) -> Result<Outcome> {
         let [of_a, of_b] = &warnings;
         json::print("diff", &Report { a, b, same, differences: &differences, warnings: Sides { a: of_a, b: of_b } })?;
     } else {
-        differences.print(|difference| difference.describe((&a, &b)).to_string())?;
+        differences.print(|difference| line(difference, (&a, &b)))?;
     }
     Ok(if same { Outcome::Done } else { Outcome::Findings })
+}
+
+/// Formats a difference as one line, with times as `list` prints them.
+pub(super) fn line(difference: &Difference, names: (&str, &str)) -> String {
+    let mut shown = difference.clone();
+    if difference.aspect == Aspect::Time {
+        for time in [&mut shown.first, &mut shown.second].into_iter().flatten() {
+            *time = date(time).unwrap_or_else(|| time.clone());
+        }
+    }
+    shown.describe(names).to_string()
+}
+
+/// Formats seconds since 1970, with or without a fraction, as a date in UTC.
+fn date(time: &str) -> Option<String> {
+    let (secs, fraction) = time.split_at(time.find('.').unwrap_or(time.len()));
+    Some(units::utc(Time { secs: secs.parse().ok()?, nanos: 0 }) + fraction)
 }
 
 /// The differences, and the warnings about either side.

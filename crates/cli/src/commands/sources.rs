@@ -1,15 +1,34 @@
 //! Reads SOURCE arguments into a tree that can be used like an image.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::{Result, bail};
 use packfs_blocks::Progress;
+use packfs_dump::set::is_part;
 use packfs_image::name::display;
 use packfs_image::source::{self, Spool, Store, dir, open};
-use packfs_image::{Result, Tree, Warnings};
+use packfs_image::{Tree, Warnings};
+
+/// Refuses sources that are hardly meant as they would be read: a part of a dump as a plain file, and an entry whose
+/// name begins with `@` as a pack list.
+pub(super) fn refuse_mistaken(source: &Path) -> Result<()> {
+    let name = display(source);
+    if is_part(source) {
+        bail!("{name}: a part of a dump: packfs join puts the dump together (`file:{name}` takes the part as it is)");
+    }
+    let list = source.as_os_str().as_bytes().strip_prefix(b"@").map(OsStr::from_bytes).map(Path::new);
+    if let Some(list) = list.filter(|list| !list.exists()) {
+        let list = display(list);
+        bail!("{list}: no such pack list (`@` means a pack list; write `./{name}` for an entry named {name})");
+    }
+    Ok(())
+}
 
 /// Reads sources, merged in order, so that their contents can be read again. Archives from a pipe
 /// or a decompressor are kept in an unlinked temporary file. If `strict`, the first warning is an
@@ -26,6 +45,7 @@ pub(super) fn tree<P: AsRef<Path>>(
     tree.warnings = Warnings::new(strict);
     let mut copies = Copies::default();
     for path in paths {
+        refuse_mistaken(path.as_ref())?;
         source::open(path.as_ref().as_os_str(), &options)?.scan(&mut tree, &mut copies)?;
     }
     copies.serve(&mut tree);
@@ -46,7 +66,7 @@ impl Copies {
 }
 
 impl Store for Copies {
-    fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
+    fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> packfs_image::Result<u32> {
         let spool = match &mut self.0 {
             Some(spool) => spool,
             none => none.insert(Spool::new(&temporary_directory())?),

@@ -24,13 +24,16 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
     }
     let options = args.options();
     let note = |note: &String| say(format_args!("packfs: note: {note}"));
+    let core = core(args)?;
+    let decoded = core.is_some();
+    let input = core.map_or_else(|| Input::open(&args.input), Ok);
+    let checked = input.and_then(|input| packfs_dump::check(&input, &args.parts, &options).map(|()| input));
+    let input = checked.with_context(|| format!("splitting {}", display(&args.input)))?;
     let shared = shared_disks(&args.parts);
     if !args.talk.quiet {
         // Now, while there is still time to choose other disks.
         shared.iter().for_each(note);
     }
-    let core = core(args)?;
-    let decoded = core.is_some();
     if decoded && !args.talk.quiet {
         let input = display(&args.input);
         note(&format!("{input}: stored as the ELF core that this crash dump was made of; --as-is stores its bytes"));
@@ -41,9 +44,7 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
         "the same command with --resume goes on".into()
     });
     let meter = Meter::start(args.talk.quiet);
-    let done = core
-        .map_or_else(|| Input::open(&args.input), Ok)
-        .and_then(|input| packfs_dump::split(input, &args.parts, &options, meter.progress()));
+    let done = packfs_dump::split(input, &args.parts, &options, meter.progress());
     let spent = meter.finish();
     let report = done.with_context(|| format!("splitting {}", display(&args.input)))?;
     if !args.talk.quiet {

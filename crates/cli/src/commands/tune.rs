@@ -28,13 +28,11 @@ use crate::output::{json, say, units, warnings};
 use crate::resources;
 
 pub(super) fn run(args: &Tune) -> Result<Outcome> {
+    sources::refuse_mistaken(&args.source)?;
     let Ways { all: ways, refused } = args.ways()?;
     let chart = args.chart.as_deref().map(|path| target::create(path, target::READABLE, args.force)).transpose()?;
-    if !args.talk.quiet {
-        refused.iter().for_each(|why| say(format_args!("packfs: not tried: {why}")));
-    }
     let candidates = ways.iter().map(|way| way.candidate.clone()).collect();
-    let effort = Effort { sample: args.sample, seed: args.seed, quiet: args.talk.quiet };
+    let effort = Effort { sample: args.sample, seed: args.seed, quiet: args.talk.quiet, refused };
     let tried = measure(&args.source, candidates, &effort, args.jobs)?;
     let Tried { predictions, bytes, inodes, left_out } = tried;
     let choice = choose(&predictions, args.goal, &args.limits());
@@ -66,6 +64,8 @@ pub(super) struct Effort {
     pub(super) sample: u64,
     pub(super) seed: u64,
     pub(super) quiet: bool,
+    /// Reasons why some ways are not tried, told once the source is read.
+    pub(super) refused: Vec<String>,
 }
 
 /// Result of trying.
@@ -92,6 +92,7 @@ pub(super) fn measure(
     let (bytes, inodes) = sample::measure(&tree);
     let plan = Plan { candidates, sample: effort.sample, bytes, inodes, scan, stop: Arc::clone(&stop) };
     if !effort.quiet {
+        effort.refused.iter().for_each(|why| say(format_args!("packfs: not tried: {why}")));
         let (ways, bytes, inodes) = (plan.candidates.len(), units::bytes(bytes), units::count(inodes));
         let about = units::span(Duration::from_secs_f64(plan.forecast().ceil()));
         say(format_args!(

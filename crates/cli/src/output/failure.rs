@@ -164,12 +164,14 @@ fn hung_up(error: &anyhow::Error) -> bool {
 }
 
 /// Formats the error with its causes. Nothing is repeated: neither a cause that the text before
-/// ends with, nor the file name if the cause begins with it.
+/// ends with, nor the file name if the cause begins with it. An option with a file (`--sort FILE`) keeps its name.
 fn whole(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() || begins_with_end(&text, &cause) {
+        if text.is_empty() {
             text = cause;
+        } else if let Some(rest) = after_end(&text, &cause) {
+            text = if text.starts_with("--") { text + rest } else { cause };
         } else if !text.ends_with(&cause) {
             text = format!("{text}: {cause}");
         }
@@ -177,11 +179,11 @@ fn whole(error: &anyhow::Error) -> String {
     text
 }
 
-/// Returns true if `cause` begins with the last words of `text`.
-fn begins_with_end(text: &str, cause: &str) -> bool {
+/// Returns the rest of `cause` if it begins with the last words of `text`.
+fn after_end<'c>(text: &str, cause: &'c str) -> Option<&'c str> {
     let ends = std::iter::once(0).chain(text.match_indices(' ').map(|(at, _)| at + 1)).map(|at| &text[at..]);
     let mut rests = ends.filter(|end| !end.is_empty()).filter_map(|end| cause.strip_prefix(end));
-    rests.any(|rest| rest.starts_with([':', ' ', '/']))
+    rests.find(|rest| rest.starts_with([':', ' ', '/']))
 }
 
 #[cfg(test)]
@@ -202,6 +204,8 @@ mod tests {
             ("a", "a: it is a directory", "a: it is a directory"),
             ("extracting into a", "ab: cannot write", "extracting into a: ab: cannot write"),
             ("a: cannot read", "no room", "a: cannot read: no room"),
+            ("--sort a b", "a b: cannot read: x", "--sort a b: cannot read: x"),
+            ("--reuse a", "b: no index", "--reuse a: b: no index"),
         ];
         for (context, cause, told) in cases {
             assert_eq!(whole(&anyhow!(cause.to_owned()).context(context)), told);

@@ -76,6 +76,14 @@ pub fn split(input: Input, parts: &[PathBuf], options: &SplitOptions, progress: 
     split_on(&System, input, parts, options, progress)
 }
 
+/// Returns the error with which [`split`] would refuse the parts or options, if it would. Nothing is written.
+pub fn check(input: &Input, parts: &[PathBuf], options: &SplitOptions) -> Result<()> {
+    // A codec that this build lacks, and invalid options, are detected before anything is touched.
+    options.codec.encoder(options.chunk as usize)?;
+    Plan::new(options, parts.len())?;
+    open::check(parts, options, input).map(drop)
+}
+
 /// As [`split`], with parts written through `files`.
 fn split_on(
     files: &dyn FileSystem,

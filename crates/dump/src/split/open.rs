@@ -77,7 +77,7 @@ pub(super) fn open(
     Ok(opened)
 }
 
-fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec<Option<Metadata>>> {
+pub(super) fn check(paths: &[PathBuf], options: &SplitOptions, input: &Input) -> Result<Vec<Option<Metadata>>> {
     let unsuitable = |path: &Path, why: String| Err(Error::unsuitable(path, why));
     if paths.is_empty() || paths.len() > PARTS_MAX {
         return Err(Error::option("parts", paths.len(), format!("accepted: 1 to {PARTS_MAX}")));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use packfs_bench::codecs::Method;
 use packfs_bench::corpus::{self, Data};
 use packfs_bench::estimate::Rates;
@@ -12,6 +12,7 @@ use packfs_bench::memory::Shares;
 use packfs_bench::real;
 use packfs_bench::record::Session;
 use packfs_bench::results::Row;
+use packfs_image::name::display;
 use serde::Serialize;
 
 use crate::args::Codecs;
@@ -54,7 +55,7 @@ fn expected(cells: &[Cell], least: Duration) -> Expected {
 fn data(args: &Codecs) -> Result<Vec<Arc<Data>>> {
     let mut sets = Vec::new();
     for path in &args.data {
-        let set = Data::read(path, args.sample)?;
+        let set = Data::read(path, args.sample).with_context(|| format!("--data {}", display(path)))?;
         for reason in &set.left_out {
             say(format_args!("packfs: left out: {reason}"));
         }

@@ -70,7 +70,7 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
     };
     let measured = session::measure(cells, &mut Machine::new(), about, LEAST, Expected::default(), &how)?;
     let candidates = ways.into_iter().map(|way| way.candidate).collect();
-    let effort = Effort { sample, seed: 1, quiet: args.quiet };
+    let effort = Effort { sample, seed: 1, quiet: args.quiet, refused: Vec::new() };
     let tried = tune::measure(dir, candidates, &effort, None)?;
     let report = Report::of_quick(&measured.results, &tried.predictions);
     target::fill(page, &html(&report))?;

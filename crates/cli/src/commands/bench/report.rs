@@ -15,12 +15,12 @@ use crate::output::failure::Outcome;
 use crate::output::{say, target};
 
 pub(super) fn run(args: &Report) -> Result<Outcome> {
-    let new = read(&args.results)?;
+    let new = read(&args.results, "")?;
     let mut report = Findings::of(&Results::of(&new));
     let mut outcome = Outcome::Done;
     if !args.against.is_empty() {
         let rules = Rules::default().set(|all| (all.alpha, all.threshold) = (args.alpha, args.threshold / 100.0));
-        let comparison = Comparison::of(&new, &read(&args.against)?, rules);
+        let comparison = Comparison::of(&new, &read(&args.against, "--against ")?, rules);
         let compared = Findings::of_comparison(&comparison);
         if args.output.is_none() && args.md.is_none() && args.csv.is_none() {
             print(&text(&compared))?;
@@ -45,10 +45,11 @@ pub(super) fn run(args: &Report) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn read(paths: &[PathBuf]) -> Result<Vec<Contents>> {
+/// Reads results files; `option` comes before their names in errors.
+fn read(paths: &[PathBuf], option: &str) -> Result<Vec<Contents>> {
     let mut files = Vec::new();
     for path in paths {
-        let contents = Contents::read(path)?;
+        let contents = Contents::read(path).with_context(|| format!("{option}{}", display(path)))?;
         if contents.torn {
             say(format_args!("packfs: {}: the last line was torn off, and is ignored", display(path)));
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use packfs_bench::program;
 use packfs_bench::record::Session;
 use packfs_bench::results::TrialRow;
@@ -80,7 +80,10 @@ fn sources(args: &BenchSplit, scratch: &Path) -> Result<Vec<Arc<Source>>> {
             Source::incompressible(scratch.join("incompressible"), args.size, seed).map_err(usage)?,
         ]
     } else {
-        args.data.iter().map(|path| Source::open(path).map_err(usage)).collect::<Result<_>>()?
+        args.data
+            .iter()
+            .map(|path| Source::open(path).map_err(usage).with_context(|| format!("--data {}", display(path))))
+            .collect::<Result<_>>()?
     };
     Ok(sources.into_iter().map(Arc::new).collect())
 }

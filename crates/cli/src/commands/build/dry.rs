@@ -18,7 +18,7 @@ use packfs_image::{OnError, Tree, Warnings};
 use rustix::fs::{Access, access};
 use serde::Serialize;
 
-use super::{Notes, fill, place};
+use super::{Lists, Notes, fill, place};
 use crate::args::BuildPlan;
 use crate::commands::sources::Copies;
 use crate::commands::tune::{Effort, attempt};
@@ -36,12 +36,12 @@ fn time_error(cpu_seconds: f64) -> u32 {
     if cpu_seconds < 5.0 { 50 } else { 25 }
 }
 
-pub(super) fn run(plan: BuildPlan) -> Result<Outcome> {
+pub(super) fn run(plan: BuildPlan, lists: Lists) -> Result<Outcome> {
     let (strict, on_error) = (plan.strict, plan.on_error);
     // Everything that is in the way is to be told, not the first of it.
     let plan = BuildPlan { strict: false, on_error: OnError::Skip, spool: true, ..plan };
     let meter = Meter::start(plan.quiet);
-    let scanned = scan(&plan, meter.progress());
+    let scanned = scan(&plan, lists, meter.progress());
     meter.finish();
     let Scanned { mut tree, timing, mut left_out } = scanned?;
     let mut obstacles: Vec<String> = obstacle(&plan).into_iter().collect();
@@ -86,11 +86,11 @@ struct Scanned {
     left_out: Vec<(String, String)>,
 }
 
-fn scan(plan: &BuildPlan, progress: &Arc<Progress>) -> Result<Scanned> {
+fn scan(plan: &BuildPlan, lists: Lists, progress: &Arc<Progress>) -> Result<Scanned> {
     let mut notes = Notes::default();
     let begun = Instant::now();
     // Nothing is put there, as what can be read only once is copied to a temporary file.
-    let filled = fill(plan, &mut Copies::default(), progress, &mut notes);
+    let filled = fill(plan, lists, &mut Copies::default(), progress, &mut notes);
     let took = begun.elapsed();
     let plan =
         filled.with_context(|| notes.reading.map_or_else(|| display(&plan.output).to_string(), sources::name))?;
@@ -112,7 +112,7 @@ fn estimate(
     (target.common_mut().reuse, target.common_mut().index) = (None, None);
     let candidates = vec![Candidate::new(target)];
     let way = tune::Plan { candidates, sample: SAMPLE, bytes, inodes, scan, stop: Arc::clone(&stop) };
-    let effort = Effort { sample: SAMPLE, seed: 1, quiet: plan.quiet };
+    let effort = Effort { sample: SAMPLE, seed: 1, quiet: plan.quiet, refused: Vec::new() };
     let mut unread = Vec::new();
     let made = attempt(tree, &way, &effort, stop, &mut unread)?.pop();
     unread.retain(|why| !left_out.iter().any(|(_, known)| known == why));

@@ -3,14 +3,12 @@
 mod dry;
 mod report;
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use packfs_blocks::Progress;
-use packfs_dump::set::is_part;
 use packfs_image::build::{AnyOptions, Order, Summary};
 use packfs_image::name::display;
 use packfs_image::source::{self, HotList, PackList, SortFile, Source, Store, data_order, dir};
@@ -27,18 +25,24 @@ use crate::output::{json, say, warnings};
 pub(super) fn run(args: Build) -> Result<Outcome> {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let plan = args.resolve(epoch.as_deref())?;
-    plan.sources.iter().try_for_each(|source| refuse_mistaken(source))?;
+    plan.sources.iter().try_for_each(|source| sources::refuse_mistaken(source))?;
+    let lists = Lists::read(&plan)?;
     if plan.dry_run {
-        return dry::run(plan);
+        return dry::run(plan, lists);
     }
     let meter = if plan.percentage { Meter::percentage() } else { Meter::start(plan.quiet) };
     let progress = Arc::clone(meter.progress());
     let mut notes = Notes::default();
-    let built = write(&plan, &progress, &mut notes);
+    let built = write(&plan, lists, &progress, &mut notes);
     let spent = meter.finish();
-    let mut summary = built.with_context(|| match notes.reading {
-        Some(source) => format!("building {} from {}", display(&plan.output), sources::name(source)),
-        None => format!("building {}", display(&plan.output)),
+    let mut summary = built.map_err(|error| {
+        let output = display(&plan.output);
+        let doing = match (older(&plan, &error), notes.reading) {
+            (Some(image), _) => format!("--reuse {}", display(image)),
+            (None, Some(source)) => format!("building {output} from {}", sources::name(source)),
+            (None, None) => format!("building {output}"),
+        };
+        anyhow::Error::new(error).context(doing)
     })?;
     summary.left_out.splice(0..0, notes.left_out);
     if !plan.quiet {
@@ -56,19 +60,27 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
     Ok(if summary.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
 }
 
-/// Refuses sources that are hardly meant as they would be read: a part of a dump as a plain file, and an entry whose
-/// name begins with `@` as a pack list.
-fn refuse_mistaken(source: &Path) -> Result<()> {
-    let name = display(source);
-    if is_part(source) {
-        bail!("{name}: a part of a dump: packfs join puts the dump together (`file:{name}` packs the part as it is)");
+/// Returns the older image of `--reuse`, if the error is about it or its index.
+fn older<'p>(plan: &'p BuildPlan, error: &Error) -> Option<&'p Path> {
+    let reuse = plan.target.common().reuse.as_ref()?;
+    let path = error.path()?;
+    (path == reuse.image || path == reuse.index).then_some(&*reuse.image)
+}
+
+/// The files that options name, read before the work begins.
+#[derive(Debug)]
+struct Lists {
+    sort: Option<SortFile>,
+    hot: Option<HotList>,
+}
+
+impl Lists {
+    fn read(plan: &BuildPlan) -> Result<Self> {
+        let (sort, hot) = (plan.sort.as_deref(), plan.hot.as_deref());
+        let sort = sort.map(|path| SortFile::read(path).with_context(|| format!("--sort {}", display(path))));
+        let hot = hot.map(|path| HotList::read(path).with_context(|| format!("--hot {}", display(path))));
+        Ok(Lists { sort: sort.transpose()?, hot: hot.transpose()? })
     }
-    let list = source.as_os_str().as_bytes().strip_prefix(b"@").map(OsStr::from_bytes).map(Path::new);
-    if let Some(list) = list.filter(|list| !list.exists()) {
-        let list = display(list);
-        bail!("{list}: no such pack list (`@` means a pack list; write `./{name}` for an entry named {name})");
-    }
-    Ok(())
 }
 
 /// Messages for the end of a build.
@@ -81,20 +93,25 @@ struct Notes<'p> {
 }
 
 /// Makes the image.
-fn write<'p>(plan: &'p BuildPlan, progress: &Arc<Progress>, notes: &mut Notes<'p>) -> packfs_image::Result<Summary> {
-    let fill = |store: &mut dyn Store| fill(plan, store, progress, notes);
+fn write<'p>(
+    plan: &'p BuildPlan,
+    lists: Lists,
+    progress: &Arc<Progress>,
+    notes: &mut Notes<'p>,
+) -> packfs_image::Result<Summary> {
+    let fill = |store: &mut dyn Store| fill(plan, lists, store, progress, notes);
     plan.target.build(&plan.output, progress, fill)
 }
 
 /// Reads the sources into a tree, then applies the requested attributes and order.
 fn fill<'p>(
     plan: &'p BuildPlan,
+    lists: Lists,
     store: &mut dyn Store,
     progress: &Arc<Progress>,
     notes: &mut Notes<'p>,
 ) -> packfs_image::Result<Plan> {
-    let sort = plan.sort.as_deref().map(SortFile::read).transpose()?;
-    let hot = plan.hot.as_deref().map(HotList::read).transpose()?;
+    let Lists { sort, hot } = lists;
     let options = source::open::Options::default().set(|all| {
         (all.scan, all.time) = (scan_options(plan, progress), plan.entry_time());
     });

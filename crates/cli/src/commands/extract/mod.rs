@@ -2,7 +2,7 @@
 
 mod dry;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use packfs_image::name::display;
 use packfs_image::sink::dir;
 
@@ -13,6 +13,10 @@ use crate::output::meter::Meter;
 use crate::output::{interrupt, say, units};
 
 pub(super) fn run(args: &Extract) -> Result<Outcome> {
+    let dir = display(&args.directory);
+    if args.directory.symlink_metadata().is_ok() && !args.directory.is_dir() {
+        bail!("{dir}: not a directory; -C takes a directory, which need not exist");
+    }
     let image = open::in_order(&args.image, args.effort.memory())?;
     let exclude = args.select.exclude.resolve()?;
     let options = dir::Options::default().set(|all| {
@@ -24,7 +28,6 @@ pub(super) fn run(args: &Extract) -> Result<Outcome> {
     if args.dry_run {
         return dry::run(image.image(), &args.directory, &options, args.talk.quiet);
     }
-    let dir = display(&args.directory);
     interrupt::explain(format!("files in {dir} may be unfinished; the same command with --force completes them"));
     let meter = Meter::start(args.talk.quiet);
     let extracted = dir::extract(image.image(), &args.directory, &options, meter.progress());
