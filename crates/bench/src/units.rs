@@ -18,6 +18,11 @@ pub(crate) fn three(number: f64) -> String {
     }
 }
 
+/// The name of a codec in sentences, as the charts shorten it.
+pub(crate) fn codec(name: &str) -> &str {
+    if name == "lzo:algorithm=lzo1x_1" { "lzo-fast" } else { name }
+}
+
 /// A block size as users write it: `128K`.
 pub(crate) fn size(bytes: usize) -> String {
     match bytes {

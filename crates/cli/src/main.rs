@@ -11,6 +11,7 @@ mod resources;
 use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
 
@@ -40,7 +41,8 @@ fn main() -> ExitCode {
                 }
                 // Help and version are requested data.
                 let printed = error.print().and_then(|()| std::io::stdout().flush());
-                output::failure::exit(printed.map(|()| Outcome::Done).map_err(Into::into), &Manner::default())
+                let printed = printed.with_context(|| format!("{}: cannot write", output::STDOUT));
+                output::failure::exit(printed.map(|()| Outcome::Done), &Manner::default())
             }
         },
     }

@@ -41,12 +41,12 @@ fn dumps_are_split_restored_shown_and_reported() {
     let disks = ["--outputs", "1..3", "--disks", "2000", "--disks", "1000,1000,4000"];
     let text = shown(&split(dir.path(), &[&QUICK[..], &disks].concat()));
     for words in [
-        "Splitting memory over simulated disks of 2000 MB/s",
-        "Splitting incompressible over simulated disks of 2000 MB/s",
-        "3 outputs are so many times as fast as one:",
+        "Do more disks help? memory, simulated disks of 2000 MB/s",
+        "Do more disks help? incompressible, simulated disks of 2000 MB/s",
+        "Speed-up of 3 outputs over one:",
         "What do disks that differ or fail cost?",
         "1000,1000,4000",
-        "How fast do dumps come back?",
+        "How fast are dumps joined and checked?",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -86,8 +86,8 @@ fn parts_go_to_directories_and_are_removed() {
     fs::write(dir.path().join("core"), "All work and no play.\n".repeat(20_000)).unwrap();
     let args = ["--data", "core", "--dirs", "a", "b", "--runs", "1", "--codecs", "raw,lz4"];
     let text = shown(&split(dir.path(), &args));
-    assert!(text.contains("Splitting core over directories") && text.contains("Over 2 outputs"), "{text}");
-    assert!(text.contains("How fast do dumps come back?"), "{text}");
+    assert!(text.contains("Do more disks help? core, directories") && text.contains("Over 2 outputs"), "{text}");
+    assert!(text.contains("How fast are dumps joined and checked?"), "{text}");
     for name in ["a", "b"] {
         assert_eq!(fs::read_dir(dir.path().join(name)).unwrap().count(), 0, "{name}");
     }
@@ -107,14 +107,17 @@ fn peers_are_measured_and_their_failures_reported() {
     let args = ["--size", "300K", "--runs", "1", "--codecs", "raw,lzo,lz4", "--outputs", "1,2", "--disks", "1000"];
     let text = shown(&split(dir.path(), &[&args[..], &["--nsplit", "./good"]].concat()));
     assert!(text.contains("nsplit raw") && text.contains("nsplit lzo") && !text.contains("nsplit lz4"), "{text}");
-    assert!(text.contains("Time for that of packfs with the same codec: nsplit raw"), "{text}");
+    assert!(text.contains("Time relative to packfs with the same codec: nsplit raw"), "{text}");
     // The others are measured nevertheless.
     let output = split(dir.path(), &[&args[..], &["--nsplit", "./bad", "-o", "bad.jsonl"]].concat());
     assert_eq!(output.status.code(), Some(1));
     let (text, said) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
     assert!(said.contains("nsplit split of memory, raw, 2 outputs of 1000 MB/s is left out"), "{said}");
     assert!(said.contains("exit status 7: out of luck"), "{said}");
-    assert!(text.contains("What could not be measured") && text.contains("How fast do dumps come back?"), "{text}");
+    assert!(
+        text.contains("What could not be measured") && text.contains("How fast are dumps joined and checked?"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn line(dir: &Path, status: i32, args: &[&str]) -> String {
 fn a_file_of_another_kind_is_named_with_the_command_that_takes_it() {
     let dir = things();
     let image = "neither a SquashFS nor an EROFS image";
-    let cases: [(i32, &[&str], &str); 20] = [
+    let cases: [(i32, &[&str], &str); 21] = [
         (1, &["list", "root"], "root: a directory, not an image: packfs build makes an image of it"),
         (1, &["cat", "root", "etc/motd"], "root: a directory, not an image: packfs build"),
         (1, &["check", "root"], "root: a directory, not an image: packfs build"),
@@ -56,6 +56,7 @@ fn a_file_of_another_kind_is_named_with_the_command_that_takes_it() {
         (1, &["extract", "i.sqfs", "-C", "text"], "text: not a directory; -C takes a directory, which need not exist"),
         (1, &["extract", "i.sqfs", "-C", "text", "--dry-run"], "text: not a directory; -C"),
         (1, &["diff", "part", "i.sqfs"], "part: a part of a dump: packfs join puts the dump together"),
+        (1, &["bench", "read", "root"], "root: a directory, not an image; --matrix root makes images of it"),
         (1, &["tune", "part"], "part: a part of a dump: packfs join puts the dump together"),
     ];
     for (status, args, told) in cases {
@@ -165,6 +166,8 @@ fn a_full_output_is_named_once() {
         &["join", "part", "-o", "-"],
         &["cat", "part", "--range", "0:5"],
         &["cat", "i.sqfs", "etc/motd"],
+        &["--help"],
+        &["build", "--help"],
     ];
     for args in lines {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();

@@ -25,7 +25,7 @@ pub(super) fn script() -> String {
 /// Place of the colours and shapes in the script.
 const KEY: &str = "<details class=\"notes\"><summary>How to read the charts</summary>\n\
     <p>A codec has one colour and a program one shape, in every chart. Thin lines through marks reach from the least to the \
-    greatest sample. Dashed lines are models and ideals; marks of other hardware are hollow and dotted. Point at a mark, or \
+    greatest sample. Dashed lines are models and ideals; marks of other hardware are hollow and dotted. lzo-fast is lzo:algorithm=lzo1x_1. Point at a mark, or \
     go through them with the arrow keys, to see its value, spread and command. What is typed into the field at the \
     contents is highlighted in all charts.</p>\n<div id=\"key\"></div>\n</details>\n";
 

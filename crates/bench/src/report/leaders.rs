@@ -26,10 +26,13 @@ pub(super) fn trailers<T>(items: impl IntoIterator<Item = (T, Summary)>) -> Vec<
 
 /// `is a (1 s)`, or `are a and b (1 s; too close to tell apart)`: names, and the value of the first.
 pub(super) fn is(names: &[String], value: &str) -> String {
-    match names {
-        [one] => format!("is {one} ({value})"),
-        several => format!("are {} ({value}; too close to tell apart)", listed(several)),
-    }
+    format!("{} {}", if names.len() == 1 { "is" } else { "are" }, with(names, value))
+}
+
+/// `a (1 s)`, or `a and b (1 s; too close to tell apart)`: names, and the value of the first.
+pub(super) fn with(names: &[String], value: &str) -> String {
+    let doubt = if names.len() == 1 { "" } else { "; too close to tell apart" };
+    format!("{} ({value}{doubt})", listed(names))
 }
 
 /// `a`, `a and b`, `a, b and c`, `a, b, c and 4 others`.

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use anyhow::Context;
 use packfs_blocks::Output;
 use packfs_image::name::display;
 
@@ -25,8 +24,8 @@ pub(crate) fn fill(output: Output, text: &str) -> anyhow::Result<()> {
 
 /// As [`fill`], for what need not be UTF-8.
 pub(crate) fn fill_bytes(output: Output, bytes: &[u8]) -> anyhow::Result<()> {
-    let path = display(output.target()).to_string();
-    output.write_all_at(bytes, 0).context(path)?;
+    let path = output.target().to_owned();
+    output.write_all_at(bytes, 0).map_err(|error| failed(&path, "cannot write", error))?;
     commit(output)
 }
 

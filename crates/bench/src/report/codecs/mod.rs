@@ -6,6 +6,7 @@ mod tables;
 
 use super::model::{Chapter, Chart, Section, Table};
 use crate::results::{Results, Row};
+use crate::units::three;
 
 /// Bytes of a block that file systems use most.
 pub(super) const USUAL: usize = 128 << 10;
@@ -80,12 +81,14 @@ fn choices(results: &Results) -> Vec<Section> {
             ..Section::default()
         };
         let usual = section(first);
-        sections.push(Section {
-            title: format!("Which codec for {}?", usual.title),
-            finding: sentences::finding(results, first),
-            folded: false,
-            ..usual
-        });
+        let mut title = format!("Which codec for {}?", usual.title);
+        if sections.iter().any(|section| section.title == title) {
+            // Other data of the same name, as another sample of it is.
+            let bytes = first.iter().map(|row| row.sizes.raw).max().unwrap_or(0);
+            title =
+                format!("Which codec for {}, other data of this name ({} MB)?", usual.title, three(bytes as f64 / 1e6));
+        }
+        sections.push(Section { title, finding: sentences::finding(results, first), folded: false, ..usual });
         sections.extend(groups.into_iter().map(section));
     }
     sections

@@ -1,6 +1,6 @@
 //! The sentences about codecs. Every number in them comes from the data at hand.
 
-use super::super::leaders::{is, leaders, trailers};
+use super::super::leaders::{is, leaders, trailers, with};
 use super::super::shape::distinct;
 use super::USUAL;
 use super::charts::by_data;
@@ -8,7 +8,7 @@ use super::tables::factors;
 use crate::corpus::INCOMPRESSIBLE;
 use crate::results::{Results, Row};
 use crate::stats::{Summary, geometric_mean};
-use crate::units::{size, three};
+use crate::units::{codec, size, three};
 
 /// Explains the columns.
 pub(super) fn method() -> String {
@@ -16,7 +16,7 @@ pub(super) fn method() -> String {
      compared with its source. In is compressing all blocks, those included that do not shrink; out is decompressing \
      those that are kept compressed. Saved MB/s are bytes saved in that time: on a device slower than this, \
      compressing pays even if nothing else goes on meanwhile. Columns with x are relative to zlib -9. Noise is data \
-     that does not compress, and abort gain how much faster it is dealt with. Front: no codec is both smaller and \
+     that does not compress, and abort gain how much faster it is compressed. Front: no codec is both smaller and \
      faster, compressing (c) or decompressing (d)."
         .into()
 }
@@ -40,7 +40,7 @@ fn best<'r>(group: &[&'r Row], cost: fn(&Row) -> Option<Summary>) -> Vec<(&'r Ro
 }
 
 fn names(rows: &[(&Row, Summary)]) -> Vec<String> {
-    rows.iter().map(|(row, _)| row.key.codec.clone()).collect()
+    rows.iter().map(|(row, _)| codec(&row.key.codec).to_owned()).collect()
 }
 
 /// Seconds of compressing a MB.
@@ -76,22 +76,24 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
         });
         let value = format!("{}, {} %", speed(cost), three(100.0 * fast.sizes.ratio()));
         sentences.push(format!(
-            "The smallest result is that of {} ({} % of the data); the fastest to compress {}{out}.",
-            small.key.codec,
+            "{} compresses to the smallest size ({} % of the data); the fastest to compress {}{out}.",
+            codec(&small.key.codec),
             three(100.0 * small.sizes.ratio()),
             is(&names(&fast_in), &value)
         ));
     }
     let (saving_in, saving_out) = (best(group, encoding_saved), best(group, decoding_saved));
     if let Some((_, cost)) = saving_in.first() {
-        let saved = |cost: &Summary| format!("{} MB", three(1.0 / cost.median));
+        let saved = |cost: &Summary| three(1.0 / cost.median);
         let out = saving_out.first().map_or(String::new(), |(_, cost)| {
-            format!("; in a second of decompressing it {}", is(&names(&saving_out), &saved(cost)))
+            let best = with(&names(&saving_out), &format!("{} MB", saved(cost)));
+            format!(" A second of decompressing saves most with {best}.")
         });
         sentences.push(format!(
-            "Most saved in a second of compressing {}: it pays on any device that writes slower than that, even one \
-             after the other{out}.",
-            is(&names(&saving_in), &saved(cost))
+            "A second of compressing saves most with {}: on a device that writes less than {} MB/s this pays even if \
+             compressing and writing do not overlap.{out}",
+            with(&names(&saving_in), &format!("{} MB", saved(cost))),
+            saved(cost)
         ));
     }
     if let Some(row) = group.first()
@@ -114,8 +116,7 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
 /// The sentence for the beginning.
 pub(super) fn finding(results: &Results, group: &[&Row]) -> Option<String> {
     let first = findings(results, group).into_iter().next()?;
-    let rest = first.strip_prefix("The ")?;
-    Some(format!("{} in blocks of {}: the {rest}", group[0].key.data, size(group[0].key.block)))
+    Some(format!("{} in blocks of {}: {first}", group[0].key.data, size(group[0].key.block)))
 }
 
 /// The smallest result by block size.
@@ -131,18 +132,18 @@ pub(super) fn blocks(results: &Results) -> Option<String> {
         let shown = distinct([small, USUAL, large].into_iter());
         let values = shown
             .iter()
-            .filter_map(|block| Some(format!("{} % in blocks of {}", three(100.0 * least(*block)?), size(*block))));
+            .filter_map(|block| Some(format!("{} in blocks of {}", three(100.0 * least(*block)?), size(*block))));
         (small < large).then(|| format!("{}: {}", set[0].key.data, values.collect::<Vec<_>>().join(", ")))
     };
     let sets: Vec<String> = by_data(results).into_iter().filter_map(told).collect();
-    (!sets.is_empty()).then(|| format!("The smallest result of any codec, of the data: {}.", sets.join("; ")))
+    (!sets.is_empty()).then(|| format!("Smallest size with any codec, in percent of the data: {}.", sets.join("; ")))
 }
 
 /// By how much threads help, at least and at most.
 pub(super) fn threads(results: &Results) -> Option<String> {
     let factor = |row: &&Row| {
         let one = results.one_thread(row).filter(|_| row.key.threads > 1)?;
-        Some((one.encode.median / row.encode.median, row.key.codec.clone(), row.key.threads))
+        Some((one.encode.median / row.encode.median, codec(&row.key.codec).to_owned(), row.key.threads))
     };
     let groups = results.groups();
     let mut factors: Vec<_> = groups.iter().flatten().filter_map(factor).collect();
@@ -187,6 +188,7 @@ pub(super) fn relative(results: &Results) -> Option<String> {
         means.max_by(|a, b| a.1.total_cmp(&b.1))
     };
     let ((fast_in, factor_in), (fast_out, factor_out)) = (best(0)?, best(1)?);
+    let (fast_in, fast_out) = (codec(fast_in), codec(fast_out));
     Some(format!(
         "On average over data and blocks (geometric mean) {fast_in} compresses {} times and {fast_out} decompresses {} \
          times as fast as zlib -9.",

@@ -111,7 +111,7 @@ fn formats(group: &Group<'_>, work: &str) -> Option<String> {
     let pairs = known().flat_map(|a| known().filter(move |b| is_pair(a, b)).map(move |b| (a, b)));
     let factor = |(a, b): (&Image<'_>, &Image<'_>)| {
         let (squashfs, erofs) = (a.seconds(work)?, b.seconds(work)?);
-        (squashfs > 0.0).then(|| (erofs / squashfs, b.key.block))
+        (squashfs > 0.0).then(|| (100.0 * erofs / squashfs, b.key.block))
     };
     let factors: Vec<(f64, usize)> = pairs.filter_map(factor).collect();
     let (least, at) = factors.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -119,9 +119,9 @@ fn formats(group: &Group<'_>, work: &str) -> Option<String> {
     let what = format!("{}: EROFS takes", capital(work));
     let of = "of SquashFS's time with blocks of the same size";
     Some(match factors.len() {
-        1 => format!("{what} {} (blocks of {}) {of}.", three(*least), size(*at)),
+        1 => format!("{what} {} % (blocks of {}) {of}.", three(*least), size(*at)),
         n => format!(
-            "{what} {} (blocks of {}) to {} (blocks of {}) {of}; {n} pairs.",
+            "{what} {} % (blocks of {}) to {} % (blocks of {}) {of}; {n} pairs of images.",
             three(*least),
             size(*at),
             three(*most),

@@ -26,6 +26,15 @@ impl<'r> Group<'r> {
         }
     }
 
+    /// The question that its section answers.
+    pub(super) fn question(&self) -> String {
+        let data = &self.key().data;
+        match self.profile {
+            Profile::Equal(speed) => format!("Do more disks help? {data}, simulated disks of {speed} MB/s"),
+            _ => format!("Do more disks help? {data}, directories"),
+        }
+    }
+
     pub(super) fn id(&self) -> String {
         let key = self.key();
         slug(&format!("{}-{}-{}", key.data, short(&key.digest), key.disks))

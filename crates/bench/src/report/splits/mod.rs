@@ -16,11 +16,11 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
         .iter()
         .map(|group| Section {
             chapter: Chapter::Splitting,
-            title: format!("{}: do more help?", group.title()),
+            title: group.question(),
             sentences: sentences::of_group(group),
             charts: charts::of_group(group),
             tables: tables::of_group(group),
-            finding: sentences::of_group(group).into_iter().next().map(|first| format!("{}: {first}", group.title())),
+            finding: sentences::finding(group),
             ..Section::default()
         })
         .collect();
@@ -42,7 +42,7 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
     if !restored.is_empty() {
         sections.push(Section {
             chapter: Chapter::Splitting,
-            title: "How fast do dumps come back?".into(),
+            title: "How fast are dumps joined and checked?".into(),
             sentences: sentences::restored(&restored),
             charts: charts::restored(&restored),
             tables: vec![tables::restored(&restored)],

@@ -29,6 +29,12 @@ pub(super) fn of_group(group: &Group<'_>) -> Vec<String> {
     sentences
 }
 
+/// The sentence for the beginning.
+pub(super) fn finding(group: &Group<'_>) -> Option<String> {
+    let first = of_group(group).into_iter().next()?;
+    Some(format!("{}: {}", group.title(), first.replacen("Over ", "over ", 1)))
+}
+
 fn fastest(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
     let best = leaders(rows.iter().map(|row| (*row, row.time)));
     let (row, _) = best.first()?;
@@ -51,7 +57,7 @@ fn scaling(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
     };
     let factors: Vec<String> = rows.iter().filter_map(factor).collect();
     let some = outputs > 1 && !factors.is_empty();
-    some.then(|| format!("{outputs} outputs are so many times as fast as one: {}.", factors.join(", ")))
+    some.then(|| format!("Speed-up of {outputs} outputs over one: {}.", factors.join(", ")))
 }
 
 /// Compares the times of peers with those of packfs with the same codec.
@@ -61,7 +67,7 @@ fn peers(group: &Group<'_>, rows: &[&Row]) -> Option<String> {
         Some(format!("{} {}", way_of(row), three(row.time.median / own.time.median)))
     };
     let factors: Vec<String> = rows.iter().filter_map(factor).collect();
-    (!factors.is_empty()).then(|| format!("Time for that of packfs with the same codec: {}.", factors.join(", ")))
+    (!factors.is_empty()).then(|| format!("Time relative to packfs with the same codec: {}.", factors.join(", ")))
 }
 
 /// Names the rows in which one more output took longer.

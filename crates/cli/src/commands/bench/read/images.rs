@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use packfs_bench::format::Format;
 use packfs_bench::read::{File, Image, NONE, Tree};
 use packfs_codec::Codec;
@@ -24,6 +24,9 @@ const CACHE: u64 = 8 << 20;
 
 /// Opens the images given by the user. One that cannot be read is an error, as it was named explicitly.
 pub(super) fn named(paths: &[PathBuf]) -> Result<(Vec<Image>, usize)> {
+    if let Some(dir) = paths.iter().find(|path| path.is_dir()) {
+        bail!("{}: a directory, not an image; --matrix {0} makes images of it", display(dir));
+    }
     let images = paths.iter().map(|path| describe(path)).collect::<Result<_>>()?;
     Ok((images, 0))
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use packfs_bench::executor::Subject;
@@ -43,7 +43,8 @@ pub(super) fn run(args: &Read) -> Result<Outcome> {
         Some(source) => makers::make(args, source, scratch.path(), &stop, &mut about)?,
         None => images::named(&args.images)?,
     };
-    left_out += mounts(&mut images, &mut about, &stop)?;
+    let mounts = mounts(&mut images, &mut about, &stop)?;
+    left_out += mounts.failed;
     let images: Vec<Arc<Image>> = images::shared(images).into_iter().map(Arc::new).collect();
     let readers = readers(args, &own, &images, &mut about);
     let mut cells = read::cells(&images, &readers);
@@ -52,14 +53,15 @@ pub(super) fn run(args: &Read) -> Result<Outcome> {
         return Err(Usage("nothing to measure: no image was built, or no reader is available for it".into()).into());
     }
     let mut machine = Machine { seed: args.measuring.seed, fio: readers.fio, scratch: scratch.path().to_owned() };
-    let expected = Expected::of(&cells, seconds);
+    let expected = Expected::of(&cells, |cell| seconds(cell, mounts.seconds));
     let measured = session::measure(cells, &mut machine, about, Duration::ZERO, expected, &measuring)?;
     let outcome = measured.show(|results| &results.reads, entry, &args.measuring)?;
     Ok(if left_out > 0 { Outcome::Findings } else { outcome })
 }
 
-/// Roughly what a reading takes on one processor: all data at a speed usual for the codec, or opening the files.
-fn seconds(cell: &Cell) -> f64 {
+/// Roughly what a reading takes on one processor: all data at a speed usual for the codec, or opening the files, after
+/// `mounting` by the kernel.
+fn seconds(cell: &Cell, mounting: f64) -> f64 {
     let (tree, files) = (&cell.image.tree, cell.image.tree.files().len());
     let slow = ["xz", "lzma"].iter().any(|name| cell.image.codec.starts_with(name));
     let speed = if slow { 60e6 } else { 400e6 };
@@ -72,29 +74,40 @@ fn seconds(cell: &Cell) -> f64 {
         _ => (1.0, 1.0),
     };
     // The kernel's caches are dropped and the image is mounted for each of its readings.
-    let start = if matches!(cell.work, Work::Data(_) | Work::Metadata(_) | Work::Fio(_)) { 0.3 } else { START };
+    let start = if matches!(cell.work, Work::Data(_) | Work::Metadata(_) | Work::Fio(_)) { mounting } else { START };
     start + share * tree.data() as f64 / speed + opened * each * files as f64
 }
 
-/// Tries which images can be mounted, and says why others cannot. Returns how many were left out
-/// although this user can mount others.
-fn mounts(images: &mut [Image], about: &mut Session, stop: &AtomicBool) -> Result<usize> {
+/// Result of trying to mount images.
+#[derive(Default)]
+struct Mounts {
+    /// Images that were left out although this user can mount others.
+    failed: usize,
+    /// Seconds of mounting one image and dropping the caches, on average.
+    seconds: f64,
+}
+
+/// Tries which images can be mounted, and says why others cannot.
+fn mounts(images: &mut [Image], about: &mut Session, stop: &AtomicBool) -> Result<Mounts> {
     if !rustix::process::geteuid().is_root() {
         say("packfs: reading by the kernel is left out: mounting images and dropping caches needs root");
-        return Ok(0);
+        return Ok(Mounts::default());
     }
     let config = Config::running();
-    let mut failed = 0;
+    let (mut failed, mut mounted) = (0, 0);
+    let mut took = Duration::ZERO;
     for image in images.iter_mut() {
         go_on(stop)?;
+        let begun = Instant::now();
         match try_mount(&image.path, image.format) {
             Ok(options) => {
                 image.mounts = true;
+                (took, mounted) = (took + begun.elapsed(), mounted + 1);
                 about.settings.extend(config.describe(image.format, &options));
             }
             Err(error) if is_forbidden(&error.to_string()) => {
                 say(format_args!("packfs: reading by the kernel is left out, as it is not permitted here: {error}"));
-                return Ok(0);
+                return Ok(Mounts::default());
             }
             Err(error) => {
                 failed += 1;
@@ -102,7 +115,7 @@ fn mounts(images: &mut [Image], about: &mut Session, stop: &AtomicBool) -> Resul
             }
         }
     }
-    Ok(failed)
+    Ok(Mounts { failed, seconds: took.as_secs_f64() / f64::from(mounted.max(1)) })
 }
 
 /// Returns true if even root is not permitted to mount, as in many containers: then no image can be mounted.
