@@ -11,7 +11,6 @@ mod resources;
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
 
@@ -41,8 +40,7 @@ fn main() -> ExitCode {
                 }
                 // Help and version are requested data.
                 let printed = error.print().and_then(|()| std::io::stdout().flush());
-                let printed = printed.with_context(|| format!("{}: cannot write", output::STDOUT));
-                output::failure::exit(printed.map(|()| Outcome::Done), &Manner::default())
+                output::failure::exit(printed.map(|()| Outcome::Done).map_err(Into::into), &Manner::default())
             }
         },
     }
