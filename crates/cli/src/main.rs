@@ -4,10 +4,10 @@
 mod args;
 mod commands;
 mod output;
-#[cfg(feature = "mount")]
 mod personalities;
 mod resources;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -17,30 +17,41 @@ use clap::error::{ContextKind, ContextValue};
 use crate::output::failure::{Manner, Outcome, Usage};
 
 fn main() -> ExitCode {
-    #[cfg(feature = "mount")]
     if let Some(status) = personalities::run() {
         return status;
     }
     match args::Cli::try_parse() {
+        Ok(args::Cli { command: args::Command::As(asked) }) => personalities::run_as(asked),
+        parsed => run(parsed, Manner::default()),
+    }
+}
+
+/// Runs a command line of packfs, without the program's name; `manner` says what of its exit status is different.
+fn run_line(line: Vec<OsString>, manner: Manner) -> ExitCode {
+    run(args::Cli::try_parse_from(std::iter::once("packfs".into()).chain(line)), manner)
+}
+
+fn run(parsed: Result<args::Cli, clap::Error>, manner: Manner) -> ExitCode {
+    match parsed {
         Ok(cli) => {
             let all_or_nothing = cli.command.writes_an_archive();
             let may_leave_out = cli.command.may_leave_out();
-            output::failure::exit(commands::run(cli.command), &Manner { all_or_nothing, may_leave_out })
+            output::failure::exit(commands::run(cli.command), &Manner { all_or_nothing, may_leave_out, ..manner })
         }
         // `--codec help` requests a table that clap cannot format.
         Err(error) => match error.get(ContextKind::Custom) {
-            Some(ContextValue::String(table)) => output::failure::exit(commands::print(table), &Manner::default()),
+            Some(ContextValue::String(table)) => output::failure::exit(commands::print(table), &manner),
             _ => {
                 if let Some(told) = args::refused::value(&error) {
-                    return output::failure::exit(Err(Usage(told).into()), &Manner::default());
+                    return output::failure::exit(Err(Usage(told).into()), &manner);
                 }
                 if error.use_stderr() {
                     let _ = args::refused::without_escapes(error).print();
-                    return ExitCode::from(output::failure::WRONG_USE);
+                    return ExitCode::from(manner.usage.unwrap_or(output::failure::WRONG_USE));
                 }
                 // Help and version are requested data.
                 let printed = error.print().and_then(|()| std::io::stdout().flush());
-                output::failure::exit(printed.map(|()| Outcome::Done).map_err(Into::into), &Manner::default())
+                output::failure::exit(printed.map(|()| Outcome::Done).map_err(Into::into), &manner)
             }
         },
     }

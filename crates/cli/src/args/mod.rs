@@ -12,13 +12,14 @@ mod join;
 mod known;
 #[cfg(feature = "mount")]
 mod mount;
+mod personality;
 mod read;
 pub(crate) mod refused;
 mod select;
 mod split;
 mod trace;
 mod tune;
-mod value;
+pub(crate) mod value;
 
 use std::path::PathBuf;
 
@@ -31,6 +32,7 @@ pub(crate) use extra::{Completions, Man};
 pub(crate) use join::{As, Join};
 #[cfg(feature = "mount")]
 pub(crate) use mount::{Mount, MountOptions, Offset, Umount};
+pub(crate) use personality::AsProgram;
 pub(crate) use read::{Cat, Extract, Info, List, SortKey, Tar};
 pub(crate) use select::{ExcludeArgs, Select};
 pub(crate) use split::Split;
@@ -83,6 +85,7 @@ pub(crate) enum Command {
     Bench(Bench),
     Tune(Box<Tune>),
     Trace(Trace),
+    As(AsProgram),
     Completions(Completions),
     Man(Man),
 }

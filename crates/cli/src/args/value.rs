@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use nix::unistd::{Group, User};
 use packfs_image::tree::Time;
 
 /// Parses bytes: a number with an optional unit of powers of 1024 (`128K`, `1M`, `4GiB`).
@@ -107,17 +108,33 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
 }
 
-/// Parses `UID:GID`; either may be omitted to leave it unchanged.
+/// Parses `USER:GROUP`, by number or name; either may be omitted to leave it unchanged.
 pub(crate) fn owner(text: &str) -> Result<(Option<u32>, Option<u32>), String> {
-    const ACCEPTED: &str = "expected UID:GID in numbers, as in 0:0; `UID:` and `:GID` change only one of them";
-    let (uid, gid) = text.split_once(':').ok_or(ACCEPTED)?;
-    let id = |text: &str| match text {
-        "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| ACCEPTED),
-    };
-    match (id(uid)?, id(gid)?) {
-        (None, None) => Err(ACCEPTED.into()),
-        ids => Ok(ids),
+    const ACCEPTED: &str = "expected USER:GROUP, as in 0:0 or root:adm; `USER:` and `:GROUP` change only one of them";
+    let (user, group) = text.split_once(':').ok_or(ACCEPTED)?;
+    let user = (!user.is_empty()).then(|| self::user(user)).transpose()?;
+    let group = (!group.is_empty()).then(|| self::group(group)).transpose()?;
+    if user.is_none() && group.is_none() { Err(ACCEPTED.into()) } else { Ok((user, group)) }
+}
+
+/// Parses a user: a number, or a name that this system knows.
+pub(crate) fn user(text: &str) -> Result<u32, String> {
+    id(text, "user", |name| Ok(User::from_name(name)?.map(|user| user.uid.as_raw())))
+}
+
+/// Parses a group: a number, or a name that this system knows.
+pub(crate) fn group(text: &str) -> Result<u32, String> {
+    id(text, "group", |name| Ok(Group::from_name(name)?.map(|group| group.gid.as_raw())))
+}
+
+fn id(text: &str, what: &str, find: impl FnOnce(&str) -> nix::Result<Option<u32>>) -> Result<u32, String> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().map_err(|_| format!("the number of a {what} is at most {}, not {text}", u32::MAX));
+    }
+    match find(text) {
+        Ok(Some(id)) => Ok(id),
+        Ok(None) => Err(format!("this system has no {what} `{text}`: give a number")),
+        Err(errno) => Err(format!("cannot look up the {what} `{text}`: {}", errno.desc())),
     }
 }
 
@@ -176,11 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_numbers_and_may_be_half() {
+    fn owners_are_numbers_or_names_and_may_be_half() {
         assert_eq!(owner("0:0"), Ok((Some(0), Some(0))));
         assert_eq!(owner("1000:"), Ok((Some(1000), None)));
         assert_eq!(owner(":5"), Ok((None, Some(5))));
-        for bad in ["", ":", "0", "root:root", "-1:0", "4294967296:0", "1:2:3"] {
+        assert_eq!(owner("root:root"), Ok((Some(0), Some(0))));
+        for bad in ["", ":", "0", "no such user:0", "-1:0", "4294967296:0", "1:2:3"] {
             assert!(owner(bad).is_err(), "{bad}");
         }
     }

@@ -49,6 +49,7 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Bench(args) => bench::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::As(_) => unreachable!("main runs it"),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }

@@ -37,6 +37,10 @@ pub(crate) struct Manner {
     pub(crate) all_or_nothing: bool,
     /// Sources whose entries `--on-error skip` leaves out, if the command has that option.
     pub(crate) may_leave_out: Option<Vec<PathBuf>>,
+    /// True if findings are told, but count as success.
+    pub(crate) lenient: bool,
+    /// Exit status of wrong usage, if it is another.
+    pub(crate) usage: Option<u8>,
 }
 
 /// Prints the final messages of a command and returns its exit status.
@@ -46,7 +50,7 @@ pub(crate) struct Manner {
 pub(crate) fn exit(result: anyhow::Result<Outcome>, manner: &Manner) -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Findings) => ExitCode::from(1),
+        Ok(Outcome::Findings) => ExitCode::from(u8::from(!manner.lenient)),
         Err(error) if hung_up(&error) => ExitCode::from(u8::from(manner.all_or_nothing)),
         Err(error) => {
             let (status, mut text) = (status(&error), whole(&error));
@@ -54,7 +58,7 @@ pub(crate) fn exit(result: anyhow::Result<Outcome>, manner: &Manner) -> ExitCode
                 text = format!("{text}; {hint}");
             }
             say(format_args!("packfs: {text}"));
-            ExitCode::from(status)
+            ExitCode::from(manner.usage.filter(|_| status == WRONG_USE).unwrap_or(status))
         }
     }
 }

@@ -1,23 +1,168 @@
 //! Other programs' names that packfs answers to: started by one of them, it takes that program's options and keeps the
 //! contracts of its callers. A personality turns them into a command of packfs and runs that.
 
+#[cfg(feature = "mount")]
 mod fuse;
+mod mksquashfs;
+mod options;
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Runs a personality with its name and its arguments.
-type Run = fn(&str, Vec<OsString>) -> ExitCode;
+use anyhow::{Context, Result};
+use packfs_image::name::display;
 
-/// The names, and what runs for each.
-const NAMES: [(&str, Run); 3] = [("squashfuse", fuse::run), ("squashfuse_ll", fuse::run), ("erofsfuse", fuse::run)];
+use self::options::{Opt, listed};
+use crate::args::AsProgram;
+use crate::output::failure::{self, Manner, Outcome, Usage};
+use crate::output::say;
+use crate::{commands, run_line};
+
+/// A program whose command lines packfs takes.
+struct Personality {
+    name: &'static str,
+    run: Run,
+}
+
+/// Ways to take a command line.
+enum Run {
+    /// Translates it.
+    Translate(fn(Vec<OsString>) -> std::result::Result<Todo, String>, &'static [Opt]),
+    /// Does the work; `packfs as --list` cannot tell its options.
+    #[cfg(feature = "mount")]
+    Own(fn(&str, Vec<OsString>) -> ExitCode),
+}
+
+/// What a command line of another program asks for.
+#[derive(Debug)]
+enum Todo {
+    /// A text on standard output.
+    Print(String),
+    /// Help, made from a table of options.
+    Help(&'static [Opt]),
+    /// A command of packfs, without the program's name.
+    Run(Vec<OsString>, Manner),
+}
+
+const PERSONALITIES: &[Personality] = &[
+    Personality { name: "mksquashfs", run: Run::Translate(mksquashfs::mksquashfs, mksquashfs::TABLE) },
+    Personality { name: "sqfstar", run: Run::Translate(mksquashfs::sqfstar, mksquashfs::TABLE) },
+    #[cfg(feature = "mount")]
+    Personality { name: "squashfuse", run: Run::Own(fuse::run) },
+    #[cfg(feature = "mount")]
+    Personality { name: "squashfuse_ll", run: Run::Own(fuse::run) },
+    #[cfg(feature = "mount")]
+    Personality { name: "erofsfuse", run: Run::Own(fuse::run) },
+];
 
 /// Runs the personality that the program was started as, if it was.
 pub(crate) fn run() -> Option<ExitCode> {
     let mut args = std::env::args_os();
     let started = args.next()?;
     let name = Path::new(&started).file_name().and_then(OsStr::to_str)?;
-    let (name, run) = NAMES.iter().find(|(known, _)| *known == name)?;
-    Some(run(name, args.collect()))
+    find(name).map(|personality| personality.run(args.collect()))
+}
+
+fn find(name: &str) -> Option<&'static Personality> {
+    PERSONALITIES.iter().find(|personality| personality.name == name)
+}
+
+impl Personality {
+    fn run(&self, args: Vec<OsString>) -> ExitCode {
+        let (translate, name) = match &self.run {
+            Run::Translate(translate, _) => (translate, self.name),
+            #[cfg(feature = "mount")]
+            Run::Own(run) => return run(self.name, args),
+        };
+        match translate(args) {
+            Err(why) => {
+                say(format_args!("{name}: {why}"));
+                ExitCode::FAILURE
+            }
+            Ok(Todo::Print(text)) => failure::exit(commands::print(&text), &Manner::default()),
+            Ok(Todo::Help(table)) => failure::exit(commands::print(&help(name, table)), &Manner::default()),
+            Ok(Todo::Run(line, manner)) => run_line(line, manner),
+        }
+    }
+
+    /// Returns the table of options, or one line if the program has none.
+    fn table(&self) -> String {
+        match &self.run {
+            Run::Translate(_, table) => listed(self.name, table),
+            #[cfg(feature = "mount")]
+            Run::Own(_) => format!("{} all options; {0} --help lists them\n", self.name),
+        }
+    }
+}
+
+fn help(name: &str, table: &[Opt]) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!("{name}, by packfs {version}: its options, and what becomes of each\n\n{}", listed(name, table))
+}
+
+/// `packfs as`.
+pub(crate) fn run_as(asked: AsProgram) -> ExitCode {
+    let result = match (asked.install, asked.program) {
+        (Some(dir), _) => install(&dir),
+        (None, program) if asked.list => table_of(program.as_deref()),
+        (None, Some(program)) => match known(&program) {
+            Ok(personality) if asked.show => personality.show(asked.args),
+            Ok(personality) => return personality.run(asked.args),
+            Err(error) => Err(error),
+        },
+        (None, None) => Err(Usage("expected a program, --list or --install DIR".into()).into()),
+    };
+    failure::exit(result, &Manner::default())
+}
+
+fn known(name: &str) -> Result<&'static Personality> {
+    let names: Vec<_> = PERSONALITIES.iter().map(|personality| personality.name).collect();
+    find(name).ok_or_else(|| Usage(format!("{name}: packfs answers to {}", names.join(", "))).into())
+}
+
+fn table_of(program: Option<&str>) -> Result<Outcome> {
+    let asked = program.map(known).transpose()?;
+    let all = PERSONALITIES.iter().filter(|personality| asked.is_none_or(|asked| asked.name == personality.name));
+    commands::print(&all.map(Personality::table).collect::<String>())
+}
+
+/// Makes a link to this program for each name.
+fn install(dir: &Path) -> Result<Outcome> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut said = String::new();
+    for personality in PERSONALITIES {
+        let link = dir.join(personality.name);
+        symlink(&program, &link).with_context(|| format!("cannot make the link {}", display(&link)))?;
+        let _ = writeln!(said, "{}", display(&link));
+    }
+    commands::print(&said)
+}
+
+impl Personality {
+    /// Prints the command that a command line becomes.
+    fn show(&self, args: Vec<OsString>) -> Result<Outcome> {
+        let todo = match &self.run {
+            Run::Translate(translate, _) => translate(args).map_err(|why| Usage(format!("{}: {why}", self.name)))?,
+            #[cfg(feature = "mount")]
+            Run::Own(_) => return Err(Usage(format!("{}: --show is for programs that build images", self.name)).into()),
+        };
+        match todo {
+            Todo::Print(text) => commands::print(&text),
+            Todo::Help(table) => commands::print(&help(self.name, table)),
+            Todo::Run(line, _) => commands::print(&format!("packfs {}\n", quoted(&line))),
+        }
+    }
+}
+
+/// Formats words so that a shell reads them as they are.
+fn quoted(words: &[OsString]) -> String {
+    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./=:,+%".contains(&byte));
+    let word = |word: &OsString| match word.to_string_lossy() {
+        text if !text.is_empty() && plain(&text) => text.into_owned(),
+        text => format!("'{}'", text.replace('\'', "'\\''")),
+    };
+    words.iter().map(word).collect::<Vec<_>>().join(" ")
 }

@@ -102,9 +102,9 @@ pub(crate) struct Build {
     #[command(flatten)]
     talk: Talk,
 
-    /// Print progress as numbers from 0 to 100, one a line, on standard output
+    /// Print progress as numbers from 0 to 100 on standard output
     ///
-    /// For programs that draw a bar, such as `dialog --gauge`.
+    /// One a line, for programs that draw a bar, such as `dialog --gauge`.
     #[arg(long, conflicts_with_all = ["json", "dry_run"])]
     percentage: bool,
 
@@ -142,9 +142,9 @@ pub(crate) struct Build {
     #[arg(help_heading = "Contents", long, value_name = "T", value_parser = value::time, allow_hyphen_values = true)]
     image_time: Option<Time>,
 
-    /// Owner and group of every entry, as UID:GID
+    /// Owner and group of every entry, as USER:GROUP
     ///
-    /// `UID:` or `:GID` changes only one of them.
+    /// Each is a number or a name that this system knows. `USER:` or `:GROUP` changes only one of them.
     #[arg(help_heading = "Contents", long, value_name = "OWNER", value_parser = value::owner)]
     owner: Option<(Option<u32>, Option<u32>)>,
 

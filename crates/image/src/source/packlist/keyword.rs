@@ -90,8 +90,14 @@ fn mode(line: &mut Line<'_>) -> Result<u16, String> {
 }
 
 fn owner(line: &mut Line<'_>) -> Result<Attrs, String> {
-    let (uid, gid) = (line.number("the uid", 10)?, line.number("the gid", 10)?);
-    Ok(Attrs { uid: Some(uid), gid: Some(gid), ..Attrs::default() })
+    let mut next = |what: &str| id(line.bare().ok_or_else(|| format!("{what} is missing"))?, what);
+    let (uid, gid) = (next("the uid")?, next("the gid")?);
+    Ok(Attrs { uid, gid, ..Attrs::default() })
+}
+
+/// Parses the number of a user or group, or `*` for the one that is there.
+fn id(word: &[u8], what: &str) -> Result<Option<u32>, String> {
+    if word == b"*" { Ok(None) } else { parse_number(word, what, 10).map(Some) }
 }
 
 fn time(line: &mut Line<'_>) -> Result<Attrs, String> {
@@ -101,14 +107,12 @@ fn time(line: &mut Line<'_>) -> Result<Attrs, String> {
 
 /// Parses mode, uid and gid, each a number or `*`.
 fn attrs(line: &mut Line<'_>) -> Result<Attrs, String> {
-    let mut next = |what: &str| match line.bare() {
-        None => Err(format!("{what} is missing")),
-        Some(b"*") => Ok(None),
-        Some(word) => Ok(Some(word)),
+    let mut next = |what: &str| line.bare().ok_or_else(|| format!("{what} is missing"));
+    let mode = match next("the mode")? {
+        b"*" => None,
+        word => Some(super::parse_mode(word)?),
     };
-    let mode = next("the mode")?.map(super::parse_mode).transpose()?;
-    let uid = next("the uid")?.map(|word| parse_number(word, "the uid", 10)).transpose()?;
-    let gid = next("the gid")?.map(|word| parse_number(word, "the gid", 10)).transpose()?;
+    let (uid, gid) = (id(next("the uid")?, "the uid")?, id(next("the gid")?, "the gid")?);
     Ok(Attrs { mode, uid, gid, mtime: None })
 }
 

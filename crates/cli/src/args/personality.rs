@@ -1,0 +1,39 @@
+//! Options of `packfs as`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// Take the command line of another program.
+///
+/// The same happens if packfs is started through a link with that program's name. The programs are mksquashfs and
+/// sqfstar, and, for mounting, squashfuse, squashfuse_ll and erofsfuse.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs as mksquashfs root/ root.sqfs -comp zstd -all-root -noappend
+  packfs as --show mksquashfs root/ root.sqfs -comp zstd -e proc sys
+  packfs as --list mksquashfs
+  packfs as --install /usr/local/bin")]
+pub(crate) struct AsProgram {
+    /// List what becomes of each option: same, ignored or refused
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// Print the packfs command instead of running it
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) show: bool,
+
+    /// Make a link to packfs in DIR for each program
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "show", "program"], value_hint = ValueHint::DirPath)]
+    pub(crate) install: Option<PathBuf>,
+
+    /// Program whose command line follows
+    #[arg(value_name = "PROGRAM")]
+    pub(crate) program: Option<String>,
+
+    /// Its arguments
+    #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) args: Vec<OsString>,
+}

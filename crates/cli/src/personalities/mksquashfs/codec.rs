@@ -1,0 +1,67 @@
+//! `-comp`, the options of compressors, and those that turn compression off.
+
+use std::ffi::OsString;
+
+/// Options of compression, as given.
+#[derive(Debug, Default)]
+pub(super) struct Compressor {
+    name: Option<String>,
+    /// Options that begin with `-X`, and their values.
+    own: Vec<(&'static str, String)>,
+    plain_metadata: bool,
+    plain_data: bool,
+    plain_fragments: bool,
+}
+
+impl Compressor {
+    pub(super) fn take(&mut self, name: &'static str, value: String) {
+        match name {
+            "-comp" => self.name = Some(value),
+            "-noI" | "-noId" | "-noX" => self.plain_metadata = true,
+            "-noD" => self.plain_data = true,
+            "-noF" => self.plain_fragments = true,
+            "-no-compression" => (self.plain_metadata, self.plain_data, self.plain_fragments) = (true, true, true),
+            _ => self.own.push((name, value)),
+        }
+    }
+
+    /// Returns options of `packfs build`; those of packfs's defaults are left out if `fast`.
+    pub(super) fn words(&self, fast: bool) -> Result<Vec<OsString>, String> {
+        let mut words = Vec::new();
+        match (self.plain_data, self.plain_fragments) {
+            (true, true) => words.push("--codec=none".into()),
+            (true, false) => return Err("-noD: together with -noF only; fragments hold data, too".into()),
+            (false, true) => return Err("-noF: together with -noD only; fragments are compressed as other data".into()),
+            (false, false) if fast && self.name.is_none() && self.own.is_empty() => {}
+            (false, false) => words.push(format!("--codec={}", self.choice()?).into()),
+        }
+        if self.plain_metadata {
+            words.push("--plain-metadata".into());
+        }
+        Ok(words)
+    }
+
+    /// Returns the codec as packfs writes it.
+    fn choice(&self) -> Result<String, String> {
+        let name = self.name.as_deref().unwrap_or("gzip");
+        let mut options = Vec::new();
+        let mut codec = name.to_owned();
+        let mut level = (name == "gzip").then(|| "9".to_owned());
+        for (option, value) in &self.own {
+            match (name, *option) {
+                ("gzip" | "lzo" | "zstd", "-Xcompression-level") => level = Some(value.clone()),
+                ("gzip", "-Xwindow-size") => options.push(format!("window={value}")),
+                ("gzip", "-Xstrategy") => {
+                    let names = value.replace("huffman_only", "huffman").replace("run_length_encoded", "rle");
+                    options.push(format!("strategies={}", names.replace(',', "+")));
+                }
+                ("lzo", "-Xalgorithm") => options.push(format!("algorithm={value}")),
+                ("lz4", "-Xhc") => codec = "lz4hc".to_owned(),
+                ("xz", "-Xbcj") => options.push(format!("bcj=none+{}", value.replace(',', "+"))),
+                ("xz", "-Xdict-size") => options.push(format!("dict={value}")),
+                _ => return Err(format!("{option}: {name} has no such option")),
+            }
+        }
+        Ok([vec![codec], level.into_iter().collect(), options].concat().join(":"))
+    }
+}

@@ -1,0 +1,286 @@
+//! mksquashfs and sqfstar: their command lines become one of `packfs build`.
+//!
+//! Defaults are theirs (gzip at level 9, tails of larger files in blocks of their own, the time of the run as that of the
+//! image, unreadable files left out with a warning), unless `PACKFS_AS=fast` in the environment asks for those of packfs.
+
+mod codec;
+mod exclude;
+mod table;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use packfs_image::name::display;
+
+use self::codec::Compressor;
+use self::exclude::{Excluded, Source};
+pub(super) use self::table::TABLE;
+use super::Todo;
+use super::options::{Word, words};
+use crate::args::value;
+use crate::output::failure::Manner;
+
+/// Version whose options these are: callers decide by it what they may ask for.
+const VERSION: &str = "4.7.5";
+
+/// A command line, read.
+#[derive(Debug, Default)]
+struct Asked {
+    plain: Vec<OsString>,
+    /// Options of `packfs build`.
+    out: Vec<OsString>,
+    compressor: Compressor,
+    excluded: Excluded,
+    tar: bool,
+    keep_as_directory: bool,
+    no_strip: bool,
+    no_append: bool,
+    stop: bool,
+    /// True if the time of the image is not that of the run.
+    repeatable: bool,
+    owner: (Option<u32>, Option<u32>),
+    modes: Vec<String>,
+    lists: Vec<OsString>,
+    print: Option<&'static str>,
+}
+
+/// Translates a command line of mksquashfs.
+pub(super) fn mksquashfs(args: Vec<OsString>) -> Result<Todo, String> {
+    let asked = Asked::read(args)?;
+    if let Some(todo) = asked.printed("mksquashfs") {
+        return Ok(todo);
+    }
+    let mut plain = asked.plain.clone();
+    let (Some(image), false) = (plain.pop(), plain.is_empty()) else {
+        return Err("expected: mksquashfs SOURCE... IMAGE [OPTIONS] [-e PATH...]".into());
+    };
+    asked.build(&plain, &image)
+}
+
+/// Translates a command line of sqfstar, which packs an archive from standard input.
+pub(super) fn sqfstar(args: Vec<OsString>) -> Result<Todo, String> {
+    let mut asked = Asked::read(args)?;
+    if let Some(todo) = asked.printed("sqfstar") {
+        return Ok(todo);
+    }
+    let Some((image, excluded)) = asked.plain.clone().split_first().map(|(image, rest)| (image.clone(), rest.to_vec()))
+    else {
+        return Err("expected: sqfstar [OPTIONS] IMAGE [PATH...], and an archive on standard input".into());
+    };
+    asked.excluded.names.extend(excluded);
+    // It refuses an image that exists.
+    (asked.tar, asked.no_append) = (true, false);
+    asked.build(&[OsString::from("-")], &image)
+}
+
+impl Asked {
+    fn read(args: Vec<OsString>) -> Result<Self, String> {
+        let mut asked = Asked::default();
+        for word in words(TABLE, args)? {
+            match word {
+                Word::Plain(word) => asked.plain.push(word),
+                Word::Becomes(words) => asked.out.extend(words),
+                Word::Option(name, values) => asked.take(name, values)?,
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Takes an option that needs more than other words.
+    fn take(&mut self, name: &'static str, values: Vec<OsString>) -> Result<(), String> {
+        if name == "-e" {
+            self.excluded.names.extend(values);
+            return Ok(());
+        }
+        let value = values.into_iter().next().unwrap_or_default();
+        let text = || {
+            value.to_str().map(str::to_owned).ok_or_else(|| format!("{name} {}: not UTF-8", display(Path::new(&value))))
+        };
+        match name {
+            "-b" => self.add("--block-size", text()?.trim_end_matches("bytes")),
+            "-tar" => self.tar = true,
+            "-no-strip" => self.no_strip = true,
+            "-keep-as-directory" => self.keep_as_directory = true,
+            "-exports" | "-xattrs" => {}
+            "-repro" => self.repeatable = true,
+            "-repro-time" => {
+                self.repeatable = true;
+                self.add("--time", &text()?);
+            }
+            "-mkfs-time" => {
+                self.repeatable = true;
+                if value != "inode" {
+                    self.add("--image-time", &text()?);
+                }
+            }
+            "-root-time" => {
+                let time = value::time(&text()?).map_err(|why| format!("{name}: {why}"))?;
+                self.add("--add", &format!("time / {}", time.secs));
+            }
+            "-root-uid" => self.add("--add", &format!("owner / {} *", value::user(&text()?)?)),
+            "-root-gid" => self.add("--add", &format!("owner / * {}", value::group(&text()?)?)),
+            "-all-root" => self.owner = (Some(0), Some(0)),
+            "-force-uid" => self.owner.0 = Some(value::user(&text()?)?),
+            "-force-gid" => self.owner.1 = Some(value::group(&text()?)?),
+            "-force-file-mode" => self.modes.push(of_each(&text()?, 'F')),
+            "-force-dir-mode" => self.modes.push(of_each(&text()?, 'D')),
+            "-pf" if value == "-" => self.lists.push("@/dev/stdin".into()),
+            "-pf" => self.lists.push([b"@", value.as_bytes()].concat().into_string()),
+            "-ef" => self.excluded.read(Path::new(&value))?,
+            "-wildcards" => self.excluded.globs = true,
+            "-xattrs-exclude" => self.add("--exclude-xattr", &exclude::xattr(&text()?)?),
+            "-exit-on-error" => self.stop = true,
+            "-noappend" => self.no_append = true,
+            "-version" => self.print = Some("version"),
+            "-help" | "-help-option" | "-help-section" | "-help-comp" => self.print = Some("help"),
+            _ => self.compressor.take(name, text()?),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, option: &str, value: &str) {
+        self.out.push(format!("{option}={value}").into());
+    }
+
+    /// Returns what was only asked to be printed.
+    fn printed(&self, program: &'static str) -> Option<Todo> {
+        match self.print? {
+            "version" => Some(Todo::Print(format!(
+                "{program} version {VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
+                env!("CARGO_PKG_VERSION")
+            ))),
+            _ => Some(Todo::Help(TABLE)),
+        }
+    }
+
+    fn build(mut self, sources: &[OsString], image: &OsStr) -> Result<Todo, String> {
+        let fast = std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast");
+        let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image.into(), "--format=squashfs".into()];
+        line.extend(self.compressor.words(fast)?);
+        if !fast && !self.out.iter().any(|word| word == "--fragments") {
+            line.push("--fragments=small".into());
+        }
+        if !fast && !self.repeatable && std::env::var_os("SOURCE_DATE_EPOCH").is_none() {
+            line.push("--image-time=now".into());
+        }
+        if !self.stop {
+            line.push("--on-error=skip".into());
+        }
+        if self.replaces(Path::new(image))? {
+            line.push("--force".into());
+        }
+        let (words, dirs) = self.sources(sources)?;
+        line.extend(words);
+        line.append(&mut self.lists);
+        line.extend(self.excluded.words(&dirs)?);
+        line.append(&mut self.out);
+        let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
+        if self.owner != (None, None) {
+            line.push(format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)).into());
+        }
+        if !self.modes.is_empty() {
+            line.push(format!("--mode={}", self.modes.join(",")).into());
+        }
+        Ok(Todo::Run(line, Manner { lenient: true, usage: Some(1), ..Manner::default() }))
+    }
+
+    /// Returns true if the image may be replaced. mksquashfs would append to an image that exists.
+    fn replaces(&self, image: &Path) -> Result<bool, String> {
+        match image.metadata() {
+            Ok(found) if !self.no_append && found.is_file() && found.len() > 0 => Err(format!(
+                "{}: exists, and packfs does not append: -noappend replaces it; `packfs build {0} SOURCE -o NEW` packs \
+                 both into a new image",
+                display(image)
+            )),
+            _ => Ok(true),
+        }
+    }
+
+    /// Returns the sources as packfs takes them (the contents of one directory, or each directory and file under its name)
+    /// and the directories among them.
+    fn sources(&self, sources: &[OsString]) -> Result<(Vec<OsString>, Vec<Source>), String> {
+        let (mut words, mut dirs) = (Vec::new(), Vec::new());
+        if self.tar {
+            return match sources {
+                [one] => Ok((vec![safe(one)], dirs)),
+                _ => Err("-tar takes one archive".into()),
+            };
+        }
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        for source in sources {
+            let path = Path::new(source);
+            let kind = path.metadata().map_err(|error| format!("{}: cannot open: {error}", display(path)))?;
+            if kind.is_dir() && sources.len() == 1 && !self.keep_as_directory && !self.no_strip {
+                words.push(safe(source));
+                dirs.push(Source { dir: path.to_owned(), place: PathBuf::new() });
+                continue;
+            }
+            let name = self.name(path)?;
+            if names.contains(&name) {
+                return Err(format!("{}: two sources have this name", display(path)));
+            }
+            match kind.is_dir() {
+                true => {
+                    words.extend(["--add".into(), tree_line(&name, source)]);
+                    dirs.push(Source { dir: path.to_owned(), place: OsString::from_vec(name.clone()).into() });
+                }
+                false if self.no_strip => return Err("-no-strip: for directories only".into()),
+                false => words.push([b"file:", source.as_bytes()].concat().into_string()),
+            }
+            names.push(name);
+        }
+        Ok((words, dirs))
+    }
+
+    /// Returns the name, or with `-no-strip` the path, of a source in the image.
+    fn name(&self, source: &Path) -> Result<Vec<u8>, String> {
+        let whole = || source.canonicalize().map_err(|error| format!("{}: cannot open: {error}", display(source)));
+        if self.no_strip {
+            return Ok(source.as_os_str().as_bytes().to_vec());
+        }
+        let path = if source.file_name().is_some() { source.to_path_buf() } else { whole()? };
+        let name = path.file_name().ok_or_else(|| format!("{}: has no name", display(source)))?;
+        Ok(name.as_bytes().to_vec())
+    }
+}
+
+/// Bytes that become a word.
+trait IntoString {
+    fn into_string(self) -> OsString;
+}
+
+impl IntoString for Vec<u8> {
+    fn into_string(self) -> OsString {
+        OsString::from_vec(self)
+    }
+}
+
+/// Returns the line of a pack list that adds a directory under a name.
+fn tree_line(name: &[u8], dir: &OsStr) -> OsString {
+    let quoted: Vec<u8> = name
+        .iter()
+        .flat_map(|byte| match byte {
+            b'"' | b'\\' => vec![b'\\', *byte],
+            b'\n' => b"\\012".to_vec(),
+            byte => vec![*byte],
+        })
+        .collect();
+    [b"tree \"/", &quoted[..], b"\" ", dir.as_bytes()].concat().into_string()
+}
+
+/// Returns a path that cannot be taken for an option or a pack list.
+fn safe(path: &OsStr) -> OsString {
+    match path.as_bytes() {
+        [b'@' | b'-', _, ..] => PathBuf::from(".").join(path).into_os_string(),
+        _ => path.to_owned(),
+    }
+}
+
+/// Restricts each change of a mode to files (`F`) or directories (`D`).
+fn of_each(mode: &str, kind: char) -> String {
+    mode.split(',').map(|change| format!("{kind}{change}")).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+use super::*;
+use crate::personalities::options::{Does, Takes};
+
+fn line(todo: Todo) -> String {
+    match todo {
+        Todo::Run(words, _) => words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Translates a command line, without the time of the image.
+fn translated(text: &str) -> Result<String, String> {
+    mksquashfs(text.split(' ').map(OsString::from).collect()).map(|todo| line(todo).replace("--image-time=now ", ""))
+}
+
+#[test]
+fn command_lines_of_callers_become_builds() {
+    let start = "build --output new.sqfs --format=squashfs";
+    let table = [
+        // apptainer
+        (
+            "src new.sqfs -noappend -comp gzip -processors 4 -mem 1G -all-root",
+            "--codec=gzip:9 --fragments=small --on-error=skip --force src --jobs 4 --memory 1G --owner=0:0",
+        ),
+        // snapd
+        (
+            "src new.sqfs -noappend -comp xz -no-xattrs -no-fragments -no-progress",
+            "--codec=xz --on-error=skip --force src --no-xattrs --fragments none",
+        ),
+        // mmdebstrap
+        (
+            "src new.sqfs -reproducible -xattrs -wildcards -b 1M -e dev/* ... *.pyc",
+            "--codec=gzip:9 --fragments=small --on-error=skip --force src --exclude=/dev/* --exclude=/... \
+             --exclude=/*.pyc --block-size=1M",
+        ),
+        // enroot
+        (
+            "src new.sqfs -all-root -comp zstd -Xcompression-level 1 -e main.rs args sys[1]",
+            "--codec=zstd:1 --fragments=small --on-error=skip --force src --exclude=/main.rs --exclude=/args \
+             --owner=0:0",
+        ),
+        (
+            "src/lib.rs new.sqfs -no-compression",
+            "--codec=none --plain-metadata --fragments=small --on-error=skip \
+          --force file:src/lib.rs",
+        ),
+        (
+            "src new.sqfs -comp xz -Xbcj x86,arm -Xdict-size 50% -b 1M -tailends -root-uid root",
+            "--codec=xz:bcj=none+x86+arm:dict=50% --on-error=skip --force src --block-size=1M --fragments tails \
+          --add=owner / 0 *",
+        ),
+    ];
+    // The tests run in the folder of the crate; src and src/main.rs exist.
+    for (text, expected) in table {
+        let text = text.replace("src/lib.rs", "src/main.rs");
+        let expected = format!("{start} {}", expected.replace("src/lib.rs", "src/main.rs"));
+        assert_eq!(translated(&text).unwrap(), expected, "{text}");
+    }
+}
+
+#[test]
+fn several_sources_lie_under_their_names() {
+    let got = translated("src src/main.rs new.sqfs -force-file-mode u=rw,go=r").unwrap();
+    assert!(got.contains("--add tree \"/src\" src file:src/main.rs --mode=Fu=rw,Fgo=r"), "{got}");
+    let error = translated("src ../cli/src new.sqfs").unwrap_err();
+    assert!(error.contains("two sources have this name"), "{error}");
+}
+
+#[test]
+fn what_would_give_another_image_is_refused() {
+    for (text, why) in [
+        ("src Cargo.toml", "does not append"),
+        ("src new.sqfs -noD", "together with -noF"),
+        ("src new.sqfs -comp lz4 -Xbcj x86", "has no such option"),
+        ("src new.sqfs -action a@b", "no actions"),
+        ("src new.sqfs -frobnicate", "no such option"),
+        ("new.sqfs", "expected: mksquashfs SOURCE"),
+        ("nosuch new.sqfs", "nosuch: cannot open"),
+        ("src new.sqfs -wildcards -e !(a)", "extended patterns"),
+    ] {
+        let error = translated(text).unwrap_err();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+}
+
+#[test]
+fn every_option_of_the_table_is_understood() {
+    crate::personalities::options::tests::check(TABLE);
+    for option in TABLE {
+        let Does::Same(_) = option.does else { continue };
+        let mut args: Vec<OsString> = vec!["src".into(), "new.sqfs".into(), option.names[0].into()];
+        match option.takes {
+            Takes::Nothing => {}
+            _ => args.push(match option.names[0] {
+                "-ef" => "Cargo.toml".into(),
+                "-xattrs-exclude" => "^user.".into(),
+                _ => "1".into(),
+            }),
+        }
+        match mksquashfs(args) {
+            Ok(_) => {}
+            // Options that need others.
+            Err(why) => assert!(why.contains("together with") || why.contains("gzip has no"), "{option:?}: {why}"),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! packfs under the names of other programs: the same command line gives them and packfs images with the same contents.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use common::{fail, have, run_in, sample, stderr, succeed};
+
+const PACKFS: &str = env!("CARGO_BIN_EXE_packfs");
+
+/// Runs a command line of mksquashfs in `dir`; an `IMAGE` in it stands for `image`.
+fn run(dir: &Path, program: &Path, line: &str, image: &str) -> Output {
+    let args = line.split(' ').map(|word| if word == "IMAGE" { image } else { word });
+    let mut command = Command::new(program);
+    command.args(args).current_dir(dir).stdin(Stdio::null()).env_remove("SOURCE_DATE_EPOCH").output().unwrap()
+}
+
+/// Makes a link to packfs called `mksquashfs`.
+fn ours(dir: &Path) -> std::path::PathBuf {
+    let link = dir.join("mksquashfs");
+    symlink(PACKFS, &link).unwrap();
+    link
+}
+
+#[test]
+fn images_have_the_contents_that_mksquashfs_gives_them() {
+    if !have("images_have_the_contents_that_mksquashfs_gives_them", "mksquashfs") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    std::fs::create_dir_all(dir.join("root/var/cache/x")).unwrap();
+    std::fs::write(dir.join("root/var/cache/x/[a]"), "a").unwrap();
+    std::fs::write(dir.join("root/var/a.pyc"), "b").unwrap();
+    std::fs::write(dir.join("single"), "one file").unwrap();
+    std::fs::write(dir.join("left-out"), "# comment\nvar/cache\nhole\n").unwrap();
+    std::fs::write(dir.join("pseudo"), "/dev d 755 0 0\n/dev/null c 666 0 0 1 3\n/etc/motd m 600 7 8\n").unwrap();
+    let lines = [
+        "root IMAGE -noappend -no-progress",
+        "root IMAGE -comp xz -b 64K -no-progress -all-root",
+        "root IMAGE -comp zstd -Xcompression-level 3 -no-fragments -processors 1 -quiet",
+        "root IMAGE -comp lzo -Xalgorithm lzo1x_1 -always-use-fragments -no-exports",
+        "root IMAGE -comp lz4 -Xhc -no-duplicates -no-sparse",
+        "root IMAGE -noI -noD -noF -noX -no-progress",
+        "root IMAGE -e var/cache hole",
+        "root IMAGE -ef left-out",
+        "root IMAGE -wildcards -e var/*/x usr/*",
+        "root IMAGE -e var/cache/x/[a] ./root/var/a.pyc nosuch",
+        "root single IMAGE -no-progress",
+        "root IMAGE -keep-as-directory -e hole",
+        "root/etc root/usr IMAGE -e share/doc/copy",
+        "root IMAGE -pf pseudo -all-time 1700000000",
+        "root IMAGE -force-uid 5 -force-gid root -mkfs-time 1700000000",
+    ];
+    let (mine, theirs) = (ours(dir), Path::new("mksquashfs"));
+    for line in lines {
+        let _ = (std::fs::remove_file(dir.join("theirs")), std::fs::remove_file(dir.join("ours")));
+        let expected = run(dir, theirs, line, "theirs");
+        assert!(expected.status.success(), "mksquashfs {line}: {}", stderr(&expected));
+        let got = run(dir, &mine, line, "ours");
+        assert!(got.status.success(), "{line}: {}", stderr(&got));
+        // The root of several sources has the owner, mode and time of the run.
+        let own_root = line.contains("single") || line.contains("keep-as") || line.contains("root/usr");
+        let images = if own_root {
+            ["theirs", "ours"].map(|image| {
+                let same = format!("{image}-root");
+                let root = ["--add", "dir / 0755 0 0", "--add", "time / 0"];
+                succeed(dir, &[&["build", image, "-o", &same, "-q", "--force"][..], &root].concat());
+                same
+            })
+        } else {
+            ["theirs".to_owned(), "ours".to_owned()]
+        };
+        let different = run_in(dir, &["diff", &images[0], &images[1]]);
+        assert_eq!(String::from_utf8_lossy(&different.stdout), "", "{line}");
+    }
+}
+
+#[test]
+fn callers_find_what_they_look_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    let mksquashfs = ours(dir);
+    let version = run(dir, &mksquashfs, "-version", "");
+    assert!(String::from_utf8_lossy(&version.stdout).starts_with("mksquashfs version 4."), "{version:?}");
+    let percent = run(dir, &mksquashfs, "root IMAGE -quiet -percentage -comp zstd", "image");
+    let numbers: Vec<u32> =
+        String::from_utf8(percent.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect();
+    assert!(numbers.is_sorted() && numbers.last() == Some(&100), "{numbers:?}");
+    let again = run(dir, &mksquashfs, "root IMAGE", "image");
+    assert_eq!((again.status.code(), stderr(&again).contains("-noappend replaces it")), (Some(1), true));
+    let wrong = run(dir, &mksquashfs, "root IMAGE -noappend -b 3", "image");
+    assert_eq!(wrong.status.code(), Some(1), "{}", stderr(&wrong));
+    assert!(run(dir, &mksquashfs, "root IMAGE -noappend", "image").status.success());
+}
+
+#[test]
+fn sqfstar_packs_standard_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    succeed(dir, &["build", "root", "-o", "root.sqfs", "-q"]);
+    succeed(dir, &["tar", "root.sqfs", "-o", "root.tar", "-q"]);
+    let tar = std::fs::File::open(dir.join("root.tar")).unwrap();
+    let made = Command::new(PACKFS)
+        .args(["as", "sqfstar", "-comp", "zstd", "new.sqfs", "hole"])
+        .current_dir(dir)
+        .stdin(tar)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", stderr(&made));
+    let different = run_in(dir, &["diff", "root.sqfs", "new.sqfs"]);
+    let lines = String::from_utf8(different.stdout).unwrap();
+    assert!(lines.lines().count() == 1 && lines.contains("hole"), "{lines}");
+}
+
+#[test]
+fn packfs_as_explains_and_installs() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    let shown =
+        succeed(dir, &["as", "--show", "mksquashfs", "root", "new.sqfs", "-root-mode", "0711", "-e", "etc", "a"]);
+    assert_eq!(
+        shown,
+        "packfs build --output new.sqfs --format=squashfs --codec=gzip:9 --fragments=small --image-time=now --on-error=skip --force \
+         root --exclude=/etc --add 'mode / 0711'\n"
+    );
+    let list = succeed(dir, &["as", "--list", "mksquashfs"]);
+    assert!(list.lines().all(|line| line.starts_with("mksquashfs -")), "{list}");
+    std::fs::create_dir(dir.join("bin")).unwrap();
+    succeed(dir, &["as", "--install", "bin"]);
+    let made = run(dir, &dir.join("bin/mksquashfs"), "root IMAGE", "installed.sqfs");
+    assert!(made.status.success(), "{}", stderr(&made));
+    assert!(fail(dir, 2, &["as", "nosuch"]).contains("mksquashfs"));
+    assert!(fail(dir, 2, &["as"]).contains("--list"));
+}
+
+#[test]
+fn every_option_in_the_help_of_mksquashfs_is_in_the_table() {
+    if !have("every_option_in_the_help_of_mksquashfs_is_in_the_table", "mksquashfs") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let table = succeed(dir.path(), &["as", "--list", "mksquashfs"]);
+    let known: BTreeSet<&str> = table
+        .lines()
+        .flat_map(|line| line.split(' '))
+        .map(|word| word.trim_end_matches(','))
+        .filter(|word| word.starts_with('-'))
+        .collect();
+    // Old versions have -help, later ones -help-all.
+    let all = Command::new("mksquashfs").arg("-help-all").output().unwrap();
+    let usual = Command::new("mksquashfs").arg("-help").output().unwrap();
+    let text = [all.stdout, all.stderr, usual.stdout, usual.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let option = |line: &str| line.split([' ', '\t']).next().filter(|word| word.len() > 1).map(str::to_owned);
+    let options: BTreeSet<String> =
+        text.lines().map(str::trim_start).filter(|line| line.starts_with('-')).filter_map(option).collect();
+    let missing: Vec<_> = options
+        .iter()
+        .filter(|option| option.as_bytes()[1].is_ascii_alphabetic() && !option.ends_with("MKSQUASHFS.md"))
+        .filter(|option| !known.contains(option.as_str()))
+        .collect();
+    assert!(options.len() > 60, "{options:?}");
+    assert_eq!(missing, Vec::<&String>::new());
+}
