@@ -31,6 +31,7 @@ need crash crash
 need chromium chromium
 need fio fio
 need strace strace
+need openssl openssl
 need fuse3 fusermount3
 # A library: its header says whether it is there.
 [[ -e /usr/include/lzo/lzo1x.h ]] || missing+=(liblzo2-dev)

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
@@ -23,6 +24,9 @@ pub trait ReadAt: Send + Sync + fmt::Debug {
     fn check_unchanged(&self) -> io::Result<()> {
         Ok(())
     }
+
+    /// Announces that a range will be read soon. A source with a delay can fetch it meanwhile; others do nothing.
+    fn will_read(&self, _range: Range<u64>) {}
 
     /// Returns true if there are no bytes.
     fn is_empty(&self) -> bool {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{Effort, ImageArg, PartsArg, Talk};
+use super::{Effort, ImageArg, PartsArg, RemoteArgs, Talk};
 
 /// Verify every structure and block of an image or dump.
 ///
@@ -69,6 +69,9 @@ pub(crate) struct Diff {
     /// For example a tar archive without its end.
     #[arg(long)]
     pub(crate) strict: bool,
+
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
 
     #[command(flatten)]
     pub(crate) effort: Effort,

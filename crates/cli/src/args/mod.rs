@@ -15,6 +15,7 @@ mod mount;
 mod personality;
 mod read;
 pub(crate) mod refused;
+mod remote;
 mod select;
 mod split;
 mod trace;
@@ -34,11 +35,14 @@ pub(crate) use join::{As, Join};
 pub(crate) use mount::{Mount, MountOptions, Offset, Umount};
 pub(crate) use personality::AsProgram;
 pub(crate) use read::{Cat, Extract, Info, List, SortKey, Tar};
+pub(crate) use remote::RemoteArgs;
 pub(crate) use select::{ExcludeArgs, Select};
 pub(crate) use split::Split;
 pub(crate) use trace::Trace;
 pub(crate) use tune::{Tune, Way, Ways};
 pub(crate) use value::as_size;
+#[cfg(feature = "remote")]
+pub(crate) use value::size;
 #[cfg(test)]
 pub(crate) use value::time as parse_time;
 
@@ -167,7 +171,7 @@ impl From<OnError> for packfs_image::OnError {
 /// An image to read.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArg {
-    /// Image to read: a file or a block device
+    /// Image to read: a file, a block device or an address (https://...)
     #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     pub(crate) path: PathBuf,
 
@@ -178,6 +182,9 @@ pub(crate) struct ImageArg {
     /// Additional device of an EROFS image (repeat in their order)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) device: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
 }
 
 /// The parts of a dump behind the first, where parts may stand for an image.

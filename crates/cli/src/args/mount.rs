@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use super::value;
+use super::{RemoteArgs, value};
 
 /// Mount an image by FUSE, without privilege or kernel support.
 ///
@@ -21,7 +21,7 @@ Examples:
   packfs mount root.sqfs /mnt --trace used.list
   packfs mount /mnt/a/core /mnt/b/core /mnt/dump")]
 pub(crate) struct Mount {
-    /// Image to mount (a file or a block device), or the parts of a dump
+    /// Image (a file, block device or address), or the parts of a dump
     ///
     /// Parts may be given in any order.
     #[arg(value_name = "IMAGE", required = true, value_hint = ValueHint::FilePath)]
@@ -69,6 +69,9 @@ pub(crate) struct Mount {
     /// Append error messages to FILE
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
 }
 
 /// Unmount FUSE mounts, also if their program is gone.

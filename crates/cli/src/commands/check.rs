@@ -70,7 +70,7 @@ fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<Ch
         _ => findings.add(finding.to_string()),
     })?;
     if !args.against.is_empty() {
-        let tree = sources::tree(&args.against, args.strict, threads, progress)?;
+        let tree = sources::tree(&args.against, args.strict, &args.image.remote, threads, progress)?;
         let options = diff::Options::default().set(|all| all.threads = threads);
         let compared = diff(image, &TreeImage::new(&tree), &options, progress, &mut |difference| {
             findings.add(line(&difference, ("the image", "the source")));

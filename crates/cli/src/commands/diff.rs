@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::diff::{Aspect, Difference, Options, diff};
-use packfs_image::name::display;
 use packfs_image::tree::{Time, TreeImage};
 use packfs_image::{AnyImage, Image, Tree, Warnings};
 use serde::Serialize;
@@ -62,7 +61,7 @@ struct Compared {
 
 fn compare(args: &Diff, progress: &Arc<Progress>) -> Result<Compared> {
     let options = Options::default().set(|all| all.threads = args.effort.threads());
-    let read = |path: &Path| Side::read(path, args, progress).with_context(|| format!("reading {}", display(path)));
+    let read = |path: &Path| Side::read(path, args, progress).with_context(|| format!("reading {}", open::name(path)));
     let (first, second) = (read(&args.a)?, read(&args.b)?);
     let mut differences = Findings::new();
     let mut found = |difference| differences.add(difference);
@@ -79,9 +78,9 @@ enum Side {
 impl Side {
     fn read(path: &Path, args: &Diff, progress: &Arc<Progress>) -> Result<Self> {
         if sources::is_image(path) {
-            return Ok(Side::Image(open::path(path, args.effort.memory() / 2)?));
+            return Ok(Side::Image(open::path(path, args.effort.memory() / 2, &args.remote)?));
         }
-        Ok(Side::Tree(sources::tree(&[path], args.strict, args.effort.threads(), progress)?))
+        Ok(Side::Tree(sources::tree(&[path], args.strict, &args.remote, args.effort.threads(), progress)?))
     }
 
     fn warnings(self) -> Warnings {

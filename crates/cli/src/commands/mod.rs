@@ -15,6 +15,7 @@ mod man;
 pub(crate) mod mount;
 mod open;
 mod parts;
+mod remote;
 mod sources;
 mod split;
 mod tar;

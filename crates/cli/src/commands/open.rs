@@ -1,5 +1,7 @@
 //! Opens the image that a command works on.
 
+use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,8 +12,8 @@ use packfs_image::name::display;
 use packfs_image::source::open::Kind;
 use packfs_image::{AnyImage, Error, OpenOptions};
 
-use super::sources;
-use crate::args::ImageArg;
+use super::{remote, sources};
+use crate::args::{ImageArg, RemoteArgs};
 use crate::resources;
 
 /// Cache size for reading an image from its start to its end, in bytes.
@@ -24,14 +26,14 @@ pub(super) fn image(arg: &ImageArg) -> Result<AnyImage> {
 
 /// As [`image`], with a cache of at most `cache_bytes` of decoded blocks.
 pub(super) fn with_cache(arg: &ImageArg, cache_bytes: u64) -> Result<AnyImage> {
-    from_bytes(arg, bytes(&arg.path, arg.offset)?, cache_bytes)
+    from_bytes(arg, bytes(&arg.path, arg.offset, &arg.remote)?, cache_bytes)
 }
 
 /// As [`with_cache`], with the bytes of the image opened already.
 pub(super) fn from_bytes(arg: &ImageArg, source: Arc<dyn ReadAt>, cache_bytes: u64) -> Result<AnyImage> {
-    let devices = arg.device.iter().map(|path| bytes(path, 0)).collect::<Result<_>>()?;
+    let devices = arg.device.iter().map(|path| bytes(path, 0, &arg.remote)).collect::<Result<_>>()?;
     let options = OpenOptions::default().set(|all| {
-        (all.cache_bytes, all.name, all.devices) = (cache_bytes, arg.path.clone(), devices);
+        (all.cache_bytes, all.name, all.devices) = (cache_bytes, remote::shown(&arg.path), devices);
     });
     let opened = AnyImage::open(source, options);
     opened.map_err(|error| instead(error, &arg.path, arg.offset)).with_context(|| name(&arg.path))
@@ -43,10 +45,12 @@ pub(super) fn in_order(arg: &ImageArg, memory: u64) -> Result<AnyImage> {
     with_cache(arg, (memory / 2).min(IN_ORDER_CACHE))
 }
 
-/// Opens an image by its path alone.
-pub(super) fn path(path: &Path, cache_bytes: u64) -> Result<AnyImage> {
-    let options = OpenOptions::default().set(|all| (all.cache_bytes, all.name) = (cache_bytes, path.to_owned()));
-    AnyImage::open(bytes(path, 0)?, options).map_err(|error| instead(error, path, 0)).with_context(|| name(path))
+/// Opens an image by its path or address alone.
+pub(super) fn path(path: &Path, cache_bytes: u64, remote: &RemoteArgs) -> Result<AnyImage> {
+    let options = OpenOptions::default().set(|all| (all.cache_bytes, all.name) = (cache_bytes, remote::shown(path)));
+    AnyImage::open(bytes(path, 0, remote)?, options)
+        .map_err(|error| instead(error, path, 0))
+        .with_context(|| name(path))
 }
 
 /// Names the right command for a file that is not an image.
@@ -74,13 +78,41 @@ fn instead(error: Error, path: &Path, offset: u64) -> anyhow::Error {
     }
 }
 
-/// Opens the file of an image.
-pub(super) fn bytes(path: &Path, offset: u64) -> Result<Arc<dyn ReadAt>> {
+/// Opens the file or the remote object of an image.
+pub(super) fn bytes(path: &Path, offset: u64, args: &RemoteArgs) -> Result<Arc<dyn ReadAt>> {
+    if let Some(opened) = remote::bytes(path, args) {
+        return Ok(if offset == 0 { opened? } else { Arc::new(Rest { whole: opened?, offset }) });
+    }
     let file = FileAt::open(path, offset).with_context(|| format!("{}: cannot open", display(path)))?;
     Ok(Arc::new(file))
 }
 
 /// Returns the name of an image for messages.
 pub(super) fn name(path: &Path) -> String {
-    display(path).to_string()
+    display(&remote::shown(path)).to_string()
+}
+
+/// The bytes from an offset on.
+#[derive(Debug)]
+struct Rest {
+    whole: Arc<dyn ReadAt>,
+    offset: u64,
+}
+
+impl ReadAt for Rest {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.offset.checked_add(offset).map_or(Ok(0), |at| self.whole.read_at(buf, at))
+    }
+
+    fn len(&self) -> u64 {
+        self.whole.len().saturating_sub(self.offset)
+    }
+
+    fn will_read(&self, range: Range<u64>) {
+        self.whole.will_read(self.offset.saturating_add(range.start)..self.offset.saturating_add(range.end));
+    }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        self.whole.check_unchanged()
+    }
 }

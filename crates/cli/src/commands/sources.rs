@@ -30,17 +30,21 @@ pub(super) fn refuse_mistaken(source: &Path) -> Result<()> {
     Ok(())
 }
 
+use super::remote;
+use crate::args::RemoteArgs;
+
 /// Reads sources, merged in order, so that their contents can be read again. Archives from a pipe
 /// or a decompressor are kept in an unlinked temporary file. If `strict`, the first warning is an
 /// error.
 pub(super) fn tree<P: AsRef<Path>>(
     paths: &[P],
     strict: bool,
+    remote: &RemoteArgs,
     threads: usize,
     progress: &Arc<Progress>,
 ) -> Result<Tree> {
     let scan = dir::Options::default().set(|all| (all.threads, all.progress) = (threads, Some(Arc::clone(progress))));
-    let options = open::Options::default().set(|all| all.scan = scan);
+    let options = open::Options::default().set(|all| (all.scan, all.elsewhere) = (scan, remote::elsewhere(remote)));
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(strict);
     let mut copies = Copies::default();
@@ -80,13 +84,13 @@ pub(super) fn name(argument: &Path) -> String {
     if argument == Path::new("-") {
         return "standard input".into();
     }
-    let name = display(argument).to_string();
+    let name = display(&remote::shown(argument)).to_string();
     name.strip_prefix('@').map_or(name.clone(), |list| format!("the pack list {list}"))
 }
 
-/// Returns true if a file is an image.
+/// Returns true if a file is an image, or `path` the address of one.
 pub(super) fn is_image(path: &Path) -> bool {
-    matches!(kind(path), open::Kind::SquashFs | open::Kind::Erofs)
+    remote::is_address(path) || matches!(kind(path), open::Kind::SquashFs | open::Kind::Erofs)
 }
 
 /// Returns the kind of a file by its first bytes. An unreadable file has no known kind; opening it

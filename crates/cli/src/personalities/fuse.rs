@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use packfs_image::name::display;
 
-use crate::args::{Mount, MountOptions};
+use crate::args::{Mount, MountOptions, RemoteArgs};
 use crate::commands::mount;
 use crate::output::{failure, say};
 
@@ -83,6 +83,7 @@ pub(super) fn run(name: &str, args: Vec<OsString>) -> ExitCode {
         threads: asked.single_thread.then_some(1),
         trace: None,
         log: None,
+        remote: RemoteArgs::default(),
     };
     let ready = asked.notify.clone();
     let result = mount::run_then(&args, move || ready.as_deref().map_or(Ok(()), |pipe| notify(pipe, b's')));

@@ -1,11 +1,12 @@
 //! Finds out which source a command-line argument means.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
@@ -29,6 +30,32 @@ pub struct Options {
     pub scan: dir::Options,
     /// Time of entries that have none in a pack list.
     pub time: Time,
+    /// Way to open images that are no files.
+    pub elsewhere: Elsewhere,
+}
+
+/// A way to open arguments that name images outside the file system. This crate itself knows none.
+#[derive(Clone, Default)]
+pub struct Elsewhere(Option<Arc<OpenElsewhere>>);
+
+/// Returns the name for messages and the bytes of an image; `None` if an argument names a file.
+type OpenElsewhere = dyn Fn(&Path) -> Option<Result<(PathBuf, Arc<dyn ReadAt>)>> + Send + Sync;
+
+impl Elsewhere {
+    /// Opens with `open`, which returns the name for messages and the bytes; `None` for names of files.
+    pub fn new(open: impl Fn(&Path) -> Option<Result<(PathBuf, Arc<dyn ReadAt>)>> + Send + Sync + 'static) -> Self {
+        Elsewhere(Some(Arc::new(open)))
+    }
+
+    fn open(&self, argument: &OsStr) -> Option<Result<(PathBuf, Arc<dyn ReadAt>)>> {
+        self.0.as_ref().and_then(|open| open(Path::new(argument)))
+    }
+}
+
+impl fmt::Debug for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Elsewhere").field(&self.0.is_some()).finish()
+    }
 }
 
 /// Prefix of a file name that packs the file as it is, whatever it holds.
@@ -46,6 +73,10 @@ pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
     if let Some(list) = argument.as_bytes().strip_prefix(b"@") {
         return Ok(Box::new(PackList::new(OsStr::from_bytes(list), options.scan.clone(), options.time)));
     }
+    if let Some(found) = options.elsewhere.open(argument) {
+        let (name, bytes) = found?;
+        return open_image(&name, bytes, options);
+    }
     let plain = argument.as_bytes().strip_prefix(PLAIN).map(OsStr::from_bytes);
     let path = Path::new(plain.unwrap_or(argument));
     let kind = path.metadata().map_err(Error::io("cannot open", path))?.file_type();
@@ -59,7 +90,10 @@ pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
         return open_tar(Some(path), options);
     }
     match look_into(path)? {
-        Kind::SquashFs | Kind::Erofs => open_image(path, options),
+        Kind::SquashFs | Kind::Erofs => {
+            let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
+            open_image(path, Arc::new(bytes), options)
+        }
         Kind::Tar => open_tar(Some(path), options),
         _ => Ok(Box::new(Dir::new(path, options.scan.clone()))),
     }
@@ -122,8 +156,7 @@ fn open_tar(path: Option<&Path>, options: &Options) -> Result<Box<dyn Source>> {
     tar::open(path, tar::Options { exclude: options.scan.exclude.clone(), xattrs: options.scan.xattrs })
 }
 
-fn open_image(path: &Path, options: &Options) -> Result<Box<dyn Source>> {
-    let bytes: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?);
+fn open_image(path: &Path, bytes: Arc<dyn ReadAt>, options: &Options) -> Result<Box<dyn Source>> {
     let image = AnyImage::open(bytes.clone(), OpenOptions { name: path.to_owned(), ..OpenOptions::default() })?;
     let source = FromImage::new(image.into_image(), path, options.scan.exclude.clone(), options.scan.xattrs);
     Ok(Box::new(source.of_bytes(bytes)))

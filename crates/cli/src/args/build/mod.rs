@@ -25,7 +25,7 @@ use self::erofs::ErofsArgs;
 pub(crate) use self::preset::Preset;
 use self::reuse::ReuseArgs;
 use self::squashfs::SquashfsArgs;
-use super::{Effort, ExcludeArgs, OnError, Talk, value};
+use super::{Effort, ExcludeArgs, OnError, RemoteArgs, Talk, value};
 use crate::output::failure::Usage;
 
 /// Pack directories, tar archives, images and pack lists into one image.
@@ -94,6 +94,9 @@ pub(crate) struct Build {
 
     #[command(flatten)]
     effort: Effort,
+
+    #[command(flatten)]
+    remote: RemoteArgs,
 
     /// Print the summary as JSON on standard output
     #[arg(long)]
@@ -327,6 +330,7 @@ pub(crate) struct BuildPlan {
     pub(crate) sources: Vec<PathBuf>,
     /// Lines of a pack list, applied after the sources.
     pub(crate) add: Vec<OsString>,
+    pub(crate) remote: RemoteArgs,
     pub(crate) output: PathBuf,
     pub(crate) target: AnyOptions,
     pub(crate) exclude: Exclude,
@@ -414,6 +418,7 @@ impl Build {
             },
             sources: self.sources,
             add: self.add,
+            remote: self.remote,
             output: self.output,
             one_file_system: self.one_file_system,
             sort: self.sort,

@@ -16,6 +16,7 @@ use packfs_image::tree::TimeChange;
 use packfs_image::{Error, Plan, Tree, Warning, WarningKind, Warnings};
 
 use self::report::Report;
+use super::remote;
 use super::sources::{self, Copies};
 use crate::args::{Build, BuildPlan};
 use crate::output::failure::Outcome;
@@ -114,6 +115,7 @@ fn fill<'p>(
     let Lists { sort, hot } = lists;
     let options = source::open::Options::default().set(|all| {
         (all.scan, all.time) = (scan_options(plan, progress), plan.entry_time());
+        all.elsewhere = remote::elsewhere(&plan.remote);
     });
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(plan.strict);

@@ -16,7 +16,7 @@ use packfs_image::name::display;
 use packfs_image::tree::Time;
 use packfs_mount::{DumpImage, How, Mounted, Options, Trace, find_image};
 
-use super::{open, parts};
+use super::{open, parts, remote};
 use crate::args::{ImageArg, Mount, MountOptions, Offset, Umount};
 use crate::output::failure::{Outcome, Usage};
 use crate::resources;
@@ -97,9 +97,9 @@ impl Served {
     fn open(args: &Mount) -> Result<Self> {
         let [first, rest @ ..] = args.images.as_slice() else { return Err(Usage("no image named".into()).into()) };
         let cache = args.cache.unwrap_or_else(|| CACHE.min(resources::memory_limit() / 4));
-        let name = std::path::absolute(first).unwrap_or_else(|_| first.clone());
-        let name = name.to_string_lossy().into_owned();
-        let mut arg = ImageArg { path: first.clone(), offset: 0, device: args.device.clone() };
+        let name = name(first);
+        let mut arg =
+            ImageArg { path: first.clone(), offset: 0, device: args.device.clone(), remote: args.remote.clone() };
         if let Some(paths) = parts::named(&arg, rest)? {
             let set = Arc::new(parts::open(&paths, cache)?);
             let image = DumpImage::new(Arc::clone(&set), DUMP.as_bytes(), modified(first));
@@ -109,15 +109,23 @@ impl Served {
             None => 0,
             Some(Offset::At(offset)) => offset,
             Some(Offset::Auto) => {
-                let found = find_image(&*open::bytes(first, 0)?);
-                let found = found.with_context(|| format!("{}: cannot read", display(first)))?;
-                found.ok_or_else(|| anyhow!("{}: no image at the places where one is looked for", display(first)))?
+                let found = find_image(&*open::bytes(first, 0, &args.remote)?);
+                let found = found.with_context(|| format!("{}: cannot read", open::name(first)))?;
+                found.ok_or_else(|| anyhow!("{}: no image at the places where one is looked for", open::name(first)))?
             }
         };
-        let source = open::bytes(first, arg.offset)?;
+        let source = open::bytes(first, arg.offset, &args.remote)?;
         let image = open::from_bytes(&arg, Arc::clone(&source), cache)?.into_image();
         Ok(Served { image, source, name })
     }
+}
+
+/// Returns the name of the image in the table of mounts and in the log.
+fn name(image: &Path) -> String {
+    if remote::is_address(image) {
+        return open::name(image);
+    }
+    std::path::absolute(image).unwrap_or_else(|_| image.to_owned()).to_string_lossy().into_owned()
 }
 
 /// Returns the time of a file's modification.

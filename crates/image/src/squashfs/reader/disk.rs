@@ -25,6 +25,11 @@ impl Disk {
         self.source.len()
     }
 
+    /// Announces a read of `len` bytes.
+    pub(super) fn will_read(&self, offset: u64, len: u64) {
+        self.source.will_read(offset..offset.saturating_add(len));
+    }
+
     /// Fills `buf` from byte `offset` of the image; `structure` is for messages.
     pub(super) fn read(&self, structure: &'static str, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.source.read_exact_at(buf, offset).map_err(|error| match error.kind() {

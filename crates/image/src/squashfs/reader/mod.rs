@@ -81,12 +81,17 @@ impl Reader {
     pub fn open(source: Arc<dyn ReadAt>, options: ReadOptions) -> Result<Reader> {
         let disk = Disk::new(source, options.name);
         let superblock = Superblock::read(&disk)?;
+        // Two places that are needed first, and far apart: what is remote takes one round trip for both.
+        disk.will_read(superblock.fragment_table, size_of::<u64>() as u64);
+        let inodes = Area { structure: "inode table", start: superblock.inode_table, end: superblock.directory_table };
+        let root = inode::position(inodes, superblock.root);
+        disk.will_read(root.block, format::METADATA_LEN as u64);
         let tables = Tables::open(&disk, &superblock)?;
         let blocks = Arc::new(Blocks::new(disk, &superblock));
         let metadata = Metadata::new(blocks, options.cache_bytes / 4);
         let reader = Reader {
             data: DataCache::new(options.cache_bytes / 4 * 3, superblock.block_size),
-            inodes: Area { structure: "inode table", start: superblock.inode_table, end: superblock.directory_table },
+            inodes,
             listings: Area {
                 structure: "directory table",
                 start: superblock.directory_table,

@@ -18,6 +18,7 @@ use packfs_image::sink::Walk;
 use packfs_image::squashfs::{self, CompressorOptions, flags};
 
 use super::super::super::open;
+use crate::args::RemoteArgs;
 
 /// Cache for decoded directories and metadata while names are listed, in bytes.
 const CACHE: u64 = 8 << 20;
@@ -33,7 +34,7 @@ pub(super) fn named(paths: &[PathBuf]) -> Result<(Vec<Image>, usize)> {
 
 /// Describes an image from its own metadata.
 pub(super) fn describe(path: &Path) -> Result<Image> {
-    let opened = open::path(path, CACHE)?;
+    let opened = open::path(path, CACHE, &RemoteArgs::default())?;
     let (format, codec, block) = match &opened {
         AnyImage::Squashfs(image) => squashfs(image.superblock()),
         AnyImage::Erofs(image) => erofs(image.superblock()),

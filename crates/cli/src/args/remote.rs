@@ -1,0 +1,18 @@
+//! The option of commands that read images behind addresses.
+
+use clap::Args;
+
+#[cfg(feature = "remote")]
+use super::value;
+
+/// Reading of images behind addresses, such as `https://example.com/root.sqfs`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct RemoteArgs {
+    /// Size of the disk cache for remote images; 0 for none [default: 1G]
+    ///
+    /// All remote images share it; the default is that of PACKFS_REMOTE_CACHE if set. It lies in packfs/remote in
+    /// XDG_CACHE_HOME, else in ~/.cache.
+    #[cfg(feature = "remote")]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    pub(crate) remote_cache: Option<u64>,
+}

@@ -1,0 +1,113 @@
+//! Images behind addresses, wherever a command takes an image.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use packfs_blocks::ReadAt;
+
+use crate::args::RemoteArgs;
+
+/// Returns the bytes behind an address; `None` if `path` is not one.
+pub(super) fn bytes(path: &Path, args: &RemoteArgs) -> Option<Result<Arc<dyn ReadAt>>> {
+    inner::bytes(path, args)
+}
+
+/// Returns true if `path` is the address of an image.
+pub(super) fn is_address(path: &Path) -> bool {
+    inner::is_address(path)
+}
+
+/// Returns an address as it may be shown, without user, password and query; any other path as it is.
+pub(super) fn shown(path: &Path) -> PathBuf {
+    inner::shown(path)
+}
+
+/// Returns the way to open sources that are addresses.
+pub(super) fn elsewhere(args: &RemoteArgs) -> packfs_image::source::open::Elsewhere {
+    let args = args.clone();
+    packfs_image::source::open::Elsewhere::new(move |path| inner::source(path, &args))
+}
+
+#[cfg(feature = "remote")]
+mod inner {
+    use anyhow::Context;
+    use packfs_remote::{Options, Remote, Report, clean};
+
+    use super::{Arc, Path, PathBuf, ReadAt, RemoteArgs, Result};
+    use crate::args::size;
+    use crate::output::failure::Usage;
+    use crate::output::say;
+
+    /// Environment variable with the size of the cache.
+    const CACHE: &str = "PACKFS_REMOTE_CACHE";
+
+    pub(super) fn bytes(path: &Path, args: &RemoteArgs) -> Option<Result<Arc<dyn ReadAt>>> {
+        let address = path.to_str().filter(|text| packfs_remote::is_address(text))?;
+        Some(options(args).and_then(|options| Ok(Arc::new(Remote::open(address, &options)?) as Arc<dyn ReadAt>)))
+    }
+
+    pub(super) fn source(path: &Path, args: &RemoteArgs) -> Option<packfs_image::Result<(PathBuf, Arc<dyn ReadAt>)>> {
+        let address = path.to_str().filter(|text| packfs_remote::is_address(text))?;
+        let name = shown(path);
+        let opened = match options(args) {
+            Ok(options) => Remote::open(address, &options).map_err(Into::into),
+            Err(error) => Err(std::io::Error::other(error.to_string())),
+        };
+        let opened = opened.map_err(packfs_image::Error::io("cannot open", &name));
+        Some(opened.map(|remote| (name, Arc::new(remote) as Arc<dyn ReadAt>)))
+    }
+
+    pub(super) fn is_address(path: &Path) -> bool {
+        path.to_str().is_some_and(packfs_remote::is_address)
+    }
+
+    pub(super) fn shown(path: &Path) -> PathBuf {
+        match path.to_str().filter(|text| packfs_remote::is_address(text)) {
+            Some(address) => clean(address).into(),
+            None => path.to_owned(),
+        }
+    }
+
+    fn options(args: &RemoteArgs) -> Result<Options> {
+        let told = std::env::var(CACHE).ok().filter(|text| !text.is_empty());
+        let told = told.map(|text| size(&text).map_err(|why| Usage(format!("{CACHE}={text}: {why}")))).transpose()?;
+        let mut options = Options::default();
+        options.cache = directory();
+        options.cache_bytes = args.remote_cache.or(told).unwrap_or(options.cache_bytes);
+        if options.cache.is_none() && args.remote_cache.is_some_and(|size| size > 0) {
+            return Err(Usage("--remote-cache needs a directory".into()))
+                .context("neither XDG_CACHE_HOME nor HOME is set");
+        }
+        options.report = Some(Report::new(|line| say(format_args!("packfs: warning: {line}"))));
+        Ok(options)
+    }
+
+    /// Returns the directory of the cache. A relative XDG_CACHE_HOME is to be ignored.
+    fn directory() -> Option<PathBuf> {
+        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let caches = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+        Some(caches.join("packfs/remote"))
+    }
+}
+
+#[cfg(not(feature = "remote"))]
+mod inner {
+    use super::{Arc, Path, PathBuf, ReadAt, RemoteArgs, Result};
+
+    pub(super) fn bytes(_: &Path, _: &RemoteArgs) -> Option<Result<Arc<dyn ReadAt>>> {
+        None
+    }
+
+    pub(super) fn source(_: &Path, _: &RemoteArgs) -> Option<packfs_image::Result<(PathBuf, Arc<dyn ReadAt>)>> {
+        None
+    }
+
+    pub(super) fn is_address(_: &Path) -> bool {
+        false
+    }
+
+    pub(super) fn shown(path: &Path) -> PathBuf {
+        path.to_owned()
+    }
+}

@@ -1,0 +1,175 @@
+//! Images behind addresses, in every command that takes an image.
+#![cfg(feature = "remote")]
+
+mod common;
+#[path = "../../remote/tests/common/mod.rs"]
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use common::{FORMATS, packfs, sample, stderr, succeed};
+use server::{Act, Server};
+
+/// A directory with a sample tree, images of it in both formats, and a server that has these.
+struct Site {
+    dir: tempfile::TempDir,
+    server: Server,
+}
+
+impl Site {
+    fn new() -> Self {
+        let (dir, server) = (tempfile::tempdir().unwrap(), Server::start());
+        sample(dir.path());
+        for format in FORMATS {
+            succeed(dir.path(), &["build", "root", "-o", format, "--format", format, "-q"]);
+            server.give(&format!("/{format}"), std::fs::read(dir.path().join(format)).unwrap());
+        }
+        Site { dir, server }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = packfs(args);
+        command.current_dir(self.path()).env("XDG_CACHE_HOME", self.caches()).env_remove("PACKFS_REMOTE_CACHE");
+        command.env("http_proxy", "").env("no_proxy", "*").output().unwrap()
+    }
+
+    fn caches(&self) -> PathBuf {
+        self.path().join("caches")
+    }
+
+    fn succeed(&self, args: &[&str]) -> Vec<u8> {
+        let output = self.run(args);
+        assert!(output.status.success(), "packfs {args:?}: {}", stderr(&output));
+        output.stdout
+    }
+
+    fn fail(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert_eq!(output.status.code(), Some(1), "packfs {args:?}: {}", stderr(&output));
+        stderr(&output)
+    }
+}
+
+#[test]
+fn every_command_takes_an_address() {
+    let site = Site::new();
+    for format in FORMATS {
+        let address = site.server.url(&format!("/{format}"));
+        let (there, here) = (address.as_str(), format);
+        for args in
+            [vec!["list", "-l"], vec!["list", "--json"], vec!["info"], vec!["info", "--json"], vec!["tar", "-q"]]
+        {
+            let [of_there, of_here] = [there, here].map(|image| site.succeed(&[&args[..], &[image]].concat()));
+            assert!(!of_here.is_empty() && of_there == of_here, "{args:?}");
+        }
+        assert_eq!(site.succeed(&["cat", there, "etc/motd"]), b"Welcome.\n");
+        assert_eq!(site.succeed(&["cat", there, "usr/share/doc/text", "--range", "22:8"]), b"All work");
+        let checked = site.run(&["check", there, "--against", "root"]);
+        assert!(checked.status.success() && stderr(&checked).contains("sound"), "{}", stderr(&checked));
+        site.succeed(&["diff", there, here, "-q"]);
+        site.succeed(&["diff", "root", there, "-q"]);
+        site.succeed(&["check", here, "--against", there, "-q"]);
+        let (out, image) = (format!("out-{format}"), format!("new-{format}"));
+        site.succeed(&["extract", there, "-C", &out, "-q"]);
+        assert_eq!(std::fs::read(site.path().join(out).join("etc/motd")).unwrap(), b"Welcome.\n");
+        site.succeed(&["build", there, "-o", &image, "--format", format, "-q"]);
+        site.succeed(&["build", here, "-o", "local", "--format", format, "-q", "--force"]);
+        let read = |name: &str| std::fs::read(site.path().join(name)).unwrap();
+        assert_eq!(read(&image), read("local"));
+    }
+}
+
+#[test]
+fn an_image_within_a_remote_file_is_found_by_its_offset() {
+    let site = Site::new();
+    let image = std::fs::read(site.path().join("squashfs")).unwrap();
+    let address = site.server.give("/within", [vec![1; 8192], image].concat());
+    assert_eq!(site.succeed(&["cat", "--offset", "8K", &address, "etc/motd"]), b"Welcome.\n");
+    assert!(site.fail(&["list", "--offset", "4K", &address]).contains("begins at byte 4096"));
+}
+
+#[test]
+fn the_cache_is_filled_bounded_and_can_be_off() {
+    let site = Site::new();
+    let address = site.server.url("/squashfs");
+    for (args, var, kept) in [
+        (&["--remote-cache", "0"][..], "", false),
+        (&[], "0", false),
+        (&["--remote-cache=1M"], "0", true),
+        (&[], "", true),
+    ] {
+        let mut command = packfs(["cat", &address, "etc/motd"].iter().chain(args));
+        let output = command.env("XDG_CACHE_HOME", site.caches()).env("PACKFS_REMOTE_CACHE", var).output().unwrap();
+        assert_eq!(output.stdout, b"Welcome.\n", "{}", stderr(&output));
+        let kept_now = std::fs::read_dir(site.caches().join("packfs/remote")).is_ok_and(|files| files.count() == 2);
+        assert_eq!(kept_now, kept, "{args:?} {var}");
+        let _ = std::fs::remove_dir_all(site.caches());
+    }
+    let mut command = packfs(["cat", &address, "etc/motd"]);
+    let output = command.env("PACKFS_REMOTE_CACHE", "much").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("PACKFS_REMOTE_CACHE=much: expected a number of bytes"), "{}", stderr(&output));
+}
+
+#[test]
+fn errors_name_the_address_without_its_secrets() {
+    let site = Site::new();
+    let shown = site.server.url("/gone");
+    let secret = shown.replace("http://", "http://me:hunter2@") + "?token=hunter2";
+    for args in [
+        &["list", &secret][..],
+        &["build", &secret, "-o", "x"],
+        &["diff", &secret, "root"],
+        &["check", "squashfs", "--against", &secret],
+        &["mount", "--foreground", &secret, "mnt"],
+    ] {
+        let told = site.fail(args);
+        assert!(told.contains(&format!("{shown}: ")) && told.contains("404 Not Found"), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+        assert_eq!(told.matches(&shown).count(), 1, "{told}");
+    }
+    site.server.give("/text", b"no image".to_vec());
+    let told = site.fail(&["list", &site.server.url("/text?hunter2")]);
+    assert!(told.contains("neither a SquashFS nor an EROFS image") && !told.contains("hunter2"), "{told}");
+    let told = site.fail(&["list", "http://host:port/"]);
+    assert!(told.contains("its port is not a number"), "{told}");
+}
+
+#[test]
+fn an_image_replaced_while_it_is_read_is_an_error() {
+    let site = Site::new();
+    let bytes = server::noise(8 << 20);
+    std::fs::write(site.path().join("root/large"), &bytes).unwrap();
+    succeed(site.path(), &["build", "root", "-o", "large", "-q"]);
+    let image = std::fs::read(site.path().join("large")).unwrap();
+    let address = site.server.give("/image", image);
+    // Once both ends have been read.
+    site.server.misbehave(|_, number| match number {
+        0..=2 => Act::Right,
+        _ => Act::Status(412, vec![], String::new()),
+    });
+    let told = site.fail(&["extract", &address, "-C", "out", "-q"]);
+    assert!(told.contains("replaced after it was opened") && told.contains("start again"), "{told}");
+}
+
+#[cfg(feature = "mount")]
+#[test]
+fn a_remote_image_is_mounted() {
+    if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        return common::skip("a_remote_image_is_mounted", "/dev/fuse cannot be opened");
+    }
+    let site = Site::new();
+    let (mnt, address) = (site.path().join("mnt"), site.server.url("/erofs"));
+    std::fs::create_dir(&mnt).unwrap();
+    site.succeed(&["mount", &address, "mnt"]);
+    let read = std::fs::read(mnt.join("etc/motd"));
+    let table = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    site.succeed(&["umount", "mnt"]);
+    assert_eq!(read.unwrap(), b"Welcome.\n");
+    assert!(table.contains(&address), "{table}");
+}

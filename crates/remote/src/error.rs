@@ -1,0 +1,153 @@
+//! Errors: which URL, which bytes of it, what went wrong and what helps. No message holds a query, a user or a token.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+
+/// A failure to read a remote object.
+#[derive(Debug, Clone)]
+pub struct Error {
+    url: String,
+    range: Option<Range<u64>>,
+    why: Why,
+}
+
+/// The result of this crate's functions.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Reasons why a remote object cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Why {
+    /// The text is no URL that can be read.
+    #[error("not a usable address: {0}")]
+    Address(String),
+    /// No connection, or none that lasted.
+    #[error("cannot be read over the network: {last} ({}; check the address, the network and the proxy)", tried(*tries))]
+    Unreachable {
+        /// Number of attempts.
+        tries: u32,
+        /// Reason of the last failure.
+        last: String,
+    },
+    /// A status that no repetition changes, or that did not go away.
+    #[error("the server answered {status}{} ({})", name(*status), advice(*status, *tries))]
+    Status {
+        /// Status code of HTTP.
+        status: u16,
+        /// Number of attempts.
+        tries: u32,
+    },
+    /// The whole object came where a part was requested.
+    #[error(
+        "the server ignores requests for ranges, and an object of more than {max} bytes is not read whole: download it first"
+    )]
+    NoRanges {
+        /// Largest object that is read whole.
+        max: u64,
+    },
+    /// The object is not the one that was opened.
+    #[error("the object was replaced after it was opened; start again to read the new one")]
+    Changed,
+    /// The answer contradicts the request or itself.
+    #[error("the server's answer is not to be trusted: {0}; a proxy in between may be at fault")]
+    Contradiction(String),
+    /// A redirection that is not followed.
+    #[error("redirected {0}")]
+    Redirect(String),
+    /// The certificates or the secure connection are not valid.
+    #[error("no secure connection: {0}; SSL_CERT_FILE names further certificates to trust")]
+    Tls(String),
+    /// Credentials that are missing, incomplete or refused.
+    #[error("{0}")]
+    Credentials(String),
+}
+
+impl Error {
+    pub(crate) fn new(url: &str, why: Why) -> Self {
+        Error { url: url.to_owned(), range: None, why }
+    }
+
+    /// Adds the bytes that could not be read.
+    pub(crate) fn at(self, range: Range<u64>) -> Self {
+        Error { range: Some(range), ..self }
+    }
+
+    /// Returns the reason.
+    pub fn why(&self) -> &Why {
+        &self.why
+    }
+}
+
+/// An error of input that does not name the URL, as those of files do not name their paths.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match error.why {
+            Why::Address(_) => io::ErrorKind::InvalidInput,
+            Why::Status { status: 404 | 410, .. } => io::ErrorKind::NotFound,
+            Why::Status { status: 401 | 403, .. } | Why::Credentials(_) => io::ErrorKind::PermissionDenied,
+            Why::Contradiction(_) => io::ErrorKind::InvalidData,
+            _ => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, Unnamed(error))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.url)?;
+        detail(self, f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// An error without the URL.
+#[derive(Debug)]
+struct Unnamed(Error);
+
+impl fmt::Display for Unnamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        detail(&self.0, f)
+    }
+}
+
+impl std::error::Error for Unnamed {}
+
+fn detail(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let Some(Range { start, end }) = &error.range {
+        write!(f, "bytes {start} to {end}: ")?;
+    }
+    write!(f, "{}", error.why)
+}
+
+fn tried(tries: u32) -> String {
+    if tries == 1 { "tried once".into() } else { format!("tried {tries} times") }
+}
+
+fn name(status: u16) -> &'static str {
+    match status {
+        400 => " Bad Request",
+        401 => " Unauthorized",
+        403 => " Forbidden",
+        404 => " Not Found",
+        407 => " Proxy Authentication Required",
+        410 => " Gone",
+        429 => " Too Many Requests",
+        500 => " Internal Server Error",
+        502 => " Bad Gateway",
+        503 => " Service Unavailable",
+        504 => " Gateway Timeout",
+        _ => "",
+    }
+}
+
+fn advice(status: u16, tries: u32) -> String {
+    match status {
+        401 | 403 => "check the credentials; a signed address may have expired".into(),
+        404 | 410 => "check the address".into(),
+        407 => "check the proxy's credentials".into(),
+        408 | 429 | 500.. => format!("{}; try again later", tried(tries)),
+        _ => "check the address".into(),
+    }
+}

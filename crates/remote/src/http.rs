@@ -1,0 +1,190 @@
+//! The HTTP client: agents by way of connection, one request at a time, and what a failure means.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ureq::http::{HeaderMap, Response};
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::{Agent, Body, Proxy};
+
+use crate::Options;
+use crate::error::Why;
+use crate::proxy;
+use crate::url::Url;
+
+/// Number of connections to a host that are kept for the next requests.
+const KEPT: usize = 16;
+/// Time after which an unused connection is not trusted to be open any more.
+const KEPT_FOR: Duration = Duration::from_secs(10);
+
+/// Agents that share nothing but the options: one for each proxy, and for secure and other addresses.
+pub(crate) struct Client {
+    agents: Mutex<HashMap<(bool, Option<String>), Agent>>,
+    connect: Duration,
+    idle: Duration,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+/// A failed attempt.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It may succeed if repeated, not earlier than after the time the server asks for.
+    Passing { why: Passing, after: Option<Duration> },
+    /// It will not succeed.
+    Final(Why),
+}
+
+/// The reason of a failure that may pass.
+#[derive(Debug)]
+pub(crate) enum Passing {
+    Network(String),
+    Status(u16),
+}
+
+impl Passing {
+    /// Returns the reason to report once `tries` attempts have failed.
+    pub(crate) fn after(self, tries: u32) -> Why {
+        match self {
+            Passing::Network(last) => Why::Unreachable { tries, last },
+            Passing::Status(status) => Why::Status { status, tries },
+        }
+    }
+}
+
+impl From<Why> for Failure {
+    fn from(why: Why) -> Self {
+        Failure::Final(why)
+    }
+}
+
+/// A connection that ended before the answer did.
+pub(crate) const CUT: &str = "the connection was cut";
+/// Longest wait that a server may ask for.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+impl Failure {
+    pub(crate) fn network(why: impl fmt::Display) -> Self {
+        Failure::Passing { why: Passing::Network(why.to_string()), after: None }
+    }
+
+    /// Returns the meaning of a status that is no success.
+    pub(crate) fn of_status(status: u16, headers: &HeaderMap) -> Self {
+        if !matches!(status, 408 | 429 | 500 | 502 | 503 | 504) {
+            return Failure::Final(Why::Status { status, tries: 1 });
+        }
+        let after = text(headers, "retry-after").and_then(|after| after.trim().parse().ok()).map(Duration::from_secs);
+        match after {
+            Some(after) if after > LONGEST_WAIT => Failure::Final(Why::Status { status, tries: 1 }),
+            after => Failure::Passing { why: Passing::Status(status), after },
+        }
+    }
+}
+
+impl From<ureq::Error> for Failure {
+    fn from(error: ureq::Error) -> Self {
+        use ureq::Error::{BadUri, HostNotFound, Http, InvalidProxyUrl, Io, Rustls, Timeout, Tls};
+        match error {
+            BadUri(why) => Failure::Final(Why::Address(why)),
+            Http(why) => Failure::Final(Why::Address(why.to_string())),
+            InvalidProxyUrl => Failure::Final(Why::Address("the proxy in the environment is no address".into())),
+            Rustls(why) => Failure::Final(Why::Tls(why.to_string())),
+            Tls(why) => Failure::Final(Why::Tls(why.into())),
+            Io(error) => error.into(),
+            HostNotFound => Failure::network("no such host"),
+            Timeout(_) => Failure::network("no answer in time"),
+            other => Failure::network(other),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof) {
+            return Failure::network(CUT);
+        }
+        let why = error.to_string();
+        // A bad certificate and a timeout arrive here as errors of input.
+        match error.into_inner().map(|inner| inner.downcast::<ureq::Error>()) {
+            Some(Ok(inner)) => (*inner).into(),
+            Some(Err(inner)) => match inner.downcast::<rustls::Error>() {
+                Ok(inner) => Failure::Final(Why::Tls(inner.to_string())),
+                Err(_) => Failure::network(why),
+            },
+            None => Failure::network(why),
+        }
+    }
+}
+
+impl Client {
+    pub(crate) fn new(options: &Options) -> Self {
+        Client { agents: Mutex::default(), connect: options.connect_timeout, idle: options.idle_timeout }
+    }
+
+    /// Sends a GET request; redirections and other statuses come back as they are.
+    pub(crate) fn get(&self, url: &Url, headers: &[(&str, String)]) -> Result<Response<Body>, Failure> {
+        let mut request = self.agent(url)?.get(url.request());
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        Ok(request.call()?)
+    }
+
+    fn agent(&self, url: &Url) -> Result<Agent, Failure> {
+        let proxy = proxy::of(url, |name| std::env::var(name).ok());
+        let key = (url.is_https(), proxy);
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(agent) = agents.get(&key) {
+            return Ok(agent.clone());
+        }
+        let proxy = key.1.as_deref().map(Proxy::new).transpose()?;
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(proxy)
+            .user_agent(concat!("packfs/", env!("CARGO_PKG_VERSION")))
+            .accept_encoding("identity")
+            .max_idle_connections(2 * KEPT)
+            .max_idle_connections_per_host(KEPT)
+            .max_idle_age(KEPT_FOR)
+            .timeout_connect(Some(self.connect))
+            .timeout_recv_response(Some(self.idle))
+            .timeout_per_read(Some(self.idle))
+            .timeout_per_write(Some(self.idle));
+        if url.is_https() {
+            config = config.tls_config(tls()?);
+        }
+        let agent = config.build().new_agent();
+        agents.insert(key, agent.clone());
+        Ok(agent)
+    }
+}
+
+/// Returns the settings of secure connections: the certificates that the system trusts.
+fn tls() -> Result<TlsConfig, Failure> {
+    let loaded = rustls_native_certs::load_native_certs();
+    if loaded.certs.is_empty() {
+        let why = loaded.errors.first().map_or("the system has no certificates".to_owned(), ToString::to_string);
+        return Err(Failure::Final(Why::Tls(why)));
+    }
+    let roots: RootCerts = loaded.certs.iter().map(|cert| Certificate::from_der(cert).to_owned()).into();
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .root_certs(roots)
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build())
+}
+
+/// Returns a header as text.
+pub(crate) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}

@@ -1,0 +1,106 @@
+//! Reads objects behind HTTP at any offset, from many threads.
+//!
+//! [`Remote`] is the [`ReadAt`](packfs_blocks::ReadAt) of an object: `object` requests ranges and proves that all are
+//! of the version that was opened, `reader` divides the object into units and decides which are fetched together and
+//! ahead of time, `cache` keeps units on disk for the next process. There is no async runtime: requests are made by up
+//! to 16 threads, which start when they are needed.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use packfs_remote::{Options, Remote};
+//!
+//! let bytes = Arc::new(Remote::open("https://example.com/root.sqfs", &Options::default())?);
+//! let image = packfs_image::AnyImage::open(bytes, packfs_image::OpenOptions::default());
+//! # Ok::<(), packfs_remote::Error>(())
+//! ```
+
+mod cache;
+mod error;
+mod http;
+mod object;
+mod origin;
+mod proxy;
+mod reader;
+mod stream;
+mod url;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use error::{Error, Result, Why};
+pub use reader::Remote;
+
+/// Options for reading a remote object.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Directory of the cache; `None` for no cache on disk.
+    pub cache: Option<PathBuf>,
+    /// Largest size of the cache in bytes, of all objects together.
+    pub cache_bytes: u64,
+    /// Bytes to keep in memory, read-ahead included; at least 16 MiB.
+    pub memory: u64,
+    /// Attempts in a row without progress before a request fails.
+    pub tries: u32,
+    /// Pause after the first failed attempt; it doubles with each.
+    pub pause: Duration,
+    /// Time for a connection to be made.
+    pub connect_timeout: Duration,
+    /// Time in which a connection must deliver something.
+    pub idle_timeout: Duration,
+    /// Receiver of warnings.
+    pub report: Option<Report>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            cache: None,
+            cache_bytes: 1 << 30,
+            memory: 72 << 20,
+            tries: 6,
+            pause: Duration::from_millis(250),
+            connect_timeout: Duration::from_secs(15),
+            idle_timeout: Duration::from_secs(30),
+            report: None,
+        }
+    }
+}
+
+packfs_blocks::options!(Options);
+
+/// Receiver of warnings, one line each.
+#[derive(Clone)]
+pub struct Report(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Report {
+    /// Passes warnings to `to`.
+    pub fn new(to: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Report(Arc::new(to))
+    }
+
+    fn line(&self, line: &str) {
+        (self.0)(line);
+    }
+}
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Report")
+    }
+}
+
+/// Returns true if `text` is an address that [`Remote::open`] takes, by its scheme.
+pub fn is_address(text: &str) -> bool {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.as_str()))
+}
+
+const SCHEMES: [&str; 2] = ["http", "https"];
+
+/// Returns an address as it may be shown: without user, password and query.
+pub fn clean(address: &str) -> String {
+    url::cleaned(address)
+}

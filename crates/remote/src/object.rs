@@ -1,0 +1,405 @@
+//! One version of a remote object: opened in one round trip, then read by ranges that prove to be of that version.
+
+use std::io::Read;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use ureq::Body;
+use ureq::http::{HeaderMap, Response};
+
+use crate::Options;
+use crate::error::{Error, Result, Why};
+use crate::http::{CUT, Client, Failure, text};
+use crate::origin::Origin;
+use crate::url::Url;
+
+/// Largest object that is read whole where the server does not answer ranges.
+pub(crate) const WHOLE_MAX: u64 = 4 << 20;
+/// Number of redirections followed, as browsers do.
+const REDIRECTIONS: usize = 10;
+/// Longest wait between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// Progress that makes an attempt count as a success though the connection was cut.
+const PROGRESS: u64 = 16 << 10;
+/// Length of reads from a connection.
+const PIECE: usize = 64 << 10;
+
+/// An object that was opened.
+#[derive(Debug)]
+pub(crate) struct Object {
+    client: Client,
+    origin: Box<dyn Origin>,
+    name: String,
+    len: u64,
+    version: Version,
+    /// The last redirection's target, which saves a round trip for each range until it expires.
+    target: Mutex<Option<Url>>,
+    tries: u32,
+    pause: Duration,
+}
+
+/// What identifies a version of the object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// A strong entity tag.
+    etag: Option<String>,
+    /// Time of the last modification, as the server writes it.
+    modified: Option<String>,
+}
+
+/// An opened object with the bytes that came with it, each with its offset.
+pub(crate) struct Opened {
+    pub(crate) object: Object,
+    pub(crate) bytes: Vec<(u64, Vec<u8>)>,
+}
+
+/// The answer to a request for a range.
+struct Answer {
+    start: u64,
+    len: u64,
+    total: u64,
+    version: Version,
+    body: Body,
+}
+
+/// The range that a request asks for.
+#[derive(Debug, Clone)]
+enum Ask {
+    Bytes(Range<u64>),
+    Last(u64),
+}
+
+impl Version {
+    fn of(headers: &HeaderMap) -> Self {
+        let etag = text(headers, "etag").filter(|etag| etag.starts_with('"') && etag.len() > 2);
+        Version { etag: etag.map(Into::into), modified: text(headers, "last-modified").map(Into::into) }
+    }
+
+    /// Returns false if `other` certainly belongs to another version. Not every answer has every header.
+    fn may_be(&self, other: &Version) -> bool {
+        let differs = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
+        match (&self.etag, &other.etag) {
+            (Some(a), Some(b)) => a == b,
+            _ => !differs(&self.modified, &other.modified),
+        }
+    }
+
+    /// Returns the header that makes a server refuse to answer with another version.
+    fn condition(&self) -> Option<(&'static str, String)> {
+        match (&self.etag, &self.modified) {
+            (Some(etag), _) => Some(("If-Match", etag.clone())),
+            (None, Some(time)) => Some(("If-Unmodified-Since", time.clone())),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Object {
+    /// Opens an object, with its first and last bytes: both are requested at the same time.
+    pub(crate) fn open(origin: Box<dyn Origin>, options: &Options, head: u64, tail: u64) -> Result<Opened> {
+        let mut object = Object {
+            client: Client::new(options),
+            name: origin.name(),
+            origin,
+            len: 0,
+            version: Version::default(),
+            target: Mutex::default(),
+            tries: options.tries.max(1),
+            pause: options.pause,
+        };
+        let prepared = object.origin.prepare(&object.client);
+        prepared.map_err(|why| Error::new(&object.name, why))?;
+        let (first, last) = thread::scope(|scope| {
+            let last = thread::Builder::new().spawn_scoped(scope, || object.last(tail));
+            let first = object.first(head);
+            (first, last.ok().and_then(|last| last.join().ok()).flatten())
+        });
+        let (version, total, first) = first.map_err(|why| Error::new(&object.name, why))?;
+        let mut bytes = vec![(0, first)];
+        // Speculative: whatever is odd about it, the range will be read again when it is needed.
+        if let Some((of, offset, last)) = last
+            && version.may_be(&of)
+            && offset + last.len() as u64 == total
+        {
+            bytes.push((offset, last));
+        }
+        (object.version, object.len) = (version, total);
+        Ok(Opened { object, bytes })
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Returns the name for messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns a text that no other bytes have; `None` if the server does not tell versions apart reliably.
+    pub(crate) fn identity(&self) -> Option<String> {
+        let what = self.origin.digest().or_else(|| self.version.etag.clone())?;
+        Some(format!("{}\n{what}\n{}", self.origin.identity(), self.len))
+    }
+
+    /// Reads the first bytes; `head` of them, or all if the server does not know ranges.
+    fn first(&self, head: u64) -> std::result::Result<(Version, u64, Vec<u8>), Why> {
+        self.again(|_| {
+            let response = self.send(&Ask::Bytes(0..head), &Version::default())?;
+            match response.status().as_u16() {
+                206 => {
+                    let answer = Answer::of(response, &Ask::Bytes(0..head), None)?;
+                    let (version, total) = (answer.version.clone(), answer.total);
+                    Ok((version, total, answer.all()?))
+                }
+                200 => {
+                    let version = Version::of(response.headers());
+                    let bytes = whole(response)?;
+                    Ok((version, bytes.len() as u64, bytes))
+                }
+                416 if text(response.headers(), "content-range") == Some("bytes */0") => {
+                    Ok((Version::of(response.headers()), 0, Vec::new()))
+                }
+                status => Err(Failure::of_status(status, response.headers())),
+            }
+        })
+    }
+
+    /// Reads the last bytes if that succeeds at once; returns their offset too.
+    fn last(&self, tail: u64) -> Option<(Version, u64, Vec<u8>)> {
+        let response = self.send(&Ask::Last(tail), &Version::default()).ok()?;
+        let answer = (response.status() == 206).then(|| Answer::of(response, &Ask::Last(tail), None).ok()).flatten()?;
+        let (version, start) = (answer.version.clone(), answer.start);
+        Some((version, start, answer.all().ok()?))
+    }
+
+    /// Reads a range and passes its bytes on in order. After a cut connection it goes on where that ended.
+    pub(crate) fn fetch(&self, range: &Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let mut at = range.start;
+        let read = self.again(|tries| {
+            let from = at;
+            let done = self.fetch_once(at..range.end, &mut |bytes| {
+                at += bytes.len() as u64;
+                take(bytes);
+            });
+            if at - from >= PROGRESS {
+                *tries = 0;
+            }
+            done
+        });
+        read.map_err(|why| Error::new(&self.name, why).at(range.clone()))
+    }
+
+    fn fetch_once(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> std::result::Result<(), Failure> {
+        let ask = Ask::Bytes(range);
+        let response = self.send(&ask, &self.version)?;
+        match response.status().as_u16() {
+            206 => Answer::of(response, &ask, Some((self.len, &self.version)))?.pass_on(take),
+            200 if !self.version.may_be(&Version::of(response.headers())) => Err(Why::Changed.into()),
+            200 => Err(Why::Contradiction("the whole object, though it has answered ranges before".into()).into()),
+            412 | 416 => Err(Why::Changed.into()),
+            status => Err(Failure::of_status(status, response.headers())),
+        }
+    }
+
+    /// Sends a request, follows redirections and renews credentials where the origin can.
+    fn send(&self, ask: &Ask, version: &Version) -> std::result::Result<Response<Body>, Failure> {
+        let known = self.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(target) = known {
+            let response = self.client.get(&target, &headers(ask, version, target.auth().map(Into::into)))?;
+            // A target may be valid for minutes only.
+            if matches!(response.status().as_u16(), 200 | 206 | 412 | 416) {
+                return Ok(response);
+            }
+            *self.target.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        let mut renewed = false;
+        loop {
+            let request = self.origin.request().map_err(Failure::Final)?;
+            let mut all = headers(ask, version, request.url.auth().map(Into::into));
+            all.extend(request.headers);
+            let response = self.client.get(&request.url, &all)?;
+            let refused = matches!(response.status().as_u16(), 301 | 307 | 400 | 401 | 403);
+            if refused && !renewed && self.origin.renew(&self.client, response.status().as_u16(), response.headers())? {
+                renewed = true;
+                continue;
+            }
+            return self.follow(request.url, response, ask, version);
+        }
+    }
+
+    fn follow(
+        &self,
+        mut url: Url,
+        mut response: Response<Body>,
+        ask: &Ask,
+        version: &Version,
+    ) -> std::result::Result<Response<Body>, Failure> {
+        for _ in 0..REDIRECTIONS {
+            if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+                return Ok(response);
+            }
+            let to = text(response.headers(), "location").ok_or(Why::Redirect("to nowhere".into()))?;
+            url = url.join(to).map_err(Why::Redirect)?;
+            response = self.client.get(&url, &headers(ask, version, url.auth().map(Into::into)))?;
+            if response.status().is_success() {
+                *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(url.clone());
+            }
+        }
+        match response.status().as_u16() {
+            301 | 302 | 303 | 307 | 308 => Err(Why::Redirect(format!("more than {REDIRECTIONS} times")).into()),
+            _ => Ok(response),
+        }
+    }
+
+    /// Repeats `attempt` until it succeeds, fails for good, or has failed too often. It may reset the count.
+    fn again<T>(
+        &self,
+        mut attempt: impl FnMut(&mut u32) -> std::result::Result<T, Failure>,
+    ) -> std::result::Result<T, Why> {
+        let mut tries = 0;
+        loop {
+            let failed = attempt(&mut tries);
+            tries += 1;
+            match failed {
+                Ok(done) => return Ok(done),
+                Err(Failure::Final(why)) => return Err(why),
+                Err(Failure::Passing { why, .. }) if tries >= self.tries => return Err(why.after(tries)),
+                Err(Failure::Passing { after, .. }) => thread::sleep(after.unwrap_or_else(|| self.pause(tries))),
+            }
+        }
+    }
+
+    /// Returns the pause after `tries` attempts: twice as long each time, and up to a half longer by chance, so that
+    /// many readers do not come back at once.
+    fn pause(&self, tries: u32) -> Duration {
+        let pause = self.pause.saturating_mul(1 << (tries - 1).min(16)).min(LONGEST_PAUSE);
+        let mut random = [0; 1];
+        let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random);
+        pause + pause.mul_f64(f64::from(random[0]) / 512.0)
+    }
+}
+
+/// Returns the headers of a request for a range.
+fn headers(ask: &Ask, version: &Version, auth: Option<String>) -> Vec<(&'static str, String)> {
+    let range = match ask {
+        Ask::Bytes(range) => format!("bytes={}-{}", range.start, range.end - 1),
+        Ask::Last(len) => format!("bytes=-{len}"),
+    };
+    let auth = auth.map(|auth| ("Authorization", auth));
+    [Some(("Range", range)), version.condition(), auth].into_iter().flatten().collect()
+}
+
+/// Reads an object that came whole.
+fn whole(response: Response<Body>) -> std::result::Result<Vec<u8>, Failure> {
+    let told = response.body().content_length();
+    if told.is_some_and(|len| len > WHOLE_MAX) {
+        return Err(Why::NoRanges { max: WHOLE_MAX }.into());
+    }
+    check_encoding(response.headers())?;
+    let mut bytes = Vec::new();
+    let read = response.into_body().into_reader().take(WHOLE_MAX + 1).read_to_end(&mut bytes);
+    read?;
+    match bytes.len() as u64 {
+        len if len > WHOLE_MAX => Err(Why::NoRanges { max: WHOLE_MAX }.into()),
+        len if told.is_some_and(|told| told != len) => Err(Failure::network(CUT)),
+        _ => Ok(bytes),
+    }
+}
+
+fn check_encoding(headers: &HeaderMap) -> std::result::Result<(), Failure> {
+    match text(headers, "content-encoding").filter(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
+        Some(encoding) => Err(Why::Contradiction(format!("encoded as {encoding}, which was not requested")).into()),
+        None => Ok(()),
+    }
+}
+
+impl Answer {
+    /// Checks the headers of a partial answer against the request and what is known of the object.
+    fn of(response: Response<Body>, ask: &Ask, known: Option<(u64, &Version)>) -> std::result::Result<Self, Failure> {
+        check_encoding(response.headers())?;
+        let version = Version::of(response.headers());
+        let Some((start, end, total)) = text(response.headers(), "content-range").and_then(content_range) else {
+            return Err(Why::Contradiction("a part of the object without saying which".into()).into());
+        };
+        if let Some((len, opened)) = known
+            && (total != len || !opened.may_be(&version))
+        {
+            return Err(Why::Changed.into());
+        }
+        let (from, to) = match ask {
+            Ask::Bytes(range) => (range.start, range.end.min(total)),
+            Ask::Last(len) => (total.saturating_sub(*len), total),
+        };
+        let told = response.body().content_length();
+        if (start, end) != (from, to) || told.is_some_and(|told| told != end - start) {
+            let told = told.map_or(String::new(), |told| format!(", in {told} bytes"));
+            let why = format!("bytes {start} to {end} of {total}{told}, where {from} to {to} were requested");
+            return Err(Why::Contradiction(why).into());
+        }
+        Ok(Answer { start, len: end - start, total, version, body: response.into_body() })
+    }
+
+    fn all(self) -> std::result::Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        self.pass_on(&mut |piece| bytes.extend_from_slice(piece))?;
+        Ok(bytes)
+    }
+
+    /// Reads the body to its end, which lets the connection be used again, and passes it on.
+    fn pass_on(self, take: &mut dyn FnMut(&[u8])) -> std::result::Result<(), Failure> {
+        let (mut left, mut piece) = (self.len, vec![0; PIECE]);
+        let mut body = self.body.into_reader();
+        loop {
+            match body.read(&mut piece)? {
+                0 if left > 0 => return Err(Failure::network(CUT)),
+                0 => return Ok(()),
+                got if got as u64 > left => {
+                    return Err(Why::Contradiction("more bytes than were requested".into()).into());
+                }
+                got => {
+                    left -= got as u64;
+                    take(&piece[..got]);
+                }
+            }
+        }
+    }
+}
+
+/// Splits the header `Content-Range`: first byte, byte behind the last, length of the object.
+fn content_range(value: &str) -> Option<(u64, u64, u64)> {
+    let (range, total) = value.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.trim().split_once('-')?;
+    let (first, last, total): (u64, u64, u64) = (first.parse().ok()?, last.parse().ok()?, total.parse().ok()?);
+    (first <= last && last < total).then_some((first, last + 1, total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_in_answers_are_checked() {
+        assert_eq!(content_range("bytes 0-9/10"), Some((0, 10, 10)));
+        for wrong in ["bytes 0-10/10", "bytes 5-4/10", "bytes */10", "bytes 0-9/*", "0-9/10", "bytes -1-9/10"] {
+            assert_eq!(content_range(wrong), None, "{wrong}");
+        }
+        assert_eq!(content_range(&format!("bytes 0-{}/{}", u64::MAX - 1, u64::MAX)), Some((0, u64::MAX, u64::MAX)));
+    }
+
+    #[test]
+    fn versions_are_told_apart_by_what_both_have() {
+        let version = |etag: Option<&str>, modified: Option<&str>| Version {
+            etag: etag.map(Into::into),
+            modified: modified.map(Into::into),
+        };
+        let opened = version(Some("\"a\""), Some("monday"));
+        assert!(opened.may_be(&version(Some("\"a\""), Some("tuesday"))));
+        assert!(opened.may_be(&version(None, Some("monday"))));
+        assert!(opened.may_be(&version(None, None)));
+        assert!(!opened.may_be(&version(Some("\"b\""), Some("monday"))));
+        assert!(!opened.may_be(&version(None, Some("tuesday"))));
+    }
+}

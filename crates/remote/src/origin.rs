@@ -1,0 +1,60 @@
+//! Where an object comes from: the request for it, and credentials that can be renewed.
+
+use std::fmt;
+
+use ureq::http::HeaderMap;
+
+use crate::error::Why;
+use crate::http::{Client, Failure};
+use crate::url::Url;
+
+/// A way to request one object.
+pub(crate) trait Origin: Send + Sync + fmt::Debug {
+    /// Returns the name for messages: no query, no user.
+    fn name(&self) -> String;
+
+    /// Returns a text that names the object in the cache, before its version.
+    fn identity(&self) -> String;
+
+    /// Returns the digest of the object if its address says it.
+    fn digest(&self) -> Option<String> {
+        None
+    }
+
+    /// Finds out what requests need to know. Called once, before any other request.
+    fn prepare(&self, _: &Client) -> Result<(), Why> {
+        Ok(())
+    }
+
+    /// Returns address and headers of a request.
+    fn request(&self) -> Result<Request, Why>;
+
+    /// Reacts to a refusal; returns true if the request should be repeated.
+    fn renew(&self, _: &Client, _status: u16, _: &HeaderMap) -> Result<bool, Failure> {
+        Ok(false)
+    }
+}
+
+/// Address and headers of a request.
+pub(crate) struct Request {
+    pub(crate) url: Url,
+    pub(crate) headers: Vec<(&'static str, String)>,
+}
+
+/// A plain address.
+#[derive(Debug)]
+pub(crate) struct Plain(pub(crate) Url);
+
+impl Origin for Plain {
+    fn name(&self) -> String {
+        self.0.clean()
+    }
+
+    fn identity(&self) -> String {
+        self.0.identity()
+    }
+
+    fn request(&self) -> Result<Request, Why> {
+        Ok(Request { url: self.0.clone(), headers: Vec::new() })
+    }
+}

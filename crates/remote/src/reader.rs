@@ -1,0 +1,432 @@
+//! `Remote`: the units of an object in memory, what is being fetched, and the threads that fetch.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use packfs_blocks::ReadAt;
+
+use crate::cache::{Entry, UNIT};
+use crate::error::{Error, Result, Why};
+use crate::object::{Object, Opened};
+use crate::origin::{Origin, Plain};
+use crate::stream::{RUN, Streams};
+use crate::url::{Url, cleaned};
+use crate::{Options, is_address};
+
+/// Number of requests at the same time.
+const CONNECTIONS: usize = 16;
+/// Bytes requested at opening, from the beginning and from the end: the superblock, and the tables of most images.
+const HEAD: u64 = UNIT;
+const TAIL: u64 = 3 * UNIT;
+/// Gaps of unwanted units that are fetched to save a request: 128 KiB.
+const GAP: u64 = 2;
+/// Units that one read makes wanted at the same time.
+const SPAN: usize = 128;
+/// Units to have ahead of a reader, at most: more than are on the way in all requests together.
+const WINDOW: u64 = 3 * CONNECTIONS as u64 * RUN / 2;
+/// Time for which all readers of a unit hear of its failure before it is fetched again.
+const BLAME: Duration = Duration::from_secs(1);
+
+/// An object behind an address, read by ranges.
+///
+/// What has been read is kept in memory up to a limit, and on disk if the options name a cache and the server
+/// identifies versions. Every range is checked to be of the version that was opened.
+pub struct Remote {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    object: Object,
+    cache: Option<Entry>,
+    /// Units to keep in memory.
+    capacity: usize,
+    state: Mutex<State>,
+    /// Signalled when a unit has come or failed.
+    came: Condvar,
+    /// Signalled when a unit is wanted.
+    work: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    units: HashMap<u64, Unit>,
+    /// Units to fetch.
+    wanted: BTreeMap<u64, Want>,
+    streams: Streams,
+    clock: u64,
+    /// Number of runs taken so far.
+    taken: u64,
+    workers: usize,
+    idle: usize,
+    closed: bool,
+    /// The error that ended all reading: the object was replaced.
+    over: Option<Error>,
+}
+
+#[derive(Debug)]
+enum Unit {
+    /// In memory; last used at this time.
+    Here(Arc<[u8]>, u64),
+    /// A thread fetches it.
+    Coming,
+    Failed(Error, Instant),
+}
+
+/// The order in which units are fetched: those that a reader waits for first, then the oldest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Want {
+    ahead: bool,
+    since: u64,
+}
+
+impl Remote {
+    /// Opens the object at an address: `http://` or `https://`.
+    ///
+    /// User and password in the address become a header. The proxy comes from the environment.
+    pub fn open(address: &str, options: &Options) -> Result<Self> {
+        let wrong = |why: String| Error::new(&cleaned(address), Why::Address(why));
+        if !is_address(address) {
+            return Err(wrong("its scheme is not supported".into()));
+        }
+        let origin: Box<dyn Origin> = Box::new(Plain(Url::parse(address).map_err(wrong)?));
+        let Opened { object, bytes } = Object::open(origin, options, HEAD, TAIL)?;
+        let cache = options.cache.as_deref().zip(object.identity()).and_then(|(dir, identity)| {
+            Entry::open(dir, options.cache_bytes, &identity, object.len(), options.report.clone())
+        });
+        let capacity = usize::try_from(options.memory / UNIT).unwrap_or(usize::MAX).max(2 * SPAN);
+        let shared =
+            Shared { object, cache, capacity, state: Mutex::default(), came: Condvar::new(), work: Condvar::new() };
+        for (offset, bytes) in bytes {
+            shared.keep(offset, &bytes);
+        }
+        Ok(Remote { shared: Arc::new(shared) })
+    }
+
+    /// Returns the address as it may be shown.
+    pub fn name(&self) -> &str {
+        self.shared.object.name()
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.work.notify_all();
+    }
+}
+
+impl ReadAt for Remote {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let end = self.len().min(offset.saturating_add(buf.len() as u64));
+        if offset >= end {
+            return Ok(0);
+        }
+        self.shared.read(buf, offset..end)?;
+        Ok(usize::try_from(end - offset).unwrap_or(buf.len()))
+    }
+
+    fn len(&self) -> u64 {
+        self.shared.object.len()
+    }
+
+    fn will_read(&self, range: Range<u64>) {
+        let (first, end) = (range.start / UNIT, range.end.min(self.len()).div_ceil(UNIT));
+        drop(self.shared.want(self.shared.lock(), first..end.min(first + WINDOW), true));
+    }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        self.shared.lock().over.clone().map_or(Ok(()), |error| Err(error.into()))
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of units of the object.
+    fn units(&self) -> u64 {
+        self.object.len().div_ceil(UNIT)
+    }
+
+    /// Returns the bytes of a unit.
+    fn bytes_of(&self, unit: u64) -> Range<u64> {
+        unit * UNIT..((unit + 1) * UNIT).min(self.object.len())
+    }
+
+    /// Keeps the whole units in some bytes of the object.
+    fn keep(&self, offset: u64, bytes: &[u8]) {
+        let end = offset + bytes.len() as u64;
+        for unit in offset.div_ceil(UNIT)..self.units() {
+            let Range { start, end: stop } = self.bytes_of(unit);
+            if stop > end {
+                break;
+            }
+            let (from, to) = (usize::try_from(start - offset), usize::try_from(stop - offset));
+            let (Ok(from), Ok(to)) = (from, to) else { break };
+            self.put(unit, bytes[from..to].into());
+        }
+    }
+
+    /// Stores a unit that has come, on disk and in memory.
+    fn put(&self, unit: u64, bytes: Arc<[u8]>) {
+        if let Some(cache) = &self.cache {
+            cache.put(unit, &bytes);
+        }
+        self.lock().insert(unit, bytes, self.capacity);
+        self.came.notify_all();
+    }
+
+    fn read(self: &Arc<Self>, buf: &mut [u8], range: Range<u64>) -> Result<()> {
+        let (first, end) = (range.start / UNIT, range.end.div_ceil(UNIT));
+        let most = (self.capacity as u64 / 3).min(WINDOW);
+        let mut state = self.lock();
+        let ahead = state.streams.note(first, end, most);
+        let mut asked = first;
+        for unit in first..end {
+            if unit >= asked {
+                asked = (unit + SPAN as u64).min(end);
+                state = self.want(state, unit..asked, false);
+                if asked == end {
+                    state = self.want(state, ahead.start.max(end)..ahead.end.min(self.units()), true);
+                }
+            }
+            let bytes;
+            (state, bytes) = self.wait(state, unit)?;
+            let Range { start, .. } = self.bytes_of(unit);
+            let (from, to) = (range.start.max(start), range.end.min(start + bytes.len() as u64));
+            if let (Ok(at), Ok(skip), Ok(len)) =
+                (usize::try_from(from - range.start), usize::try_from(from - start), usize::try_from(to - from))
+            {
+                buf[at..at + len].copy_from_slice(&bytes[skip..skip + len]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has units fetched that are not in memory.
+    fn want<'s>(
+        self: &'s Arc<Self>,
+        mut state: MutexGuard<'s, State>,
+        units: Range<u64>,
+        ahead: bool,
+    ) -> MutexGuard<'s, State> {
+        let mut wanted = false;
+        for unit in units {
+            state.forgive(unit);
+            if state.units.contains_key(&unit) {
+                continue;
+            }
+            if let Some(cache) = &self.cache
+                && cache.has(unit)
+            {
+                // Whoever reads it takes it from there.
+                if ahead {
+                    continue;
+                }
+                drop(state);
+                let range = self.bytes_of(unit);
+                let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
+                let got = cache.get(unit, &mut bytes);
+                state = self.lock();
+                if got {
+                    state.insert(unit, bytes.into(), self.capacity);
+                    continue;
+                }
+                if state.units.contains_key(&unit) {
+                    continue;
+                }
+            }
+            state.clock += 1;
+            let want = Want { ahead, since: state.clock };
+            let old = state.wanted.entry(unit).or_insert(want);
+            *old = (*old).min(want);
+            wanted = true;
+        }
+        if wanted {
+            self.employ(&mut state);
+        }
+        state
+    }
+
+    /// Wakes the threads that fetch; starts one for each run of wanted units, up to the limit.
+    fn employ(self: &Arc<Self>, state: &mut State) {
+        self.work.notify_all();
+        let runs = state.runs();
+        while state.workers < CONNECTIONS && state.idle < runs {
+            let shared = Arc::clone(self);
+            let started = thread::Builder::new().name("packfs-remote".into()).spawn(move || shared.work());
+            if started.is_err() {
+                // Readers fetch themselves if there is no thread at all.
+                return;
+            }
+            (state.workers, state.idle) = (state.workers + 1, state.idle + 1);
+        }
+    }
+
+    /// Waits until a unit is in memory; fetches it if there is no thread for that.
+    fn wait<'s>(
+        self: &'s Arc<Self>,
+        mut state: MutexGuard<'s, State>,
+        unit: u64,
+    ) -> Result<(MutexGuard<'s, State>, Arc<[u8]>)> {
+        loop {
+            if let Some(over) = &state.over {
+                return Err(over.clone());
+            }
+            state.clock += 1;
+            let now = state.clock;
+            match state.units.get_mut(&unit) {
+                Some(Unit::Here(bytes, used)) => {
+                    *used = now;
+                    let bytes = Arc::clone(bytes);
+                    return Ok((state, bytes));
+                }
+                Some(Unit::Failed(error, _)) => return Err(error.clone()),
+                Some(Unit::Coming) => {}
+                // It came and had to leave again before it was read here.
+                None => state = self.want(state, unit..unit + 1, false),
+            }
+            if matches!(state.units.get(&unit), Some(Unit::Here(..))) {
+                continue;
+            }
+            if state.workers == 0
+                && let Some(run) = state.take()
+            {
+                drop(state);
+                self.fetch(run);
+                state = self.lock();
+                continue;
+            }
+            state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Fetches wanted units until the reader is closed. Runs on threads of its own, which start as idle.
+    fn work(&self) {
+        let mut state = self.lock();
+        while !state.closed {
+            match state.take() {
+                Some(run) => {
+                    state.idle -= 1;
+                    drop(state);
+                    self.fetch(run);
+                    state = self.lock();
+                    state.idle += 1;
+                }
+                None => state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+        (state.workers, state.idle) = (state.workers - 1, state.idle - 1);
+    }
+
+    /// Fetches a run of units.
+    fn fetch(&self, run: Range<u64>) {
+        let range = self.bytes_of(run.start).start..self.bytes_of(run.end - 1).end;
+        let (mut unit, mut part) = (run.start, Vec::new());
+        let fetched = self.object.fetch(&range, &mut |mut bytes| {
+            while !bytes.is_empty() {
+                let Range { start, end } = self.bytes_of(unit);
+                let missing = usize::try_from(end - start).unwrap_or(usize::MAX) - part.len();
+                let (now, rest) = bytes.split_at(missing.min(bytes.len()));
+                part.extend_from_slice(now);
+                bytes = rest;
+                if now.len() == missing {
+                    self.put(unit, std::mem::take(&mut part).into());
+                    unit += 1;
+                }
+            }
+        });
+        let Err(error) = fetched else { return };
+        let mut state = self.lock();
+        for unit in unit..run.end {
+            if matches!(state.units.get(&unit), Some(Unit::Coming)) {
+                state.units.insert(unit, Unit::Failed(error.clone(), Instant::now()));
+            }
+        }
+        if *error.why() == Why::Changed {
+            state.over = Some(error);
+        }
+        drop(state);
+        self.came.notify_all();
+    }
+}
+
+impl State {
+    /// Takes the units that are to be fetched next: around the one wanted most, as many as make one request.
+    fn take(&mut self) -> Option<Range<u64>> {
+        let (&first, _) = self.wanted.iter().min_by_key(|(_, want)| **want)?;
+        // Requests of one length would end at the same time, and the line would be idle until the next begin to be
+        // answered, again and again.
+        self.taken += 1;
+        let most = RUN / 2 + self.taken * 5 % (RUN + 1);
+        let mut run = first..first + 1;
+        for (&unit, _) in self.wanted.range(..first).rev() {
+            if unit + 1 + GAP < run.start || run.end - unit > most {
+                break;
+            }
+            run.start = unit;
+        }
+        for (&unit, _) in self.wanted.range(first + 1..) {
+            if unit > run.end + GAP || unit + 1 - run.start > most {
+                break;
+            }
+            run.end = unit + 1;
+        }
+        for unit in run.clone() {
+            self.wanted.remove(&unit);
+            self.units.entry(unit).or_insert(Unit::Coming);
+        }
+        Some(run)
+    }
+
+    /// Returns the number of requests that would fetch all wanted units.
+    fn runs(&self) -> usize {
+        let (mut runs, mut begin, mut next) = (0, 0, 0);
+        for &unit in self.wanted.keys() {
+            if runs == 0 || unit > next + GAP || unit >= begin + RUN {
+                (runs, begin) = (runs + 1, unit);
+            }
+            next = unit + 1;
+        }
+        runs
+    }
+
+    /// Keeps a unit in memory. If there are too many, the eighth that was not used for longest goes.
+    fn insert(&mut self, unit: u64, bytes: Arc<[u8]>, capacity: usize) {
+        self.clock += 1;
+        self.wanted.remove(&unit);
+        self.units.insert(unit, Unit::Here(bytes, self.clock));
+        if self.units.len() <= capacity {
+            return;
+        }
+        let here = |(&unit, one): (&u64, &Unit)| match one {
+            Unit::Here(_, used) => Some((*used, unit)),
+            _ => None,
+        };
+        let mut used: Vec<_> = self.units.iter().filter_map(here).collect();
+        used.sort_unstable();
+        for (_, unit) in used.iter().take(used.len() / 8 + 1) {
+            self.units.remove(unit);
+        }
+    }
+
+    /// Forgets the failure of a unit after a while.
+    fn forgive(&mut self, unit: u64) {
+        if matches!(self.units.get(&unit), Some(Unit::Failed(_, since)) if since.elapsed() > BLAME) {
+            self.units.remove(&unit);
+        }
+    }
+}
