@@ -47,6 +47,17 @@ fi
 # What finds pages that some people cannot use.
 scripts/get-axe.sh || say "the test that needs axe will be skipped"
 
+# What serves buckets.
+moto() {
+    [[ -x target/tools/moto/bin/moto_server ]] || {
+        python3 -m venv target/tools/moto && timeout 5m target/tools/moto/bin/pip install --quiet 'moto[server]'
+    }
+}
+if ! command -v moto_server >/dev/null; then
+    moto || say "the test that needs moto will be skipped"
+    PATH=$PATH:$PWD/target/tools/moto/bin
+fi
+
 if [[ $(id -u) == 0 ]]; then
     export PACKFS_REQUIRE_ORACLES=${PACKFS_REQUIRE_ORACLES-1}
 fi

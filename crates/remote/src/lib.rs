@@ -21,6 +21,8 @@ mod object;
 mod origin;
 mod proxy;
 mod reader;
+mod s3;
+mod sign;
 mod stream;
 mod url;
 
@@ -98,7 +100,7 @@ pub fn is_address(text: &str) -> bool {
     scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.as_str()))
 }
 
-const SCHEMES: [&str; 2] = ["http", "https"];
+const SCHEMES: [&str; 3] = ["http", "https", "s3"];
 
 /// Returns an address as it may be shown: without user, password and query.
 pub fn clean(address: &str) -> String {

@@ -14,6 +14,7 @@ use crate::cache::{Entry, UNIT};
 use crate::error::{Error, Result, Why};
 use crate::object::{Object, Opened};
 use crate::origin::{Origin, Plain};
+use crate::s3::Bucket;
 use crate::stream::{RUN, Streams};
 use crate::url::{Url, cleaned};
 use crate::{Options, is_address};
@@ -92,7 +93,7 @@ struct Want {
 }
 
 impl Remote {
-    /// Opens the object at an address: `http://` or `https://`.
+    /// Opens the object at an address: `http://`, `https://` or `s3://bucket/key`.
     ///
     /// User and password in the address become a header. The proxy comes from the environment.
     pub fn open(address: &str, options: &Options) -> Result<Self> {
@@ -100,7 +101,13 @@ impl Remote {
         if !is_address(address) {
             return Err(wrong("its scheme is not supported".into()));
         }
-        let origin: Box<dyn Origin> = Box::new(Plain(Url::parse(address).map_err(wrong)?));
+        let origin: Box<dyn Origin> = match address.split_once("://") {
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("s3") => {
+                let bucket = Bucket::new(address, |name| std::env::var(name).ok());
+                Box::new(bucket.map_err(|why| Error::new(&cleaned(address), why))?)
+            }
+            _ => Box::new(Plain(Url::parse(address).map_err(wrong)?)),
+        };
         let Opened { object, bytes } = Object::open(origin, options, HEAD, TAIL)?;
         let cache = options.cache.as_deref().zip(object.identity()).and_then(|(dir, identity)| {
             Entry::open(dir, options.cache_bytes, &identity, object.len(), options.report.clone())

@@ -81,6 +81,16 @@ impl Url {
         self.https
     }
 
+    /// Returns host and port.
+    pub(crate) fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// Returns path and query.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Returns the host alone, IPv6 addresses in brackets.
     pub(crate) fn host(&self) -> &str {
         let end = match self.authority.strip_prefix('[').and_then(|rest| rest.find(']')) {

@@ -1,0 +1,105 @@
+//! Signatures of requests to buckets, version 4.
+
+use std::fmt::Write as _;
+
+use ring::{digest, hmac};
+
+use crate::url::Url;
+
+/// Who signs.
+pub(crate) struct Credentials {
+    pub(crate) id: String,
+    pub(crate) secret: String,
+    pub(crate) token: Option<String>,
+}
+
+/// Returns the headers that sign a GET request at `now`, in seconds since 1970. `more` are further headers to sign, with
+/// names in lower case.
+pub(crate) fn sign(
+    url: &Url,
+    by: &Credentials,
+    region: &str,
+    now: u64,
+    more: &[(&'static str, String)],
+) -> Vec<(&'static str, String)> {
+    let time = timestamp(now);
+    let (day, empty) = (&time[..8], hex(digest::digest(&digest::SHA256, b"").as_ref()));
+    let mut headers = vec![("x-amz-content-sha256", empty.clone()), ("x-amz-date", time.clone())];
+    headers.extend(by.token.clone().map(|token| ("x-amz-security-token", token)));
+    let mut signed = [&headers, more, &[("host", url.authority().to_owned())]].concat();
+    signed.sort();
+    let names = signed.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
+    let (path, query) = url.path().split_once('?').unwrap_or((url.path(), ""));
+    let mut request = format!("GET\n{path}\n{query}\n");
+    for (name, value) in &signed {
+        let _ = writeln!(request, "{name}:{}", value.trim());
+    }
+    let _ = write!(request, "\n{names}\n{empty}");
+    let scope = format!("{day}/{region}/s3/aws4_request");
+    let request = hex(digest::digest(&digest::SHA256, request.as_bytes()).as_ref());
+    let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{request}");
+    let mut key = format!("AWS4{}", by.secret).into_bytes();
+    for part in [day, region, "s3", "aws4_request"] {
+        key = mac(&key, part);
+    }
+    let (id, signature) = (&by.id, hex(&mac(&key, &text)));
+    let value = format!("AWS4-HMAC-SHA256 Credential={id}/{scope},SignedHeaders={names},Signature={signature}");
+    headers.push(("Authorization", value));
+    headers
+}
+
+fn mac(key: &[u8], text: &str) -> Vec<u8> {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Formats a time as in 20130524T000000Z.
+fn timestamp(now: u64) -> String {
+    let (days, rest) = (now / 86_400, now % 86_400);
+    // Counted from the first of March of the year 0, so that a leap day is the last of its year.
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example in Amazon's description of signatures.
+    #[test]
+    fn the_published_example_is_signed_as_published() {
+        let url = Url::parse("https://examplebucket.s3.amazonaws.com/test.txt").unwrap();
+        let by = Credentials {
+            id: "AKIAIOSFODNN7EXAMPLE".into(),
+            secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".into(),
+            token: None,
+        };
+        let headers = sign(&url, &by, "us-east-1", 1_369_353_600, &[("range", "bytes=0-9".into())]);
+        let value = &headers.last().unwrap().1;
+        assert!(value.ends_with("f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"), "{value}");
+        assert!(value.contains("SignedHeaders=host;range;x-amz-content-sha256;x-amz-date,"));
+    }
+
+    #[test]
+    fn times_are_written_as_dates() {
+        for (now, text) in [
+            (0, "19700101T000000Z"),
+            (951_782_399, "20000228T235959Z"),
+            (951_782_400, "20000229T000000Z"),
+            (1_709_251_199, "20240229T235959Z"),
+            (4_102_444_800, "21000101T000000Z"),
+        ] {
+            assert_eq!(timestamp(now), text);
+        }
+    }
+}
