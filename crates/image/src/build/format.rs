@@ -5,7 +5,7 @@ use packfs_blocks::pipeline::Pool;
 use packfs_blocks::{Output, Progress};
 
 use super::summary::Counts;
-use super::{Census, Cutting, Details, Fed, Ledger, Options, Order, Units};
+use super::{Census, Cutting, Details, Fed, Joined, Ledger, Options, Order, Place, Units};
 use crate::tree::Tree;
 use crate::{Error, Result};
 
@@ -14,7 +14,7 @@ pub(crate) trait Format: Sync {
     /// State of a worker thread: encoders, decoders, scratch buffers.
     type Worker;
     /// Positions of all file data, for the metadata to refer to.
-    type Done;
+    type Done: Joined;
 
     /// Returns the options that every format has.
     fn options(&self) -> &Options;
@@ -28,8 +28,15 @@ pub(crate) trait Format: Sync {
     /// Returns how files are cut for the writer.
     fn cutting(&self) -> Cutting;
 
+    /// Returns the first byte of the image that file data may use.
+    fn data_start(&self) -> u64;
+
     /// Makes a writer of file data.
-    fn writer<'env>(&'env self, tools: Tools<'_, 'env, Self::Worker>) -> Result<impl Writer<Done = Self::Done>>;
+    fn writer<'env>(
+        &'env self,
+        tools: Tools<'_, 'env, Self::Worker>,
+        place: Place,
+    ) -> Result<impl Writer<Done = Self::Done>>;
 
     /// Checks the scanned tree against the limits of the format, before any data is read.
     fn check(&self, tree: &mut Tree) -> Result<()>;

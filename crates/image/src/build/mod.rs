@@ -15,6 +15,7 @@ mod older;
 mod options;
 mod order;
 mod plan;
+mod shard;
 mod stream;
 mod summary;
 
@@ -40,6 +41,8 @@ use self::order::Orderer;
 pub use self::order::{Order, Rank};
 pub use self::plan::Plan;
 pub(crate) use self::plan::referenced;
+pub use self::shard::Shards;
+pub(crate) use self::shard::{Joined, Place};
 pub(crate) use self::summary::Counts;
 pub use self::summary::{Details, Summary};
 use crate::source::{Contents, Store};
@@ -70,6 +73,7 @@ pub(crate) fn build_to<F: Format>(
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
 ) -> Result<Summary> {
     let options = format.options();
+    options.shards.map_or(Ok(()), |shards| shard::check(options, shards))?;
     let output = output.clearing(options.offset, SUPERBLOCK_END);
     let index = format.units().begin_index(options.force)?;
     let own_files = [Some(&output), index.as_ref()].into_iter().flatten().flat_map(Output::own_files).copied();
@@ -80,11 +84,8 @@ pub(crate) fn build_to<F: Format>(
         || format.worker(),
         |pool| {
             let tools = Tools { pool, output: out, progress };
-            let cutting = format.cutting();
-            let holes = Holes::new(cutting.block_len, cutting.whole_holes_are_free);
-            let feed = Feed::new(pool, cutting, &progress.stages);
-            let writer = format.writer(tools)?;
-            let mut conductor = Conductor { feed, writer, holes, own_files, progress };
+            let place = Place { base: options.offset, pos: format.data_start(), is_cut: false };
+            let mut conductor = Conductor { own_files, ..Conductor::new(format, tools, place)? };
             progress.enter(Phase::Scan);
             let Plan { mut tree, order } = progress.stages.time(Stage::Scan, || fill(&mut conductor))?;
             Error::unless_cancelled(progress)?;
@@ -94,8 +95,12 @@ pub(crate) fn build_to<F: Format>(
             let how = order_of(format);
             let orderer = Orderer { order: how, small_max: format.small_max().unwrap_or(u64::MAX), pool, progress };
             let (data, failed) = progress.stages.time(Stage::Data, || {
-                let (files, len) = orderer.arrange(&tree, &order)?;
-                conductor.put_files(&mut tree, files, len)
+                let (mut files, len) = orderer.arrange(&tree, &order)?;
+                progress.total.store(progress.done.load(Ordering::Relaxed) + len, Ordering::Relaxed);
+                let Some(shards) = options.shards else { return conductor.put_files(&mut tree, &files, 0) };
+                drop(conductor);
+                shard::only_readable(&mut tree, &mut files)?;
+                Ok((shard::put(format, tools, &orderer, &mut tree, &files, shards)?, Failed::new()))
             })?;
             let left_out = plan::leave_out(&mut tree, &failed);
             progress.enter(Phase::Metadata);
@@ -173,12 +178,26 @@ impl<K, W: Writer> Store for Conductor<'_, '_, K, W> {
     }
 }
 
+impl<'p, 'env> Conductor<'p, 'env, (), ()> {
+    /// Makes a conductor with a new writer of `format`.
+    fn new<F: Format>(
+        format: &'env F,
+        tools: Tools<'p, 'env, F::Worker>,
+        place: Place,
+    ) -> Result<Conductor<'p, 'env, F::Worker, impl Writer<Done = F::Done>>> {
+        let Tools { pool, progress, .. } = tools;
+        let cutting = format.cutting();
+        let holes = Holes::new(cutting.block_len, cutting.whole_holes_are_free);
+        let feed = Feed::new(pool, cutting, &progress.stages);
+        Ok(Conductor { feed, writer: format.writer(tools, place)?, holes, own_files: Vec::new(), progress })
+    }
+}
+
 impl<K, W: Writer> Conductor<'_, '_, K, W> {
-    /// Writes the data of `files`, which hold `len` bytes.
-    fn put_files(mut self, tree: &mut Tree, files: Vec<Ino>, len: u64) -> Result<(W::Done, Failed)> {
+    /// Writes the data of `files`, which get the numbers from `first` on in the tree.
+    fn put_files(mut self, tree: &mut Tree, files: &[Ino], first: u32) -> Result<(W::Done, Failed)> {
         let progress = self.progress;
-        progress.total.store(progress.done.load(Ordering::Relaxed) + len, Ordering::Relaxed);
-        for ino in files {
+        for &ino in files {
             let Kind::File { size, data } = &mut tree.inode_mut(ino).kind else { continue };
             let Data::Source { from, key } = data else { continue };
             if *size == 0 {
@@ -188,7 +207,7 @@ impl<K, W: Writer> Conductor<'_, '_, K, W> {
             Error::unless_cancelled(progress)?;
             let file = self.writer.add_file(*size, &|| data_len(&**from, *key))?;
             self.feed.file(file, from, *key, *size);
-            *data = Data::Stored(file);
+            *data = Data::Stored(first + file);
             while let Some(fed) = self.feed.next() {
                 hand_on(fed, &mut self.writer, &mut self.holes, progress)?;
             }

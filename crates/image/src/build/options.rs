@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use packfs_codec::Choice;
 
-use super::{Order, Reuse};
+use super::{Order, Reuse, Shards};
 use crate::OnError;
 
 /// Options of a build, whatever the format.
@@ -18,6 +18,9 @@ pub struct Options {
     pub order: Option<Order>,
     /// True to share equal files and equal parts of files.
     pub dedup: bool,
+    /// Cut the data into shards, which share only files that are equal as a whole. The bytes of the image depend on the
+    /// number of shards; one shard gives the bytes of a build without.
+    pub shards: Option<Shards>,
     /// True to turn blocks of zeros into holes.
     pub sparse: bool,
     /// True to decode and compare each block right after it is encoded.
@@ -48,6 +51,7 @@ impl Options {
             codec,
             order: None,
             dedup: true,
+            shards: None,
             sparse: true,
             verify: true,
             offset: 0,

@@ -1,6 +1,6 @@
 //! The options of a build in full: what defaults come to, as words of a command line.
 
-use packfs_image::build::AnyOptions;
+use packfs_image::build::{AnyOptions, Shards};
 use packfs_image::erofs::Features;
 use packfs_image::squashfs::Fragments;
 
@@ -34,6 +34,11 @@ impl BuildPlan {
         }
         if let Some(order) = common.order {
             add("--order", order.to_string());
+        }
+        match common.shards {
+            Some(Shards::Count(count)) => add("--shards", count.to_string()),
+            Some(Shards::Size(size)) => add("--shard-size", value::as_size(size.get())),
+            None => {}
         }
         add("-j", self.threads.to_string());
         add("--memory", value::as_size(common.memory));

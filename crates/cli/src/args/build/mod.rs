@@ -7,6 +7,7 @@ mod features;
 mod full;
 mod preset;
 mod reuse;
+mod shards;
 mod squashfs;
 
 use std::ffi::OsString;
@@ -24,6 +25,7 @@ pub(super) use self::codec::{CodecArg, CodecParser};
 use self::erofs::ErofsArgs;
 pub(crate) use self::preset::Preset;
 use self::reuse::ReuseArgs;
+use self::shards::ShardArgs;
 use self::squashfs::SquashfsArgs;
 use super::{Effort, ExcludeArgs, OnError, RemoteArgs, Talk, value};
 use crate::output::failure::Usage;
@@ -187,6 +189,9 @@ pub(crate) struct Build {
     #[arg(help_heading = "Layout of the image", long, value_enum)]
     order: Option<Order>,
 
+    #[command(flatten)]
+    shards: ShardArgs,
+
     /// Place file data by the priorities in FILE
     ///
     /// Its lines are `PATH PRIORITY`; higher priorities come first.
@@ -212,7 +217,7 @@ pub(crate) struct Build {
     /// Copy archives from a pipe to a temporary file first
     ///
     /// The same goes for archives that are compressed. The image is then the same as from the plain archive. Implied
-    /// by --sort, --hot and --order other than path.
+    /// by --sort, --hot, --shards and --order other than path.
     #[arg(help_heading = "Layout of the image", long)]
     spool: bool,
 
@@ -292,6 +297,7 @@ struct Shared {
     fragments: Option<Fragments>,
     order: Option<Order>,
     dedup: bool,
+    shards: Option<build::Shards>,
     sparse: bool,
     verify: bool,
     offset: u64,
@@ -310,6 +316,7 @@ impl Shared {
         options.codec = codec;
         options.order = self.order.map(build::Order::from);
         options.dedup = self.dedup;
+        options.shards = self.shards;
         options.sparse = self.sparse;
         options.verify = self.verify;
         options.offset = self.offset;
@@ -397,6 +404,7 @@ impl Build {
             fragments: self.fragments,
             order: self.order,
             dedup: !self.no_dedup,
+            shards: self.shards.resolve(),
             sparse: !self.no_sparse,
             verify: !self.no_verify,
             offset: self.offset,

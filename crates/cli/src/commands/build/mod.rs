@@ -120,9 +120,10 @@ fn fill<'p>(
     let mut tree = Tree::default();
     tree.warnings = Warnings::new(plan.strict);
     let mut copies = Copies::default();
-    // Data stored while it is listed gets its position then, but an order requires knowing all of it.
-    let ordered = plan.target.common().order.is_some_and(|order| order != Order::Path);
-    let store = if plan.spool || ordered || sort.is_some() || hot.is_some() { &mut copies } else { store };
+    // Data stored while it is listed gets its position then, but an order and cuts require knowing all of it.
+    let common = plan.target.common();
+    let later = common.order.is_some_and(|order| order != Order::Path) || common.shards.is_some();
+    let store = if plan.spool || later || sort.is_some() || hot.is_some() { &mut copies } else { store };
     for argument in &plan.sources {
         notes.reading = Some(argument);
         let mut source = source::open(argument.as_os_str(), &options)?;

@@ -151,7 +151,7 @@ impl<S> Orderer<'_, '_, S> {
     }
 
     /// Looks at each of `files` on workers, and hands over what was seen with the file's place in the list.
-    fn read<T: Send + 'static>(
+    pub(super) fn read<T: Send + 'static>(
         &self,
         tree: &Tree,
         files: &[Ino],

@@ -33,7 +33,7 @@ use self::zone::Zone;
 use super::index::Form;
 use super::keep::Keep;
 use super::pack::{Ending, Worker};
-use crate::build::{Cut, Failed, Fed, Ledger, Part as Read, Tools, Writer};
+use crate::build::{Cut, Failed, Fed, Ledger, Part as Read, Place, Tools, Writer};
 use crate::{OnError, Result};
 
 mod done;
@@ -89,6 +89,8 @@ impl Rules {
 /// Receives pieces from a [`Feed`](crate::build::Feed) and writes them.
 pub(crate) struct Data<'p, 'env> {
     rules: Rules,
+    /// True if other shards come before or after these files.
+    is_cut: bool,
     files: Files,
     sharing: Sharing,
     stretches: Stretches,
@@ -108,25 +110,25 @@ pub(crate) struct Data<'p, 'env> {
 }
 
 impl<'p, 'env> Data<'p, 'env> {
-    /// Makes a writer for the image at byte `base` of the output that continues at byte `pos` of
-    /// the image; `budget` bounds the bytes in flight.
+    /// Makes a writer; `budget` bounds the bytes in flight.
     pub(crate) fn new(
         tools: Tools<'p, 'env, Worker>,
         rules: Rules,
         buffers: Buffers,
-        (base, pos): (u64, u64),
+        place: Place,
         budget: usize,
         ledger: Ledger,
     ) -> Self {
         let Tools { output, progress, .. } = tools;
         Data {
             rules,
+            is_cut: place.is_cut,
             files: Files::new(rules.on_error),
             sharing: Sharing::new(rules.dedup),
             stretches: Stretches::new(rules.codec, rules.block()),
             packed: PackedInode::new(&buffers, rules.piece),
             jobs: Jobs::new(tools, budget),
-            zone: Zone::new(output, progress, (base, pos), rules.form.algorithm, ledger),
+            zone: Zone::new(output, progress, (place.base, place.pos), rules.form.algorithm, ledger),
             pieces: Pieces::default(),
             keep: Keep::new(output.scratch()),
             buffers,
@@ -220,17 +222,22 @@ impl<'p, 'env> Data<'p, 'env> {
     /// Sends the rest of both streams of the packed inode, and takes all results. The stream of
     /// tails is complete only when everything else is written.
     fn settle_streams(&mut self) -> Result<()> {
-        let small_len = self.packed.small.len();
-        if self.rules.ending == Ending::Fragment && !self.rules.all_fragments && small_len > 0 {
-            // The stream of tails follows, and begins with a block.
-            let padding = small_len.next_multiple_of(self.rules.block() as u64) - small_len;
-            self.put_small(&vec![0; usize::try_from(padding).expect("less than a block")])?;
+        let block = self.rules.block() as u64;
+        let padding =
+            |len: u64| vec![0; usize::try_from(len.next_multiple_of(block) - len).expect("less than a block")];
+        let has_tails = self.rules.ending == Ending::Fragment && !self.rules.all_fragments;
+        if has_tails || self.is_cut {
+            // The stream of tails or that of the next shard follows, and begins with a block.
+            self.put_small(&padding(self.packed.small.len()))?;
         }
         if let Some(piece) = self.packed.small.take() {
             self.send_small(piece, Ending::Cluster)?;
         }
         while self.plan()? {}
         while self.next()? {}
+        if self.is_cut {
+            self.put_end(&padding(self.packed.ends.len()))?;
+        }
         if let Some(piece) = self.packed.ends.take() {
             self.send_end(piece, Ending::Cluster)?;
         }

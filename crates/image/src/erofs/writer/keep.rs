@@ -8,6 +8,8 @@ use packfs_blocks::io::Scratch;
 
 /// Maximum number of bytes kept in memory.
 const MEMORY: usize = 16 << 20;
+/// Number of bytes that are copied at once; fits [`Kept::LEN_BITS`].
+const COPY_LEN: usize = 1 << 15;
 
 /// Position of kept bytes, in 8 bytes: each of a million files may have one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,11 @@ impl Kept {
 
     fn start(self) -> u64 {
         self.0 >> Self::LEN_BITS
+    }
+
+    /// Returns the position of the same bytes behind `before` others; `None` if that is too far.
+    pub(crate) fn moved(self, before: u64) -> Option<Kept> {
+        if self == Kept::NONE { Some(self) } else { Kept::new(self.start().checked_add(before)?, self.len()) }
     }
 
     pub(crate) fn len(self) -> usize {
@@ -65,9 +72,33 @@ impl Keep {
             self.spilled_len += self.recent.len() as u64;
             self.recent.clear();
         }
-        let start = self.spilled_len + self.recent.len() as u64;
+        let start = self.len();
         self.recent.extend_from_slice(bytes);
         Kept::new(start, bytes.len()).ok_or_else(|| io::ErrorKind::FileTooLarge.into())
+    }
+
+    /// Returns the number of bytes kept.
+    pub(crate) fn len(&self) -> u64 {
+        self.spilled_len + self.recent.len() as u64
+    }
+
+    /// Keeps all that another store keeps; returns the number of bytes before that.
+    pub(crate) fn append(&mut self, other: &Keep) -> io::Result<u64> {
+        let before = self.len();
+        other.copy(|bytes| self.put(bytes).map(drop))?;
+        Ok(before)
+    }
+
+    /// Passes all kept bytes on, in pieces.
+    pub(crate) fn copy(&self, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let (mut piece, mut at) = (vec![0; COPY_LEN], 0);
+        while let Some(file) = self.spilled.as_ref().filter(|_| at < self.spilled_len) {
+            let len = usize::try_from(self.spilled_len - at).unwrap_or(COPY_LEN).min(COPY_LEN);
+            file.read_exact_at(&mut piece[..len], at)?;
+            to(&piece[..len])?;
+            at += len as u64;
+        }
+        self.recent.chunks(COPY_LEN).try_for_each(to)
     }
 
     /// Appends kept bytes to `out`.

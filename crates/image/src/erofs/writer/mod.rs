@@ -7,6 +7,7 @@ mod epoch;
 mod fit;
 pub(super) mod index;
 mod inode;
+mod joined;
 pub(super) mod keep;
 mod layout;
 mod metadata;
@@ -29,7 +30,7 @@ use super::format;
 use super::kernel::{Feature, Kernel};
 use super::limits;
 use crate::build::{
-    self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Ledger, Order, Tools, Units, Writer, Written,
+    self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Ledger, Order, Place, Tools, Units, Writer, Written,
 };
 use crate::tree::Tree;
 use crate::{Error, Result};
@@ -122,6 +123,28 @@ pub struct Counts {
     pub hole_bytes: u64,
 }
 
+impl Counts {
+    /// Adds the counters of another shard.
+    fn add(&mut self, more: &Counts) {
+        let Counts {
+            clusters,
+            raw_clusters,
+            shared_clusters,
+            packed_bytes,
+            fragment_bytes,
+            duplicate_bytes,
+            hole_bytes,
+        } = more;
+        self.clusters += clusters;
+        self.raw_clusters += raw_clusters;
+        self.shared_clusters += shared_clusters;
+        self.packed_bytes += packed_bytes;
+        self.fragment_bytes += fragment_bytes;
+        self.duplicate_bytes += duplicate_bytes;
+        self.hole_bytes += hole_bytes;
+    }
+}
+
 /// EROFS-specific figures of a build.
 #[derive(Debug, Serialize)]
 #[non_exhaustive]
@@ -194,13 +217,16 @@ impl Format for Builder<'_> {
         }
     }
 
-    fn writer<'env>(&'env self, tools: Tools<'_, 'env, Worker>) -> Result<impl Writer<Done = DataDone>> {
+    fn data_start(&self) -> u64 {
+        self.first_block * u64::from(self.options.block_size)
+    }
+
+    fn writer<'env>(&'env self, tools: Tools<'_, 'env, Worker>, place: Place) -> Result<impl Writer<Done = DataDone>> {
         let options = &self.options.build;
         // Pieces in flight take their length once more when they are packed.
         let in_flight = options.budget(4, 2 * self.least_in_flight(), 256 << 20);
-        let start = (options.offset, self.first_block * u64::from(self.options.block_size));
         let ledger = Ledger::new(&self.packing.units, options.offset);
-        Ok(Data::new(tools, self.rules, self.pieces.clone(), start, in_flight, ledger))
+        Ok(Data::new(tools, self.rules, self.pieces.clone(), place, in_flight, ledger))
     }
 
     /// Linux keeps the clusters that it has read, so files that are read one after the other need not share them.
@@ -217,7 +243,7 @@ impl Format for Builder<'_> {
         census: &Census,
         mut data: DataDone,
     ) -> Result<Written> {
-        let start = self.first_block * u64::from(self.options.block_size);
+        let start = self.data_start();
         let (output, base) = (tools.output, self.options.build.offset);
         unused::clear(tree, &mut data, &unused::Place { output, base, start, packing: &self.packing })?;
         let written = metadata::write(tools, self.options, tree, census, &data)?;

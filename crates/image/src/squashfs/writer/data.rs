@@ -15,7 +15,7 @@ use packfs_blocks::{Buffer, Buffers, Digest, Progress};
 
 use super::pack::{Packed, Worker};
 use super::{Counts, Fragments};
-use crate::build::{Cut, Failed, Fed, Ledger, Stretch, Tools, Writer};
+use crate::build::{self, Cut, Failed, Fed, Ledger, Stretch, Tools, Writer};
 use crate::squashfs::format::DATA_RAW;
 use crate::{Error, OnError, Result};
 
@@ -95,7 +95,7 @@ pub(crate) struct Rules {
 #[derive(Debug)]
 pub(crate) struct Data<'p, 'env> {
     tools: Tools<'p, 'env, Worker>,
-    /// Offset of the image in the output file.
+    /// Offset in the output file from which positions count.
     base: u64,
     rules: Rules,
     buffers: Buffers,
@@ -151,13 +151,12 @@ pub(crate) struct DataDone {
 }
 
 impl<'p, 'env> Data<'p, 'env> {
-    /// Makes a writer for the image at byte `base` of the output that continues at byte `pos` of
-    /// the image; `budget` bounds the bytes in flight.
+    /// Makes a writer; `budget` bounds the bytes in flight.
     pub(crate) fn new(
         tools: Tools<'p, 'env, Worker>,
         rules: Rules,
         buffers: Buffers,
-        (base, pos): (u64, u64),
+        build::Place { base, pos, .. }: build::Place,
         budget: usize,
         ledger: Ledger,
     ) -> Self {

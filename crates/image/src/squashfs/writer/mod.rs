@@ -3,6 +3,7 @@
 mod data;
 mod dir;
 mod inode;
+mod joined;
 mod layout;
 mod metadata;
 mod pack;
@@ -23,7 +24,7 @@ use self::pack::{Packing, Worker};
 use super::compressor;
 use super::format::{self, Superblock, flags};
 use super::limits;
-use crate::build::{self, Census, Cutting, Format, Ledger, Order, Tools, Units, Writer, Written};
+use crate::build::{self, Census, Cutting, Format, Ledger, Order, Place, Tools, Units, Writer, Written};
 use crate::tree::{Ino, Tree};
 use crate::{Error, Excess, Result};
 
@@ -177,13 +178,16 @@ impl Format for Builder<'_> {
         Cutting { block_len, buffers: buffers.clone(), sparse: options.sparse, whole_holes_are_free: false, budget }
     }
 
-    fn writer<'env>(&'env self, tools: Tools<'_, 'env, Worker>) -> Result<impl Writer<Done = DataDone>> {
+    fn data_start(&self) -> u64 {
+        (size_of::<Superblock>() + self.compressor.as_ref().map_or(0, Vec::len)) as u64
+    }
+
+    fn writer<'env>(&'env self, tools: Tools<'_, 'env, Worker>, place: Place) -> Result<impl Writer<Done = DataDone>> {
         let build::Options { dedup, on_error, offset, .. } = self.options.build;
         let rules = Rules { block_len: self.packing.block_len, fragments: self.options.fragments, dedup, on_error };
-        let start = size_of::<Superblock>() + self.compressor.as_ref().map_or(0, Vec::len);
         let in_flight = self.options.build.budget(2, 2 * self.least_in_flight(), 256 << 20);
         let ledger = Ledger::new(&self.packing.units, offset);
-        Ok(Data::new(tools, rules, self.packing.buffers.clone(), (offset, start as u64), in_flight, ledger))
+        Ok(Data::new(tools, rules, self.packing.buffers.clone(), place, in_flight, ledger))
     }
 
     fn finish(
@@ -211,6 +215,19 @@ impl Format for Builder<'_> {
             details: build::Details::Squashfs(details),
             ledger: data.ledger,
         })
+    }
+}
+
+impl Counts {
+    /// Adds the counters of another shard.
+    fn add(&mut self, more: &Counts) {
+        let Counts { blocks, raw_blocks, copied_blocks, packed_bytes, duplicate_bytes, hole_bytes } = more;
+        self.blocks += blocks;
+        self.raw_blocks += raw_blocks;
+        self.copied_blocks += copied_blocks;
+        self.packed_bytes += packed_bytes;
+        self.duplicate_bytes += duplicate_bytes;
+        self.hole_bytes += hole_bytes;
     }
 }
 

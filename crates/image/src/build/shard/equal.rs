@@ -1,0 +1,105 @@
+//! Files that equal one of an earlier shard. Only files of equal length are read, and completely only if their beginnings
+//! are equal, too.
+
+use std::ops::Range;
+
+use packfs_blocks::Digest;
+
+use super::Orderer;
+use crate::Result;
+use crate::source::Contents;
+use crate::tree::{Ino, Kind, Tree};
+
+/// Number of bytes of a file's beginning.
+const HEAD: u64 = 4096;
+/// Number of bytes read at once.
+const PIECE: usize = 1 << 18;
+
+/// Returns, by index and in their order, the files that equal the first of their kind and lie in another shard, with the
+/// index of that. A file that cannot be read equals none.
+pub(super) fn find<S>(
+    orderer: &Orderer<'_, '_, S>,
+    tree: &Tree,
+    files: &[Ino],
+    shards: &[Range<usize>],
+) -> Result<Vec<(usize, usize)>> {
+    let shard = |file: usize| shards.partition_point(|range| range.end <= file);
+    let mut alike: Vec<(u64, Digest, usize)> = Vec::new();
+    let none = Digest::from([0; 32]);
+    alike.extend(files.iter().enumerate().map(|(at, ino)| (size(tree, *ino), none, at)));
+    keep_over_cuts(&mut alike, shard);
+    read(orderer, tree, files, &mut alike, head)?;
+    keep_over_cuts(&mut alike, shard);
+    let (mut long, mut equal): (Vec<_>, Vec<_>) = alike.into_iter().partition(|(size, ..)| *size > HEAD);
+    read(orderer, tree, files, &mut long, whole)?;
+    keep_over_cuts(&mut long, shard);
+    equal.append(&mut long);
+    let groups = equal.chunk_by(same).flat_map(|group| {
+        let first = group[0].2;
+        group.iter().map(move |(.., file)| (*file, first)).filter(move |(file, first)| shard(*file) != shard(*first))
+    });
+    let mut found: Vec<_> = groups.collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn same(one: &(u64, Digest, usize), other: &(u64, Digest, usize)) -> bool {
+    (one.0, one.1) == (other.0, other.1)
+}
+
+/// Sorts by what is equal, and keeps only what occurs in several shards.
+fn keep_over_cuts(files: &mut Vec<(u64, Digest, usize)>, shard: impl Fn(usize) -> usize) {
+    files.sort_unstable();
+    let over_cuts = files.chunk_by(same).filter(|group| shard(group[0].2) != shard(group[group.len() - 1].2));
+    *files = over_cuts.flatten().copied().collect();
+}
+
+/// Sets the digest of each file to that of what is read of it; removes files that cannot be read.
+fn read<S>(
+    orderer: &Orderer<'_, '_, S>,
+    tree: &Tree,
+    files: &[Ino],
+    alike: &mut Vec<(u64, Digest, usize)>,
+    look: fn(&dyn Contents, u64, u64) -> Option<Digest>,
+) -> Result<()> {
+    // In the order of their data, which suits disks.
+    alike.sort_unstable_by_key(|(.., file)| *file);
+    let inos: Vec<Ino> = alike.iter().map(|(.., file)| files[*file]).collect();
+    let mut unread = vec![false; alike.len()];
+    orderer.read(tree, &inos, look, |n, digest| match digest {
+        Some(digest) => alike[n].1 = digest,
+        None => unread[n] = true,
+    })?;
+    let mut unread = unread.into_iter();
+    alike.retain(|_| !unread.next().unwrap_or(true));
+    Ok(())
+}
+
+fn head(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> {
+    let mut bytes = vec![0; usize::try_from(size.min(HEAD)).ok()?];
+    from.open(key).and_then(|mut file| file.read_exact_at(&mut bytes, 0)).ok()?;
+    Some(Digest::of(&bytes))
+}
+
+/// Returns a digest of a file's ranges of data. Files of equal bytes with different holes count as different.
+fn whole(from: &dyn Contents, key: u64, size: u64) -> Option<Digest> {
+    let mut file = from.open(key).ok()?;
+    let (mut bytes, mut hasher, mut at) = (vec![0; PIECE], blake3::Hasher::new(), 0);
+    while at < size {
+        let Some((start, end)) = file.next_data(at).ok()?.filter(|(_, end)| *end > at) else { break };
+        hasher.update(&start.to_le_bytes()).update(&end.to_le_bytes());
+        at = start.max(at);
+        while at < end {
+            let piece = &mut bytes[..usize::try_from(end - at).unwrap_or(PIECE).min(PIECE)];
+            file.read_exact_at(piece, at).ok()?;
+            hasher.update(piece);
+            at += piece.len() as u64;
+        }
+    }
+    file.finish().ok()?;
+    Some(Digest::from(*hasher.finalize().as_bytes()))
+}
+
+fn size(tree: &Tree, ino: Ino) -> u64 {
+    if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 }
+}

@@ -1,0 +1,165 @@
+//! Cutting a build into shards, which can be packed apart from each other.
+//!
+//! The ordered list of files is cut into ranges ([`cuts`]). Each range is packed by a data writer of its own, which begins
+//! without any knowledge of the others: at a cut, blocks in flight, the open fragment block and the streams of the packed
+//! inode are finished, and dedup of blocks starts anew. Files that equal a file of an earlier shard are found beforehand
+//! ([`equal`]) and are not packed again. The data of a shard lies at a multiple of [`ALIGN`] bytes and depends on nothing
+//! before it, so it can be packed into a file of its own and moved to its place later.
+
+mod cuts;
+mod equal;
+
+use std::ops::Range;
+
+use packfs_blocks::Progress;
+
+pub use self::cuts::Shards;
+use super::order::Orderer;
+use super::{Conductor, Format, Options, Tools};
+use crate::tree::{Data, Ino, Kind, Tree};
+use crate::{Error, OnError, Result};
+
+/// Shards begin at a multiple of this many bytes of the image: positions within a page, which matter to EROFS, do not
+/// change when a shard is moved, and file systems can share whole blocks.
+const ALIGN: u64 = 4096;
+
+/// Position of the data that one writer writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// Byte of the output at which position 0 lies.
+    pub(crate) base: u64,
+    /// Position of the first byte of data.
+    pub(crate) pos: u64,
+    /// True if other shards come before or after it.
+    pub(crate) is_cut: bool,
+}
+
+/// Data of one shard or of several: what a format's data writer returns.
+pub(crate) trait Joined: Sized {
+    /// Returns the position behind the last byte of data.
+    fn end(&self) -> u64;
+
+    /// Adds `by` bytes, a multiple of [`ALIGN`], to all positions.
+    fn shift(&mut self, by: u64);
+
+    /// Appends the data of the next shard, of which the positions are shifted already. Its files get the next numbers.
+    fn append(&mut self, next: Self) -> Result<()>;
+}
+
+/// Returns the place of the first shard of an image, and the bytes by which its positions are to be shifted.
+fn first_place<F: Format>(format: &F, is_cut: bool) -> (Place, u64) {
+    let start = format.data_start();
+    let shift = start - start % ALIGN;
+    (Place { base: format.options().offset + shift, pos: start - shift, is_cut }, shift)
+}
+
+/// Refuses options that do not work with shards.
+pub(super) fn check(options: &Options, shards: Shards) -> Result<()> {
+    let refuse = |why: &str| Err(Error::option("shards", shards, why));
+    if options.index.is_some() || options.reuse.is_some() {
+        return refuse("an image in shards can neither reuse another one nor have an index");
+    }
+    if options.on_error == OnError::Skip {
+        return refuse("files that cannot be read cannot be left out of an image in shards");
+    }
+    Ok(())
+}
+
+/// Files of a tree by shard.
+#[derive(Debug)]
+struct Layout {
+    /// Files to pack, in the order of their data; their indices are the numbers of their data.
+    files: Vec<Ino>,
+    /// The files of each shard.
+    ranges: Vec<Range<usize>>,
+    /// Files that equal one of an earlier shard, with the number of its data.
+    equal: Vec<(Ino, u32)>,
+}
+
+impl Layout {
+    /// Cuts the files of `tree`, which are given in order.
+    fn of<S>(orderer: &Orderer<'_, '_, S>, dedup: bool, tree: &Tree, all: &[Ino], shards: Shards) -> Result<Layout> {
+        let mut ranges = cuts::ranges(tree, all, shards);
+        let known = if dedup { equal::find(orderer, tree, all, &ranges)? } else { Vec::new() };
+        let (mut known, mut numbers) = (known.into_iter().peekable(), Vec::with_capacity(all.len()));
+        let (mut files, mut equal) = (Vec::with_capacity(all.len()), Vec::new());
+        for range in &mut ranges {
+            let start = files.len();
+            for at in range.clone() {
+                if let Some((_, earlier)) = known.next_if(|(file, _)| *file == at) {
+                    let number = numbers[earlier];
+                    equal.push((all[at], number));
+                    numbers.push(number);
+                } else {
+                    let number = u32::try_from(files.len());
+                    numbers.push(number.map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?);
+                    files.push(all[at]);
+                }
+            }
+            *range = start..files.len();
+        }
+        Ok(Layout { files, ranges, equal })
+    }
+}
+
+/// Packs `files`, which are in order, shard after shard.
+pub(super) fn put<'env, F: Format>(
+    format: &'env F,
+    tools: Tools<'_, 'env, F::Worker>,
+    orderer: &Orderer<'_, '_, F::Worker>,
+    tree: &mut Tree,
+    files: &[Ino],
+    shards: Shards,
+) -> Result<F::Done> {
+    let layout = Layout::of(orderer, format.options().dedup, tree, files, shards)?;
+    let (mut place, mut shift) = first_place(format, layout.ranges.len() > 1);
+    let (mut all, mut first) = (None::<F::Done>, 0);
+    for range in layout.ranges {
+        let files = &layout.files[range];
+        let conductor = Conductor::new(format, tools, place)?;
+        // A file that cannot be read ends the build.
+        let (mut done, _) = conductor.put_files(tree, files, first)?;
+        first += u32::try_from(files.len()).expect("all of them have numbers");
+        done.shift(shift);
+        shift = done.end().next_multiple_of(ALIGN);
+        place = Place { base: format.options().offset + shift, pos: 0, is_cut: true };
+        match &mut all {
+            Some(all) => all.append(done)?,
+            none => *none = Some(done),
+        }
+    }
+    for (ino, number) in layout.equal {
+        if let Kind::File { data, size } = &mut tree.inode_mut(ino).kind {
+            *data = Data::Stored(number);
+            Progress::add(&tools.progress.done, *size);
+            Progress::add(&tools.progress.saved, *size);
+        }
+    }
+    all.ok_or_else(|| Error::Misuse("a build of no shards".into()))
+}
+
+/// Removes files of no bytes from the list; refuses those that a stream has already stored.
+pub(super) fn only_readable(tree: &mut Tree, files: &mut Vec<Ino>) -> Result<()> {
+    let mut stored = None;
+    tree.walk(|ino, _| {
+        if let Kind::File { data: Data::Stored(_), .. } = tree.inode(ino).kind {
+            stored.get_or_insert(ino);
+        }
+        Ok(())
+    })?;
+    if let Some(ino) = stored {
+        let why = "it can be read only once, and shards need sources that can be read again";
+        return Err(Error::limit(tree.path_of(ino), why));
+    }
+    files.retain(|ino| match &mut tree.inode_mut(*ino).kind {
+        Kind::File { size: 0, data } => {
+            *data = Data::Empty;
+            false
+        }
+        _ => true,
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

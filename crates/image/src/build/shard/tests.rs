@@ -1,0 +1,178 @@
+//! Builds in shards: the same files as without, the same bytes every time.
+
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::build::AnyOptions;
+use crate::testing::{Node, Piece, Snapshot, Spec, disagreements, is_root, snapshot_tree, whole_seconds};
+use crate::{Fs, Plan, erofs, squashfs};
+
+/// Files of every kind; many equal one that lies far away.
+pub(super) fn spec() -> Spec {
+    let files = (0..160u64).map(|n| {
+        let noise = |seed, len| Piece::Noise { seed, len };
+        let text = |seed, len| Piece::Text { seed, len };
+        let pieces = match n % 8 {
+            0 => vec![text(n, n * 37)],
+            1 => vec![noise(n % 5, 9000), text(n, 300)],
+            2 => vec![text(n % 7, 70_000), Piece::Hole(100_000), noise(n, 9)],
+            3 => vec![text(n % 20, 500)],
+            4 => vec![noise(n, n % 97), text(n % 3, 60_000)],
+            5 => vec![text(3, 200_000), noise(n % 16, 5)],
+            6 => vec![Piece::Hole(300_000)],
+            _ => Vec::new(),
+        };
+        let ending = ["", ".txt", ".c"][usize::try_from(n).unwrap() % 3];
+        (format!("{n:05}{ending}").into_bytes(), Node::file(pieces))
+    });
+    let big = vec![Piece::Text { seed: 1, len: 3 << 20 }, Piece::Noise { seed: 2, len: 70_001 }];
+    let mut spec =
+        Spec::of(files.chain([(b"big".to_vec(), Node::file(big.clone())), (b"a-big".to_vec(), Node::file(big))]));
+    spec.links.push((b"00001.txt".to_vec(), b"linked".to_vec()));
+    spec
+}
+
+pub(super) fn count(n: u32) -> Shards {
+    Shards::Count(NonZeroU32::new(n).unwrap())
+}
+
+/// Options of both formats that take every path of the data writers.
+pub(super) fn cases() -> Vec<AnyOptions> {
+    let squashfs = |codec: &str, fragments| {
+        let mut options = squashfs::Options { block_size: 16 << 10, fragments, ..Default::default() };
+        options.build.codec = codec.parse().unwrap();
+        AnyOptions::from(options)
+    };
+    let erofs = |codec: &str, features, block_size| {
+        let mut options = erofs::Options { cluster_size: 16 << 10, features, block_size, ..Default::default() };
+        options.build.codec = codec.parse().unwrap();
+        options.target_kernel = "6.15".parse().unwrap();
+        AnyOptions::from(options)
+    };
+    use erofs::Features as F;
+    use squashfs::Fragments::{None, Small, Tails};
+    vec![
+        squashfs("zstd:1", Tails),
+        squashfs("none", Small),
+        squashfs("gzip:1", None),
+        erofs("lz4hc:1", F::FRAGMENTS, 4096),
+        erofs("none", F::empty(), 4096),
+        erofs("none", F::CHUNKS | F::NO_INLINE, 4096),
+        erofs("zstd:1", F::ALL_FRAGMENTS | F::DEDUPE, 4096),
+        erofs("lz4", F::ZTAILPACKING | F::DEDUPE | F::FULL_INDEX, 4096),
+        erofs("deflate:1", F::FRAGMENTS | F::BITS_48 | F::UNALIGNED, 512),
+        erofs("lz4", F::empty(), 4096),
+    ]
+}
+
+pub(super) fn with(options: &AnyOptions, change: impl FnOnce(&mut Options)) -> AnyOptions {
+    let mut options = options.clone();
+    change(options.common_mut());
+    options
+}
+
+fn built(options: &AnyOptions, image: &Path) -> Vec<u8> {
+    let tree = spec().tree().unwrap();
+    options.build(image, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() })).unwrap();
+    std::fs::read(image).unwrap()
+}
+
+/// What an image of the format holds of the tree.
+pub(super) fn held(options: &AnyOptions) -> Snapshot {
+    let snapshot = snapshot_tree(&spec().tree().unwrap()).unwrap();
+    if options.format() == "squashfs" { whole_seconds(snapshot) } else { snapshot }
+}
+
+/// Lets the reader, its check and the kernel read an image.
+pub(super) fn assert_reads(options: &AnyOptions, image: &Path, what: &str) {
+    let opened = Fs::open(image).map(|fs| Arc::clone(fs.image()));
+    if is_root() {
+        assert_eq!(disagreements(&held(options), image, opened, options.format()), Vec::<String>::new(), "{what}");
+    }
+}
+
+#[test]
+fn one_shard_gives_the_bytes_of_a_build_without() {
+    let dir = tempfile::tempdir().unwrap();
+    for (n, options) in cases().iter().enumerate() {
+        let plain = built(options, &dir.path().join(format!("plain{n}")));
+        let one = built(&with(options, |all| all.shards = Some(count(1))), &dir.path().join(format!("one{n}")));
+        assert!(plain == one, "{n}: {options:?}");
+    }
+}
+
+#[test]
+fn shards_hold_the_same_files_whatever_the_number_of_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    for (n, options) in cases().iter().enumerate() {
+        for shards in [3, 17] {
+            let what = format!("case {n}, {shards} shards");
+            let build = |threads, memory| {
+                let options = with(options, |all| {
+                    (all.threads, all.memory, all.shards) = (threads, memory, Some(count(shards)));
+                });
+                let image = dir.path().join(format!("{n}-{shards}-{threads}"));
+                (built(&options, &image), image)
+            };
+            let (bytes, image) = build(0, 1 << 30);
+            assert_reads(options, &image, &what);
+            for (threads, memory) in [(1, 1), (3, 64 << 20)] {
+                assert!(build(threads, memory).0 == bytes, "{what}: {threads} threads differ");
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_files_of_different_shards_are_stored_once() {
+    let noise = |seed| Node::file(vec![Piece::Noise { seed, len: 100_000 }]);
+    let spec = Spec::of((0..16u64).map(|n| (format!("{n:02}").into_bytes(), noise(n % 2))));
+    let dir = tempfile::tempdir().unwrap();
+    for (n, options) in cases().iter().enumerate() {
+        let build = |dedup| {
+            let options = with(options, |all| (all.shards, all.dedup) = (Some(count(5)), dedup));
+            let (tree, image) = (spec.tree().unwrap(), dir.path().join(format!("{n}-{dedup}")));
+            options.build(&image, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() })).unwrap().image_bytes
+        };
+        let (shared, apart) = (build(true), build(false));
+        assert!(shared < 350_000 && apart > 1_500_000, "case {n}: {shared} and {apart} bytes");
+    }
+}
+
+#[test]
+fn options_that_shards_exclude_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    let refused = |change: fn(&mut Options)| {
+        let options = with(&cases()[0], |all| {
+            all.shards = Some(count(2));
+            change(all);
+        });
+        let tree = spec().tree().unwrap();
+        let built = options.build(&image, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() }));
+        assert!(!image.exists());
+        built.unwrap_err().to_string()
+    };
+    let index = refused(|all| all.index = Some("index".into()));
+    assert!(index.contains("shards 2") && index.contains("index"), "{index}");
+    let skip = refused(|all| all.on_error = OnError::Skip);
+    assert!(skip.contains("shards 2") && skip.contains("left out"), "{skip}");
+}
+
+#[test]
+fn a_stream_cannot_be_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = with(&cases()[0], |all| all.shards = Some(count(2)));
+    let built = options.build(&dir.path().join("image"), &Progress::default(), |store| {
+        let mut tree = Tree::default();
+        let stored = store.put(&mut &b"data"[..], 4, &[(0, 4)])?;
+        let kind = Kind::File { size: 4, data: Data::Stored(stored) };
+        let (root, meta) = (crate::tree::ROOT, crate::tree::Meta::IMPLICIT_DIR);
+        tree.add(root, b"streamed", meta, kind, crate::tree::Conflict::Refuse)?;
+        Ok(Plan { tree, order: Vec::new() })
+    });
+    let error = built.unwrap_err().to_string();
+    assert!(error.starts_with("streamed: it can be read only once"), "{error}");
+}
