@@ -63,6 +63,11 @@ fn guide_mount() {
 }
 
 #[test]
+fn guide_cluster() {
+    page("guide_cluster", "docs/guide/cluster.md");
+}
+
+#[test]
 fn guide_json() {
     page("guide_json", "docs/guide/json.md");
 }

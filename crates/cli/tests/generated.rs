@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{fail, have, succeed};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 21] = [
     "build",
     "extract",
     "tar",
@@ -23,6 +23,10 @@ const COMMANDS: [&str; 17] = [
     "bench",
     "tune",
     "trace",
+    "plan",
+    "shard",
+    "assemble",
+    "status",
     "completions",
     "man",
 ];

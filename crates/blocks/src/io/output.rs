@@ -1,6 +1,6 @@
 //! `Output`: a file that appears whole under its name, or not at all.
 
-use std::fs::{Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -146,6 +146,31 @@ impl Output {
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.clear_stale()?;
         self.storage.write_all_at(bytes, offset)
+    }
+
+    /// Copies `len` bytes at `start` of a file to `offset`. File systems that can share blocks between files do so.
+    pub fn copy_from(&self, file: &File, start: u64, len: u64, offset: u64) -> io::Result<()> {
+        self.clear_stale()?;
+        let mut done = 0;
+        if let Some(own) = self.storage.file() {
+            while done < len {
+                let (mut from, mut to) = (start + done, offset + done);
+                let left = usize::try_from(len - done).unwrap_or(COPY_LEN);
+                match rustix::fs::copy_file_range(file, Some(&mut from), own, Some(&mut to), left) {
+                    Ok(copied) if copied > 0 => done += copied as u64,
+                    // The file systems cannot do it, or the file ends, which reading finds again.
+                    Ok(_) | Err(_) => break,
+                }
+            }
+        }
+        let mut piece = vec![0; usize::try_from(len - done).unwrap_or(COPY_LEN).min(COPY_LEN)];
+        while done < len {
+            let piece_len = usize::try_from(len - done).unwrap_or(COPY_LEN).min(COPY_LEN);
+            Storage::read_exact_at(file, &mut piece[..piece_len], start + done)?;
+            self.storage.write_all_at(&piece[..piece_len], offset + done)?;
+            done += piece_len as u64;
+        }
+        Ok(())
     }
 
     /// Reads back bytes that were written.
@@ -417,6 +442,27 @@ mod tests {
         output.commit().unwrap();
         assert_eq!(copy, b"\0\0\0behind a gap\0\0\0");
         assert_eq!(Arc::into_inner(memory).unwrap().into_inner().unwrap().into_inner(), copy);
+    }
+
+    #[test]
+    fn ranges_of_files_are_copied_into_files_and_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..(3 << 20) + 5u32).map(|n| n.to_le_bytes()[1]).collect();
+        std::fs::write(dir.path().join("from"), &bytes).unwrap();
+        let from = File::open(dir.path().join("from")).unwrap();
+        let outputs =
+            [Output::create(&dir.path().join("to"), 0o644, false).unwrap(), Output::over(Memory::default(), "memory")];
+        for output in outputs {
+            for (start, len, offset) in [(0, 5000, 10_000), (4096, 2 << 20, 1 << 20), (7, 0, 0)] {
+                output.copy_from(&from, start, len, offset).unwrap();
+                let len = usize::try_from(len).unwrap();
+                let mut copied = vec![0; len];
+                output.read_exact_at(&mut copied, offset).unwrap();
+                assert!(copied == bytes[usize::try_from(start).unwrap()..][..len]);
+            }
+            let beyond = output.copy_from(&from, 3 << 20, 6, 0).unwrap_err();
+            assert_eq!(beyond.kind(), io::ErrorKind::UnexpectedEof);
+        }
     }
 
     #[test]

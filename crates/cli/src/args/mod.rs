@@ -6,6 +6,7 @@
 
 mod bench;
 mod build;
+mod cluster;
 mod compare;
 mod extra;
 mod join;
@@ -28,6 +29,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use bench::{Bench, BenchBuild, BenchCommand, BenchSplit, Codecs, Measuring, Memory, Quick, Read, Report};
 pub(crate) use build::{Build, BuildPlan, Format, Preset, fastest};
+pub(crate) use cluster::{Assemble, Engine, Plan, Shard, Status};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};
 pub(crate) use join::{As, Join};
@@ -90,6 +92,10 @@ pub(crate) enum Command {
     Tune(Box<Tune>),
     Trace(Trace),
     As(AsProgram),
+    Plan(Box<Plan>),
+    Shard(Shard),
+    Assemble(Assemble),
+    Status(Status),
     Completions(Completions),
     Man(Man),
 }

@@ -4,6 +4,7 @@ mod bench;
 mod build;
 mod cat;
 mod check;
+mod cluster;
 mod completions;
 mod diff;
 mod extract;
@@ -51,6 +52,10 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Tune(args) => tune::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::As(_) => unreachable!("main runs it"),
+        Command::Plan(args) => cluster::plan(*args),
+        Command::Shard(args) => cluster::shard(&args),
+        Command::Assemble(args) => cluster::assemble(&args),
+        Command::Status(args) => cluster::status(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }

@@ -1,11 +1,12 @@
 //! The format-specific part of a build: [`Format`], implemented by its checked options, and
 //! [`Writer`], which writes file data.
 
+use packfs_blocks::io::Scratch;
 use packfs_blocks::pipeline::Pool;
 use packfs_blocks::{Output, Progress};
 
 use super::summary::Counts;
-use super::{Census, Cutting, Details, Fed, Joined, Ledger, Options, Order, Place, Units};
+use super::{Census, Cutting, Details, Fed, Get, Joined, Ledger, Options, Order, Place, Units};
 use crate::tree::Tree;
 use crate::{Error, Result};
 
@@ -37,6 +38,12 @@ pub(crate) trait Format: Sync {
         tools: Tools<'_, 'env, Self::Worker>,
         place: Place,
     ) -> Result<impl Writer<Done = Self::Done>>;
+
+    /// Takes the data of a shard from what [`Joined::encode`] wrote.
+    fn decode(&self, from: &mut Get<'_>, scratch: Scratch) -> Result<Self::Done>;
+
+    /// Returns all that compressed bytes depend on besides the options.
+    fn made_by(&self) -> Result<String>;
 
     /// Checks the scanned tree against the limits of the format, before any data is read.
     fn check(&self, tree: &mut Tree) -> Result<()>;
@@ -153,6 +160,39 @@ macro_rules! buildable {
             fill: impl FnOnce(&mut dyn crate::source::Store) -> Result<crate::Plan>,
         ) -> Result<crate::build::Summary> {
             crate::build::build_to(output, &Builder::new(options)?, progress, fill)
+        }
+
+        /// Writes a plan of a build in shards.
+        pub(crate) fn plan(
+            target: &std::path::Path,
+            all: &crate::build::AnyOptions,
+            options: &Options,
+            progress: &packfs_blocks::Progress,
+            fill: impl FnOnce(&mut dyn crate::source::Store) -> Result<crate::Plan>,
+        ) -> Result<(crate::build::Planned, crate::Warnings)> {
+            crate::build::shard::plan(target, all, &Builder::new(options)?, progress, fill)
+        }
+
+        /// Packs a shard of a plan.
+        pub(crate) fn pack_shard(
+            dir: &std::path::Path,
+            options: &Options,
+            job: &crate::build::Job,
+            shard: u32,
+            progress: &packfs_blocks::Progress,
+        ) -> Result<bool> {
+            crate::build::shard::pack(dir, &Builder::new(options)?, job, shard, progress)
+        }
+
+        /// Makes the image of the shards of a plan.
+        pub(crate) fn assemble(
+            target: &std::path::Path,
+            dir: &std::path::Path,
+            options: &Options,
+            job: &crate::build::Job,
+            progress: &packfs_blocks::Progress,
+        ) -> Result<crate::build::Summary> {
+            crate::build::shard::assemble(target, dir, &Builder::new(options)?, job, progress)
         }
     };
 }

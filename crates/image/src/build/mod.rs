@@ -15,18 +15,20 @@ mod older;
 mod options;
 mod order;
 mod plan;
-mod shard;
+pub(crate) mod shard;
 mod stream;
 mod summary;
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use packfs_blocks::pipeline;
 use packfs_blocks::progress::Phase;
 use packfs_blocks::stages::Stage;
 use packfs_blocks::{Output, Progress};
+use packfs_codec::{Choice, Codec, Encoder};
 
 pub use self::any::AnyOptions;
 pub(crate) use self::census::Census;
@@ -41,8 +43,8 @@ use self::order::Orderer;
 pub use self::order::{Order, Rank};
 pub use self::plan::Plan;
 pub(crate) use self::plan::referenced;
-pub use self::shard::Shards;
-pub(crate) use self::shard::{Joined, Place};
+pub(crate) use self::shard::{Get, Joined, Place, Put};
+pub use self::shard::{Job, Planned, Shards, Status};
 pub(crate) use self::summary::Counts;
 pub use self::summary::{Details, Summary};
 use crate::source::{Contents, Store};
@@ -126,6 +128,21 @@ pub(crate) fn build_to<F: Format>(
     Ok(summary)
 }
 
+/// Returns all that the compressed bytes of a codec depend on besides its options. `encoder` makes an encoder of up to
+/// `len` bytes.
+pub(crate) fn made_by(
+    codec: &Choice,
+    len: usize,
+    encoder: impl FnOnce() -> packfs_codec::Result<Box<dyn Encoder>>,
+) -> Result<String> {
+    let version = env!("CARGO_PKG_VERSION");
+    if codec.codec() == Codec::None {
+        return Ok(format!("packfs {version}"));
+    }
+    let trial = older::trial(&mut *encoder()?, len)?;
+    Ok(format!("packfs {version} with {}, trial {trial}", codec.codec().library()))
+}
+
 /// Puts an output under its name.
 fn commit(output: Output) -> Result<()> {
     let target = output.target().to_owned();
@@ -196,7 +213,6 @@ impl<'p, 'env> Conductor<'p, 'env, (), ()> {
 impl<K, W: Writer> Conductor<'_, '_, K, W> {
     /// Writes the data of `files`, which get the numbers from `first` on in the tree.
     fn put_files(mut self, tree: &mut Tree, files: &[Ino], first: u32) -> Result<(W::Done, Failed)> {
-        let progress = self.progress;
         for &ino in files {
             let Kind::File { size, data } = &mut tree.inode_mut(ino).kind else { continue };
             let Data::Source { from, key } = data else { continue };
@@ -204,16 +220,27 @@ impl<K, W: Writer> Conductor<'_, '_, K, W> {
                 *data = Data::Empty;
                 continue;
             }
-            Error::unless_cancelled(progress)?;
-            let file = self.writer.add_file(*size, &|| data_len(&**from, *key))?;
-            self.feed.file(file, from, *key, *size);
+            let file = self.put_file(from, *key, *size)?;
             *data = Data::Stored(first + file);
-            while let Some(fed) = self.feed.next() {
-                hand_on(fed, &mut self.writer, &mut self.holes, progress)?;
-            }
         }
+        self.finish()
+    }
+
+    /// Reads a file of `size` bytes, not 0; returns its number.
+    fn put_file(&mut self, from: &Arc<dyn Contents>, key: u64, size: u64) -> Result<u32> {
+        Error::unless_cancelled(self.progress)?;
+        let file = self.writer.add_file(size, &|| data_len(&**from, key))?;
+        self.feed.file(file, from, key, size);
+        while let Some(fed) = self.feed.next() {
+            hand_on(fed, &mut self.writer, &mut self.holes, self.progress)?;
+        }
+        Ok(file)
+    }
+
+    /// Writes everything that is still in flight.
+    fn finish(mut self) -> Result<(W::Done, Failed)> {
         while let Some(fed) = self.feed.rest() {
-            hand_on(fed, &mut self.writer, &mut self.holes, progress)?;
+            hand_on(fed, &mut self.writer, &mut self.holes, self.progress)?;
         }
         self.writer.finish()
     }

@@ -86,7 +86,17 @@ pub trait Contents: Send + Sync {
 
     /// Returns the name of the file for messages.
     fn path(&self, key: u64) -> PathBuf;
+
+    /// Returns where another process finds the same file: a directory, the path below it, and the file's state. `None`
+    /// if it cannot be found again.
+    fn origin(&self, _key: u64) -> Option<(&Path, Vec<u8>, Seen)> {
+        None
+    }
 }
+
+/// State of a file of a directory when it was listed: length, inode number and times, as much as tells it from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen(pub(crate) [u8; 20]);
 
 impl fmt::Debug for dyn Contents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

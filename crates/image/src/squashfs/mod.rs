@@ -11,6 +11,7 @@ pub use format::flags;
 pub(crate) use limits::check;
 pub use reader::{CompressorOptions, ReadOptions, Reader, Superblock};
 pub use writer::{Counts, Details, Fragments, Options, build, build_to};
+pub(crate) use writer::{assemble, pack_shard, plan};
 
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ const LINKS_MAX: usize = 40;
 /// Inodes in order of first use. With each, all directories are in it that lead there.
 #[derive(Debug, Default)]
 pub(super) struct Hot {
-    order: Vec<Ino>,
-    known: HashSet<Ino>,
+    pub(super) order: Vec<Ino>,
+    pub(super) known: HashSet<Ino>,
 }
 
 impl Tree {

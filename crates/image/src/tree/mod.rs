@@ -17,6 +17,7 @@ mod hot;
 mod time;
 mod transform;
 mod view;
+mod wire;
 mod xattr;
 
 pub(crate) use build::path_of;

@@ -70,13 +70,13 @@ fn older<'p>(plan: &'p BuildPlan, error: &Error) -> Option<&'p Path> {
 
 /// The files that options name, read before the work begins.
 #[derive(Debug)]
-struct Lists {
+pub(super) struct Lists {
     sort: Option<SortFile>,
     hot: Option<HotList>,
 }
 
 impl Lists {
-    fn read(plan: &BuildPlan) -> Result<Self> {
+    pub(super) fn read(plan: &BuildPlan) -> Result<Self> {
         let (sort, hot) = (plan.sort.as_deref(), plan.hot.as_deref());
         let sort = sort.map(|path| SortFile::read(path).with_context(|| format!("--sort {}", display(path))));
         let hot = hot.map(|path| HotList::read(path).with_context(|| format!("--hot {}", display(path))));
@@ -86,7 +86,7 @@ impl Lists {
 
 /// Messages for the end of a build.
 #[derive(Debug, Default)]
-struct Notes<'p> {
+pub(super) struct Notes<'p> {
     /// The source being read, for error messages.
     reading: Option<&'p Path>,
     /// Entries that sources left out, with the reasons.
@@ -105,7 +105,7 @@ fn write<'p>(
 }
 
 /// Reads the sources into a tree, then applies the requested attributes and order.
-fn fill<'p>(
+pub(super) fn fill<'p>(
     plan: &'p BuildPlan,
     lists: Lists,
     store: &mut dyn Store,

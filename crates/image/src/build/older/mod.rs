@@ -26,6 +26,7 @@ use self::index::{Head, Index};
 pub(crate) use self::index::{Stretch, Unit};
 pub(crate) use self::ledger::Ledger;
 pub use self::ledger::Reused;
+pub(super) use self::trial::digest as trial;
 use super::{Options, output_error};
 use crate::{Error, Result, Warning, WarningKind, Warnings};
 

@@ -12,7 +12,7 @@ const LONGEST: usize = 96 << 10;
 const SHARES: [usize; 3] = [1, 6, 24];
 
 /// Returns a digest of all that `encoder` makes of the data, as 16 hexadecimal digits. No input is longer than `len`.
-pub(super) fn digest(encoder: &mut dyn Encoder, len: usize) -> Result<String> {
+pub(in crate::build) fn digest(encoder: &mut dyn Encoder, len: usize) -> Result<String> {
     let data = data(len.min(LONGEST));
     let mut results = Vec::new();
     for input in SHARES.map(|share| &data[..data.len() / share]) {

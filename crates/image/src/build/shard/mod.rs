@@ -6,16 +6,26 @@
 //! ([`equal`]) and are not packed again. The data of a shard lies at a multiple of [`ALIGN`] bytes and depends on nothing
 //! before it, so it can be packed into a file of its own and moved to its place later.
 
+mod blob;
 mod cuts;
 mod equal;
+mod file;
+mod job;
+mod options;
+mod steps;
+mod wire;
 
 use std::ops::Range;
 
 use packfs_blocks::Progress;
 
 pub use self::cuts::Shards;
+pub use self::job::{Job, Planned};
+pub use self::steps::Status;
+pub(crate) use self::steps::{assemble, pack, plan};
+pub(crate) use self::wire::{Get, Put};
 use super::order::Orderer;
-use super::{Conductor, Format, Options, Tools};
+use super::{AnyOptions, Conductor, Format, Options, Tools};
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, OnError, Result};
 
@@ -44,6 +54,33 @@ pub(crate) trait Joined: Sized {
 
     /// Appends the data of the next shard, of which the positions are shifted already. Its files get the next numbers.
     fn append(&mut self, next: Self) -> Result<()>;
+
+    /// Appends the data to `to`, for [`Format::decode`].
+    fn encode(&self, to: &mut dyn Put) -> Result<()>;
+
+    /// Returns the number of files.
+    fn files(&self) -> usize;
+}
+
+/// Joins shards in their order.
+struct Joining<D> {
+    all: Option<D>,
+    /// Bytes by which the positions of the next shard are to be shifted.
+    shift: u64,
+}
+
+impl<D: Joined> Joining<D> {
+    fn add(&mut self, mut next: D) -> Result<()> {
+        next.shift(self.shift);
+        self.shift = next.end().next_multiple_of(ALIGN);
+        match &mut self.all {
+            Some(all) => all.append(next),
+            none => {
+                *none = Some(next);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Returns the place of the first shard of an image, and the bytes by which its positions are to be shifted.
@@ -112,21 +149,16 @@ pub(super) fn put<'env, F: Format>(
     shards: Shards,
 ) -> Result<F::Done> {
     let layout = Layout::of(orderer, format.options().dedup, tree, files, shards)?;
-    let (mut place, mut shift) = first_place(format, layout.ranges.len() > 1);
-    let (mut all, mut first) = (None::<F::Done>, 0);
+    let (mut place, shift) = first_place(format, layout.ranges.len() > 1);
+    let (mut joining, mut first) = (Joining { all: None, shift }, 0);
     for range in layout.ranges {
         let files = &layout.files[range];
         let conductor = Conductor::new(format, tools, place)?;
         // A file that cannot be read ends the build.
-        let (mut done, _) = conductor.put_files(tree, files, first)?;
+        let (done, _) = conductor.put_files(tree, files, first)?;
         first += u32::try_from(files.len()).expect("all of them have numbers");
-        done.shift(shift);
-        shift = done.end().next_multiple_of(ALIGN);
-        place = Place { base: format.options().offset + shift, pos: 0, is_cut: true };
-        match &mut all {
-            Some(all) => all.append(done)?,
-            none => *none = Some(done),
-        }
+        joining.add(done)?;
+        place = Place { base: format.options().offset + joining.shift, pos: 0, is_cut: true };
     }
     for (ino, number) in layout.equal {
         if let Kind::File { data, size } = &mut tree.inode_mut(ino).kind {
@@ -135,7 +167,7 @@ pub(super) fn put<'env, F: Format>(
             Progress::add(&tools.progress.saved, *size);
         }
     }
-    all.ok_or_else(|| Error::Misuse("a build of no shards".into()))
+    joining.all.ok_or_else(|| Error::Misuse("a build of no shards".into()))
 }
 
 /// Removes files of no bytes from the list; refuses those that a stream has already stored.
@@ -161,5 +193,7 @@ pub(super) fn only_readable(tree: &mut Tree, files: &mut Vec<Ino>) -> Result<()>
     Ok(())
 }
 
+#[cfg(test)]
+mod steps_tests;
 #[cfg(test)]
 mod tests;

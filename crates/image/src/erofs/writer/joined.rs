@@ -1,9 +1,10 @@
 //! The data of several shards as that of one image.
 
+use super::Counts;
 use super::data::{Body, DataDone, Stored};
-use super::index::{Cluster, End, Part};
-use super::keep::Kept;
-use crate::build::Joined;
+use super::index::{Cluster, End, Form, Part};
+use super::keep::{Keep, Kept};
+use crate::build::{Get, Joined, Ledger, Put};
 use crate::{Error, Result};
 
 /// What shards before this one have, which the numbers and offsets of this one continue.
@@ -61,6 +62,193 @@ impl Joined for DataDone {
         self.end = next.end;
         Ok(())
     }
+
+    fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    fn encode(&self, to: &mut dyn Put) -> Result<()> {
+        to.u64(self.end);
+        to.count(self.clusters.len());
+        for Cluster { start, physical, logical, raw, partial } in &self.clusters {
+            to.u64(*start);
+            to.u32(*physical);
+            to.u32(*logical);
+            to.u8(u8::from(*raw) | u8::from(*partial) << 1);
+        }
+        to.count(self.files.len());
+        self.files.iter().for_each(|file| file.encode(to));
+        to.u8(u8::from(self.packed.is_some()));
+        self.packed.iter().for_each(|packed| packed.encode(to));
+        put_parts(&self.packed_pieces, to);
+        to.put(self.content.as_bytes());
+        to.u8(u8::from(self.shares_clusters));
+        let Counts {
+            clusters,
+            raw_clusters,
+            shared_clusters,
+            packed_bytes,
+            fragment_bytes,
+            duplicate_bytes,
+            hole_bytes,
+        } = self.counts;
+        let counts =
+            [clusters, raw_clusters, shared_clusters, packed_bytes, fragment_bytes, duplicate_bytes, hole_bytes];
+        counts.into_iter().for_each(|count| to.u64(count));
+        to.u64(self.keep.len());
+        let copied = self.keep.copy(|bytes| {
+            to.put(bytes);
+            Ok(())
+        });
+        copied.map_err(Error::io("cannot read back", "a temporary file"))
+    }
+}
+
+impl DataDone {
+    /// Takes the data of a shard; data after inodes is kept in `keep`.
+    pub(super) fn decode(from: &mut Get<'_>, form: Form, mut keep: Keep) -> Result<DataDone> {
+        let end = from.u64()?;
+        let clusters = from.list(17, |from| {
+            let (start, physical, logical, flags) = (from.u64()?, from.u32()?, from.u32()?, from.u8()?);
+            Ok(Cluster { start, physical, logical, raw: flags & 1 != 0, partial: flags & 2 != 0 })
+        })?;
+        let files = from.list(10, |from| Stored::decode(from, clusters.len()))?;
+        let packed = from.bool()?.then(|| Stored::decode(from, clusters.len())).transpose()?;
+        let packed_pieces = get_parts(from, clusters.len())?;
+        let content = blake3::Hash::from_bytes(from.array()?);
+        let shares_clusters = from.bool()?;
+        let counts = Counts {
+            clusters: from.u64()?,
+            raw_clusters: from.u64()?,
+            shared_clusters: from.u64()?,
+            packed_bytes: from.u64()?,
+            fragment_bytes: from.u64()?,
+            duplicate_bytes: from.u64()?,
+            hole_bytes: from.u64()?,
+        };
+        let kept = from.bytes()?;
+        keep.put_all(kept).map_err(Error::io("cannot write", "a temporary file"))?;
+        let packed_len = packed.as_ref().map_or(0, |packed| packed.size);
+        let kept_len = kept.len() as u64;
+        let fits = files.iter().chain(&packed).all(|file| file.fits(packed_len, kept_len));
+        from.check(fits, "a file has a tail that does not exist")?;
+        let ledger = Ledger::default();
+        Ok(DataDone {
+            end,
+            files,
+            clusters,
+            form,
+            packed,
+            packed_pieces,
+            keep,
+            content,
+            shares_clusters,
+            counts,
+            ledger,
+        })
+    }
+}
+
+fn put_parts(parts: &[Part], to: &mut dyn Put) {
+    to.count(parts.len());
+    for Part { first, count } in parts {
+        to.u32(*first);
+        to.u32(*count);
+    }
+}
+
+fn get_parts(from: &mut Get<'_>, clusters: usize) -> Result<Vec<Part>> {
+    from.list(8, |from| {
+        let part = Part { first: from.u32()?, count: from.u32()? };
+        let fits = part.first.checked_add(part.count).is_some_and(|end| end as usize <= clusters);
+        from.check(fits, "a file has clusters that do not exist").map(|()| part)
+    })
+}
+
+fn put_kept(kept: Kept, to: &mut dyn Put) {
+    to.u64(kept.start());
+    to.u32(u32::try_from(kept.len()).expect("16 bits"));
+}
+
+fn get_kept(from: &mut Get<'_>) -> Result<Kept> {
+    let (start, len) = (from.u64()?, from.u32()?);
+    let kept = usize::try_from(len).ok().and_then(|len| Kept::new(start, len));
+    kept.ok_or_else(|| from.wrong("a tail is too long"))
+}
+
+impl Stored {
+    fn encode(&self, to: &mut dyn Put) {
+        to.u64(self.size);
+        match &self.body {
+            Body::Plain { start, tail } => {
+                to.u8(0);
+                put_block(*start, to);
+                put_kept(*tail, to);
+            }
+            Body::Chunks { bits, blocks } => {
+                to.u8(1);
+                to.u8(*bits);
+                to.count(blocks.len());
+                blocks.iter().for_each(|block| put_block(*block, to));
+            }
+            Body::Compressed { parts, end } => {
+                to.u8(2);
+                put_parts(parts, to);
+                match *end {
+                    None => to.u8(0),
+                    Some(End::Fragment(offset)) => {
+                        to.u8(1);
+                        to.u64(offset);
+                    }
+                    Some(End::Inline { kept, raw }) => {
+                        to.u8(2 + u8::from(raw));
+                        put_kept(kept, to);
+                    }
+                }
+            }
+        }
+    }
+
+    fn decode(from: &mut Get<'_>, clusters: usize) -> Result<Stored> {
+        let size = from.u64()?;
+        let body = match from.u8()? {
+            0 => Body::Plain { start: get_block(from)?, tail: get_kept(from)? },
+            1 => Body::Chunks { bits: from.u8()?, blocks: from.list(8, get_block)?.into() },
+            2 => {
+                let parts = get_parts(from, clusters)?.into();
+                let end = match from.u8()? {
+                    0 => None,
+                    1 => Some(End::Fragment(from.u64()?)),
+                    raw => Some(End::Inline { raw: raw == 3, kept: get_kept(from)? }),
+                };
+                Body::Compressed { parts, end }
+            }
+            _ => return Err(from.wrong("a file has an unknown form")),
+        };
+        Ok(Stored { size, body })
+    }
+
+    /// Returns true if all that follows the inode, or is in the packed inode, is within these lengths.
+    fn fits(&self, packed: u64, kept: u64) -> bool {
+        let has = |tail: Kept| tail.start() + tail.len() as u64 <= kept;
+        match &self.body {
+            Body::Plain { tail, .. } => has(*tail),
+            Body::Compressed { end: Some(End::Inline { kept, .. }), .. } => has(*kept),
+            Body::Compressed { end: Some(End::Fragment(offset)), .. } => *offset <= packed,
+            Body::Compressed { end: None, .. } | Body::Chunks { .. } => true,
+        }
+    }
+}
+
+/// Puts a block; a hole is one that no image has.
+fn put_block(block: Option<u64>, to: &mut dyn Put) {
+    to.u64(block.unwrap_or(u64::MAX));
+}
+
+fn get_block(from: &mut Get<'_>) -> Result<Option<u64>> {
+    let block = from.u64()?;
+    from.check(block == u64::MAX || block < 1 << 55, "a block lies beyond every image")?;
+    Ok(Some(block).filter(|block| *block != u64::MAX))
 }
 
 impl Before {

@@ -27,7 +27,7 @@ impl Kept {
         (start < 1 << (u64::BITS - Self::LEN_BITS)).then(|| Kept(start << Self::LEN_BITS | u64::from(len)))
     }
 
-    fn start(self) -> u64 {
+    pub(crate) fn start(self) -> u64 {
         self.0 >> Self::LEN_BITS
     }
 
@@ -85,8 +85,13 @@ impl Keep {
     /// Keeps all that another store keeps; returns the number of bytes before that.
     pub(crate) fn append(&mut self, other: &Keep) -> io::Result<u64> {
         let before = self.len();
-        other.copy(|bytes| self.put(bytes).map(drop))?;
+        other.copy(|bytes| self.put_all(bytes))?;
         Ok(before)
+    }
+
+    /// Keeps any number of bytes.
+    pub(crate) fn put_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        bytes.chunks(COPY_LEN).try_for_each(|piece| self.put(piece).map(drop))
     }
 
     /// Passes all kept bytes on, in pieces.

@@ -17,12 +17,14 @@ mod unused;
 mod xattr;
 
 use packfs_blocks::Buffers;
+use packfs_blocks::io::Scratch;
 use packfs_blocks::units::Size;
 use packfs_codec::{Choice, Codec};
 use serde::Serialize;
 
 use self::data::{Data, DataDone, Rules};
 use self::index::Form;
+use self::keep::Keep;
 pub(super) use self::pack::longest_cluster;
 use self::pack::{Ending, Packing, Worker};
 use self::superblock::Head;
@@ -30,7 +32,7 @@ use super::format;
 use super::kernel::{Feature, Kernel};
 use super::limits;
 use crate::build::{
-    self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Ledger, Order, Place, Tools, Units, Writer, Written,
+    self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Get, Ledger, Order, Place, Tools, Units, Writer, Written,
 };
 use crate::tree::Tree;
 use crate::{Error, Result};
@@ -234,6 +236,15 @@ impl Format for Builder<'_> {
 
     fn small_max(&self) -> Option<u64> {
         (self.rules.ending == Ending::Fragment).then_some(self.rules.fragment_max as u64)
+    }
+
+    fn decode(&self, from: &mut Get<'_>, scratch: Scratch) -> Result<DataDone> {
+        DataDone::decode(from, self.rules.form, Keep::new(scratch))
+    }
+
+    fn made_by(&self) -> Result<String> {
+        let Packing { choice, window, piece, .. } = &self.packing;
+        build::made_by(choice, *piece, || choice.cluster_encoder(*window))
     }
 
     fn finish(

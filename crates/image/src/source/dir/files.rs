@@ -1,15 +1,15 @@
 //! The files of a directory, opened when a writer needs them, and checked to be still as listed.
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{self, FileType, SeekFrom, Stat};
 use rustix::io::{self, Errno};
 
 use super::changed;
 use super::root::Root;
-use crate::source::{Contents, FileReader};
+use crate::source::{Contents, FileReader, Seen};
 use crate::{Error, Result};
 
 /// All regular files of one source. Filled when the scan is over, opened only after that.
@@ -91,6 +91,44 @@ impl Listed {
     }
 }
 
+impl Seen {
+    /// Returns the length of the file in bytes.
+    pub(crate) fn size(self) -> u64 {
+        Listed::of(self, 0).size()
+    }
+}
+
+impl Listed {
+    fn seen(&self) -> Seen {
+        let Listed { size, ino, mtime, ctime, dir: _ } = *self;
+        let mut seen = [0; 20];
+        seen[..8].copy_from_slice(&size.to_le_bytes());
+        for (bytes, value) in seen[8..].chunks_exact_mut(4).zip([ino, mtime, ctime]) {
+            bytes.copy_from_slice(&value.to_le_bytes());
+        }
+        Seen(seen)
+    }
+
+    fn of(Seen(seen): Seen, dir: u32) -> Self {
+        let word = |at: usize| u32::from_le_bytes([seen[at], seen[at + 1], seen[at + 2], seen[at + 3]]);
+        let size = u64::from(word(0)) | u64::from(word(4)) << 32;
+        Listed { size, ino: word(8), mtime: word(12), ctime: word(16), dir }
+    }
+}
+
+/// Opens files below a directory, by path, that another process has listed. Their keys count from 0.
+pub(crate) fn reopen(root: &Path, listed: &[(Vec<u8>, Seen)]) -> Result<Arc<dyn Contents>> {
+    let files = Files::new(Root::open(root).map_err(|errno| Error::sys("cannot open the directory", root, errno))?);
+    let mut records = Records::default();
+    for (path, seen) in listed {
+        index(records.files.len())?;
+        records.files.push(Listed::of(*seen, Records::ROOT));
+        records.file_names.push(path)?;
+    }
+    files.fill(records);
+    Ok(Arc::new(files))
+}
+
 /// Returns a time as one number. It wraps around after 584 years, which does not matter for telling
 /// two times apart.
 fn nanoseconds(secs: i64, nanos: impl TryInto<i64>) -> u64 {
@@ -170,6 +208,11 @@ impl Contents for Files {
 
     fn path(&self, key: u64) -> PathBuf {
         self.find(key).map_or_else(|| self.root.name(b""), |(path, _)| self.root.name(&path))
+    }
+
+    fn origin(&self, key: u64) -> Option<(&Path, Vec<u8>, Seen)> {
+        let (path, listed) = self.find(key)?;
+        Some((self.root.path(), path, listed.seen()))
     }
 }
 

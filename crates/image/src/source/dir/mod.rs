@@ -24,6 +24,7 @@ mod single;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use files::reopen;
 use files::{Files, Records};
 use listing::{Batch, Found, Listing, Scratch};
 use root::Root;

@@ -32,6 +32,11 @@ impl Root {
         Ok(Root { fd, path: path.to_owned(), resolves, noatime: AtomicBool::new(true) })
     }
 
+    /// Returns the path by which the directory was opened.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns the name of an entry for messages.
     pub(super) fn name(&self, path: &[u8]) -> PathBuf {
         if path.is_empty() { self.path.clone() } else { self.path.join(path_of(path)) }

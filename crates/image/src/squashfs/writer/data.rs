@@ -49,15 +49,15 @@ pub(crate) struct Stored {
     pub(crate) blocks: u32,
     pub(crate) tail: Option<TailPlace>,
     /// Few files have any, and an image may have millions of files.
-    holes: Option<Box<FileHoles>>,
+    pub(super) holes: Option<Box<FileHoles>>,
 }
 
 /// The holes of a file.
 #[derive(Debug, Clone, Default)]
-struct FileHoles {
+pub(super) struct FileHoles {
     /// Ranges of block numbers within the file.
-    ranges: Vec<Range<u32>>,
-    bytes: u64,
+    pub(super) ranges: Vec<Range<u32>>,
+    pub(super) bytes: u64,
 }
 
 impl Stored {

@@ -1,7 +1,8 @@
 //! The data of several shards as that of one image.
 
-use super::data::DataDone;
-use crate::build::Joined;
+use super::Counts;
+use super::data::{DataDone, FileHoles, Place, Stored, TailPlace};
+use crate::build::{Get, Joined, Ledger, Put};
 use crate::{Error, Result};
 
 impl Joined for DataDone {
@@ -32,5 +33,91 @@ impl Joined for DataDone {
         self.counts.add(&next.counts);
         self.pos = next.pos;
         Ok(())
+    }
+
+    fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    fn encode(&self, to: &mut dyn Put) -> Result<()> {
+        to.count(self.places.len());
+        for place in &self.places {
+            to.u64(place.start);
+            to.u32(place.word);
+        }
+        to.count(self.fragments.len());
+        self.fragments.iter().for_each(|seq| to.u32(*seq));
+        to.count(self.files.len());
+        self.files.iter().for_each(|file| file.encode(to));
+        let Counts { blocks, raw_blocks, copied_blocks, packed_bytes, duplicate_bytes, hole_bytes } = self.counts;
+        let counts = [blocks, raw_blocks, copied_blocks, packed_bytes, duplicate_bytes, hole_bytes];
+        counts.into_iter().for_each(|count| to.u64(count));
+        to.u64(self.pos);
+        Ok(())
+    }
+}
+
+impl DataDone {
+    /// Takes the data of a shard.
+    pub(super) fn decode(from: &mut Get<'_>) -> Result<DataDone> {
+        let places = from.list(12, |from| Ok(Place { start: from.u64()?, word: from.u32()? }))?;
+        let fragments = from.list(4, |from| {
+            let seq = from.u32()?;
+            from.check((seq as usize) < places.len(), "a fragment block does not exist").map(|()| seq)
+        })?;
+        let files = from.list(18, |from| {
+            let file = Stored::decode(from)?;
+            let tail = file.tail.is_none_or(|tail| (tail.fragment as usize) < fragments.len());
+            from.check(tail && file.run().end <= places.len(), "a file has blocks that do not exist").map(|()| file)
+        })?;
+        let counts = Counts {
+            blocks: from.u64()?,
+            raw_blocks: from.u64()?,
+            copied_blocks: from.u64()?,
+            packed_bytes: from.u64()?,
+            duplicate_bytes: from.u64()?,
+            hole_bytes: from.u64()?,
+        };
+        Ok(DataDone { pos: from.u64()?, files, places, fragments, counts, ledger: Ledger::default() })
+    }
+}
+
+impl Stored {
+    fn encode(&self, to: &mut dyn Put) {
+        to.u64(self.size);
+        to.u32(self.first);
+        to.u32(self.blocks);
+        to.u8(u8::from(self.tail.is_some()));
+        if let Some(TailPlace { fragment, offset }) = self.tail {
+            to.u32(fragment);
+            to.u32(offset);
+        }
+        to.u8(u8::from(self.holes.is_some()));
+        if let Some(holes) = &self.holes {
+            to.count(holes.ranges.len());
+            for range in &holes.ranges {
+                to.u32(range.start);
+                to.u32(range.end);
+            }
+            to.u64(holes.bytes);
+        }
+    }
+
+    fn decode(from: &mut Get<'_>) -> Result<Stored> {
+        let (size, first, blocks) = (from.u64()?, from.u32()?, from.u32()?);
+        let tail = from.bool()?.then(|| Ok::<_, Error>(TailPlace { fragment: from.u32()?, offset: from.u32()? }));
+        let tail = tail.transpose()?;
+        let mut holes = None;
+        if from.bool()? {
+            let mut before = 0;
+            let ranges = from.list(8, |from| {
+                let range = from.u32()?..from.u32()?;
+                let fits = before <= range.start && range.start <= range.end && range.end <= blocks;
+                before = range.end;
+                from.check(fits, "a hole lies outside of its file").map(|()| range)
+            })?;
+            holes = Some(Box::new(FileHoles { ranges, bytes: from.u64()? }));
+        }
+        Ok(Stored { size, first, blocks, tail, holes })
     }
 }

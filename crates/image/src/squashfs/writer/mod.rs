@@ -12,6 +12,7 @@ mod unused;
 mod xattr;
 
 use packfs_blocks::Buffers;
+use packfs_blocks::io::Scratch;
 use packfs_blocks::units::Size;
 use packfs_codec::{Choice, Codec};
 use serde::Serialize;
@@ -24,7 +25,7 @@ use self::pack::{Packing, Worker};
 use super::compressor;
 use super::format::{self, Superblock, flags};
 use super::limits;
-use crate::build::{self, Census, Cutting, Format, Ledger, Order, Place, Tools, Units, Writer, Written};
+use crate::build::{self, Census, Cutting, Format, Get, Ledger, Order, Place, Tools, Units, Writer, Written};
 use crate::tree::{Ino, Tree};
 use crate::{Error, Excess, Result};
 
@@ -188,6 +189,15 @@ impl Format for Builder<'_> {
         let in_flight = self.options.build.budget(2, 2 * self.least_in_flight(), 256 << 20);
         let ledger = Ledger::new(&self.packing.units, offset);
         Ok(Data::new(tools, rules, self.packing.buffers.clone(), place, in_flight, ledger))
+    }
+
+    fn decode(&self, from: &mut Get<'_>, _: Scratch) -> Result<DataDone> {
+        DataDone::decode(from)
+    }
+
+    fn made_by(&self) -> Result<String> {
+        let Packing { choice, block_len, .. } = &self.packing;
+        build::made_by(choice, *block_len, || choice.encoder(*block_len))
     }
 
     fn finish(

@@ -1,0 +1,160 @@
+//! Options of the commands that build one image on many machines: `plan`, `shard`, `assemble`, `status`.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum, ValueHint};
+
+use super::{Build, Effort, Talk};
+
+/// Plan a build in shards that many machines can pack.
+///
+/// Scans the SOURCEs, which have to be directories, and writes all that `packfs shard` and `packfs assemble` need to
+/// know. The options are those of `packfs build`, and so are the bytes of the image. Packing a shard fails if one of its
+/// files has changed since.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs plan /data/set -o set.plan --shards 64 --format erofs
+  packfs plan /data/set -o set.plan --shard-size 100G --codec zstd:15 --for slurm > set.sh")]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    pub(crate) build: Planned,
+
+    /// Print a script that runs the job
+    ///
+    /// It is short and yours to change: paths are those of this machine, and all nodes need to have them.
+    #[arg(long = "for", value_enum, value_name = "ENGINE")]
+    pub(crate) engine: Option<Engine>,
+}
+
+/// A program that runs tasks on many machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    /// Slurm: an array of tasks, and the assembly after it
+    Slurm,
+    /// HyperQueue
+    Hq,
+    /// Kubernetes: an indexed job (never tried on a cluster)
+    K8s,
+    /// GNU parallel
+    Parallel,
+}
+
+/// The options of a build, of which the output is a plan.
+#[derive(Debug)]
+pub(crate) struct Planned(pub(crate) Build);
+
+impl Args for Planned {
+    fn augment_args(command: Command) -> Command {
+        let command = Build::augment_args(command);
+        let output = |arg: clap::Arg| arg.value_name("PLAN").help("Plan to write");
+        command.mut_arg("output", output).mut_arg("dry_run", |arg| arg.hide(true))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Planned {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Build::from_arg_matches(matches).map(Planned)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+/// Pack one shard of a plan.
+///
+/// The shard appears in DIR when it is complete, so this command can be killed and repeated at any time. A shard that is
+/// already there is left alone; a damaged one is packed again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs shard set.plan 7 -o /scratch/set
+  SLURM_ARRAY_TASK_ID=7 packfs shard set.plan -o /scratch/set")]
+pub(crate) struct Shard {
+    /// Plan written by `packfs plan`
+    #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
+    pub(crate) plan: PathBuf,
+
+    /// Number of the shard, counted from 0
+    ///
+    /// The default is that of SLURM_ARRAY_TASK_ID, HQ_TASK_ID, JOB_COMPLETION_INDEX or PACKFS_SHARD.
+    #[arg(value_name = "I")]
+    pub(crate) shard: Option<u32>,
+
+    /// Directory for the shard; it is created if missing
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) output: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) effort: Effort,
+
+    /// Print what was done as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+/// Make the image of all shards of a plan.
+///
+/// Every byte is proven by the digests of its shard before the image has its name. The image has the bytes of `packfs
+/// build` with the same options on one machine.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs assemble set.plan /scratch/set -o set.erofs")]
+pub(crate) struct Assemble {
+    /// Plan written by `packfs plan`
+    #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
+    pub(crate) plan: PathBuf,
+
+    /// Directory of the shards
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+
+    /// Image to write: a file or a block device
+    #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+
+    /// Replace IMAGE if it exists
+    #[arg(short, long)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) effort: Effort,
+
+    /// Print the summary as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+/// Show which shards of a plan are packed.
+///
+/// Exit status 1 if some are missing or damaged. The data of shards is not read; `packfs assemble` does that.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs status set.plan /scratch/set
+  packfs status set.plan /scratch/set --json")]
+pub(crate) struct Status {
+    /// Plan written by `packfs plan`
+    #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
+    pub(crate) plan: PathBuf,
+
+    /// Directory of the shards
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+
+    /// Print the state as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}

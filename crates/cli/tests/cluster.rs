@@ -1,0 +1,188 @@
+//! `plan`, `shard`, `assemble` and `status`, seen through the program alone.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use common::{FORMATS, fail, packfs, run_in, sample, stderr, succeed};
+use serde_json::Value;
+
+fn same(dir: &Path, a: &str, b: &str) -> bool {
+    std::fs::read(dir.join(a)).unwrap() == std::fs::read(dir.join(b)).unwrap()
+}
+
+fn workplace() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    for n in 0..40u64 {
+        let text: String = (0..3000).map(|i| format!("{:x} ", i * i * (7919 + n % 30))).collect();
+        std::fs::write(dir.path().join(format!("root/usr/{n}")), text).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn the_steps_give_the_bytes_of_a_local_build() {
+    for format in FORMATS {
+        let workplace = workplace();
+        let dir = workplace.path();
+        let options = ["root", "--format", format, "--shards", "3", "-q"];
+        succeed(dir, &[&["build", "-o", "local"], &options[..]].concat());
+        succeed(dir, &[&["plan", "-o", "job.plan"], &options[..]].concat());
+        let state = run_in(dir, &["status", "job.plan", "shards", "--json"]);
+        let json: Value = serde_json::from_slice(&state.stdout).unwrap();
+        assert_eq!((state.status.code(), &json["done"], &json["missing"]), (Some(1), &0.into(), &vec![0, 1, 2].into()));
+        for (variable, shard) in [("SLURM_ARRAY_TASK_ID", "2"), ("HQ_TASK_ID", "0"), ("JOB_COMPLETION_INDEX", "1")] {
+            let mut task = packfs(["shard", "job.plan", "-o", "shards", "--json"]);
+            let done = task.current_dir(dir).env(variable, shard).output().unwrap();
+            assert!(done.status.success(), "{}", stderr(&done));
+            let json: Value = serde_json::from_slice(&done.stdout).unwrap();
+            assert_eq!((&json["kind"], json["shard"].to_string().as_str()), (&"shard".into(), shard));
+            assert_eq!(json["packed"], true);
+        }
+        let again = succeed(dir, &["shard", "job.plan", "1", "-o", "shards", "--json"]);
+        assert!(again.contains("\"packed\": false"), "{again}");
+        assert!(succeed(dir, &["status", "job.plan", "shards"]).contains("3 of 3 shards"));
+        let json = succeed(dir, &["assemble", "job.plan", "shards", "-o", "image", "--json"]);
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&json["kind"], &json["shards"]), (&"assemble".into(), &3.into()));
+        assert!(same(dir, "image", "local"), "{format}");
+        succeed(dir, &["check", "image", "--against", "root", "-q"]);
+        // The target stays unless it is to be replaced.
+        assert!(fail(dir, 1, &["assemble", "job.plan", "shards", "-o", "image"]).contains("exists"));
+        succeed(dir, &["assemble", "job.plan", "shards", "-o", "image", "-f", "-q"]);
+    }
+}
+
+#[test]
+fn wrong_numbers_and_missing_ones_are_wrong_usage() {
+    let workplace = workplace();
+    let dir = workplace.path();
+    let plan = |options: &[&str]| fail(dir, 2, &[&["plan", "root", "-o", "job.plan"], options].concat());
+    assert!(plan(&[]).contains("--shards N"));
+    assert!(plan(&["--shards", "2", "--index"]).contains("neither reuse"));
+    succeed(dir, &["plan", "root", "-o", "job.plan", "--shards", "2", "-q"]);
+    assert!(fail(dir, 2, &["shard", "job.plan", "-o", "x"]).contains("PACKFS_SHARD"));
+    assert!(fail(dir, 2, &["shard", "job.plan", "2", "-o", "x"]).contains("the shards 0 to 1"));
+    assert!(fail(dir, 1, &["shard", "root/etc/motd", "0", "-o", "x"]).contains("motd"));
+    assert!(fail(dir, 1, &["assemble", "job.plan", "x", "-o", "image"]).contains("0000000.shard"));
+    std::fs::write(dir.join("root/hole"), "no longer a hole").unwrap();
+    let failed = (0..2).map(|n| run_in(dir, &["shard", "job.plan", &n.to_string(), "-o", "x"]));
+    let failed: Vec<_> = failed.filter(|done| !done.status.success()).map(|done| stderr(&done)).collect();
+    assert!(failed.len() == 1 && failed[0].contains("root/hole: "), "{failed:?}");
+}
+
+/// Puts a program `name` into `dir/bin`.
+fn stand_in(dir: &Path, name: &str, script: &str) {
+    std::fs::create_dir_all(dir.join("bin")).unwrap();
+    let path = dir.join("bin").join(name);
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn the_scripts_for_engines_run() {
+    let workplace = workplace();
+    let dir = workplace.path();
+    let program = env!("CARGO_BIN_EXE_packfs");
+    stand_in(dir, "packfs", &format!("#!/bin/sh\nexec {program} \"$@\"\n"));
+    // Runs a script once for each task of the array, or once.
+    stand_in(
+        dir,
+        "sbatch",
+        "#!/bin/sh -eu\ncat > script\nlast=\nfor word; do case $word in --array=0-*) last=${word#*-0-}; \
+         last=${word##*-};; esac; done\nexport SLURM_CPUS_PER_TASK=1\nif [ \"$last\" ]; then for n in $(seq 0 $last); \
+         do SLURM_ARRAY_TASK_ID=$n sh script; done; else sh script; fi >&2\necho 1\n",
+    );
+    stand_in(
+        dir,
+        "hq",
+        "#!/bin/sh -eu\nfor word; do case $word in --array=0-*) last=${word##*-};; packfs) break;; esac; shift; done\n\
+         for n in $(seq 0 $last); do HQ_TASK_ID=$n \"$@\"; done\n",
+    );
+    stand_in(
+        dir,
+        "parallel",
+        "#!/bin/sh -eu\nshift 3\nwhile read n; do set -- \"$@\"; packfs shard \"$3\" $n -o \"$6\" -j 1 -q; done\n",
+    );
+    let path = format!("{}:{}", dir.join("bin").to_str().unwrap(), std::env::var("PATH").unwrap());
+    succeed(dir, &["build", "root", "-o", "local", "--shards", "3", "-q"]);
+    for engine in ["slurm", "hq", "parallel"] {
+        let plan = format!("a job of {engine}.plan");
+        let script = succeed(dir, &["plan", "root", "-o", &plan, "--shards", "3", "-q", "--for", engine]);
+        std::fs::write(dir.join("run"), &script).unwrap();
+        let mut shell = std::process::Command::new("sh");
+        let done = shell.args(["-eu", "run"]).current_dir(dir).env("PATH", &path).output().unwrap();
+        assert!(done.status.success(), "{engine}: {}\n{script}", stderr(&done));
+        assert!(same(dir, "local", &format!("a job of {engine}.sqfs")), "{engine}");
+    }
+    let script = succeed(dir, &["plan", "root", "-o", "k.plan", "--shards", "3", "-q", "--for", "k8s"]);
+    assert!(script.contains("completions: 3") && script.contains("Never tried on a cluster"), "{script}");
+}
+
+#[test]
+fn a_shard_that_is_killed_and_one_that_runs_twice_give_one_result() {
+    let workplace = workplace();
+    let dir = workplace.path();
+    let options = ["root", "--shards", "2", "--codec", "zstd:19", "-q"];
+    succeed(dir, &[&["build", "-o", "local"], &options[..]].concat());
+    succeed(dir, &[&["plan", "-o", "job.plan"], &options[..]].concat());
+    let shard = |n: &str| {
+        let mut command = packfs(["shard", "job.plan", n, "-o", "shards", "-q", "-j", "1"]);
+        command.current_dir(dir).stderr(std::process::Stdio::null()).spawn().unwrap()
+    };
+    for n in 0..12 {
+        let mut task = shard("0");
+        std::thread::sleep(Duration::from_millis(n * 3));
+        // It may be done already.
+        let _ = task.kill();
+        task.wait().unwrap();
+    }
+    let tasks: Vec<_> = ["0", "1", "0", "1"].into_iter().map(shard).collect();
+    assert!(tasks.into_iter().all(|mut task| task.wait().unwrap().success()));
+    for n in 0..6 {
+        let mut task =
+            packfs(["assemble", "job.plan", "shards", "-o", "image", "-f", "-q"]).current_dir(dir).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(n * 4));
+        let _ = task.kill();
+        task.wait().unwrap();
+        assert!(!dir.join("image").exists() || same(dir, "image", "local"));
+    }
+    succeed(dir, &["assemble", "job.plan", "shards", "-o", "image", "-f", "-q"]);
+    assert!(same(dir, "image", "local"));
+    let mut names: Vec<_> =
+        std::fs::read_dir(dir.join("shards")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["0000000.shard", "0000001.shard"]);
+}
+
+#[test]
+fn a_full_disk_leaves_no_shard_and_the_old_image() {
+    let test = "a_full_disk_leaves_no_shard_and_the_old_image";
+    if !common::have(test, "mount") || !common::have(test, "umount") {
+        return;
+    }
+    let workplace = workplace();
+    let dir = workplace.path();
+    succeed(dir, &["plan", "root", "-o", "job.plan", "--shards", "1", "--codec", "none", "-q"]);
+    succeed(dir, &["shard", "job.plan", "0", "-o", "shards", "-q"]);
+    std::fs::create_dir(dir.join("small")).unwrap();
+    let mount = std::process::Command::new("mount");
+    let mounted = { mount }.args(["-t", "tmpfs", "-o", "size=64k", "small"]).arg(dir.join("small")).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return common::skip(test, "a tmpfs cannot be mounted here");
+    }
+    std::fs::write(dir.join("small/image"), "old").unwrap();
+    let shard = run_in(dir, &["shard", "job.plan", "0", "-o", "small", "-q"]);
+    let image = run_in(dir, &["assemble", "job.plan", "shards", "-o", "small/image", "-f", "-q"]);
+    let left = std::fs::read_dir(dir.join("small")).unwrap().count();
+    let old = std::fs::read(dir.join("small/image")).unwrap();
+    assert!(std::process::Command::new("umount").arg(dir.join("small")).status().unwrap().success());
+    for failed in [shard, image] {
+        let message = stderr(&failed);
+        assert!(failed.status.code() == Some(1) && message.contains("No space left"), "{message}");
+    }
+    assert_eq!((left, old), (1, b"old".to_vec()));
+}

@@ -1,0 +1,161 @@
+//! A packed shard on disk: its data from the beginning on, then an index with digests of the data and what assembly
+//! needs to know of it, then a trailer. It is complete if it has its name, so nothing else tells what is done.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packfs_blocks::pipeline::{Pool, Window};
+use packfs_blocks::{Digest, Output, Progress};
+
+use super::file::{Input, Located};
+use super::job::Job;
+use super::wire::{Get, Put};
+use crate::{Error, Result};
+
+const MAGIC: [u8; 8] = *b"packfsSH";
+const VERSION: u32 = 1;
+const TRAILER: usize = 8 + 4 + 4 + 32 + 8 + Located::LEN + 32;
+/// Number of bytes of data of which each digest is.
+const CHUNK: u64 = 4 << 20;
+/// Number of chunks in flight for each worker.
+const AHEAD: usize = 2;
+
+/// A complete shard.
+#[derive(Debug)]
+pub(super) struct Blob {
+    input: Input,
+    shard: u32,
+    pub(super) data_len: u64,
+    index: Located,
+}
+
+/// Returns the name of a shard in `dir`.
+pub(super) fn path(dir: &Path, shard: u32) -> PathBuf {
+    dir.join(format!("{shard:07}.shard"))
+}
+
+impl Blob {
+    /// Opens a shard of `job`. The file has to exist.
+    pub(super) fn open(dir: &Path, job: &Job, shard: u32) -> Result<Blob> {
+        let input = Input::open(&path(dir, shard))?;
+        let len = input.len()?;
+        let start = len.checked_sub(TRAILER as u64).ok_or_else(|| input.damaged("is no shard of packfs".into()))?;
+        let trailer = input.read(start, TRAILER as u64)?;
+        let mut from = Get::new("trailer of a shard", &trailer);
+        if from.array()? != MAGIC || Digest::of(&trailer[..TRAILER - 32]).as_bytes() != &trailer[TRAILER - 32..] {
+            return Err(input.damaged("is no shard of packfs, or its end is damaged".into()));
+        }
+        let (version, number, id) = (from.u32()?, from.u32()?, from.array()?);
+        if (version, number, Digest::from(id)) != (VERSION, shard, job.id()) {
+            return Err(input.damaged("belongs to another plan".into()));
+        }
+        let (data_len, index) = (from.u64()?, Located::get(&mut from)?);
+        if data_len > index.start || index.start.checked_add(index.len) != Some(start) {
+            return Err(input.damaged("its length is not that of its parts".into()));
+        }
+        Ok(Blob { input, shard, data_len, index })
+    }
+
+    /// Copies the data to byte `to` of `output`, from byte `start` on, and proves what was copied. Returns what was packed
+    /// with it.
+    pub(super) fn copy<'env, S>(
+        &self,
+        pool: &Pool<'env, S>,
+        output: &'env Output,
+        (start, to): (u64, u64),
+        progress: &'env Progress,
+    ) -> Result<Vec<u8>> {
+        let index = self.input.section(&self.index, "the index")?;
+        let mut from = Get::new("index of a shard", &index);
+        let digests = from.list(32, |from| Ok(Digest::from(from.array()?)))?;
+        from.check(digests.len() as u64 == self.data_len.div_ceil(CHUNK), "a digest is missing")?;
+        let content = from.bytes()?.to_vec();
+        from.end()?;
+        let file = Arc::new(self.input.file.try_clone().map_err(Error::io("cannot open", &self.input.path))?);
+        let mut window = Window::new((pool.threads() + 1) * AHEAD);
+        for (number, digest) in (0..).zip(digests) {
+            Error::unless_cancelled(progress)?;
+            let chunk = (number * CHUNK).max(start)..((number + 1) * CHUNK).min(self.data_len);
+            let (file, len) = (Arc::clone(&file), chunk.end.saturating_sub(chunk.start));
+            let job = move |_: &mut S| {
+                let mut bytes = vec![0; usize::try_from(len).expect("a chunk")];
+                output.copy_from(&file, chunk.start, len, to + chunk.start - start)?;
+                // What the image has counts, not what was read.
+                output.read_exact_at(&mut bytes, to + chunk.start - start)?;
+                Progress::add(&progress.done, len);
+                Progress::add(&progress.written, len);
+                Ok::<_, std::io::Error>((chunk.start, Digest::of(&bytes) == digest))
+            };
+            window.push(pool.submit(job), 1);
+            while window.is_full() {
+                self.proven(window.pop())?;
+            }
+        }
+        while let Some(copied) = window.pop() {
+            self.proven(Some(copied))?;
+        }
+        Ok(content)
+    }
+
+    fn proven(&self, copied: Option<std::io::Result<(u64, bool)>>) -> Result<()> {
+        match copied {
+            Some(Ok((at, false))) => {
+                let shard = self.shard;
+                Err(self.input.damaged(format!(
+                    "shard {shard} is damaged in the {} bytes at byte {at}",
+                    CHUNK.min(self.data_len - at)
+                )))
+            }
+            Some(Err(error)) => Err(Error::io("cannot copy", &self.input.path)(error)),
+            Some(Ok((_, true))) | None => Ok(()),
+        }
+    }
+}
+
+/// Finishes a shard of which the data was written to `output`, from byte `start` on; `content` is for the assembly.
+pub(super) fn finish<'env, S>(
+    pool: &Pool<'env, S>,
+    output: &'env Output,
+    (job, shard): (&Job, u32),
+    (start, data_len): (u64, u64),
+    content: &[u8],
+) -> Result<()> {
+    // The last block of data may be a hole at its end.
+    output.set_len(data_len).map_err(Error::io("cannot write", output.target()))?;
+    let mut digests = Vec::new();
+    let mut window = Window::new((pool.threads() + 1) * AHEAD);
+    let mut take = |digest: std::io::Result<Digest>| {
+        digests.push(digest.map_err(Error::io("cannot read back", output.target()))?);
+        Ok::<_, Error>(())
+    };
+    for number in 0..data_len.div_ceil(CHUNK) {
+        let chunk = (number * CHUNK).max(start)..((number + 1) * CHUNK).min(data_len);
+        let job = move |_: &mut S| {
+            let mut bytes = vec![0; usize::try_from(chunk.end.saturating_sub(chunk.start)).expect("a chunk")];
+            output.read_exact_at(&mut bytes, chunk.start)?;
+            Ok(Digest::of(&bytes))
+        };
+        window.push(pool.submit(job), 1);
+        while window.is_full() {
+            window.pop().map_or(Ok(()), &mut take)?;
+        }
+    }
+    while let Some(digest) = window.pop() {
+        take(digest)?;
+    }
+    let mut section = super::file::Section::new(output, data_len);
+    section.count(digests.len());
+    digests.iter().for_each(|digest| section.put(digest.as_bytes()));
+    section.bytes(content);
+    let index = section.finish()?;
+    let mut trailer = MAGIC.to_vec();
+    trailer.u32(VERSION);
+    trailer.u32(shard);
+    trailer.put(job.id().as_bytes());
+    trailer.u64(data_len);
+    index.put(&mut trailer);
+    let digest = Digest::of(&trailer);
+    trailer.put(digest.as_bytes());
+    let written = output.write_all_at(&trailer, index.start + index.len);
+    written.map_err(Error::io("cannot write", output.target()))
+}

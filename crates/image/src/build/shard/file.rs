@@ -1,0 +1,119 @@
+//! Parts of plans and shards on disk: a section is written once, and found and proven by its place and digest.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use packfs_blocks::{Digest, Output};
+
+use super::wire::{Get, Put};
+use crate::{Error, Result};
+
+/// Number of bytes that are hashed and written at once.
+const BUFFER: usize = 1 << 18;
+
+/// Place of a section in its file, and the digest of its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Located {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    pub(super) digest: Digest,
+}
+
+impl Located {
+    /// Number of bytes of an encoded place.
+    pub(super) const LEN: usize = 48;
+
+    pub(super) fn put(&self, to: &mut dyn Put) {
+        to.u64(self.start);
+        to.u64(self.len);
+        to.put(self.digest.as_bytes());
+    }
+
+    pub(super) fn get(from: &mut Get<'_>) -> Result<Located> {
+        Ok(Located { start: from.u64()?, len: from.u64()?, digest: Digest::from(from.array()?) })
+    }
+}
+
+/// A section being written.
+#[derive(Debug)]
+pub(super) struct Section<'o> {
+    output: &'o Output,
+    start: u64,
+    written: u64,
+    buffer: Vec<u8>,
+    hasher: blake3::Hasher,
+    failed: Option<std::io::Error>,
+}
+
+impl<'o> Section<'o> {
+    pub(super) fn new(output: &'o Output, start: u64) -> Self {
+        let (buffer, hasher) = (Vec::with_capacity(BUFFER), blake3::Hasher::new());
+        Section { output, start, written: 0, buffer, hasher, failed: None }
+    }
+
+    fn flush(&mut self) {
+        self.hasher.update(&self.buffer);
+        if self.failed.is_none() {
+            self.failed = self.output.write_all_at(&self.buffer, self.start + self.written).err();
+        }
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+    }
+
+    /// Writes the rest; returns the place of the section.
+    pub(super) fn finish(mut self) -> Result<Located> {
+        self.flush();
+        let digest = Digest::from(*self.hasher.finalize().as_bytes());
+        let located = Located { start: self.start, len: self.written, digest };
+        self.failed.map_or(Ok(located), |error| Err(Error::io("cannot write", self.output.target())(error)))
+    }
+}
+
+impl Put for Section<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER {
+            self.flush();
+        }
+    }
+}
+
+/// A plan or shard that is read.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) file: File,
+    pub(super) path: PathBuf,
+}
+
+impl Input {
+    pub(super) fn open(path: &Path) -> Result<Input> {
+        let file = File::open(path).map_err(Error::io("cannot open", path))?;
+        Ok(Input { file, path: path.to_owned() })
+    }
+
+    pub(super) fn len(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(Error::io("cannot read the attributes", &self.path))?.len())
+    }
+
+    /// Reads bytes that have to be there.
+    pub(super) fn read(&self, start: u64, len: u64) -> Result<Vec<u8>> {
+        if start.checked_add(len).is_none_or(|end| self.len().is_ok_and(|all| end > all)) {
+            return Err(self.damaged(format!("ends before byte {}", start.saturating_add(len))));
+        }
+        let mut bytes = vec![0; usize::try_from(len).map_err(|_| self.damaged("is too long".into()))?];
+        self.file.read_exact_at(&mut bytes, start).map_err(Error::io("cannot read", &self.path))?;
+        Ok(bytes)
+    }
+
+    /// Reads a section and proves it by its digest.
+    pub(super) fn section(&self, at: &Located, name: &str) -> Result<Vec<u8>> {
+        let bytes = self.read(at.start, at.len)?;
+        let is_it = Digest::of(&bytes) == at.digest;
+        if is_it { Ok(bytes) } else { Err(self.damaged(format!("{name} at byte {} is damaged", at.start))) }
+    }
+
+    pub(super) fn damaged(&self, why: String) -> Error {
+        Error::Damaged { path: self.path.clone(), why }
+    }
+}

@@ -1,0 +1,305 @@
+//! Plans: all that the later steps of a build in shards need to know, in one file.
+//!
+//! | section | content | read by |
+//! |---|---|---|
+//! | header | magic, version, numbers, places and digests of options, tree and table; a digest of all that | every step |
+//! | options | who made the plan, the options, the directories of the sources | every step |
+//! | shard, one each | path of each file, and its state when it was listed | the step that packs this shard |
+//! | tree | all inodes, with the numbers of their data | assembly |
+//! | table | place and digest of each shard, and its numbers | every step |
+//!
+//! The digest of the header stands for the whole plan: shards carry it.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use packfs_blocks::{Digest, Output, Progress};
+use serde::Serialize;
+
+use super::file::{Input, Located, Section};
+use super::wire::{Get, Put};
+use super::{AnyOptions, Layout, Shards, options};
+use crate::source::{Contents, Seen, dir};
+use crate::tree::{Data, Ino, Kind, Tree};
+use crate::{Error, Result};
+
+const MAGIC: [u8; 8] = *b"packfsPL";
+const VERSION: u32 = 1;
+const HEADER: usize = 8 + 4 * 4 + 3 * Located::LEN + 32;
+/// Number of bytes of an entry of the table.
+const ENTRY: usize = Located::LEN + 16;
+
+/// Summary of a plan.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[non_exhaustive]
+pub struct Planned {
+    /// Number of shards.
+    pub shards: u32,
+    /// Number of files that shards pack.
+    pub files: u32,
+    /// Bytes of these files.
+    pub file_bytes: u64,
+    /// Bytes of the largest shard's files.
+    pub largest_bytes: u64,
+    /// Number of files that equal a file of an earlier shard.
+    pub equal_files: u32,
+    /// Length of the plan.
+    pub plan_bytes: u64,
+}
+
+/// Numbers of one shard.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    at: Located,
+    files: u32,
+    bytes: u64,
+}
+
+/// An open plan of a build in shards.
+#[derive(Debug)]
+pub struct Job {
+    input: Input,
+    id: Digest,
+    options: AnyOptions,
+    made_by: String,
+    roots: Vec<PathBuf>,
+    entries: Vec<Entry>,
+    tree: Located,
+    files: u32,
+}
+
+/// A file of a shard.
+pub(super) type File = (Arc<dyn Contents>, u64, u64);
+
+impl Job {
+    /// Opens a plan; of its shards only the list of them is read.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a plan of another version, [`Error::Damaged`] if it is no plan or damaged.
+    pub fn open(path: &Path) -> Result<Job> {
+        let input = Input::open(path)?;
+        let head = input.read(0, HEADER as u64)?;
+        let mut from = Get::new("plan", &head);
+        if from.array()? != MAGIC {
+            return Err(input.damaged("is no plan of packfs".into()));
+        }
+        let version = from.u32()?;
+        if version != VERSION {
+            let name = crate::name::display(path);
+            return Err(Error::Unsupported(format!("{name}: plan of version {version}; this packfs knows {VERSION}")));
+        }
+        let (shards, files) = (from.u32()?, from.u32()?);
+        from.u32()?;
+        let [about, tree, table] = [Located::get(&mut from)?, Located::get(&mut from)?, Located::get(&mut from)?];
+        let id = Digest::of(&head[..HEADER - 32]);
+        if from.array()? != *id.as_bytes() {
+            return Err(input.damaged("the header is damaged".into()));
+        }
+        let count = Shards::Count(shards.try_into().map_err(|_| from.wrong("there are no shards"))?);
+        let about = input.section(&about, "the section of options")?;
+        let mut from = Get::new("options of a plan", &about);
+        let made_by = from.text()?.to_owned();
+        let options = options::decode(&mut from, count)?;
+        let roots = from.list(8, |from| Ok(crate::tree::path_of(from.bytes()?)))?;
+        from.end()?;
+        let table = input.section(&table, "the table of shards")?;
+        let mut from = Get::new("shards of a plan", &table);
+        let entry = |from: &mut Get<'_>| {
+            let (at, files) = (Located::get(from)?, from.u32()?);
+            from.u32()?;
+            Ok::<_, Error>(Entry { at, files, bytes: from.u64()? })
+        };
+        let entries = (0..shards).map(|_| entry(&mut from)).collect::<Result<Vec<_>>>()?;
+        from.end()?;
+        Ok(Job { input, id, options, made_by, roots, entries, tree, files })
+    }
+
+    /// Returns the number of shards.
+    pub fn shards(&self) -> u32 {
+        u32::try_from(self.entries.len()).expect("counted in 32 bits")
+    }
+
+    /// Returns the options of the build.
+    pub fn options(&self) -> &AnyOptions {
+        &self.options
+    }
+
+    /// Returns the options of the build, to set those that its bytes do not depend on: threads, memory, force.
+    pub fn options_mut(&mut self) -> &mut AnyOptions {
+        &mut self.options
+    }
+
+    /// Returns the number of bytes of a shard's files.
+    pub fn bytes(&self, shard: u32) -> u64 {
+        self.entries.get(shard as usize).map_or(0, |entry| entry.bytes)
+    }
+
+    /// Returns the number of files that all shards pack.
+    pub(super) fn packed_files(&self) -> usize {
+        self.files as usize
+    }
+
+    pub(super) fn id(&self) -> Digest {
+        self.id
+    }
+
+    /// Fails if the encoders here are not those of the plan.
+    pub(super) fn check_made_by(&self, here: &str) -> Result<()> {
+        if self.made_by == here {
+            return Ok(());
+        }
+        let name = crate::name::display(&self.input.path);
+        let why = format!("{name}: made by {}, and this is {here}: shards would not fit together", self.made_by);
+        Err(Error::Unsupported(why))
+    }
+
+    /// Returns the files of a shard, in order.
+    pub(super) fn files(&self, shard: u32) -> Result<Vec<File>> {
+        let entry = self.entries.get(shard as usize).copied();
+        let entry = entry.ok_or_else(|| Error::Misuse(format!("the plan has no shard {shard}")))?;
+        let bytes = self.input.section(&entry.at, &format!("the list of shard {shard}"))?;
+        let mut from = Get::new("list of a shard", &bytes);
+        let mut listed: Vec<Vec<(Vec<u8>, Seen)>> = vec![Vec::new(); self.roots.len()];
+        let mut places = Vec::new();
+        for _ in 0..entry.files {
+            let (root, path, seen) = (from.u32()? as usize, from.bytes()?, Seen(from.array()?));
+            from.check(root < self.roots.len(), "a file has no directory")?;
+            // Paths cannot lead out of the directory: nothing that is opened below it follows `..`.
+            let is_below = path.split(|byte| *byte == b'/').all(|name| crate::tree::check_name(name).is_ok());
+            from.check(is_below, "a path leads out of its directory")?;
+            places.push((root, listed[root].len() as u64, seen.size()));
+            listed[root].push((path.to_owned(), seen));
+        }
+        from.end()?;
+        let reopen = |(root, files): (&PathBuf, Vec<_>)| {
+            if files.is_empty() { Ok(None) } else { dir::reopen(root, &files).map(Some) }
+        };
+        let contents = self.roots.iter().zip(listed).map(reopen).collect::<Result<Vec<_>>>()?;
+        let file = |(root, key, size): (usize, u64, u64)| Some((Arc::clone(contents[root].as_ref()?), key, size));
+        Ok(places.into_iter().filter_map(file).collect())
+    }
+
+    /// Returns the tree.
+    pub(super) fn tree(&self) -> Result<Tree> {
+        let bytes = self.input.section(&self.tree, "the tree")?;
+        let mut from = Get::new("tree of a plan", &bytes);
+        let tree = Tree::decode(&mut from, self.files)?;
+        from.end().map(|()| tree)
+    }
+}
+
+/// Writes a plan for `tree`, whose files are cut as `layout` says.
+pub(super) fn write(
+    output: &Output,
+    options: &AnyOptions,
+    made_by: &str,
+    tree: &mut Tree,
+    layout: &Layout,
+) -> Result<Planned> {
+    let mut lists = Lists { output, at: HEADER as u64, roots: Vec::new(), numbers: HashMap::new() };
+    let mut entries = Vec::with_capacity(layout.ranges.len());
+    for range in &layout.ranges {
+        entries.push(lists.write(tree, &layout.files[range.clone()])?);
+    }
+    let Lists { at, roots, .. } = lists;
+    for (ino, number) in layout.files.iter().copied().zip(0..).chain(layout.equal.iter().copied()) {
+        if let Kind::File { data, .. } = &mut tree.inode_mut(ino).kind {
+            *data = Data::Stored(number);
+        }
+    }
+    let mut section = Section::new(output, at);
+    tree.encode(&mut section);
+    let tree = section.finish()?;
+    let mut section = Section::new(output, tree.start + tree.len);
+    section.bytes(made_by.as_bytes());
+    options::encode(options, &mut section);
+    section.count(roots.len());
+    roots.iter().for_each(|root| section.bytes(root.as_os_str().as_bytes()));
+    let about = section.finish()?;
+    let mut section = Section::new(output, about.start + about.len);
+    for Entry { at, files, bytes } in &entries {
+        at.put(&mut section);
+        section.u32(*files);
+        section.u32(0);
+        section.u64(*bytes);
+    }
+    let table = section.finish()?;
+    let count = |len: usize| u32::try_from(len).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 });
+    let (shards, files, equal_files) = (count(entries.len())?, count(layout.files.len())?, count(layout.equal.len())?);
+    let mut head = MAGIC.to_vec();
+    [VERSION, shards, files, 0].into_iter().for_each(|number| head.u32(number));
+    [about, tree, table].iter().for_each(|at| at.put(&mut head));
+    let id = Digest::of(&head);
+    head.put(id.as_bytes());
+    output.write_all_at(&head, 0).map_err(Error::io("cannot write", output.target()))?;
+    let bytes = || entries.iter().map(|entry| entry.bytes);
+    Ok(Planned {
+        shards,
+        files,
+        file_bytes: bytes().sum(),
+        largest_bytes: bytes().max().unwrap_or(0),
+        equal_files,
+        plan_bytes: table.start + (entries.len() * ENTRY) as u64,
+    })
+}
+
+/// The lists of files being written.
+struct Lists<'o> {
+    output: &'o Output,
+    at: u64,
+    roots: Vec<PathBuf>,
+    numbers: HashMap<PathBuf, u32>,
+}
+
+impl Lists<'_> {
+    fn write(&mut self, tree: &Tree, files: &[Ino]) -> Result<Entry> {
+        let (mut section, mut total) = (Section::new(self.output, self.at), 0);
+        for ino in files {
+            let Kind::File { size, data: Data::Source { from, key } } = &tree.inode(*ino).kind else { continue };
+            let Some((root, path, seen)) = from.origin(*key) else {
+                let why = "only files of directories can be planned: extract archives and images first";
+                return Err(Error::limit(from.path(*key), why));
+            };
+            section.u32(self.number(root)?);
+            section.bytes(&path);
+            section.put(&seen.0);
+            total += size;
+        }
+        let at = section.finish()?;
+        self.at += at.len;
+        Ok(Entry { at, files: u32::try_from(files.len()).expect("numbered in 32 bits"), bytes: total })
+    }
+
+    fn number(&mut self, root: &Path) -> Result<u32> {
+        if let Some(number) = self.numbers.get(root) {
+            return Ok(*number);
+        }
+        let number = u32::try_from(self.roots.len()).expect("fewer sources than files");
+        self.roots.push(std::path::absolute(root).map_err(Error::io("cannot find", root))?);
+        self.numbers.insert(root.to_owned(), number);
+        Ok(number)
+    }
+}
+
+/// Refuses the data of streams, which later steps cannot read.
+pub(super) struct NoStream {
+    pub(super) own_files: Vec<(u64, u64)>,
+}
+
+impl crate::source::Store for NoStream {
+    fn put(&mut self, _: &mut dyn std::io::Read, _: u64, _: &[(u64, u64)]) -> Result<u32> {
+        let why = "an archive that can be read only once cannot be planned: extract it first";
+        Err(Error::Unsupported(why.into()))
+    }
+
+    fn own_files(&self) -> &[(u64, u64)] {
+        &self.own_files
+    }
+}
+
+/// Sets the number of bytes to be read.
+pub(super) fn expect(progress: &Progress, bytes: u64) {
+    progress.total.store(bytes, std::sync::atomic::Ordering::Relaxed);
+}

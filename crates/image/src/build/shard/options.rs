@@ -1,0 +1,84 @@
+//! Options of a build in a plan: those that the bytes of the image depend on.
+
+use packfs_codec::Choice;
+
+use super::wire::{Get, Put};
+use super::{AnyOptions, Shards};
+use crate::{Result, erofs, squashfs};
+
+/// Appends options.
+pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {
+    let common = options.common();
+    to.u8(match options {
+        AnyOptions::Squashfs(_) => 0,
+        AnyOptions::Erofs(_) => 1,
+    });
+    to.bytes(common.codec.to_string().as_bytes());
+    to.u8(u8::from(common.dedup) | u8::from(common.sparse) << 1 | u8::from(common.verify) << 2);
+    to.u64(common.offset);
+    to.u8(u8::from(common.time.is_some()));
+    to.u64(common.time.unwrap_or(0).cast_unsigned());
+    match options {
+        AnyOptions::Squashfs(options) => {
+            to.u32(options.block_size);
+            to.u8(match options.fragments {
+                squashfs::Fragments::None => 0,
+                squashfs::Fragments::Small => 1,
+                squashfs::Fragments::Tails => 2,
+            });
+            to.u8(u8::from(options.export) | u8::from(options.plain_metadata) << 1);
+        }
+        AnyOptions::Erofs(options) => {
+            to.u32(options.cluster_size);
+            to.u32(options.block_size);
+            to.u32(options.features.bits());
+            to.bytes(options.target_kernel.to_string().as_bytes());
+            to.count(options.xattr_prefixes.len());
+            options.xattr_prefixes.iter().for_each(|prefix| to.bytes(prefix));
+            to.bytes(options.uuid.as_ref().map_or(&[], |uuid| &uuid[..]));
+            to.bytes(options.label.as_bytes());
+        }
+    }
+}
+
+/// Takes options of a build in `shards` shards.
+pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
+    let format = from.u8()?;
+    let codec = from.text()?.parse::<Choice>()?;
+    let flags = from.u8()?;
+    let offset = from.u64()?;
+    let (has_time, time) = (from.bool()?, from.u64()?.cast_signed());
+    let mut options = match format {
+        0 => {
+            let (block_size, fragments, flags) = (from.u32()?, from.u8()?, from.u8()?);
+            let fragments = match fragments {
+                0 => squashfs::Fragments::None,
+                1 => squashfs::Fragments::Small,
+                _ => squashfs::Fragments::Tails,
+            };
+            let (export, plain_metadata) = (flags & 1 != 0, flags & 2 != 0);
+            let build = squashfs::Options::default().build;
+            AnyOptions::Squashfs(squashfs::Options { build, block_size, fragments, export, plain_metadata })
+        }
+        1 => {
+            let (cluster_size, block_size, features) = (from.u32()?, from.u32()?, from.u32()?);
+            let target_kernel = from.text()?.parse().map_err(|_| from.wrong("the kernel has no version"))?;
+            AnyOptions::Erofs(erofs::Options {
+                build: erofs::Options::default().build,
+                cluster_size,
+                block_size,
+                features: erofs::Features::from_bits(features).ok_or_else(|| from.wrong("a feature is unknown"))?,
+                target_kernel,
+                xattr_prefixes: from.list(8, |from| from.bytes().map(Box::from))?,
+                uuid: from.bytes()?.try_into().ok(),
+                label: from.text()?.to_owned(),
+            })
+        }
+        _ => return Err(from.wrong("the format is unknown")),
+    };
+    let common = options.common_mut();
+    (common.codec, common.offset, common.shards) = (codec, offset, Some(shards));
+    (common.dedup, common.sparse, common.verify) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
+    common.time = has_time.then_some(time);
+    Ok(options)
+}

@@ -1,0 +1,169 @@
+//! Plans, shards and assembly as separate steps: the bytes of a local build, and what happens to damage.
+
+use std::path::{Path, PathBuf};
+
+use packfs_blocks::Progress;
+
+use super::tests::{assert_reads, cases, count, spec, with};
+use super::*;
+use crate::Plan;
+use crate::source::{Dir, Source, Store, dir};
+use crate::testing;
+
+fn scan(root: &Path, store: &mut dyn Store) -> Result<Plan> {
+    let mut tree = Tree::default();
+    Dir::new(root, dir::Options::default()).scan(&mut tree, store)?;
+    Ok(Plan { tree, order: Vec::new() })
+}
+
+/// A planned build in a directory of its own.
+struct Work {
+    source: testing::Source,
+    place: tempfile::TempDir,
+    options: AnyOptions,
+}
+
+impl Work {
+    fn new(options: &AnyOptions, shards: u32) -> Work {
+        let options = with(options, |all| (all.shards, all.threads) = (Some(count(shards)), 2));
+        let work = Work { source: testing::Source::new(&spec()), place: tempfile::tempdir().unwrap(), options };
+        let plan = |store: &mut dyn Store| scan(&work.source.tree(), store);
+        work.options.plan(&work.path("plan"), &Progress::default(), plan).unwrap();
+        work
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    fn job(&self) -> Job {
+        Job::open(&self.path("plan")).unwrap()
+    }
+
+    fn pack(&self, shard: u32) -> Result<bool> {
+        self.job().pack(self.place.path(), shard, &Progress::default())
+    }
+
+    fn assemble(&self, image: &str) -> Result<Vec<u8>> {
+        let image = self.path(image);
+        self.job().assemble(self.place.path(), &image, &Progress::default())?;
+        Ok(std::fs::read(image).unwrap())
+    }
+
+    fn local(&self) -> Vec<u8> {
+        let image = self.path("local");
+        self.options.build(&image, &Progress::default(), |store| scan(&self.source.tree(), store)).unwrap();
+        std::fs::read(image).unwrap()
+    }
+}
+
+#[test]
+fn shards_packed_in_any_order_give_the_bytes_of_a_local_build() {
+    for (n, options) in cases().iter().enumerate() {
+        for shards in [1, 3, 17] {
+            let (work, what) = (Work::new(options, shards), format!("case {n}, {shards} shards"));
+            // A permutation: 5 divides none of the numbers.
+            for shard in (0..shards).map(|shard| shard * 5 % shards) {
+                assert!(work.pack(shard).unwrap(), "{what}");
+            }
+            assert!(!work.pack(shards - 1).unwrap(), "{what}: a finished shard is left alone");
+            assert!(work.assemble("image").unwrap() == work.local(), "{what}");
+            assert_reads(options, &work.path("image"), &what);
+            let status = work.job().status(work.place.path());
+            assert_eq!(
+                (status.done, status.done_bytes, status.missing.len()),
+                (shards, status.file_bytes, 0),
+                "{what}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_flipped_byte_of_a_shard_is_found_before_the_image_has_its_name() {
+    let work = Work::new(&cases()[0], 3);
+    (0..3).for_each(|shard| assert!(work.pack(shard).unwrap()));
+    let path = blob::path(work.place.path(), 1);
+    let good = std::fs::read(&path).unwrap();
+    for at in (0..good.len()).step_by(good.len() / 40).chain([good.len() - 1]) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        std::fs::write(&path, &bad).unwrap();
+        let error = work.assemble("image").unwrap_err().to_string();
+        assert!(error.contains("0000001.shard") && !work.path("image").exists(), "byte {at}: {error}");
+    }
+    std::fs::write(&path, &good[..good.len() / 2]).unwrap();
+    assert_eq!(work.job().status(work.place.path()).damaged.len(), 1);
+    work.assemble("image").unwrap_err();
+    assert!(work.pack(1).unwrap(), "a torn shard is packed again");
+    assert_eq!(std::fs::read(&path).unwrap(), good);
+    work.assemble("image").unwrap();
+}
+
+#[test]
+fn missing_and_foreign_shards_are_named() {
+    let (work, other) = (Work::new(&cases()[3], 3), Work::new(&cases()[0], 3));
+    work.pack(0).unwrap();
+    work.pack(2).unwrap();
+    let error = work.assemble("image").unwrap_err().to_string();
+    assert!(error.contains("0000001.shard") && error.contains("No such file"), "{error}");
+    assert_eq!(work.job().status(work.place.path()).missing, [1]);
+    other.pack(1).unwrap();
+    std::fs::copy(blob::path(other.place.path(), 1), blob::path(work.place.path(), 1)).unwrap();
+    let error = work.assemble("image").unwrap_err().to_string();
+    assert!(error.contains("0000001.shard") && error.contains("another plan"), "{error}");
+    assert!(!work.path("image").exists());
+}
+
+#[test]
+fn a_source_that_changed_is_named_and_leaves_no_shard() {
+    let work = Work::new(&cases()[0], 3);
+    std::fs::write(work.source.tree().join("big"), "changed").unwrap();
+    let failed: Vec<_> = (0..3).filter_map(|shard| work.pack(shard).err()).map(|error| error.to_string()).collect();
+    assert!(failed.len() == 1 && failed[0].contains("/big: "), "{failed:?}");
+    assert_eq!(work.job().status(work.place.path()).done, 2);
+}
+
+#[test]
+fn damaged_plans_and_those_of_other_versions_are_refused() {
+    let work = Work::new(&cases()[4], 3);
+    let (path, good) = (work.path("plan"), std::fs::read(work.path("plan")).unwrap());
+    let open = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let job = Job::open(&path)?;
+        (0..3).try_for_each(|shard| job.files(shard).map(drop))?;
+        job.tree().map(drop)
+    };
+    let version = |bytes: &mut [u8]| bytes[8] = 9;
+    let mut other = good.clone();
+    version(&mut other);
+    let error = open(&other).unwrap_err().to_string();
+    assert!(error.contains("plan of version 9"), "{error}");
+    for at in (0..good.len()).step_by(97) {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        assert!(open(&bad).is_err(), "byte {at}");
+    }
+    (0..good.len()).step_by(1009).for_each(|len| assert!(open(&good[..len]).is_err(), "{len} bytes"));
+    open(&good).unwrap();
+}
+
+#[test]
+fn plans_and_shards_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let work = Work::new(&cases()[0], 1);
+    work.pack(0).unwrap();
+    for path in [work.path("plan"), blob::path(work.place.path(), 0)] {
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn only_directories_can_be_planned() {
+    let (options, place) = (with(&cases()[0], |all| all.shards = Some(count(2))), tempfile::tempdir().unwrap());
+    let tree = spec().tree().unwrap();
+    let plan = |_: &mut dyn Store| Ok(Plan { tree, order: Vec::new() });
+    let error = options.plan(&place.path().join("plan"), &Progress::default(), plan).unwrap_err().to_string();
+    assert!(error.contains("only files of directories can be planned"), "{error}");
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,161 @@
+//! A tree as bytes, for builds whose steps are separate processes. Inodes keep their numbers.
+
+use std::collections::BTreeMap;
+
+use super::hot::Hot;
+use super::{Data, Device, Ino, Inode, Kind, ROOT, Time, Tree, XattrId, Xattrs, check_name};
+use crate::build::{Get, Put};
+use crate::{Result, Warnings};
+
+impl Tree {
+    /// Appends the tree, in which all data is stored, to `to`.
+    pub(crate) fn encode(&self, to: &mut dyn Put) {
+        to.count(self.xattrs.len());
+        for set in self.xattrs.sets() {
+            to.count(set.len());
+            for (name, value) in set {
+                to.bytes(name);
+                to.bytes(value);
+            }
+        }
+        to.count(self.inodes.len());
+        self.inodes.iter().for_each(|inode| inode.encode(to));
+        to.count(self.hot.order.len());
+        self.hot.order.iter().for_each(|ino| to.u32(ino.0));
+    }
+
+    /// Takes a tree whose data has numbers below `files`.
+    pub(crate) fn decode(from: &mut Get<'_>, files: u32) -> Result<Tree> {
+        let mut xattrs = Xattrs::default();
+        for number in 0..from.count(8)? {
+            let set = from.list(16, |from| Ok((from.bytes()?.into(), from.bytes()?.into())))?;
+            let id = xattrs.intern(set);
+            from.check(id.0 as usize == number, "sets of attributes are out of order")?;
+        }
+        let count = from.count(30)?;
+        let mut tree =
+            Tree { inodes: Vec::with_capacity(count), hot: Hot::default(), xattrs, warnings: Warnings::default() };
+        for _ in 0..count {
+            let inode = Inode::decode(from, Bounds { count, files })?;
+            from.check((inode.xattrs.0 as usize) < tree.xattrs.len(), "an inode has unknown attributes")?;
+            tree.inodes.push(inode);
+        }
+        let is_dir = |inode: &Inode| matches!(inode.kind, Kind::Dir(_));
+        from.check(tree.inodes.first().is_some_and(is_dir), "the root is no directory")?;
+        tree.check_parents(from)?;
+        for _ in 0..from.count(4)? {
+            let ino = Ino(from.u32()?);
+            from.check((ino.0 as usize) < count, "an inode to lie first does not exist")?;
+            tree.hot.known.insert(ino);
+            tree.hot.order.push(ino);
+        }
+        Ok(tree)
+    }
+
+    /// Fails if a directory is in two places.
+    fn check_parents(&self, from: &Get<'_>) -> Result<()> {
+        let mut placed = vec![false; self.inodes.len()];
+        for inode in &self.inodes {
+            let Kind::Dir(entries) = &inode.kind else { continue };
+            for ino in entries.values().filter(|ino| matches!(self.inode(**ino).kind, Kind::Dir(_))) {
+                from.check(!std::mem::replace(&mut placed[ino.0 as usize], true), "a directory is in two places")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Number of all inodes, and of all files with data.
+#[derive(Clone, Copy)]
+struct Bounds {
+    count: usize,
+    files: u32,
+}
+
+impl Inode {
+    fn encode(&self, to: &mut dyn Put) {
+        let Inode { kind, mode, uid, gid, mtime, xattrs, links } = self;
+        to.u32(u32::from(*mode));
+        to.u32(*uid);
+        to.u32(*gid);
+        to.u64(mtime.secs.cast_unsigned());
+        to.u32(mtime.nanos);
+        to.u32(xattrs.0);
+        to.u32(*links);
+        match kind {
+            Kind::Dir(entries) => {
+                to.u8(0);
+                to.count(entries.len());
+                for (name, ino) in entries {
+                    to.bytes(name);
+                    to.u32(ino.0);
+                }
+            }
+            Kind::File { size, data } => {
+                to.u8(1);
+                to.u64(*size);
+                match data {
+                    Data::Stored(number) => {
+                        to.u8(1);
+                        to.u32(*number);
+                    }
+                    Data::Empty | Data::Source { .. } => to.u8(0),
+                }
+            }
+            Kind::Symlink(target) => {
+                to.u8(2);
+                to.bytes(target);
+            }
+            Kind::Char(Device { major, minor }) => {
+                to.u8(3);
+                to.u32(*major);
+                to.u32(*minor);
+            }
+            Kind::Block(Device { major, minor }) => {
+                to.u8(4);
+                to.u32(*major);
+                to.u32(*minor);
+            }
+            Kind::Fifo => to.u8(5),
+            Kind::Socket => to.u8(6),
+        }
+    }
+
+    fn decode(from: &mut Get<'_>, bounds: Bounds) -> Result<Inode> {
+        let mode = u16::try_from(from.u32()? & 0o7777).expect("12 bits");
+        let (uid, gid) = (from.u32()?, from.u32()?);
+        let mtime = Time { secs: from.u64()?.cast_signed(), nanos: from.u32()? };
+        let (xattrs, links) = (XattrId(from.u32()?), from.u32()?);
+        let device = |from: &mut Get<'_>| Ok::<_, crate::Error>(Device { major: from.u32()?, minor: from.u32()? });
+        let kind = match from.u8()? {
+            0 => {
+                let mut entries = BTreeMap::new();
+                for _ in 0..from.count(12)? {
+                    let (name, ino) = (from.bytes()?, Ino(from.u32()?));
+                    check_name(name)?;
+                    let is_below = ino != ROOT && (ino.0 as usize) < bounds.count;
+                    from.check(is_below, "an entry has no inode")?;
+                    entries.insert(name.into(), ino);
+                }
+                Kind::Dir(entries)
+            }
+            1 => {
+                let size = from.u64()?;
+                let data = if from.bool()? { Data::Stored(from.u32()?) } else { Data::Empty };
+                let known = match data {
+                    Data::Stored(number) => number < bounds.files,
+                    _ => size == 0,
+                };
+                from.check(known, "a file has no data")?;
+                Kind::File { size, data }
+            }
+            2 => Kind::Symlink(from.bytes()?.into()),
+            3 => Kind::Char(device(from)?),
+            4 => Kind::Block(device(from)?),
+            5 => Kind::Fifo,
+            6 => Kind::Socket,
+            _ => return Err(from.wrong("an inode has an unknown type")),
+        };
+        Ok(Inode { kind, mode, uid, gid, mtime, xattrs, links })
+    }
+}
