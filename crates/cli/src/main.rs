@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
 
@@ -51,7 +52,8 @@ fn run(parsed: Result<args::Cli, clap::Error>, manner: Manner) -> ExitCode {
                 }
                 // Help and version are requested data.
                 let printed = error.print().and_then(|()| std::io::stdout().flush());
-                output::failure::exit(printed.map(|()| Outcome::Done).map_err(Into::into), &manner)
+                let printed = printed.with_context(|| format!("{}: cannot write", output::STDOUT));
+                output::failure::exit(printed.map(|()| Outcome::Done), &manner)
             }
         },
     }

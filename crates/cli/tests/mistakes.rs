@@ -166,6 +166,8 @@ fn a_full_output_is_named_once() {
         &["join", "part", "-o", "-"],
         &["cat", "part", "--range", "0:5"],
         &["cat", "i.sqfs", "etc/motd"],
+        &["--help"],
+        &["build", "--help"],
     ];
     for args in lines {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();

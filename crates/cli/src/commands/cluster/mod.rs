@@ -28,8 +28,8 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     if plan.target.common().shards.is_none() {
         return Err(Usage("a plan needs the number of shards: --shards N, or --shard-size SIZE".into()).into());
     }
-    if plan.dry_run || (engine.is_some() && plan.json) {
-        return Err(Usage("neither --dry-run, nor --json beside --for, is for plans".into()).into());
+    if plan.dry_run || plan.percentage || (engine.is_some() && plan.json) {
+        return Err(Usage("--dry-run, --percentage, and --json beside --for are not for plans".into()).into());
     }
     plan.sources.iter().try_for_each(|source| super::sources::refuse_mistaken(source))?;
     let lists = Lists::read(&plan)?;
