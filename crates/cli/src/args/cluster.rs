@@ -8,7 +8,7 @@ use super::{Build, Effort, Talk};
 
 /// Plan a build in shards that many machines can pack.
 ///
-/// Scans the SOURCEs, which have to be directories, and writes all that `packfs shard` and `packfs assemble` need to
+/// Scans each SOURCE, which has to be a directory, and writes all that `packfs shard` and `packfs assemble` need to
 /// know. The options are those of `packfs build`, and so are the bytes of the image. Packing a shard fails if one of its
 /// files has changed since.
 #[derive(Debug, Args)]
