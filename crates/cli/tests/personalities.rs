@@ -135,6 +135,10 @@ fn packfs_as_explains_and_installs() {
     assert!(list.lines().all(|line| line.starts_with("mksquashfs -")), "{list}");
     std::fs::create_dir(dir.join("bin")).unwrap();
     succeed(dir, &["as", "--install", "bin"]);
+    succeed(dir, &["as", "--install", "bin"]);
+    std::fs::remove_file(dir.join("bin/sqfstar")).unwrap();
+    std::fs::write(dir.join("bin/sqfstar"), "another program").unwrap();
+    assert!(fail(dir, 1, &["as", "--install", "bin"]).contains("bin/sqfstar: File exists"));
     let made = run(dir, &dir.join("bin/mksquashfs"), "root IMAGE", "installed.sqfs");
     assert!(made.status.success(), "{}", stderr(&made));
     assert!(fail(dir, 2, &["as", "nosuch"]).contains("mksquashfs"));

@@ -129,13 +129,15 @@ fn table_of(program: Option<&str>) -> Result<Outcome> {
     commands::print(&all.map(Personality::table).collect::<String>())
 }
 
-/// Makes a link to this program for each name.
+/// Makes a link to this program for each name; those that are there already stay.
 fn install(dir: &Path) -> Result<Outcome> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut said = String::new();
     for personality in PERSONALITIES {
         let link = dir.join(personality.name);
-        symlink(&program, &link).with_context(|| format!("cannot make the link {}", display(&link)))?;
+        if std::fs::read_link(&link).ok().as_ref() != Some(&program) {
+            symlink(&program, &link).with_context(|| format!("cannot make the link {}", display(&link)))?;
+        }
         let _ = writeln!(said, "{}", display(&link));
     }
     commands::print(&said)
