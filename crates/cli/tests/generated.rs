@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{fail, have, succeed};
 
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 22] = [
     "build",
     "extract",
     "tar",
@@ -23,6 +23,7 @@ const COMMANDS: [&str; 21] = [
     "bench",
     "tune",
     "trace",
+    "as",
     "plan",
     "shard",
     "assemble",

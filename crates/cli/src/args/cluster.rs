@@ -48,7 +48,8 @@ impl Args for Planned {
     fn augment_args(command: Command) -> Command {
         let command = Build::augment_args(command);
         let output = |arg: clap::Arg| arg.value_name("PLAN").help("Plan to write");
-        command.mut_arg("output", output).mut_arg("dry_run", |arg| arg.hide(true))
+        let hidden = |arg: clap::Arg| arg.hide(true);
+        command.mut_arg("output", output).mut_arg("dry_run", hidden).mut_arg("percentage", hidden)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
