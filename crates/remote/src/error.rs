@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 
+use packfs_blocks::units::Size;
+
 /// A failure to read a remote object.
 #[derive(Debug, Clone)]
 pub struct Error {
@@ -40,7 +42,8 @@ pub enum Why {
     },
     /// The whole object came where a part was requested.
     #[error(
-        "the server ignores requests for ranges, and an object of more than {max} bytes is not read whole: download it first"
+        "the server ignores requests for ranges, and an object of more than {} is not read whole: download it first",
+        Size(*max)
     )]
     NoRanges {
         /// Largest object that is read whole.
