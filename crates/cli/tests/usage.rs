@@ -73,7 +73,7 @@ fn wrong_usage_is_status_2_and_says_what_is_accepted() {
         (&["build", "x", "-o", "y", "--codec", "gzip:99"], "1 to 12"),
         (&["build", "x", "-o", "y", "--codec", "xz:bcj=z80"], "armthumb"),
         (&["build", "x", "-o", "y", "-j", "many"], "0 (serial)"),
-        (&["build", "x", "-o", "y", "--owner", "root"], "UID:GID"),
+        (&["build", "x", "-o", "y", "--owner", "root"], "USER:GROUP"),
         (&["build", "x", "-o", "y", "--time", "yesterday"], "a date in UTC"),
         (&["build", "x", "-o", "y", "--exclude-xattr", "user.["], "`user.[` is malformed"),
         (&["build", "x", "-o", "y.erofs", "-b", "5000"], "a multiple of its block"),
