@@ -2,8 +2,8 @@
 """Measures a build in shards beside a local one: bench-shards.py PACKFS DIRECTORY SCRATCH [--shards N ...] [OPTION ...]
 
 Prints processor and wall time of plan, of all shards one after the other, and of assembly, for each number of shards, in
-relation to `packfs build` with the same OPTIONs of packfs build; the sizes; and the time of assembly beside `cp` of the
-image. The image of one shard, and those of `build --shards N`, must have the same bytes. SCRATCH should be on a tmpfs.
+relation to `packfs build`; the sizes; and the time of assembly beside `cp` of the image. Each OPTION is one of packfs
+build. The image of one shard, and those of `build --shards N`, must have the same bytes. SCRATCH should be on a tmpfs.
 """
 import argparse
 import filecmp
@@ -36,7 +36,8 @@ def main():
     os.makedirs(args.scratch, exist_ok=True)
     quiet = ["--quiet", "--force"]
     cpu, wall, memory = run(packfs, "build", source, "-o", at("local"), *options, *quiet)
-    print(f"local build          {cpu:8.2f} s CPU {wall:8.2f} s {memory:6.0f} MiB {os.path.getsize(at('local')):>14,} bytes")
+    size = os.path.getsize(at("local"))
+    print(f"local build          {cpu:8.2f} s CPU {wall:8.2f} s {memory:6.0f} MiB {size:>14,} bytes")
     for shards in args.shards:
         shutil.rmtree(at("shards"), ignore_errors=True)
         os.mkdir(at("shards"))
