@@ -12,8 +12,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::output::failure::{Manner, Outcome, Usage};
 
@@ -27,9 +27,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command line of packfs, without the program's name; `manner` says what of its exit status is different.
-fn run_line(line: Vec<OsString>, manner: Manner) -> ExitCode {
-    run(args::Cli::try_parse_from(std::iter::once("packfs".into()).chain(line)), manner)
+/// Runs a `packfs build` that another program's command line became, without the program's name. Of an option that is
+/// given twice the last one counts, as with those programs: their callers append options of users. `manner` says what of
+/// the exit status is different.
+fn run_build(line: Vec<OsString>, manner: Manner) -> ExitCode {
+    let packfs = args::Cli::command().mut_subcommand("build", |build| build.args_override_self(true));
+    let matches = packfs.try_get_matches_from(std::iter::once("packfs".into()).chain(line));
+    run(matches.and_then(|matches| args::Cli::from_arg_matches(&matches)), manner)
 }
 
 fn run(parsed: Result<args::Cli, clap::Error>, manner: Manner) -> ExitCode {

@@ -54,6 +54,7 @@ fn images_have_the_contents_that_mksquashfs_gives_them() {
         "root IMAGE -keep-as-directory -e hole",
         "root/etc root/usr IMAGE -e share/doc/copy",
         "root IMAGE -pf pseudo -all-time 1700000000",
+        "root IMAGE -comp zstd -always-use-fragments -no-fragments -no-xattrs -no-xattrs -processors 1 -processors 2",
         "root IMAGE -force-uid 5 -force-gid root -mkfs-time 1700000000",
     ];
     let (mine, theirs) = (ours(dir), Path::new("mksquashfs"));
@@ -114,6 +115,7 @@ fn sqfstar_packs_standard_input() {
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", stderr(&made));
+    assert!(!succeed(dir, &["info", "new.sqfs"]).contains("exportable"));
     let different = run_in(dir, &["diff", "root.sqfs", "new.sqfs"]);
     let lines = String::from_utf8(different.stdout).unwrap();
     assert!(lines.lines().count() == 1 && lines.contains("hole"), "{lines}");

@@ -19,7 +19,7 @@ use self::options::{Opt, listed};
 use crate::args::AsProgram;
 use crate::output::failure::{self, Manner, Outcome, Usage};
 use crate::output::say;
-use crate::{commands, run_line};
+use crate::{commands, run_build};
 
 /// A program whose command lines packfs takes.
 struct Personality {
@@ -36,14 +36,14 @@ enum Run {
     Own(fn(&str, Vec<OsString>) -> ExitCode),
 }
 
-/// What a command line of another program asks for.
+/// A command line of another program, translated.
 #[derive(Debug)]
 enum Todo {
     /// A text on standard output.
     Print(String),
     /// Help, made from a table of options.
     Help(&'static [Opt]),
-    /// A command of packfs, without the program's name.
+    /// A `build` command of packfs, without the program's name.
     Run(Vec<OsString>, Manner),
 }
 
@@ -84,7 +84,7 @@ impl Personality {
             }
             Ok(Todo::Print(text)) => failure::exit(commands::print(&text), &Manner::default()),
             Ok(Todo::Help(table)) => failure::exit(commands::print(&help(name, table)), &Manner::default()),
-            Ok(Todo::Run(line, manner)) => run_line(line, manner),
+            Ok(Todo::Run(line, manner)) => run_build(line, manner),
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) enum Takes {
     Rest,
 }
 
-/// What packfs makes of an option.
+/// The effect of an option with packfs.
 #[derive(Debug)]
 pub(super) enum Does {
     /// The same, by these words of a packfs command; `{}` is the value.

@@ -14,15 +14,21 @@ pub(super) struct Compressor {
 }
 
 impl Compressor {
-    pub(super) fn take(&mut self, name: &'static str, value: String) {
+    pub(super) fn take(&mut self, name: &'static str, value: String) -> Result<(), String> {
         match name {
-            "-comp" => self.name = Some(value),
+            "-comp" => match self.name.replace(value) {
+                Some(before) if self.name.as_ref() != Some(&before) => {
+                    return Err(format!("-comp: given twice, first as {before}"));
+                }
+                _ => {}
+            },
             "-noI" | "-noId" | "-noX" => self.plain_metadata = true,
             "-noD" => self.plain_data = true,
             "-noF" => self.plain_fragments = true,
             "-no-compression" => (self.plain_metadata, self.plain_data, self.plain_fragments) = (true, true, true),
             _ => self.own.push((name, value)),
         }
+        Ok(())
     }
 
     /// Returns options of `packfs build`; those of packfs's defaults are left out if `fast`.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use packfs_image::name::display;
 
-/// What is to be left out.
+/// Entries to leave out.
 #[derive(Debug, Default)]
 pub(super) struct Excluded {
     pub(super) names: Vec<OsString>,

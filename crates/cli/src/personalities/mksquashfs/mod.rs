@@ -33,6 +33,7 @@ struct Asked {
     compressor: Compressor,
     excluded: Excluded,
     tar: bool,
+    exports: bool,
     keep_as_directory: bool,
     no_strip: bool,
     no_append: bool,
@@ -102,7 +103,8 @@ impl Asked {
             "-tar" => self.tar = true,
             "-no-strip" => self.no_strip = true,
             "-keep-as-directory" => self.keep_as_directory = true,
-            "-exports" | "-xattrs" => {}
+            "-exports" => self.exports = true,
+            "-xattrs" => {}
             "-repro" => self.repeatable = true,
             "-repro-time" => {
                 self.repeatable = true;
@@ -134,7 +136,7 @@ impl Asked {
             "-noappend" => self.no_append = true,
             "-version" => self.print = Some("version"),
             "-help" | "-help-option" | "-help-section" | "-help-comp" => self.print = Some("help"),
-            _ => self.compressor.take(name, text()?),
+            _ => self.compressor.take(name, text()?)?,
         }
         Ok(())
     }
@@ -160,6 +162,9 @@ impl Asked {
         line.extend(self.compressor.words(fast)?);
         if !fast && !self.out.iter().any(|word| word == "--fragments") {
             line.push("--fragments=small".into());
+        }
+        if self.tar && !fast && !self.exports {
+            line.push("--no-export".into());
         }
         if !fast && !self.repeatable && std::env::var_os("SOURCE_DATE_EPOCH").is_none() {
             line.push("--image-time=now".into());

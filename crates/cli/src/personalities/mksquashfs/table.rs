@@ -29,7 +29,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     flag(&["-cpiostyle"], Refused("packfs does not read lists of paths; use a pack list")),
     flag(&["-cpiostyle0"], Refused("packfs does not read lists of paths; use a pack list")),
     flag(&["-no-exports"], Becomes(&["--no-export"])),
-    flag(&["-exports"], Same("the default")),
+    flag(&["-exports"], Same("the default, except with -tar")),
     flag(&["-no-sparse"], Becomes(&["--no-sparse"])),
     flag(&["-no-tailends"], Becomes(&["--fragments", "small"])),
     flag(&["-tailends", "-always-use-fragments"], Becomes(&["--fragments", "tails"])),

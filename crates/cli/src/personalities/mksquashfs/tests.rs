@@ -72,6 +72,7 @@ fn what_would_give_another_image_is_refused() {
         ("src Cargo.toml", "does not append"),
         ("src new.sqfs -noD", "together with -noF"),
         ("src new.sqfs -comp lz4 -Xbcj x86", "has no such option"),
+        ("src new.sqfs -comp xz -comp zstd", "given twice"),
         ("src new.sqfs -action a@b", "no actions"),
         ("src new.sqfs -frobnicate", "no such option"),
         ("new.sqfs", "expected: mksquashfs SOURCE"),
