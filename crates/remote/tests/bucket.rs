@@ -1,6 +1,8 @@
 //! Objects in buckets: moto as the service, and a server that looks at the signatures.
 
 mod common;
+#[path = "common/process.rs"]
+mod process;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,8 +10,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Act, Object, Server, noise, skip};
-use packfs_blocks::ReadAt;
-use packfs_remote::{Options, Remote};
 
 const LEN: usize = 3_000_001;
 
@@ -27,17 +27,7 @@ fn read(address: &str, variables: &[(&str, &str)]) -> String {
 #[test]
 #[ignore = "started by other tests"]
 fn process_that_reads() {
-    let Ok(address) = std::env::var("TEST_ADDRESS") else { return };
-    let options = Options::default().set(|all| (all.tries, all.pause) = (2, Duration::from_millis(1)));
-    match Remote::open(&address, &options) {
-        Ok(remote) => {
-            let mut bytes = vec![0; LEN];
-            remote.read_exact_at(&mut bytes, 0).unwrap();
-            assert_eq!(bytes, noise(LEN));
-            println!("read all of it");
-        }
-        Err(error) => println!("{error}"),
-    }
+    process::read_and_tell(LEN);
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! HTTPS with certificates that SSL_CERT_FILE names.
 
 mod common;
+#[path = "common/process.rs"]
+mod process;
 
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
 use common::{Object, Server, noise};
-use packfs_blocks::ReadAt;
-use packfs_remote::{Options, Remote};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -68,15 +68,5 @@ fn a_server_is_trusted_by_its_certificate_alone() {
 #[test]
 #[ignore = "started by the test above"]
 fn process_that_reads() {
-    let Ok(address) = std::env::var("TEST_ADDRESS") else { return };
-    let options = Options::default().set(|all| (all.tries, all.pause) = (2, std::time::Duration::from_millis(1)));
-    match Remote::open(&address, &options) {
-        Ok(remote) => {
-            let mut bytes = vec![0; LEN];
-            remote.read_exact_at(&mut bytes, 0).unwrap();
-            assert_eq!(bytes, noise(LEN));
-            println!("read all of it");
-        }
-        Err(error) => println!("{error}"),
-    }
+    process::read_and_tell(LEN);
 }
