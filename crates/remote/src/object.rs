@@ -40,7 +40,7 @@ pub(crate) struct Object {
     pause: Duration,
 }
 
-/// What identifies a version of the object.
+/// Marks by which a server tells versions of the object apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Version {
     /// A strong entity tag.

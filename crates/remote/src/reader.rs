@@ -35,7 +35,7 @@ const BLAME: Duration = Duration::from_secs(1);
 
 /// An object behind an address, read by ranges.
 ///
-/// What has been read is kept in memory up to a limit, and on disk if the options name a cache and the server
+/// Bytes that were read are kept in memory up to a limit, and on disk if the options name a cache and the server
 /// identifies versions. Every range is checked to be of the version that was opened.
 pub struct Remote {
     shared: Arc<Shared>,

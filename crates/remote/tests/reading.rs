@@ -1,4 +1,4 @@
-//! What is requested: round trips at opening, coalescing, reading ahead, the cache on disk.
+//! Requests: round trips at opening, coalescing, reading ahead, the cache on disk.
 
 mod common;
 

@@ -15,6 +15,9 @@ use packfs_image::name::display;
 use packfs_image::source::{self, Spool, Store, dir, open};
 use packfs_image::{Tree, Warnings};
 
+use super::remote;
+use crate::args::RemoteArgs;
+
 /// Refuses sources that are hardly meant as they would be read: a part of a dump as a plain file, and an entry whose
 /// name begins with `@` as a pack list.
 pub(super) fn refuse_mistaken(source: &Path) -> Result<()> {
@@ -29,9 +32,6 @@ pub(super) fn refuse_mistaken(source: &Path) -> Result<()> {
     }
     Ok(())
 }
-
-use super::remote;
-use crate::args::RemoteArgs;
 
 /// Reads sources, merged in order, so that their contents can be read again. Archives from a pipe
 /// or a decompressor are kept in an unlinked temporary file. If `strict`, the first warning is an

@@ -23,7 +23,7 @@ struct Shared {
     closed: AtomicBool,
 }
 
-/// What is served under a path.
+/// An object served under a path.
 #[derive(Clone)]
 pub struct Object {
     pub bytes: Arc<Vec<u8>>,
@@ -39,7 +39,7 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
 }
 
-/// What to do instead of, or with, the right answer. It is told the number of the request.
+/// A fault: something done instead of, or with, the right answer. It is told the number of the request.
 type Fault = Arc<dyn Fn(&Request, usize) -> Act + Send + Sync>;
 
 #[derive(Debug, Clone)]

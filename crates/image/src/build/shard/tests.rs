@@ -79,7 +79,7 @@ fn built(options: &AnyOptions, image: &Path) -> Vec<u8> {
     std::fs::read(image).unwrap()
 }
 
-/// What an image of the format holds of the tree.
+/// Returns the tree as an image of the format holds it.
 pub(super) fn held(options: &AnyOptions) -> Snapshot {
     let snapshot = snapshot_tree(&spec().tree().unwrap()).unwrap();
     if options.format() == "squashfs" { whole_seconds(snapshot) } else { snapshot }

@@ -7,7 +7,7 @@ use super::keep::{Keep, Kept};
 use crate::build::{Get, Joined, Ledger, Put};
 use crate::{Error, Result};
 
-/// What shards before this one have, which the numbers and offsets of this one continue.
+/// Counts of the shards before this one, which its numbers and offsets continue.
 struct Before {
     clusters: u32,
     /// Bytes of the packed inode.
