@@ -130,12 +130,11 @@ impl Finder {
         let bytes = four_bytes(&self.data, self.at);
         let slot = |bytes: u32, bits: u32| (bytes.wrapping_mul(HASH) >> (32 - bits)) as usize;
         let now = self.at as u32 + 1;
-        [
-            &mut self.two[slot(bytes & 0xffff, TWO_BITS)],
-            &mut self.three[slot(bytes << 8, THREE_BITS)],
-            &mut self.four[slot(bytes, self.four_bits)],
-        ]
-        .map(|place| std::mem::replace(place, now) as usize)
+        // One by one: a program optimised for size would call a closure for each element of an array.
+        let two = std::mem::replace(&mut self.two[slot(bytes & 0xffff, TWO_BITS)], now);
+        let three = std::mem::replace(&mut self.three[slot(bytes << 8, THREE_BITS)], now);
+        let four = std::mem::replace(&mut self.four[slot(bytes, self.four_bits)], now);
+        [two as usize, three as usize, four as usize]
     }
 
     /// Finds matches at the present position, both lengths and distances rising, and moves on by one.

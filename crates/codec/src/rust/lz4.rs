@@ -135,11 +135,9 @@ impl Block<'_> {
             if distance < PART || distance > self.window.min(to) || self.dst.len() < to + MATCH_ROOM {
                 break;
             }
-            let Some(plain) = self.dst.get_mut(len..).and_then(|rest| rest.first_chunk_mut::<SHORT>()) else { break };
-            plain.copy_from_slice(&head[1..=SHORT]);
-            let Some(window) = self.dst.get_mut(to - distance..to + MATCH_ROOM) else { break };
-            for part in [0, PART, 2 * PART] {
-                window.copy_within(part..part + PART, part + distance);
+            put::<SHORT>(self.dst, len, part(head, 1));
+            for step in [0, PART, 2 * PART] {
+                put::<PART>(self.dst, to + step, part(self.dst, to + step - distance));
             }
             at += 1 + literals + 2;
             len = to + more + MIN_MATCH;
@@ -199,12 +197,15 @@ impl Block<'_> {
         }
     }
 
+    #[inline(always)]
     fn literals(&mut self, len: usize) -> Sound<()> {
         let (from, to) = (&self.src[self.at..], &mut self.dst[self.len..]);
         let steps = len.next_multiple_of(SHORT);
         if len <= MEDIUM && from.len() >= steps && to.len() >= steps {
-            for (to, from) in to[..steps].chunks_exact_mut(SHORT).zip(from[..steps].chunks_exact(SHORT)) {
-                to.copy_from_slice(from);
+            let mut step = 0;
+            while step < steps {
+                put::<SHORT>(to, step, part(from, step));
+                step += SHORT;
             }
         } else {
             let from = from.get(..len).ok_or(Defect::Damaged)?;
@@ -221,8 +222,10 @@ impl Block<'_> {
         let steps = len.next_multiple_of(SHORT);
         if distance >= SHORT && self.room() >= steps {
             let window = &mut self.dst[from..self.len + steps];
-            for step in (0..steps).step_by(SHORT) {
-                window.copy_within(step..step + SHORT, step + distance);
+            let mut step = 0;
+            while step < steps {
+                put::<SHORT>(window, step + distance, part(window, step));
+                step += SHORT;
             }
             self.len += len;
             return;
@@ -235,6 +238,21 @@ impl Block<'_> {
             len -= part;
         }
     }
+}
+
+/// Returns the `N` bytes at `at`.
+// Always inlined, as `put` is: a program optimised for size would call slices' own copies for each of these few bytes.
+#[inline(always)]
+fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut part = [0; N];
+    part.copy_from_slice(&bytes[at..at + N]);
+    part
+}
+
+/// Writes `part` at `at`.
+#[inline(always)]
+fn put<const N: usize>(bytes: &mut [u8], at: usize, part: [u8; N]) {
+    bytes[at..at + N].copy_from_slice(&part);
 }
 
 #[cfg(test)]
