@@ -39,7 +39,7 @@ function scales(chart, state) {
     const values = of(key, range);
     if (typeof values[0] === "string") return nameScale(values);
     const log = state[key] ?? (axis.log && Math.min(...values) > 0 || isLog(values));
-    return scale(values, log && Math.min(...values) > 0);
+    return scale(values, log && Math.min(...values) > 0, false, chart.kind === "points" ? 1 / 4 : 1 / 2);
   };
   const longest = [...chart.series].sort((a, b) => b.points.length - a.points.length);
   const ordered = { ...chart, series: longest };

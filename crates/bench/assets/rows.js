@@ -3,8 +3,8 @@
 // zero, and points where it is logarithmic and a bar would have no beginning.
 
 const isRows = chart => chart.kind === "bars" || chart.kind === "ratios";
-const LANE = 15;
-const GAP = 7;
+const LANE = 13;
+const GAP = 6;
 
 function rowScale(chart, state) {
   const values = chart.series.flatMap(series => series.points.flatMap(point => [point.y, ...(point.y_range ?? [])]));

@@ -43,14 +43,15 @@ function logTicks(low, high, count) {
   return ticks.filter(tick => tick >= low * 0.999 && tick <= high * 1.001);
 }
 
-// A scale over numbers. `zero`: it begins at 0, as bars do.
-function scale(values, log, zero = false) {
+// A scale over numbers. `zero`: it begins at 0, as bars do. Other linear ones begin there if the least value is below this
+// part of the greatest.
+function scale(values, log, zero = false, part = 1 / 2) {
   let [low, high] = [Math.min(...values), Math.max(...values)];
   if (log) {
     const pad = Math.max(0.03 * Math.log10(high / low), 0.02);
     [low, high] = [low / 10 ** pad, high * 10 ** pad];
   } else {
-    const begins = zero || (low >= 0 && low < high / 2);
+    const begins = zero || (low >= 0 && low < high * part);
     const pad = 0.04 * (high - low) || Math.abs(high) * 0.1 || 1;
     [low, high] = [begins ? Math.min(0, low) : low - pad, high > 0 || !begins ? high + pad : 0];
   }

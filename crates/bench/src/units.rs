@@ -1,6 +1,6 @@
 //! Numbers and sizes in the form people read.
 
-/// A number with three figures: `0.0123`, `12.3`, `12300`.
+/// A number with three figures, as the charts write it: `0.0123`, `12.3`, `12,300`.
 pub(crate) fn three(number: f64) -> String {
     let decimals = |number: f64| match number.abs() {
         size if size >= 100.0 => 0,
@@ -13,9 +13,26 @@ pub(crate) fn three(number: f64) -> String {
     // Rounding may carry into another figure: 9.996 is 10.0, not 10.00.
     match shown.parse::<f64>() {
         Ok(0.0) => "0".into(),
+        Ok(rounded) if rounded.abs() >= 1000.0 => thousands(number),
         Ok(rounded) => format!("{rounded:.*}", decimals(rounded)),
         Err(_) => shown,
     }
+}
+
+/// A number of four figures or more, of which three are not zeros, with a comma at each third.
+fn thousands(number: f64) -> String {
+    let digits = format!("{:.0}", number.abs());
+    let zeros = digits.len() - 3;
+    let place = 10_f64.powi(i32::try_from(zeros).unwrap_or(i32::MAX));
+    let digits = format!("{:.0}", (number.abs() / place).round() * place);
+    let mut shown = String::from(if number < 0.0 { "-" } else { "" });
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
 }
 
 /// The name of a codec in sentences, as the charts shorten it.
@@ -47,7 +64,10 @@ mod tests {
             (9.996, "10.0"),
             (12.34, "12.3"),
             (99.96, "100"),
-            (1234.6, "1235"),
+            (999.7, "1,000"),
+            (1234.6, "1,230"),
+            (-83_747.0, "-83,700"),
+            (1.2e10, "12,000,000,000"),
             (-3.5, "-3.50"),
             (-1e-15, "0"),
         ];

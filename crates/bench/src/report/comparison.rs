@@ -170,6 +170,12 @@ fn verdict(change: &Change) -> &'static str {
     }
 }
 
+/// Shows a size to the byte: it has no spread that would hide the last figures.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes are whole and positive")]
+fn whole(bytes: f64) -> Value {
+    Value::Whole(bytes.round() as u64)
+}
+
 fn changes_table(id: &str, title: &str, changes: &[&Change]) -> Table {
     let row = |change: &&Change| {
         let (scale, unit) = match change.metric {
@@ -177,13 +183,15 @@ fn changes_table(id: &str, title: &str, changes: &[&Change]) -> Table {
             Metric::Memory => (1e-6, "MB"),
             _ => (1e3, "ms"),
         };
+        let value =
+            |median: f64| if change.metric == Metric::Size { whole(median) } else { Value::Number(scale * median) };
         vec![
             Value::Text(change.key.to_string()),
             change.metric.name().into(),
             unit.into(),
-            Value::Number(scale * change.old.median),
+            value(change.old.median),
             spread(&change.old),
-            Value::Number(scale * change.new.median),
+            value(change.new.median),
             spread(&change.new),
             change.factor().map_or(Value::None, |factor| Value::Text(percent(factor))),
             change.p.into(),

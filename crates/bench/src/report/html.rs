@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Chart, Report, Section, Table};
+use super::model::{Chart, Column, Report, Section, Table, Value};
 use super::shape::slug;
+use crate::units::codec;
 
 pub(super) const STYLE: &str = include_str!("../../assets/page.css");
 
@@ -31,6 +32,9 @@ const KEY: &str = "<details class=\"notes\"><summary>How to read the charts</sum
 
 /// Sentences above the charts of a section.
 const ANSWER: usize = 2;
+
+/// Tables of more rows are folded.
+const LONG: usize = 40;
 
 /// Returns the whole report.
 pub fn html(report: &Report) -> String {
@@ -173,36 +177,67 @@ fn put_folded(out: &mut String, summary: &str, sentences: &[String]) {
     out.push_str("</details>\n");
 }
 
+/// A table: columns without any value are left out, those for wide displays are shown on request, and a long one is folded.
 fn put_table(out: &mut String, table: &Table) {
     let numeric = table.numeric();
-    let published = |at: usize| table.columns.get(at).is_some_and(|column| column.published);
-    let class = |at: usize| match numeric.get(at) == Some(&true) {
-        true if published(at) => " class=\"number published\"",
-        true => " class=\"number\"",
-        false => "",
+    let filled = |at: &usize| table.rows.iter().any(|row| !matches!(row.get(*at), None | Some(Value::None)));
+    let columns: Vec<usize> = beside(&table.columns).into_iter().filter(filled).collect();
+    let extra = |at: usize| table.columns[at].wide && !table.columns[at].published;
+    let class = |at: usize| {
+        let classes = [(numeric[at], "number"), (table.columns[at].published, "published"), (extra(at), "extra")];
+        let classes: Vec<&str> = classes.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect();
+        if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) }
     };
+    let title = escape(&table.title);
+    let folded = table.rows.len() > LONG;
+    if folded {
+        let _ =
+            writeln!(out, "<details class=\"notes\"><summary>Table of {} rows: {title}</summary>", table.rows.len());
+    }
+    out.push_str("<div class=\"table\">\n");
+    if columns.iter().any(|at| extra(*at)) {
+        let _ = writeln!(out, "<label><input type=\"checkbox\"> all {} columns</label>", columns.len());
+    }
     let _ = write!(
         out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{0}\"><table><caption>{0}</caption>\n<thead><tr>",
-        escape(&table.title)
+        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{title}\"><table><caption>{title}</caption>\n\
+         <thead><tr>"
     );
-    for (at, column) in table.columns.iter().enumerate() {
-        let _ = write!(out, "<th{}>{}</th>", class(at), escape(&column.name));
+    for at in &columns {
+        let _ = write!(out, "<th{}>{}</th>", class(*at), escape(&table.columns[*at].name));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
         out.push_str("<tr>");
-        for (at, value) in row.iter().enumerate() {
-            let _ = write!(out, "<td{}>{}</td>", class(at), escape(&value.show()));
+        for at in &columns {
+            let value = row.get(*at).map(Value::show).unwrap_or_default();
+            let _ = write!(out, "<td{}>{}</td>", class(*at), escape(codec(&value)));
         }
         out.push_str("</tr>\n");
     }
-    out.push_str("</tbody></table></div>\n");
-    if table.columns.iter().any(|column| column.published) {
+    out.push_str("</tbody></table></div>\n</div>\n");
+    if columns.iter().any(|at| table.columns[*at].published) {
         out.push_str(
             "<p class=\"other\">Columns in italics were published by others, from other hardware and data.</p>\n",
         );
     }
+    out.push_str(if folded { "</details>\n" } else { "" });
+}
+
+/// Returns the columns in an order in which published figures follow those measured here that they are named like.
+fn beside(columns: &[Column]) -> Vec<usize> {
+    let (published, measured): (Vec<usize>, Vec<usize>) = (0..columns.len()).partition(|at| columns[*at].published);
+    let alike = |of: &usize| {
+        let ends = |at: &&usize| columns[*of].name.ends_with(&format!(" {}", columns[**at].name));
+        measured.iter().filter(ends).max_by_key(|at| columns[**at].name.len())
+    };
+    let mut order = Vec::new();
+    for at in &measured {
+        order.push(*at);
+        order.extend(published.iter().filter(|of| alike(of) == Some(at)));
+    }
+    order.extend(published.iter().filter(|of| alike(of).is_none()));
+    order
 }
 
 fn escape(text: &str) -> String {

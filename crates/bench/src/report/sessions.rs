@@ -74,7 +74,8 @@ fn days(results: &Results) -> String {
     }
 }
 
-/// The data, the machine, the dates, and a warning where the results are not to be trusted.
+/// The machine and the program, which the heading has no room for, and a warning where the results are not to be
+/// trusted.
 pub(super) fn about(results: &Results) -> Vec<String> {
     if results.sessions.is_empty() {
         return Vec::new();
@@ -82,8 +83,7 @@ pub(super) fn about(results: &Results) -> Vec<String> {
     let of = |what: fn(&Session) -> String| distinct(results.sessions.iter().map(what)).join(", ");
     let processors = of(|session| session.machine.processors.to_string());
     let (kernels, versions) = (of(|session| session.machine.kernel.clone()), of(|session| session.program.clone()));
-    let data = data(results).join(", ");
-    let facts = format!("Data: {data}. {processors} processors; {kernels}; packfs {versions}; {}.", days(results));
+    let facts = format!("{processors} processors; {kernels}; packfs {versions}.");
     std::iter::once(facts).chain(warning(&results.spreads())).collect()
 }
 

@@ -18,15 +18,21 @@ pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {
         return Vec::new();
     }
     let id = group_id(group[0]);
-    let (compressing, decompressing) = fronts(group);
+    // Far from all codecs, a copy would leave them a corner of each chart. It is in the table.
+    let group: Vec<&Row> = group.iter().copied().filter(|row| !is_copy(row)).collect();
+    let (compressing, decompressing) = fronts(&group);
     let mut charts = vec![
-        size_and_speed(&format!("{id}-in"), "Size and compression speed", group, encoding, &compressing),
-        size_and_speed(&format!("{id}-out"), "Size and decompression speed", group, decoding, &decompressing),
-        mixtures(&format!("{id}-mix"), group),
-        break_even(&format!("{id}-device"), group),
+        size_and_speed(&format!("{id}-in"), "Size and compression speed", &group, encoding, &compressing),
+        size_and_speed(&format!("{id}-out"), "Size and decompression speed", &group, decoding, &decompressing),
+        mixtures(&format!("{id}-mix"), &group),
+        break_even(&format!("{id}-device"), &group),
     ];
     charts.retain(has_points);
     charts
+}
+
+fn is_copy(row: &Row) -> bool {
+    row.key.codec == "memcpy"
 }
 
 /// A speed, and the times that it was computed from.
@@ -65,8 +71,8 @@ fn size_and_speed(id: &str, title: &str, group: &[&Row], speed: fn(&Row) -> Opti
 fn mixtures(id: &str, group: &[&Row]) -> Chart {
     let point = |row: &&Row| (row.encode.median * 1e9 / row.sizes.raw as f64, 100.0 * (1.0 - row.sizes.ratio()));
     let points: Vec<(f64, f64)> = group.iter().map(point).collect();
-    let on = hull(&points).into_iter().map(|at| points[at]);
-    let line = std::iter::once((0.0, 0.0)).chain(on).map(|(x, y)| (X::Number(x), y));
+    let on: Vec<(f64, f64)> = hull(&points).into_iter().map(|at| points[at]).collect();
+    let line = mixed(&on).into_iter().map(|(x, y)| (X::Number(x), y));
     let mut all = vec![guide("best mixtures", line)];
     all.extend(group.iter().zip(&points).map(|(row, (x, y))| {
         let point = Point::from((X::Number(*x), *y)).costing_across(&row.encode).by(command(row));
@@ -76,11 +82,32 @@ fn mixtures(id: &str, group: &[&Row]) -> Chart {
         band: None,
         id: id.into(),
         title: "Time and savings, with the best mixtures".into(),
-        x: axis("seconds for 1 GB", false),
+        x: axis("seconds for 1 GB", true),
         y: axis("saved, % of the data", false),
         kind: Kind::Points,
         series: all,
     }
+}
+
+/// Points of the lines from nothing compressed to the first codec and between codecs, close enough to be drawn on a
+/// logarithmic scale, where the lines are curves.
+fn mixed(codecs: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    const STEPS: i32 = 16;
+    let Some(first) = codecs.first() else { return Vec::new() };
+    // Half of the first codec's time: with fewer blocks compressed there is little to see.
+    let mut line = vec![(first.0 / 2.0, first.1 / 2.0)];
+    for to in codecs {
+        let from = line[line.len() - 1];
+        if to.0 <= from.0 || from.0 <= 0.0 {
+            continue;
+        }
+        line.extend((1..STEPS).map(|step| {
+            let x = from.0 * (to.0 / from.0).powf(f64::from(step) / f64::from(STEPS));
+            (x, from.1 + (to.1 - from.1) * (x - from.0) / (to.0 - from.0))
+        }));
+        line.push(*to);
+    }
+    line
 }
 
 /// Chart of the device speed below which compression pays.
@@ -211,7 +238,7 @@ pub(super) fn sizes(results: &Results) -> Vec<Chart> {
     let mut charts = Vec::new();
     for set in by_data(results) {
         let least = set.iter().map(|row| row.key.threads).min().unwrap_or(1);
-        let rows: Vec<&Row> = set.into_iter().filter(|row| row.key.threads == least).collect();
+        let rows: Vec<&Row> = set.into_iter().filter(|row| row.key.threads == least && !is_copy(row)).collect();
         if rows.iter().all(|row| row.key.block == rows[0].key.block) {
             continue;
         }
