@@ -51,7 +51,7 @@ fn run(parsed: Result<args::Cli, clap::Error>, manner: Manner) -> ExitCode {
                     return output::failure::exit(Err(Usage(told).into()), &manner);
                 }
                 if error.use_stderr() {
-                    let _ = args::refused::without_escapes(error).print();
+                    let _ = args::refused::advised(error).print();
                     return ExitCode::from(manner.usage.unwrap_or(output::failure::WRONG_USE));
                 }
                 // Help and version are requested data.

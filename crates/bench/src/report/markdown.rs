@@ -11,7 +11,7 @@ pub fn markdown(report: &Report) -> String {
         // Writing to a String cannot fail.
         let _ = write!(out, "\n{}\n", escape(sentence));
     }
-    for section in &report.sections {
+    for section in report.sections.iter().filter(|section| section.has_words()) {
         // Writing to a String cannot fail.
         let _ = write!(out, "\n## {}\n\n", escape(&section.title));
         for sentence in &section.sentences {

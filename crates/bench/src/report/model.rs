@@ -37,6 +37,13 @@ pub struct Section {
     pub notes: Vec<String>,
 }
 
+impl Section {
+    /// Returns false for a section of nothing but charts, which has nothing to say without them.
+    pub(super) fn has_words(&self) -> bool {
+        self.charts.is_empty() || !(self.sentences.is_empty() && self.tables.is_empty() && self.notes.is_empty())
+    }
+}
+
 /// Chapters, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Chapter {

@@ -7,7 +7,7 @@ use super::model::{Report, Table};
 /// All tables of measurements, with what there is to say about them.
 pub fn text(report: &Report) -> String {
     let mut out: String = report.about.iter().map(|sentence| wrapped(sentence, 120)).collect();
-    for section in &report.sections {
+    for section in report.sections.iter().filter(|section| section.has_words()) {
         // Writing to a String cannot fail.
         let _ = write!(out, "{}{}\n\n", if out.is_empty() { "" } else { "\n" }, section.title);
         for sentence in &section.sentences {

@@ -3,7 +3,10 @@
 
 use std::error::Error as _;
 
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::Cli;
 
 /// Returns the message for a value that is not accepted; `None` for errors that the parser explains well by itself.
 pub(crate) fn value(error: &clap::Error) -> Option<String> {
@@ -27,12 +30,60 @@ pub(crate) fn value(error: &clap::Error) -> Option<String> {
     Some(format!("{argument} {value}: {why}"))
 }
 
-/// Removes advice that is of no use: to pass a mistyped option as a file name.
-pub(crate) fn without_escapes(mut error: clap::Error) -> clap::Error {
-    if error.kind() == ErrorKind::UnknownArgument && error.get(ContextKind::SuggestedArg).is_none() {
+/// Beginnings of options that other programs have, and those of packfs that mean the same.
+const ELSEWHERE: [(&str, &str); 12] = [
+    ("--comp", "--codec"),
+    ("--level", "--codec"),
+    ("--processors", "--jobs"),
+    ("--workers", "--jobs"),
+    ("--threads", "--jobs"),
+    ("--num-jobs", "--jobs"),
+    ("--mem", "--memory"),
+    ("--noappend", "--force"),
+    ("--overwrite", "--force"),
+    ("--dest", "--directory"),
+    ("--ignore", "--exclude"),
+    ("--all-root", "--owner"),
+];
+
+/// Mends the advice for an unknown option: names the one meant by the word of another program, and leaves out what is of
+/// no use, to pass a mistyped option as a file name or to ask for the version.
+pub(crate) fn advised(mut error: clap::Error) -> clap::Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::StyledStr(text)) => text.to_string(),
+        _ => String::new(),
+    };
+    let (given, similar) = (text(ContextKind::InvalidArg), text(ContextKind::SuggestedArg));
+    let has = |option: &str| has_option(&text(ContextKind::Usage), option);
+    let meant = ELSEWHERE.iter().find(|(word, option)| given.starts_with(word) && has(option));
+    let wild = similar == "--version" && !given.starts_with("--v");
+    match meant {
+        Some((_, option)) => {
+            error.insert(ContextKind::SuggestedArg, ContextValue::String((*option).into()));
+        }
+        None if wild => {
+            error.remove(ContextKind::SuggestedArg);
+        }
+        None => {}
+    }
+    if error.get(ContextKind::SuggestedArg).is_none() {
         error.insert(ContextKind::Suggested, ContextValue::None);
     }
     error
+}
+
+/// Returns true if the command that a usage line is of has an option.
+fn has_option(usage: &str, option: &str) -> bool {
+    let mut command = &Cli::command();
+    for word in usage.split_whitespace() {
+        command = command.find_subcommand(word).unwrap_or(command);
+    }
+    let long = option.trim_start_matches('-');
+    command.get_arguments().any(|arg| arg.get_long() == Some(long))
 }
 
 #[cfg(test)]
@@ -40,7 +91,6 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::Cli;
 
     fn error(words: &[&str]) -> clap::Error {
         Cli::try_parse_from(["packfs"].iter().chain(words)).unwrap_err()
@@ -66,9 +116,29 @@ mod tests {
 
     #[test]
     fn options_are_not_offered_as_file_names() {
-        let told = without_escapes(error(&["build", "x", "-o", "y", "--comp", "xz"])).to_string();
-        assert!(told.contains("'--comp'") && !told.contains("as a value"), "{told}");
-        let told = without_escapes(error(&["build", "x", "-o", "y", "--block-sise", "4K"])).to_string();
-        assert!(told.contains("'--block-size'"), "{told}");
+        let told = advised(error(&["build", "x", "-o", "y", "--no-such", "xz"])).to_string();
+        assert!(told.contains("'--no-such'") && !told.contains("as a value"), "{told}");
+    }
+
+    #[test]
+    fn options_of_other_programs_are_translated() {
+        let cases: [(&[&str], Option<&str>); 7] = [
+            (&["build", "x", "-o", "y", "--block-sise", "4K"], Some("--block-size")),
+            (&["build", "x", "-o", "y", "--compresion", "xz"], Some("--codec")),
+            (&["build", "x", "-o", "y", "--level=9"], Some("--codec")),
+            (&["split", "x", "-o", "y", "--threads", "2"], Some("--jobs")),
+            (&["extract", "x", "--dest", "y"], Some("--directory")),
+            // Listing has no codec, and "--version" is not what is meant.
+            (&["list", "x", "--compresion"], None),
+            (&["list", "x", "--versoin"], Some("--version")),
+        ];
+        for (words, meant) in cases {
+            let told = advised(error(words)).to_string();
+            let tip = told.lines().find(|line| line.contains("tip:")).map(|line| line.replace('\'', " ") + " ");
+            match meant {
+                Some(meant) => assert!(tip.is_some_and(|tip| tip.contains(&format!(" {meant} "))), "{told}"),
+                None => assert_eq!(tip, None, "{told}"),
+            }
+        }
     }
 }

@@ -115,9 +115,11 @@ impl Display {
         match self {
             Display::Live(bar) => {
                 // First; otherwise the bar is drawn in its default style.
-                bar.set_style(now.style());
+                let columns = columns();
+                let width = bar_width(columns);
+                bar.set_style(now.style(width));
                 bar.set_prefix(now.phase());
-                bar.set_message(now.describe(columns().saturating_sub(now.phase().len() + BAR)));
+                bar.set_message(now.describe(columns.saturating_sub(now.phase().len() + " [] ".len() + width)));
                 match now.share() {
                     None => bar.unset_length(),
                     Some((done, total)) => {
@@ -149,8 +151,10 @@ impl Display {
     }
 }
 
-/// Number of columns taken by the bar and the spaces around it.
-const BAR: usize = " [============] ".len();
+/// Number of columns of the bar: few where a long one would leave no room for figures.
+fn bar_width(columns: usize) -> usize {
+    if columns < 60 { 4 } else { 12 }
+}
 
 /// Returns the number of columns of the terminal.
 fn columns() -> usize {
@@ -195,10 +199,12 @@ impl Snapshot {
         }
     }
 
-    fn style(&self) -> ProgressStyle {
-        let template =
-            if self.share().is_some() { "{prefix} [{bar:12}] {wide_msg}" } else { "{prefix} {spinner} {wide_msg}" };
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    fn style(&self, width: usize) -> ProgressStyle {
+        let template = match self.share() {
+            Some(_) => format!("{{prefix}} [{{bar:{width}}}] {{wide_msg}}"),
+            None => "{prefix} {spinner} {wide_msg}".into(),
+        };
+        let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
         style.progress_chars("=> ")
     }
 
