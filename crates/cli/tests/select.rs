@@ -119,3 +119,70 @@ fn listings_are_sorted_summed_and_drawn() {
     let json: serde_json::Value = serde_json::from_str(&list(&["--json", "--du", "usr/lib"])).unwrap();
     assert_eq!((json["entries"][0]["total"].as_u64(), json["entries"][1].get("total")), (Some(15), None));
 }
+
+#[test]
+fn lists_depth_and_missing_paths_select_in_every_command() {
+    let dir = image();
+    std::fs::write(dir.path().join("wanted"), "usr/bin\netc/*.conf\n").unwrap();
+    std::fs::write(dir.path().join("empty"), "\n").unwrap();
+    let list = |args: &[&str]| succeed(dir.path(), &[&["list", "t.sqfs"], args].concat());
+    let wanted = "etc/link.conf\netc/one.conf\netc/two.conf\netc/usr.conf\nusr/bin\nusr/bin/also\nusr/bin/tool\n";
+    assert_eq!(list(&["--paths-from", "wanted"]), wanted);
+    assert_eq!(list(&["--paths-from", "wanted", "top", "--max-depth", "1", "--ignore-missing"]), "top\n");
+    assert_eq!(list(&["--max-depth", "1"]), ".\netc\ntop\nusr\n");
+    assert!(fail(dir.path(), 1, &["list", "t.sqfs", "top", "no*"]).contains("no*"));
+    assert_eq!(list(&["top", "no*", "nosuch", "--ignore-missing"]), "top\n");
+    assert!(fail(dir.path(), 2, &["list", "t.sqfs", "--paths-from", "empty"]).contains("names no path"));
+    succeed(dir.path(), &["extract", "t.sqfs", "-C", "to", "-q", "--paths-from", "wanted"]);
+    assert_eq!(
+        sh(&dir.path().join("to"), "find usr etc | sort"),
+        "etc\n".to_owned() + &wanted.replace("usr/bin\n", "usr\nusr/bin\n")
+    );
+    let piped = "printf 'top\\n' | \"$0\" tar t.sqfs --paths-from - -q | tar -t";
+    let made = Command::new("sh").args(["-ec", piped, env!("CARGO_BIN_EXE_packfs")]).current_dir(dir.path()).output();
+    assert_eq!(String::from_utf8(made.unwrap().stdout).unwrap(), "top\n");
+}
+
+#[test]
+fn attributes_are_changed_as_they_are_written() {
+    let dir = image();
+    let numbers = sh(dir.path(), "id -u; id -g");
+    let [uid, gid] = lines(&numbers)[..] else { panic!("{numbers}") };
+    let owner = format!("{uid}:{gid}");
+    let change = ["--owner", &owner, "--mode", "D0700,F0604", "--time", "1000"];
+    succeed(dir.path(), &[&["extract", "t.sqfs", "-C", "to", "-q"], &change[..]].concat());
+    let found = sh(&dir.path().join("to"), "stat -c '%A %u:%g %Y' usr top");
+    assert_eq!(found, format!("drwx------ {owner} 1000\n-rw----r-- {owner} 1000\n"));
+    let change = ["--owner", "7:8", "--mode", "u-w", "--time", "1970-01-02"];
+    succeed(dir.path(), &[&["tar", "t.sqfs", "-o", "t.tar", "-q", "top"], &change[..]].concat());
+    let listed = sh(dir.path(), "TZ=UTC tar --numeric-owner -tvf t.tar");
+    assert!(listed.starts_with("-r--r--r-- 7/8 ") && listed.contains("1970-01-02 00:00"), "{listed}");
+    assert!(fail(dir.path(), 2, &["extract", "t.sqfs", "-C", "x", "--no-owner", "--owner", "1:1"]).contains("--owner"));
+}
+
+#[test]
+fn listings_show_names_of_owners() {
+    let dir = tempfile::tempdir().unwrap();
+    sh(dir.path(), "mkdir t && echo a > t/a && echo b > t/b");
+    let owners = ["--add", "owner /a 0 0", "--add", "owner /b 4000000 4000001"];
+    succeed(dir.path(), &[&["build", "t", "-o", "t.sqfs", "-q"], &owners[..]].concat());
+    let listed = succeed(dir.path(), &["list", "-l", "--names", "t.sqfs", "a", "b"]);
+    let of = |line: &str| line.split_whitespace().skip(2).take(2).map(str::to_owned).collect::<Vec<_>>();
+    let owners: Vec<_> = listed.lines().map(of).collect();
+    assert_eq!(owners, [["root", "root"], ["4000000", "4000001"]]);
+}
+
+#[test]
+fn differences_can_be_ignored() {
+    let dir = image();
+    sh(dir.path(), "cp -a t u && echo TOP > u/top && chmod 600 u/top && rm u/etc/two.conf && touch -d @9 u/etc u/top");
+    let diff = |ignore: &str| {
+        let args = ["diff", "t.sqfs", "u", "-q", "--ignore", ignore];
+        let ran = common::run_in(dir.path(), &args);
+        (ran.status.code(), String::from_utf8(ran.stdout).unwrap().lines().count())
+    };
+    assert_eq!(diff("owner"), (Some(1), 5), "mode, two times, content and one entry");
+    assert_eq!(diff("time,mode"), (Some(1), 2));
+    assert_eq!(diff("time,mode,content"), (Some(1), 1));
+    assert_eq!(diff("time,mode,content,entry"), (Some(0), 0));
+}

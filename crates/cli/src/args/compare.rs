@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
+use packfs_image::diff::Aspect;
 
 use super::{Effort, ImageArg, PartsArg, RemoteArgs, Talk};
 
@@ -54,7 +55,8 @@ pub(crate) struct Check {
 #[command(after_help = "\
 Examples:
   packfs diff old.sqfs new.erofs
-  packfs diff root.sqfs /srv/root --json")]
+  packfs diff root.sqfs /srv/root --json
+  packfs diff old.sqfs new.sqfs --ignore time,owner")]
 pub(crate) struct Diff {
     /// Image, directory or tar archive
     #[arg(value_name = "A", value_hint = ValueHint::AnyPath)]
@@ -63,6 +65,10 @@ pub(crate) struct Diff {
     /// Image, directory or tar archive to compare with
     #[arg(value_name = "B", value_hint = ValueHint::AnyPath)]
     pub(crate) b: PathBuf,
+
+    /// Aspects not to compare, separated by commas
+    #[arg(long, value_enum, value_name = "ASPECT", value_delimiter = ',')]
+    pub(crate) ignore: Vec<Ignored>,
 
     /// Fail at the first warning about a source
     ///
@@ -82,4 +88,42 @@ pub(crate) struct Diff {
 
     #[command(flatten)]
     pub(crate) talk: Talk,
+}
+
+/// Aspects that a comparison can leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Ignored {
+    Mode,
+    Owner,
+    Time,
+    /// Bytes of files; sizes are compared
+    Content,
+    Size,
+    /// Targets of symbolic links
+    Target,
+    /// Numbers of devices
+    Device,
+    /// Extended attributes
+    Xattrs,
+    /// Hard links
+    Links,
+    /// Entries that only one side has
+    Entry,
+}
+
+impl From<Ignored> for Aspect {
+    fn from(ignored: Ignored) -> Self {
+        match ignored {
+            Ignored::Mode => Aspect::Mode,
+            Ignored::Owner => Aspect::Owner,
+            Ignored::Time => Aspect::Time,
+            Ignored::Content => Aspect::Content,
+            Ignored::Size => Aspect::Size,
+            Ignored::Target => Aspect::Target,
+            Ignored::Device => Aspect::Device,
+            Ignored::Xattrs => Aspect::Xattr(Box::default()),
+            Ignored::Links => Aspect::Links,
+            Ignored::Entry => Aspect::Entry,
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! decided in a second step by each command's `resolve`, before any work begins; errors there are
 //! usage errors.
 
+mod alter;
 mod bench;
 mod build;
 mod cluster;
@@ -27,6 +28,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
+pub(crate) use alter::Alter;
 pub(crate) use bench::{Bench, BenchBuild, BenchCommand, BenchSplit, Codecs, Measuring, Memory, Quick, Read, Report};
 pub(crate) use build::{Build, BuildPlan, Format, Preset, fastest};
 pub(crate) use cluster::{Assemble, Engine, Plan, Shard, Status};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{Effort, ImageArg, OnError, PartsArg, Select, Talk, value};
+use super::{Alter, Effort, ImageArg, OnError, PartsArg, Select, Talk, value};
 
 /// Unpack an image, or some of its paths, into a directory.
 ///
@@ -18,7 +18,8 @@ Examples:
   packfs extract root.sqfs -C /srv/root
   packfs extract root.sqfs etc usr/share/doc -C /tmp/some
   packfs extract root.sqfs usr/local -C /usr/local --strip-components 2
-  packfs extract root.sqfs -C /srv/root --exclude usr/share/doc --dry-run")]
+  packfs extract root.sqfs -C /srv/root --exclude usr/share/doc --dry-run
+  packfs extract root.sqfs -C /srv/root --paths-from wanted.txt --owner root:root --mode go-w")]
 pub(crate) struct Extract {
     #[command(flatten)]
     pub(crate) image: ImageArg,
@@ -48,12 +49,11 @@ pub(crate) struct Extract {
     ///
     /// Set-user-ID and set-group-ID bits and file capabilities are left out. The default is the owners in the image
     /// if root extracts.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "owner")]
     pub(crate) no_owner: bool,
 
-    /// Leave out extended attributes
-    #[arg(long)]
-    pub(crate) no_xattrs: bool,
+    #[command(flatten)]
+    pub(crate) alter: Alter,
 
     /// Write zeros where the image has holes
     #[arg(long)]
@@ -95,9 +95,8 @@ pub(crate) struct Tar {
     #[arg(short, long)]
     pub(crate) force: bool,
 
-    /// Leave out extended attributes
-    #[arg(long)]
-    pub(crate) no_xattrs: bool,
+    #[command(flatten)]
+    pub(crate) alter: Alter,
 
     /// Fail at a socket, which a tar archive cannot store
     ///
@@ -131,6 +130,10 @@ pub(crate) struct List {
     /// Show mode, owner, size or device, and time as well
     #[arg(short, long)]
     pub(crate) long: bool,
+
+    /// Show the names that this system has for owners, with --long
+    #[arg(long, requires = "long")]
+    pub(crate) names: bool,
 
     /// Show sizes with units, as 4.00 KiB
     #[arg(long)]

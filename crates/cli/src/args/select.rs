@@ -1,11 +1,15 @@
 //! Selection of entries: paths and globs in an image, and exclusions.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use packfs_image::name::display;
+use packfs_image::sink::Selection;
 use packfs_image::source::Exclude;
 
+use super::value;
 use crate::output::failure::Usage;
 
 /// Entries of an image.
@@ -17,8 +21,45 @@ pub(crate) struct Select {
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
+    /// Take paths and globs from FILE, too, one a line; `-` is standard input
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    paths_from: Vec<PathBuf>,
+
+    /// Ignore paths and globs that match nothing
+    #[arg(long)]
+    ignore_missing: bool,
+
+    /// Leave out entries more than N levels below the root
+    #[arg(long, value_name = "N", value_parser = value::count::<usize>)]
+    max_depth: Option<usize>,
+
     #[command(flatten)]
-    pub(crate) exclude: ExcludeArgs,
+    exclude: ExcludeArgs,
+}
+
+impl Select {
+    /// Returns the entries that all options together select.
+    pub(crate) fn resolve(&self) -> Result<Selection, Usage> {
+        let mut paths = self.paths.clone();
+        for file in &self.paths_from {
+            paths.extend(listed(file)?);
+        }
+        // A selection without paths is everything, which nobody means by an empty list.
+        if let (true, Some(file)) = (paths.is_empty(), self.paths_from.first()) {
+            return Err(Usage(format!("--paths-from {}: it names no path", display(file))));
+        }
+        let (max_depth, may_miss) = (self.max_depth, self.ignore_missing);
+        Ok(Selection { paths, exclude: self.exclude.resolve()?, max_depth, may_miss })
+    }
+}
+
+/// Reads a file of paths.
+fn listed(file: &Path) -> Result<Vec<PathBuf>, Usage> {
+    let from = if file == Path::new("-") { Path::new("/dev/stdin") } else { file };
+    let text =
+        std::fs::read(from).map_err(|error| Usage(format!("--paths-from {}: cannot read: {error}", display(file))))?;
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    Ok(lines.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect())
 }
 
 /// Entries to leave out.

@@ -60,7 +60,10 @@ struct Compared {
 }
 
 fn compare(args: &Diff, progress: &Arc<Progress>) -> Result<Compared> {
-    let options = Options::default().set(|all| all.threads = args.effort.threads());
+    let options = Options::default().set(|all| {
+        (all.threads, all.ignore) =
+            (args.effort.threads(), args.ignore.iter().map(|aspect| Aspect::from(*aspect)).collect());
+    });
     let read = |path: &Path| Side::read(path, args, progress).with_context(|| format!("reading {}", open::name(path)));
     let (first, second) = (read(&args.a)?, read(&args.b)?);
     let mut differences = Findings::new();

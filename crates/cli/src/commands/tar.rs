@@ -7,6 +7,7 @@ use anyhow::Result;
 use packfs_blocks::Progress;
 use packfs_image::Image;
 use packfs_image::name::display;
+use packfs_image::sink::Altered;
 use packfs_image::sink::tar::{Options, Summary, write_tar};
 
 use super::open;
@@ -27,15 +28,16 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
     }
     let memory = args.effort.memory();
     let image = open::in_order(&args.image, memory)?;
-    let exclude = args.select.exclude.resolve()?;
+    let image = Altered::new(image.image(), args.alter.resolve()?);
+    let select = args.select.resolve()?;
     let options = Options::default().set(|all| {
-        (all.paths, all.exclude) = (args.select.paths.clone(), exclude);
+        all.select = select;
         (all.threads, all.memory) = (args.effort.threads(), (memory / 2).min(IN_FLIGHT));
-        (all.xattrs, all.strict) = (!args.no_xattrs, args.strict);
+        all.strict = args.strict;
         all.name = target.map_or_else(|| PathBuf::from(output::STDOUT), Path::to_owned);
     });
     let meter = Meter::start(args.talk.quiet);
-    let written = write(image.image(), args, target, &options, meter.progress());
+    let written = write(&image, args, target, &options, meter.progress());
     let spent = meter.finish();
     let summary = written.map_err(|error| of_image(error, args, &options.name))?;
     if !args.talk.quiet {

@@ -30,11 +30,13 @@ use crate::tree::{Device, Time, XattrSet};
 pub struct Options {
     /// Number of worker threads; 0 compares on the calling thread.
     pub threads: usize,
+    /// Aspects not to compare; an [`Aspect::Xattr`] stands for the attributes of all names.
+    pub ignore: Vec<Aspect>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { threads: pipeline::cores() }
+        Options { threads: pipeline::cores(), ignore: Vec::new() }
     }
 }
 
@@ -57,6 +59,7 @@ pub fn diff(
         let mut comparer = Comparer {
             first,
             second,
+            ignore: options.ignore.iter().map(Aspect::word).collect(),
             progress,
             pool,
             window: Window::new(4 * threads + 4),
@@ -80,6 +83,8 @@ const BATCH_BYTES: u64 = 512 << 10;
 struct Comparer<'c, 'p> {
     first: &'c dyn Image,
     second: &'c dyn Image,
+    /// Aspects that are not compared, by their words.
+    ignore: Vec<&'static str>,
     progress: &'c Progress,
     pool: &'p Pool<'c, Buffers>,
     window: Window<Result<Vec<Difference>>>,
@@ -231,7 +236,7 @@ impl Comparer<'_, '_> {
     }
 
     fn contents(&mut self, path: &[u8], first: Nid, second: Nid, size: u64) -> Result<()> {
-        if size == 0 {
+        if size == 0 || self.ignore.contains(&Aspect::Content.word()) {
             return Ok(());
         }
         if size <= content::PIECE {
@@ -246,6 +251,9 @@ impl Comparer<'_, '_> {
     }
 
     fn tell(&mut self, at: &Visit<'_>, aspect: Aspect, first: Option<String>, second: Option<String>) -> Result<()> {
+        if self.ignore.contains(&aspect.word()) {
+            return Ok(());
+        }
         self.step(Step::Found(Difference { path: at.path.into(), aspect, first, second }))
     }
 

@@ -2,23 +2,24 @@
 //!
 //! Each sink follows a [`Walk`] over an [`Image`], whatever its format.
 
+mod altered;
 pub mod dir;
 #[cfg(test)]
 pub(crate) mod fake;
 mod lookup;
+mod select;
 pub mod tar;
 mod walk;
 
+pub use altered::Altered;
 pub use lookup::{lookup, resolve};
+pub use select::Selection;
 pub use walk::{Visit, Walk};
 
-use std::path::PathBuf;
-
 use crate::image::Image;
-use crate::source::Exclude;
 
 /// Returns the number of entries that will be visited; 0 if only a walk would tell. Additional
 /// names of files are not counted.
-fn count(image: &dyn Image, paths: &[PathBuf], exclude: &Exclude) -> u64 {
-    if paths.is_empty() && exclude.is_empty() { image.inode_count() } else { 0 }
+fn count(image: &dyn Image, select: &Selection) -> u64 {
+    if select.is_everything() { image.inode_count() } else { 0 }
 }

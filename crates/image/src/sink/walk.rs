@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::Selection;
 use super::lookup::lookup;
 use crate::image::{Entry, FileType, Image, Nid, Stat};
 use crate::name;
@@ -28,6 +29,7 @@ pub struct Walk<'i> {
     image: &'i dyn Image,
     paths: Paths,
     exclude: Exclude,
+    max_depth: usize,
     /// The directories from the root down to the current one.
     levels: Vec<Level>,
     /// Number of `levels` already reported: ancestors wait until something below is selected.
@@ -99,9 +101,15 @@ impl<'i> Walk<'i> {
     /// whose `*` and `?` do not match `/`. A path that selects nothing is an error, for a glob at
     /// the end of the walk.
     pub fn new(image: &'i dyn Image, paths: &[PathBuf]) -> Result<Self> {
+        Self::over(image, &Selection::from(paths.to_vec()))
+    }
+
+    /// As [`Walk::new`], over a selection.
+    pub fn over(image: &'i dyn Image, select: &Selection) -> Result<Self> {
         Ok(Walk {
-            paths: Paths::new(image, paths)?,
-            exclude: Exclude::default(),
+            paths: Paths::new(image, &select.paths, select.may_miss)?,
+            exclude: select.exclude.clone(),
+            max_depth: select.max_depth.unwrap_or(usize::MAX),
             image,
             levels: Vec::new(),
             told: 0,
@@ -110,12 +118,6 @@ impl<'i> Walk<'i> {
             entered: HashSet::new(),
             started: false,
         })
-    }
-
-    /// Leaves out everything that `exclude` matches, with all entries below.
-    #[must_use]
-    pub fn excluding(self, exclude: &Exclude) -> Self {
-        Walk { exclude: exclude.clone(), ..self }
     }
 
     /// Returns the next entry: a directory before its entries. `None` at the end. After an error
@@ -224,6 +226,7 @@ impl<'i> Walk<'i> {
             ));
         }
         let entries = match self.paths.names_below(&self.path).filter(|_| !selected) {
+            _ if self.levels.len() >= self.max_depth => Vec::new(),
             Some(names) => self.find(nid, names)?,
             None => self.image.read_dir(nid)?,
         };
@@ -240,11 +243,12 @@ struct Paths {
     exact: Vec<Vec<u8>>,
     globs: GlobSet,
     patterns: Vec<(PathBuf, bool)>,
+    may_miss: bool,
     scratch: Vec<usize>,
 }
 
 impl Paths {
-    fn new(image: &dyn Image, paths: &[PathBuf]) -> Result<Self> {
+    fn new(image: &dyn Image, paths: &[PathBuf], may_miss: bool) -> Result<Self> {
         let mut exact = Vec::new();
         let mut patterns = Vec::new();
         let mut globs = GlobSetBuilder::new();
@@ -262,13 +266,13 @@ impl Paths {
                 globs
                     .add(glob.map_err(|e| Error::pattern(name::display(path), format!("is malformed: {}", e.kind())))?);
                 patterns.push((path.clone(), false));
-            } else {
+            } else if !may_miss {
                 return Err(missing(path));
             }
         }
         exact.sort();
         let globs = globs.build().map_err(|e| Error::pattern("", e.to_string()))?;
-        Ok(Paths { everything: paths.is_empty(), exact, globs, patterns, scratch: Vec::new() })
+        Ok(Paths { everything: paths.is_empty(), exact, globs, patterns, may_miss, scratch: Vec::new() })
     }
 
     /// Returns the names in `dir` that lead to something selected, in order; `None` if any name may do so.
@@ -307,7 +311,7 @@ impl Paths {
 
     /// Reports each glob that selected nothing, once.
     fn all_found(&mut self) -> Result<()> {
-        match self.patterns.iter_mut().find(|(_, found)| !found) {
+        match self.patterns.iter_mut().find(|(_, found)| !found && !self.may_miss) {
             Some((pattern, found)) => {
                 *found = true;
                 Err(missing(pattern))
@@ -433,9 +437,34 @@ mod tests {
         for (paths, exclude, expected) in cases {
             let (image, exclude) = (image(), Exclude::new(exclude).unwrap());
             let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
-            let mut walk = Walk::new(&image, &paths).unwrap().excluding(&exclude);
+            let select = Selection { exclude, ..Selection::from(paths.clone()) };
+            let mut walk = Walk::over(&image, &select).unwrap();
             let mut seen = Vec::new();
             while let Ok(Some(visit)) = walk.step() {
+                let path = String::from_utf8_lossy(visit.path).into_owned();
+                seen.push(if visit.selected { path } else { format!("({path})") });
+            }
+            assert_eq!(seen, expected, "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn depth_ends_a_walk_and_misses_may_be_ignored() {
+        let everything: &[&str] = &["", "a", "a/x", "a/y", "a.b", "d", "d/deep", "e[1]"];
+        let cases: [(&[&str], usize, &[&str]); 6] = [
+            (&[], 0, &[""]),
+            (&[], 1, &["", "a", "a.b", "d", "e[1]"]),
+            (&[], 2, everything),
+            (&["**/x", "nosuch"], 2, &["()", "(a)", "a/x", "(d)", "(d/deep)"][..3]),
+            (&["d", "nosuch", "no*"], 1, &["()", "d"]),
+            (&["nosuch"], 9, &[]),
+        ];
+        for (paths, max_depth, expected) in cases {
+            let (image, paths) = (image(), paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+            let select = Selection { max_depth: Some(max_depth), may_miss: true, ..Selection::from(paths.clone()) };
+            let mut walk = Walk::over(&image, &select).unwrap();
+            let mut seen = Vec::new();
+            while let Some(visit) = walk.step().unwrap() {
                 let path = String::from_utf8_lossy(visit.path).into_owned();
                 seen.push(if visit.selected { path } else { format!("({path})") });
             }

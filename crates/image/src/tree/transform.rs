@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use super::{ExcludeXattrs, Ino, Inode, Kind, Time, Tree, XattrId};
+use crate::image::{FileType, Stat};
 use crate::{Error, Result};
 
 /// Changes to apply. The default changes nothing.
@@ -53,13 +54,30 @@ impl Transform {
         if !matches!(inode.kind, Kind::Symlink(_)) {
             inode.mode = self.mode.apply(inode.mode, matches!(inode.kind, Kind::Dir(_)));
         }
-        match self.time {
-            TimeChange::Keep => {}
-            TimeChange::Set(time) => inode.mtime = time,
-            TimeChange::Clamp(latest) => inode.mtime = inode.mtime.min(latest),
-        }
+        inode.mtime = self.time.apply(inode.mtime);
         if self.drop_xattrs {
             inode.xattrs = XattrId::NONE;
+        }
+    }
+
+    /// Changes the attributes of an inode of an image.
+    pub(crate) fn change_stat(&self, stat: &mut Stat) {
+        stat.uid = self.uid.unwrap_or(stat.uid);
+        stat.gid = self.gid.unwrap_or(stat.gid);
+        if !matches!(stat.kind, FileType::Symlink { .. }) {
+            stat.mode = self.mode.apply(stat.mode, stat.kind == FileType::Dir);
+        }
+        stat.mtime = self.time.apply(stat.mtime);
+        stat.has_xattrs &= !self.drop_xattrs;
+    }
+}
+
+impl TimeChange {
+    fn apply(self, time: Time) -> Time {
+        match self {
+            TimeChange::Keep => time,
+            TimeChange::Set(time) => time,
+            TimeChange::Clamp(latest) => time.min(latest),
         }
     }
 }

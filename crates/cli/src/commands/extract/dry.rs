@@ -18,7 +18,7 @@ use crate::output::{self, say, units};
 
 /// Lists what [`extract`](packfs_image::sink::dir::extract) would make in `dir`; [`Outcome::Findings`] if it would fail.
 pub(super) fn run(image: &dyn Image, dir: &Path, options: &Options, quiet: bool) -> Result<Outcome> {
-    let mut walk = Walk::new(image, &options.paths)?.excluding(&options.exclude);
+    let mut walk = Walk::over(image, &options.select)?;
     let mut out = output::stdout()?;
     let (mut entries, mut bytes, mut in_the_way) = (0, 0, 0);
     // Files with several names, and names seen before.

@@ -4,7 +4,7 @@ mod dry;
 
 use anyhow::{Context, Result, bail};
 use packfs_image::name::display;
-use packfs_image::sink::dir;
+use packfs_image::sink::{Altered, dir};
 
 use super::open;
 use crate::args::Extract;
@@ -18,19 +18,24 @@ pub(super) fn run(args: &Extract) -> Result<Outcome> {
         bail!("{dir}: not a directory; -C takes a directory, which need not exist");
     }
     let image = open::in_order(&args.image, args.effort.memory())?;
-    let exclude = args.select.exclude.resolve()?;
+    let image = Altered::new(image.image(), args.alter.resolve()?);
+    let select = args.select.resolve()?;
     let options = dir::Options::default().set(|all| {
-        (all.paths, all.exclude) = (args.select.paths.clone(), exclude);
+        all.select = select;
         (all.strip, all.threads, all.replace) = (args.strip_components, args.effort.threads(), args.force);
-        all.owner = if args.no_owner { dir::Owner::Extractor } else { dir::Owner::Auto };
-        (all.xattrs, all.sparse, all.on_error) = (!args.no_xattrs, !args.no_sparse, args.on_error.into());
+        all.owner = match args.alter.owner {
+            Some(_) => dir::Owner::Restore,
+            None if args.no_owner => dir::Owner::Extractor,
+            None => dir::Owner::Auto,
+        };
+        (all.sparse, all.on_error) = (!args.no_sparse, args.on_error.into());
     });
     if args.dry_run {
-        return dry::run(image.image(), &args.directory, &options, args.talk.quiet);
+        return dry::run(&image, &args.directory, &options, args.talk.quiet);
     }
     interrupt::explain(format!("files in {dir} may be unfinished; the same command with --force completes them"));
     let meter = Meter::start(args.talk.quiet);
-    let extracted = dir::extract(image.image(), &args.directory, &options, meter.progress());
+    let extracted = dir::extract(&image, &args.directory, &options, meter.progress());
     let spent = meter.finish();
     let summary = extracted.with_context(|| format!("extracting into {}", display(&args.directory)))?;
     for lost in &summary.not_restored {

@@ -7,12 +7,15 @@ use packfs_image::tree::{Device, Time};
 
 use super::Entry;
 use super::mode::mode;
+use super::owners::Owners;
 use crate::args::List;
 use crate::output::{name, units};
 
 /// Writes lines.
 pub(super) struct Lines {
     long: bool,
+    /// Names of owners, if they are shown.
+    owners: Option<Owners>,
     sizes: bool,
     human: bool,
     /// The last formatted time, since neighbours often share it.
@@ -23,6 +26,7 @@ impl Lines {
     pub(super) fn new(args: &List) -> Self {
         Lines {
             long: args.long,
+            owners: args.names.then(Owners::default),
             sizes: args.du || args.human,
             human: args.human,
             time: (0, units::utc(Time::default())),
@@ -57,7 +61,14 @@ impl Lines {
             self.time = (stat.mtime.secs, units::utc(stat.mtime));
         }
         let mode = mode(&stat.kind, stat.mode);
-        write!(out, "{} {:>3} {:>5} {:>5} ", mode.as_str(), stat.nlink, stat.uid, stat.gid)?;
+        write!(out, "{} {:>3} ", mode.as_str(), stat.nlink)?;
+        match &mut self.owners {
+            None => write!(out, "{:>5} {:>5} ", stat.uid, stat.gid)?,
+            Some(names) => {
+                write!(out, "{:<8} ", names.user(stat.uid))?;
+                write!(out, "{:<8} ", names.group(stat.gid))?;
+            }
+        }
         self.size(out, stat, total)?;
         write!(out, " {} ", self.time.1)
     }

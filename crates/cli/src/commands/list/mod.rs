@@ -4,6 +4,7 @@ mod json;
 mod lines;
 mod mode;
 mod order;
+mod owners;
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -53,8 +54,7 @@ impl<'v> Entry<'v> {
 pub(super) fn run(args: &List) -> Result<Outcome> {
     let opened = open::image(&args.image)?;
     let image = opened.image();
-    let exclude = args.select.exclude.resolve()?;
-    let mut walk = Walk::new(image, &args.select.paths)?.excluding(&exclude);
+    let mut walk = Walk::over(image, &args.select.resolve()?)?;
     let mut out = output::stdout()?;
     let mut listing = if args.json { Listing::Json { first: true } } else { Listing::Text(Lines::new(args)) };
     listing.begin(&mut out)?;

@@ -25,9 +25,8 @@ use self::conduct::Conductor;
 use self::place::Place;
 use self::restore::Restore;
 use self::work::{Context, Worker};
-use super::Walk;
+use super::{Selection, Walk};
 use crate::image::Image;
-use crate::source::Exclude;
 use crate::{Error, OnError, Result};
 
 /// Owner of the extracted entries.
@@ -46,10 +45,8 @@ pub enum Owner {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Paths to extract, see [`Walk::new`]; empty for everything.
-    pub paths: Vec<PathBuf>,
-    /// Entries to leave out of that.
-    pub exclude: Exclude,
+    /// Entries to take.
+    pub select: Selection,
     /// Number of leading components to remove from each path; entries with no more components than
     /// that are not created. The destination then keeps its own attributes.
     pub strip: usize,
@@ -72,8 +69,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            paths: Vec::new(),
-            exclude: Exclude::default(),
+            select: Selection::default(),
             strip: 0,
             threads: packfs_blocks::pipeline::cores(),
             replace: false,
@@ -165,8 +161,8 @@ fn extract_on(
     progress: &Progress,
 ) -> Result<Summary> {
     progress.enter(Phase::Read);
-    progress.entries_total.store(super::count(image, &options.paths, &options.exclude), Relaxed);
-    let mut walk = Walk::new(image, &options.paths)?.excluding(&options.exclude);
+    progress.entries_total.store(super::count(image, &options.select), Relaxed);
+    let mut walk = Walk::over(image, &options.select)?;
     let (place, empty) = Place::open(files, dir, options.replace)?;
     let owner = match options.owner {
         Owner::Auto => place.uid == 0,

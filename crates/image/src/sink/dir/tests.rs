@@ -279,14 +279,14 @@ fn only_selected_entries_are_extracted_with_their_parent_directories() {
     spec.links.push((b"a".to_vec(), b"sub/link".to_vec()));
     let tree = spec.tree().unwrap();
     let place = tempfile::tempdir().unwrap();
-    let some = Options { paths: vec!["sub/[gl]*".into(), "./z/".into()], ..options(1) };
+    let some = Options { select: Selection::from(vec!["sub/[gl]*".into(), "./z/".into()]), ..options(1) };
     let summary = run(&TreeImage::new(&tree), place.path(), &some).unwrap();
     // The first name of the linked file was not selected, so its additional name becomes an independent file.
     let found = snapshot(place.path()).unwrap();
     assert_eq!(found.keys().collect::<Vec<_>>(), ["", "sub", "sub/g", "sub/link", "z"]);
     assert_eq!((found["sub"].mode, found["sub/link"].size, summary.hard_links), (0o700, 1, 0));
     for path in ["none", "sub/x*", "../a"] {
-        let some = Options { paths: vec![path.into()], ..options(1) };
+        let some = Options { select: Selection::from(vec![path.into()]), ..options(1) };
         let error = run(&TreeImage::new(&tree), &place.path().join("other"), &some).unwrap_err();
         assert!(error.to_string().contains(path), "{error}");
     }

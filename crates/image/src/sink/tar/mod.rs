@@ -13,9 +13,8 @@ use packfs_blocks::progress::{Phase, Progress};
 
 use self::batch::{Batches, Output};
 use self::header::Member;
-use super::Walk;
+use super::{Selection, Walk};
 use crate::image::{Extent, FileType, Image, Nid, Stat};
-use crate::source::Exclude;
 use crate::source::tar::format::BLOCK;
 use crate::tree::{XattrSet, path_of};
 use crate::{Error, Result, Warning, WarningKind, Warnings};
@@ -32,10 +31,8 @@ const HOLE_MIN: u64 = 4096;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Paths to write, see [`Walk::new`]; empty for everything.
-    pub paths: Vec<PathBuf>,
-    /// Entries to leave out of that.
-    pub exclude: Exclude,
+    /// Entries to take.
+    pub select: Selection,
     /// Number of decoding threads; with 0, everything runs on the calling thread.
     pub threads: usize,
     /// Number of bytes of the archive held at a time; with less than 2 MiB per thread, threads wait for each other.
@@ -52,8 +49,7 @@ impl Default for Options {
     fn default() -> Self {
         let threads = packfs_blocks::pipeline::cores();
         Options {
-            paths: Vec::new(),
-            exclude: Exclude::default(),
+            select: Selection::default(),
             threads,
             memory: (2 * threads as u64 + 4) * batch::MAX as u64,
             xattrs: true,
@@ -75,15 +71,15 @@ pub struct Summary {
     pub warnings: Warnings,
 }
 
-/// Writes `image`, or the part selected by [`Options::paths`], to `out`. Parent directories of
+/// Writes `image`, or the part selected by [`Options::select`], to `out`. Parent directories of
 /// selected entries are written too, except the root.
 ///
 /// The bytes do not depend on the number of threads. If the reader of a pipe is gone, the error is
 /// an [`Error::Io`] of kind [`BrokenPipe`](std::io::ErrorKind::BrokenPipe).
 pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Summary> {
     progress.enter(Phase::Read);
-    progress.entries_total.store(super::count(image, &options.paths, &options.exclude), Relaxed);
-    let mut walk = Walk::new(image, &options.paths)?.excluding(&options.exclude);
+    progress.entries_total.store(super::count(image, &options.select), Relaxed);
+    let mut walk = Walk::over(image, &options.select)?;
     pipeline::scope(
         options.threads,
         || (),

@@ -120,16 +120,16 @@ fn holes_cost_nothing_and_plain_members_one_header() {
 #[test]
 fn paths_select_subtrees_and_their_parent_directories() {
     let tree = corners().tree().unwrap();
-    let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect();
+    let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
     let inner = format!("dir/{}/{}", "p".repeat(200), "q".repeat(90));
-    let (archive, summary) = write(&tree, &Options { paths: paths(&[&inner, "fifo"]), ..options(0) });
+    let (archive, summary) = write(&tree, &Options { select: Selection::from(paths(&[&inner, "fifo"])), ..options(0) });
     let seen: Vec<_> = snapshot_of(&archive).into_keys().collect();
     assert_eq!(seen, ["", "dir", &format!("dir/{}", "p".repeat(200)), &inner, "fifo"]);
     assert_eq!(summary.entries, 4);
     // The first selected name of a file is the one with the data.
-    let (archive, _) = write(&tree, &Options { paths: paths(&["large"]), ..options(0) });
+    let (archive, _) = write(&tree, &Options { select: Selection::from(paths(&["large"])), ..options(0) });
     assert_eq!(snapshot_of(&archive)["large"].size, 5_000_001);
-    let missing = Options { paths: paths(&["nothing"]), ..options(0) };
+    let missing = Options { select: Selection::from(paths(&["nothing"])), ..options(0) };
     let error = write_tar(&TreeImage::new(&tree), &mut Vec::new(), &missing, &Progress::default());
     assert!(matches!(error, Err(Error::NotFound { .. })));
 }

@@ -1,0 +1,117 @@
+//! An image with other attributes than it stores: owners, modes, times and extended attributes are changed as they are
+//! read, so that every sink can write them changed.
+
+use packfs_blocks::progress::Progress;
+
+use crate::Result;
+use crate::finding::Finding;
+use crate::image::{Entry, Extent, Image, Nid, Stat};
+use crate::tree::{Transform, XattrSet};
+
+/// An image as a [`Transform`] changes it.
+#[derive(Debug)]
+pub struct Altered<'i> {
+    image: &'i dyn Image,
+    change: Transform,
+}
+
+impl<'i> Altered<'i> {
+    /// Changes the attributes of `image`.
+    pub fn new(image: &'i dyn Image, change: Transform) -> Self {
+        Altered { image, change }
+    }
+}
+
+impl Image for Altered<'_> {
+    fn root(&self) -> Nid {
+        self.image.root()
+    }
+
+    fn stat(&self, nid: Nid) -> Result<Stat> {
+        let mut stat = self.image.stat(nid)?;
+        self.change.change_stat(&mut stat);
+        Ok(stat)
+    }
+
+    fn read_dir(&self, nid: Nid) -> Result<Vec<Entry>> {
+        self.image.read_dir(nid)
+    }
+
+    fn lookup(&self, dir: Nid, name: &[u8]) -> Result<Option<Nid>> {
+        self.image.lookup(dir, name)
+    }
+
+    fn xattrs(&self, nid: Nid) -> Result<XattrSet> {
+        if self.change.drop_xattrs {
+            return Ok(XattrSet::new());
+        }
+        let mut xattrs = self.image.xattrs(nid)?;
+        xattrs.retain(|(name, _)| !self.change.exclude_xattrs.matches(name));
+        Ok(xattrs)
+    }
+
+    fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.image.read_at(nid, buf, offset)
+    }
+
+    fn extents(&self, nid: Nid) -> Result<Vec<Extent>> {
+        self.image.extents(nid)
+    }
+
+    fn stretch(&self, nid: Nid, offset: u64) -> Result<Option<Extent>> {
+        self.image.stretch(nid, offset)
+    }
+
+    fn parent(&self, dir: Nid) -> Result<Option<Nid>> {
+        self.image.parent(dir)
+    }
+
+    fn may_have_xattrs(&self) -> bool {
+        !self.change.drop_xattrs && self.image.may_have_xattrs()
+    }
+
+    fn inode_count(&self) -> u64 {
+        self.image.inode_count()
+    }
+
+    fn holds_nanoseconds(&self) -> bool {
+        self.image.holds_nanoseconds()
+    }
+
+    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()> {
+        self.image.check(threads, progress, finding)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::FileType;
+    use crate::sink::fake::Fake;
+    use crate::tree::{ExcludeXattrs, Time, TimeChange};
+
+    #[test]
+    fn attributes_are_changed_and_contents_are_not() {
+        let mut fake = Fake::default().dir(0, &[("a", 1), ("l", 2)]).file(1, b"text");
+        fake.set(2, FileType::Symlink { target: b"a"[..].into() }, 0o777);
+        let time = Time { secs: 5, nanos: 0 };
+        let change = Transform {
+            uid: Some(7),
+            mode: "D0700,F0600".parse().unwrap(),
+            time: TimeChange::Set(time),
+            exclude_xattrs: ExcludeXattrs::new(["user.*"]).unwrap(),
+            ..Transform::default()
+        };
+        let gid = fake.stat(Nid(1)).unwrap().gid;
+        let altered = Altered::new(&fake, change);
+        for (nid, mode) in [(0, 0o700), (1, 0o600), (2, 0o777)] {
+            let stat = altered.stat(Nid(nid)).unwrap();
+            assert_eq!((stat.uid, stat.gid, stat.mode, stat.mtime), (7, gid, mode, time), "{nid}");
+        }
+        let mut text = [0; 8];
+        assert_eq!(altered.read_at(Nid(1), &mut text, 0).unwrap(), 4);
+        assert_eq!((altered.read_dir(Nid(0)).unwrap().len(), altered.lookup(Nid(0), b"l").unwrap()), (2, Some(Nid(2))));
+        let none = Altered::new(&fake, Transform { drop_xattrs: true, ..Transform::default() });
+        assert!(!none.may_have_xattrs() && none.xattrs(Nid(1)).unwrap().is_empty());
+    }
+}

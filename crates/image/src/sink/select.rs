@@ -1,0 +1,31 @@
+//! The entries of an image that a sink takes.
+
+use std::path::PathBuf;
+
+use crate::source::Exclude;
+
+/// Entries of an image. The default is all of them.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Paths with everything below them, see [`Walk::new`](super::Walk::new); empty for everything.
+    pub paths: Vec<PathBuf>,
+    /// Entries to leave out of that.
+    pub exclude: Exclude,
+    /// Greatest number of components of a path; deeper entries are left out.
+    pub max_depth: Option<usize>,
+    /// True if a path that selects nothing is no error.
+    pub may_miss: bool,
+}
+
+impl Selection {
+    /// Returns true if nothing is left out.
+    pub fn is_everything(&self) -> bool {
+        self.paths.is_empty() && self.exclude.is_empty() && self.max_depth.is_none()
+    }
+}
+
+impl From<Vec<PathBuf>> for Selection {
+    fn from(paths: Vec<PathBuf>) -> Self {
+        Selection { paths, ..Selection::default() }
+    }
+}
