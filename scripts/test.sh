@@ -32,6 +32,7 @@ need chromium chromium
 need fio fio
 need strace strace
 need openssl openssl
+need docker-registry docker-registry
 need fuse3 fusermount3
 # A library: its header says whether it is there.
 [[ -e /usr/include/lzo/lzo1x.h ]] || missing+=(liblzo2-dev)

@@ -61,6 +61,9 @@ pub enum Why {
     /// The certificates or the secure connection are not valid.
     #[error("no secure connection: {0}; SSL_CERT_FILE names further certificates to trust")]
     Tls(String),
+    /// A registry has something else than an image under the address.
+    #[error("{0}")]
+    Artifact(String),
     /// Credentials that are missing, incomplete or refused.
     #[error("{0}")]
     Credentials(String),
@@ -86,7 +89,7 @@ impl Error {
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match error.why {
-            Why::Address(_) => io::ErrorKind::InvalidInput,
+            Why::Address(_) | Why::Artifact(_) => io::ErrorKind::InvalidInput,
             Why::Status { status: 404 | 410, .. } => io::ErrorKind::NotFound,
             Why::Status { status: 401 | 403, .. } | Why::Credentials(_) => io::ErrorKind::PermissionDenied,
             Why::Contradiction(_) => io::ErrorKind::InvalidData,

@@ -18,6 +18,7 @@ mod cache;
 mod error;
 mod http;
 mod object;
+mod oci;
 mod origin;
 mod proxy;
 mod reader;
@@ -100,7 +101,7 @@ pub fn is_address(text: &str) -> bool {
     scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.as_str()))
 }
 
-const SCHEMES: [&str; 3] = ["http", "https", "s3"];
+const SCHEMES: [&str; 5] = ["http", "https", "s3", "oci", "oci+http"];
 
 /// Returns an address as it may be shown: without user, password and query.
 pub fn clean(address: &str) -> String {

@@ -109,7 +109,7 @@ impl Object {
             tries: options.tries.max(1),
             pause: options.pause,
         };
-        let prepared = object.origin.prepare(&object.client);
+        let prepared = object.again(|_| object.origin.prepare(&object.client));
         prepared.map_err(|why| Error::new(&object.name, why))?;
         let (first, last) = thread::scope(|scope| {
             let last = thread::Builder::new().spawn_scoped(scope, || object.last(tail));
@@ -117,6 +117,10 @@ impl Object {
             (first, last.ok().and_then(|last| last.join().ok()).flatten())
         });
         let (version, total, first) = first.map_err(|why| Error::new(&object.name, why))?;
+        if let Some(len) = object.origin.len().filter(|len| *len != total) {
+            let why = format!("an object of {total} bytes, where its manifest has {len}");
+            return Err(Error::new(&object.name, Why::Contradiction(why)));
+        }
         let mut bytes = vec![(0, first)];
         // Speculative: whatever is odd about it, the range will be read again when it is needed.
         if let Some((of, offset, last)) = last

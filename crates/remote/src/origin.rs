@@ -21,8 +21,13 @@ pub(crate) trait Origin: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Finds out what requests need to know. Called once, before any other request.
-    fn prepare(&self, _: &Client) -> Result<(), Why> {
+    /// Returns the length of the object if it is known before it is read.
+    fn len(&self) -> Option<u64> {
+        None
+    }
+
+    /// Finds out what requests need to know. Called before any other request, again if it failed and that may pass.
+    fn prepare(&self, _: &Client) -> Result<(), Failure> {
         Ok(())
     }
 

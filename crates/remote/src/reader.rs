@@ -13,6 +13,7 @@ use packfs_blocks::ReadAt;
 use crate::cache::{Entry, UNIT};
 use crate::error::{Error, Result, Why};
 use crate::object::{Object, Opened};
+use crate::oci::Artifact;
 use crate::origin::{Origin, Plain};
 use crate::s3::Bucket;
 use crate::stream::{RUN, Streams};
@@ -93,7 +94,8 @@ struct Want {
 }
 
 impl Remote {
-    /// Opens the object at an address: `http://`, `https://` or `s3://bucket/key`.
+    /// Opens the object at an address: `http://`, `https://`, `s3://bucket/key` or `oci://registry/name:tag`, where
+    /// `@digest` may stand for the tag.
     ///
     /// User and password in the address become a header. The proxy comes from the environment.
     pub fn open(address: &str, options: &Options) -> Result<Self> {
@@ -105,6 +107,10 @@ impl Remote {
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("s3") => {
                 let bucket = Bucket::new(address, |name| std::env::var(name).ok());
                 Box::new(bucket.map_err(|why| Error::new(&cleaned(address), why))?)
+            }
+            Some((scheme, _)) if scheme.len() >= 3 && scheme[..3].eq_ignore_ascii_case("oci") => {
+                let artifact = Artifact::new(address, |name| std::env::var(name).ok());
+                Box::new(artifact.map_err(|why| Error::new(&cleaned(address), why))?)
             }
             _ => Box::new(Plain(Url::parse(address).map_err(wrong)?)),
         };

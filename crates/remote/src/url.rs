@@ -154,7 +154,8 @@ fn encoded(path: &str) -> String {
     text
 }
 
-fn basic(user: &str) -> String {
+/// Returns the header `Authorization` of user and password as in an address.
+pub(crate) fn basic(user: &str) -> String {
     let (user, password) = user.split_once(':').unwrap_or((user, ""));
     let both = [&decoded(user)[..], b":", &decoded(password)].concat();
     format!("Basic {}", BASE64_STANDARD.encode(both))

@@ -3,13 +3,14 @@
 mod common;
 #[path = "common/process.rs"]
 mod process;
+#[path = "common/running.rs"]
+mod running;
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Act, Object, Server, noise, skip};
+use running::{Running, free_port, request};
 
 const LEN: usize = 3_000_001;
 
@@ -64,32 +65,15 @@ fn requests_are_signed_for_the_region_of_the_bucket() {
     assert!(read("s3://bucket/a key", &keys[..2]).contains("a key without its secret"));
 }
 
-/// A running program that ends with the value.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Stores an object by a plain request; returns the status line.
+/// Stores an object; returns the status line.
 fn put(port: u16, path: &str, body: &[u8]) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    let len = body.len();
-    write!(stream, "PUT {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len}\r\n\r\n")?;
-    stream.write_all(body)?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned())
+    Ok(request(port, "PUT", path, &[], body)?.lines().next().unwrap_or_default().to_owned())
 }
 
 #[test]
 fn moto_serves_an_object() {
     let test = "moto_serves_an_object";
-    // The port is free again when the server takes it; nobody else is told of it.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let mut moto = Command::new("moto_server");
     moto.args(["-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(moto) = moto.spawn() else { return skip(test, "moto_server is missing: pip install 'moto[server]'") };

@@ -124,13 +124,13 @@ mod tests {
     fn options_of_other_programs_are_translated() {
         let cases: [(&[&str], Option<&str>); 7] = [
             (&["build", "x", "-o", "y", "--block-sise", "4K"], Some("--block-size")),
-            (&["build", "x", "-o", "y", "--compresion", "xz"], Some("--codec")),
+            (&["build", "x", "-o", "y", "--comprss", "xz"], Some("--codec")),
             (&["build", "x", "-o", "y", "--level=9"], Some("--codec")),
             (&["split", "x", "-o", "y", "--threads", "2"], Some("--jobs")),
             (&["extract", "x", "--dest", "y"], Some("--directory")),
             // Listing has no codec, and "--version" is not what is meant.
-            (&["list", "x", "--compresion"], None),
-            (&["list", "x", "--versoin"], Some("--version")),
+            (&["list", "x", "--comprss"], None),
+            (&["list", "x", "--verzion"], Some("--version")),
         ];
         for (words, meant) in cases {
             let told = advised(error(words)).to_string();

@@ -1,0 +1,203 @@
+//! Access to registries: what they ask for, and logins from the files that docker, podman and skopeo write.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+use super::reference::{DOCKER, Reference};
+use crate::url::Url;
+
+/// Value of the header `Authorization` that a user and a password make.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Login(String);
+
+/// Never shows the password.
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Login")
+    }
+}
+
+impl Login {
+    /// A login of user and password as in an address.
+    pub(super) fn of_address(user: &str) -> Self {
+        Login(crate::url::basic(user))
+    }
+
+    pub(super) fn header(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// A header `WWW-Authenticate`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Challenge {
+    Basic,
+    Bearer(Bearer),
+}
+
+/// A token that is asked for, as the distribution specification has it from RFC 6750.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Bearer {
+    realm: String,
+    service: Option<String>,
+    scope: Option<String>,
+}
+
+impl Challenge {
+    pub(super) fn parse(header: &str) -> Option<Self> {
+        let (scheme, mut rest) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
+        if scheme.eq_ignore_ascii_case("basic") {
+            return Some(Challenge::Basic);
+        }
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let mut asked = Bearer::default();
+        while let Some((name, after)) = rest.split_once('=') {
+            // Values in quotes may have commas.
+            let (value, next) = match after.strip_prefix('"') {
+                Some(quoted) => quoted.split_once('"')?,
+                None => after.split_at(after.find(',').unwrap_or(after.len())),
+            };
+            match name.trim_matches([',', ' ']).to_ascii_lowercase().as_str() {
+                "realm" => asked.realm = value.into(),
+                "service" => asked.service = Some(value.into()),
+                "scope" => asked.scope = Some(value.into()),
+                _ => {}
+            }
+            rest = next;
+        }
+        (!asked.realm.is_empty()).then_some(Challenge::Bearer(asked))
+    }
+}
+
+impl Bearer {
+    /// Returns the address of the token to read `repository`.
+    pub(super) fn url(&self, repository: &str) -> String {
+        let scope = self.scope.clone().unwrap_or_else(|| format!("repository:{repository}:pull"));
+        let mut url =
+            format!("{}{}scope={}", self.realm, if self.realm.contains('?') { '&' } else { '?' }, encoded(&scope));
+        if let Some(service) = &self.service {
+            url += &format!("&service={}", encoded(service));
+        }
+        url
+    }
+}
+
+/// Returns the reason when no token is given.
+pub(super) fn refused(url: &Url, login: Option<&Login>) -> String {
+    let host = url.host();
+    match login {
+        Some(_) => format!("{host} refused the login to the registry; log in again with podman, docker or skopeo"),
+        None => format!("{host} gives no access without a login; log in with podman, docker or skopeo"),
+    }
+}
+
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).into() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// Finds the login to a registry in the files of other tools, the first that has one.
+pub(super) fn login(reference: &Reference, variable: impl Fn(&str) -> Option<String>) -> Option<Login> {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let under = |name: &str, file: &str| Some(set(name)?.join(file));
+    let files = [
+        set("REGISTRY_AUTH_FILE"),
+        under("XDG_RUNTIME_DIR", "containers/auth.json"),
+        under("XDG_CONFIG_HOME", "containers/auth.json").or_else(|| under("HOME", ".config/containers/auth.json")),
+        under("DOCKER_CONFIG", "config.json").or_else(|| under("HOME", ".docker/config.json")),
+    ];
+    files.into_iter().flatten().find_map(|file| of_file(&std::fs::read(file).ok()?, reference))
+}
+
+/// Finds the login in such a file: that of the repository, of a path to it, or of the registry.
+fn of_file(bytes: &[u8], reference: &Reference) -> Option<Login> {
+    let parsed: serde_json::Value = serde_json::from_slice(bytes).ok()?;
+    let logins = parsed.get("auths")?.as_object()?;
+    let docker = DOCKER.contains(&reference.registry.as_str());
+    let registry = if docker { DOCKER[0] } else { &reference.registry };
+    let mut wanted = format!("{registry}/{}", reference.repository);
+    loop {
+        let found = logins.iter().find(|(key, _)| named(key) == wanted);
+        let auth = found.and_then(|(_, login)| login.get("auth")?.as_str());
+        // An entry without one belongs to a program that keeps passwords, which is not started.
+        if let Some(auth) = auth.filter(|auth| BASE64_STANDARD.decode(auth).is_ok_and(|login| login.contains(&b':'))) {
+            return Some(Login(format!("Basic {auth}")));
+        }
+        wanted.truncate(wanted.rfind('/')?);
+    }
+}
+
+/// Returns the registry or repository that a key names; older files have addresses.
+fn named(key: &str) -> &str {
+    let name = key.split_once("://").map_or(key, |(_, rest)| rest).trim_end_matches('/');
+    let name = name.strip_suffix("/v1").or_else(|| name.strip_suffix("/v2")).unwrap_or(name);
+    if name == "index.docker.io" || name == DOCKER[1] { DOCKER[0] } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn challenges_are_read() {
+        let header =
+            "Bearer realm=\"https://auth.example/token\",service=\"registry\", scope=\"repository:a/b:pull,push\"";
+        let Some(Challenge::Bearer(asked)) = Challenge::parse(header) else { panic!("{header}") };
+        let url = "https://auth.example/token?scope=repository:a/b:pull%2Cpush&service=registry";
+        assert_eq!(asked.url("x"), url);
+        let Some(Challenge::Bearer(asked)) = Challenge::parse("bearer realm=https://a/t?x=1") else { panic!() };
+        assert_eq!(asked.url("a/b"), "https://a/t?x=1&scope=repository:a/b:pull");
+        assert_eq!(Challenge::parse("Basic realm=\"x\""), Some(Challenge::Basic));
+        for none in ["", "Digest realm=\"x\"", "Bearer", "Bearer service=x", "Bearer realm=\"x"] {
+            assert_eq!(Challenge::parse(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn the_login_is_that_of_the_longest_name() {
+        let auth = |user: &str| BASE64_STANDARD.encode(format!("{user}:pass"));
+        let file = format!(
+            "{{\"auths\": {{\"host:5000\": {{\"auth\": \"{}\"}}, \"host:5000/a/b\": {{\"auth\": \"{}\"}}, \
+             \"https://index.docker.io/v1/\": {{\"auth\": \"{}\"}}, \"kept\": {{}}}}, \"credsStore\": \"x\"}}",
+            auth("all"),
+            auth("one"),
+            auth("docker")
+        );
+        for (address, user) in [
+            ("oci://host:5000/a/b", Some("one")),
+            ("oci://host:5000/a/b/c:v1", Some("one")),
+            ("oci://host:5000/a", Some("all")),
+            ("oci://host/a/b", None),
+            ("oci://docker.io/alpine", Some("docker")),
+            ("oci://kept/a", None),
+        ] {
+            let (reference, _) = Reference::parse(address).unwrap();
+            let found = of_file(file.as_bytes(), &reference).map(|login| login.header());
+            assert_eq!(found, user.map(|user| format!("Basic {}", auth(user))), "{address}");
+        }
+        assert_eq!(of_file(b"no json", &Reference::parse("oci://a/b").unwrap().0), None);
+    }
+
+    #[test]
+    fn files_are_looked_for_where_other_tools_write_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("auth.json");
+        let auth = BASE64_STANDARD.encode("me:hunter2");
+        std::fs::write(&file, format!("{{\"auths\": {{\"host\": {{\"auth\": \"{auth}\"}}}}}}")).unwrap();
+        std::fs::create_dir(dir.path().join(".docker")).unwrap();
+        std::fs::copy(&file, dir.path().join(".docker/config.json")).unwrap();
+        let (reference, _) = Reference::parse("oci://host/a").unwrap();
+        for (name, value) in [("REGISTRY_AUTH_FILE", file.as_path()), ("HOME", dir.path())] {
+            let value = value.to_str().unwrap();
+            let found = login(&reference, |asked| (asked == name).then(|| value.to_owned())).unwrap();
+            assert_eq!(found.header(), format!("Basic {auth}"));
+            assert!(!format!("{found:?}").contains(&auth));
+        }
+        assert_eq!(login(&reference, |_| None), None);
+    }
+}
