@@ -27,13 +27,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a `packfs build` that another program's command line became, without the program's name. Of an option that is
+/// Runs a command of packfs that another program's command line became, without the program's name. Of an option that is
 /// given twice the last one counts, as with those programs: their callers append options of users. `manner` says what of
 /// the exit status is different.
 fn run_build(line: Vec<OsString>, manner: Manner) -> ExitCode {
-    let packfs = args::Cli::command().mut_subcommand("build", |build| build.args_override_self(true));
-    let matches = packfs.try_get_matches_from(std::iter::once("packfs".into()).chain(line));
-    run(matches.and_then(|matches| args::Cli::from_arg_matches(&matches)), manner)
+    run(parse(line), manner)
+}
+
+/// Parses a command line, without the program's name, that another program's command line became.
+fn parse(line: Vec<OsString>) -> Result<args::Cli, clap::Error> {
+    let command = line.first().and_then(|word| word.to_str()).unwrap_or_default().to_owned();
+    let packfs = args::Cli::command().mut_subcommand(command, |command| command.args_override_self(true));
+    let matches = packfs.try_get_matches_from(std::iter::once("packfs".into()).chain(line))?;
+    args::Cli::from_arg_matches(&matches)
 }
 
 fn run(parsed: Result<args::Cli, clap::Error>, manner: Manner) -> ExitCode {

@@ -7,8 +7,8 @@ use clap::{Args, ValueHint};
 
 /// Take the command line of another program.
 ///
-/// The same happens if packfs is started through a link with that program's name. The programs are mksquashfs and
-/// sqfstar, and, for mounting, squashfuse, squashfuse_ll and erofsfuse.
+/// The same happens if packfs is started through a link with that program's name. The programs are mksquashfs, sqfstar,
+/// unsquashfs and sqfscat, and, for mounting, squashfuse, squashfuse_ll and erofsfuse.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

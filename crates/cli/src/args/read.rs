@@ -37,6 +37,12 @@ pub(crate) struct Extract {
     #[arg(long, value_name = "N", default_value = "0", value_parser = value::count::<usize>)]
     pub(crate) strip_components: usize,
 
+    /// Print progress as numbers from 0 to 100 on standard output
+    ///
+    /// One a line, for programs that draw a bar, such as `dialog --gauge`.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) percentage: bool,
+
     /// List what would be extracted and what prevents it; write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

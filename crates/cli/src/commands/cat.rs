@@ -23,7 +23,7 @@ use crate::resources;
 
 const PIECE_LEN: usize = 1 << 20;
 
-pub(super) fn run(args: &Cat) -> Result<Outcome> {
+pub(crate) fn run(args: &Cat) -> Result<Outcome> {
     // After an image come paths in it, whatever local files have the same names.
     if !sources::is_image(&args.image.path)
         && let Some(paths) = parts::of_dump(&args.image, &args.paths)?

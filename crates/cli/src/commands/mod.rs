@@ -2,19 +2,19 @@
 
 mod bench;
 mod build;
-mod cat;
+pub(crate) mod cat;
 mod check;
 mod cluster;
 mod completions;
 mod diff;
-mod extract;
+pub(crate) mod extract;
 mod info;
 mod join;
-mod list;
+pub(crate) mod list;
 mod man;
 #[cfg(feature = "mount")]
 pub(crate) mod mount;
-mod open;
+pub(crate) mod open;
 mod parts;
 mod remote;
 mod sources;

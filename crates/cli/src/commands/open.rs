@@ -20,7 +20,7 @@ use crate::resources;
 const IN_ORDER_CACHE: u64 = 8 << 20;
 
 /// Opens the image named on the command line.
-pub(super) fn image(arg: &ImageArg) -> Result<AnyImage> {
+pub(crate) fn image(arg: &ImageArg) -> Result<AnyImage> {
     with_cache(arg, resources::default_budget(resources::cores()))
 }
 

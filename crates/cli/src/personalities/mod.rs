@@ -5,6 +5,7 @@
 mod fuse;
 mod mksquashfs;
 mod options;
+mod unsquashfs;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
@@ -16,10 +17,10 @@ use anyhow::{Context, Result};
 use packfs_image::name::display;
 
 use self::options::{Opt, listed};
-use crate::args::AsProgram;
+use crate::args::{AsProgram, Command};
 use crate::output::failure::{self, Manner, Outcome, Usage};
 use crate::output::say;
-use crate::{commands, run_build};
+use crate::{commands, parse, run_build};
 
 /// A program whose command lines packfs takes.
 struct Personality {
@@ -43,13 +44,23 @@ enum Todo {
     Print(String),
     /// Help, made from a table of options.
     Help(&'static [Opt]),
-    /// A `build` command of packfs, without the program's name.
+    /// A command of packfs, without the program's name.
     Run(Vec<OsString>, Manner),
+    /// A command of packfs whose results are printed as the program prints them.
+    Show(Vec<OsString>, Box<dyn Show>),
+}
+
+/// Runs a command of packfs and prints its results as another program does.
+trait Show: std::fmt::Debug {
+    /// Returns the exit status.
+    fn show(&self, command: Command) -> Result<u8>;
 }
 
 const PERSONALITIES: &[Personality] = &[
     Personality { name: "mksquashfs", run: Run::Translate(mksquashfs::mksquashfs, mksquashfs::TABLE) },
     Personality { name: "sqfstar", run: Run::Translate(mksquashfs::sqfstar, mksquashfs::TABLE) },
+    Personality { name: "unsquashfs", run: Run::Translate(unsquashfs::unsquashfs, unsquashfs::TABLE) },
+    Personality { name: "sqfscat", run: Run::Translate(unsquashfs::sqfscat, unsquashfs::CAT_TABLE) },
     #[cfg(feature = "mount")]
     Personality { name: "squashfuse", run: Run::Own(fuse::run) },
     #[cfg(feature = "mount")]
@@ -85,6 +96,7 @@ impl Personality {
             Ok(Todo::Print(text)) => failure::exit(commands::print(&text), &Manner::default()),
             Ok(Todo::Help(table)) => failure::exit(commands::print(&help(name, table)), &Manner::default()),
             Ok(Todo::Run(line, manner)) => run_build(line, manner),
+            Ok(Todo::Show(line, show)) => run_shown(name, line, &*show),
         }
     }
 
@@ -101,6 +113,20 @@ impl Personality {
 fn help(name: &str, table: &[Opt]) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!("{name}, by packfs {version}: its options, and what becomes of each\n\n{}", listed(name, table))
+}
+
+/// Runs a command of packfs and prints its results in another program's way. Its errors have status 1.
+fn run_shown(name: &str, line: Vec<OsString>, show: &dyn Show) -> ExitCode {
+    let shown = match parse(line) {
+        Ok(cli) => show.show(cli.command),
+        Err(error) => Err(Usage(error.to_string()).into()),
+    };
+    match shown {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            failure::exit(Err(error.context(name.to_owned())), &Manner { usage: Some(1), ..Manner::default() })
+        }
+    }
 }
 
 /// `packfs as`.
@@ -154,7 +180,7 @@ impl Personality {
         match todo {
             Todo::Print(text) => commands::print(&text),
             Todo::Help(table) => commands::print(&help(self.name, table)),
-            Todo::Run(line, _) => commands::print(&format!("packfs {}\n", quoted(&line))),
+            Todo::Run(line, _) | Todo::Show(line, _) => commands::print(&format!("packfs {}\n", quoted(&line))),
         }
     }
 }

@@ -22,6 +22,8 @@ pub(super) enum Takes {
     One,
     /// All that follow.
     Rest,
+    /// All up to a `;`.
+    List,
 }
 
 /// The effect of an option with packfs.
@@ -59,11 +61,23 @@ pub(super) const fn value(names: &'static [&'static str], does: Does) -> Opt {
 
 /// Reads a command line; options that are ignored are left out, those that are refused are errors.
 pub(super) fn words(table: &'static [Opt], args: Vec<OsString>) -> Result<Vec<Word>, String> {
+    read(table, args, false)
+}
+
+/// As [`words`], for programs that take no options after the first word that is none.
+pub(super) fn leading(table: &'static [Opt], args: Vec<OsString>) -> Result<Vec<Word>, String> {
+    read(table, args, true)
+}
+
+fn read(table: &'static [Opt], args: Vec<OsString>, options_first: bool) -> Result<Vec<Word>, String> {
     let mut words = Vec::new();
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         let Some(name) = arg.to_str().filter(|text| text.len() > 1 && text.starts_with('-')) else {
             words.push(Word::Plain(arg));
+            if options_first {
+                words.extend(args.by_ref().map(Word::Plain));
+            }
             continue;
         };
         let option = table.iter().find(|option| option.names.contains(&name));
@@ -72,6 +86,7 @@ pub(super) fn words(table: &'static [Opt], args: Vec<OsString>) -> Result<Vec<Wo
             Takes::Nothing => Vec::new(),
             Takes::One => vec![args.next().ok_or_else(|| format!("{name}: its value is missing"))?],
             Takes::Rest => args.by_ref().collect(),
+            Takes::List => args.by_ref().take_while(|word| word != ";").collect(),
         };
         match option.does {
             Does::Same(_) => words.push(Word::Option(option.names[0], values)),
@@ -103,6 +118,7 @@ pub(super) fn listed(program: &str, table: &[Opt]) -> String {
             Takes::Nothing => "",
             Takes::One => " VALUE",
             Takes::Rest => " VALUE...",
+            Takes::List => " VALUE... ;",
         };
         let does = match option.does {
             Does::Becomes(made) => format!("same      {}", made.join(" ")),

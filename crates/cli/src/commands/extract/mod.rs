@@ -5,39 +5,21 @@ mod dry;
 use anyhow::{Context, Result, bail};
 use packfs_image::name::display;
 use packfs_image::sink::{Altered, dir};
+use packfs_image::tree::Transform;
+use packfs_image::{AnyImage, sink};
 
 use super::open;
 use crate::args::Extract;
 use crate::output::failure::Outcome;
-use crate::output::meter::Meter;
+use crate::output::meter::{Meter, Spent};
 use crate::output::{interrupt, say, units};
 
 pub(super) fn run(args: &Extract) -> Result<Outcome> {
-    let dir = display(&args.directory);
-    if args.directory.symlink_metadata().is_ok() && !args.directory.is_dir() {
-        bail!("{dir}: not a directory; -C takes a directory, which need not exist");
-    }
-    let image = open::in_order(&args.image, args.effort.memory())?;
-    let image = Altered::new(image.image(), args.alter.resolve()?);
-    let select = args.select.resolve()?;
-    let options = dir::Options::default().set(|all| {
-        all.select = select;
-        (all.strip, all.threads, all.replace) = (args.strip_components, args.effort.threads(), args.force);
-        all.owner = match args.alter.owner {
-            Some(_) => dir::Owner::Restore,
-            None if args.no_owner => dir::Owner::Extractor,
-            None => dir::Owner::Auto,
-        };
-        (all.sparse, all.on_error) = (!args.no_sparse, args.on_error.into());
-    });
+    let extraction = Extraction::new(args)?;
     if args.dry_run {
-        return dry::run(&image, &args.directory, &options, args.talk.quiet);
+        return dry::run(&extraction.image(), &args.directory, extraction.options(), args.talk.quiet);
     }
-    interrupt::explain(format!("files in {dir} may be unfinished; the same command with --force completes them"));
-    let meter = Meter::start(args.talk.quiet);
-    let extracted = dir::extract(&image, &args.directory, &options, meter.progress());
-    let spent = meter.finish();
-    let summary = extracted.with_context(|| format!("extracting into {}", display(&args.directory)))?;
+    let (summary, spent) = extraction.run()?;
     for lost in &summary.not_restored {
         say(format_args!("packfs: not restored: {lost}"));
     }
@@ -58,4 +40,57 @@ pub(super) fn run(args: &Extract) -> Result<Outcome> {
         ));
     }
     Ok(if summary.is_complete() { Outcome::Done } else { Outcome::Findings })
+}
+
+/// An extraction that has not begun.
+pub(crate) struct Extraction<'a> {
+    args: &'a Extract,
+    opened: AnyImage,
+    change: Transform,
+    options: dir::Options,
+}
+
+impl<'a> Extraction<'a> {
+    pub(crate) fn new(args: &'a Extract) -> Result<Self> {
+        if args.directory.symlink_metadata().is_ok() && !args.directory.is_dir() {
+            bail!("{}: not a directory; -C takes a directory, which need not exist", display(&args.directory));
+        }
+        let opened = open::in_order(&args.image, args.effort.memory())?;
+        let change = args.alter.resolve()?;
+        let select = args.select.resolve()?;
+        let options = dir::Options::default().set(|all| {
+            all.select = select;
+            (all.strip, all.threads, all.replace) = (args.strip_components, args.effort.threads(), args.force);
+            all.owner = match args.alter.owner {
+                Some(_) => dir::Owner::Restore,
+                None if args.no_owner => dir::Owner::Extractor,
+                None => dir::Owner::Auto,
+            };
+            (all.sparse, all.on_error) = (!args.no_sparse, args.on_error.into());
+        });
+        Ok(Extraction { args, opened, change, options })
+    }
+
+    /// Returns the image, with the attributes that entries will get.
+    pub(crate) fn image(&self) -> Altered<'_> {
+        Altered::new(self.opened.image(), self.change.clone())
+    }
+
+    /// Returns the image as it is.
+    pub(crate) fn opened(&self) -> &AnyImage {
+        &self.opened
+    }
+
+    pub(crate) fn options(&self) -> &dir::Options {
+        &self.options
+    }
+
+    pub(crate) fn run(&self) -> Result<(dir::Summary, Spent)> {
+        let dir = display(&self.args.directory);
+        interrupt::explain(format!("files in {dir} may be unfinished; the same command with --force completes them"));
+        let meter = if self.args.percentage { Meter::percentage() } else { Meter::start(self.args.talk.quiet) };
+        let extracted = sink::dir::extract(&self.image(), &self.args.directory, &self.options, meter.progress());
+        let spent = meter.finish();
+        Ok((extracted.with_context(|| format!("extracting into {dir}"))?, spent))
+    }
 }

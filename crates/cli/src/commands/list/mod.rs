@@ -2,9 +2,9 @@
 
 mod json;
 mod lines;
-mod mode;
+pub(crate) mod mode;
 mod order;
-mod owners;
+pub(crate) mod owners;
 
 use std::borrow::Cow;
 use std::io::{self, Write};

@@ -3,7 +3,7 @@
 use packfs_image::image::FileType;
 
 /// Formats type and permissions, as in `drwxr-sr-x`.
-pub(super) fn mode(kind: &FileType, mode: u16) -> Mode {
+pub(crate) fn mode(kind: &FileType, mode: u16) -> Mode {
     let mut text = *b"?rwxrwxrwx";
     text[0] = letter(kind);
     for (bit, slot) in text[1..].iter_mut().rev().enumerate() {
@@ -19,10 +19,10 @@ pub(super) fn mode(kind: &FileType, mode: u16) -> Mode {
     Mode(text)
 }
 
-pub(super) struct Mode([u8; 10]);
+pub(crate) struct Mode([u8; 10]);
 
 impl Mode {
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }

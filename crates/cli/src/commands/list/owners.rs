@@ -6,20 +6,20 @@ use nix::unistd::{Gid, Group, Uid, User};
 
 /// The names that this system has for users and groups; the number of one without a name.
 #[derive(Debug, Default)]
-pub(super) struct Owners {
+pub(crate) struct Owners {
     users: HashMap<u32, String>,
     groups: HashMap<u32, String>,
 }
 
 impl Owners {
-    pub(super) fn user(&mut self, id: u32) -> &str {
+    pub(crate) fn user(&mut self, id: u32) -> &str {
         self.users.entry(id).or_insert_with(|| {
             let user = User::from_uid(Uid::from_raw(id)).ok().flatten();
             user.map_or_else(|| id.to_string(), |user| user.name)
         })
     }
 
-    pub(super) fn group(&mut self, id: u32) -> &str {
+    pub(crate) fn group(&mut self, id: u32) -> &str {
         self.groups.entry(id).or_insert_with(|| {
             let group = Group::from_gid(Gid::from_raw(id)).ok().flatten();
             group.map_or_else(|| id.to_string(), |group| group.name)

@@ -98,7 +98,7 @@ fn below(path: &Path, sources: &[Source]) -> Option<PathBuf> {
 }
 
 /// Translates a regular expression for names of extended attributes, if it is a prefix.
-pub(super) fn xattr(expression: &str) -> Result<String, String> {
+pub(in crate::personalities) fn xattr(expression: &str) -> Result<String, String> {
     let plain = |text: &str| text.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter));
     match expression.strip_prefix('^').map(|prefix| prefix.replace("\\.", ".")) {
         Some(prefix) if plain(&prefix) => Ok(format!("{prefix}*")),

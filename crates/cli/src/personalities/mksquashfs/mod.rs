@@ -4,7 +4,7 @@
 //! image, unreadable files left out with a warning), unless `PACKFS_AS=fast` in the environment asks for those of packfs.
 
 mod codec;
-mod exclude;
+pub(super) mod exclude;
 mod table;
 
 use std::ffi::{OsStr, OsString};

@@ -117,6 +117,16 @@ impl Reader {
         &self.superblock
     }
 
+    /// Returns the size of a directory as its inode stores it: the bytes of its listing, and 3.
+    pub fn listing_size(&self, dir: Nid) -> Result<u32> {
+        Ok(self.dir(dir)?.0.size)
+    }
+
+    /// Returns the number of different sets of extended attributes.
+    pub fn xattr_sets(&self) -> u64 {
+        self.xattrs.as_ref().map_or(0, |table| table.sets.len())
+    }
+
     /// Returns the inode at a reference, unless the kernel would refuse it, and a cursor after it.
     fn inode(&self, nid: Nid) -> Result<(Inode, metadata::Cursor<'_>)> {
         let (inode, cursor) = Inode::read(&self.metadata, self.inodes, nid)?;

@@ -1,0 +1,356 @@
+//! unsquashfs and sqfscat: their command lines become those of `packfs extract`, `list`, `cat` and `info`, whose results
+//! are printed in the lines that callers parse.
+
+mod extract;
+mod names;
+mod rows;
+mod superblock;
+mod table;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use packfs_image::name::display;
+use packfs_image::{AnyImage, Error};
+
+use self::names::pattern;
+use self::rows::Style;
+pub(super) use self::table::{CAT_TABLE, TABLE};
+use super::mksquashfs::exclude;
+use super::options::{Opt, Word, leading};
+use super::{Show, Todo};
+use crate::args::{Cat, Command, ImageArg, value};
+use crate::commands::{cat, open};
+use crate::output::failure::Usage;
+use crate::output::say;
+
+/// Version whose options these are: callers decide by it what they may ask for.
+const VERSION: &str = "4.7.5";
+/// Namespaces of extended attributes that an image can hold.
+const NAMESPACES: [&str; 3] = ["user.", "trusted.", "security."];
+const OK: u8 = 0;
+/// Exit status after an error that did not end the program.
+const NOT_FATAL: u8 = 2;
+
+/// Things that unsquashfs does, one at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Job {
+    #[default]
+    Extract,
+    List,
+    Cat,
+    Superblock,
+    Time,
+}
+
+/// A command line, read.
+#[derive(Debug, Default)]
+struct Asked {
+    job: Job,
+    /// The image, then paths in it.
+    plain: Vec<OsString>,
+    /// Options that every command of packfs takes that reads an image.
+    out: Vec<OsString>,
+    /// Options of the selection of entries.
+    select: Vec<OsString>,
+    /// Options of `packfs extract` alone.
+    extract: Vec<OsString>,
+    paths: Vec<OsString>,
+    excluded: Vec<OsString>,
+    /// True if the paths on the command line are excluded.
+    excludes: bool,
+    plain_names: bool,
+    all_must_match: bool,
+    dest: Option<OsString>,
+    how: How,
+    print: Option<&'static str>,
+}
+
+/// The way to print and to end.
+#[derive(Debug, Clone, Default)]
+struct How {
+    style: Style,
+    /// True if extracted paths are listed.
+    lists: bool,
+    quiet: bool,
+    force: bool,
+    /// True if entries that cannot be written are no reason to fail.
+    ignores_errors: bool,
+    no_exit_code: bool,
+}
+
+/// Translates a command line of unsquashfs.
+pub(super) fn unsquashfs(args: Vec<OsString>) -> Result<Todo, String> {
+    let asked = Asked::read(TABLE, args)?;
+    if let Some(todo) = asked.printed("unsquashfs", TABLE) {
+        return Ok(todo);
+    }
+    if asked.plain.is_empty() {
+        return Err("fatal error: no input filesystem specified on command line".into());
+    }
+    asked.todo()
+}
+
+/// Translates a command line of sqfscat.
+pub(super) fn sqfscat(args: Vec<OsString>) -> Result<Todo, String> {
+    let mut asked = Asked::read(CAT_TABLE, args)?;
+    if let Some(todo) = asked.printed("sqfscat", CAT_TABLE) {
+        return Ok(todo);
+    }
+    if asked.plain.len() < 2 {
+        return Err("expected: sqfscat [OPTIONS] FILESYSTEM FILE...".into());
+    }
+    asked.job = Job::Cat;
+    asked.todo()
+}
+
+impl Asked {
+    fn read(table: &'static [Opt], args: Vec<OsString>) -> Result<Self, String> {
+        let mut asked = Asked::default();
+        for word in leading(table, args)? {
+            match word {
+                Word::Plain(word) => asked.plain.push(word),
+                Word::Becomes(words) if words[0] == "--max-depth" => asked.select.extend(words),
+                Word::Becomes(words) if words[0] == "--memory" => asked.extract.extend(words),
+                Word::Becomes(words) => asked.out.extend(words),
+                Word::Option(name, values) => asked.take(name, values)?,
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Takes an option that needs more than other words.
+    fn take(&mut self, name: &'static str, values: Vec<OsString>) -> Result<(), String> {
+        if name == "-ex" {
+            self.excluded.extend(values);
+            return Ok(());
+        }
+        let value = values.into_iter().next().unwrap_or_default();
+        let text = || {
+            value.to_str().map(str::to_owned).ok_or_else(|| format!("{name} {}: not UTF-8", display(Path::new(&value))))
+        };
+        match name {
+            "-d" => self.dest = Some(value),
+            "-excludes" => self.excludes = true,
+            "-extract-file" => self.paths.extend(names::lines(Path::new(&value))?),
+            "-exclude-file" => self.excluded.extend(names::lines(Path::new(&value))?),
+            "-match" => (self.all_must_match, self.plain_names) = (true, true),
+            "-no-wild" => self.plain_names = true,
+            "-all" => {
+                let time = value::time(&text()?).map_err(|why| format!("{name}: {why}"))?;
+                self.how.style.time = Some(time);
+                self.add("--time", &time.secs.to_string());
+            }
+            "-cat" => self.job = Job::Cat,
+            "-f" => self.how.force = true,
+            "-s" => self.job = Job::Superblock,
+            "-mkfs-time" => self.job = Job::Time,
+            "-i" => self.how.lists = true,
+            "-li" => (self.how.lists, self.how.style.long) = (true, true),
+            "-l" => self.job = Job::List,
+            "-ll" => (self.job, self.how.style.long) = (Job::List, true),
+            "-lln" => {
+                self.job = Job::List;
+                (self.how.style.long, self.how.style.numbers) = (true, true);
+            }
+            "-lc" => (self.job, self.how.style.concise) = (Job::List, true),
+            "-llc" => {
+                self.job = Job::List;
+                (self.how.style.long, self.how.style.concise) = (true, true);
+            }
+            "-full" => self.how.style.seconds = true,
+            "-UTC" => self.how.style.utc = true,
+            "-no" => self.extract.push("--no-xattrs".into()),
+            "-u" => self.only("user."),
+            "-xattrs-exclude" => {
+                let glob = exclude::xattr(&text()?)?;
+                self.add("--exclude-xattr", &glob);
+            }
+            "-xattrs-include" => {
+                let text = text()?;
+                let wanted = text.strip_prefix('^').map(|name| name.replace("\\.", "."));
+                match wanted.filter(|wanted| NAMESPACES.contains(&wanted.as_str())) {
+                    Some(wanted) => self.only(&wanted),
+                    None => return Err(format!("{name} {text}: packfs takes only ^user. ^trusted. and ^security.")),
+                }
+            }
+            "-p" => self.add("--jobs", &text()?),
+            "-q" => self.how.quiet = true,
+            "-percentage" => self.extract.push("--percentage".into()),
+            "-ig" => self.how.ignores_errors = true,
+            "-st" => self.extract.push("--on-error=stop".into()),
+            "-no-exit" => self.how.no_exit_code = true,
+            "-v" => self.print = Some("version"),
+            _ => self.print = Some("help"),
+        }
+        Ok(())
+    }
+
+    /// Adds an option of `packfs extract`.
+    fn add(&mut self, option: &str, value: &str) {
+        self.extract.push(format!("{option}={value}").into());
+    }
+
+    /// Leaves out extended attributes of all other namespaces.
+    fn only(&mut self, wanted: &str) {
+        for name in NAMESPACES.iter().filter(|name| **name != wanted) {
+            self.add("--exclude-xattr", &format!("{name}*"));
+        }
+    }
+
+    /// Returns what was only asked to be printed.
+    fn printed(&self, program: &'static str, table: &'static [Opt]) -> Option<Todo> {
+        match self.print? {
+            "version" => Some(Todo::Print(format!(
+                "{program} version {VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
+                env!("CARGO_PKG_VERSION")
+            ))),
+            _ => Some(Todo::Help(table)),
+        }
+    }
+
+    fn todo(mut self) -> Result<Todo, String> {
+        let image = self.plain.remove(0);
+        let names = std::mem::take(&mut self.plain);
+        if self.excludes {
+            self.excluded.extend(names);
+        } else {
+            self.paths.splice(0..0, names);
+        }
+        let image_word = if image.as_encoded_bytes().starts_with(b"-") {
+            Path::new(".").join(&image).into_os_string()
+        } else {
+            image.clone()
+        };
+        let dest = self.dest.take().unwrap_or_else(|| "squashfs-root".into());
+        self.how.style.prefix = dest.as_encoded_bytes().to_vec();
+        let mut line: Vec<OsString> = match self.job {
+            Job::Extract => vec!["extract".into(), "--directory".into(), dest],
+            Job::List => vec!["list".into()],
+            Job::Cat => vec!["cat".into()],
+            Job::Superblock | Job::Time => vec!["info".into()],
+        };
+        line.extend(std::mem::take(&mut self.out));
+        match self.job {
+            Job::Extract => {
+                if self.how.force {
+                    line.push("--force".into());
+                }
+                if !self.extract.iter().any(|word| word == "--on-error=stop") {
+                    line.push("--on-error=skip".into());
+                }
+                line.extend(std::mem::take(&mut self.extract));
+                line.push("--quiet".into());
+                line.extend(self.selection()?);
+            }
+            Job::List => {
+                if self.how.style.long {
+                    line.push("--long".into());
+                    line.extend((!self.how.style.numbers).then(|| "--names".into()));
+                }
+                line.extend(self.selection()?);
+            }
+            Job::Cat | Job::Superblock | Job::Time => {}
+        }
+        line.extend(["--".into(), image_word]);
+        if !matches!(self.job, Job::Superblock | Job::Time) {
+            for path in &self.paths {
+                line.push(pattern(path, self.plain_names)?);
+            }
+        }
+        Ok(Todo::Show(line, Box::new(Work { job: self.job, image: PathBuf::from(image), how: self.how })))
+    }
+
+    /// Returns options of the commands that select entries.
+    fn selection(&self) -> Result<Vec<OsString>, String> {
+        let mut words = self.select.clone();
+        if !self.all_must_match && !self.paths.is_empty() {
+            words.push("--ignore-missing".into());
+        }
+        for name in &self.excluded {
+            let mut word = OsString::from("--exclude=/");
+            word.push(pattern(name, self.plain_names)?);
+            words.push(word);
+        }
+        Ok(words)
+    }
+}
+
+/// A job of unsquashfs.
+#[derive(Debug)]
+struct Work {
+    job: Job,
+    image: PathBuf,
+    how: How,
+}
+
+impl Show for Work {
+    fn show(&self, command: Command) -> Result<u8> {
+        match command {
+            Command::Extract(args) => {
+                self.is_squashfs(&args.image)?;
+                extract::run(&args, &self.how)
+            }
+            Command::List(args) => {
+                self.is_squashfs(&args.image)?;
+                rows::list(&args, &self.how.style)?;
+                Ok(OK)
+            }
+            Command::Cat(args) => {
+                self.is_squashfs(&args.image)?;
+                self.cat(args)
+            }
+            Command::Info(args) => {
+                self.is_squashfs(&args.image)?;
+                let AnyImage::Squashfs(image) = open::image(&args.image)? else { bail!("not a SquashFS image") };
+                match self.job {
+                    Job::Time => println!("{}", image.superblock().mkfs_time),
+                    _ => superblock::print(&image, &self.image, self.how.style.utc)?,
+                }
+                Ok(OK)
+            }
+            _ => Err(Usage("another command".into()).into()),
+        }
+    }
+}
+
+impl Work {
+    /// Fails for anything but a SquashFS image, with the words that callers know.
+    fn is_squashfs(&self, arg: &ImageArg) -> Result<()> {
+        let name = display(&self.image);
+        let mut magic = [0; 4];
+        let read = File::open(&arg.path).and_then(|file| {
+            let len = file.read_at(&mut magic, arg.offset)?;
+            Ok(len == magic.len() && magic == *b"hsqs")
+        });
+        match read {
+            Err(error) => bail!("Could not open {name}, because {error}"),
+            Ok(false) => bail!("FATAL ERROR: Can't find a valid SQUASHFS superblock on {name}"),
+            Ok(true) => Ok(()),
+        }
+    }
+
+    /// Writes one file after the other; those that cannot be written are told.
+    fn cat(&self, mut args: Cat) -> Result<u8> {
+        let mut status = OK;
+        for path in std::mem::take(&mut args.paths) {
+            args.paths = vec![path];
+            if let Err(error) = cat::run(&args) {
+                let path = display(&args.paths[0]).to_string();
+                let path = path.trim_start_matches('/');
+                match error.downcast_ref() {
+                    Some(Error::NotFound { .. }) => say(format_args!("cat: no matches for /{path}")),
+                    _ => say(format_args!("cat: /{path}: {error:#}")),
+                }
+                status = NOT_FATAL;
+            }
+        }
+        Ok(if self.how.no_exit_code { OK } else { status })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! Paths and patterns of unsquashfs, as those of packfs.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use packfs_image::name::display;
+
+/// Reads the lines of a file of names, without blanks in front; `#` begins a comment.
+pub(super) fn lines(path: &Path) -> Result<Vec<OsString>, String> {
+    let text = std::fs::read(path).map_err(|error| format!("{}: cannot read: {error}", display(path)))?;
+    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
+    let lines = lines.filter(|line| !line.is_empty() && line[0] != b'#');
+    Ok(lines.map(|line| OsStr::from_bytes(line).to_owned()).collect())
+}
+
+/// Returns the path, or the glob, that selects what a name selects: braces mean nothing in it, and stars never cross a
+/// slash. With `plain`, nothing in it means anything.
+pub(super) fn pattern(name: &OsStr, plain: bool) -> Result<OsString, String> {
+    let bytes = name.as_bytes();
+    if !plain && bytes.windows(2).any(|pair| pair[1] == b'(' && b"!@+*?".contains(&pair[0])) {
+        return Err(format!("{}: packfs has no extended patterns such as !(...)", display(Path::new(name))));
+    }
+    let special: &[u8] = if plain { b"*?[]{}\\" } else { b"{}" };
+    let mut out = Vec::with_capacity(bytes.len());
+    for byte in bytes.iter().skip_while(|byte| **byte == b'/') {
+        if special.contains(byte) {
+            out.push(b'\\');
+        } else if *byte == b'*' && out.last() == Some(&b'*') {
+            continue;
+        }
+        out.push(*byte);
+    }
+    Ok(OsString::from_vec(if out.is_empty() { b"/".to_vec() } else { out }))
+}
