@@ -3,8 +3,10 @@
 
 #[cfg(feature = "mount")]
 mod fuse;
+mod mkfs_erofs;
 mod mksquashfs;
 mod options;
+mod paths;
 mod unsquashfs;
 
 use std::ffi::{OsStr, OsString};
@@ -59,6 +61,7 @@ trait Show: std::fmt::Debug {
 const PERSONALITIES: &[Personality] = &[
     Personality { name: "mksquashfs", run: Run::Translate(mksquashfs::mksquashfs, mksquashfs::TABLE) },
     Personality { name: "sqfstar", run: Run::Translate(mksquashfs::sqfstar, mksquashfs::TABLE) },
+    Personality { name: "mkfs.erofs", run: Run::Translate(mkfs_erofs::mkfs_erofs, mkfs_erofs::TABLE) },
     Personality { name: "unsquashfs", run: Run::Translate(unsquashfs::unsquashfs, unsquashfs::TABLE) },
     Personality { name: "sqfscat", run: Run::Translate(unsquashfs::sqfscat, unsquashfs::CAT_TABLE) },
     #[cfg(feature = "mount")]

@@ -20,6 +20,8 @@ pub(super) struct Opt {
 pub(super) enum Takes {
     Nothing,
     One,
+    /// A value after `=` that may be left out.
+    Optional,
     /// All that follow.
     Rest,
     /// All up to a `;`.
@@ -87,15 +89,80 @@ fn read(table: &'static [Opt], args: Vec<OsString>, options_first: bool) -> Resu
             Takes::One => vec![args.next().ok_or_else(|| format!("{name}: its value is missing"))?],
             Takes::Rest => args.by_ref().collect(),
             Takes::List => args.by_ref().take_while(|word| word != ";").collect(),
+            Takes::Optional => Vec::new(),
         };
-        match option.does {
-            Does::Same(_) => words.push(Word::Option(option.names[0], values)),
-            Does::Becomes(made) => words.push(Word::Becomes(fill(made, values.first())?)),
-            Does::Ignored(_) => {}
-            Does::Refused(why) => return Err(format!("{name}: {why}")),
+        words.extend(meant(option, name, values)?);
+    }
+    Ok(words)
+}
+
+/// Reads a command line as getopt_long of the C library does: `-zVALUE`, `-z VALUE`, `--name=VALUE`, `--name VALUE`, flags
+/// of a letter together, and long names cut short as far as they are unique.
+pub(super) fn getopt(table: &'static [Opt], args: Vec<OsString>) -> Result<Vec<Word>, String> {
+    let mut words = Vec::new();
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        let Some(mut text) = arg.to_str().filter(|text| text.len() > 1 && text.starts_with('-')).map(str::to_owned)
+        else {
+            words.push(Word::Plain(arg));
+            continue;
+        };
+        if text == "--" {
+            words.extend(args.by_ref().map(Word::Plain));
+        }
+        while text.len() > 1 && text != "--" {
+            let (name, attached) = parts(&text);
+            let option = named(table, &name)?;
+            let next = option.takes == Takes::Nothing && !name.starts_with("--");
+            let rest = attached.clone().filter(|_| next).map(|rest| format!("-{rest}"));
+            let values: Vec<OsString> = match (option.takes, attached) {
+                (Takes::Nothing, Some(_)) if !next => return Err(format!("{name}: it takes no value")),
+                (Takes::Nothing, _) | (Takes::Optional, None) => Vec::new(),
+                (_, Some(value)) => vec![value.into()],
+                (Takes::One, None) => vec![args.next().ok_or_else(|| format!("{name}: its value is missing"))?],
+                (Takes::Rest | Takes::List, None) => args.by_ref().collect(),
+            };
+            words.extend(meant(option, &name, values)?);
+            text = rest.unwrap_or_default();
         }
     }
     Ok(words)
+}
+
+/// Splits a word into the name of an option and what is attached to it.
+fn parts(text: &str) -> (String, Option<String>) {
+    if text.starts_with("--") {
+        return match text.split_once('=') {
+            Some((name, value)) => (name.into(), Some(value.into())),
+            None => (text.into(), None),
+        };
+    }
+    let end = text.char_indices().nth(2).map_or(text.len(), |(end, _)| end);
+    (text[..end].into(), (end < text.len()).then(|| text[end..].into()))
+}
+
+/// Finds an option by its name, or by the beginning of a long one.
+fn named(table: &'static [Opt], name: &str) -> Result<&'static Opt, String> {
+    if let Some(option) = table.iter().find(|option| option.names.contains(&name)) {
+        return Ok(option);
+    }
+    let begins = |option: &&Opt| name.len() > 2 && option.names.iter().any(|full| full.starts_with(name));
+    let mut found = table.iter().filter(begins);
+    match (found.next(), found.next()) {
+        (Some(option), None) => Ok(option),
+        (Some(_), Some(_)) => Err(format!("{name}: several options begin like this")),
+        (None, _) => Err(format!("{name}: there is no such option")),
+    }
+}
+
+/// Returns what becomes of an option; nothing of one that is ignored.
+fn meant(option: &'static Opt, name: &str, values: Vec<OsString>) -> Result<Option<Word>, String> {
+    match option.does {
+        Does::Same(_) => Ok(Some(Word::Option(option.names[0], values))),
+        Does::Becomes(made) => Ok(Some(Word::Becomes(fill(made, values.first())?))),
+        Does::Ignored(_) => Ok(None),
+        Does::Refused(why) => Err(format!("{name}: {why}")),
+    }
 }
 
 /// Puts the value in its places.
@@ -116,7 +183,9 @@ pub(super) fn listed(program: &str, table: &[Opt]) -> String {
     let lines = table.iter().map(|option| {
         let value = match option.takes {
             Takes::Nothing => "",
+            Takes::One if option.names.iter().any(|name| name.starts_with("--")) => "=VALUE",
             Takes::One => " VALUE",
+            Takes::Optional => "[=VALUE]",
             Takes::Rest => " VALUE...",
             Takes::List => " VALUE... ;",
         };
@@ -176,5 +245,45 @@ pub(super) mod tests {
         assert_eq!(read("-d").unwrap_err(), "-d: for a reason");
         assert_eq!(read("-x").unwrap_err(), "-x: there is no such option");
         assert!(listed("p", &TABLE).starts_with("p -a VALUE "));
+    }
+
+    #[test]
+    fn options_are_read_as_getopt_long_reads_them() {
+        static TABLE: [Opt; 5] = [
+            value(&["-z"], Does::Becomes(&["--codec", "{}"])),
+            flag(&["-q", "--quiet"], Does::Same("as described")),
+            flag(&["-h", "--help"], Does::Same("as described")),
+            value(&["--quote"], Does::Same("as described")),
+            Opt { names: &["--tar"], takes: Takes::Optional, does: Does::Same("as described") },
+        ];
+        check(&TABLE);
+        let read = |line: &str| getopt(&TABLE, line.split(' ').map(OsString::from).collect());
+        let option = |name, values: &[&str]| Word::Option(name, values.iter().map(OsString::from).collect());
+        assert_eq!(
+            read("-za,9 -z -1 -hq x --quiet --quot=a=b --quote c --tar --tar=f - -- -x").unwrap(),
+            [
+                Word::Becomes(vec!["--codec".into(), "a,9".into()]),
+                Word::Becomes(vec!["--codec".into(), "-1".into()]),
+                option("-h", &[]),
+                option("-q", &[]),
+                Word::Plain("x".into()),
+                option("-q", &[]),
+                option("--quote", &["a=b"]),
+                option("--quote", &["c"]),
+                option("--tar", &[]),
+                option("--tar", &["f"]),
+                Word::Plain("-".into()),
+                Word::Plain("-x".into()),
+            ]
+        );
+        for (wrong, why) in [
+            ("--qu", "several options begin like this"),
+            ("--nosuch", "no such option"),
+            ("-z", "its value is missing"),
+            ("--quiet=1", "it takes no value"),
+            ("-qx", "-x: there is no such option"),
+        ] {
+            assert!(read(wrong).unwrap_err().contains(why), "{wrong}");
+        }
     }
 }

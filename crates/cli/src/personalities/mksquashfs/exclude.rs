@@ -1,5 +1,6 @@
 //! `-e` and `-ef`: names or globs of entries to leave out, as globs of packfs.
 
+use crate::personalities::paths::glob_of;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -69,23 +70,7 @@ fn literal(text: &str, sources: &[Source]) -> Result<Vec<String>, String> {
         let there = sources.iter().filter(|source| source.dir.join(path).symlink_metadata().is_ok());
         there.map(|source| source.place.join(path)).collect()
     };
-    paths.iter().map(|path| escaped(text, path)).collect()
-}
-
-/// Returns the glob that matches one path only.
-fn escaped(text: &str, path: &Path) -> Result<String, String> {
-    let path = path.to_string_lossy();
-    if path.trim_matches('/').is_empty() {
-        return Err(format!("-e {text}: this would leave out everything"));
-    }
-    let mut pattern = String::from("/");
-    for letter in path.trim_matches('/').chars() {
-        if "*?[]{}\\!".contains(letter) {
-            pattern.push('\\');
-        }
-        pattern.push(letter);
-    }
-    Ok(pattern)
+    paths.iter().map(|path| glob_of(path).map_err(|why| format!("-e {text}: {why}"))).collect()
 }
 
 /// Returns the path in the image of a path of this system.

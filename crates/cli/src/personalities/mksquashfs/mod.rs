@@ -18,6 +18,7 @@ use self::exclude::{Excluded, Source};
 pub(super) use self::table::TABLE;
 use super::Todo;
 use super::options::{Word, words};
+use super::paths::safe;
 use crate::args::value;
 use crate::output::failure::Manner;
 
@@ -272,14 +273,6 @@ fn tree_line(name: &[u8], dir: &OsStr) -> OsString {
         })
         .collect();
     [b"tree \"/", &quoted[..], b"\" ", dir.as_bytes()].concat().into_string()
-}
-
-/// Returns a path that cannot be taken for an option or a pack list.
-fn safe(path: &OsStr) -> OsString {
-    match path.as_bytes() {
-        [b'@' | b'-', _, ..] => PathBuf::from(".").join(path).into_os_string(),
-        _ => path.to_owned(),
-    }
 }
 
 /// Restricts each change of a mode to files (`F`) or directories (`D`).

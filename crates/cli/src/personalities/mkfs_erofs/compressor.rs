@@ -1,0 +1,66 @@
+//! `-z`: compressors and their options become a codec.
+
+/// A version of Linux.
+pub(super) type Linux = (u32, u32);
+
+/// Returns the codec for the value of `-z`, and the Linux that reads it if that is newer than packfs's default.
+pub(super) fn codec(text: &str) -> Result<(String, Option<Linux>), String> {
+    if text.contains(':') {
+        return Err(format!("-z {text}: packfs has one compressor in an image"));
+    }
+    let mut parts = text.split(',');
+    let name = parts.next().unwrap_or_default();
+    let wrong = |part: &str| format!("-z {text}: {part} is no option of {name}");
+    let (mut level, mut options) = (None, Vec::new());
+    for part in parts {
+        match part.split_once('=').unwrap_or(("level", part)) {
+            ("level", value) => level = Some(value.parse::<u32>().map_err(|_| wrong(part))?),
+            ("dictsize", value) if name == "lzma" => options.push(format!("dict={value}")),
+            // The window of the others is as long as it is of use.
+            ("dictsize", _) if matches!(name, "zstd" | "deflate") => {}
+            ("lc" | "lp" | "pb", _) if name == "lzma" => options.push(part.to_owned()),
+            _ => return Err(wrong(part)),
+        }
+    }
+    let (codec, default, kernel) = match name {
+        "lz4" => ("lz4", None, None),
+        "lz4hc" => ("lz4hc", Some(9), None),
+        "lzma" => ("lzma", Some(6), None),
+        "deflate" | "libdeflate" => ("deflate", Some(1), Some((6, 6))),
+        "zstd" => ("zstd", Some(3), Some((6, 10))),
+        _ => return Err(format!("-z {text}: there is no compressor {name}")),
+    };
+    let mut level = level.or(default);
+    if name == "lzma" && level.is_some_and(|level| (100..110).contains(&level)) {
+        level = level.map(|level| level - 100);
+        options.insert(0, "extreme".into());
+    }
+    // Of lz4 there is one level here.
+    let level = level.filter(|_| name != "lz4").map(|level| level.to_string());
+    let words = [codec.to_owned()].into_iter().chain(level).chain(options);
+    Ok((words.collect::<Vec<_>>().join(":"), kernel))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressors_become_codecs() {
+        for (text, codec_of, kernel) in [
+            ("lz4", "lz4", None),
+            ("lz4hc", "lz4hc:9", None),
+            ("lz4hc,12", "lz4hc:12", None),
+            ("lz4hc,level=4", "lz4hc:4", None),
+            ("lzma,109,dictsize=65536,lc=4", "lzma:9:extreme:dict=65536:lc=4", None),
+            ("deflate", "deflate:1", Some((6, 6))),
+            ("libdeflate,level=12", "deflate:12", Some((6, 6))),
+            ("zstd,level=22,dictsize=1048576", "zstd:22", Some((6, 10))),
+        ] {
+            assert_eq!(codec(text), Ok((codec_of.into(), kernel)), "{text}");
+        }
+        for wrong in ["", "xz", "lz4:zstd", "lz4hc,x", "zstd,lc=1", "lzma,level="] {
+            assert!(codec(wrong).is_err(), "{wrong}");
+        }
+    }
+}

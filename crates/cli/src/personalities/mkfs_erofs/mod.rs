@@ -1,0 +1,257 @@
+//! mkfs.erofs: its command lines become one of `packfs build`.
+//!
+//! Defaults are its own (no compression, clusters of 4K, no fragments and no dedupe, the time of the run as that of the
+//! image), unless `PACKFS_AS=fast` in the environment asks for those of packfs.
+
+mod compressor;
+mod extended;
+mod table;
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use packfs_image::name::display;
+
+use self::compressor::Linux;
+use self::extended::Extended;
+pub(super) use self::table::TABLE;
+use super::Todo;
+use super::options::{Word, getopt};
+use super::paths::{glob_of, safe};
+use crate::args::value;
+use crate::output::failure::Manner;
+
+/// Version whose options these are.
+const VERSION: &str = "1.9.4";
+/// Cluster size without `-C`.
+const CLUSTER: &str = "4K";
+
+/// A command line, read.
+#[derive(Debug, Default)]
+struct Asked {
+    plain: Vec<OsString>,
+    /// Options of `packfs build`.
+    out: Vec<OsString>,
+    codec: Option<(String, Option<Linux>)>,
+    /// Block size of the file system.
+    block: Option<String>,
+    cluster: Option<String>,
+    extended: Extended,
+    time: Option<String>,
+    image_time_only: bool,
+    ignore_mtime: bool,
+    owner: (Option<u32>, Option<u32>),
+    tar: bool,
+    print: Option<&'static str>,
+}
+
+/// Translates a command line of mkfs.erofs.
+pub(super) fn mkfs_erofs(args: Vec<OsString>) -> Result<Todo, String> {
+    let mut asked = Asked::default();
+    for word in getopt(TABLE, args)? {
+        match word {
+            Word::Plain(word) => asked.plain.push(word),
+            Word::Becomes(words) => asked.out.extend(words),
+            Word::Option(name, values) => {
+                let value = values.into_iter().next();
+                let text =
+                    value.map(|value| value.into_string().map_err(|value| not_utf8(name, &value))).transpose()?;
+                asked.take(name, text)?;
+            }
+        }
+    }
+    match asked.print {
+        Some("-V") => Ok(Todo::Print(format!(
+            "mkfs.erofs (erofs-utils) {VERSION} (packfs {})\n\
+             available compressors: lz4, lz4hc, lzma, deflate, libdeflate, zstd\n",
+            env!("CARGO_PKG_VERSION")
+        ))),
+        Some(_) => Ok(Todo::Help(TABLE)),
+        None => asked.build(),
+    }
+}
+
+fn not_utf8(name: &str, value: &OsString) -> String {
+    format!("{name} {}: not UTF-8", display(Path::new(value)))
+}
+
+impl Asked {
+    /// Takes an option that needs more than other words. Options without their value have an empty one.
+    fn take(&mut self, name: &'static str, value: Option<String>) -> Result<(), String> {
+        let text = value.clone().unwrap_or_default();
+        let refused = |why: &str| Err(format!("{name} {text}: {why}"));
+        match (name, text.as_str()) {
+            ("-x", _) => match text.parse::<i64>() {
+                Ok(tolerance) if tolerance < 0 => self.out.push("--no-xattrs".into()),
+                Ok(_) => {}
+                Err(_) => return refused("expected a number"),
+            },
+            ("-b", _) => {
+                self.add("--fs-block", &text);
+                self.block = Some(text);
+            }
+            ("-z", _) => self.codec = Some(compressor::codec(&text)?),
+            ("-C", _) => self.cluster = Some(text),
+            ("-E", _) => self.extended.take(&text)?,
+            ("-T", _) => self.time = Some(text),
+            ("--all-time", _) => self.image_time_only = false,
+            ("--mkfs-time", _) => self.image_time_only = true,
+            ("-U", "clear") => self.add("--uuid", "00000000-0000-0000-0000-000000000000"),
+            ("-U", _) => self.add("--uuid", &text),
+            ("--all-root", _) => self.owner = (Some(0), Some(0)),
+            ("--force-uid", _) => self.owner.0 = Some(value::user(&text)?),
+            ("--force-gid", _) => self.owner.1 = Some(value::group(&text)?),
+            ("--ignore-mtime", _) => self.ignore_mtime = true,
+            ("--exclude-path", _) => {
+                let glob = glob_of(Path::new(&text)).map_err(|why| format!("{name} {text}: {why}"))?;
+                self.add("--exclude", &glob);
+            }
+            ("--tar", "" | "f") => self.tar = true,
+            ("--tar", _) => return refused("an index over an archive is not an image of its own; expected f"),
+            ("--clean", "" | "data") | ("--ovlfs-strip", "0") => {}
+            ("--clean", _) => return refused("packfs writes all data; expected data"),
+            ("--ovlfs-strip", _) => return refused("metadata of overlayfs is kept; expected 0"),
+            ("--ungzip" | "--unxz", "") => {}
+            ("--ungzip" | "--unxz", _) => return refused("the archive is not written, too"),
+            _ => self.print = Some(name),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, option: &str, value: &str) {
+        self.out.push(format!("{option}={value}").into());
+    }
+
+    fn build(mut self) -> Result<Todo, String> {
+        let fast = std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast");
+        let mut plain = std::mem::take(&mut self.plain).into_iter();
+        let image = plain.next().ok_or("expected: mkfs.erofs [OPTIONS] IMAGE SOURCE")?;
+        let mut sources: Vec<OsString> = plain.map(|source| safe(&source)).collect();
+        match sources.as_slice() {
+            [] if self.tar => sources.push("-".into()),
+            [] => return Err("the source is missing: mkfs.erofs [OPTIONS] IMAGE SOURCE".into()),
+            [_] => {}
+            _ => return Err("several sources are images to be layers over; packfs build merges them".into()),
+        }
+        let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image, "--format=erofs".into()];
+        line.push("--force".into());
+        line.extend(self.compression(fast));
+        line.extend(self.times(fast));
+        let compressed = fast || self.codec.is_some();
+        line.extend(
+            std::mem::take(&mut self.extended)
+                .features(fast, compressed)
+                .map(|list| format!("--features={list}").into()),
+        );
+        line.append(&mut self.out);
+        let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
+        if self.owner != (None, None) {
+            line.push(format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)).into());
+        }
+        line.append(&mut sources);
+        Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
+    }
+
+    /// Codec, cluster size and the Linux that has both.
+    fn compression(&self, fast: bool) -> Vec<OsString> {
+        let Some((codec, kernel)) = &self.codec else {
+            return if fast { Vec::new() } else { vec!["--codec=none".into()] };
+        };
+        let cluster = self.cluster.as_deref().or((!fast).then_some(CLUSTER));
+        // mkfs.erofs does not ask which Linux is to read the image, so the oldest that can is meant.
+        let small = self.block.as_ref().is_some_and(|block| block.parse::<u32>().is_ok_and(|bytes| bytes < 4096));
+        let needs = [*kernel, small.then_some((6, 8)), self.extended.has("48bit").then_some((6, 15))];
+        let kernel = needs.into_iter().flatten().max();
+        let words = [
+            Some(format!("--codec={codec}")),
+            cluster.map(|size| format!("--block-size={size}")),
+            kernel.map(|(major, minor)| format!("--target-kernel={major}.{minor}")),
+        ];
+        words.into_iter().flatten().map(Into::into).collect()
+    }
+
+    fn times(&self, fast: bool) -> Option<OsString> {
+        let epoch = std::env::var_os("SOURCE_DATE_EPOCH").is_some();
+        let option = if self.image_time_only { "--image-time" } else { "--time" };
+        match &self.time {
+            Some(time) => Some(format!("{option}={time}").into()),
+            None if self.ignore_mtime => Some("--time=now".into()),
+            None => (!fast && !epoch).then(|| "--image-time=now".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::personalities::options::tests::check;
+
+    /// Returns the line of packfs, in words joined by spaces.
+    fn line(args: &str) -> Result<String, String> {
+        match mkfs_erofs(args.split(' ').map(OsString::from).collect())? {
+            Todo::Run(line, _) => Ok(line.join(std::ffi::OsStr::new(" ")).into_string().unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const OFF: &str = "^all-fragments,^dedupe,^ztailpacking,^chunks";
+
+    #[test]
+    fn the_table_is_sound() {
+        check(TABLE);
+    }
+
+    #[test]
+    fn command_lines_of_callers_are_translated() {
+        let begin = "build --output IMG --format=erofs --force";
+        let plain = format!("--features=^fragments,{OFF}");
+        let none = "--features=^dedupe,^chunks";
+        for (args, made) in [
+            ("IMG root", format!("--codec=none --image-time=now {none} root")),
+            (
+                "-zlz4hc,12 -C65536 -Efragments IMG root",
+                format!("--codec=lz4hc:12 --block-size=65536 --image-time=now --features=fragments,{OFF} root"),
+            ),
+            // dracut
+            (
+                "--exclude-path=a/[b] -C 65536 -E fragments -x -1 -U 00000000-0000-0000-0000-000000000000 -T 0 IMG root",
+                format!(
+                    "--codec=none --time=0 {none} --exclude=/a/\\[b\\] --no-xattrs \
+                      --uuid=00000000-0000-0000-0000-000000000000 root"
+                ),
+            ),
+            // osbuild and kiwi
+            (
+                "-zlzma,6 -Eall-fragments,fragdedupe=inode -C1048576 --quiet IMG root",
+                "--codec=lzma:6 --block-size=1048576 --image-time=now \
+              --features=all-fragments,^dedupe,^ztailpacking,^chunks --quiet root"
+                    .into(),
+            ),
+            // containerd, from standard input
+            ("--tar=f --aufs=no IMG", String::new()),
+            (
+                "--tar=f --mkfs-time -T0 --sort=none -zzstd,level=3 IMG",
+                format!("--codec=zstd:3 --block-size=4K --target-kernel=6.10 --image-time=0 {plain} -"),
+            ),
+            ("--all-root --force-gid=5 IMG root", format!("--codec=none --image-time=now {none} --owner=0:5 root")),
+        ] {
+            if made.is_empty() {
+                assert!(line(args).is_err(), "{args}");
+                continue;
+            }
+            assert_eq!(line(args), Ok(format!("{begin} {made}")), "{args}");
+        }
+        for (wrong, why) in [
+            ("IMG", "the source is missing"),
+            ("IMG a b", "several sources"),
+            ("-x y IMG a", "expected a number"),
+            ("--tar=i IMG a", "expected f"),
+            ("--blobdev=x IMG a", "not layers"),
+            ("--nosuch IMG a", "there is no such option"),
+            ("-E", "its value is missing"),
+        ] {
+            let told = line(wrong).unwrap_err();
+            assert!(told.contains(why), "{wrong}: {told}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The options of mkfs.erofs 1.9.4.
+
+use crate::personalities::options::Does::{Becomes, Ignored, Refused, Same};
+use crate::personalities::options::{Opt, Takes, flag, value};
+
+const ORDER: &str = "packfs chooses the order; --sort of packfs build names one";
+const LAYERS: &str = "packfs writes whole images, not layers over other files or devices";
+const ANDROID: &str = "an option for Android's builds, which packfs does not know";
+const OWNERS: &str = "packfs cannot shift owners";
+
+pub(in crate::personalities) static TABLE: &[Opt] = &[
+    flag(&["-V", "--version"], Same("prints the version")),
+    flag(&["-h", "--help"], Same("prints this table")),
+    value(&["-b"], Same("--fs-block")),
+    value(&["-d"], Ignored("messages are the same at every level")),
+    value(&["-x"], Same("--no-xattrs below 0; attributes that two files have are shared")),
+    value(&["-z"], Same("--codec; one compressor")),
+    value(&["-C"], Same("--block-size; 4K without it")),
+    value(&["-E"], Same("--features, a name each")),
+    value(&["-L"], Becomes(&["--label", "{}"])),
+    value(&["-m"], Refused("packfs does not compress metadata")),
+    value(&["-T"], Same("--time; with --mkfs-time --image-time")),
+    flag(&["--all-time"], Same("-T is the time of all files; the default")),
+    flag(&["--mkfs-time"], Same("-T is the time of the image alone")),
+    value(&["-U"], Same("--uuid; `clear` is all zeros")),
+    optional(&["--zD"], Ignored("directories are not compressed")),
+    optional(&["--MZ"], Ignored("inodes and directories lie together without it")),
+    flag(&["--all-root"], Same("--owner 0:0")),
+    value(&["--async-queue-limit"], Ignored("memory is bounded without it")),
+    value(&["--blobdev"], Refused(LAYERS)),
+    value(&["--chunksize"], Refused("chunks have the length that packfs chooses: -E force-chunk-indexes")),
+    value(&["--clean"], Same("`data`, the default; others are refused")),
+    value(&["--incremental"], Refused("images are not changed; packfs build --reuse takes blocks of an older one")),
+    value(&["--compress-hints"], Refused("packfs has one codec for all files of an image")),
+    value(&["--dsunit"], Refused("data is not aligned to more than a block")),
+    value(&["--exclude-path"], Same("--exclude /PATH")),
+    value(&["--exclude-regex"], Refused("packfs matches globs: --exclude of packfs build")),
+    value(&["--file-contexts"], Refused("labels are attributes of the files; packs lists set them, too")),
+    value(&["--force-uid"], Same("--owner UID:")),
+    value(&["--force-gid"], Same("--owner :GID")),
+    value(&["--fsalignblks"], Refused(LAYERS)),
+    value(&["--uid-offset"], Refused(OWNERS)),
+    value(&["--gid-offset"], Refused(OWNERS)),
+    flag(&["--hard-dereference"], Refused("packfs keeps hard links")),
+    flag(&["--ignore-mtime"], Same("--time, of -T or the run")),
+    flag(&["--preserve-mtime"], Ignored("the time of each file is kept")),
+    value(&["--max-extent-bytes"], Refused("extents have the length that fits their cluster")),
+    value(&["--mount-point"], Refused(ANDROID)),
+    value(&["--product-out"], Refused(ANDROID)),
+    value(&["--fs-config-file"], Refused(ANDROID)),
+    value(&["--block-list-file"], Refused(ANDROID)),
+    value(&["--offset"], Becomes(&["--offset", "{}"])),
+    value(&["--root-xattr-isize"], Refused(LAYERS)),
+    flag(&["--aufs"], Refused("whiteouts stay files; they mean something in layers only")),
+    value(&["--sort"], Ignored(ORDER)),
+    optional(&["--tar"], Same("`f`, the default: the archive is the source; others are refused")),
+    optional(&["--ovlfs-strip"], Same("`0`; anything else is refused")),
+    flag(&["--quiet"], Becomes(&["--quiet"])),
+    optional(&["--ungzip"], Same("compression is recognised; without a file to write")),
+    optional(&["--unxz"], Same("compression is recognised; without a file to write")),
+    optional(&["--gzinfo"], Refused(LAYERS)),
+    value(&["--vmdk-desc"], Refused(LAYERS)),
+    value(&["--workers"], Becomes(&["--jobs", "{}"])),
+    optional(&["--xattr-inode-digest"], Refused("packfs does not write digests of inodes")),
+    value(&["--xattr-prefix"], Becomes(&["--xattr-prefix", "{}"])),
+    value(&["--zfeature-bits"], Refused("features have names: -E")),
+    value(&["--oci"], Refused("skopeo fetches layers; packfs build takes their archives")),
+    value(&["--s3"], Refused("packfs build takes s3:// addresses of archives and images")),
+];
+
+/// Makes an option whose value may be left out, and follows `=`.
+const fn optional(names: &'static [&'static str], does: crate::personalities::options::Does) -> Opt {
+    Opt { names, takes: Takes::Optional, does }
+}

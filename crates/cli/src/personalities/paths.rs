@@ -1,0 +1,29 @@
+//! Paths of other programs' command lines, as packfs takes them.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Returns a path that cannot be taken for an option or a pack list.
+pub(super) fn safe(path: &OsStr) -> OsString {
+    match path.as_bytes() {
+        [b'@' | b'-', _, ..] => PathBuf::from(".").join(path).into_os_string(),
+        _ => path.to_owned(),
+    }
+}
+
+/// Returns the glob that matches one path of an image only; an error if that is all of it.
+pub(super) fn glob_of(path: &Path) -> Result<String, &'static str> {
+    let path = path.to_string_lossy();
+    if path.trim_matches('/').is_empty() {
+        return Err("this would leave out everything");
+    }
+    let mut pattern = String::from("/");
+    for letter in path.trim_matches('/').chars() {
+        if "*?[]{}\\!".contains(letter) {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    Ok(pattern)
+}

@@ -1,0 +1,143 @@
+//! packfs under the name of mkfs.erofs: the same command line gives both images with the same contents.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use common::{have, run_in, sample, skip, stderr, succeed};
+
+const PACKFS: &str = env!("CARGO_BIN_EXE_packfs");
+const UUID: &str = "11111111-2222-3333-4444-555555555555";
+
+/// Runs a command line in `dir`; an `IMAGE` in it stands for `image`.
+fn run(dir: &Path, program: &Path, line: &str, image: &str) -> Output {
+    let args = line.split(' ').map(|word| if word == "IMAGE" { image } else { word });
+    let mut command = Command::new(program);
+    command.args(args).current_dir(dir).stdin(Stdio::null()).env_remove("SOURCE_DATE_EPOCH").output().unwrap()
+}
+
+/// Makes a link to packfs called `mkfs.erofs`.
+fn ours(dir: &Path) -> PathBuf {
+    let link = dir.join("mkfs.erofs");
+    symlink(PACKFS, &link).unwrap();
+    link
+}
+
+#[test]
+fn images_have_the_contents_that_mkfs_erofs_gives_them() {
+    let test = "images_have_the_contents_that_mkfs_erofs_gives_them";
+    if !have(test, "mkfs.erofs") {
+        return;
+    }
+    let help = Command::new("mkfs.erofs").arg("--help").output().unwrap();
+    if !String::from_utf8_lossy(&help.stdout).contains("zstd") {
+        return skip(test, "this mkfs.erofs is older than 1.9");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    std::fs::create_dir_all(dir.join("root/var/cache/[x]")).unwrap();
+    std::fs::write(dir.join("root/var/cache/[x]/a"), "a").unwrap();
+    // mkfs.erofs drops fractions of the second in which it runs.
+    let touched =
+        Command::new("find").args("root -exec touch -h -d @1600000000.5 {} +".split(' ')).current_dir(dir).status();
+    assert!(touched.unwrap().success());
+    // It does not read sparse files of archives either.
+    let packed =
+        Command::new("tar").args("--format=pax --xattrs -cf root.tar -C root .".split(' ')).current_dir(dir).status();
+    assert!(packed.unwrap().success());
+    std::fs::write(
+        dir.join("root.tar.gz"),
+        Command::new("gzip").args(["-c", "root.tar"]).current_dir(dir).output().unwrap().stdout,
+    )
+    .unwrap();
+    let lines = [
+        "IMAGE root",
+        "-zlz4hc,12 -C65536 -Efragments IMAGE root",
+        "--exclude-path=var/cache/[x] -C 65536 -E fragments -x -1 -U 00000000-0000-0000-0000-000000000000 -T 0 IMAGE root",
+        "-zlzma,6 -Eall-fragments,fragdedupe=inode -C1048576 --quiet IMAGE root",
+        "-zlz4 -Ededupe,ztailpacking -L label -T1700000000 IMAGE root",
+        "-zzstd,level=3 -C16384 -Elegacy-compress -T1700000000 --mkfs-time IMAGE root",
+        "-zdeflate,9 --all-root -b1024 IMAGE root",
+        "-Eforce-chunk-indexes --force-uid=5 --force-gid 6 IMAGE root",
+        "-E^inline_data,force-inode-extended --ignore-mtime -T1700000000 IMAGE root",
+        "--tar=f -zlz4 -T1700000000 --mkfs-time IMAGE root.tar",
+        "--tar=f --ungzip --sort=none IMAGE root.tar.gz",
+    ];
+    let (mine, theirs) = (ours(dir), Path::new("mkfs.erofs"));
+    for line in lines {
+        let expected = run(dir, theirs, line, "theirs");
+        assert!(expected.status.success(), "mkfs.erofs {line}: {}", stderr(&expected));
+        // Twice, as it replaces images.
+        for _ in 0..2 {
+            let got = run(dir, &mine, line, "ours");
+            assert!(got.status.success(), "{line}: {}", stderr(&got));
+            assert!(got.stdout.is_empty() || !line.contains("--quiet"), "{line}");
+        }
+        let different = run_in(dir, &["diff", "theirs", "ours"]);
+        assert_eq!(String::from_utf8_lossy(&different.stdout), "", "{line}");
+        let checked = Command::new("fsck.erofs").arg("ours").current_dir(dir).output().unwrap();
+        assert!(checked.status.success(), "{line}: {}", stderr(&checked));
+    }
+}
+
+#[test]
+fn callers_find_what_they_look_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    sample(dir);
+    let mkfs = ours(dir);
+    let version = run(dir, &mkfs, "-V", "");
+    assert!(String::from_utf8_lossy(&version.stdout).starts_with("mkfs.erofs (erofs-utils) 1.9.4"), "{version:?}");
+    // containerd looks for the option in the help.
+    let help = run(dir, &mkfs, "--help", "");
+    assert!(help.status.success() && String::from_utf8_lossy(&help.stdout).contains("--tar"), "{help:?}");
+    let made = run(dir, &mkfs, &format!("-U {UUID} --quiet IMAGE root"), "image");
+    assert!(made.status.success() && made.stdout.is_empty(), "{}", stderr(&made));
+    assert!(succeed(dir, &["info", "image"]).contains(UUID));
+    for (line, why) in [
+        ("IMAGE", "source is missing"),
+        ("IMAGE nosuch", "nosuch"),
+        ("-zfoo IMAGE root", "there is no compressor foo"),
+        ("--blobdev=x IMAGE root", "--blobdev: packfs writes whole images"),
+    ] {
+        let failed = run(dir, &mkfs, line, "failed");
+        assert_eq!(failed.status.code(), Some(1), "{line}");
+        assert!(stderr(&failed).contains(why), "{line}: {}", stderr(&failed));
+        assert!(!dir.join("failed").exists(), "{line}");
+    }
+    // An archive on standard input.
+    succeed(dir, &["build", "root", "-o", "root.sqfs", "-q"]);
+    succeed(dir, &["tar", "root.sqfs", "-o", "root.tar", "-q"]);
+    let tar = std::fs::File::open(dir.join("root.tar")).unwrap();
+    let piped = Command::new(&mkfs).args(["--tar=f", "-zlz4", "piped"]).current_dir(dir).stdin(tar).output().unwrap();
+    assert!(piped.status.success(), "{}", stderr(&piped));
+    succeed(dir, &["diff", "root.sqfs", "piped", "-q"]);
+}
+
+#[test]
+fn every_option_in_the_help_of_mkfs_erofs_is_in_the_table() {
+    let test = "every_option_in_the_help_of_mkfs_erofs_is_in_the_table";
+    if !have(test, "mkfs.erofs") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let table = succeed(dir.path(), &["as", "--list", "mkfs.erofs"]);
+    let cut = |word: &str| word.split(['=', '[', ',']).next().unwrap_or_default().to_owned();
+    let known: BTreeSet<String> = table.lines().flat_map(|line| line.split(' ').map(cut)).collect();
+    let output = Command::new("mkfs.erofs").arg("--help").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let options = text
+        .lines()
+        .flat_map(|line| line.trim_start().split([' ', ',']).take(2).map(str::to_owned).collect::<Vec<_>>());
+    let options = options.filter(|word| word.starts_with('-') && word.len() > 1);
+    // Of a short option only the letter counts.
+    let name = |word: String| if word.starts_with("--") { cut(&word) } else { word[..2].to_owned() };
+    let options: BTreeSet<String> = options.map(name).collect();
+    let missing: Vec<_> = options.iter().filter(|option| !known.contains(*option)).collect();
+    assert!(options.len() > 20, "{options:?}");
+    assert_eq!(missing, Vec::<&String>::new());
+}
