@@ -42,6 +42,7 @@ fn images_have_the_contents_that_mksquashfs_gives_them() {
     let lines = [
         "root IMAGE -noappend -no-progress",
         "root IMAGE -comp xz -b 64K -no-progress -all-root",
+        "root IMAGE -comp xz -Xbcj x86,arm -Xdict-size 50% -no-progress",
         "root IMAGE -comp zstd -Xcompression-level 3 -no-fragments -processors 1 -quiet",
         "root IMAGE -comp lzo -Xalgorithm lzo1x_1 -always-use-fragments -no-exports",
         "root IMAGE -comp lz4 -Xhc -no-duplicates -no-sparse",

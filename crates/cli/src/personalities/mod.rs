@@ -5,6 +5,7 @@
 mod fuse;
 mod mkfs_erofs;
 mod mksquashfs;
+mod ng_writers;
 mod options;
 mod paths;
 mod unsquashfs;
@@ -61,6 +62,8 @@ trait Show: std::fmt::Debug {
 const PERSONALITIES: &[Personality] = &[
     Personality { name: "mksquashfs", run: Run::Translate(mksquashfs::mksquashfs, mksquashfs::TABLE) },
     Personality { name: "sqfstar", run: Run::Translate(mksquashfs::sqfstar, mksquashfs::TABLE) },
+    Personality { name: "tar2sqfs", run: Run::Translate(ng_writers::tar2sqfs, ng_writers::TAR_TABLE) },
+    Personality { name: "gensquashfs", run: Run::Translate(ng_writers::gensquashfs, ng_writers::GEN_TABLE) },
     Personality { name: "mkfs.erofs", run: Run::Translate(mkfs_erofs::mkfs_erofs, mkfs_erofs::TABLE) },
     Personality { name: "unsquashfs", run: Run::Translate(unsquashfs::unsquashfs, unsquashfs::TABLE) },
     Personality { name: "sqfscat", run: Run::Translate(unsquashfs::sqfscat, unsquashfs::CAT_TABLE) },

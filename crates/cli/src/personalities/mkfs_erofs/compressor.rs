@@ -58,6 +58,7 @@ mod tests {
             ("zstd,level=22,dictsize=1048576", "zstd:22", Some((6, 10))),
         ] {
             assert_eq!(codec(text), Ok((codec_of.into(), kernel)), "{text}");
+            assert!(codec_of.parse::<packfs_codec::Choice>().is_ok(), "{codec_of}");
         }
         for wrong in ["", "xz", "lz4:zstd", "lz4hc,x", "zstd,lc=1", "lzma,level="] {
             assert!(codec(wrong).is_err(), "{wrong}");

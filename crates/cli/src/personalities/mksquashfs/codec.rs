@@ -63,7 +63,7 @@ impl Compressor {
                 }
                 ("lzo", "-Xalgorithm") => options.push(format!("algorithm={value}")),
                 ("lz4", "-Xhc") => codec = "lz4hc".to_owned(),
-                ("xz", "-Xbcj") => options.push(format!("bcj=none+{}", value.replace(',', "+"))),
+                ("xz", "-Xbcj") => options.push(format!("bcj={}", value.replace(',', "+"))),
                 ("xz", "-Xdict-size") => options.push(format!("dict={value}")),
                 _ => return Err(format!("{option}: {name} has no such option")),
             }

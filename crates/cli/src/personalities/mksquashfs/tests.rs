@@ -46,7 +46,7 @@ fn command_lines_of_callers_become_builds() {
         ),
         (
             "src new.sqfs -comp xz -Xbcj x86,arm -Xdict-size 50% -b 1M -tailends -root-uid root",
-            "--codec=xz:bcj=none+x86+arm:dict=50% --on-error=skip --force src --block-size=1M --fragments tails \
+            "--codec=xz:bcj=x86+arm:dict=50% --on-error=skip --force src --block-size=1M --fragments tails \
           --add=owner / 0 *",
         ),
     ];

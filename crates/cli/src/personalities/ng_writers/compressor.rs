@@ -1,0 +1,61 @@
+//! `--compressor` and `--comp-extra`: a codec.
+
+/// Returns the codec for a compressor and its options, a comma between them.
+pub(super) fn codec(name: Option<&str>, extra: &str) -> Result<String, String> {
+    let name = name.unwrap_or("xz");
+    let wrong = |option: &str| format!("-X {option}: {name} has no such option");
+    let mut level = match name {
+        "gzip" => Some("9"),
+        "lzma" => Some("5"),
+        "xz" | "lzo" | "lz4" | "zstd" => None,
+        _ => return Err(format!("-c {name}: there is no such compressor")),
+    };
+    let (mut codec, mut options, mut tried) = (name, Vec::new(), Vec::new());
+    for option in extra.split(',').filter(|option| !option.is_empty()) {
+        match (name, option.split_once('=')) {
+            ("gzip" | "xz" | "lzma" | "lzo" | "zstd", Some(("level", value))) => level = Some(value),
+            ("gzip", Some(("window", _))) | ("lzo", Some(("algorithm", _))) => options.push(option.to_owned()),
+            ("xz" | "lzma", Some(("dictsize", value))) => options.push(format!("dict={value}")),
+            ("xz" | "lzma", Some(("lc" | "lp" | "pb", _))) => options.push(option.to_owned()),
+            ("xz" | "lzma", None) if option == "extreme" => options.push(option.to_owned()),
+            ("gzip", None) if ["default", "filtered", "huffman", "rle", "fixed"].contains(&option) => {
+                tried.push(option)
+            }
+            ("xz", None) => tried.push(option),
+            ("lz4", None) if option == "hc" => codec = "lz4hc",
+            _ => return Err(wrong(option)),
+        }
+    }
+    match name {
+        _ if tried.is_empty() => {}
+        "gzip" => options.push(format!("strategies={}", tried.join("+"))),
+        _ => options.push(format!("bcj={}", tried.join("+"))),
+    }
+    let level = level.map(str::to_owned);
+    Ok([codec.to_owned()].into_iter().chain(level).chain(options).collect::<Vec<_>>().join(":"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressors_become_codecs() {
+        for (name, extra, made) in [
+            (None, "", "xz"),
+            (Some("gzip"), "", "gzip:9"),
+            (Some("gzip"), "level=6,window=14,default,rle", "gzip:6:window=14:strategies=default+rle"),
+            (Some("xz"), "level=9,dictsize=50%,extreme,x86,arm", "xz:9:dict=50%:extreme:bcj=x86+arm"),
+            (Some("lzma"), "lc=4", "lzma:5:lc=4"),
+            (Some("lzo"), "algorithm=lzo1x_1", "lzo:algorithm=lzo1x_1"),
+            (Some("lz4"), "hc", "lz4hc"),
+            (Some("zstd"), "level=22", "zstd:22"),
+        ] {
+            assert_eq!(codec(name, extra).as_deref(), Ok(made), "{name:?} {extra}");
+            assert!(made.parse::<packfs_codec::Choice>().is_ok(), "{made}");
+        }
+        for (name, extra) in [("bzip2", ""), ("zstd", "window=1"), ("lz4", "level=1"), ("gzip", "x86")] {
+            assert!(codec(Some(name), extra).is_err(), "{name} {extra}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! tar2sqfs and gensquashfs of squashfs-tools-ng: their command lines become one of `packfs build`.
+//!
+//! Defaults are theirs (xz, no table for NFS export, tails of larger files in fragments), unless `PACKFS_AS=fast` in the
+//! environment asks for those of packfs.
+
+mod compressor;
+mod table;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use packfs_image::name::display;
+
+pub(super) use self::table::{GEN_TABLE, TAR_TABLE};
+use super::Todo;
+use super::options::{Opt, Word, getopt};
+use super::paths::{glob_of, safe};
+use crate::args::value;
+use crate::output::failure::Manner;
+
+/// Version whose options these are.
+const VERSION: &str = "1.3.2";
+/// Bytes to whose multiples images are padded.
+const PADDED: u64 = 4096;
+
+/// A command line of either program, read.
+#[derive(Debug, Default)]
+struct Asked {
+    plain: Vec<OsString>,
+    /// Options of `packfs build`.
+    out: Vec<OsString>,
+    compressor: Option<String>,
+    extra: String,
+    list: Option<PathBuf>,
+    dir: Option<PathBuf>,
+    owner: (Option<u32>, Option<u32>),
+    exportable: bool,
+    no_tails: bool,
+    no_skip: bool,
+    keep_time: bool,
+    keep_xattrs: bool,
+    print: Option<&'static str>,
+}
+
+/// Translates a command line of tar2sqfs, which packs an archive from standard input.
+pub(super) fn tar2sqfs(args: Vec<OsString>) -> Result<Todo, String> {
+    let asked = Asked::read(TAR_TABLE, args)?;
+    if let Some(todo) = asked.printed("tar2sqfs", TAR_TABLE) {
+        return Ok(todo);
+    }
+    let skip = (!asked.no_skip).then(|| "--on-error=skip".into());
+    asked.build("tar2sqfs [OPTIONS] IMAGE, and an archive on standard input", vec!["-".into()], skip)
+}
+
+/// Translates a command line of gensquashfs.
+pub(super) fn gensquashfs(args: Vec<OsString>) -> Result<Todo, String> {
+    let asked = Asked::read(GEN_TABLE, args)?;
+    if let Some(todo) = asked.printed("gensquashfs", GEN_TABLE) {
+        return Ok(todo);
+    }
+    let (source, more) = asked.source()?;
+    asked.build("gensquashfs [OPTIONS] IMAGE", vec![source], more)
+}
+
+impl Asked {
+    fn read(table: &'static [Opt], args: Vec<OsString>) -> Result<Self, String> {
+        let mut asked = Asked::default();
+        for word in getopt(table, args)? {
+            match word {
+                Word::Plain(word) => asked.plain.push(word),
+                Word::Becomes(words) => asked.out.extend(words),
+                Word::Option(name, values) => asked.take(name, values.into_iter().next().unwrap_or_default())?,
+            }
+        }
+        Ok(asked)
+    }
+
+    fn take(&mut self, name: &'static str, value: OsString) -> Result<(), String> {
+        let text = || value.to_str().ok_or_else(|| format!("{name} {}: not UTF-8", display(Path::new(&value))));
+        match name {
+            "-F" => self.list = Some(value.into()),
+            "-D" => self.dir = Some(value.into()),
+            "-E" => {
+                let glob = glob_of(Path::new(&value))
+                    .map_err(|why| format!("{name} {}: {why}", display(Path::new(&value))))?;
+                self.out.push(format!("--exclude={glob}").into());
+            }
+            "-c" => self.compressor = Some(text()?.to_owned()),
+            "-X" => self.extra = text()?.to_owned(),
+            "-B" => match text()?.parse::<u64>() {
+                Ok(size) if size > 0 && PADDED.is_multiple_of(size) => {}
+                _ => return Err(format!("{name} {}: images are padded to {PADDED} bytes", text()?)),
+            },
+            "-d" => check_defaults(text()?)?,
+            "-u" => self.owner.0 = Some(value::user(text()?)?),
+            "-g" => self.owner.1 = Some(value::group(text()?)?),
+            "--all-root" => self.owner = (Some(0), Some(0)),
+            "-e" => self.exportable = true,
+            "-T" => self.no_tails = true,
+            "-s" => self.no_skip = true,
+            "-k" => self.keep_time = true,
+            "-x" => self.keep_xattrs = true,
+            _ => self.print = Some(name),
+        }
+        Ok(())
+    }
+
+    fn printed(&self, program: &str, table: &'static [Opt]) -> Option<Todo> {
+        Some(match self.print? {
+            "-V" => Todo::Print(format!(
+                "{program} (squashfs-tools-ng) {VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
+                env!("CARGO_PKG_VERSION")
+            )),
+            _ => Todo::Help(table),
+        })
+    }
+
+    /// Returns the source of gensquashfs, and what a directory lacks by default.
+    fn source(&self) -> Result<(OsString, Vec<OsString>), String> {
+        match (&self.list, &self.dir) {
+            (Some(list), dir) => {
+                let of_list = list.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+                let same =
+                    |dir: &PathBuf| dir.canonicalize().ok().is_some_and(|dir| of_list.canonicalize().ok() == Some(dir));
+                if dir.as_ref().is_some_and(|dir| !same(dir)) {
+                    return Err("-D with -F: paths in a list are relative to its directory; move the list there".into());
+                }
+                Ok((OsString::from_vec([b"@", list.as_os_str().as_bytes()].concat()), Vec::new()))
+            }
+            (None, Some(dir)) => {
+                let (time, xattrs) =
+                    ((!self.keep_time).then_some("--time=0"), (!self.keep_xattrs).then_some("--no-xattrs"));
+                let epoch = std::env::var_os("SOURCE_DATE_EPOCH").is_some();
+                let more = time.filter(|_| !epoch).into_iter().chain(xattrs).map(Into::into).collect();
+                Ok((safe(dir.as_os_str()), more))
+            }
+            (None, None) => Err("expected a list (-F FILE) or a directory (-D DIR)".into()),
+        }
+    }
+
+    fn build(
+        mut self,
+        usage: &str,
+        sources: Vec<OsString>,
+        more: impl IntoIterator<Item = OsString>,
+    ) -> Result<Todo, String> {
+        let fast = std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast");
+        let [image] = self.plain.as_slice() else { return Err(format!("expected: {usage}")) };
+        let image: &OsStr = image;
+        let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image.into(), "--format=squashfs".into()];
+        if !fast || self.compressor.is_some() || !self.extra.is_empty() {
+            line.push(format!("--codec={}", compressor::codec(self.compressor.as_deref(), &self.extra)?).into());
+        }
+        match (self.no_tails, fast) {
+            (true, _) => line.push("--fragments=small".into()),
+            (false, false) => line.push("--fragments=tails".into()),
+            (false, true) => {}
+        }
+        if !self.exportable && !fast {
+            line.push("--no-export".into());
+        }
+        line.extend(more);
+        line.append(&mut self.out);
+        let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
+        if self.owner != (None, None) {
+            line.push(format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)).into());
+        }
+        line.extend(sources);
+        Ok(Todo::Run(line, Manner { lenient: true, usage: Some(1), ..Manner::default() }))
+    }
+}
+
+/// Refuses attributes for directories that nothing describes unless they are those of packfs.
+fn check_defaults(text: &str) -> Result<(), String> {
+    let usual = |pair: &str| match pair.split_once('=') {
+        Some(("uid" | "gid" | "mtime", value)) => value == "0",
+        Some(("mode", value)) => u32::from_str_radix(value.trim_start_matches("0o"), 8) == Ok(0o755),
+        _ => false,
+    };
+    match text.split(',').find(|pair| !usual(pair)) {
+        Some(pair) => {
+            Err(format!("-d {pair}: directories that nothing describes are 0755 0 0; pack lists describe them"))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::personalities::options::tests::check;
+
+    fn line(program: fn(Vec<OsString>) -> Result<Todo, String>, args: &str) -> Result<String, String> {
+        match program(args.split(' ').map(OsString::from).collect())? {
+            Todo::Run(line, _) => Ok(line.join(OsStr::new(" ")).into_string().unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_tables_are_sound() {
+        check(TAR_TABLE);
+        check(GEN_TABLE);
+    }
+
+    #[test]
+    fn command_lines_of_callers_are_translated() {
+        let begin = "build --output IMG --format=squashfs";
+        for (args, made) in [
+            ("-j 4 -c zstd -f IMG", "--codec=zstd --fragments=tails --no-export --on-error=skip --jobs 4 --force -"),
+            (
+                "--quiet --no-skip --force --exportable -cgzip -Xlevel=6 IMG",
+                "--codec=gzip:6 --fragments=tails --quiet --force -",
+            ),
+            (
+                "--compressor gzip -T -x -k -B 4096 -d uid=0,mode=0755 IMG",
+                "--codec=gzip:9 --fragments=small --no-export --on-error=skip --no-xattrs --time 0 -",
+            ),
+        ] {
+            assert_eq!(line(tar2sqfs, args), Ok(format!("{begin} {made}")), "{args}");
+        }
+        for (args, made) in [
+            ("-F list IMG", "--codec=xz --fragments=tails --no-export @list"),
+            ("-D root -k -x -u5 -e IMG", "--codec=xz --fragments=tails --owner=5: root"),
+            (
+                "--pack-dir root --all-root -c lz4 -X hc IMG",
+                "--codec=lz4hc --fragments=tails --no-export --time=0 --no-xattrs --owner=0:0 root",
+            ),
+        ] {
+            assert_eq!(line(gensquashfs, args), Ok(format!("{begin} {made}")), "{args}");
+        }
+        for (args, why) in [
+            ("-r usr IMG", "tar --transform"),
+            ("-d uid=1 IMG", "pack lists"),
+            ("-B 8192 IMG", "padded"),
+            ("a b", "expected: tar2sqfs"),
+        ] {
+            assert!(line(tar2sqfs, args).unwrap_err().contains(why), "{args}");
+        }
+        for (args, why) in [("IMG", "expected a list"), ("-F list -D / IMG", "relative to its directory")] {
+            assert!(line(gensquashfs, args).unwrap_err().contains(why), "{args}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The options of tar2sqfs and gensquashfs 1.3.
+
+use crate::personalities::options::Does::{Becomes, Ignored, Refused, Same};
+use crate::personalities::options::{Opt, flag, value};
+
+const ROOT: &str = "packfs cannot make a directory of an archive the root; cut its path off with tar --transform";
+
+pub(in crate::personalities) static TAR_TABLE: &[Opt] = &[
+    value(&["-r", "--root-becomes"], Refused(ROOT)),
+    flag(&["-S", "--no-symlink-retarget"], Ignored("targets only change with --root-becomes")),
+    value(&["-E", "--exclude-dir"], Same("--exclude /DIR")),
+    value(&["-c", "--compressor"], Same("--codec; xz without it")),
+    value(&["-X", "--comp-extra"], Same("level and options of --codec")),
+    value(&["-j", "--num-jobs"], Becomes(&["--jobs", "{}"])),
+    value(&["-Q", "--queue-backlog"], Ignored("packfs bounds its memory by bytes: --memory")),
+    value(&["-b", "--block-size"], Becomes(&["--block-size", "{}"])),
+    value(&["-B", "--dev-block-size"], Same("up to 4096, to which images are padded; more is refused")),
+    value(&["-d", "--defaults"], Same("the values that are the default, 0755 0 0; others are refused")),
+    flag(&["-s", "--no-skip"], Same("--on-error stop")),
+    flag(&["-x", "--no-xattr"], Becomes(&["--no-xattrs"])),
+    flag(&["-k", "--no-keep-time"], Becomes(&["--time", "0"])),
+    flag(&["-e", "--exportable"], Same("no --no-export")),
+    flag(&["-T", "--no-tail-packing"], Same("--fragments small")),
+    flag(&["-f", "--force"], Becomes(&["--force"])),
+    flag(&["-q", "--quiet"], Becomes(&["--quiet"])),
+    flag(&["-h", "--help"], Same("prints this table")),
+    flag(&["-V", "--version"], Same("prints the version")),
+];
+
+pub(in crate::personalities) static GEN_TABLE: &[Opt] = &[
+    value(&["-F", "--pack-file"], Same("the source @FILE")),
+    value(&["-D", "--pack-dir"], Same("the source; with --pack-file the directory of that file")),
+    value(&["-c", "--compressor"], Same("--codec; xz without it")),
+    value(&["-X", "--comp-extra"], Same("level and options of --codec")),
+    value(&["-j", "--num-jobs"], Becomes(&["--jobs", "{}"])),
+    value(&["-Q", "--queue-backlog"], Ignored("packfs bounds its memory by bytes: --memory")),
+    value(&["-b", "--block-size"], Becomes(&["--block-size", "{}"])),
+    value(&["-B", "--dev-block-size"], Same("up to 4096, to which images are padded; more is refused")),
+    value(&["-d", "--defaults"], Same("the values that are the default, 0755 0 0; others are refused")),
+    value(&["-u", "--set-uid"], Same("--owner UID:")),
+    value(&["-g", "--set-gid"], Same("--owner :GID")),
+    flag(&["--all-root"], Same("--owner 0:0")),
+    value(
+        &["-S", "--sort-file"],
+        Refused("its lines are others than those of --sort, and packfs has no flags for files"),
+    ),
+    value(&["-s", "--selinux"], Refused("pack lists set labels: xattr PATH security.selinux=LABEL")),
+    value(&["-A", "--xattr-file"], Refused("pack lists set attributes: xattr PATH NAME=VALUE")),
+    flag(&["-H", "--no-hard-links"], Refused("packfs keeps hard links")),
+    flag(&["-k", "--keep-time"], Same("no --time 0")),
+    flag(&["-x", "--keep-xattr"], Same("no --no-xattrs")),
+    flag(&["-o", "--one-file-system"], Becomes(&["--one-file-system"])),
+    flag(&["-e", "--exportable"], Same("no --no-export")),
+    flag(&["-T", "--no-tail-packing"], Same("--fragments small")),
+    flag(&["-f", "--force"], Becomes(&["--force"])),
+    flag(&["-q", "--quiet"], Becomes(&["--quiet"])),
+    flag(&["-h", "--help"], Same("prints this table")),
+    flag(&["-V", "--version"], Same("prints the version")),
+];
