@@ -165,7 +165,7 @@ fn a_full_disk_is_reported_and_the_rest_is_measured() {
     let _ = Command::new("umount").arg("-l").arg(&small).status();
     assert_eq!(output.status.code(), Some(1));
     let (text, said) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
-    assert!(said.contains("2 outputs is left out") && said.contains("given up: No space left"), "{said}");
+    assert!(said.contains("2 outputs is left out") && said.contains("abandoned: No space left"), "{said}");
     assert!(text.contains("Over 1 output the fastest is raw"), "{text}");
     assert_eq!(left, 0);
 }

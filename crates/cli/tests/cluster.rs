@@ -65,7 +65,7 @@ fn wrong_numbers_and_missing_ones_are_wrong_usage() {
     assert!(plan(&["--shards", "2", "--index"]).contains("neither reuse"));
     succeed(dir, &["plan", "root", "-o", "job.plan", "--shards", "2", "-q"]);
     assert!(fail(dir, 2, &["shard", "job.plan", "-o", "x"]).contains("PACKFS_SHARD"));
-    assert!(fail(dir, 2, &["shard", "job.plan", "2", "-o", "x"]).contains("the shards 0 to 1"));
+    assert!(fail(dir, 2, &["shard", "job.plan", "2", "-o", "x"]).contains("has shards 0 to 1"));
     assert!(fail(dir, 1, &["shard", "root/etc/motd", "0", "-o", "x"]).contains("motd"));
     assert!(fail(dir, 1, &["assemble", "job.plan", "x", "-o", "image"]).contains("0000000.shard"));
     std::fs::write(dir.join("root/hole"), "no longer a hole").unwrap();

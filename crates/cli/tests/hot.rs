@@ -72,7 +72,10 @@ fn a_trace_lists_what_a_command_opens_in_order() {
     let traced = run_in(dir, &trace);
     assert_eq!(traced.status.code(), Some(1), "{}", stderr(&traced));
     let told = stderr(&traced);
-    assert!(told.contains("sh ended with exit status: 3") && told.contains("1 paths that have a newline"), "{told}");
+    assert!(
+        told.contains("sh ended with exit status: 3") && told.contains("1 path with a newline in the name"),
+        "{told}"
+    );
     let list = String::from_utf8(bytes(dir, "list")).unwrap();
     // A hard link has the name that it was opened by, a symbolic link the one it leads to.
     let lines: Vec<_> = list.lines().collect();

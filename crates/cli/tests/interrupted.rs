@@ -36,7 +36,7 @@ fn split_and_extract_say_how_to_continue() {
         (&["split", "big", "-o", "part", "-o", "whole"], "--resume", 2),
         (&["split", "-", "-o", "part"], "--partial", 15),
         // Writing zeros for a hole of 8 GiB takes longer than stopping.
-        (&["extract", "t.sqfs", "-C", "to", "--no-sparse"], "files in to may be unfinished", 2),
+        (&["extract", "t.sqfs", "-C", "to", "--no-sparse"], "files in to may be incomplete", 2),
     ];
     for (args, told, signal) in cases {
         let mut run = packfs(args);

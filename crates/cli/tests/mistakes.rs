@@ -43,7 +43,7 @@ fn a_file_of_another_kind_is_named_with_the_command_that_takes_it() {
         (1, &["join", "root", "-o", "x"], "root: a directory, not a part of a dump: name the parts in it"),
         (1, &["join", "text", "-o", "x"], "text: not a part of a dump; name the parts that packfs split wrote"),
         (1, &["join", "i.sqfs", "-o", "x"], "i.sqfs: an image, not a part of a dump: packfs extract"),
-        (1, &["list", "text"], &format!("text: {image} (--offset if one begins further on)")),
+        (1, &["list", "text"], &format!("text: {image} (use --offset if one begins further on)")),
         (1, &["list", "i.sqfs", "--offset", "5"], "i.sqfs: neither a SquashFS nor an EROFS image begins at byte 5"),
         (1, &["list", "zip"], "zip: a zip archive, not an image: unpack it, and packfs build"),
         (2, &["cat", "part", "etc/motd"], "etc/motd: no such part; part is a part of a dump, which contains no files"),

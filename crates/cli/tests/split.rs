@@ -90,7 +90,7 @@ fn a_disk_that_fills_up_at_any_time_loses_nothing() {
         let output = child.wait_with_output().unwrap();
         let message = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{size}: {message}");
-        assert!(message.contains("small/b: given up: No space left"), "{size}: {message}");
+        assert!(message.contains("small/b: abandoned: No space left"), "{size}: {message}");
         let readable = if size == "4k" { &["a"][..] } else { &["a", "small/b"] };
         assert!(restore(dir.path(), readable) == bytes, "{size}");
         drop(small);
@@ -154,7 +154,7 @@ fn a_disk_that_fails_late_has_its_share_done_again() {
 
     let message = stderr(&from_file);
     assert_eq!(from_file.status.code(), Some(1), "{message}");
-    assert!(message.contains(&format!("{device}: given up: ")), "{message}");
+    assert!(message.contains(&format!("{device}: abandoned: ")), "{message}");
     assert!(!message.contains("may be lost"), "{message}");
     std::fs::write(dir.path().join("again"), again).unwrap();
     assert!(restore(dir.path(), &["again"]) == bytes, "one part has what the other lost");

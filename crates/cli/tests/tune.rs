@@ -56,7 +56,7 @@ fn people_get_a_choice_its_command_and_the_front_and_a_page() {
     assert!(command.contains("'my root' -o 'my root.sqfs' --codec "), "{command}");
     assert!(shown.contains("The best balance of size, build time and read speed: SquashFS with"), "{shown}");
     assert!(shown.contains("worth considering") && shown.contains("read MB/s"), "{shown}");
-    assert!(stderr(&output).contains("trying 6 ways to build"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("trying 6 settings"), "{}", stderr(&output));
     let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap();
     assert!(page.contains("id=\"tune-time\"") && page.contains("id=\"tune-read\""));
     // No other file is left, and no page is overwritten.

@@ -146,8 +146,9 @@ fn sessions(comparison: &Comparison) -> Option<String> {
 
 fn unmatched(comparison: &Comparison) -> Option<String> {
     let (old, new) = (comparison.only_old.len(), comparison.only_new.len());
+    let cells = if old == 1 { "cell" } else { "cells" };
     (old + new > 0)
-        .then(|| format!("Left out: {old} cells that only the old results have, {new} that only the new have."))
+        .then(|| format!("Left out: {old} {cells} that only the old results have, {new} that only the new have."))
 }
 
 /// A factor as a change: `+3.10 %`.

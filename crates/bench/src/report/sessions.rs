@@ -105,12 +105,17 @@ fn method(results: &Results) -> Vec<String> {
     }
     let samples: usize = spreads.iter().map(|spread| spread.count).sum();
     let mut sentences = vec![format!(
-        "{} cells were measured with {samples} samples in all, in rounds that each have another order. Values are \
+        "{} measured with {samples} samples in all, in rounds that each have another order. Values are \
          medians; MB are millions of bytes; the spread is 1.4826 times the median distance from the median.",
-        spreads.len()
+        cells(spreads.len(), "was", "were")
     )];
     sentences.extend(repeated(results));
     sentences
+}
+
+/// A number of cells with its verb: `1 cell was`, `2 cells were`.
+fn cells(count: usize, one: &str, more: &str) -> String {
+    if count == 1 { format!("1 cell {one}") } else { format!("{count} cells {more}") }
 }
 
 /// A warning where samples lie too far apart.
@@ -124,10 +129,11 @@ fn warning(spreads: &[Spread]) -> Option<String> {
     let few = wide().filter(|spread| spread.count < 3).count();
     let few = if few > 0 { format!(" {few} of them have fewer than three samples.") } else { String::new() };
     Some(format!(
-        "Warning: {} cells spread by more than 5 % or have too few samples to conclude from{worst}.{few} \
+        "Warning: {} by more than 5 % or {} too few samples to conclude from{worst}.{few} \
          Differences of that size between them mean nothing; measure again while the machine does \
          nothing else.",
-        wide().count()
+        cells(wide().count(), "spreads", "spread"),
+        if wide().count() == 1 { "has" } else { "have" }
     ))
 }
 
@@ -145,9 +151,9 @@ fn repeated(results: &Results) -> Option<String> {
     });
     (results.repeated > 0).then(|| {
         format!(
-            "{} cells were measured in more than one session; {} of them differ by more than 5 % in their \
+            "{} measured in more than one session; {} of them differ by more than 5 % in their \
              medians{more}.",
-            results.repeated,
+            cells(results.repeated, "was", "were"),
             apart.len()
         )
     })

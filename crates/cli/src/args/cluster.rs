@@ -8,9 +8,9 @@ use super::{Build, Effort, Talk};
 
 /// Plan a build in shards that many machines can pack.
 ///
-/// Scans each SOURCE, which has to be a directory, and writes all that `packfs shard` and `packfs assemble` need to
-/// know. The options are those of `packfs build`, and so are the bytes of the image. Packing a shard fails if one of its
-/// files has changed since.
+/// Scans the SOURCE directories and writes a plan for `packfs shard` and `packfs assemble`. The options are those of
+/// `packfs build`, and the image has the same bytes. If a file changes after the plan was made, its shard cannot be
+/// packed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,7 @@ pub(crate) struct Plan {
 
     /// Print a script that runs the job
     ///
-    /// It is short and yours to change: paths are those of this machine, and all nodes need to have them.
+    /// The script has the paths of this machine, which must be the same on all nodes. Change it as you need.
     #[arg(long = "for", value_enum, value_name = "ENGINE")]
     pub(crate) engine: Option<Engine>,
 }
@@ -102,10 +102,10 @@ pub(crate) struct Shard {
     pub(crate) talk: Talk,
 }
 
-/// Make the image of all shards of a plan.
+/// Build the image from all shards of a plan.
 ///
-/// Every byte is proven by the digests of its shard before the image has its name. The image has the bytes of `packfs
-/// build` with the same options on one machine.
+/// Every byte is verified with the digests of its shard before the image appears under its name. The image has the same
+/// bytes as one of `packfs build` with the same options.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -140,7 +140,7 @@ pub(crate) struct Assemble {
 
 /// Show which shards of a plan are packed.
 ///
-/// Exit status 1 if some are missing or damaged. The data of shards is not read; `packfs assemble` does that.
+/// The exit status is 1 if some are missing or damaged. The data of shards is not read; `packfs assemble` does that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

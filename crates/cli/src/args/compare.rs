@@ -9,9 +9,9 @@ use super::{Effort, ImageArg, PartsArg, RemoteArgs, Talk};
 
 /// Verify every structure and block of an image or dump.
 ///
-/// The exit status is 1 if anything is wrong. A check is stricter than mounting: it finds what the kernel would
-/// overlook until the file is read, or would silently show wrongly. Each finding names its structure and byte offset.
-/// For the parts of a dump it tells which bytes of the dump a finding costs, and whether they can be repaired.
+/// The exit status is 1 if anything is wrong. A check is stricter than mounting: it also finds defects that the kernel
+/// notices only when it reads the file, or never. Each finding names its structure and byte offset. For the parts of a
+/// dump, it says which bytes of the dump are affected, and whether they can be repaired.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,7 +25,7 @@ pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) parts: PartsArg,
 
-    /// Compare every entry, attribute and byte with SOURCE, too
+    /// Also compare every entry, attribute and byte with SOURCE
     ///
     /// Repeat it for an image merged from several sources.
     #[arg(long, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
@@ -33,7 +33,7 @@ pub(crate) struct Check {
 
     /// Fail at the first warning about a source
     ///
-    /// For example a tar archive without its end.
+    /// For example, a tar archive without an end marker.
     #[arg(long, requires = "against")]
     pub(crate) strict: bool,
 
@@ -72,7 +72,7 @@ pub(crate) struct Diff {
 
     /// Fail at the first warning about a source
     ///
-    /// For example a tar archive without its end.
+    /// For example, a tar archive without an end marker.
     #[arg(long)]
     pub(crate) strict: bool,
 

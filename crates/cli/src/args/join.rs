@@ -10,11 +10,11 @@ use super::build::{CodecArg, CodecParser};
 use super::{Effort, Talk};
 use crate::output::failure::Usage;
 
-/// Put a dump together again from its parts.
+/// Restore a dump from its parts.
 ///
-/// OUTPUT is a file, which gets its holes back, a block device, or a stream. Every byte is verified. Damaged and
-/// missing segments are restored from parity if there is any. Otherwise the lost ranges are listed and nothing is
-/// written, or all but these with --partial.
+/// OUTPUT is a file (zeros become holes), a block device or a pipe. Every byte is verified. Damaged and missing
+/// segments are restored from parity. If that fails, packfs lists the lost ranges and writes nothing, or, with
+/// --partial, everything else.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -93,8 +93,8 @@ const DEFAULT: &str = "lzo:algorithm=lzo1x_1";
 pub(crate) enum As {
     /// The bytes that were split
     Raw,
-    /// The kdump-compressed file of makedumpfile, which crash opens; for ELF cores of Linux
+    /// A kdump-compressed file, as makedumpfile writes and crash reads; for ELF cores of Linux
     Kdump,
-    /// The same flattened, as makedumpfile -F does, which can be written to a pipe
+    /// The same, flattened as by makedumpfile -F; can be written to a pipe
     KdumpFlat,
 }

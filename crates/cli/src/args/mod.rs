@@ -54,10 +54,10 @@ use crate::resources;
 
 /// Pack file trees into compressed images, read, check and compare them.
 ///
-/// The formats are SquashFS and EROFS. `split` and `join` store one large stream, such as a crash dump, on several
-/// disks.
+/// The formats are SquashFS and EROFS. `split` stores one large stream, such as a crash dump, on several disks; `join`
+/// restores it.
 ///
-/// Exit status: 0 done; 1 it failed, or damage or differences were found; 2 wrong usage.
+/// Exit status: 0 success; 1 failure, or damage or differences found; 2 wrong usage.
 #[derive(Debug, Parser)]
 #[command(name = "packfs", version, propagate_version = true, disable_help_subcommand = true)]
 #[command(after_help = "\
@@ -122,13 +122,14 @@ impl Command {
 pub(crate) struct Effort {
     /// Number of worker threads; 0 does all work on one thread [default: all cores]
     ///
-    /// The result never depends on N. The default is all cores the process may use.
+    /// The result does not depend on N. The default is all cores that the process may use.
     #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = value::jobs, allow_negative_numbers = true)]
     jobs: Option<usize>,
 
-    /// File data to keep in memory, at most about SIZE
+    /// Keep at most about SIZE of file data in memory
     ///
-    /// The file tree itself comes on top. The default is a share of what the process may use, cgroup limits included.
+    /// The file tree takes memory in addition. The default is a share of what the process may use, including cgroup
+    /// limits.
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     memory: Option<u64>,
 }

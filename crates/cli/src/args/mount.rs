@@ -9,9 +9,9 @@ use super::{RemoteArgs, value};
 
 /// Mount an image by FUSE, without privilege or kernel support.
 ///
-/// The parts of a dump are shown as one file, `dump`. The program goes to the background once the mount is there, and
-/// ends when it is unmounted, by `packfs umount`, Ctrl-C or the end of the time in `-o timeout`. What goes wrong
-/// later, such as reading a damaged image, goes to the system's log.
+/// The parts of a dump are shown as one file, `dump`. The command returns when the mount is ready. A background process
+/// serves it until `packfs umount`, a signal or `-o timeout` ends it. Later errors, such as a damaged image, go to the
+/// system's log.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +29,7 @@ pub(crate) struct Mount {
 
     /// Mount point, or /dev/fd/N for an open FUSE device
     ///
-    /// The mount of such a device has to exist already.
+    /// Such a device must be mounted already.
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
 
@@ -48,13 +48,13 @@ pub(crate) struct Mount {
     #[arg(long)]
     pub(crate) foreground: bool,
 
-    /// Write a byte to the open descriptor N once the mount is there
+    /// Write a byte to the open descriptor N when the mount is ready
     #[arg(long, value_name = "N")]
     pub(crate) ready_fd: Option<i32>,
 
-    /// Decoded data to keep in memory, at most about SIZE [default: 64M]
+    /// Keep at most about SIZE of decoded data in memory [default: 64M]
     ///
-    /// The default is a quarter of the memory if that is less.
+    /// If a quarter of the memory is less, that is the default.
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     pub(crate) cache: Option<u64>,
 
@@ -74,7 +74,7 @@ pub(crate) struct Mount {
     pub(crate) remote: RemoteArgs,
 }
 
-/// Unmount FUSE mounts, also if their program is gone.
+/// Unmount FUSE mounts, even if their program has ended.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

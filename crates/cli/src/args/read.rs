@@ -10,8 +10,8 @@ use super::{Alter, Effort, ImageArg, OnError, PartsArg, Select, Talk, value};
 /// Unpack an image, or some of its paths, into a directory.
 ///
 /// Owners, modes, times, extended attributes, hard links, holes and devices are restored as far as the user and the
-/// file system allow; what could not be restored is reported. Nothing is ever written outside DIR, whatever names and
-/// links the image holds.
+/// file system allow; the rest is reported. Nothing is ever written outside DIR, whatever names and links the image
+/// contains.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +27,7 @@ pub(crate) struct Extract {
     #[command(flatten)]
     pub(crate) select: Select,
 
-    /// Directory to unpack into; made if it does not exist
+    /// Directory to unpack into; created if missing
     #[arg(short = 'C', long = "directory", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) directory: PathBuf,
 
@@ -39,7 +39,7 @@ pub(crate) struct Extract {
 
     /// Print progress as numbers from 0 to 100 on standard output
     ///
-    /// One a line, for programs that draw a bar, such as `dialog --gauge`.
+    /// One per line, for programs that draw a bar, such as `dialog --gauge`.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) percentage: bool,
 
@@ -133,11 +133,11 @@ pub(crate) struct List {
     #[command(flatten)]
     pub(crate) select: Select,
 
-    /// Show mode, owner, size or device, and time as well
+    /// Also show mode, owner, size or device, and time
     #[arg(short, long)]
     pub(crate) long: bool,
 
-    /// Show the names that this system has for owners, with --long
+    /// With --long, show the names that this system has for owners
     #[arg(long, requires = "long")]
     pub(crate) names: bool,
 
@@ -145,7 +145,7 @@ pub(crate) struct List {
     #[arg(long)]
     pub(crate) human: bool,
 
-    /// Show sizes, for directories of all files below them
+    /// Show sizes; a directory's is that of all files below it
     ///
     /// Only listed files count; a file with several names counts once.
     #[arg(long)]
@@ -174,7 +174,7 @@ pub(crate) enum SortKey {
 
 /// Write files of an image, or bytes of a dump, to standard output.
 ///
-/// With --range, only the blocks or chunks are read that hold the requested bytes.
+/// With --range, packfs reads only the blocks or chunks that contain the requested bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -201,8 +201,8 @@ pub(crate) struct Cat {
 
 /// Show format, codec, sizes, counts and layout of an image.
 ///
-/// For an EROFS image also the oldest Linux that reads it. For the parts of a dump: their contents, and what is
-/// missing.
+/// For an EROFS image, also shows the oldest Linux that reads it. For the parts of a dump, shows their contents and
+/// what is missing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -216,7 +216,7 @@ pub(crate) struct Info {
     #[command(flatten)]
     pub(crate) parts: PartsArg,
 
-    /// Print it as JSON
+    /// Print the information as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -10,8 +10,8 @@ use super::value;
 pub(crate) struct RemoteArgs {
     /// Size of the disk cache for remote images; 0 for none [default: 1G]
     ///
-    /// All remote images share it; the default is that of PACKFS_REMOTE_CACHE if set. It lies in packfs/remote in
-    /// XDG_CACHE_HOME, else in ~/.cache.
+    /// All remote images share it; PACKFS_REMOTE_CACHE changes the default. It is in packfs/remote in XDG_CACHE_HOME,
+    /// else in ~/.cache.
     #[cfg(feature = "remote")]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     pub(crate) remote_cache: Option<u64>,

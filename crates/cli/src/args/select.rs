@@ -21,7 +21,7 @@ pub(crate) struct Select {
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Take paths and globs from FILE, too, one a line; `-` is standard input
+    /// Also take paths and globs from FILE, one per line; `-` reads stdin
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     paths_from: Vec<PathBuf>,
 
@@ -46,7 +46,7 @@ impl Select {
         }
         // A selection without paths is everything, which nobody means by an empty list.
         if let (true, Some(file)) = (paths.is_empty(), self.paths_from.first()) {
-            return Err(Usage(format!("--paths-from {}: it names no path", display(file))));
+            return Err(Usage(format!("--paths-from {}: no path in it", display(file))));
         }
         let (max_depth, may_miss) = (self.max_depth, self.ignore_missing);
         Ok(Selection { paths, exclude: self.exclude.resolve()?, max_depth, may_miss })
@@ -71,7 +71,7 @@ pub(crate) struct ExcludeArgs {
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
 
-    /// Leave out entries that match the globs in FILE, one a line
+    /// Leave out entries that match the globs in FILE, one per line
     ///
     /// A line that begins with `#` is a comment.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -11,9 +11,9 @@ use crate::resources;
 
 /// Compress one large stream onto several disks at once.
 ///
-/// The stream is a crash dump, a disk image or the memory of a machine. Each PART should be on a disk of its own.
-/// Whichever disk is free takes the next piece, so that a fast disk takes more and a slow one delays nothing. A part
-/// that fails is given up and the others go on. `packfs join` puts the stream together again.
+/// The stream is a crash dump, a disk image or the memory of a machine. Each PART should be on its own disk. Whichever
+/// disk is free takes the next segment, so a fast disk takes more and a slow one delays nothing. If a part fails,
+/// packfs abandons it and continues with the others. `packfs join` restores the stream.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,7 +24,7 @@ Examples:
 pub(crate) struct Split {
     /// File, block device or FIFO to read; `-` is standard input
     ///
-    /// A file that makedumpfile compressed or flattened is stored as the ELF core it was made of.
+    /// A file that makedumpfile compressed or flattened is stored as the ELF core it was made from.
     #[arg(value_name = "INPUT", value_hint = ValueHint::FilePath)]
     pub(crate) input: PathBuf,
 
@@ -59,7 +59,7 @@ pub(crate) struct Split {
     #[arg(long)]
     dedup: bool,
 
-    /// Bypass the page cache (O_DIRECT), where the file system can
+    /// Bypass the page cache (O_DIRECT) if the file system allows it
     #[arg(long)]
     direct: bool,
 

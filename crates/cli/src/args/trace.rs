@@ -9,23 +9,22 @@ use super::Talk;
 
 /// Run a command and list the files it opens, for `build --hot`.
 ///
-/// LIST gets the path of each file and directory below DIR that is opened while COMMAND runs, by whatever process, in order
-/// of first use. Packing the same tree with `packfs build --hot LIST` then lays these out side by side. It takes root
-/// (CAP_SYS_ADMIN). COMMAND's processes have to see DIR where this one sees it: those in a mount namespace of their own do
-/// not, those after `chroot` do. The list is written even if COMMAND fails or is interrupted.
+/// LIST gets the path of each file and directory below DIR that any process opens while COMMAND runs, in order of first
+/// use. `packfs build --hot LIST` then stores them side by side. This needs root (CAP_SYS_ADMIN). COMMAND may use
+/// `chroot`, but not a mount namespace of its own. LIST is written even if COMMAND fails or is interrupted.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   packfs trace -o boot.list --mount /srv/root -- chroot /srv/root /usr/bin/app --version
   packfs build /srv/root -o root.sqfs --hot boot.list")]
 pub(crate) struct Trace {
-    /// List to write: paths in DIR in order of first use, one a line
+    /// List to write: paths in DIR in order of first use, one per line
     #[arg(short, long, value_name = "LIST", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
 
-    /// Directory to watch, in general a mount point
+    /// Directory to watch, usually a mount point
     ///
-    /// The mount it is in has to show all files that COMMAND uses.
+    /// All files that COMMAND uses must be in the mount of DIR.
     #[arg(long, value_name = "DIR", default_value = "/", value_hint = ValueHint::DirPath)]
     pub(crate) mount: PathBuf,
 

@@ -17,8 +17,8 @@ use crate::output::failure::Usage;
 /// Find the settings of `packfs build` that suit a source best.
 ///
 /// Tries codecs, levels and block sizes on a sample of SOURCE with the real writers, and predicts for each the size of
-/// the image, the time it takes to build, and how fast it can be read. Prints those that no other beats, and the
-/// command that builds the best one for the goal within the limits. Nothing is written but temporary files.
+/// the image, the build time and the read speed. Prints the Pareto front, and the command that builds the best image
+/// for the goal within the limits. Only temporary files are written.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -47,7 +47,7 @@ pub(crate) struct Tune {
 
     /// Slowest reads by one thread to accept, in MB/s
     ///
-    /// 1 MB/s is a million bytes a second.
+    /// 1 MB/s is a million bytes per second.
     #[arg(long, value_name = "MB/S", value_parser = speed)]
     pub(crate) min_read: Option<f64>,
 
@@ -74,8 +74,8 @@ pub(crate) struct Tune {
 
     /// Amount of the source on which the slowest codecs are tried
     ///
-    /// Faster codecs are tried on up to 4 times as much in the same time, and large blocks on twice as much. A source
-    /// that is no larger is tried whole, and nothing has to be predicted.
+    /// Faster codecs are tried on up to 4 times as much, and large blocks on twice as much. A source that is no larger
+    /// is built completely, and nothing is predicted.
     #[arg(long, value_name = "SIZE", default_value = "12M", value_parser = sample)]
     pub(crate) sample: u64,
 

@@ -41,13 +41,13 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
             let mut verdict = match (sound, args.against.is_empty()) {
                 (true, true) => "sound".into(),
                 (true, false) => "sound, and the same as its source".into(),
-                (false, _) => counted(findings.count, "finding"),
+                (false, _) => units::of(findings.count, "finding"),
             };
             if notes.count > 0 {
-                verdict = format!("{verdict}; {}", counted(notes.count, "note"));
+                verdict = format!("{verdict}; {}", units::of(notes.count, "note"));
             }
-            let inodes = units::count(image.inode_count());
-            say(format_args!("{name}: {verdict} ({inodes} inodes in {})", units::span(spent.time)));
+            let inodes = units::of(image.inode_count(), "inode");
+            say(format_args!("{name}: {verdict} ({inodes} in {})", units::span(spent.time)));
         }
     }
     Ok(if sound { Outcome::Done } else { Outcome::Findings })
@@ -85,12 +85,6 @@ fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<Ch
         warnings = tree.warnings;
     }
     Ok(Checked { findings, notes, warnings })
-}
-
-/// Formats a count with its noun.
-fn counted(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", units::count(count))
 }
 
 /// See `docs/guide/json.md`.

@@ -73,7 +73,7 @@ fn instead(error: Error, path: &Path, offset: u64) -> anyhow::Error {
         Kind::Foreign(what) if offset == 0 => {
             anyhow!("{what}, not an image: unpack it, and packfs build makes an image of the files")
         }
-        _ if offset == 0 => anyhow!("neither a SquashFS nor an EROFS image (--offset if one begins further on)"),
+        _ if offset == 0 => anyhow!("neither a SquashFS nor an EROFS image (use --offset if one begins further on)"),
         _ => anyhow!("neither a SquashFS nor an EROFS image begins at byte {offset}"),
     }
 }

@@ -36,12 +36,12 @@ pub(super) fn run(args: &Split) -> Result<Outcome> {
     }
     if decoded && !args.talk.quiet {
         let input = display(&args.input);
-        note(&format!("{input}: stored as the ELF core that this crash dump was made of; --as-is stores its bytes"));
+        note(&format!("{input}: stored as the ELF core that this crash dump was made from; --as-is stores its bytes"));
     }
     interrupt::explain(if args.input == Path::new("-") {
-        "what the parts hold can be joined with --partial".into()
+        "packfs join --partial restores what the parts contain".into()
     } else {
-        "the same command with --resume goes on".into()
+        "continue with the same command and --resume".into()
     });
     let meter = Meter::start(args.talk.quiet);
     let done = packfs_dump::split(input, &args.parts, &options, meter.progress());
@@ -79,17 +79,17 @@ fn trouble(report: &SplitReport) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(report.input_error.as_ref().map(|why| format!("the input: {why}")));
     for part in &report.parts {
-        lines.extend(part.error.as_ref().map(|why| format!("{}: given up: {why}", display(&part.path))));
+        lines.extend(part.error.as_ref().map(|why| format!("{}: abandoned: {why}", display(&part.path))));
     }
     for (start, end) in &report.suspect {
         let range = Span(*start..*end);
         lines.push(format!(
-            "{range} of the dump may be lost: a part failed that had it, and a stream cannot be read again"
+            "{range} of the dump may be lost: the part that had it failed, and a stream cannot be read again"
         ));
     }
     if report.weak_stripes > 0 {
-        let count = units::count(report.weak_stripes);
-        lines.push(format!("{count} stripes have less parity than asked for, as too few parts were left"));
+        let stripes = units::of(report.weak_stripes, "stripe");
+        lines.push(format!("{stripes} got less parity than requested, because too few parts were left"));
     }
     lines
 }
@@ -160,7 +160,7 @@ impl fmt::Display for Summary<'_> {
         let state = if report.complete { "complete" } else { "incomplete" };
         writeln!(out, "split       {}, {state}, {}", bytes(report.bytes), units::smaller(self.ratio))?;
         if report.resumed_bytes > 0 {
-            writeln!(out, "resumed     {} of it were there already", bytes(report.resumed_bytes))?;
+            writeln!(out, "resumed     {} of it had been written before", bytes(report.resumed_bytes))?;
         }
         let chunks = &report.chunks;
         let saved = chunks.fill_bytes + chunks.squeezed_bytes;
@@ -173,12 +173,12 @@ impl fmt::Display for Summary<'_> {
         }
         writeln!(out)?;
         for part in &self.parts {
-            let state = if part.report.error.is_some() { ", given up" } else { "" };
+            let state = if part.report.error.is_some() { ", abandoned" } else { "" };
             let (size, speed) = (bytes(part.report.bytes), bytes(part.bytes_per_second));
             writeln!(out, "part        {} ({size}, {speed}/s{state})", part.path)?;
         }
         let (cache, disk, memory) = (span(report.times.to_cache), span(self.seconds), bytes(self.peak_memory));
         let speed = bytes(self.bytes_per_second);
-        write!(out, "took        {cache} to the page cache, {disk} to disk ({speed}/s), {memory} of memory at most")
+        write!(out, "took        {cache} until written, {disk} until on disk ({speed}/s), {memory} of memory at most")
     }
 }

@@ -44,13 +44,9 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
         warnings::print(&summary.warnings);
     }
     if !args.talk.quiet && target.is_some() {
-        let (entries, bytes) = (units::count(summary.entries), units::bytes(summary.bytes));
+        let (entries, bytes) = (units::of(summary.entries, "entry"), units::bytes(summary.bytes));
         let speed = units::speed(summary.bytes, spent.time);
-        say(format_args!(
-            "{}: {entries} entries, {bytes} in {} ({speed})",
-            display(&options.name),
-            units::span(spent.time)
-        ));
+        say(format_args!("{}: {entries}, {bytes} in {} ({speed})", display(&options.name), units::span(spent.time)));
     }
     Ok(Outcome::Done)
 }

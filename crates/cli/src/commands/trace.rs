@@ -41,7 +41,7 @@ pub(super) fn run(args: &Trace) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     say(format_args!(
-        "packfs: {} ended with {status}; the list has what it opened until then",
+        "packfs: {} ended with {status}; the list has the files opened until then",
         display(Path::new(program))
     ));
     Ok(Outcome::Findings)
@@ -55,11 +55,11 @@ fn report(args: &Trace, told: Told) {
         ));
     }
     if told.unlisted > 0 {
-        say(format_args!("packfs: left out {} paths that have a newline", units::count(told.unlisted)));
+        say(format_args!("packfs: left out {} with a newline in the name", units::of(told.unlisted, "path")));
     }
     if !args.talk.quiet {
-        let count = units::count(told.listed);
-        say(format_args!("{}: {count} paths below {}", display(&args.output), display(&args.mount)));
+        let paths = units::of(told.listed, "path");
+        say(format_args!("{}: {paths} below {}", display(&args.output), display(&args.mount)));
     }
 }
 

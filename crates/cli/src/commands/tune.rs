@@ -45,7 +45,7 @@ pub(super) fn run(args: &Tune) -> Result<Outcome> {
         limits: args.limits(),
         command: match choice {
             Choice::Best(at) | Choice::Nearest(at) => command(at),
-            Choice::Nothing => anyhow::bail!("none of the ways to build could be tried"),
+            Choice::Nothing => anyhow::bail!("none of the settings could be tried"),
         },
         choice,
         predictions,
@@ -93,11 +93,10 @@ pub(super) fn measure(
     let plan = Plan { candidates, sample: effort.sample, bytes, inodes, scan, stop: Arc::clone(&stop) };
     if !effort.quiet {
         effort.refused.iter().for_each(|why| say(format_args!("packfs: not tried: {why}")));
-        let (ways, bytes, inodes) = (plan.candidates.len(), units::bytes(bytes), units::count(inodes));
+        let (ways, entries) = (units::of(plan.candidates.len() as u64, "setting"), units::of(inodes, "entry"));
+        let bytes = units::bytes(bytes);
         let about = units::span(Duration::from_secs_f64(plan.forecast().ceil()));
-        say(format_args!(
-            "packfs: trying {ways} ways to build {bytes} in {inodes} entries, on parts of them; about {about}"
-        ));
+        say(format_args!("packfs: trying {ways} on samples of {bytes} in {entries}; this takes about {about}"));
     }
     if !effort.quiet {
         warnings::print(&tree.warnings);

@@ -106,10 +106,10 @@ pub(crate) fn hint(error: &anyhow::Error, may_leave_out: Option<&[PathBuf]>) -> 
         }
         Cause::Image(error) => image_hint(error),
         Cause::Dump(packfs_dump::Error::Exists { device: false, .. }) => {
-            Some("replace it with --force, or go on with --resume")
+            Some("replace it with --force, or continue with --resume")
         }
         Cause::Dump(packfs_dump::Error::NoPartLeft { .. }) => Some("make room, then repeat the command with --resume"),
-        Cause::Dump(packfs_dump::Error::Exists { device: true, .. }) => Some("--force does that"),
+        Cause::Dump(packfs_dump::Error::Exists { device: true, .. }) => Some("--force overwrites it"),
         _ => None,
     }
 }
@@ -133,7 +133,7 @@ fn image_hint(error: &Error) -> Option<&'static str> {
         Error::Limit { why: Excess::Owners { .. }, .. } => "--owner sets one for all",
         Error::Limit { why: Excess::Time { .. }, .. } => "--time sets one for all",
         Error::Limit { why: Excess::XattrClass { .. }, .. } => {
-            "--exclude-xattr PATTERN leaves them out, --no-xattrs all of them"
+            "--exclude-xattr PATTERN leaves them out, --no-xattrs leaves all of them out"
         }
         _ => return None,
     })

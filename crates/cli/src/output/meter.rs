@@ -237,9 +237,9 @@ impl Snapshot {
     fn describe(&self, columns: usize) -> String {
         let mut parts = Vec::new();
         if let Some((entries, total)) = self.share_of_entries().filter(|_| self.total == 0) {
-            parts.push(format!("{} of {} entries", units::count(entries), units::count(total)));
+            parts.push(format!("{} of {}", units::count(entries), units::of(total, "entry")));
         } else if matches!(self.phase, Phase::Scan) {
-            parts.push(format!("{} entries", units::count(self.entries)));
+            parts.push(units::of(self.entries, "entry"));
         }
         if self.done > 0 {
             parts.push(match self.total {

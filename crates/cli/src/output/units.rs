@@ -36,9 +36,13 @@ pub(crate) fn smaller(ratio: f64) -> String {
     }
 }
 
-/// Formats a count of things, by their name in the singular: `1 part`, `2 parts`.
+/// Formats a count of things, by their name in the singular: `1 part`, `2 parts`, `2 entries`.
 pub(crate) fn of(n: u64, what: &str) -> String {
-    format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
+    match what.strip_suffix('y') {
+        _ if n == 1 => format!("1 {what}"),
+        Some(stem) => format!("{} {stem}ies", count(n)),
+        None => format!("{} {what}s", count(n)),
+    }
 }
 
 /// Formats a duration: `0.42 s`, `37 s`, `2 min 05 s`, `3 h 12 min`.
@@ -98,6 +102,8 @@ mod tests {
             assert_eq!(smaller(ratio), told);
         }
         assert_eq!(smaller(0.0), "larger than the data");
+        assert_eq!([0, 1, 2000].map(|n| of(n, "entry")), ["0 entries", "1 entry", "2,000 entries"]);
+        assert_eq!([1, 2].map(|n| of(n, "part")), ["1 part", "2 parts"]);
         assert_eq!(
             (of(0, "part"), of(1, "part"), of(2000, "part")),
             ("0 parts".into(), "1 part".into(), "2,000 parts".into())

@@ -12,9 +12,8 @@ use super::measuring::{Choices, Measuring, Sizes, blocks, choices};
 
 /// Measure building images: codecs, threads, other programs.
 ///
-/// Every codec is measured on one thread and on more. Prints times, speed-ups, throughput, sizes and memory, what
-/// fragments and dedup gain and cost, and what would limit a machine of 64 threads. Images are made in --scratch and
-/// removed at once.
+/// Measures every codec with one thread and with more. Prints times, speed-ups, throughput, sizes and memory, the gain
+/// and cost of fragments and dedup, and a prediction for 64 threads. Images are built in --scratch and removed at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,11 +21,11 @@ Examples:
   packfs bench build /srv/root --formats squashfs --codecs gzip:9,zstd:15,lz4 --jobs 0,1,2,4,8 --peers
   packfs bench build /srv/root --formats erofs --codecs lz4hc:12 --blocks 4K..128K --features plain --runs 3")]
 pub(crate) struct Build {
-    /// Directory to pack [default: 64M of files made for it]
+    /// Directory to pack [default: 64M of generated files]
     #[arg(value_name = "SOURCE", value_hint = ValueHint::DirPath)]
     pub(crate) source: Option<PathBuf>,
 
-    /// Numbers of threads; 0 does all work on one
+    /// Numbers of threads; 0 does all work on one thread
     ///
     /// The default is 0, and 1 up to the number of processors.
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = value::jobs)]

@@ -12,9 +12,9 @@ use super::measuring::{Measuring, Sizes, block, blocks};
 
 /// Measure codecs on your own data, in blocks as file systems use them.
 ///
-/// Prints for each codec: the size, the speed in both directions, the bytes saved in a second of work (below such a
-/// device speed compressing pays), all of it relative to zlib -9, too, the speed on data that does not compress, and
-/// which codecs no other beats. Every sample is appended to RESULTS; `packfs bench report` makes a page of them.
+/// Prints for each codec the size, the speed of compression and decompression, and the bytes saved per second:
+/// compression pays on devices slower than that. Prints the same relative to zlib -9, the speed on incompressible data,
+/// and the Pareto front. Every sample is appended to RESULTS; `packfs bench report` makes a page from them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -63,7 +63,7 @@ pub(crate) struct Codecs {
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = value::size)]
     pub(crate) sample: u64,
 
-    /// Least time of a measurement in each direction, in milliseconds
+    /// Minimum time of a measurement per direction, in milliseconds
     #[arg(long, value_name = "MS", default_value = "50", value_parser = value::count::<u64>)]
     pub(crate) least: u64,
 

@@ -25,7 +25,7 @@ pub(crate) struct Measuring {
 
     /// Continue the last session in RESULTS
     ///
-    /// It has to be begun on this machine with the same options.
+    /// The session must have been started on this machine with the same options.
     #[arg(long)]
     pub(crate) resume: bool,
 

@@ -9,9 +9,9 @@ use super::super::value;
 
 /// Generate data that looks like the memory of a machine.
 ///
-/// It serves to try dumps and codecs. Its pages of 4 KiB are empty, filled with one word, text, tables of pointers,
-/// machine code and noise, in given shares. None but the empty ones occurs twice. The same seed and shares give the
-/// same bytes.
+/// The data is for tests of dumps and codecs. Its pages of 4 KiB are zero, filled with one word, text, pointer tables,
+/// machine code or noise, in the given shares. Only the zero page occurs twice. The same seed and shares give the same
+/// bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -8,9 +8,9 @@ use clap::{Args, ValueHint};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Quick look")]
 pub(crate) struct Quick {
-    /// Measure DIR in less than two minutes [default: the current folder]
+    /// Measure DIR in less than two minutes [default: current directory]
     ///
-    /// A few codecs are measured, and a few ways to build an image of it.
+    /// Measures a few codecs, and a few ways to build an image of DIR.
     #[arg(long = "quick", value_name = "DIR", num_args = 0..=1, default_missing_value = ".",
         value_hint = ValueHint::AnyPath)]
     pub(crate) dir: Option<PathBuf>,

@@ -9,12 +9,12 @@ use super::measuring::{Choices, Measuring, Sizes, block, blocks, choices};
 
 /// Measure how fast the kernel and programs read images.
 ///
-/// The images are given, or made of a directory: by packfs, mksquashfs and mkfs.erofs, in blocks and with codecs of
-/// your choice. As root each image is mounted anew for every measurement in a mount namespace of its own, and read
-/// with dropped caches: all files in order, 500 of them and all of them at random, their data or their metadata; and
-/// with fio the largest file, 4 KiB at a time. packfs, unsquashfs, sqfs2tar and fsck.erofs read whole images, as any
-/// user. Programs that are not installed, and measurements that are not permitted, are named, and the rest is
-/// measured.
+/// The images exist already, or packfs, mksquashfs and mkfs.erofs build them from a directory with codecs and block
+/// sizes of your choice. As root, packfs mounts each image again for every measurement, in a private mount namespace
+/// and with dropped caches. The kernel reads all files in order, 500 of them at random and all of them at random, data
+/// or metadata; fio reads the largest file, 4 KiB at a time. packfs, unsquashfs, sqfs2tar and fsck.erofs read whole
+/// images, as any user. Programs that are not installed and measurements that are not permitted are reported and left
+/// out.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,31 +26,31 @@ pub(crate) struct Read {
     #[arg(value_name = "IMAGE", required_unless_present = "matrix", value_hint = ValueHint::FilePath)]
     pub(crate) images: Vec<PathBuf>,
 
-    /// Make images of this directory, read them and remove them
+    /// Build images of this directory, read them and remove them
     #[arg(long, value_name = "SOURCE", conflicts_with = "images", value_hint = ValueHint::DirPath)]
     pub(crate) matrix: Option<PathBuf>,
 
     /// Measure once, with the smallest and largest blocks only
     ///
-    /// fio and readings that take long are left out.
+    /// fio and long readings are left out.
     #[arg(long, conflicts_with = "runs")]
     pub(crate) quick: bool,
 
-    /// Codecs of the images to make, as `build --codec` takes them
+    /// Codecs of the images to build, as `build --codec` takes them
     ///
     /// Options of one codec are joined by colons.
     #[arg(short, long, value_name = "LIST", default_value = "lz4hc:12,none", requires = "matrix",
         value_parser = Known::new(choices, known::image_codecs), hide_possible_values = true)]
     pub(crate) codecs: Choices,
 
-    /// Block or cluster sizes to make: a list, or a range as 4K..1M
+    /// Block or cluster sizes to build: a list, or a range as 4K..1M
     ///
     /// A range contains its powers of two.
     #[arg(short, long, value_name = "LIST", default_value = "4K,16K,64K,128K", value_parser = image_blocks,
         requires = "matrix")]
     pub(crate) blocks: Sizes,
 
-    /// Let other programs make and read images, too
+    /// Let other programs build and read images, too
     ///
     /// mksquashfs, mkfs.erofs, unsquashfs, sqfs2tar and fsck.erofs: those in DIR before those on PATH.
     #[arg(long, value_name = "DIR", num_args = 0..=1, value_hint = ValueHint::DirPath)]

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// Make a page, CSV tables or Markdown of measured results.
+/// Make a page, CSV tables or Markdown from measured results.
 ///
 /// The page has tables and charts, and needs no network. If several sessions measured a cell, the last one counts.
 ///
-/// With --against, results are compared with earlier ones: what got faster, slower, smaller or larger, each with a
-/// test for whether the difference is more than noise. The exit status is then 1 if anything got worse.
+/// With --against, compares results with earlier ones: shows what got faster, slower, smaller or larger, and tests
+/// whether the difference is more than noise. The exit status is then 1 if anything got worse.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,11 +25,11 @@ pub(crate) struct Report {
     #[arg(long, value_name = "OLD", value_hint = ValueHint::FilePath)]
     pub(crate) against: Vec<PathBuf>,
 
-    /// Probability of chance below which a difference counts
+    /// P-value below which a difference counts
     #[arg(long, value_name = "P", default_value = "0.05", requires = "against", value_parser = probability)]
     pub(crate) alpha: f64,
 
-    /// Least difference that counts, in percent
+    /// Smallest difference that counts, in percent
     ///
     /// Differences of sizes that never vary always count.
     #[arg(long, value_name = "PERCENT", default_value = "1", requires = "against", value_parser = percent)]

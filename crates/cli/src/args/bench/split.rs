@@ -12,9 +12,9 @@ use super::measuring::Measuring;
 
 /// Measure how fast a dump is split over several disks and joined.
 ///
-/// Prints the seconds for each number of outputs and each codec, the speed-up, how well the disks are used, what
-/// disks of different speeds cost, and how fast the parts are joined and checked. Disks are simulated, as pipes of a
-/// given number of MB/s, or directories on real disks. Everything written is removed again.
+/// Prints time and speed-up for each codec and number of outputs, the utilisation of the disks, the cost of disks of
+/// different speeds, and the speed of joining and checking. Disks are simulated (pipes with a limited speed) or
+/// directories on real disks. Everything that was written is removed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -56,15 +56,15 @@ pub(crate) struct Split {
     #[arg(long, value_name = "SPEEDS")]
     pub(crate) disks: Vec<Profile>,
 
-    /// Directories for the parts, each on a disk of its own
+    /// Directories for the parts, each on its own disk
     ///
-    /// They take the place of simulated disks.
+    /// They replace the simulated disks.
     #[arg(long, value_name = "DIR", num_args = 1.., value_hint = ValueHint::DirPath, conflicts_with = "disks")]
     pub(crate) dirs: Vec<PathBuf>,
 
     /// Directory for temporary files
     ///
-    /// Generated data, pipes and joined dumps are put there. The default is the directory of the system.
+    /// Generated data, pipes and joined dumps go there. The default is the system's temporary directory.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) scratch: Option<PathBuf>,
 

@@ -137,7 +137,7 @@ fn features(lists: &[Changes], shared: &Shared, target: Kernel, choice: &Choice)
     let mut changes = lists.iter().fold(Changes::default(), |earlier, later| earlier.then(*later));
     if let Some(asked) = shared.fragments {
         if changes.mention(fragments) {
-            return Err(Usage("--fragments and --features both say what becomes of fragments: leave one out".into()));
+            return Err(Usage("--fragments and --features both choose the fragments: leave one out".into()));
         }
         match asked {
             Fragments::None => changes.turn(Features::FRAGMENTS, false),
@@ -168,17 +168,17 @@ fn check_together(asked: Features, codec: Codec) -> Result<(), Usage> {
     if codec == Codec::None
         && let Some((_, name)) = OF_COMPRESSED_FILES.iter().find(|(feature, _)| asked.intersects(*feature))
     {
-        return Err(Usage(format!("--features {name} is about compressed files, and --codec none compresses nothing")));
+        return Err(Usage(format!("--features {name} is for compressed files, but --codec none does not compress")));
     }
     if codec != Codec::None && asked.contains(Features::CHUNKS) {
-        return Err(Usage("--features chunks is about files that are not compressed: it needs --codec none".into()));
+        return Err(Usage("--features chunks is for uncompressed files: it needs --codec none".into()));
     }
-    let extents = "48bit describes compressed files by encoded extents";
+    let extents = "48bit uses encoded extents";
     if asked.contains(Features::BITS_48 | Features::FULL_INDEX) {
-        return Err(Usage(format!("--features: {extents}, full-index by an index of blocks: leave one out")));
+        return Err(Usage(format!("--features: {extents} and full-index an index of blocks: leave one out")));
     }
     if asked.contains(Features::BITS_48 | Features::ZTAILPACKING) {
-        return Err(Usage(format!("--features: {extents}, which have no place for ztailpacking: leave one out")));
+        return Err(Usage(format!("--features: {extents}, which cannot express ztailpacking: leave one out")));
     }
     Ok(())
 }

@@ -32,12 +32,12 @@ use crate::output::failure::Usage;
 
 /// Pack directories, tar archives, images and pack lists into one image.
 ///
-/// A SOURCE is a directory, a single file, a tar archive (plain or compressed with gzip, xz, zstd or
-/// bzip2; `-` reads one from standard input), an image (whose contents are packed anew), `@FILE`, a
-/// pack list, or `file:FILE`, a file that is packed as it is even if it is an archive. Several sources are merged in
-/// order: later entries replace earlier ones of the same name.
+/// A SOURCE is a directory, a single file, a tar archive (plain or compressed with gzip, xz, zstd or bzip2; `-` reads
+/// one from standard input), an image (whose contents are packed again), `@FILE` (a pack list), or `file:FILE` (a file
+/// that is packed unchanged even if it is an archive). Several sources are merged in order: later entries replace
+/// earlier ones of the same name.
 ///
-/// The image appears under its name only when it is complete; until then the old file stays as it was.
+/// The image appears under its name only when it is complete; until then an old file stays unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -56,10 +56,11 @@ pub(crate) struct Build {
     #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     output: PathBuf,
 
-    /// Choose codec, block size and order by a name
+    /// Choose codec, block size and order by name
     ///
-    /// SquashFS: zstd:1, zstd:12, zstd:19 in blocks of 1M, xz:9:bcj=auto in 1M by likeness. EROFS: lz4, lz4hc:9, lzma:6 in
-    /// clusters of 256K, lzma:9 in 1M by likeness with all-fragments. Options of their own win over it.
+    /// SquashFS: zstd:1, zstd:12, zstd:19 in blocks of 1M, xz:9:bcj=auto in 1M with --order similar. EROFS: lz4,
+    /// lz4hc:9, lzma:6 in clusters of 256K, lzma:9 in 1M with --order similar and all-fragments. Explicit options take
+    /// precedence.
     #[arg(long, value_enum)]
     preset: Option<Preset>,
 
@@ -89,8 +90,7 @@ pub(crate) struct Build {
 
     /// Scan and estimate size and time of the image; write nothing
     ///
-    /// Entries that would be packed, left out and warned about are counted; size and time are estimated from a
-    /// sample.
+    /// Counts the entries that would be packed and left out, lists warnings, and estimates size and time from a sample.
     #[arg(long)]
     dry_run: bool,
 
@@ -109,7 +109,7 @@ pub(crate) struct Build {
 
     /// Print progress as numbers from 0 to 100 on standard output
     ///
-    /// One a line, for programs that draw a bar, such as `dialog --gauge`.
+    /// One per line, for programs that draw a bar, such as `dialog --gauge`.
     #[arg(long, conflicts_with_all = ["json", "dry_run"])]
     percentage: bool,
 
@@ -141,7 +141,7 @@ pub(crate) struct Build {
     #[arg(help_heading = "Contents", long, value_name = "T", value_parser = value::time, allow_hyphen_values = true)]
     time: Option<Time>,
 
-    /// Time of the image alone
+    /// Time of the image only
     ///
     /// The default is the newest time in it.
     #[arg(help_heading = "Contents", long, value_name = "T", value_parser = value::time, allow_hyphen_values = true)]
@@ -159,7 +159,7 @@ pub(crate) struct Build {
     #[arg(help_heading = "Contents", long, value_name = "MODE", allow_hyphen_values = true)]
     mode: Option<ModeChange>,
 
-    /// Action for a file that cannot be read or changes meanwhile
+    /// Action if a file cannot be read or changes during the build
     ///
     /// With `skip` the file is left out and listed, and the exit status is 1.
     #[arg(help_heading = "Contents", long, value_enum, default_value_t = OnError::Stop)]
@@ -167,7 +167,7 @@ pub(crate) struct Build {
 
     /// Fail at the first warning
     ///
-    /// For example a tar archive without its end.
+    /// For example, a tar archive without an end marker.
     #[arg(help_heading = "Contents", long)]
     strict: bool,
 
@@ -175,7 +175,7 @@ pub(crate) struct Build {
     #[arg(help_heading = "Layout of the image", long, value_enum)]
     fragments: Option<Fragments>,
 
-    /// Store equal files and blocks again each time
+    /// Do not share equal files and blocks
     #[arg(help_heading = "Layout of the image", long)]
     no_dedup: bool,
 
@@ -200,7 +200,7 @@ pub(crate) struct Build {
 
     /// Leave SIZE bytes free before the image
     ///
-    /// It has to be a multiple of 4K if the image is to be mounted.
+    /// To mount the image, SIZE must be a multiple of 4K.
     #[arg(help_heading = "Layout of the image", long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
     offset: u64,
 
@@ -209,15 +209,15 @@ pub(crate) struct Build {
 
     /// Place the files named in LIST first and side by side
     ///
-    /// Their inodes and directories lie side by side, too. LIST has paths in the image in order of first use, one a line, as
-    /// `packfs trace` and `packfs mount --trace` write them.
+    /// Their inodes and directories are side by side, too. LIST has paths in the image in order of first use, one per
+    /// line, as `packfs trace` and `packfs mount --trace` write them.
     #[arg(help_heading = "Layout of the image", long, value_name = "LIST", value_hint = ValueHint::FilePath)]
     hot: Option<PathBuf>,
 
     /// Copy archives from a pipe to a temporary file first
     ///
-    /// The same goes for archives that are compressed. The image is then the same as from the plain archive. Implied
-    /// by --sort, --hot, --shards and --order other than path.
+    /// This also applies to compressed archives. The image is then the same as from the plain archive. Implied by
+    /// --sort, --hot, --shards and --order other than path.
     #[arg(help_heading = "Layout of the image", long)]
     spool: bool,
 
@@ -259,22 +259,22 @@ impl Format {
 /// Files whose tails are packed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Fragments {
-    /// None: every file has blocks of its own
+    /// Every file has its own blocks
     None,
     /// Files smaller than a block
     Small,
-    /// Those, and the last partial blocks of larger files
+    /// Those, and the tails of larger files
     Tails,
 }
 
 /// An order of file data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Order {
-    /// By path: what is in one directory lies together
+    /// By path: files of one directory are together
     Path,
     /// By type, name and length
     Type,
-    /// The same, and files that have much in common side by side
+    /// The same, with similar files side by side
     Similar,
 }
 
@@ -373,7 +373,7 @@ impl Build {
     /// Resolves the options that are left open. `epoch` is the value of `SOURCE_DATE_EPOCH`.
     pub(crate) fn resolve(mut self, epoch: Option<&str>) -> Result<BuildPlan, Usage> {
         if self.output.as_os_str() == "-" {
-            return Err(Usage("an image cannot be written to standard output: its first bytes come last".into()));
+            return Err(Usage("an image cannot be written to standard output: its superblock is written last".into()));
         }
         if self.sources.iter().filter(|source| source.as_os_str() == "-").count() > 1 {
             return Err(Usage("standard input (`-`) can be read only once".into()));

@@ -10,7 +10,7 @@ use super::{Build, Format, Order};
 /// A point of the front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Preset {
-    /// Quick: about 3 s of processor time for a gigabyte
+    /// Quick: about 3 s of processor time per gigabyte
     Fast,
     /// Between the two: about 20 s
     Balanced,

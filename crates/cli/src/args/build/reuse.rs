@@ -18,9 +18,9 @@ const ENDING: &str = ".index";
 pub(super) struct ReuseArgs {
     /// Take blocks of unchanged content from OLD_IMAGE
     ///
-    /// OLD_IMAGE has to be built with --index. The new image has the same bytes as without this option. If OLD_IMAGE
-    /// was built by another version, codec or with other options, or if its index is that of another image, nothing is
-    /// taken and a warning says so.
+    /// OLD_IMAGE must have been built with --index. The new image has the same bytes as without this option. If
+    /// OLD_IMAGE was built by another version, with another codec or other options, or if the index belongs to another
+    /// image, nothing is reused and a warning says so.
     #[arg(long, value_name = "OLD_IMAGE", value_hint = ValueHint::FilePath)]
     reuse: Option<PathBuf>,
 

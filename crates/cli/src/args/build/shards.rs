@@ -13,8 +13,8 @@ use crate::args::value;
 pub(super) struct ShardArgs {
     /// Cut the data into N shards, as a cluster packs them
     ///
-    /// Only files that are equal as a whole are shared between shards, so each adds a little to the size. With 1 the
-    /// image has the bytes of a build without this option.
+    /// Shards share only whole files, so each adds a little to the size. With 1, the image has the same bytes as
+    /// without this option.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     shards: Option<u32>,
 

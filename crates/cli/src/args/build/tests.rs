@@ -163,10 +163,10 @@ fn what_erofs_cannot_do_is_refused_with_a_way_out() {
         (&["--fs-block", "8K"], "from 512 to 4096"),
         (&["--fragments", "small"], "none or tails"),
         (&["--fragments", "tails", "--features", "^fragments"], "leave one out"),
-        (&["-c", "none", "--features", "dedupe"], "--features dedupe is about compressed files"),
+        (&["-c", "none", "--features", "dedupe"], "--features dedupe is for compressed files"),
         (&["--features", "chunks"], "needs --codec none"),
         (&["--features", "48bit,full-index", "--target-kernel", "6.18"], "leave one out"),
-        (&["--features", "48bit,ztailpacking", "--target-kernel", "6.18"], "no place for ztailpacking"),
+        (&["--features", "48bit,ztailpacking", "--target-kernel", "6.18"], "cannot express ztailpacking"),
     ];
     for (args, expected) in table {
         let message = plan(&[&["x.erofs"], args].concat()).unwrap_err().0;

@@ -237,8 +237,7 @@ impl Display {
     fn show<S: Subject>(&mut self, event: &Event<'_, S>) {
         match event {
             Event::Begun { cells, steps } if *cells > 0 && !self.quiet => {
-                let cells = if *cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
-                let runs = if self.runs == 1 { "1 run".to_owned() } else { format!("{} runs", self.runs) };
+                let (cells, runs) = (units::of(*cells as u64, "cell"), units::of(self.runs.into(), "run"));
                 let cost = self.expected.words(self.expected.time(*steps, self.cells));
                 let text = format_args!("packfs: measuring {cells}: a warm-up and {runs} each, {steps} steps{cost}");
                 self.steps.say(text);

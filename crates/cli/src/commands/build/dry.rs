@@ -177,16 +177,15 @@ impl Counts {
 
     fn in_words(&self) -> String {
         let kinds = [
-            (self.files, "file", "files"),
-            (self.directories, "directory", "directories"),
-            (self.symlinks, "symlink", "symlinks"),
-            (self.devices, "device", "devices"),
-            (self.fifos, "FIFO", "FIFOs"),
-            (self.sockets, "socket", "sockets"),
+            (self.files, "file"),
+            (self.directories, "directory"),
+            (self.symlinks, "symlink"),
+            (self.devices, "device"),
+            (self.fifos, "FIFO"),
+            (self.sockets, "socket"),
         ];
-        let kinds = kinds.into_iter().filter(|(count, ..)| *count > 0);
-        let kind = |(count, one, more)| format!("{} {}", units::count(count), if count == 1 { one } else { more });
-        let kinds: Vec<String> = kinds.map(kind).collect();
+        let kinds = kinds.into_iter().filter(|(count, _)| *count > 0);
+        let kinds: Vec<String> = kinds.map(|(count, kind)| units::of(count, kind)).collect();
         format!("{} ({})", units::count(self.inodes), kinds.join(", "))
     }
 }
@@ -229,7 +228,7 @@ impl Estimate {
             true => "all of it was built".to_owned(),
             false => format!("from a sample of {}", units::bytes(self.tried)),
         };
-        let threads = if threads < 2 { "1 thread".to_owned() } else { format!("{threads} threads") };
+        let threads = units::of(threads.max(1) as u64, "thread");
         format!("{size}, in {time} on {threads} (within {time_error} %); {sample}")
     }
 }

@@ -115,7 +115,7 @@ impl<'a> Report<'a> {
 impl fmt::Display for Report<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let summary = self.summary;
-        let count = |n: u32| units::count(n.into());
+        let of = |n: u32, what| units::of(n.into(), what);
         writeln!(
             out,
             "image       {} ({}, {} {})",
@@ -126,8 +126,9 @@ impl fmt::Display for Report<'_> {
         )?;
         let files = units::bytes(summary.file_bytes);
         writeln!(out, "packed      {files} of files, {}", units::smaller(self.ratio))?;
-        let (inodes, files, directories) = (count(summary.inodes), count(summary.files), count(summary.directories));
-        writeln!(out, "entries     {inodes} ({files} files, {directories} directories)")?;
+        let inodes = units::count(summary.inodes.into());
+        let (files, directories) = (of(summary.files, "file"), of(summary.directories, "directory"));
+        writeln!(out, "entries     {inodes} ({files}, {directories})")?;
         write!(out, "{}", Lines(&summary.details))?;
         let (twice, holes) = (units::bytes(summary.duplicate_bytes()), units::bytes(summary.hole_bytes()));
         writeln!(out, "saved       {twice} of duplicates, {holes} of holes")?;

@@ -29,7 +29,10 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
         return Err(Usage("a plan needs the number of shards: --shards N, or --shard-size SIZE".into()).into());
     }
     if plan.dry_run || plan.percentage || (engine.is_some() && plan.json) {
-        return Err(Usage("--dry-run, --percentage, and --json beside --for are not for plans".into()).into());
+        return Err(Usage(
+            "packfs plan takes neither --dry-run nor --percentage, nor --json together with --for".into(),
+        )
+        .into());
     }
     plan.sources.iter().try_for_each(|source| super::sources::refuse_mistaken(source))?;
     let lists = Lists::read(&plan)?;
@@ -71,7 +74,7 @@ pub(super) fn shard(args: &args::Shard) -> Result<Outcome> {
     };
     if shard >= job.shards() {
         let last = job.shards() - 1;
-        return Err(Usage(format!("shard {shard}: the plan has the shards 0 to {last}")).into());
+        return Err(Usage(format!("shard {shard}: the plan has shards 0 to {last}")).into());
     }
     create(&args.output)?;
     let meter = Meter::start(args.talk.quiet);
@@ -101,7 +104,7 @@ pub(super) fn assemble(args: &args::Assemble) -> Result<Outcome> {
     let summary = built.with_context(|| format!("assembling {}", display(&args.output)))?;
     let (image, files) = (units::bytes(summary.image_bytes), units::bytes(summary.file_bytes));
     let shards = units::of(job.shards().into(), "shard");
-    let text = format!("assembled   {image} of {shards}, which hold {files}, in {}", units::span(spent.time));
+    let text = format!("assembled   {image} from {shards} with {files} of files in {}", units::span(spent.time));
     let figures = Assembled { shards: job.shards(), summary };
     tell(
         "assemble",

@@ -46,8 +46,8 @@ pub(super) fn run(image: &dyn Image, dir: &Path, options: &Options, quiet: bool)
     }
     out.flush()?;
     if !quiet {
-        let (entries, bytes) = (units::count(entries), units::bytes(bytes));
-        say(format_args!("{}: {entries} entries, {bytes} of files; nothing was written", display(dir)));
+        let (entries, bytes) = (units::of(entries, "entry"), units::bytes(bytes));
+        say(format_args!("{}: {entries}, {bytes} of files; nothing was written", display(dir)));
     }
     Ok(if in_the_way == 0 { Outcome::Done } else { Outcome::Findings })
 }

@@ -27,13 +27,12 @@ pub(super) fn run(args: &Extract) -> Result<Outcome> {
         say(format_args!("packfs: left out: {error}"));
     }
     if !args.talk.quiet {
-        let count = |n: u64, what: &str| format!("{} {what}", units::count(n));
         say(format_args!(
             "{}: {}, {}, {}, {} in {} ({})",
             display(&args.directory),
-            count(summary.files, "files"),
-            count(summary.directories, "directories"),
-            count(summary.symlinks + summary.special + summary.hard_links, "others"),
+            units::of(summary.files, "file"),
+            units::of(summary.directories, "directory"),
+            units::of(summary.symlinks + summary.special + summary.hard_links, "other"),
             units::bytes(summary.bytes),
             units::span(spent.time),
             units::speed(summary.bytes, spent.time)
@@ -87,7 +86,7 @@ impl<'a> Extraction<'a> {
 
     pub(crate) fn run(&self) -> Result<(dir::Summary, Spent)> {
         let dir = display(&self.args.directory);
-        interrupt::explain(format!("files in {dir} may be unfinished; the same command with --force completes them"));
+        interrupt::explain(format!("files in {dir} may be incomplete; the same command with --force completes them"));
         let meter = if self.args.percentage { Meter::percentage() } else { Meter::start(self.args.talk.quiet) };
         let extracted = sink::dir::extract(&self.image(), &self.args.directory, &self.options, meter.progress());
         let spent = meter.finish();

@@ -98,14 +98,17 @@ impl About {
         let size = self.blocks.saturating_mul(self.block_size.into());
         writeln!(out, "format       {}", self.format)?;
         if let Some(blocks) = self.no_linux {
-            writeln!(out, "needs        not for Linux: LZ4 clusters of {blocks} blocks, it reads {LZ4_BLOCKS_MAX}")?;
+            writeln!(
+                out,
+                "needs        no Linux reads it: LZ4 clusters of {blocks} blocks, the limit is {LZ4_BLOCKS_MAX}"
+            )?;
         }
         if let Some(linux) = &self.needs_linux {
             writeln!(out, "needs        Linux {linux}")?;
         }
         writeln!(out, "codec        {}", or_none(self.algorithms.iter().map(Algorithm::describe)))?;
         writeln!(out, "block size   {}", units::bytes(self.block_size.into()))?;
-        writeln!(out, "size         {} ({} blocks)", units::bytes(size), units::count(self.blocks))?;
+        writeln!(out, "size         {} ({})", units::bytes(size), units::of(self.blocks, "block"))?;
         writeln!(out, "created      {created} UTC ({})", self.created)?;
         writeln!(out, "inodes       {}", units::count(self.inodes))?;
         writeln!(out, "uuid         {}", self.uuid)?;
@@ -123,8 +126,8 @@ impl About {
             }
         }
         for Device { tag, blocks, start } in &self.devices {
-            let (blocks, start) = (units::count(*blocks), units::count(*start));
-            writeln!(out, "device       `{tag}`, {blocks} blocks from block {start} on")?;
+            let (blocks, start) = (units::of(*blocks, "block"), units::count(*start));
+            writeln!(out, "device       `{tag}`, {blocks} from block {start} on")?;
         }
         Ok(())
     }

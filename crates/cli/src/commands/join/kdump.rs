@@ -51,10 +51,7 @@ pub(super) fn write(
             commit(file, progress)?;
             Ok(report)
         }
-        _ if !flat => {
-            Err(Usage("--as kdump is not written from front to back: for a pipe there is --as kdump-flat".into())
-                .into())
-        }
+        _ if !flat => Err(Usage("--as kdump cannot be written to a pipe; use --as kdump-flat".into()).into()),
         Target::Stdout => flattened(&mut output::unnamed_stdout()?, Path::new(output::STDOUT)),
         Target::Stream(path) => {
             let mut file = OpenOptions::new().write(true).open(&path).with_context(|| display(&path).to_string())?;

@@ -118,8 +118,8 @@ fn told(repair: &Repair, set: &Set) -> String {
         (None, []) => "that no part has".into(),
         (None, _) => "of missing parts".into(),
     };
-    let (what, bytes) = (if *segments == 1 { "segment" } else { "segments" }, units::bytes(*bytes));
-    format!("brought back by parity: {segments} {what} {whose} ({bytes} of the dump, the first at {})", Size(*start))
+    let (segments, bytes) = (units::of(*segments, "segment"), units::bytes(*bytes));
+    format!("restored from parity: {segments} {whose} ({bytes} of the dump, the first at {})", Size(*start))
 }
 
 /// See `docs/guide/json.md`.
@@ -189,8 +189,8 @@ impl<'a> Summary<'a> {
         let what = match &self.kdump {
             None => format!("{} ({} of holes{lost})", units::bytes(self.size), units::bytes(self.hole_bytes)),
             Some(kdump) => {
-                let (pages, zeros) = (units::count(kdump.pages), units::count(kdump.zero_pages));
-                format!("{} with {pages} pages ({zeros} of zeros)", units::bytes(kdump.len))
+                let (pages, zeros) = (units::of(kdump.pages, "page"), units::count(kdump.zero_pages));
+                format!("{} with {pages} ({zeros} of zeros)", units::bytes(kdump.len))
             }
         };
         say(format_args!(

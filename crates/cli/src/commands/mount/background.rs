@@ -33,7 +33,7 @@ pub(super) fn start(tell: impl FnOnce() -> Result<()>) -> Result<Outcome> {
         .context("cannot start the process that serves the mount")?;
     let mut said = Vec::new();
     if let Some(output) = &mut child.stdout {
-        output.take(1).read_to_end(&mut said).context("cannot hear from the process that serves the mount")?;
+        output.take(1).read_to_end(&mut said).context("cannot read from the process that serves the mount")?;
     }
     if said.is_empty() {
         let status = child.wait().context("cannot wait for the process that serves the mount")?;
@@ -52,7 +52,7 @@ pub(super) fn ready(log: &Log) -> Result<()> {
     std::env::set_current_dir("/").context("cannot leave the directory")?;
     log.leave_terminal();
     let mut out = std::io::stdout().lock();
-    out.write_all(b"r").and_then(|()| out.flush()).context("cannot tell that the mount is there")?;
+    out.write_all(b"r").and_then(|()| out.flush()).context("cannot report that the mount is ready")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;

@@ -81,7 +81,7 @@ fn mount(args: &Mount, served: &Served, log: log::Log) -> Result<Mounted> {
 /// Names the command that helps.
 fn hint(error: packfs_mount::Error) -> anyhow::Error {
     match error {
-        packfs_mount::Error::Stale { .. } => anyhow!("{error}: packfs umount does"),
+        packfs_mount::Error::Stale { .. } => anyhow!("{error} with packfs umount"),
         _ => error.into(),
     }
 }
@@ -111,7 +111,7 @@ impl Served {
             Some(Offset::Auto) => {
                 let found = find_image(&*open::bytes(first, 0, &args.remote)?);
                 let found = found.with_context(|| format!("{}: cannot read", open::name(first)))?;
-                found.ok_or_else(|| anyhow!("{}: no image at the places where one is looked for", open::name(first)))?
+                found.ok_or_else(|| anyhow!("{}: no SquashFS or EROFS image found in it", open::name(first)))?
             }
         };
         let source = open::bytes(first, arg.offset, &args.remote)?;

@@ -109,7 +109,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-default-gid"], Refused("directories that an archive lacks are 0755 0 0")),
     flag(&["-ignore-zeros"], Refused("give the archives to packfs build as several sources")),
     flag(&["-numeric-owner"], Ignored("owners are always taken by number")),
-    flag(&["-stream"], Refused("an image cannot be written to a pipe: its first bytes come last")),
+    flag(&["-stream"], Refused("an image cannot be written to a pipe: its superblock is written last")),
     value(&["-fix"], Refused("packfs does not write such images; mksquashfs -fix completes them")),
     flag(&["-nopad"], Refused("images are always padded to 4K")),
     value(&["-offset", "-o"], Becomes(&["--offset", "{}"])),

@@ -44,7 +44,8 @@ pub(super) fn make(
     let all: f64 = times.iter().sum();
     if !args.measuring.talk.quiet {
         let (room, time) = (units::bytes(room), units::span(span(all)));
-        let text = format_args!("{} images of {name} in {}: roughly {time}, {room}", plans.len(), display(scratch));
+        let images = units::of(plans.len() as u64, "image");
+        let text = format_args!("{images} of {name} in {}: roughly {time}, {room}", display(scratch));
         say(format_args!("packfs: making {text}"));
     }
     let (steps, begun) = (Steps::new("making images", args.measuring.talk.quiet), Instant::now());
