@@ -85,7 +85,8 @@ pub(crate) struct Extract {
 #[command(after_help = "\
 Examples:
   packfs tar root.sqfs | zstd > root.tar.zst
-  packfs tar root.sqfs etc -o etc.tar")]
+  packfs tar root.sqfs etc -o etc.tar
+  packfs tar root.sqfs usr/local --strip-components 2 --prefix local -o local.tar")]
 pub(crate) struct Tar {
     #[command(flatten)]
     pub(crate) image: ImageArg,
@@ -103,6 +104,18 @@ pub(crate) struct Tar {
 
     #[command(flatten)]
     pub(crate) alter: Alter,
+
+    /// Strip N leading components from each path
+    ///
+    /// Entries with no more than N components are left out.
+    #[arg(long, value_name = "N", default_value = "0", value_parser = value::count::<usize>)]
+    pub(crate) strip_components: usize,
+
+    /// Put everything into the directory DIR of the archive
+    ///
+    /// DIR gets the attributes of the root; `.` begins each path with `./`.
+    #[arg(long, value_name = "DIR", value_parser = value::inside)]
+    pub(crate) prefix: Option<PathBuf>,
 
     /// Fail at a socket, which a tar archive cannot store
     ///

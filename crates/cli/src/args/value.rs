@@ -1,6 +1,7 @@
 //! Parsers of single values. Each error lists what is accepted.
 
 use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::{Group, User};
@@ -106,6 +107,16 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let month_from_march = (month + 9) % 12;
     let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
     365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
+}
+
+/// Parses the path of a directory in an archive.
+pub(crate) fn inside(text: &str) -> Result<PathBuf, String> {
+    let path = text.trim_end_matches('/');
+    if path.is_empty() || path.starts_with('/') || Path::new(path).components().any(|part| part == Component::ParentDir)
+    {
+        return Err("expected a directory without `..`, and without `/` in front".into());
+    }
+    Ok(path.into())
 }
 
 /// Parses `USER:GROUP`, by number or name; either may be omitted to leave it unchanged.

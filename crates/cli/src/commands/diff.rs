@@ -59,17 +59,26 @@ struct Compared {
     warnings: [Warnings; 2],
 }
 
+/// Calls `found` for each difference.
+pub(crate) fn each(args: &Diff, found: &mut dyn FnMut(Difference)) -> Result<[Warnings; 2]> {
+    differences(args, &Arc::new(Progress::default()), found)
+}
+
 fn compare(args: &Diff, progress: &Arc<Progress>) -> Result<Compared> {
+    let mut differences = Findings::new();
+    let warnings = self::differences(args, progress, &mut |difference| differences.add(difference))?;
+    Ok(Compared { differences, warnings })
+}
+
+fn differences(args: &Diff, progress: &Arc<Progress>, found: &mut dyn FnMut(Difference)) -> Result<[Warnings; 2]> {
     let options = Options::default().set(|all| {
         (all.threads, all.ignore) =
             (args.effort.threads(), args.ignore.iter().map(|aspect| Aspect::from(*aspect)).collect());
     });
     let read = |path: &Path| Side::read(path, args, progress).with_context(|| format!("reading {}", open::name(path)));
     let (first, second) = (read(&args.a)?, read(&args.b)?);
-    let mut differences = Findings::new();
-    let mut found = |difference| differences.add(difference);
-    first.look(|first| second.look(|second| diff(first, second, &options, progress, &mut found)))?;
-    Ok(Compared { differences, warnings: [first.warnings(), second.warnings()] })
+    first.look(|first| second.look(|second| diff(first, second, &options, progress, found)))?;
+    Ok([first.warnings(), second.warnings()])
 }
 
 /// One side of the comparison. An image is used directly, since it knows the resolution of its times.

@@ -6,7 +6,7 @@ pub(crate) mod cat;
 mod check;
 mod cluster;
 mod completions;
-mod diff;
+pub(crate) mod diff;
 pub(crate) mod extract;
 mod info;
 mod join;

@@ -31,7 +31,7 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
     let image = Altered::new(image.image(), args.alter.resolve()?);
     let select = args.select.resolve()?;
     let options = Options::default().set(|all| {
-        all.select = select;
+        (all.select, all.strip, all.prefix) = (select, args.strip_components, args.prefix.clone());
         (all.threads, all.memory) = (args.effort.threads(), (memory / 2).min(IN_FLIGHT));
         all.strict = args.strict;
         all.name = target.map_or_else(|| PathBuf::from(output::STDOUT), Path::to_owned);

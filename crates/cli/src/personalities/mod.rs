@@ -1,6 +1,7 @@
 //! Other programs' names that packfs answers to: started by one of them, it takes that program's options and keeps the
 //! contracts of its callers. A personality turns them into a command of packfs and runs that.
 
+mod fsck_erofs;
 #[cfg(feature = "mount")]
 mod fuse;
 mod mkfs_erofs;
@@ -8,6 +9,8 @@ mod mksquashfs;
 mod ng_writers;
 mod options;
 mod paths;
+mod sqfs2tar;
+mod sqfsdiff;
 mod unsquashfs;
 
 use std::ffi::{OsStr, OsString};
@@ -67,6 +70,9 @@ const PERSONALITIES: &[Personality] = &[
     Personality { name: "mkfs.erofs", run: Run::Translate(mkfs_erofs::mkfs_erofs, mkfs_erofs::TABLE) },
     Personality { name: "unsquashfs", run: Run::Translate(unsquashfs::unsquashfs, unsquashfs::TABLE) },
     Personality { name: "sqfscat", run: Run::Translate(unsquashfs::sqfscat, unsquashfs::CAT_TABLE) },
+    Personality { name: "fsck.erofs", run: Run::Translate(fsck_erofs::fsck_erofs, fsck_erofs::TABLE) },
+    Personality { name: "sqfs2tar", run: Run::Translate(sqfs2tar::sqfs2tar, sqfs2tar::TABLE) },
+    Personality { name: "sqfsdiff", run: Run::Translate(sqfsdiff::sqfsdiff, sqfsdiff::TABLE) },
     #[cfg(feature = "mount")]
     Personality { name: "squashfuse", run: Run::Own(fuse::run) },
     #[cfg(feature = "mount")]
@@ -119,6 +125,11 @@ impl Personality {
 fn help(name: &str, table: &[Opt]) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!("{name}, by packfs {version}: its options, and what becomes of each\n\n{}", listed(name, table))
+}
+
+/// Returns what a program says about its version, in the form that callers read.
+fn version(program: &str, version: &str) -> Todo {
+    Todo::Print(format!("{program} {version} (packfs {})\n", env!("CARGO_PKG_VERSION")))
 }
 
 /// Runs a command of packfs and prints its results in another program's way. Its errors have status 1.

@@ -294,6 +294,10 @@ impl Paths {
         if self.everything || self.exact.binary_search_by(|exact| (**exact).cmp(path)).is_ok() {
             return true;
         }
+        // The root has no name that a glob could match.
+        if path.is_empty() {
+            return false;
+        }
         self.globs.matches_candidate_into(&Candidate::from_bytes(path), &mut self.scratch);
         for at in &self.scratch {
             if let Some((_, found)) = self.patterns.get_mut(*at) {
@@ -352,10 +356,12 @@ mod tests {
 
     #[test]
     fn paths_and_globs_select_with_everything_below_and_the_way_there() {
-        let cases: [(&[&str], &[&str]); 10] = [
+        let cases: [(&[&str], &[&str]); 12] = [
             (&[], &["", "a", "a/x", "a/y", "a.b", "d", "d/deep", "d/deep/x", "e[1]"]),
             (&["/"], &["", "a", "a/x", "a/y", "a.b", "d", "d/deep", "d/deep/x", "e[1]"]),
             (&["a"], &["()", "a", "a/x", "a/y"]),
+            (&["*"], &["()", "a", "a/x", "a/y", "a.b", "d", "d/deep", "d/deep/x", "e[1]"]),
+            (&["**"], &["()", "a", "a/x", "a/y", "a.b", "d", "d/deep", "d/deep/x", "e[1]"]),
             (&["./d//deep/x", "/a/y"], &["()", "(a)", "a/y", "(d)", "(d/deep)", "d/deep/x"]),
             (&["a", "a/x"], &["()", "a", "a/x", "a/y"]),
             (&["*/x"], &["()", "(a)", "a/x"]),

@@ -3,9 +3,11 @@
 //! The conductor walks the image and lays out the archive; `batch` has file data decoded ahead on
 //! all threads while it writes in order. `header` builds the headers before each member's data.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use packfs_blocks::pipeline::{self, Pool};
@@ -33,6 +35,10 @@ const HOLE_MIN: u64 = 4096;
 pub struct Options {
     /// Entries to take.
     pub select: Selection,
+    /// Number of leading components to remove from each path; entries with no more components than that are left out.
+    pub strip: usize,
+    /// Directory of the archive to put everything into, in place of the root.
+    pub prefix: Option<PathBuf>,
     /// Number of decoding threads; with 0, everything runs on the calling thread.
     pub threads: usize,
     /// Number of bytes of the archive held at a time; with less than 2 MiB per thread, threads wait for each other.
@@ -50,6 +56,8 @@ impl Default for Options {
         let threads = packfs_blocks::pipeline::cores();
         Options {
             select: Selection::default(),
+            strip: 0,
+            prefix: None,
             threads,
             memory: (2 * threads as u64 + 4) * batch::MAX as u64,
             xattrs: true,
@@ -89,10 +97,12 @@ pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, prog
             let mut tar = Tar { image, batches, names: HashMap::new(), xattrs: options.xattrs, header: Vec::new() };
             let mut summary = Summary { warnings: Warnings::new(options.strict), ..Summary::default() };
             while let Some(visit) = walk.step()? {
+                let Some(visit) = visit.strip(options.strip) else { continue };
+                let has_place = visit.depth > 0 || options.prefix.is_some() || (visit.selected && options.strip == 0);
                 if visit.stat.kind == FileType::Socket {
                     summary.warnings.add(Warning::new(WarningKind::Socket, path_of(visit.path)))?;
-                } else if visit.selected || !visit.path.is_empty() {
-                    tar.entry(visit.path, visit.nid, &visit.stat)?;
+                } else if has_place {
+                    tar.entry(&placed(options.prefix.as_deref(), visit.path), visit.nid, &visit.stat)?;
                     summary.entries += 1;
                 }
                 Progress::add(&progress.entries, 1);
@@ -102,6 +112,15 @@ pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, prog
             Ok(summary)
         },
     )
+}
+
+/// Returns the path of an entry in the archive.
+fn placed<'v>(prefix: Option<&Path>, path: &'v [u8]) -> Cow<'v, [u8]> {
+    match prefix.map(|prefix| prefix.as_os_str().as_bytes()) {
+        None => path.into(),
+        Some(prefix) if path.is_empty() => prefix.to_vec().into(),
+        Some(prefix) => [prefix, b"/", path].concat().into(),
+    }
 }
 
 /// An archive being written.

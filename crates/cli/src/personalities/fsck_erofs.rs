@@ -1,0 +1,113 @@
+//! fsck.erofs: its command lines become those of `packfs check` and `packfs extract`.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use packfs_image::name::display;
+
+use super::options::Does::{Becomes, Ignored, Refused, Same};
+use super::options::{Opt, Takes, Word, flag, getopt, value};
+use super::{Todo, version};
+use crate::args::value::size;
+use crate::output::failure::Manner;
+
+/// Version whose options these are.
+const VERSION: &str = "1.9.4";
+/// Offset of the superblock, and its magic number.
+const MAGIC: (u64, [u8; 4]) = (1024, 0xe0f5_e1e2_u32.to_le_bytes());
+
+pub(super) static TABLE: &[Opt] = &[
+    flag(&["-V", "--version"], Same("prints the version")),
+    flag(&["-h", "--help"], Same("prints this table")),
+    value(&["-d"], Ignored("findings are always told")),
+    flag(&["-p"], Refused("packfs list --du and packfs info tell sizes")),
+    value(&["--device"], Becomes(&["--device", "{}"])),
+    Opt { names: &["--extract"], takes: Takes::Optional, does: Same("packfs extract; without a value packfs check") },
+    value(&["--offset"], Same("--offset")),
+    value(&["--nid"], Refused("packfs takes paths: --path")),
+    value(&["--path"], Same("a path, with --strip-components")),
+    flag(&["--no-sbcrc"], Refused("a wrong checksum is damage")),
+    flag(&["--xattr-inode-digest"], Refused("packfs does not know these digests")),
+    flag(&["--xattrs"], Same("no --no-xattrs")),
+    flag(&["--no-xattrs"], Same("--no-xattrs")),
+    flag(&["-a", "-A", "-y"], Ignored("it means nothing to fsck.erofs, either")),
+    flag(&["--force"], Ignored("packfs extracts into the root if it is told to")),
+    flag(&["--overwrite"], Same("--force")),
+    flag(&["--preserve", "--preserve-owner"], Same("no --no-owner")),
+    flag(&["--no-preserve-owner"], Same("--no-owner")),
+    flag(&["--preserve-perms"], Ignored("it is the default")),
+    flag(&["--no-preserve-perms", "--no-preserve"], Refused("use packfs extract --mode, which sets permissions")),
+];
+
+/// Translates a command line.
+pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
+    let (mut plain, mut out, mut extract, mut path) = (Vec::new(), Vec::new(), None, None);
+    let (mut xattrs, mut offset, mut options) = (false, 0, Vec::<OsString>::new());
+    for word in getopt(TABLE, args)? {
+        let (name, value) = match word {
+            Word::Plain(word) => {
+                plain.push(word);
+                continue;
+            }
+            Word::Becomes(words) => {
+                out.extend(words);
+                continue;
+            }
+            Word::Option(name, values) => (name, values.into_iter().next().unwrap_or_default()),
+        };
+        match name {
+            "-V" => return Ok(version("fsck.erofs (erofs-utils)", VERSION)),
+            "-h" => return Ok(Todo::Help(TABLE)),
+            "--extract" => extract = (!value.is_empty()).then_some(value),
+            "--offset" => {
+                let text = value.to_str().unwrap_or_default();
+                offset = size(text).map_err(|why| format!("{name}: {why}"))?;
+                out.push(format!("--offset={offset}").into());
+            }
+            "--path" => path = Some(value),
+            "--xattrs" => xattrs = true,
+            "--no-xattrs" => xattrs = false,
+            "--overwrite" => options.push("--force".into()),
+            "--preserve" => options.retain(|option| option != "--no-owner"),
+            _ => options.push("--no-owner".into()),
+        }
+    }
+    let [image] = &plain[..] else { return Err("expected: fsck.erofs [OPTIONS] IMAGE".into()) };
+    is_erofs(Path::new(image), offset)?;
+    let mut line: Vec<OsString> = Vec::new();
+    match extract {
+        None if path.is_some() => {
+            return Err("--path: packfs checks whole images; with --extract=DIR it takes a path".into());
+        }
+        None => line.push("check".into()),
+        Some(dir) => {
+            line.extend(["extract".into(), "--directory".into(), dir]);
+            line.append(&mut options);
+            if !xattrs {
+                line.push("--no-xattrs".into());
+            }
+            if let Some(path) = &path {
+                let depth = path.to_string_lossy().split('/').filter(|part| !matches!(*part, "" | ".")).count();
+                line.push(format!("--strip-components={depth}").into());
+            }
+        }
+    }
+    line.push("--quiet".into());
+    line.append(&mut out);
+    line.extend(["--".into(), image.clone()]);
+    line.extend(path.filter(|path| path != "/"));
+    Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
+}
+
+/// Fails for anything but an EROFS image, as callers expect who try one format after the other.
+fn is_erofs(image: &Path, offset: u64) -> Result<(), String> {
+    let mut magic = [0; 4];
+    let read = File::open(image).and_then(|file| file.read_at(&mut magic, offset + MAGIC.0));
+    match read {
+        Err(error) => Err(format!("{}: cannot open: {error}", display(image))),
+        Ok(_) if magic == MAGIC.1 => Ok(()),
+        Ok(_) => Err(format!("{}: cannot find valid erofs superblock", display(image))),
+    }
+}

@@ -1,0 +1,64 @@
+//! sqfs2tar of squashfs-tools-ng: its command lines become those of `packfs tar`.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use packfs_image::name::display;
+
+use super::options::Does::{Becomes, Refused, Same};
+use super::options::{Opt, Word, flag, getopt, value};
+use super::{Todo, version};
+use crate::output::failure::Manner;
+
+/// Version whose options these are.
+const VERSION: &str = "1.2.0";
+
+pub(super) static TABLE: &[Opt] = &[
+    value(&["--compressor", "-c"], Refused("the archive is written as it is; pipe it into gzip, xz or zstd")),
+    value(&["--subdir", "-d"], Same("a path; one alone with --strip-components")),
+    value(&["--root-becomes", "-r"], Becomes(&["--prefix", "{}"])),
+    flag(&["--keep-as-dir", "-k"], Same("no --strip-components")),
+    flag(&["--no-xattr", "-X"], Becomes(&["--no-xattrs"])),
+    flag(&["--no-hard-links", "-L"], Refused("packfs keeps hard links")),
+    flag(&["--no-skip", "-s"], Becomes(&["--strict"])),
+    flag(&["--help", "-h"], Same("prints this table")),
+    flag(&["--version", "-V"], Same("prints the version")),
+];
+
+/// Translates a command line.
+pub(super) fn sqfs2tar(args: Vec<OsString>) -> Result<Todo, String> {
+    let (mut plain, mut out, mut dirs, mut keeps) = (Vec::new(), Vec::new(), Vec::new(), false);
+    for word in getopt(TABLE, args)? {
+        match word {
+            Word::Plain(word) => plain.push(word),
+            Word::Becomes(words) => out.extend(words),
+            Word::Option("--subdir", values) => dirs.extend(values),
+            Word::Option("--keep-as-dir", _) => keeps = true,
+            Word::Option("--version", _) => {
+                return Ok(version("sqfs2tar (squashfs-tools-ng)", VERSION));
+            }
+            Word::Option(..) => return Ok(Todo::Help(TABLE)),
+        }
+    }
+    let [image] = &plain[..] else { return Err("expected: sqfs2tar [OPTIONS] IMAGE".into()) };
+    let rooted = out.iter().any(|word| word == "--prefix");
+    let mut line: Vec<OsString> = vec!["tar".into()];
+    line.append(&mut out);
+    match &dirs[..] {
+        // The root itself is stored only under a name.
+        [] if rooted => {}
+        [] => {
+            line.push("--ignore-missing".into());
+            dirs.push("*".into());
+        }
+        [dir] if !keeps => {
+            let dir = dir.to_str().ok_or_else(|| format!("{}: not UTF-8", display(Path::new(dir))))?;
+            let depth = dir.split('/').filter(|part| !matches!(*part, "" | ".")).count();
+            line.push(format!("--strip-components={depth}").into());
+        }
+        _ => {}
+    }
+    line.extend(["--".into(), image.clone()]);
+    line.extend(dirs);
+    Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
+}

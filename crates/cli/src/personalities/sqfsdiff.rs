@@ -1,0 +1,115 @@
+//! sqfsdiff of squashfs-tools-ng: its command lines become those of `packfs diff`, whose differences are printed in its
+//! lines.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use anyhow::Result;
+use packfs_image::diff::{Aspect, Difference};
+
+use super::options::Does::{Refused, Same};
+use super::options::{Opt, Word, flag, getopt, value};
+use super::{Show, Todo, version};
+use crate::args::Command;
+use crate::commands::diff;
+use crate::output::failure::Usage;
+use crate::output::{self, say};
+
+/// Version whose options these are.
+const VERSION: &str = "1.2.0";
+/// Exit status if there are differences.
+const DIFFERENT: u8 = 1;
+/// Exit status if the images cannot be compared.
+const PROBLEM: u8 = 2;
+
+pub(super) static TABLE: &[Opt] = &[
+    value(&["--old", "-a"], Same("the first source")),
+    value(&["--new", "-b"], Same("the second source")),
+    flag(&["--no-contents", "-C"], Same("--ignore content")),
+    flag(&["--no-owner", "-O"], Same("--ignore owner")),
+    flag(&["--no-permissions", "-P"], Same("--ignore mode")),
+    flag(&["--timestamps", "-T"], Same("no --ignore time")),
+    flag(
+        &["--inode-num", "-I"],
+        Refused("numbers of inodes say nothing about contents; packfs list --json shows them"),
+    ),
+    flag(&["--super", "-S"], Refused("packfs info shows superblocks")),
+    value(&["--extract", "-e"], Refused("packfs extract --paths-from takes the paths that differ")),
+    flag(&["--help", "-h"], Same("prints this table")),
+    flag(&["--version", "-V"], Same("prints the version")),
+];
+
+/// Translates a command line.
+pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<Todo, String> {
+    // It does not look at them.
+    let mut ignored = vec!["xattrs", "links"];
+    let (mut old, mut new, mut times) = (None, None, false);
+    for word in getopt(TABLE, args)? {
+        match word {
+            Word::Option("--old", values) => old = values.into_iter().next(),
+            Word::Option("--new", values) => new = values.into_iter().next(),
+            Word::Option("--no-contents", _) => ignored.push("content"),
+            Word::Option("--no-owner", _) => ignored.push("owner"),
+            Word::Option("--no-permissions", _) => ignored.push("mode"),
+            Word::Option("--timestamps", _) => times = true,
+            Word::Option("--version", _) => {
+                return Ok(version("sqfsdiff (squashfs-tools-ng)", VERSION));
+            }
+            Word::Option("--help", _) => return Ok(Todo::Help(TABLE)),
+            _ => return Err("expected: sqfsdiff [OPTIONS] --old IMAGE --new IMAGE".into()),
+        }
+    }
+    if !times {
+        ignored.push("time");
+    }
+    let (Some(old), Some(new)) = (old, new) else {
+        return Err("expected: sqfsdiff [OPTIONS] --old IMAGE --new IMAGE".into());
+    };
+    let line =
+        vec!["diff".into(), "--quiet".into(), format!("--ignore={}", ignored.join(",")).into(), "--".into(), old, new];
+    Ok(Todo::Show(line, Box::new(Lines)))
+}
+
+/// Prints differences as sqfsdiff does.
+#[derive(Debug)]
+struct Lines;
+
+impl Show for Lines {
+    fn show(&self, command: Command) -> Result<u8> {
+        let Command::Diff(args) = command else { return Err(Usage("another command".into()).into()) };
+        let mut out = output::stdout()?;
+        let (mut status, mut last) = (0, Vec::new());
+        let compared = diff::each(&args, &mut |difference| {
+            let line = line(&difference);
+            // A size and the content are one difference to it.
+            if line != last {
+                status = DIFFERENT;
+                let _ = out.write_all(&line);
+            }
+            last = line;
+        });
+        out.flush()?;
+        Ok(match compared {
+            Ok(_) => status,
+            Err(error) => {
+                say(format_args!("sqfsdiff: {error:#}"));
+                PROBLEM
+            }
+        })
+    }
+}
+
+fn line(difference: &Difference) -> Vec<u8> {
+    let (before, after): (&[u8], &[u8]) = match difference.aspect {
+        Aspect::Entry if difference.second.is_none() => (b"< ", b""),
+        Aspect::Entry => (b"> ", b""),
+        Aspect::Type => (b"/", b" has a different type"),
+        Aspect::Mode => (b"/", b" has different permissions"),
+        Aspect::Owner => (b"/", b" has different ownership"),
+        Aspect::Time => (b"/", b" has a different timestamp"),
+        Aspect::Target => (b"/", b" has a different link target"),
+        Aspect::Device => (b"/", b" has different device number"),
+        _ => (b"regular file /", b" differs"),
+    };
+    [before, &difference.path, after, b"\n"].concat()
+}

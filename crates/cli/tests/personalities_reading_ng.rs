@@ -1,0 +1,185 @@
+//! packfs under the names of fsck.erofs and of programs of squashfs-tools-ng: the same command lines give the same
+//! archives, trees, differences and exit statuses.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use common::{have, stderr, succeed};
+
+const PACKFS: &str = env!("CARGO_BIN_EXE_packfs");
+
+/// Runs a command line in `dir`, with packfs if `ours`. Words are separated by blanks.
+fn run(dir: &Path, program: &str, line: &str, ours: bool) -> Output {
+    let link = dir.join(program);
+    if ours && !link.exists() {
+        symlink(PACKFS, &link).unwrap();
+    }
+    let mut command = if ours { Command::new(link) } else { Command::new(program) };
+    command.args(line.split(' ')).current_dir(dir).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn sh(dir: &Path, script: &str) -> String {
+    let ran = Command::new("sh").args(["-ec", script]).current_dir(dir).output().unwrap();
+    assert!(ran.status.success(), "{script}: {}", text(&ran.stderr));
+    text(&ran.stdout)
+}
+
+/// Makes two trees that differ, and images of them.
+fn prepare() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "mkdir -p t/etc/ssl t/usr/bin t/empty && echo hi > t/etc/name && echo k > t/etc/ssl/a.pem &&
+        ln -s name t/etc/link && ln t/usr/bin/../../etc/name t/usr/other && mkfifo t/usr/fifo && head -c 200000 /dev/urandom > t/usr/bin/big &&
+        chmod 4755 t/usr/bin/big && cp -a t u && echo more > u/new && rm u/etc/ssl/a.pem && ln -sfn other u/etc/link &&
+        chmod 700 u/usr && rm u/usr/fifo && mkdir u/usr/fifo && printf X | dd of=u/usr/bin/big conv=notrunc 2>/dev/null";
+    sh(dir.path(), script);
+    for tree in ["t", "u"] {
+        succeed(dir.path(), &["build", tree, "-o", &format!("{tree}.sqfs"), "-q"]);
+        succeed(dir.path(), &["build", tree, "-o", &format!("{tree}.erofs"), "-q"]);
+    }
+    dir
+}
+
+#[test]
+fn archives_are_those_of_sqfs2tar() {
+    let dir = prepare();
+    let dir = dir.path();
+    let listed = |line: &str, ours: bool| {
+        let made = run(dir, "sqfs2tar", line, ours);
+        assert!(made.status.success(), "{line}: {}", stderr(&made));
+        std::fs::write(dir.join("made.tar"), made.stdout).unwrap();
+        sh(dir, "tar --numeric-owner -tvf made.tar")
+    };
+    let there = have("archives_are_those_of_sqfs2tar", "sqfs2tar");
+    for line in ["t.sqfs", "-r . t.sqfs", "--root-becomes=a/b t.sqfs", "-k --subdir usr/bin t.sqfs"] {
+        let ours = listed(line, true);
+        if there {
+            assert_eq!(ours, listed(line, false), "{line}");
+        }
+    }
+    let names = |line: &str| {
+        listed(line, true);
+        sh(dir, "tar -tf made.tar")
+    };
+    assert_eq!(names("-d /usr/bin t.sqfs"), "big\n");
+    assert_eq!(names("-d etc t.sqfs"), "link\nname\nssl/\nssl/a.pem\n");
+    assert_eq!(names("-X -d empty -d etc/ssl t.sqfs"), "empty/\netc/\netc/ssl/\netc/ssl/a.pem\n");
+    assert_eq!(names("-r x -d etc/ssl t.sqfs"), "x/\nx/a.pem\n");
+    assert_eq!(run(dir, "sqfs2tar", "-d nosuch t.sqfs", true).status.code(), Some(1));
+    assert_eq!(run(dir, "sqfs2tar", "-c gzip t.sqfs", true).status.code(), Some(1));
+}
+
+/// Returns the lines of a text in order.
+fn sorted(text: &str) -> BTreeSet<String> {
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn differences_are_those_of_sqfsdiff() {
+    let dir = prepare();
+    let dir = dir.path();
+    let there = have("differences_are_those_of_sqfsdiff", "sqfsdiff");
+    for (line, status) in [
+        ("-a t.sqfs -b u.sqfs", 1),
+        ("--old t.sqfs --new u.sqfs -C", 1),
+        ("--old=t.sqfs -b u.sqfs --no-permissions", 1),
+        ("-T -O -a t.sqfs -b u.sqfs", 1),
+        ("-a t.sqfs -b t.sqfs", 0),
+        ("-a t.sqfs -b nosuch", 2),
+    ] {
+        let ours = run(dir, "sqfsdiff", line, true);
+        assert_eq!(ours.status.code(), Some(status), "{line}: {}", stderr(&ours));
+        if there {
+            let theirs = run(dir, "sqfsdiff", line, false);
+            // It tells the additions to a directory first.
+            assert_eq!(sorted(&text(&ours.stdout)), sorted(&text(&theirs.stdout)), "{line}");
+            assert_eq!(ours.status.code(), theirs.status.code(), "{line}");
+        }
+    }
+    let told = text(&run(dir, "sqfsdiff", "-a t.sqfs -b u.sqfs", true).stdout);
+    let expected = "> new\n/etc/link has a different link target\n< etc/ssl/a.pem\n/usr has different permissions\n\
+        regular file /usr/bin/big differs\n/usr/fifo has a different type\n";
+    assert_eq!(sorted(&told), sorted(expected));
+}
+
+#[test]
+fn images_are_checked_and_extracted_as_fsck_erofs_does() {
+    let name = "images_are_checked_and_extracted_as_fsck_erofs_does";
+    let dir = prepare();
+    let dir = dir.path();
+    let mut damaged = std::fs::read(dir.join("t.erofs")).unwrap();
+    damaged[1030] ^= 1;
+    std::fs::write(dir.join("damaged"), damaged).unwrap();
+    sh(dir, "head -c 4096 /dev/zero > late && cat t.erofs >> late");
+    let there = have(name, "fsck.erofs");
+    for (line, status) in [
+        ("t.erofs", 0),
+        ("-d9 -y t.erofs", 0),
+        ("--extract t.erofs", 0),
+        ("t.sqfs", 1),
+        ("nosuch", 1),
+        ("--offset=4096 late", 0),
+        ("--extract=to t.erofs", 0),
+        ("--extract=some --path=/etc --no-preserve-owner t.erofs", 0),
+    ] {
+        let states = [false, true].map(|ours| {
+            if !ours && !there {
+                return None;
+            }
+            sh(dir, "rm -rf to some");
+            let done = run(dir, "fsck.erofs", line, ours);
+            assert_eq!(done.status.code(), Some(status), "{line}, ours: {ours}: {}", stderr(&done));
+            let trees = sh(dir, "for d in to some; do [ ! -d $d ] || find $d -mindepth 1 -printf '%p %y %m %U:%G %n %l %Ts\\n' | sort; done; find to some -type f -exec cksum {} + 2>/dev/null | sort || true");
+            Some(trees)
+        });
+        if there {
+            assert_eq!(states[1], states[0], "{line}");
+        }
+    }
+    sh(dir, "rm -rf to");
+    for (line, status) in
+        [("--extract=to t.erofs", 0), ("--extract=to t.erofs", 1), ("--extract=to --overwrite t.erofs", 0)]
+    {
+        assert_eq!(run(dir, "fsck.erofs", line, true).status.code(), Some(status), "{line}");
+    }
+    // To fsck.erofs a wrong checksum is no error.
+    assert_eq!(run(dir, "fsck.erofs", "damaged", true).status.code(), Some(1));
+    let version = run(dir, "fsck.erofs", "-V", true);
+    assert!(text(&version.stdout).starts_with("fsck.erofs (erofs-utils) 1."), "{version:?}");
+}
+
+#[test]
+fn every_option_in_their_help_is_in_the_tables() {
+    for program in ["sqfs2tar", "sqfsdiff", "fsck.erofs"] {
+        if !have("every_option_in_their_help_is_in_the_tables", program) {
+            continue;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let table = succeed(dir.path(), &["as", "--list", program]);
+        let known: BTreeSet<&str> =
+            table.split([' ', ',', '\n', '[', '=']).filter(|word| word.starts_with('-')).collect();
+        let help = Command::new(program).arg("--help").output().unwrap();
+        let help = text(&[help.stdout, help.stderr].concat());
+        let lines = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+        // At most two names stand before the explanation.
+        let words = lines.flat_map(|line| line.split([' ', ',']).filter(|word| !word.is_empty()).take(2));
+        let mut names = BTreeSet::new();
+        for word in words.filter(|word| word.starts_with('-')) {
+            let name = word.split(['=', '<']).next().unwrap_or_default().trim_end_matches(['[', '.']);
+            match name.split_once("[no-]") {
+                Some((dashes, rest)) => names.extend([format!("{dashes}{rest}"), format!("{dashes}no-{rest}")]),
+                None => names.extend([name.to_owned()]),
+            }
+        }
+        let missing: Vec<_> = names.iter().filter(|name| !known.contains(name.as_str())).collect();
+        assert!(names.len() >= 9, "{program}: {names:?}");
+        assert_eq!(missing, Vec::<&String>::new(), "{program}");
+    }
+}
