@@ -113,7 +113,7 @@ pub static CODECS: &[Info] = &[
                 name: "content-size",
                 form: Form::Flag,
                 default: "yes",
-                help: "note the length in each block, which some readers need; never in EROFS clusters",
+                help: "store the content size in each frame, which some readers need; never in EROFS",
             },
         ],
         squashfs_id: Some(6),
@@ -192,7 +192,7 @@ pub static CODECS: &[Info] = &[
     Info {
         codec: Codec::Snappy,
         name: "snappy",
-        summary: "fast and quick to give up, for dumps only",
+        summary: "fast, gives up early on incompressible data; for dumps only",
         options: &[],
         squashfs_id: None,
         erofs_id: None,
@@ -213,14 +213,7 @@ pub static CODECS: &[Info] = &[
         squashfs_id: Some(5),
         erofs_id: Some(0),
     },
-    Info {
-        codec: Codec::None,
-        name: "none",
-        summary: "bytes as they are",
-        options: &[],
-        squashfs_id: None,
-        erofs_id: None,
-    },
+    Info { codec: Codec::None, name: "none", summary: "uncompressed", options: &[], squashfs_id: None, erofs_id: None },
 ];
 
 impl Codec {

@@ -18,7 +18,7 @@ Examples:
   packfs as --list mksquashfs
   packfs as --install /usr/local/bin")]
 pub(crate) struct AsProgram {
-    /// List what becomes of each option: same, ignored or refused
+    /// List how each option is handled: same, ignored or refused
     #[arg(long)]
     pub(crate) list: bool,
 
