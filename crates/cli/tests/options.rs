@@ -395,3 +395,29 @@ fn every_preset_makes_an_image_of_either_format() {
     }
     assert!(fail(dir.path(), 2, &["build", "root", "-o", "new", "--preset", "tiny"]).contains("smallest"));
 }
+
+#[test]
+fn statistics_add_up_to_the_image() {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    for format in FORMATS {
+        let image = format!("root.{format}");
+        succeed(dir.path(), &["build", "root", "-o", &image, "--format", format]);
+        let document = succeed(dir.path(), &["info", &image, "--stats", "--json"]);
+        let stats = serde_json::from_str::<Value>(&document).unwrap()["stats"].clone();
+        let number = |name: &str| stats[name].as_u64().unwrap();
+        let len = std::fs::metadata(dir.path().join(&image)).unwrap().len();
+        assert_eq!(number("image_bytes"), len);
+        assert_eq!(number("file_bytes") + number("metadata_bytes") + number("unused_bytes"), len);
+        for groups in ["types", "folders", "ratios"] {
+            let rows = stats[groups].as_array().unwrap();
+            let stored: u64 = rows.iter().map(|row| row["stored"].as_u64().unwrap()).sum();
+            assert_eq!(stored, number("file_bytes"), "{groups}");
+        }
+        let text = succeed(dir.path(), &["info", &image, "--stats"]);
+        for title in ["TYPE", "FOLDER", "STORED OF DATA", "LARGEST FILES", "unused or padding"] {
+            assert!(text.contains(title), "{text}");
+        }
+    }
+    assert!(!succeed(dir.path(), &["info", "root.erofs"]).contains("LARGEST"));
+}

@@ -146,6 +146,7 @@ mod open;
 pub mod sink;
 pub mod source;
 pub mod squashfs;
+pub mod stats;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tree;

@@ -221,6 +221,7 @@ pub(crate) struct Cat {
 Examples:
   packfs info root.erofs
   packfs info root.sqfs --json
+  packfs info root.sqfs --stats
   packfs info /mnt/a/core /mnt/b/core")]
 pub(crate) struct Info {
     #[command(flatten)]
@@ -228,6 +229,14 @@ pub(crate) struct Info {
 
     #[command(flatten)]
     pub(crate) parts: PartsArg,
+
+    /// Show also what takes the space in an image
+    ///
+    /// Stored bytes of files by type, folder and ratio, duplicates, metadata, the largest files. Stored bytes that several
+    /// files use are divided among them in proportion to the bytes that each has in there, so that all parts add up to
+    /// the size of the image.
+    #[arg(long)]
+    pub(crate) stats: bool,
 
     /// Print the information as JSON
     #[arg(long)]

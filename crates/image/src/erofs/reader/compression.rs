@@ -79,21 +79,21 @@ impl Compression {
 }
 
 /// Reads the records of an image, in the order of the algorithms' numbers.
-pub(super) fn read(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Result<Vec<Compression>> {
+pub(super) fn read(disk: &Disk, superblock: &Superblock, raw: &format::Superblock) -> Result<(Vec<Compression>, u64)> {
     let word = raw.u1.get();
     if !superblock.incompat.contains(Incompat::BIG_CLUSTERS) {
         // From before there were records: LZ4 in clusters of one block, if anything is compressed.
         // The earliest images stored only its distance.
         let compressed = superblock.incompat.contains(Incompat::ZERO_PADDING) || word != 0;
         let lz4 = Compression::Lz4 { max_distance: distance(word), max_cluster_blocks: 1 };
-        return Ok(compressed.then_some(lz4).into_iter().collect());
+        return Ok((compressed.then_some(lz4).into_iter().collect(), SUPERBLOCK_OFFSET + superblock.len));
     }
     let unknown = word >> algorithm::COUNT << algorithm::COUNT;
     if unknown != 0 {
         return Err(Error::Unsupported(format!("EROFS compression algorithms {unknown:#x} (known: bits 0 to 3)")));
     }
     let mut at = SUPERBLOCK_OFFSET + superblock.len;
-    (0..algorithm::COUNT)
+    let found: Result<_> = (0..algorithm::COUNT)
         .filter(|number| word >> number & 1 == 1)
         .map(|number| {
             at = at.next_multiple_of(4);
@@ -109,7 +109,8 @@ pub(super) fn read(disk: &Disk, superblock: &Superblock, raw: &format::Superbloc
             at += 3 + u64::from(len);
             Ok(found)
         })
-        .collect()
+        .collect();
+    Ok((found?, at))
 }
 
 fn parse(number: u8, payload: &[u8], block_bits: u8) -> std::result::Result<Compression, String> {

@@ -126,6 +126,11 @@ impl<'r> File<'r> {
         self.map.check(&self.source, Announced { incompat: superblock.incompat, algorithms }, wrong)
     }
 
+    /// Returns the end of the inode's index, or of the inode if it has none.
+    pub(super) fn index_end(&self) -> u64 {
+        self.map.index_end()
+    }
+
     /// Returns the features that the map uses, with their names.
     pub(super) fn needs(&self) -> Vec<(Incompat, &'static str)> {
         self.map.needs()
@@ -133,13 +138,25 @@ impl<'r> File<'r> {
 
     /// Calls `visit` for each extent, in order.
     pub(super) fn each(&self, visit: &mut dyn FnMut(&MappedExtent) -> Result<()>) -> Result<()> {
-        let (mut walk, mut at) = (self.map.walk(&self.source, 0), 0);
+        self.each_from(0, &mut |extent| visit(&extent).map(|()| true))
+    }
+
+    /// Calls `visit` for each extent from the one that holds byte `offset` on, until it returns false.
+    pub(super) fn each_from(&self, offset: u64, visit: &mut dyn FnMut(MappedExtent) -> Result<bool>) -> Result<()> {
+        let (mut walk, mut at) = (self.map.walk(&self.source, offset), None);
         while let Some(extent) = walk.next()? {
-            if extent.logical != at || extent.len == 0 {
+            let continues = match at {
+                Some(at) => extent.logical == at,
+                None => extent.logical <= offset,
+            };
+            if !continues || extent.len == 0 {
+                let at = at.unwrap_or(offset);
                 return Err(self.error(format!("its extent at byte {} does not begin at byte {at}", extent.logical)));
             }
-            at = at.saturating_add(extent.len);
-            visit(&extent)?;
+            at = Some(extent.logical.saturating_add(extent.len));
+            if !visit(extent)? {
+                break;
+            }
         }
         Ok(())
     }

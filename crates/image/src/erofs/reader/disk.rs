@@ -62,6 +62,47 @@ impl Disk {
         self.source.len()
     }
 
+    /// Returns the length of the image and of its additional devices.
+    pub(super) fn total_len(&self) -> u64 {
+        let devices = self.devices.iter().filter_map(|device| device.source.as_ref());
+        devices.fold(self.len(), |sum, source| sum.saturating_add(source.len()))
+    }
+
+    /// Returns the position of byte `offset` of the common address space if the image and its devices were one file:
+    /// the additional devices follow the image in their order.
+    pub(super) fn position(&self, offset: u64) -> u64 {
+        let holds = |device: &Device| device.start != 0 && offset.wrapping_sub(device.start) < device.len;
+        match self.devices.iter().position(holds) {
+            Some(n) => self.device_position(n, offset - self.devices[n].start),
+            None => offset,
+        }
+    }
+
+    /// As [`Disk::position`], of byte `offset` of the device of a number, as in chunks.
+    pub(super) fn position_on(&self, device: u16, offset: u64) -> u64 {
+        match self.number(device).checked_sub(1).filter(|n| *n < self.devices.len()) {
+            Some(n) => self.device_position(n, offset),
+            None => self.position(offset),
+        }
+    }
+
+    fn device_position(&self, n: usize, offset: u64) -> u64 {
+        match &self.devices[n] {
+            Device { source: Some(_), .. } => {
+                let before = self.devices[..n].iter().filter_map(|device| device.source.as_ref());
+                before.fold(self.len(), |sum, source| sum.saturating_add(source.len())).saturating_add(offset)
+            }
+            Device { start, .. } => start.saturating_add(offset),
+        }
+    }
+
+    /// Returns the number of a device from a field that holds it: 0 stands for the common address space.
+    fn number(&self, field: u16) -> usize {
+        // Only as many low bits as device numbers need; higher bits have other uses.
+        let mask = (self.devices.len() + 1).next_power_of_two() - 1;
+        usize::from(field) & mask
+    }
+
     /// Fills `buf` from byte `offset` of the common address space; `structure` is for messages.
     pub(super) fn read(&self, structure: &'static str, offset: u64, buf: &mut [u8]) -> Result<()> {
         let holds = |device: &&Device| {
@@ -78,9 +119,7 @@ impl Disk {
     /// Fills `buf` from byte `offset` of device number `device`, as numbered in chunks: 0 stands
     /// for the common address space.
     pub(super) fn read_device(&self, structure: &'static str, device: u16, offset: u64, buf: &mut [u8]) -> Result<()> {
-        // Only as many low bits as device numbers need; higher bits have other uses.
-        let mask = (self.devices.len() + 1).next_power_of_two() - 1;
-        let number = usize::from(device) & mask;
+        let number = self.number(device);
         let Some(n) = number.checked_sub(1) else { return self.read(structure, offset, buf) };
         match self.devices.get(n) {
             Some(Device { source: Some(source), .. }) => self.read_from(&**source, structure, offset, offset, buf),

@@ -14,6 +14,7 @@ mod dump;
 mod inode;
 mod map;
 mod metadata;
+mod occupied;
 mod superblock;
 mod xattr;
 

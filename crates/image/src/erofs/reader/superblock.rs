@@ -1,6 +1,8 @@
 //! The superblock: decoding and checks. Defects that make the kernel refuse an image are refused
 //! here, except those of the inodes it points to.
 
+use std::ops::Range;
+
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::compression::{self, Compression};
@@ -64,6 +66,10 @@ pub struct Superblock {
     pub xattr_filter: bool,
     /// Length including extra slots.
     pub len: u64,
+    /// Offset after the records of algorithms, which follow it.
+    pub(super) end: u64,
+    /// Position of the device table; empty if there is none.
+    pub(super) device_table: Range<u64>,
 }
 
 /// An additional device.
@@ -91,8 +97,10 @@ impl Superblock {
         disk.expect(checked.block_start(checked.blocks));
         check_sum(disk, &raw)?;
         checked.metabox = metabox(disk, &checked, &raw)?;
-        checked.compression = compression::read(disk, &checked, &raw)?;
+        (checked.compression, checked.end) = compression::read(disk, &checked, &raw)?;
         checked.devices = devices(disk, &checked, &raw)?;
+        let first = u64::from(raw.devt_slotoff.get()) * DEVICE_LEN;
+        checked.device_table = first..first + checked.devices.len() as u64 * DEVICE_LEN;
         Ok(checked)
     }
 
@@ -180,6 +188,8 @@ fn check_fields(raw: &format::Superblock) -> Result<Superblock> {
         xattr_prefix_start: u64::from(raw.xattr_prefix_start.get()) * 4,
         xattr_filter: compat.contains(Compat::XATTR_FILTER) && raw.xattr_filter_reserved == 0,
         len: LEN + u64::from(raw.sb_extslots) * SUPERBLOCK_SLOT,
+        end: 0,
+        device_table: 0..0,
     })
 }
 

@@ -65,15 +65,20 @@ impl Pair {
     }
 }
 
-/// Reads the long prefixes of an image, which the reader needs before any xattrs.
-pub(super) fn read_prefixes(reader: &Reader, superblock: &Superblock) -> Result<Vec<Prefix>> {
+/// Returns the position of the long prefixes.
+pub(super) fn prefix_place(superblock: &Superblock) -> Place {
     let space = match superblock {
         _ if superblock.compat.contains(Compat::PLAIN_XATTR_PREFIXES) => Space::Image,
         _ if superblock.incompat.contains(Incompat::METABOX) => Space::Metabox,
         _ if superblock.packed.is_some() => Space::Packed,
         _ => Space::Image,
     };
-    let mut place = Place { space, byte: superblock.xattr_prefix_start };
+    Place { space, byte: superblock.xattr_prefix_start }
+}
+
+/// Reads the long prefixes of an image, which the reader needs before any xattrs.
+pub(super) fn read_prefixes(reader: &Reader, superblock: &Superblock) -> Result<Vec<Prefix>> {
+    let mut place = prefix_place(superblock);
     (0..superblock.xattr_prefixes)
         .map(|n| {
             place = place.align(4);

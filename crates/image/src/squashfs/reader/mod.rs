@@ -15,6 +15,7 @@ mod dump;
 mod inode;
 mod map;
 mod metadata;
+mod occupied;
 mod superblock;
 mod table;
 mod xattr;

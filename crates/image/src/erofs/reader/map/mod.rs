@@ -17,13 +17,15 @@ use self::encoded::{Cursor, Encoded, Record};
 use self::header::Header;
 use self::window::Window;
 use crate::Result;
-use crate::erofs::format::{Advise, CLUSTER_MAX, EXTENT_MAX, Layout, algorithm, encoded_extent};
+use crate::erofs::format::{Advise, CLUSTER_MAX, EXTENT_MAX, Layout, MapHeader, algorithm, encoded_extent};
 
 pub(super) use self::check::Announced;
 pub(super) use self::window::Bytes;
 
 /// Name of the index in messages.
 const INDEX: &str = "cluster index";
+/// Length and alignment of the header of an index.
+const HEADER_LEN: u64 = size_of::<MapHeader>() as u64;
 
 /// Facts about the inode that a map needs.
 #[derive(Debug, Clone, Copy)]
@@ -133,6 +135,17 @@ impl Map {
             Layout::CompressedFull | Layout::CompressedCompact => header::open(source, facts)?,
         };
         Ok(Map { size, block_bits, place: facts.payload, form })
+    }
+
+    /// Returns the end of the inode's index, or of the inode if it has none.
+    pub(super) fn index_end(&self) -> u64 {
+        match &self.form {
+            Form::Plain { .. } => self.place,
+            Form::Chunks(chunks) => chunks.end(),
+            Form::Fragment(_) => self.place.next_multiple_of(HEADER_LEN) + HEADER_LEN,
+            Form::Clusters(_, clusters) => clusters.end(),
+            Form::Encoded(_, encoded) => encoded.end(),
+        }
     }
 
     /// Returns the extents, starting with the one that holds byte `offset`.

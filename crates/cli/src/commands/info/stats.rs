@@ -1,0 +1,119 @@
+//! `packfs info --stats`: what takes the space in an image.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use packfs_image::name::encode;
+use packfs_image::stats::{Group, Stats};
+use serde::Serialize;
+
+use crate::output::{self, units};
+
+/// Number of rows in each table of text.
+const ROWS: usize = 12;
+/// Number of files in the JSON.
+const FILES: usize = 100;
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+pub(super) struct About {
+    image_bytes: u64,
+    file_bytes: u64,
+    metadata_bytes: u64,
+    unused_bytes: u64,
+    fragment_bytes: u64,
+    metadata: BTreeMap<&'static str, u64>,
+    all: Row,
+    types: Vec<Row>,
+    folders: Vec<Row>,
+    ratios: Vec<Row>,
+    largest: Vec<Row>,
+}
+
+/// Files that have something in common, or one file.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    files: u64,
+    size: u64,
+    data: u64,
+    stored: u64,
+    duplicate: u64,
+}
+
+impl About {
+    pub(super) fn new(stats: &Stats) -> Self {
+        let rows = |groups: Vec<Group>| groups.iter().map(Row::new).collect();
+        About {
+            image_bytes: stats.image_bytes,
+            file_bytes: stats.file_bytes(),
+            metadata_bytes: stats.metadata_bytes(),
+            unused_bytes: stats.unused_bytes,
+            fragment_bytes: stats.fragment_bytes,
+            metadata: stats.metadata.iter().copied().collect(),
+            all: Row::new(&stats.all()),
+            types: rows(stats.by_type()),
+            folders: rows(stats.by_folder()),
+            ratios: rows(stats.by_ratio()),
+            largest: rows(stats.largest(FILES)),
+        }
+    }
+}
+
+impl Row {
+    fn new(group: &Group) -> Self {
+        let Group { name, files, size, data, stored, duplicate, .. } = group;
+        let (files, size, data) = (*files, *size, *data);
+        Row { name: encode(name).into_owned(), files, size, data, stored: *stored, duplicate: *duplicate }
+    }
+}
+
+/// Prints the statistics as tables.
+pub(super) fn print(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
+    let (all, whole) = (stats.all(), stats.image_bytes);
+    let part = |bytes: u64| format!("{:>10} {:>7}", units::bytes(bytes), percent(bytes, whole));
+    writeln!(out, "\n{:>10} {:>7}", "STORED", "SHARE")?;
+    writeln!(out, "{}  files", part(stats.file_bytes()))?;
+    for (name, bytes) in &stats.metadata {
+        writeln!(out, "{}  {name}", part(*bytes))?;
+    }
+    writeln!(out, "{}  unused or padding", part(stats.unused_bytes))?;
+    let exact = units::count(whole);
+    writeln!(out, "{}  image ({exact} bytes)\n", part(whole))?;
+    let (files, size, data) = (units::of(all.files, "file"), units::bytes(all.size), units::bytes(all.data));
+    writeln!(out, "{files} of {size}, {data} of it outside holes")?;
+    writeln!(out, "duplicates   {}, stored once each", units::bytes(all.duplicate))?;
+    writeln!(out, "fragments    {} of the stored bytes", units::bytes(stats.fragment_bytes))?;
+    table(out, "TYPE", &stats.by_type(), whole)?;
+    table(out, "FOLDER", &stats.by_folder(), whole)?;
+    table(out, "STORED OF DATA", &stats.by_ratio(), whole)?;
+    table(out, "LARGEST FILES", &stats.largest(ROWS), whole)
+}
+
+fn table(out: &mut impl Write, title: &str, groups: &[Group], whole: u64) -> io::Result<()> {
+    writeln!(out, "\n{:>10} {:>7} {:>8} {:>10} {:>9}  {title}", "STORED", "SHARE", "OF DATA", "DUPLICATE", "FILES")?;
+    let mut line = |group: &Group, name: &[u8]| {
+        let (stored, share) = (units::bytes(group.stored), percent(group.stored, whole));
+        let (ratio, duplicate) = (percent(group.stored, group.data), units::bytes(group.duplicate));
+        write!(out, "{stored:>10} {share:>7} {ratio:>8} {duplicate:>10} {:>9}  ", units::count(group.files))?;
+        output::name(out, name)?;
+        writeln!(out)
+    };
+    let shown = if groups.len() <= ROWS + 1 { groups.len() } else { ROWS };
+    for group in &groups[..shown] {
+        line(group, if group.name.is_empty() { b"(none)" } else { &group.name })?;
+    }
+    match Group::sum(&groups[shown..]) {
+        Some(others) => line(&others, format!("({} others)", units::count((groups.len() - shown) as u64)).as_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// Formats a part of a whole.
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".into();
+    }
+    let tenths = u128::from(part) * 1000 / u128::from(whole);
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}

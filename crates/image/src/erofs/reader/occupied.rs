@@ -1,0 +1,165 @@
+//! Positions of everything that an image stores, for statistics.
+
+use std::ops::Range;
+
+use super::Reader;
+use super::data::File;
+use super::inode::{Inode, Kind};
+use super::map::{Data, MappedExtent, Stored, Where};
+use super::metadata::{Place, Space};
+use super::xattr::{self, Prefix};
+use crate::Result;
+use crate::erofs::format::XattrEntry;
+use crate::image::Nid;
+use crate::stats::{Occupied, Piece};
+
+/// Alignment of shared xattrs, whose ids count in this unit, and of long prefixes.
+const XATTR_UNIT: u64 = 4;
+/// Length of a long prefix without its characters.
+const PREFIX_HEADER_LEN: u64 = 3;
+
+impl Occupied for Reader {
+    fn len(&self) -> u64 {
+        self.disk.total_len()
+    }
+
+    fn file(&self, nid: Nid, visit: &mut dyn FnMut(Piece)) -> Result<()> {
+        let inode = self.inode(nid)?;
+        self.data(&inode, 0..inode.size, &mut |piece| match piece {
+            Found::Data(piece) => visit(piece),
+            // The inode's space is metadata, and counted there.
+            Found::InMetabox(plain) => visit(Piece { stored: 0..0, plain, fragment: false }),
+        })
+    }
+
+    fn inode(&self, nid: Nid, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
+        let inode = self.inode(nid)?;
+        self.record(&inode, visit)?;
+        let what = match inode.kind {
+            Kind::Dir => "directories",
+            Kind::Symlink => "symlink targets",
+            _ => return Ok(()),
+        };
+        self.data_as(what, &inode, visit)
+    }
+
+    fn tables(&self, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
+        visit("superblock", Piece::metadata(0..self.superblock.end));
+        visit("device table", Piece::metadata(self.superblock.device_table.clone()));
+        self.long_prefixes(visit)?;
+        if let Some(packed) = &self.packed {
+            self.record(packed, visit)?;
+        }
+        if let Some(metabox) = &self.metabox {
+            self.record(metabox, visit)?;
+            self.data_as("metabox", metabox, visit)?;
+        }
+        Ok(())
+    }
+}
+
+/// Position of a part of a file.
+enum Found {
+    Data(Piece),
+    /// In the metabox, after its inode.
+    InMetabox(Range<u64>),
+}
+
+impl Reader {
+    /// Calls `visit` for an inode, its index and its xattrs. In the metabox, these are bytes of its data.
+    fn record(&self, inode: &Inode, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
+        if inode.place.space == Space::Image {
+            let start = self.disk.position(inode.place.byte);
+            let xattrs = inode.payload.byte.saturating_sub(inode.xattr_len.into());
+            visit("inodes", Piece::metadata(start..self.disk.position(xattrs)));
+            visit("xattrs", Piece::metadata(self.disk.position(xattrs)..self.disk.position(inode.payload.byte)));
+            if matches!(inode.kind, Kind::File | Kind::Dir | Kind::Symlink) && inode.size > 0 {
+                let end = File::open(self, inode)?.index_end();
+                visit("indexes", Piece::metadata(self.disk.position(inode.payload.byte)..self.disk.position(end)));
+            }
+        }
+        xattr::each(self, inode, &mut |pair| {
+            let Some(id) = pair.shared else { return };
+            let len = (size_of::<XattrEntry>() + pair.name.len() + pair.value.len()) as u64;
+            let start = u64::from(id).saturating_mul(XATTR_UNIT).saturating_add(self.superblock.xattr_start);
+            let start = self.disk.position(start);
+            visit("shared xattrs", Piece::metadata(start..start.saturating_add(len.next_multiple_of(XATTR_UNIT))));
+        })?;
+        Ok(())
+    }
+
+    /// Calls `visit` for the table of long xattr prefixes.
+    fn long_prefixes(&self, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
+        let Place { space, byte } = xattr::prefix_place(&self.superblock);
+        let len = |prefix: &Prefix| (PREFIX_HEADER_LEN + prefix.infix.len() as u64).next_multiple_of(XATTR_UNIT);
+        let range = byte..self.prefixes.iter().map(len).fold(byte, u64::saturating_add);
+        match (space, &self.packed) {
+            _ if range.is_empty() => Ok(()),
+            (Space::Image, _) => {
+                visit("xattrs", Piece::metadata(self.disk.position(range.start)..self.disk.position(range.end)));
+                Ok(())
+            }
+            (Space::Packed, Some(packed)) => self.data(packed, range, &mut |found| match found {
+                Found::Data(piece) => visit("xattrs", piece),
+                Found::InMetabox(_) => {}
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Calls `visit` for the data of an inode that is metadata.
+    fn data_as(&self, what: &'static str, inode: &Inode, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
+        self.data(inode, 0..inode.size, &mut |found| match found {
+            Found::Data(piece) => visit(what, piece),
+            Found::InMetabox(_) => {}
+        })
+    }
+
+    /// Calls `visit` for each piece of a range of an inode's data.
+    fn data(&self, inode: &Inode, range: Range<u64>, visit: &mut dyn FnMut(Found)) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let file = File::open(self, inode)?;
+        let space = inode.payload.space;
+        file.each_from(range.start, &mut |extent| {
+            if extent.logical >= range.end {
+                return Ok(false);
+            }
+            match extent.data {
+                Data::Hole => {}
+                Data::Fragment(offset) => {
+                    let packed = file.packed_inode(offset, extent.len)?;
+                    self.data(packed, offset..offset.saturating_add(extent.len), &mut |found| {
+                        visit(match found {
+                            Found::Data(piece) => Found::Data(Piece { fragment: true, ..piece }),
+                            other => other,
+                        });
+                    })?;
+                }
+                Data::Plain { stored, rotated } => self.piece(space, stored, part(&extent, &range), !rotated, visit),
+                Data::Packed { stored, .. } => self.piece(space, stored, part(&extent, &range), false, visit),
+            }
+            Ok(true)
+        })
+    }
+
+    /// Calls `visit` for the part `plain` of stored bytes; `as_is` if plain bytes lie at the same offsets as stored ones.
+    fn piece(&self, space: Space, stored: Stored, plain: Range<u64>, as_is: bool, visit: &mut dyn FnMut(Found)) {
+        let (skip, len) = if as_is { (plain.start, plain.end - plain.start) } else { (0, stored.len) };
+        let start = match stored.place.skip(skip) {
+            Where::Image(byte) => self.disk.position(byte),
+            Where::Device(device, byte) => self.disk.position_on(device, byte),
+            Where::Meta(byte) if space == Space::Image => self.disk.position(byte),
+            Where::Meta(_) => return visit(Found::InMetabox(plain)),
+        };
+        let plain = if as_is { 0..len } else { plain };
+        visit(Found::Data(Piece { stored: start..start.saturating_add(len), plain, fragment: false }));
+    }
+}
+
+/// Returns the part of an extent that lies in a range of the file, as offsets in the extent.
+fn part(extent: &MappedExtent, range: &Range<u64>) -> Range<u64> {
+    let end = range.end.saturating_sub(extent.logical).min(extent.len);
+    range.start.saturating_sub(extent.logical).min(end)..end
+}

@@ -1,0 +1,211 @@
+//! Divides the stored bytes of an image among their users.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::{Piece, User};
+
+/// Most overlapping uses that are cut at every beginning and end, which takes time that grows with their square. Sound
+/// images have few; more are divided as if all used all of the bytes.
+const OVERLAPPING_MAX: usize = 1 << 12;
+
+/// Uses of stored bytes.
+#[derive(Debug, Default)]
+pub(super) struct Shares(Vec<Use>);
+
+/// Stored bytes that a user uses.
+#[derive(Debug, Clone)]
+pub(super) struct Use {
+    user: User,
+    start: u64,
+    end: u64,
+    plain: Range<u64>,
+    fragment: bool,
+}
+
+/// Part of the stored bytes that falls to a user.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    pub(super) user: User,
+    pub(super) stored: u64,
+    /// Plain bytes that an earlier user has as well.
+    pub(super) duplicate: u64,
+    pub(super) fragment: bool,
+}
+
+impl Use {
+    pub(super) fn new(user: User, piece: Piece) -> Use {
+        let Piece { stored, plain, fragment } = piece;
+        Use { user, start: stored.start, end: stored.end, plain, fragment }
+    }
+
+    /// Returns the part of the use that lies in `segment`, with plain bytes in proportion.
+    fn within(&self, segment: &Range<u64>) -> Use {
+        let (len, plain) = (self.end - self.start, self.plain.end - self.plain.start);
+        let until = |at: u64| prorate(plain, at.clamp(self.start, self.end) - self.start, len);
+        let part = until(segment.end) - until(segment.start);
+        let plain = self.plain.start..self.plain.start + part;
+        Use { user: self.user, start: segment.start, end: segment.end, plain, fragment: self.fragment }
+    }
+}
+
+impl Shares {
+    pub(super) fn add(&mut self, used: Use) {
+        if used.start < used.end {
+            self.0.push(used);
+        }
+    }
+
+    /// Divides the bytes of an image of `len` bytes; calls `visit` for each share. No byte is given twice.
+    pub(super) fn divide(mut self, len: u64, visit: &mut dyn FnMut(Share)) {
+        for used in &mut self.0 {
+            used.end = used.end.min(len);
+        }
+        self.0.retain(|used| used.start < used.end);
+        self.0.sort_unstable_by(|a, b| {
+            let key = |used: &Use| (used.start, used.end, used.user, used.plain.start, used.plain.end);
+            key(a).cmp(&key(b))
+        });
+        let mut rest = &self.0[..];
+        while let Some(first) = rest.first() {
+            let mut end = first.end;
+            let mut n = 1;
+            while let Some(next) = rest.get(n).filter(|next| next.start < end) {
+                end = end.max(next.end);
+                n += 1;
+            }
+            let (together, others) = rest.split_at(n);
+            rest = others;
+            let range = first.start..end;
+            if n > OVERLAPPING_MAX || together.iter().all(|used| (used.start..used.end) == range) {
+                one(end - first.start, together, visit);
+            } else {
+                overlapping(together, visit);
+            }
+        }
+    }
+}
+
+/// Divides bytes whose users do not use the same ranges: cut at every beginning and end.
+fn overlapping(uses: &[Use], visit: &mut dyn FnMut(Share)) {
+    let mut cuts: Vec<u64> = uses.iter().flat_map(|used| [used.start, used.end]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let (mut active, mut next): (Vec<&Use>, usize) = (Vec::new(), 0);
+    for segment in cuts.windows(2) {
+        let segment = segment[0]..segment[1];
+        active.retain(|used| used.end > segment.start);
+        while let Some(used) = uses.get(next).filter(|used| used.start <= segment.start) {
+            active.push(used);
+            next += 1;
+        }
+        let mut parts: Vec<Use> = active.iter().map(|used| used.within(&segment)).collect();
+        parts.sort_by_key(|part| part.user);
+        if !parts.is_empty() {
+            one(segment.end - segment.start, &parts, visit);
+        }
+    }
+}
+
+/// Divides `stored` bytes among their users. Rounded shares add up to them.
+fn one(stored: u64, uses: &[Use], visit: &mut dyn FnMut(Share)) {
+    let weight = |used: &Use| used.plain.end - used.plain.start;
+    let total: u64 = uses.iter().map(weight).fold(0, u64::saturating_add);
+    let (mut given, mut before) = (0, 0_u64);
+    let mut seen = Seen::default();
+    for (n, used) in uses.iter().enumerate() {
+        before = before.saturating_add(weight(used));
+        let until = match total {
+            0 => prorate(stored, n as u64 + 1, uses.len() as u64),
+            _ => prorate(stored, before, total),
+        };
+        let duplicate = seen.add(used.plain.clone());
+        visit(Share { user: used.user, stored: until - given, duplicate, fragment: used.fragment });
+        given = until;
+    }
+}
+
+/// Returns `whole * part / of`; `part` is at most `of`.
+fn prorate(whole: u64, part: u64, of: u64) -> u64 {
+    u64::try_from(u128::from(whole) * u128::from(part) / u128::from(of.max(1))).unwrap_or(whole)
+}
+
+/// Plain bytes seen so far: the beginning and end of ranges that do not touch.
+#[derive(Default)]
+struct Seen(BTreeMap<u64, u64>);
+
+impl Seen {
+    /// Adds a range; returns how many bytes of it were there.
+    fn add(&mut self, new: Range<u64>) -> u64 {
+        let (mut known, mut joined) = (0, new.clone());
+        while let Some((start, end)) = self.0.range(..=joined.end).next_back().map(|(start, end)| (*start, *end)) {
+            if end < joined.start {
+                break;
+            }
+            known += end.min(new.end).saturating_sub(start.max(new.start));
+            joined = joined.start.min(start)..joined.end.max(end);
+            self.0.remove(&start);
+        }
+        self.0.insert(joined.start, joined.end);
+        known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Divides uses of (file, stored, plain); returns stored bytes and duplicate bytes of each share.
+    fn divide(len: u64, uses: &[(u32, Range<u64>, Range<u64>)]) -> Vec<(u32, u64, u64)> {
+        let mut shares = Shares::default();
+        for (file, stored, plain) in uses {
+            let piece = Piece { stored: stored.clone(), plain: plain.clone(), fragment: false };
+            shares.add(Use::new(User::File(*file), piece));
+        }
+        let mut out = std::collections::BTreeMap::<u32, (u64, u64)>::new();
+        shares.divide(len, &mut |share| {
+            let User::File(file) = share.user else { return };
+            let sum = out.entry(file).or_default();
+            *sum = (sum.0 + share.stored, sum.1 + share.duplicate);
+        });
+        out.into_iter().map(|(file, (stored, duplicate))| (file, stored, duplicate)).collect()
+    }
+
+    #[test]
+    fn a_fragment_block_is_divided_by_plain_bytes() {
+        let uses = [(1, 10..20, 0..1), (2, 10..20, 1..2), (3, 10..20, 2..3)];
+        assert_eq!(divide(100, &uses), [(1, 3, 0), (2, 3, 0), (3, 4, 0)]);
+    }
+
+    #[test]
+    fn equal_files_share_and_all_but_the_first_are_duplicates() {
+        let uses = [(2, 0..50, 0..100), (1, 0..50, 0..100), (3, 0..50, 60..120)];
+        assert_eq!(divide(100, &uses), [(1, 19, 0), (2, 19, 100), (3, 12, 40)]);
+    }
+
+    #[test]
+    fn overlapping_ranges_are_cut() {
+        let uses = [(1, 0..100, 0..100), (2, 50..150, 0..100), (3, 60..70, 0..10)];
+        assert_eq!(divide(1000, &uses), [(1, 50 + 20 + 3, 0), (2, 50 + 20 + 3, 50), (3, 4, 10)]);
+    }
+
+    #[test]
+    fn many_overlapping_ranges_take_no_time_and_add_up() {
+        let uses: Vec<_> = (0..200_000).map(|n| (n, u64::from(n)..u64::from(n) + 100_000, 0..100_000)).collect();
+        let stored: u64 = divide(1 << 30, &uses).into_iter().map(|(_, stored, _)| stored).sum();
+        assert_eq!(stored, 299_999);
+    }
+
+    #[test]
+    fn bytes_behind_the_image_belong_to_nobody() {
+        assert_eq!(divide(30, &[(1, 10..50, 0..40), (2, 60..70, 0..10)]), [(1, 20, 0)]);
+        assert_eq!(divide(30, &[(1, 10..10, 0..40), (1, 0..3, 0..0), (2, 0..3, 0..0)]), [(1, 1, 0), (2, 2, 0)]);
+    }
+
+    #[test]
+    fn ranges_are_merged() {
+        let mut seen = Seen::default();
+        assert_eq!([0..10, 20..30, 5..25, 0..30, 40..50].map(|range| seen.add(range)), [0, 0, 10, 30, 0]);
+        assert_eq!(seen.0, BTreeMap::from([(0, 30), (40, 50)]));
+    }
+}
