@@ -53,7 +53,7 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     let Planned { shards, files, file_bytes, largest_bytes, equal_files, plan_bytes, .. } = planned;
     let done = Done { path: &plan.output, seconds: spent.time.as_secs_f64(), figures: planned };
     let text = format_args!(
-        "planned     {} of {} in {}; the largest has {}\nequal       {} to one of an earlier shard\nplan        {} in {}",
+        "planned     {} of {} in {}; the largest has {}\nequal       {} also in an earlier shard\nplan        {} in {}",
         units::of(files.into(), "file"),
         units::bytes(file_bytes),
         units::of(shards.into(), "shard"),
@@ -89,7 +89,7 @@ pub(super) fn shard(args: &args::Shard) -> Result<Outcome> {
         let (bytes, time) = (units::bytes(job.bytes(shard)), units::span(spent.time));
         format!("packed      shard {shard} of {}, {bytes} in {time}", job.shards())
     } else {
-        format!("done before shard {shard} of {}", job.shards())
+        format!("packed      shard {shard} of {}, by an earlier run", job.shards())
     };
     tell("shard", args.json, args.talk.quiet, &done, &text)
 }
