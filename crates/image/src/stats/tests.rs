@@ -195,3 +195,32 @@ fn own_images_are_counted() {
         std::fs::remove_file(&image).unwrap();
     }
 }
+
+#[test]
+fn damaged_images_give_errors_or_sums_that_fit() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = Source::new(&spec());
+    let path = dir.path().join("image");
+    for builder in [Builder::squashfs(), Builder::erofs()] {
+        builder.options(|all| all.codec = "lz4".parse().unwrap()).dir(source.tree()).build(&path).unwrap();
+        let sound = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let (mut state, mut measured) = (1_u64, 0);
+        for n in 0..600_usize {
+            let mut bytes = sound.clone();
+            // Half of the damage hits the superblock, the rest what lies at the end: tables and inodes.
+            for _ in 0..=n % 3 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let spot = usize::try_from(state >> 33).unwrap();
+                let at = if n % 2 == 0 { spot % 1300 } else { bytes.len() - 1 - spot % 12_000 };
+                bytes[at] ^= 1 << (state >> 20 & 7);
+            }
+            let len = bytes.len() as u64;
+            let Ok(image) = AnyImage::open(Arc::new(bytes), OpenOptions::default()) else { continue };
+            let Ok(stats) = Stats::measure(&image) else { continue };
+            assert_eq!(stats.file_bytes() + stats.metadata_bytes() + stats.unused_bytes, len);
+            measured += 1;
+        }
+        assert!(measured > 0);
+    }
+}
