@@ -141,3 +141,28 @@ fn every_option_in_the_help_of_mkfs_erofs_is_in_the_table() {
     assert!(options.len() > 20, "{options:?}");
     assert_eq!(missing, Vec::<&String>::new());
 }
+
+#[test]
+fn layers_have_the_marks_that_mkfs_erofs_gives_them() {
+    if !have("layers_have_the_marks_that_mkfs_erofs_gives_them", "mkfs.erofs") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::create_dir_all(dir.join("layer/a/b")).unwrap();
+    for name in ["layer/a/.wh.gone", "layer/a/b/.wh..wh..opq", "layer/a/b/new", "layer/.wh.old"] {
+        std::fs::write(dir.join(name), "").unwrap();
+    }
+    let tar = Command::new("tar").args(["-C", "layer", "-cf", "layer.tar", "."]).current_dir(dir).output().unwrap();
+    assert!(tar.status.success(), "{}", stderr(&tar));
+    // As containerd calls it.
+    let line = "-b4096 --tar=f --aufs --quiet -Enoinline_data -T0 --mkfs-time --sort=none -U clear IMAGE layer.tar";
+    for (program, image) in [(PathBuf::from("mkfs.erofs"), "theirs"), (ours(dir), "ours")] {
+        let made = run(dir, &program, line, image);
+        assert!(made.status.success(), "{image}: {}", stderr(&made));
+    }
+    let different = run_in(dir, &["diff", "theirs", "ours"]);
+    assert_eq!((String::from_utf8_lossy(&different.stdout).as_ref(), different.status.code()), ("", Some(0)));
+    // An argument right behind the program is the program's.
+    assert!(succeed(dir, &["as", "mkfs.erofs", "--help"]).contains("--aufs"));
+}

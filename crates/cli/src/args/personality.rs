@@ -27,14 +27,11 @@ pub(crate) struct AsProgram {
     pub(crate) show: bool,
 
     /// Make a link to packfs in DIR for each program
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "show", "program"], value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "show", "words"], value_hint = ValueHint::DirPath)]
     pub(crate) install: Option<PathBuf>,
 
-    /// Program whose command line follows
-    #[arg(value_name = "PROGRAM")]
-    pub(crate) program: Option<String>,
-
-    /// Its arguments
-    #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) args: Vec<OsString>,
+    /// Program, and its arguments
+    // One list: clap would take an argument such as --help, right behind a program of its own, for itself.
+    #[arg(value_name = "PROGRAM [ARGUMENT]", trailing_var_arg = true)]
+    pub(crate) words: Vec<OsString>,
 }

@@ -148,12 +148,14 @@ fn run_shown(name: &str, line: Vec<OsString>, show: &dyn Show) -> ExitCode {
 
 /// `packfs as`.
 pub(crate) fn run_as(asked: AsProgram) -> ExitCode {
-    let result = match (asked.install, asked.program) {
+    let mut words = asked.words.into_iter();
+    let program = words.next().map(|program| program.to_string_lossy().into_owned());
+    let result = match (asked.install, program) {
         (Some(dir), _) => install(&dir),
         (None, program) if asked.list => table_of(program.as_deref()),
         (None, Some(program)) => match known(&program) {
-            Ok(personality) if asked.show => personality.show(asked.args),
-            Ok(personality) => return personality.run(asked.args),
+            Ok(personality) if asked.show => personality.show(words.collect()),
+            Ok(personality) => return personality.run(words.collect()),
             Err(error) => Err(error),
         },
         (None, None) => Err(Usage("expected a program, --list or --install DIR".into()).into()),

@@ -17,6 +17,7 @@ mod hot;
 mod time;
 mod transform;
 mod view;
+mod whiteout;
 mod wire;
 mod xattr;
 
@@ -25,6 +26,7 @@ pub use build::{Conflict, Meta};
 pub use time::{NotATime, Time};
 pub use transform::{ModeChange, TimeChange, Transform};
 pub use view::TreeImage;
+pub use whiteout::Whiteouts;
 pub use xattr::{ExcludeXattrs, XattrId, XattrSet, Xattrs};
 
 type Entries<'t> = std::collections::btree_map::Iter<'t, Box<[u8]>, Ino>;

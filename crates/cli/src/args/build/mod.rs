@@ -18,7 +18,7 @@ use packfs_codec::Choice;
 use packfs_image::build::{self, AnyOptions};
 use packfs_image::name::display;
 use packfs_image::source::Exclude;
-use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, Transform};
+use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, Transform, Whiteouts};
 
 pub(crate) use self::codec::fastest;
 pub(super) use self::codec::{CodecArg, CodecParser};
@@ -133,6 +133,13 @@ pub(crate) struct Build {
     /// For example 'system.posix_acl_*'.
     #[arg(help_heading = "Contents", long, value_name = "GLOB")]
     exclude_xattr: Vec<String>,
+
+    /// Change marks of OCI layers for deleted files (.wh.NAME)
+    ///
+    /// With `overlay`, `.wh.NAME` becomes a character device NAME with numbers 0 and 0, `.wh..wh..opq` the attribute
+    /// trusted.overlay.opaque of its directory.
+    #[arg(help_heading = "Contents", long, value_enum, value_name = "WAY", default_value_t = Marks::Keep)]
+    whiteouts: Marks,
 
     /// Time of the image and of every entry: seconds, UTC date or `now`
     ///
@@ -267,6 +274,27 @@ enum Fragments {
     Tails,
 }
 
+/// Ways to pack the marks of OCI layers for deleted files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Marks {
+    /// They stay files
+    Keep,
+    /// They become those of overlayfs
+    Overlay,
+    /// They are left out
+    Strip,
+}
+
+impl From<Marks> for Whiteouts {
+    fn from(marks: Marks) -> Self {
+        match marks {
+            Marks::Keep => Whiteouts::Keep,
+            Marks::Overlay => Whiteouts::Overlay,
+            Marks::Strip => Whiteouts::Strip,
+        }
+    }
+}
+
 /// An order of file data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Order {
@@ -345,6 +373,7 @@ pub(crate) struct BuildPlan {
     pub(crate) sort: Option<PathBuf>,
     pub(crate) hot: Option<PathBuf>,
     pub(crate) spool: bool,
+    pub(crate) whiteouts: Whiteouts,
     pub(crate) transform: Transform,
     /// The image's own time; without, the newest in the tree.
     pub(crate) image_time: Option<i64>,
@@ -429,6 +458,7 @@ impl Build {
             remote: self.remote,
             output: self.output,
             one_file_system: self.one_file_system,
+            whiteouts: self.whiteouts.into(),
             sort: self.sort,
             hot: self.hot,
             spool: self.spool,

@@ -138,6 +138,7 @@ pub(super) fn fill<'p>(
         notes.left_out.extend(list.left_out().iter().map(|error| (place(error), error.to_string())));
     }
     copies.serve(&mut tree);
+    plan.whiteouts.apply(&mut tree)?;
     plan.transform.apply(&mut tree);
     for source in &plan.sources {
         if let Some(path) = output_below(source, &plan.output)

@@ -51,7 +51,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["--block-list-file"], Refused(ANDROID)),
     value(&["--offset"], Becomes(&["--offset", "{}"])),
     value(&["--root-xattr-isize"], Refused(LAYERS)),
-    flag(&["--aufs"], Refused("whiteouts stay files; they mean something in layers only")),
+    flag(&["--aufs"], Becomes(&["--whiteouts", "overlay"])),
     value(&["--sort"], Ignored(ORDER)),
     optional(&["--tar"], Same("`f`, the default: the archive is the source; others are refused")),
     optional(&["--ovlfs-strip"], Same("`0`; anything else is refused")),
