@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from peercases import erofs, squashfs
+from peercases import erofs, names, squashfs
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 
@@ -112,7 +112,8 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("cases", nargs="*")
     args = parser.parse_args()
-    every = lambda tmp: {**squashfs.cases(os.path.abspath(args.data), tmp), **erofs.cases(os.path.abspath(args.data), tmp)}
+    data = os.path.abspath(args.data)
+    every = lambda tmp: {**squashfs.cases(data, tmp), **erofs.cases(data, tmp), **names.cases(data, tmp)}
     if args.list:
         for name, case in every("").items():
             print(f"{name:24} {case.what}")
