@@ -58,6 +58,19 @@ fn a_byte_tells_that_it_is_ready() {
     assert!(!place.is_mounted());
 }
 
+/// The process that served the first mount may end after the second was made at the same place.
+#[test]
+fn a_mount_that_ends_leaves_the_next_one_alone() {
+    let Some(place) = Place::new("a_mount_that_ends_leaves_the_next_one_alone") else { return };
+    for _ in 0..40 {
+        succeed(place.path(), &["mount", "squashfs", "m"]);
+        succeed(place.path(), &["umount", "m"]);
+        succeed(place.path(), &["mount", "erofs", "m"]);
+        assert!(place.at("m/etc/motd").is_file());
+        succeed(place.path(), &["umount", "m"]);
+    }
+}
+
 #[test]
 fn signals_unmount_also_what_is_in_use() {
     let Some(place) = Place::new("signals_unmount_also_what_is_in_use") else { return };
@@ -136,7 +149,9 @@ fn options_change_what_is_shown() {
     let motd = place.at("m/motd").metadata().unwrap();
     assert_eq!((motd.uid(), motd.gid()), (7, 8));
     succeed(place.path(), &["umount", "m"]);
-    assert!(fail(place.path(), 1, &["mount", "behind", "m", "-o", "offset=auto"]).contains("no image"));
+    assert!(
+        fail(place.path(), 1, &["mount", "behind", "m", "-o", "offset=auto"]).contains("no SquashFS or EROFS image")
+    );
     succeed(place.path(), &["mount", "erofs", "m", "-o", "offset=auto", "--trace", "used"]);
     std::fs::read(place.at("m/usr/share/doc/text")).unwrap();
     assert_eq!(std::fs::read_to_string(place.at("used")).unwrap(), "/usr/share/doc/text\n");

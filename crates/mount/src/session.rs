@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use fuser::{Config, MountOption, Session, SessionACL};
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use packfs_image::image::{FileType, Nid};
 use packfs_image::{Image, sink};
 
@@ -96,11 +97,35 @@ impl Mounted {
         let kernel = session.notifier();
         let storing = storing.map(|storing| named("packfs-ahead").spawn(move || storing.run(&kernel)));
         let storing = storing.transpose().map_err(Error::io("cannot start a thread for", &place))?;
-        let served = session.run().map_err(Error::io("cannot serve", &place));
+        let device = session.as_fd().as_raw_fd();
+        let cannot = Error::io("cannot serve", &place);
+        let (served, handle) = match run(session) {
+            Ok(ended) => ended,
+            Err(error) => return Err(cannot(error)),
+        };
         // It ends as the session did, but may have a file to decode before.
         storing.map(thread::JoinHandle::join);
-        served
+        served.and_then(|()| leave(handle, device)).map_err(cannot)
     }
+}
+
+/// Answers requests until somebody unmounts; returns how that ended, and fuser's handle.
+fn run(session: Session<ImageFs>) -> io::Result<(io::Result<()>, BackgroundSession)> {
+    let nothing = thread::Builder::new().spawn(|| Ok(()))?;
+    let mut handle = session.spawn()?;
+    let serving = std::mem::replace(&mut handle.guard, nothing);
+    let served = serving.join().unwrap_or_else(|_| Err(io::Error::other("a thread that serves panicked")));
+    Ok((served, handle))
+}
+
+/// Ends a session that others have unmounted, whose device has the number `device`. What they have mounted at the same
+/// place since then stays.
+///
+/// A handle that is dropped unmounts: fuser 0.18 takes an ended connection for one that is still mounted. So it is
+/// forgotten, and the device closed, which nobody else uses any more.
+fn leave(handle: BackgroundSession, device: RawFd) -> io::Result<()> {
+    std::mem::forget(handle);
+    Ok(nix::unistd::close(device)?)
 }
 
 /// Returns the directory to show.

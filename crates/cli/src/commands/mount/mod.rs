@@ -46,8 +46,9 @@ pub(crate) fn run_then(args: &Mount, tell: impl FnOnce() -> Result<()>) -> Resul
     }
     let served = Served::open(args)?;
     let log = log::Log::open(args.log.as_deref())?;
+    let signals = signals::keep();
     let mounted = mount(args, &served, log.clone())?;
-    signals::unmount_on(mounted.place());
+    signals::unmount_on(signals, mounted.place());
     if background::is_background() {
         background::ready(&log)?;
     } else {

@@ -9,10 +9,16 @@ use signal_hook::iterator::Signals;
 
 use crate::output::interrupt::heeded;
 
-/// Unmounts `place` when a signal comes that would end the program; serving then ends. Who still uses the mount keeps
-/// the program no longer: it is taken out of the tree and the program ends.
-pub(super) fn unmount_on(place: Option<&Path>) {
-    let Ok(mut signals) = Signals::new(heeded()) else { return };
+/// Signals that would end the program, from now on kept until [`unmount_on`] reacts: one that comes as soon as the mount
+/// is seen would otherwise leave it without anyone who serves it.
+pub(super) fn keep() -> Option<Signals> {
+    Signals::new(heeded()).ok()
+}
+
+/// Unmounts `place` when a signal comes; serving then ends. Who still uses the mount keeps the program no longer: it is
+/// taken out of the tree and the program ends.
+pub(super) fn unmount_on(signals: Option<Signals>, place: Option<&Path>) {
+    let Some(mut signals) = signals else { return };
     let place = place.map(Path::to_owned);
     let wait = move || {
         for _ in signals.forever() {
