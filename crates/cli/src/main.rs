@@ -1,6 +1,9 @@
 //! The `packfs` program: parses arguments, runs one command, prints its output and sets the exit
 //! status. This is the only crate of packfs that prints.
 
+// It panics if standard output is closed or full: `commands::print` returns an error.
+#![deny(clippy::print_stdout)]
+
 mod args;
 mod commands;
 mod output;

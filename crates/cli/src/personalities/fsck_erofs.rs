@@ -104,7 +104,7 @@ pub(super) fn fsck_erofs(args: Vec<OsString>) -> Result<Todo, String> {
 /// Fails for anything but an EROFS image, as callers expect who try one format after the other.
 fn is_erofs(image: &Path, offset: u64) -> Result<(), String> {
     let mut magic = [0; 4];
-    let read = File::open(image).and_then(|file| file.read_at(&mut magic, offset + MAGIC.0));
+    let read = File::open(image).and_then(|file| file.read_at(&mut magic, offset.saturating_add(MAGIC.0)));
     match read {
         Err(error) => Err(format!("{}: cannot open: {error}", display(image))),
         Ok(_) if magic == MAGIC.1 => Ok(()),

@@ -19,8 +19,8 @@ use self::share::{Shares, Use};
 
 pub use self::group::Group;
 
-/// Statistics of an image. Besides names, they take about 100 bytes for each entry, and while they are measured 40
-/// bytes for each stored block.
+/// Statistics of an image. Besides names, they take about 100 bytes for each entry, and while they are measured 60
+/// bytes for each use of a stored block.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Stats {

@@ -169,7 +169,7 @@ impl Tree {
         Ok(Some((dir, name)))
     }
 
-    fn child(&self, dir: Ino, name: &[u8]) -> Result<Option<Ino>> {
+    pub(super) fn child(&self, dir: Ino, name: &[u8]) -> Result<Option<Ino>> {
         match &self.inode(dir).kind {
             Kind::Dir(entries) => Ok(entries.get(name).copied()),
             _ => Err(Error::Misuse(format!("`{}`: its parent is not a directory", name.escape_ascii()))),

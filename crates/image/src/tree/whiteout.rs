@@ -34,13 +34,13 @@ impl Whiteouts {
     }
 
     fn change(self, tree: &mut Tree, dir: Ino, name: &[u8]) -> Result<()> {
-        let mark = tree.entries(dir).find(|(other, _)| *other == name).map(|(_, ino)| tree.meta(ino));
+        let mark = tree.child(dir, name)?.map(|ino| tree.meta(ino));
         tree.remove(dir, name)?;
         let Some(mark) = mark.filter(|_| self == Whiteouts::Overlay) else { return Ok(()) };
         let hidden = &name[MARK.len()..];
         if name == OPAQUE {
             set_xattr(tree, dir, b"trusted.overlay.opaque", b"y");
-        } else if !hidden.starts_with(MARK) && tree.entries(dir).all(|(other, _)| other != hidden) {
+        } else if !hidden.starts_with(MARK) && tree.child(dir, hidden)?.is_none() {
             // Others, as `.wh..wh.plnk`, are AUFS's own; a file beside its mark is newer than the mark.
             let nothing = Kind::Char(Device { major: 0, minor: 0 });
             tree.add(dir, hidden, Meta { mode: 0, ..mark }, nothing, Conflict::Refuse)?;

@@ -23,7 +23,7 @@ use super::mksquashfs::exclude;
 use super::options::{Opt, Word, leading};
 use super::{Show, Todo};
 use crate::args::{Cat, Command, ImageArg, value};
-use crate::commands::{cat, open};
+use crate::commands::{self, cat, open};
 use crate::output::failure::Usage;
 use crate::output::say;
 
@@ -307,7 +307,7 @@ impl Show for Work {
                 self.is_squashfs(&args.image)?;
                 let AnyImage::Squashfs(image) = open::image(&args.image)? else { bail!("not a SquashFS image") };
                 match self.job {
-                    Job::Time => println!("{}", image.superblock().mkfs_time),
+                    Job::Time => drop(commands::print(&format!("{}\n", image.superblock().mkfs_time))?),
                     _ => superblock::print(&image, &self.image, self.how.style.utc)?,
                 }
                 Ok(OK)
