@@ -3,7 +3,7 @@
 //! Every byte of the image counts exactly once. A stored byte belongs to those who use it: files, or a kind of
 //! metadata. If several files use one stored block (a fragment block, a cluster of the packed inode, a block found
 //! twice), each gets a share in proportion to the plain bytes that it has in there. What nobody uses is
-//! [`Stats::unused`]. So all shares, the metadata and the unused bytes add up to the length of the image.
+//! [`Stats::unused_bytes`]. So all shares, the metadata and the unused bytes add up to the length of the image.
 
 mod group;
 mod share;
