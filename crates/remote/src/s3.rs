@@ -12,7 +12,7 @@ use crate::error::Why;
 use crate::http::{Client, Failure, text};
 use crate::origin::{Origin, Request};
 use crate::sign::{Credentials, sign};
-use crate::url::Url;
+use crate::url::{Url, component};
 
 /// The region of buckets whose region nothing tells.
 const REGION: &str = "us-east-1";
@@ -53,7 +53,7 @@ impl Bucket {
         let endpoint = variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"));
         Ok(Bucket {
             bucket: bucket.into(),
-            key: encoded(key),
+            key: component(key),
             endpoint: endpoint.or_else(|| profile.get("endpoint_url")),
             region: Mutex::new(region.unwrap_or_else(|| REGION.into())),
             credentials: credentials(&variable, &profile)?,
@@ -157,12 +157,6 @@ impl Profile {
     fn get(&self, key: &str) -> Option<String> {
         self.0.get(key).filter(|value| !value.is_empty()).cloned()
     }
-}
-
-/// Encodes a key as signatures require it.
-fn encoded(key: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    key.bytes().map(|byte| if plain(byte) { char::from(byte).into() } else { format!("%{byte:02X}") }).collect()
 }
 
 #[cfg(test)]

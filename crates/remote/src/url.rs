@@ -142,6 +142,12 @@ pub(crate) fn cleaned(text: &str) -> String {
     format!("{scheme}://{}{path}", authority.rsplit_once('@').map_or(authority, |(_, host)| host))
 }
 
+/// Encodes all but unreserved characters (RFC 3986, section 2.3) and `/`, as signatures require it of a key.
+pub(crate) fn component(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).into() } else { format!("%{byte:02X}") }).collect()
+}
+
 /// Returns a path with the bytes encoded that no request line may have.
 fn encoded(path: &str) -> String {
     let mut text = String::with_capacity(path.len());

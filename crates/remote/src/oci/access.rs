@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use super::reference::{DOCKER, Reference};
-use crate::url::Url;
+use crate::url::{Url, component};
 
 /// Value of the header `Authorization` that a user and a password make.
 #[derive(Clone, PartialEq, Eq)]
@@ -79,9 +79,9 @@ impl Bearer {
     pub(super) fn url(&self, repository: &str) -> String {
         let scope = self.scope.clone().unwrap_or_else(|| format!("repository:{repository}:pull"));
         let mut url =
-            format!("{}{}scope={}", self.realm, if self.realm.contains('?') { '&' } else { '?' }, encoded(&scope));
+            format!("{}{}scope={}", self.realm, if self.realm.contains('?') { '&' } else { '?' }, component(&scope));
         if let Some(service) = &self.service {
-            url += &format!("&service={}", encoded(service));
+            url += &format!("&service={}", component(service));
         }
         url
     }
@@ -94,11 +94,6 @@ pub(super) fn refused(url: &Url, login: Option<&Login>) -> String {
         Some(_) => format!("{host} refused the login to the registry; log in again with podman, docker or skopeo"),
         None => format!("{host} gives no access without a login; log in with podman, docker or skopeo"),
     }
-}
-
-fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).into() } else { format!("%{byte:02X}") }).collect()
 }
 
 /// Finds the login to a registry in the files of other tools, the first that has one.
@@ -148,10 +143,10 @@ mod tests {
         let header =
             "Bearer realm=\"https://auth.example/token\",service=\"registry\", scope=\"repository:a/b:pull,push\"";
         let Some(Challenge::Bearer(asked)) = Challenge::parse(header) else { panic!("{header}") };
-        let url = "https://auth.example/token?scope=repository:a/b:pull%2Cpush&service=registry";
+        let url = "https://auth.example/token?scope=repository%3Aa/b%3Apull%2Cpush&service=registry";
         assert_eq!(asked.url("x"), url);
         let Some(Challenge::Bearer(asked)) = Challenge::parse("bearer realm=https://a/t?x=1") else { panic!() };
-        assert_eq!(asked.url("a/b"), "https://a/t?x=1&scope=repository:a/b:pull");
+        assert_eq!(asked.url("a/b"), "https://a/t?x=1&scope=repository%3Aa/b%3Apull");
         assert_eq!(Challenge::parse("Basic realm=\"x\""), Some(Challenge::Basic));
         for none in ["", "Digest realm=\"x\"", "Bearer", "Bearer service=x", "Bearer realm=\"x"] {
             assert_eq!(Challenge::parse(none), None, "{none}");

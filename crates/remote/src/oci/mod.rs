@@ -22,6 +22,7 @@ use self::reference::Reference;
 use crate::error::Why;
 use crate::http::{Client, Failure, text};
 use crate::origin::{Origin, Request};
+use crate::sign::hex;
 use crate::url::Url;
 
 /// Media types of manifests and of lists of them.
@@ -209,6 +210,5 @@ fn digest_like(other: &str, bytes: &[u8]) -> Option<String> {
         "sha512" => &SHA512,
         _ => return None,
     };
-    let hex: String = digest(algorithm, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(format!("{name}:{hex}"))
+    Some(format!("{name}:{}", hex(digest(algorithm, bytes).as_ref())))
 }

@@ -1,5 +1,6 @@
 //! Reading in a process of its own, for tests of variables.
 
+use std::process::Command;
 use std::time::Duration;
 
 use packfs_blocks::ReadAt;
@@ -21,4 +22,17 @@ pub(crate) fn read_and_tell(len: usize) {
         }
         Err(error) => println!("{error}"),
     }
+}
+
+/// Reads `address` by this program's test `process_that_reads`, in a process with these variables and without those that
+/// `hidden` names; returns what it says.
+#[allow(dead_code, reason = "not each test file sets variables")]
+pub(crate) fn read(address: &str, hidden: impl Fn(&str) -> bool, variables: &[(&str, &str)]) -> String {
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    process.args(["--exact", "process_that_reads", "--ignored", "--nocapture"]).env("TEST_ADDRESS", address);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| hidden(&name.to_string_lossy())) {
+        process.env_remove(name);
+    }
+    let output = process.env("HOME", "/nonexistent").env("no_proxy", "*").envs(variables.iter().copied()).output();
+    String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
 }
