@@ -28,6 +28,9 @@ use crate::output::failure::{self, Manner, Outcome, Usage};
 use crate::output::say;
 use crate::{commands, parse, run_build};
 
+/// Version of squashfs-tools-ng whose options packfs takes.
+const NG_VERSION: &str = "1.3.2";
+
 /// A program whose command lines packfs takes.
 struct Personality {
     name: &'static str,

@@ -7,11 +7,8 @@ use packfs_image::name::display;
 
 use super::options::Does::{Becomes, Refused, Same};
 use super::options::{Opt, Word, flag, getopt, value};
-use super::{Todo, version};
+use super::{NG_VERSION, Todo, version};
 use crate::output::failure::Manner;
-
-/// Version whose options these are.
-const VERSION: &str = "1.2.0";
 
 pub(super) static TABLE: &[Opt] = &[
     value(&["--compressor", "-c"], Refused("the archive is written as it is; pipe it into gzip, xz or zstd")),
@@ -35,7 +32,7 @@ pub(super) fn sqfs2tar(args: Vec<OsString>) -> Result<Todo, String> {
             Word::Option("--subdir", values) => dirs.extend(values),
             Word::Option("--keep-as-dir", _) => keeps = true,
             Word::Option("--version", _) => {
-                return Ok(version("sqfs2tar (squashfs-tools-ng)", VERSION));
+                return Ok(version("sqfs2tar (squashfs-tools-ng)", NG_VERSION));
             }
             Word::Option(..) => return Ok(Todo::Help(TABLE)),
         }

@@ -9,14 +9,12 @@ use packfs_image::diff::{Aspect, Difference};
 
 use super::options::Does::{Refused, Same};
 use super::options::{Opt, Word, flag, getopt, value};
-use super::{Show, Todo, version};
+use super::{NG_VERSION, Show, Todo, version};
 use crate::args::Command;
 use crate::commands::diff;
 use crate::output::failure::Usage;
 use crate::output::{self, say};
 
-/// Version whose options these are.
-const VERSION: &str = "1.2.0";
 /// Exit status if there are differences.
 const DIFFERENT: u8 = 1;
 /// Exit status if the images cannot be compared.
@@ -53,7 +51,7 @@ pub(super) fn sqfsdiff(args: Vec<OsString>) -> Result<Todo, String> {
             Word::Option("--no-permissions", _) => ignored.push("mode"),
             Word::Option("--timestamps", _) => times = true,
             Word::Option("--version", _) => {
-                return Ok(version("sqfsdiff (squashfs-tools-ng)", VERSION));
+                return Ok(version("sqfsdiff (squashfs-tools-ng)", NG_VERSION));
             }
             Word::Option("--help", _) => return Ok(Todo::Help(TABLE)),
             _ => return Err("expected: sqfsdiff [OPTIONS] --old IMAGE --new IMAGE".into()),

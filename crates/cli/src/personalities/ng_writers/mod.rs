@@ -13,14 +13,12 @@ use std::path::{Path, PathBuf};
 use packfs_image::name::display;
 
 pub(super) use self::table::{GEN_TABLE, TAR_TABLE};
-use super::Todo;
 use super::options::{Opt, Word, getopt};
 use super::paths::{glob_of, safe};
+use super::{NG_VERSION, Todo};
 use crate::args::value;
 use crate::output::failure::Manner;
 
-/// Version whose options these are.
-const VERSION: &str = "1.3.2";
 /// Bytes to whose multiples images are padded.
 const PADDED: u64 = 4096;
 
@@ -109,7 +107,7 @@ impl Asked {
     fn printed(&self, program: &str, table: &'static [Opt]) -> Option<Todo> {
         Some(match self.print? {
             "-V" => Todo::Print(format!(
-                "{program} (squashfs-tools-ng) {VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
+                "{program} (squashfs-tools-ng) {NG_VERSION} (packfs {})\nThis is packfs, which takes the options of {program}.\n",
                 env!("CARGO_PKG_VERSION")
             )),
             _ => Todo::Help(table),
