@@ -1,0 +1,3 @@
+//! Serves SquashFS and EROFS images over HTTP, and draws the page that explores them in a browser.
+
+pub mod explorer;
