@@ -38,10 +38,13 @@ need fuse3 fusermount3
 [[ -e /usr/include/lzo/lzo1x.h ]] || missing+=(liblzo2-dev)
 install_missing || say "tests that need them will be skipped"
 
-# Debian 12 has erofs-utils 1.5, which neither makes nor reads most of what there is to compare.
-if [[ $(id -u) == 0 && $(mkfs.erofs -V 2>&1 | grep -o '[0-9]\.[0-9]*' | head -1) < 1.9 ]]; then
-    [[ -x target/peers/bin/mkfs.erofs ]] || scripts/build-peers.sh target/peers sid erofs-utils ||
-        say "tests that need erofs-utils 1.9 will be skipped"
+# Debian 12 has squashfs-tools 4.5 and erofs-utils 1.5, which neither make nor read most of what there is to compare, and
+# print other lines.
+if [[ $(id -u) == 0 && ($(mkfs.erofs -V 2>&1 | grep -o '[0-9]\.[0-9]*' | head -1) < 1.9 ||
+    $(unsquashfs -version | grep -o '[0-9]\.[0-9]*' | head -1) < 4.7) ]]; then
+    [[ -x target/peers/bin/mkfs.erofs && -x target/peers/bin/unsquashfs ]] ||
+        scripts/build-peers.sh target/peers sid squashfs-tools erofs-utils ||
+        say "tests that need squashfs-tools 4.7 or erofs-utils 1.9 will be skipped"
     PATH=$PWD/target/peers/bin:$PATH
 fi
 

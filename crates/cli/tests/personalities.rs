@@ -3,27 +3,12 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
+use common::program::{link, make};
 use common::{fail, have, run_in, sample, stderr, succeed};
 
 const PACKFS: &str = env!("CARGO_BIN_EXE_packfs");
-
-/// Runs a command line of mksquashfs in `dir`; an `IMAGE` in it stands for `image`.
-fn run(dir: &Path, program: &Path, line: &str, image: &str) -> Output {
-    let args = line.split(' ').map(|word| if word == "IMAGE" { image } else { word });
-    let mut command = Command::new(program);
-    command.args(args).current_dir(dir).stdin(Stdio::null()).env_remove("SOURCE_DATE_EPOCH").output().unwrap()
-}
-
-/// Makes a link to packfs called `mksquashfs`.
-fn ours(dir: &Path) -> std::path::PathBuf {
-    let link = dir.join("mksquashfs");
-    symlink(PACKFS, &link).unwrap();
-    link
-}
 
 #[test]
 fn images_have_the_contents_that_mksquashfs_gives_them() {
@@ -58,12 +43,12 @@ fn images_have_the_contents_that_mksquashfs_gives_them() {
         "root IMAGE -comp zstd -always-use-fragments -no-fragments -no-xattrs -no-xattrs -processors 1 -processors 2",
         "root IMAGE -force-uid 5 -force-gid root -mkfs-time 1700000000",
     ];
-    let (mine, theirs) = (ours(dir), Path::new("mksquashfs"));
+    let (mine, theirs) = (link(dir, "mksquashfs"), "mksquashfs");
     for line in lines {
         let _ = (std::fs::remove_file(dir.join("theirs")), std::fs::remove_file(dir.join("ours")));
-        let expected = run(dir, theirs, line, "theirs");
+        let expected = make(dir, theirs, line, "theirs");
         assert!(expected.status.success(), "mksquashfs {line}: {}", stderr(&expected));
-        let got = run(dir, &mine, line, "ours");
+        let got = make(dir, &mine, line, "ours");
         assert!(got.status.success(), "{line}: {}", stderr(&got));
         // The root of several sources has the owner, mode and time of the run.
         let own_root = line.contains("single") || line.contains("keep-as") || line.contains("root/usr");
@@ -87,18 +72,18 @@ fn callers_find_what_they_look_for() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     sample(dir);
-    let mksquashfs = ours(dir);
-    let version = run(dir, &mksquashfs, "-version", "");
+    let mksquashfs = link(dir, "mksquashfs");
+    let version = make(dir, &mksquashfs, "-version", "");
     assert!(String::from_utf8_lossy(&version.stdout).starts_with("mksquashfs version 4."), "{version:?}");
-    let percent = run(dir, &mksquashfs, "root IMAGE -quiet -percentage -comp zstd", "image");
+    let percent = make(dir, &mksquashfs, "root IMAGE -quiet -percentage -comp zstd", "image");
     let numbers: Vec<u32> =
         String::from_utf8(percent.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect();
     assert!(numbers.is_sorted() && numbers.last() == Some(&100), "{numbers:?}");
-    let again = run(dir, &mksquashfs, "root IMAGE", "image");
+    let again = make(dir, &mksquashfs, "root IMAGE", "image");
     assert_eq!((again.status.code(), stderr(&again).contains("-noappend replaces it")), (Some(1), true));
-    let wrong = run(dir, &mksquashfs, "root IMAGE -noappend -b 3", "image");
+    let wrong = make(dir, &mksquashfs, "root IMAGE -noappend -b 3", "image");
     assert_eq!(wrong.status.code(), Some(1), "{}", stderr(&wrong));
-    assert!(run(dir, &mksquashfs, "root IMAGE -noappend", "image").status.success());
+    assert!(make(dir, &mksquashfs, "root IMAGE -noappend", "image").status.success());
 }
 
 #[test]
@@ -142,7 +127,7 @@ fn packfs_as_explains_and_installs() {
     std::fs::remove_file(dir.join("bin/sqfstar")).unwrap();
     std::fs::write(dir.join("bin/sqfstar"), "another program").unwrap();
     assert!(fail(dir, 1, &["as", "--install", "bin"]).contains("bin/sqfstar: File exists"));
-    let made = run(dir, &dir.join("bin/mksquashfs"), "root IMAGE", "installed.sqfs");
+    let made = make(dir, dir.join("bin/mksquashfs"), "root IMAGE", "installed.sqfs");
     assert!(made.status.success(), "{}", stderr(&made));
     assert!(fail(dir, 2, &["as", "nosuch"]).contains("mksquashfs"));
     assert!(fail(dir, 2, &["as"]).contains("--list"));

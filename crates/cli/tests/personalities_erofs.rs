@@ -3,28 +3,13 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 
+use common::program::{link, make, text};
 use common::{have, run_in, sample, skip, stderr, succeed};
 
-const PACKFS: &str = env!("CARGO_BIN_EXE_packfs");
 const UUID: &str = "11111111-2222-3333-4444-555555555555";
-
-/// Runs a command line in `dir`; an `IMAGE` in it stands for `image`.
-fn run(dir: &Path, program: &Path, line: &str, image: &str) -> Output {
-    let args = line.split(' ').map(|word| if word == "IMAGE" { image } else { word });
-    let mut command = Command::new(program);
-    command.args(args).current_dir(dir).stdin(Stdio::null()).env_remove("SOURCE_DATE_EPOCH").output().unwrap()
-}
-
-/// Makes a link to packfs called `mkfs.erofs`.
-fn ours(dir: &Path) -> PathBuf {
-    let link = dir.join("mkfs.erofs");
-    symlink(PACKFS, &link).unwrap();
-    link
-}
 
 #[test]
 fn images_have_the_contents_that_mkfs_erofs_gives_them() {
@@ -33,7 +18,7 @@ fn images_have_the_contents_that_mkfs_erofs_gives_them() {
         return;
     }
     let help = Command::new("mkfs.erofs").arg("--help").output().unwrap();
-    if !String::from_utf8_lossy(&help.stdout).contains("zstd") {
+    if !text(&help.stdout).contains("zstd") {
         return skip(test, "this mkfs.erofs is older than 1.9");
     }
     let dir = tempfile::tempdir().unwrap();
@@ -67,18 +52,18 @@ fn images_have_the_contents_that_mkfs_erofs_gives_them() {
         "--tar=f -zlz4 -T1700000000 --mkfs-time IMAGE root.tar",
         "--tar=f --ungzip --sort=none IMAGE root.tar.gz",
     ];
-    let (mine, theirs) = (ours(dir), Path::new("mkfs.erofs"));
+    let (mine, theirs) = (link(dir, "mkfs.erofs"), "mkfs.erofs");
     for line in lines {
-        let expected = run(dir, theirs, line, "theirs");
+        let expected = make(dir, theirs, line, "theirs");
         assert!(expected.status.success(), "mkfs.erofs {line}: {}", stderr(&expected));
         // Twice, as it replaces images.
         for _ in 0..2 {
-            let got = run(dir, &mine, line, "ours");
+            let got = make(dir, &mine, line, "ours");
             assert!(got.status.success(), "{line}: {}", stderr(&got));
             assert!(got.stdout.is_empty() || !line.contains("--quiet"), "{line}");
         }
         let different = run_in(dir, &["diff", "theirs", "ours"]);
-        assert_eq!(String::from_utf8_lossy(&different.stdout), "", "{line}");
+        assert_eq!(text(&different.stdout), "", "{line}");
         let checked = Command::new("fsck.erofs").arg("ours").current_dir(dir).output().unwrap();
         assert!(checked.status.success(), "{line}: {}", stderr(&checked));
     }
@@ -89,13 +74,13 @@ fn callers_find_what_they_look_for() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     sample(dir);
-    let mkfs = ours(dir);
-    let version = run(dir, &mkfs, "-V", "");
-    assert!(String::from_utf8_lossy(&version.stdout).starts_with("mkfs.erofs (erofs-utils) 1.9.4"), "{version:?}");
+    let mkfs = link(dir, "mkfs.erofs");
+    let version = make(dir, &mkfs, "-V", "");
+    assert!(text(&version.stdout).starts_with("mkfs.erofs (erofs-utils) 1.9.4"), "{version:?}");
     // containerd looks for the option in the help.
-    let help = run(dir, &mkfs, "--help", "");
-    assert!(help.status.success() && String::from_utf8_lossy(&help.stdout).contains("--tar"), "{help:?}");
-    let made = run(dir, &mkfs, &format!("-U {UUID} --quiet IMAGE root"), "image");
+    let help = make(dir, &mkfs, "--help", "");
+    assert!(help.status.success() && text(&help.stdout).contains("--tar"), "{help:?}");
+    let made = make(dir, &mkfs, &format!("-U {UUID} --quiet IMAGE root"), "image");
     assert!(made.status.success() && made.stdout.is_empty(), "{}", stderr(&made));
     assert!(succeed(dir, &["info", "image"]).contains(UUID));
     for (line, why) in [
@@ -104,7 +89,7 @@ fn callers_find_what_they_look_for() {
         ("-zfoo IMAGE root", "there is no compressor foo"),
         ("--blobdev=x IMAGE root", "--blobdev: packfs writes whole images"),
     ] {
-        let failed = run(dir, &mkfs, line, "failed");
+        let failed = make(dir, &mkfs, line, "failed");
         assert_eq!(failed.status.code(), Some(1), "{line}");
         assert!(stderr(&failed).contains(why), "{line}: {}", stderr(&failed));
         assert!(!dir.join("failed").exists(), "{line}");
@@ -129,7 +114,7 @@ fn every_option_in_the_help_of_mkfs_erofs_is_in_the_table() {
     let cut = |word: &str| word.split(['=', '[', ',']).next().unwrap_or_default().to_owned();
     let known: BTreeSet<String> = table.lines().flat_map(|line| line.split(' ').map(cut)).collect();
     let output = Command::new("mkfs.erofs").arg("--help").output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = text(&output.stdout);
     let options = text
         .lines()
         .flat_map(|line| line.trim_start().split([' ', ',']).take(2).map(str::to_owned).collect::<Vec<_>>());
@@ -157,12 +142,12 @@ fn layers_have_the_marks_that_mkfs_erofs_gives_them() {
     assert!(tar.status.success(), "{}", stderr(&tar));
     // As containerd calls it.
     let line = "-b4096 --tar=f --aufs --quiet -Enoinline_data -T0 --mkfs-time --sort=none -U clear IMAGE layer.tar";
-    for (program, image) in [(PathBuf::from("mkfs.erofs"), "theirs"), (ours(dir), "ours")] {
-        let made = run(dir, &program, line, image);
+    for (program, image) in [(PathBuf::from("mkfs.erofs"), "theirs"), (link(dir, "mkfs.erofs"), "ours")] {
+        let made = make(dir, &program, line, image);
         assert!(made.status.success(), "{image}: {}", stderr(&made));
     }
     let different = run_in(dir, &["diff", "theirs", "ours"]);
-    assert_eq!((String::from_utf8_lossy(&different.stdout).as_ref(), different.status.code()), ("", Some(0)));
+    assert_eq!((text(&different.stdout).as_str(), different.status.code()), ("", Some(0)));
     // An argument right behind the program is the program's.
     assert!(succeed(dir, &["as", "mkfs.erofs", "--help"]).contains("--aufs"));
 }

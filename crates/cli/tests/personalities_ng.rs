@@ -4,20 +4,16 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use common::program::{command, link, text};
 use common::{have, run_in, sample, stderr, succeed};
 
-const PACKFS: &str = env!("CARGO_BIN_EXE_packfs");
-
-/// Runs a command line in `dir` with `root.tar` on standard input; an `IMAGE` in it stands for `image`.
-fn run(dir: &Path, program: &Path, line: &str, image: &str) -> Output {
-    let args = line.split(' ').map(|word| if word == "IMAGE" { image } else { word });
+/// Runs a command line in `dir` with `root.tar` on standard input and `image` for the word `IMAGE`.
+fn run(dir: &Path, program: impl AsRef<Path>, line: &str, image: &str) -> Output {
     let stdin = File::open(dir.join("root.tar")).map_or_else(|_| Stdio::null(), Stdio::from);
-    let mut command = Command::new(program);
-    command.args(args).current_dir(dir).stdin(stdin).env_remove("SOURCE_DATE_EPOCH").output().unwrap()
+    command(dir, program, &line.replace("IMAGE", image)).stdin(stdin).output().unwrap()
 }
 
 /// Makes a tree, an archive and a pack list of it, and links of both names to packfs.
@@ -31,7 +27,7 @@ fn site(dir: &Path) {
                 file /etc/motd 0600 7 8 root/usr/motd\nlink /motd 0777 0 0 /etc/motd\n";
     std::fs::write(dir.join("list"), list).unwrap();
     for program in ["tar2sqfs", "gensquashfs"] {
-        symlink(PACKFS, dir.join(program)).unwrap();
+        link(dir, program);
     }
 }
 
@@ -55,15 +51,15 @@ fn images_have_the_contents_that_squashfs_tools_ng_gives_them() {
         ("gensquashfs", "-D root -q -f -u 5 -g 6 -d uid=0,gid=0,mode=0755,mtime=0 IMAGE"),
     ];
     for (program, line) in lines {
-        let expected = run(dir, Path::new(program), line, "theirs");
+        let expected = run(dir, program, line, "theirs");
         assert!(expected.status.success(), "{program} {line}: {}", stderr(&expected));
-        let got = run(dir, &dir.join(program), line, "ours");
+        let got = run(dir, dir.join(program), line, "ours");
         assert!(got.status.success(), "{program} {line}: {}", stderr(&got));
         let different = run_in(dir, &["diff", "theirs", "ours"]);
         // gensquashfs before 1.3 does not know hard links, and gives the root the default time.
         let old =
             |line: &&str| program == "gensquashfs" && (line.starts_with(".: mtime") || line.contains(": links: "));
-        let different = String::from_utf8_lossy(&different.stdout).into_owned();
+        let different = text(&different.stdout);
         assert_eq!(different.lines().filter(|line| !old(line)).collect::<Vec<_>>(), [""; 0], "{program} {line}");
         let listed = ["theirs", "ours"].map(|image| succeed(dir, &["info", image]).contains("exportable"));
         assert_eq!(listed[0], listed[1], "{program} {line}");
@@ -86,7 +82,7 @@ fn every_option_in_the_help_of_squashfs_tools_ng_is_in_the_tables() {
         let cut = |word: &str| word.split(['=', '[', ',']).next().unwrap_or_default().to_owned();
         let known: BTreeSet<String> = table.lines().flat_map(|line| line.split(' ').map(cut)).collect();
         let help = Command::new(program).arg("--help").output().unwrap();
-        let text = String::from_utf8_lossy(&help.stdout).into_owned();
+        let text = text(&help.stdout);
         let words = text.lines().filter_map(|line| line.strip_prefix("  -")).flat_map(|line| {
             let words: Vec<String> = format!("-{line}").split(' ').take(2).map(cut).collect();
             words

@@ -4,48 +4,17 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
+use common::program::{either, have_unsquashfs, link, run, sh, text};
 use common::{have, stderr, succeed};
-
-const PACKFS: &str = env!("CARGO_BIN_EXE_packfs");
-
-/// Runs a command line in `dir`. Words are separated by blanks.
-fn run(dir: &Path, program: &Path, line: &str) -> Output {
-    let mut command = Command::new(program);
-    command.args(line.split(' ')).current_dir(dir).stdin(Stdio::null()).env("TZ", "Europe/Paris").output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn sh(dir: &Path, script: &str) -> String {
-    let ran = Command::new("sh").args(["-ec", script]).current_dir(dir).output().unwrap();
-    assert!(ran.status.success(), "{script}: {}", text(&ran.stderr));
-    text(&ran.stdout)
-}
-
-/// Returns true if unsquashfs is installed in the version whose output is ours; older ones print other lines.
-fn have_unsquashfs(test: &str) -> bool {
-    if !have(test, "unsquashfs") {
-        return false;
-    }
-    let version = Command::new("unsquashfs").arg("-version").output().unwrap().stdout;
-    let is_new = text(&version).starts_with("unsquashfs version 4.7");
-    if !is_new {
-        eprintln!("SKIPPED {test}: unsquashfs is not 4.7");
-    }
-    is_new
-}
 
 /// Makes links to packfs, and an image of a tree with everything that this user can make.
 fn prepare(programs: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for program in programs {
-        symlink(PACKFS, dir.path().join(program)).unwrap();
+        link(dir.path(), program);
     }
     let script =
         "mkdir -p t/etc/ssl t/usr/bin t/empty t/var/log && echo hi > t/etc/hostname && echo k > t/etc/ssl/a.pem &&
@@ -98,11 +67,11 @@ fn listings_are_those_of_unsquashfs() {
         "-l nosuch.sqfs",
         "-s list",
     ] {
-        let (theirs, ours) = (run(dir, Path::new("unsquashfs"), line), run(dir, &dir.join("unsquashfs"), line));
+        let (theirs, ours) = (run(dir, "unsquashfs", line), run(dir, dir.join("unsquashfs"), line));
         assert_eq!(text(&ours.stdout), text(&theirs.stdout), "{line}: {}", stderr(&ours));
         assert_eq!(ours.status.code(), theirs.status.code(), "{line}: {}", stderr(&ours));
     }
-    for program in [Path::new("unsquashfs"), &dir.join("unsquashfs")] {
+    for program in [false, true].map(|ours| either(dir, "unsquashfs", ours)) {
         assert_eq!(run(dir, program, "-frobnicate t.sqfs").status.code(), Some(1));
     }
 }
@@ -126,10 +95,10 @@ fn superblocks_are_shown_as_unsquashfs_shows_them() {
         "-comp zstd -Xcompression-level 3 -noI -noD -noF -noX -no-exports -no-duplicates",
         "-noId -e usr",
     ] {
-        let made = run(dir, Path::new("mksquashfs"), &format!("t made.sqfs -noappend -quiet -no-progress {options}"));
+        let made = run(dir, "mksquashfs", &format!("t made.sqfs -noappend -quiet -no-progress {options}"));
         assert!(made.status.success(), "{options}: {}", stderr(&made));
         let line = "-s made.sqfs";
-        let (theirs, ours) = (run(dir, Path::new("unsquashfs"), line), run(dir, &dir.join("unsquashfs"), line));
+        let (theirs, ours) = (run(dir, "unsquashfs", line), run(dir, dir.join("unsquashfs"), line));
         assert_eq!(text(&ours.stdout), text(&theirs.stdout), "{options}: {}", stderr(&ours));
     }
 }
@@ -180,17 +149,17 @@ fn images_inside_files_and_sqfscat_are_read() {
     let dir = prepare(&["unsquashfs", "sqfscat"]);
     let dir = dir.path();
     sh(dir, "head -c 8192 /dev/zero > app && cat t.sqfs >> app");
-    let listed = run(dir, &dir.join("unsquashfs"), "-o 8192 -l app etc/ssl");
+    let listed = run(dir, dir.join("unsquashfs"), "-o 8192 -l app etc/ssl");
     assert_eq!(
         text(&listed.stdout),
         "squashfs-root\nsquashfs-root/etc\nsquashfs-root/etc/ssl\nsquashfs-root/etc/ssl/a.pem\n"
     );
-    assert_eq!(run(dir, &dir.join("unsquashfs"), "-s app").status.code(), Some(1));
-    let cat = run(dir, &dir.join("sqfscat"), "-o 8192 app etc/ssl/* /nosuch");
+    assert_eq!(run(dir, dir.join("unsquashfs"), "-s app").status.code(), Some(1));
+    let cat = run(dir, dir.join("sqfscat"), "-o 8192 app etc/ssl/* /nosuch");
     assert_eq!((text(&cat.stdout), cat.status.code()), ("k\n".into(), Some(2)));
     assert!(stderr(&cat).contains("cat: no matches for /nosuch"), "{}", stderr(&cat));
     for (program, start) in [("unsquashfs", "unsquashfs version 4."), ("sqfscat", "sqfscat version 4.")] {
-        let version = run(dir, &dir.join(program), "-version");
+        let version = run(dir, dir.join(program), "-version");
         assert!(text(&version.stdout).starts_with(start), "{version:?}");
     }
 }

@@ -4,33 +4,10 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
+use common::program::{either, link, run, sh, text};
 use common::{have, stderr, succeed};
-
-const PACKFS: &str = env!("CARGO_BIN_EXE_packfs");
-
-/// Runs a command line in `dir`, with packfs if `ours`. Words are separated by blanks.
-fn run(dir: &Path, program: &str, line: &str, ours: bool) -> Output {
-    let link = dir.join(program);
-    if ours && !link.exists() {
-        symlink(PACKFS, &link).unwrap();
-    }
-    let mut command = if ours { Command::new(link) } else { Command::new(program) };
-    command.args(line.split(' ')).current_dir(dir).stdin(Stdio::null()).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn sh(dir: &Path, script: &str) -> String {
-    let ran = Command::new("sh").args(["-ec", script]).current_dir(dir).output().unwrap();
-    assert!(ran.status.success(), "{script}: {}", text(&ran.stderr));
-    text(&ran.stdout)
-}
 
 /// Makes two trees that differ, and images of them.
 fn prepare() -> tempfile::TempDir {
@@ -40,6 +17,9 @@ fn prepare() -> tempfile::TempDir {
         chmod 4755 t/usr/bin/big && cp -a t u && echo more > u/new && rm u/etc/ssl/a.pem && ln -sfn other u/etc/link &&
         chmod 700 u/usr && rm u/usr/fifo && mkdir u/usr/fifo && printf X | dd of=u/usr/bin/big conv=notrunc 2>/dev/null";
     sh(dir.path(), script);
+    for program in ["sqfs2tar", "sqfsdiff", "fsck.erofs"] {
+        link(dir.path(), program);
+    }
     for tree in ["t", "u"] {
         succeed(dir.path(), &["build", tree, "-o", &format!("{tree}.sqfs"), "-q"]);
         succeed(dir.path(), &["build", tree, "-o", &format!("{tree}.erofs"), "-q"]);
@@ -52,7 +32,7 @@ fn archives_are_those_of_sqfs2tar() {
     let dir = prepare();
     let dir = dir.path();
     let listed = |line: &str, ours: bool| {
-        let made = run(dir, "sqfs2tar", line, ours);
+        let made = run(dir, either(dir, "sqfs2tar", ours), line);
         assert!(made.status.success(), "{line}: {}", stderr(&made));
         std::fs::write(dir.join("made.tar"), made.stdout).unwrap();
         sh(dir, "tar --numeric-owner -tvf made.tar")
@@ -72,8 +52,8 @@ fn archives_are_those_of_sqfs2tar() {
     assert_eq!(names("-d etc t.sqfs"), "link\nname\nssl/\nssl/a.pem\n");
     assert_eq!(names("-X -d empty -d etc/ssl t.sqfs"), "empty/\netc/\netc/ssl/\netc/ssl/a.pem\n");
     assert_eq!(names("-r x -d etc/ssl t.sqfs"), "x/\nx/a.pem\n");
-    assert_eq!(run(dir, "sqfs2tar", "-d nosuch t.sqfs", true).status.code(), Some(1));
-    assert_eq!(run(dir, "sqfs2tar", "-c gzip t.sqfs", true).status.code(), Some(1));
+    assert_eq!(run(dir, dir.join("sqfs2tar"), "-d nosuch t.sqfs").status.code(), Some(1));
+    assert_eq!(run(dir, dir.join("sqfs2tar"), "-c gzip t.sqfs").status.code(), Some(1));
 }
 
 /// Returns the lines of a text in order.
@@ -94,16 +74,16 @@ fn differences_are_those_of_sqfsdiff() {
         ("-a t.sqfs -b t.sqfs", 0),
         ("-a t.sqfs -b nosuch", 2),
     ] {
-        let ours = run(dir, "sqfsdiff", line, true);
+        let ours = run(dir, dir.join("sqfsdiff"), line);
         assert_eq!(ours.status.code(), Some(status), "{line}: {}", stderr(&ours));
         if there {
-            let theirs = run(dir, "sqfsdiff", line, false);
+            let theirs = run(dir, "sqfsdiff", line);
             // It tells the additions to a directory first.
             assert_eq!(sorted(&text(&ours.stdout)), sorted(&text(&theirs.stdout)), "{line}");
             assert_eq!(ours.status.code(), theirs.status.code(), "{line}");
         }
     }
-    let told = text(&run(dir, "sqfsdiff", "-a t.sqfs -b u.sqfs", true).stdout);
+    let told = text(&run(dir, dir.join("sqfsdiff"), "-a t.sqfs -b u.sqfs").stdout);
     let expected = "> new\n/etc/link has a different link target\n< etc/ssl/a.pem\n/usr has different permissions\n\
         regular file /usr/bin/big differs\n/usr/fifo has a different type\n";
     assert_eq!(sorted(&told), sorted(expected));
@@ -134,7 +114,7 @@ fn images_are_checked_and_extracted_as_fsck_erofs_does() {
                 return None;
             }
             sh(dir, "rm -rf to some");
-            let done = run(dir, "fsck.erofs", line, ours);
+            let done = run(dir, either(dir, "fsck.erofs", ours), line);
             assert_eq!(done.status.code(), Some(status), "{line}, ours: {ours}: {}", stderr(&done));
             let trees = sh(dir, "for d in to some; do [ ! -d $d ] || find $d -mindepth 1 -printf '%p %y %m %U:%G %n %l %Ts\\n' | sort; done; find to some -type f -exec cksum {} + 2>/dev/null | sort || true");
             Some(trees)
@@ -147,11 +127,11 @@ fn images_are_checked_and_extracted_as_fsck_erofs_does() {
     for (line, status) in
         [("--extract=to t.erofs", 0), ("--extract=to t.erofs", 1), ("--extract=to --overwrite t.erofs", 0)]
     {
-        assert_eq!(run(dir, "fsck.erofs", line, true).status.code(), Some(status), "{line}");
+        assert_eq!(run(dir, dir.join("fsck.erofs"), line).status.code(), Some(status), "{line}");
     }
     // To fsck.erofs a wrong checksum is no error.
-    assert_eq!(run(dir, "fsck.erofs", "damaged", true).status.code(), Some(1));
-    let version = run(dir, "fsck.erofs", "-V", true);
+    assert_eq!(run(dir, dir.join("fsck.erofs"), "damaged").status.code(), Some(1));
+    let version = run(dir, dir.join("fsck.erofs"), "-V");
     assert!(text(&version.stdout).starts_with("fsck.erofs (erofs-utils) 1."), "{version:?}");
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod mounts;
+pub(crate) mod program;
 
 use std::ffi::OsStr;
 use std::path::Path;

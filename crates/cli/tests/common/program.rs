@@ -1,0 +1,63 @@
+//! Other programs, and packfs under their names: running command lines of theirs.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use super::{have, skip};
+
+const PACKFS: &str = env!("CARGO_BIN_EXE_packfs");
+
+/// Makes a link to packfs in `dir` called like another program.
+pub(crate) fn link(dir: &Path, program: &str) -> PathBuf {
+    let link = dir.join(program);
+    symlink(PACKFS, &link).unwrap();
+    link
+}
+
+/// Returns the path of packfs's link in `dir`, or the name of the program itself.
+pub(crate) fn either(dir: &Path, program: &str, ours: bool) -> PathBuf {
+    if ours { dir.join(program) } else { program.into() }
+}
+
+/// Returns a program with the words of a command line, to run in `dir`. Blanks separate words.
+pub(crate) fn command(dir: &Path, program: impl AsRef<Path>, line: &str) -> Command {
+    let mut command = Command::new(program.as_ref());
+    command.args(line.split(' ')).current_dir(dir).stdin(Stdio::null());
+    command.env_remove("SOURCE_DATE_EPOCH").env("TZ", "Europe/Paris");
+    command
+}
+
+/// Runs a command line in `dir`.
+pub(crate) fn run(dir: &Path, program: impl AsRef<Path>, line: &str) -> Output {
+    command(dir, program, line).output().unwrap()
+}
+
+/// Runs a command line in `dir` with `image` for the word `IMAGE`.
+pub(crate) fn make(dir: &Path, program: impl AsRef<Path>, line: &str, image: &str) -> Output {
+    run(dir, program, &line.replace("IMAGE", image))
+}
+
+/// Runs a script of the shell in `dir`, which must succeed; returns its standard output.
+pub(crate) fn sh(dir: &Path, script: &str) -> String {
+    let ran = Command::new("sh").args(["-ec", script]).current_dir(dir).output().unwrap();
+    assert!(ran.status.success(), "{script}: {}", text(&ran.stderr));
+    text(&ran.stdout)
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Returns true if unsquashfs is installed in the version whose output is ours; older ones print other lines.
+pub(crate) fn have_unsquashfs(test: &str) -> bool {
+    if !have(test, "unsquashfs") {
+        return false;
+    }
+    let version = Command::new("unsquashfs").arg("-version").output().unwrap().stdout;
+    let is_new = text(&version).starts_with("unsquashfs version 4.7");
+    if !is_new {
+        skip(test, "unsquashfs is not 4.7");
+    }
+    is_new
+}
