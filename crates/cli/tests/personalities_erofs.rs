@@ -49,6 +49,7 @@ fn images_have_the_contents_that_mkfs_erofs_gives_them() {
         "-zdeflate,9 --all-root -b1024 IMAGE root",
         "-Eforce-chunk-indexes --force-uid=5 --force-gid 6 IMAGE root",
         "-E^inline_data,force-inode-extended --ignore-mtime -T1700000000 IMAGE root",
+        "--uid-offset=100000 --gid-offset 7 --force-uid=1 --hard-dereference IMAGE root",
         "--tar=f -zlz4 -T1700000000 --mkfs-time IMAGE root.tar",
         "--tar=f --ungzip --sort=none IMAGE root.tar.gz",
     ];

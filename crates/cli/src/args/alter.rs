@@ -47,6 +47,7 @@ impl Alter {
             time: self.time.map_or(TimeChange::Keep, TimeChange::Set),
             drop_xattrs: self.no_xattrs,
             exclude_xattrs: ExcludeXattrs::new(&self.exclude_xattr).map_err(|error| Usage(error.to_string()))?,
+            ..Transform::default()
         })
     }
 }

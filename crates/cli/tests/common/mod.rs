@@ -1,6 +1,7 @@
 //! Code shared by the tests of the program: running it, and reporting missing oracles.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod kernel;
 pub(crate) mod mounts;
 pub(crate) mod program;
 

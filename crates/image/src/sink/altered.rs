@@ -29,7 +29,7 @@ impl Image for Altered<'_> {
 
     fn stat(&self, nid: Nid) -> Result<Stat> {
         let mut stat = self.image.stat(nid)?;
-        self.change.change_stat(&mut stat);
+        self.change.change_stat(&mut stat)?;
         Ok(stat)
     }
 

@@ -54,7 +54,7 @@ impl Tree {
         tree
     }
 
-    fn push(&mut self, meta: Meta, kind: Kind) -> Result<Ino> {
+    pub(super) fn push(&mut self, meta: Meta, kind: Kind) -> Result<Ino> {
         let ino = u32::try_from(self.inodes.len()).map_err(|_| Error::TooMany { what: "inodes", max: 1 << 32 })?;
         let Meta { mode, uid, gid, mtime, xattrs } = meta;
         self.inodes.push(Inode { kind, mode: mode & 0o7777, uid, gid, mtime, xattrs, links: 1 });
@@ -176,7 +176,7 @@ impl Tree {
         }
     }
 
-    fn insert(&mut self, dir: Ino, name: &[u8], ino: Ino) {
+    pub(super) fn insert(&mut self, dir: Ino, name: &[u8], ino: Ino) {
         if let Kind::Dir(entries) = &mut self.inode_mut(dir).kind {
             entries.insert(name.into(), ino);
         }

@@ -14,6 +14,7 @@ pub(crate) mod acl;
 mod build;
 pub(crate) mod capability;
 mod hot;
+mod names;
 mod time;
 mod transform;
 mod view;
@@ -151,6 +152,11 @@ impl Tree {
     /// Returns the number of inodes held, including unreachable ones.
     pub fn len(&self) -> usize {
         self.inodes.len()
+    }
+
+    /// Returns all inodes, including unreachable ones.
+    pub(crate) fn inos(&self) -> impl Iterator<Item = Ino> + use<> {
+        (0..self.inodes.len()).filter_map(|ino| u32::try_from(ino).ok()).map(Ino)
     }
 
     /// Always false: there is always a root.

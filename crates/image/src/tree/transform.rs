@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{ExcludeXattrs, Ino, Inode, Kind, Time, Tree, XattrId};
+use super::{ExcludeXattrs, Inode, Kind, Time, Tree, XattrId};
 use crate::image::{FileType, Stat};
 use crate::{Error, Result};
 
@@ -13,6 +13,10 @@ pub struct Transform {
     pub uid: Option<u32>,
     /// Group of every inode.
     pub gid: Option<u32>,
+    /// Number added to every owner, also to [`uid`](Self::uid).
+    pub uid_offset: i64,
+    /// Number added to every group.
+    pub gid_offset: i64,
     /// Change to the permissions of everything except symbolic links.
     pub mode: ModeChange,
     /// Change to times.
@@ -36,21 +40,22 @@ pub enum TimeChange {
 }
 
 impl Transform {
-    /// Changes every inode of the tree.
-    pub fn apply(&self, tree: &mut Tree) {
+    /// Changes every inode of the tree. Fails if an offset leads to an owner or group outside 32 bits.
+    pub fn apply(&self, tree: &mut Tree) -> Result<()> {
         if !self.exclude_xattrs.is_empty() {
             tree.exclude_xattrs(&self.exclude_xattrs);
         }
-        for ino in 0..tree.inodes.len() {
-            if let Ok(ino) = u32::try_from(ino) {
-                self.change(tree.inode_mut(Ino(ino)));
+        for ino in tree.inos() {
+            // Inodes without a name were replaced by later sources.
+            if tree.inode(ino).links > 0 {
+                self.change(tree.inode_mut(ino)).map_err(|why| Error::limit(tree.path_of(ino), why))?;
             }
         }
+        Ok(())
     }
 
-    fn change(&self, inode: &mut Inode) {
-        inode.uid = self.uid.unwrap_or(inode.uid);
-        inode.gid = self.gid.unwrap_or(inode.gid);
+    fn change(&self, inode: &mut Inode) -> std::result::Result<(), String> {
+        (inode.uid, inode.gid) = self.owner(inode.uid, inode.gid)?;
         if !matches!(inode.kind, Kind::Symlink(_)) {
             inode.mode = self.mode.apply(inode.mode, matches!(inode.kind, Kind::Dir(_)));
         }
@@ -58,17 +63,29 @@ impl Transform {
         if self.drop_xattrs {
             inode.xattrs = XattrId::NONE;
         }
+        Ok(())
+    }
+
+    /// Returns the owner and group that `uid` and `gid` become.
+    fn owner(&self, uid: u32, gid: u32) -> std::result::Result<(u32, u32), String> {
+        let shifted = |what, id: u32, offset: i64| {
+            let id =
+                i64::from(id).checked_add(offset).and_then(|id| u32::try_from(id).ok()).filter(|id| *id < u32::MAX);
+            id.ok_or_else(|| format!("the {what} is outside 0 to 4294967294 with an offset of {offset}"))
+        };
+        let uid = shifted("owner", self.uid.unwrap_or(uid), self.uid_offset)?;
+        Ok((uid, shifted("group", self.gid.unwrap_or(gid), self.gid_offset)?))
     }
 
     /// Changes the attributes of an inode of an image.
-    pub(crate) fn change_stat(&self, stat: &mut Stat) {
-        stat.uid = self.uid.unwrap_or(stat.uid);
-        stat.gid = self.gid.unwrap_or(stat.gid);
+    pub(crate) fn change_stat(&self, stat: &mut Stat) -> Result<()> {
+        (stat.uid, stat.gid) = self.owner(stat.uid, stat.gid).map_err(Error::Misuse)?;
         if !matches!(stat.kind, FileType::Symlink { .. }) {
             stat.mode = self.mode.apply(stat.mode, stat.kind == FileType::Dir);
         }
         stat.mtime = self.time.apply(stat.mtime);
         stat.has_xattrs &= !self.drop_xattrs;
+        Ok(())
     }
 }
 
@@ -306,7 +323,7 @@ mod tests {
         let spec = Spec::of([(b"l".to_vec(), link), (b"f".to_vec(), file)]);
         let show = |transform: Transform| {
             let mut tree = spec.tree().unwrap();
-            transform.apply(&mut tree);
+            transform.apply(&mut tree).unwrap();
             let inode = |path: &[u8]| tree.inode(tree.lookup(path).unwrap());
             let (f, l) = (inode(b"f"), inode(b"l"));
             (f.uid, f.gid, f.mode, l.mode, f.mtime, inode(b"").mtime, f.xattrs, tree.inode(ROOT).mode)
@@ -329,7 +346,29 @@ mod tests {
         assert_eq!(show(transform), (7, 8, 0o644, 0o700, time(9), time(9), XattrId::NONE, 0o555));
         let clamp = Transform { time: TimeChange::Clamp(time(5000)), ..Transform::default() };
         assert_eq!((show(clamp.clone()).4, show(clamp).5), (old, time(5000)));
+        let shift = Transform { uid: Some(7), uid_offset: 100, gid_offset: 1 - i64::from(gid), ..Transform::default() };
+        assert_eq!((show(shift.clone()).0, show(shift).1), (107, 1));
         let exclude = ExcludeXattrs::new(["user.*"]).unwrap();
         assert_eq!(show(Transform { exclude_xattrs: exclude, ..Transform::default() }).6, XattrId::NONE);
+    }
+
+    #[test]
+    fn an_owner_outside_32_bits_is_an_error_with_the_path() {
+        let mut attrs = Attrs::plain(0o700);
+        attrs.owner = (5, u32::MAX - 1);
+        let spec = Spec::of([(b"f".to_vec(), Node { attrs, what: Is::File(vec![]) })]);
+        for (uid_offset, gid_offset, why) in [
+            (-6, 0, "the owner is outside 0 to 4294967294 with an offset of -6"),
+            (i64::MAX, 0, "the owner is outside"),
+            (0, 1, "the group is outside"),
+        ] {
+            let transform = Transform { uid_offset, gid_offset, ..Transform::default() };
+            let mut tree = spec.tree().unwrap();
+            // The root's owner has room for every offset.
+            (tree.inode_mut(ROOT).uid, tree.inode_mut(ROOT).gid) = (1000, 0);
+            let told = transform.apply(&mut tree).unwrap_err().to_string();
+            assert!(told.contains(why), "{told}");
+            assert!(told.starts_with("f: ") || uid_offset == i64::MAX, "{told}");
+        }
     }
 }

@@ -26,7 +26,7 @@ impl Whiteouts {
             return Ok(());
         }
         let mut found: Vec<(Ino, Vec<u8>)> = Vec::new();
-        for dir in (0..tree.len()).filter_map(|ino| u32::try_from(ino).ok()).map(Ino) {
+        for dir in tree.inos() {
             let marks = tree.entries(dir).filter(|(name, _)| name.len() > MARK.len() && name.starts_with(MARK));
             found.extend(marks.map(|(name, _)| (dir, name.to_vec())));
         }

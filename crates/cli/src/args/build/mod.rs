@@ -160,6 +160,20 @@ pub(crate) struct Build {
     #[arg(help_heading = "Contents", long, value_name = "OWNER", value_parser = value::owner)]
     owner: Option<(Option<u32>, Option<u32>)>,
 
+    /// Number to add to every owner, after --owner; may be negative
+    #[arg(help_heading = "Contents", long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    uid_offset: i64,
+
+    /// Number to add to every group
+    #[arg(help_heading = "Contents", long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    gid_offset: i64,
+
+    /// Give each name of a hard-linked file an inode of its own
+    ///
+    /// The data is still stored once, unless --no-dedup is given.
+    #[arg(help_heading = "Contents", long)]
+    no_hard_links: bool,
+
     /// Change permissions as chmod does, as in go-w or D0755,F0644
     ///
     /// The mode is octal or symbolic. D or F in front restricts it to directories or to everything else.
@@ -374,6 +388,7 @@ pub(crate) struct BuildPlan {
     pub(crate) hot: Option<PathBuf>,
     pub(crate) spool: bool,
     pub(crate) whiteouts: Whiteouts,
+    pub(crate) hard_links: bool,
     pub(crate) transform: Transform,
     /// The image's own time; without, the newest in the tree.
     pub(crate) image_time: Option<i64>,
@@ -419,6 +434,8 @@ impl Build {
         let transform = Transform {
             uid,
             gid,
+            uid_offset: self.uid_offset,
+            gid_offset: self.gid_offset,
             mode: self.mode.unwrap_or_default(),
             time,
             drop_xattrs: self.no_xattrs,
@@ -459,6 +476,7 @@ impl Build {
             output: self.output,
             one_file_system: self.one_file_system,
             whiteouts: self.whiteouts.into(),
+            hard_links: !self.no_hard_links,
             sort: self.sort,
             hot: self.hot,
             spool: self.spool,

@@ -139,7 +139,10 @@ pub(super) fn fill<'p>(
     }
     copies.serve(&mut tree);
     plan.whiteouts.apply(&mut tree)?;
-    plan.transform.apply(&mut tree);
+    plan.transform.apply(&mut tree)?;
+    if !plan.hard_links {
+        tree.separate_hard_links()?;
+    }
     for source in &plan.sources {
         if let Some(path) = output_below(source, &plan.output)
             && !plan.exclude.covers(path.as_os_str().as_bytes(), false)

@@ -6,7 +6,6 @@ use crate::personalities::options::{Opt, Takes, flag, value};
 const ORDER: &str = "packfs chooses the order; --sort of packfs build names one";
 const LAYERS: &str = "packfs writes whole images, not layers over other files or devices";
 const ANDROID: &str = "an option for Android's builds, which packfs does not know";
-const OWNERS: &str = "packfs cannot shift owners";
 
 pub(in crate::personalities) static TABLE: &[Opt] = &[
     flag(&["-V", "--version"], Same("prints the version")),
@@ -39,9 +38,9 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["--force-uid"], Same("--owner UID:")),
     value(&["--force-gid"], Same("--owner :GID")),
     value(&["--fsalignblks"], Refused(LAYERS)),
-    value(&["--uid-offset"], Refused(OWNERS)),
-    value(&["--gid-offset"], Refused(OWNERS)),
-    flag(&["--hard-dereference"], Refused("packfs keeps hard links")),
+    value(&["--uid-offset"], Becomes(&["--uid-offset={}"])),
+    value(&["--gid-offset"], Becomes(&["--gid-offset={}"])),
+    flag(&["--hard-dereference"], Becomes(&["--no-hard-links"])),
     flag(&["--ignore-mtime"], Same("--time, of -T or the run")),
     flag(&["--preserve-mtime"], Ignored("the time of each file is kept")),
     value(&["--max-extent-bytes"], Refused("extents have the length that fits their cluster")),

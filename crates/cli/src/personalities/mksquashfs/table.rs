@@ -35,7 +35,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     flag(&["-tailends", "-always-use-fragments"], Becomes(&["--fragments", "tails"])),
     flag(&["-no-fragments"], Becomes(&["--fragments", "none"])),
     flag(&["-no-duplicates"], Becomes(&["--no-dedup"])),
-    flag(&["-no-hardlinks"], Refused("packfs keeps hard links")),
+    flag(&["-no-hardlinks"], Becomes(&["--no-hard-links"])),
     flag(&["-keep-as-directory"], Same("--add 'tree /NAME DIR'")),
     value(&["-mkfs-time", "-fstime"], Same("--image-time; `inode` leaves it out")),
     value(&["-inode-time", "-all-time"], Becomes(&["--time", "{}"])),
@@ -52,7 +52,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-force-dir-mode"], Same("--mode DMODE")),
     value(&["-force-uid"], Same("--owner USER:")),
     value(&["-force-gid"], Same("--owner :GROUP")),
-    value(&["-uid-gid-offset"], Refused("packfs cannot shift owners")),
+    value(&["-uid-gid-offset"], Becomes(&["--uid-offset={}", "--gid-offset={}"])),
     value(&["-p"], Becomes(&["--add", "{}"])),
     value(
         &["-pd", "-pseudo-dir"],

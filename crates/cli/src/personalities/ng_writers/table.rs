@@ -46,7 +46,7 @@ pub(in crate::personalities) static GEN_TABLE: &[Opt] = &[
     ),
     value(&["-s", "--selinux"], Refused("pack lists set labels: xattr PATH security.selinux=LABEL")),
     value(&["-A", "--xattr-file"], Refused("pack lists set attributes: xattr PATH NAME=VALUE")),
-    flag(&["-H", "--no-hard-links"], Refused("packfs keeps hard links")),
+    flag(&["-H", "--no-hard-links"], Becomes(&["--no-hard-links"])),
     flag(&["-k", "--keep-time"], Same("no --time 0")),
     flag(&["-x", "--keep-xattr"], Same("no --no-xattrs")),
     flag(&["-o", "--one-file-system"], Becomes(&["--one-file-system"])),

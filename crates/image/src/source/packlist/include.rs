@@ -1,6 +1,6 @@
 //! Adds a directory of the running system to the tree, whole or in part.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::Attrs;
@@ -182,15 +182,7 @@ impl Graft<'_> {
             return Ok(*known);
         }
         let inode = self.from.inode(ino);
-        let kind = match &inode.kind {
-            Kind::Dir(_) => Kind::Dir(BTreeMap::new()),
-            Kind::File { size, data } => Kind::File { size: *size, data: data.clone() },
-            Kind::Symlink(target) => Kind::Symlink(target.clone()),
-            Kind::Char(device) => Kind::Char(*device),
-            Kind::Block(device) => Kind::Block(*device),
-            Kind::Fifo => Kind::Fifo,
-            Kind::Socket => Kind::Socket,
-        };
+        let kind = inode.kind.duplicate();
         let links = inode.links;
         let meta = self.meta(ino);
         let placed = self.place.tree.add(to, name, meta, kind, Conflict::Replace)?;

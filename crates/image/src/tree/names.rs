@@ -1,0 +1,84 @@
+//! Hard links taken apart: each name gets an inode of its own (`build --no-hard-links`).
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{Ino, Kind, ROOT, Tree};
+use crate::Result;
+
+impl Tree {
+    /// Gives every name of an inode but the first, in the order of [`walk`](Self::walk), an inode of its own with the
+    /// same attributes and contents.
+    pub fn separate_hard_links(&mut self) -> Result<()> {
+        let again = self.names_after_the_first();
+        for (dir, name, ino) in again {
+            let (meta, kind) = (self.meta(ino), self.inode(ino).kind.duplicate());
+            let own = self.push(meta, kind)?;
+            self.inode_mut(ino).links -= 1;
+            self.insert(dir, &name, own);
+        }
+        Ok(())
+    }
+
+    /// Returns directory, name and inode of all names that an inode has besides its first.
+    fn names_after_the_first(&self) -> Vec<(Ino, Box<[u8]>, Ino)> {
+        let (mut seen, mut again) = (HashSet::new(), Vec::new());
+        // Directories have one name each, so a walk by hand meets every name once, in the order of `walk`.
+        let mut stack = vec![(ROOT, self.entries(ROOT))];
+        while let Some((dir, entries)) = stack.last_mut() {
+            let dir = *dir;
+            let Some((name, ino)) = entries.next() else {
+                stack.pop();
+                continue;
+            };
+            match &self.inode(ino).kind {
+                Kind::Dir(_) => stack.push((ino, self.entries(ino))),
+                _ if self.inode(ino).links > 1 && !seen.insert(ino) => again.push((dir, name.into(), ino)),
+                _ => {}
+            }
+        }
+        again
+    }
+}
+
+impl Kind {
+    /// Returns the same type and contents; a directory without its entries.
+    pub(crate) fn duplicate(&self) -> Kind {
+        match self {
+            Kind::Dir(_) => Kind::Dir(BTreeMap::new()),
+            Kind::File { size, data } => Kind::File { size: *size, data: data.clone() },
+            Kind::Symlink(target) => Kind::Symlink(target.clone()),
+            Kind::Char(device) => Kind::Char(*device),
+            Kind::Block(device) => Kind::Block(*device),
+            Kind::Fifo => Kind::Fifo,
+            Kind::Socket => Kind::Socket,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Piece, Spec, snapshot_tree};
+
+    #[test]
+    fn every_name_gets_an_inode_with_the_same_contents() {
+        let file = || Node::file(vec![Piece::Text { seed: 3, len: 5000 }]);
+        let mut spec = Spec::of([(b"d".to_vec(), Node::dir([(b"f".to_vec(), file())])), (b"z".to_vec(), file())]);
+        let links: [(&[u8], &[u8]); 3] = [(b"d/f", b"a"), (b"d/f", b"d/g"), (b"z", b"y")];
+        spec.links = links.map(|(first, other)| (first.to_vec(), other.to_vec())).to_vec();
+        let mut tree = spec.tree().unwrap();
+        let before = snapshot_tree(&tree).unwrap();
+        tree.separate_hard_links().unwrap();
+        let names = ["a", "d/f", "d/g", "y", "z"];
+        let inos: std::collections::BTreeSet<_> =
+            names.iter().map(|name| tree.lookup(name.as_bytes()).unwrap()).collect();
+        assert_eq!(inos.len(), names.len());
+        assert!(inos.iter().all(|ino| tree.inode(*ino).links == 1));
+        let alone = |mut entry: crate::testing::Entry| {
+            (entry.nlink, entry.same_as) = (1, None);
+            entry
+        };
+        for (path, entry) in snapshot_tree(&tree).unwrap() {
+            assert_eq!(alone(entry), alone(before[&path].clone()), "{path}");
+        }
+    }
+}
