@@ -34,6 +34,10 @@ need strace strace
 need openssl openssl
 need docker-registry docker-registry
 need fuse3 fusermount3
+need munge munged
+need slurm-client sbatch scontrol sinfo squeue
+need slurmctld slurmctld
+need slurmd slurmd
 # A library: its header says whether it is there.
 [[ -e /usr/include/lzo/lzo1x.h ]] || missing+=(liblzo2-dev)
 install_missing || say "tests that need them will be skipped"
@@ -51,16 +55,20 @@ fi
 # What finds pages that some people cannot use.
 scripts/get-axe.sh || say "the test that needs axe will be skipped"
 
-# What serves buckets.
-moto() {
-    [[ -x target/tools/moto/bin/moto_server ]] || {
-        python3 -m venv target/tools/moto && timeout 5m target/tools/moto/bin/pip install --quiet 'moto[server]'
+# python_tool NAME PACKAGE: installs a package from PyPI into target/tools/NAME unless it is there.
+python_tool() {
+    local at=target/tools/$1
+    [[ -e $at/installed ]] || {
+        python3 -m venv "$at" && timeout 5m "$at/bin/pip" install --quiet "$2" && touch "$at/installed"
     }
 }
+# What serves buckets.
 if ! command -v moto_server >/dev/null; then
-    moto || say "the test that needs moto will be skipped"
+    python_tool moto 'moto[server]' || say "the test that needs moto will be skipped"
     PATH=$PATH:$PWD/target/tools/moto/bin
 fi
+# What runs tasks on many machines, besides Slurm.
+python_tool hyperqueue 'hyperqueue==0.27.0' || say "the test that needs HyperQueue will be skipped"
 
 if [[ $(id -u) == 0 ]]; then
     export PACKFS_REQUIRE_ORACLES=${PACKFS_REQUIRE_ORACLES-1}

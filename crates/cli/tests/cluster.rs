@@ -2,9 +2,11 @@
 
 mod common;
 
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::process::Child;
+use std::time::{Duration, Instant};
 
 use common::{FORMATS, fail, packfs, run_in, sample, stderr, succeed};
 use serde_json::Value;
@@ -122,8 +124,15 @@ fn the_scripts_for_engines_run() {
     assert!(script.contains("completions: 3") && script.contains("Never tried on a cluster"), "{script}");
 }
 
+/// Kills a program after some time, when it may have ended already.
+fn kill_after(mut program: Child, time: Duration) {
+    std::thread::sleep(time);
+    let _ = program.kill();
+    program.wait().unwrap();
+}
+
 #[test]
-fn a_shard_that_is_killed_and_one_that_runs_twice_give_one_result() {
+fn steps_killed_at_a_hundred_moments_and_run_twice_give_one_result() {
     let workplace = workplace();
     let dir = workplace.path();
     let options = ["root", "--shards", "2", "--codec", "zstd:19", "-q"];
@@ -133,22 +142,33 @@ fn a_shard_that_is_killed_and_one_that_runs_twice_give_one_result() {
         let mut command = packfs(["shard", "job.plan", n, "-o", "shards", "-q", "-j", "1"]);
         command.current_dir(dir).stderr(std::process::Stdio::null()).spawn().unwrap()
     };
-    for n in 0..12 {
-        let mut task = shard("0");
-        std::thread::sleep(Duration::from_millis(n * 3));
-        // It may be done already.
-        let _ = task.kill();
-        task.wait().unwrap();
+    // Killed at moments spread over the time that each step takes, and a little after.
+    let begun = Instant::now();
+    assert!(shard("0").wait().unwrap().success());
+    let took = begun.elapsed();
+    for n in 0..65 {
+        let _ = std::fs::remove_file(dir.join("shards/0000000.shard"));
+        kill_after(shard("0"), took * n / 60);
     }
     let tasks: Vec<_> = ["0", "1", "0", "1"].into_iter().map(shard).collect();
     assert!(tasks.into_iter().all(|mut task| task.wait().unwrap().success()));
-    for n in 0..6 {
-        let mut task =
-            packfs(["assemble", "job.plan", "shards", "-o", "image", "-f", "-q"]).current_dir(dir).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(n * 4));
-        let _ = task.kill();
-        task.wait().unwrap();
-        assert!(!dir.join("image").exists() || same(dir, "image", "local"));
+    let assemble = || packfs(["assemble", "job.plan", "shards", "-o", "image", "-f", "-q"]).current_dir(dir).spawn();
+    let begun = Instant::now();
+    assert!(assemble().unwrap().wait().unwrap().success());
+    let took = begun.elapsed();
+    for n in 0..35 {
+        // A new image appears whole or not at all; an old one stays until then.
+        match n % 2 {
+            0 => std::fs::write(dir.join("image"), "old").unwrap(),
+            _ => std::fs::remove_file(dir.join("image")).unwrap(),
+        }
+        kill_after(assemble().unwrap(), took * n / 30);
+        match std::fs::read(dir.join("image")) {
+            Ok(old) if n % 2 == 0 && old == b"old" => {}
+            Ok(_) => assert!(same(dir, "image", "local")),
+            Err(error) => assert!(n % 2 == 1 && error.kind() == ErrorKind::NotFound, "{error}"),
+        }
+        std::fs::write(dir.join("image"), "old").unwrap();
     }
     succeed(dir, &["assemble", "job.plan", "shards", "-o", "image", "-f", "-q"]);
     assert!(same(dir, "image", "local"));
