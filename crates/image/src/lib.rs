@@ -143,6 +143,7 @@ mod fs;
 pub mod image;
 mod limits;
 mod open;
+mod regex;
 pub mod sink;
 pub mod source;
 pub mod squashfs;

@@ -40,7 +40,7 @@ pub(crate) use mount::{Mount, MountOptions, Offset, Umount};
 pub(crate) use personality::AsProgram;
 pub(crate) use read::{Cat, Extract, Info, List, SortKey, Tar};
 pub(crate) use remote::RemoteArgs;
-pub(crate) use select::{ExcludeArgs, Select};
+pub(crate) use select::{ExcludeArgs, Select, read};
 pub(crate) use split::Split;
 pub(crate) use trace::Trace;
 pub(crate) use tune::{Tune, Way, Ways};

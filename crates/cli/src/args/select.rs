@@ -53,11 +53,15 @@ impl Select {
     }
 }
 
+/// Reads a file that an option names; `-` is standard input.
+pub(crate) fn read(option: &str, file: &Path) -> Result<Vec<u8>, Usage> {
+    let from = if file == Path::new("-") { Path::new("/dev/stdin") } else { file };
+    std::fs::read(from).map_err(|error| Usage(format!("{option} {}: cannot read: {error}", display(file))))
+}
+
 /// Reads a file of paths.
 fn listed(file: &Path) -> Result<Vec<PathBuf>, Usage> {
-    let from = if file == Path::new("-") { Path::new("/dev/stdin") } else { file };
-    let text =
-        std::fs::read(from).map_err(|error| Usage(format!("--paths-from {}: cannot read: {error}", display(file))))?;
+    let text = read("--paths-from", file)?;
     let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     Ok(lines.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect())
 }
@@ -76,6 +80,13 @@ pub(crate) struct ExcludeArgs {
     /// A line that begins with `#` is a comment.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     exclude_from: Vec<PathBuf>,
+
+    /// Leave out entries whose path matches the regular expression
+    ///
+    /// POSIX extended syntax. Paths begin at the root, without a slash; a part of the path is enough unless `^` and `$`
+    /// say otherwise.
+    #[arg(long, value_name = "REGEX")]
+    exclude_regex: Vec<String>,
 }
 
 impl ExcludeArgs {
@@ -85,7 +96,8 @@ impl ExcludeArgs {
         for path in &self.exclude_from {
             globs.extend(patterns(path)?);
         }
-        Exclude::new(globs).map_err(|error| Usage(error.to_string()))
+        let exclude = Exclude::new(globs).and_then(|exclude| exclude.with_regexes(&self.exclude_regex));
+        exclude.map_err(|error| Usage(error.to_string()))
     }
 }
 

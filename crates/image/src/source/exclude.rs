@@ -1,4 +1,4 @@
-//! Glob patterns for entries that a source leaves out; every kind of source uses them the same way.
+//! Globs, regular expressions and a depth of entries that a source leaves out; every kind of source uses them the same way.
 
 use std::path::Path;
 
@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
+use crate::regex::Regexes;
 use crate::{Error, Result};
 
 /// Entries to leave out. Patterns match paths relative to the source's root:
@@ -21,6 +22,8 @@ use crate::{Error, Result};
 pub struct Exclude {
     any: Set,
     dirs: Set,
+    regexes: Option<Regexes>,
+    max_depth: Option<usize>,
 }
 
 /// Patterns by what they match.
@@ -50,17 +53,39 @@ impl Exclude {
         }
         let [any, dirs] = builders.map(|[names, paths]| Some(Set { names: build(&names)?, paths: build(&paths)? }));
         let too_large = || Error::pattern("", "is too large");
-        Ok(Exclude { any: any.ok_or_else(too_large)?, dirs: dirs.ok_or_else(too_large)? })
+        Ok(Exclude { any: any.ok_or_else(too_large)?, dirs: dirs.ok_or_else(too_large)?, ..Exclude::default() })
+    }
+
+    /// Also leaves out entries whose path from the root, without a slash in front, matches one of these POSIX extended
+    /// regular expressions; a malformed one fails with [`Error::BadPattern`].
+    ///
+    /// A part of the path is enough unless `^` and `$` say otherwise. With `(?m)` in front these also match at slashes,
+    /// with `(?-s)` a dot matches no slash.
+    pub fn with_regexes<P: AsRef<str>>(self, expressions: &[P]) -> Result<Self> {
+        let regexes = if expressions.is_empty() { None } else { Some(Regexes::new(expressions)?) };
+        Ok(Exclude { regexes, ..self })
+    }
+
+    /// Also leaves out entries more than `levels` below the root.
+    #[must_use]
+    pub fn with_max_depth(self, levels: Option<usize>) -> Self {
+        Exclude { max_depth: levels, ..self }
     }
 
     /// Returns true if there are no patterns.
     pub fn is_empty(&self) -> bool {
-        [&self.any, &self.dirs].iter().all(|set| set.names.is_empty() && set.paths.is_empty())
+        let sets = [&self.any, &self.dirs];
+        let no_globs = sets.iter().all(|set| set.names.is_empty() && set.paths.is_empty());
+        no_globs && self.regexes.is_none() && self.max_depth.is_none()
     }
 
     /// Returns true if the entry at `path` is left out, given that its parent directories are not.
     pub fn matches(&self, path: &[u8], is_dir: bool) -> bool {
-        self.any.matches(path) || (is_dir && self.dirs.matches(path))
+        let too_deep = |levels| !path.is_empty() && path.split(|byte| *byte == b'/').count() > levels;
+        self.any.matches(path)
+            || (is_dir && self.dirs.matches(path))
+            || self.regexes.as_ref().is_some_and(|regexes| !path.is_empty() && regexes.is_match(path))
+            || self.max_depth.is_some_and(too_deep)
     }
 
     /// Returns true if the entry at `path` or one of its parent directories is left out.
@@ -130,6 +155,27 @@ mod tests {
         assert!(exclude.covers(b"usr/doc/a", false) && exclude.covers(b"x.o/y", false));
         assert!(!exclude.covers(b"usr/doc", false) && exclude.covers(b"usr/doc", true));
         assert!(Exclude::default().is_empty() && !exclude.is_empty() && !Exclude::default().covers(b"a", true));
+    }
+
+    #[test]
+    fn regexes_and_a_depth_leave_out_entries_as_globs_do() {
+        let exclude = Exclude::new(["*.o"]).unwrap().with_regexes(&["^usr/.*\\.so$"]).unwrap().with_max_depth(Some(2));
+        for (path, expected) in [
+            ("usr/a.so", true),
+            ("usr/a.sox", false),
+            ("x/usr/a.so", true),
+            ("x.o", true),
+            ("a", false),
+            ("a/b", false),
+            ("a/b/c", true),
+        ] {
+            assert_eq!(exclude.matches(path.as_bytes(), false), expected, "{path}");
+        }
+        assert!(exclude.covers(b"a/b/c/d", false) && !exclude.is_empty());
+        let none = Exclude::default().with_max_depth(Some(0));
+        assert!(none.matches(b"a", true) && !none.matches(b"", true) && !none.is_empty());
+        assert!(Exclude::default().with_regexes::<&str>(&[]).unwrap().is_empty());
+        assert!(!Exclude::default().with_regexes(&["."]).unwrap().matches(b"", true), "the root stays");
     }
 
     #[test]

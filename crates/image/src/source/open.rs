@@ -170,7 +170,7 @@ pub(crate) mod tests {
     use crate::Tree;
     use crate::source::{Exclude, Store};
 
-    struct Sink;
+    pub(crate) struct Sink;
 
     impl Store for Sink {
         fn put(&mut self, from: &mut dyn Read, _: u64, _: &[(u64, u64)]) -> Result<u32> {

@@ -49,7 +49,7 @@ Examples:
   packfs build /srv/root -o root.erofs --hot boot.list")]
 pub(crate) struct Build {
     /// Directory, file, tar archive, `-`, image, @packlist or file:FILE
-    #[arg(value_name = "SOURCE", required_unless_present = "add", value_hint = ValueHint::AnyPath)]
+    #[arg(value_name = "SOURCE", required_unless_present_any = ["add", "files_from"], value_hint = ValueHint::AnyPath)]
     sources: Vec<PathBuf>,
 
     /// Image to write: a file or a block device
@@ -119,6 +119,21 @@ pub(crate) struct Build {
     /// they have the syntax of docs/guide/packlist.md.
     #[arg(help_heading = "Contents", long, value_name = "LINE")]
     add: Vec<OsString>,
+
+    /// Pack the files that FILE names, one path per line; `-` reads stdin
+    ///
+    /// A file has the path in the image that it has in the list. A directory stands for itself, without its entries;
+    /// directories that lead to a file are packed with it.
+    #[arg(help_heading = "Contents", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files_from: Option<PathBuf>,
+
+    /// Paths of --files-from end with a NUL, as `find -print0` writes them
+    #[arg(help_heading = "Contents", long, requires = "files_from")]
+    null: bool,
+
+    /// Leave out entries more than N levels below the root
+    #[arg(help_heading = "Contents", long, value_name = "N", value_parser = value::count::<usize>)]
+    max_depth: Option<usize>,
 
     /// Do not descend into other file systems
     #[arg(help_heading = "Contents", short = 'x', long)]
@@ -373,10 +388,20 @@ impl Shared {
     }
 }
 
+/// A list of the paths of files.
+#[derive(Debug)]
+pub(crate) struct FilesFrom {
+    pub(crate) file: PathBuf,
+    /// Byte between paths.
+    pub(crate) separator: u8,
+}
+
 /// A build, decided in every point.
 #[derive(Debug)]
 pub(crate) struct BuildPlan {
     pub(crate) sources: Vec<PathBuf>,
+    /// A list of files, packed after the sources.
+    pub(crate) files: Option<FilesFrom>,
     /// Lines of a pack list, applied after the sources.
     pub(crate) add: Vec<OsString>,
     pub(crate) remote: RemoteArgs,
@@ -419,7 +444,8 @@ impl Build {
         if self.output.as_os_str() == "-" {
             return Err(Usage("an image cannot be written to standard output: its superblock is written last".into()));
         }
-        if self.sources.iter().filter(|source| source.as_os_str() == "-").count() > 1 {
+        let from_stdin = self.sources.iter().chain(&self.files_from).filter(|source| source.as_os_str() == "-");
+        if from_stdin.count() > 1 {
             return Err(Usage("standard input (`-`) can be read only once".into()));
         }
         self.refuse_options_of_the_other_format()?;
@@ -461,7 +487,7 @@ impl Build {
             memory: self.effort.memory(),
         };
         Ok(BuildPlan {
-            exclude: self.exclude.resolve()?,
+            exclude: self.exclude.resolve()?.with_max_depth(self.max_depth),
             transform,
             image_time,
             threads: shared.threads,
@@ -471,6 +497,7 @@ impl Build {
                 Format::Erofs => AnyOptions::Erofs(self.erofs.resolve(shared)?),
             },
             sources: self.sources,
+            files: self.files_from.map(|file| FilesFrom { file, separator: if self.null { 0 } else { b'\n' } }),
             add: self.add,
             remote: self.remote,
             output: self.output,

@@ -11,14 +11,14 @@ use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::build::{AnyOptions, Order, Summary};
 use packfs_image::name::display;
-use packfs_image::source::{self, HotList, PackList, SortFile, Source, Store, data_order, dir};
+use packfs_image::source::{self, HotList, PackList, PathList, SortFile, Source, Store, data_order, dir};
 use packfs_image::tree::TimeChange;
 use packfs_image::{Error, Plan, Tree, Warning, WarningKind, Warnings};
 
 use self::report::Report;
 use super::remote;
 use super::sources::{self, Copies};
-use crate::args::{Build, BuildPlan};
+use crate::args::{Build, BuildPlan, read};
 use crate::output::failure::Outcome;
 use crate::output::meter::Meter;
 use crate::output::{json, say, warnings};
@@ -73,6 +73,8 @@ fn older<'p>(plan: &'p BuildPlan, error: &Error) -> Option<&'p Path> {
 pub(super) struct Lists {
     sort: Option<SortFile>,
     hot: Option<HotList>,
+    /// The text of `--files-from`.
+    paths: Option<Vec<u8>>,
 }
 
 impl Lists {
@@ -80,7 +82,8 @@ impl Lists {
         let (sort, hot) = (plan.sort.as_deref(), plan.hot.as_deref());
         let sort = sort.map(|path| SortFile::read(path).with_context(|| format!("--sort {}", display(path))));
         let hot = hot.map(|path| HotList::read(path).with_context(|| format!("--hot {}", display(path))));
-        Ok(Lists { sort: sort.transpose()?, hot: hot.transpose()? })
+        let paths = plan.files.as_ref().map(|files| read("--files-from", &files.file)).transpose()?;
+        Ok(Lists { sort: sort.transpose()?, hot: hot.transpose()?, paths })
     }
 }
 
@@ -112,7 +115,7 @@ pub(super) fn fill<'p>(
     progress: &Arc<Progress>,
     notes: &mut Notes<'p>,
 ) -> packfs_image::Result<Plan> {
-    let Lists { sort, hot } = lists;
+    let Lists { sort, hot, paths } = lists;
     let options = source::open::Options::default().set(|all| {
         (all.scan, all.time) = (scan_options(plan, progress), plan.entry_time());
         all.elsewhere = remote::elsewhere(&plan.remote);
@@ -131,6 +134,11 @@ pub(super) fn fill<'p>(
         notes.left_out.extend(source.left_out().iter().map(|error| (place(error), error.to_string())));
     }
     notes.reading = None;
+    if let (Some(paths), Some(files)) = (paths, &plan.files) {
+        let mut list = PathList::new(paths, files.separator, options.scan.clone());
+        list.scan(&mut tree, store)?;
+        notes.left_out.extend(list.left_out().iter().map(|error| (place(error), error.to_string())));
+    }
     if !plan.add.is_empty() {
         let lines: Vec<&[u8]> = plan.add.iter().map(|line| line.as_bytes()).collect();
         let mut list = PackList::from_bytes("--add", lines.join(&b'\n'), options.scan.clone(), options.time);

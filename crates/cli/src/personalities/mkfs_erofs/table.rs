@@ -33,7 +33,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["--compress-hints"], Refused("packfs has one codec for all files of an image")),
     value(&["--dsunit"], Refused("data is not aligned to more than a block")),
     value(&["--exclude-path"], Same("--exclude /PATH")),
-    value(&["--exclude-regex"], Refused("packfs matches globs: --exclude of packfs build")),
+    value(&["--exclude-regex"], Becomes(&["--exclude-regex={}"])),
     value(&["--file-contexts"], Refused("labels are attributes of the files; packs lists set them, too")),
     value(&["--force-uid"], Same("--owner UID:")),
     value(&["--force-gid"], Same("--owner :GID")),

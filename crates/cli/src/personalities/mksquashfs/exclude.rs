@@ -1,4 +1,4 @@
-//! `-e` and `-ef`: names or globs of entries to leave out, as globs of packfs.
+//! `-e` and `-ef`: names, globs or regular expressions of entries to leave out, as patterns of packfs.
 
 use crate::personalities::paths::glob_of;
 use std::ffi::OsString;
@@ -11,8 +11,16 @@ use packfs_image::name::display;
 #[derive(Debug, Default)]
 pub(super) struct Excluded {
     pub(super) names: Vec<OsString>,
-    /// True if the names are globs.
-    pub(super) globs: bool,
+    pub(super) patterns: Patterns,
+}
+
+/// Ways to read the names.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) enum Patterns {
+    #[default]
+    Literal,
+    Globs,
+    Regexes,
 }
 
 impl Excluded {
@@ -30,8 +38,12 @@ impl Excluded {
         let mut words = Vec::new();
         for name in &self.names {
             let text = name.to_str().ok_or_else(|| format!("-e {}: not UTF-8", display(Path::new(name))))?;
-            let patterns = if self.globs { vec![glob(text)?] } else { literal(text, sources)? };
-            words.extend(patterns.into_iter().map(|pattern| OsString::from(format!("--exclude={pattern}"))));
+            let (option, patterns) = match self.patterns {
+                Patterns::Literal => ("--exclude", literal(text, sources)?),
+                Patterns::Globs => ("--exclude", vec![glob(text)?]),
+                Patterns::Regexes => ("--exclude-regex", vec![regex(text)]),
+            };
+            words.extend(patterns.into_iter().map(|pattern| OsString::from(format!("{option}={pattern}"))));
         }
         Ok(words)
     }
@@ -56,6 +68,42 @@ fn glob(text: &str) -> Result<String, String> {
         Some(anywhere) => anywhere.to_owned(),
         None => format!("/{}", plain.trim_start_matches('/')),
     })
+}
+
+/// Translates a regular expression for each component of a path: from the root, or after `... ` from any directory.
+fn regex(text: &str) -> String {
+    let (start, path) = match text.strip_prefix("... ") {
+        Some(anywhere) => ("(?:\\A|/)", anywhere),
+        None => ("\\A", text),
+    };
+    let components = path.split('/').filter(|name| !name.is_empty() && *name != ".");
+    let components: Vec<String> = components.map(|name| format!("[^/]*(?:{})[^/]*", within(name))).collect();
+    // `^` and `$` match at the ends of components, and nothing matches a slash.
+    format!("(?m-s){start}{}\\z", components.join("/"))
+}
+
+/// Keeps the negated classes of an expression from matching a slash.
+fn within(expression: &str) -> String {
+    let (mut out, mut rest) = (String::new(), expression);
+    while let Some(letter) = rest.chars().next() {
+        let taken = match letter {
+            '\\' => rest.chars().take(2).map(char::len_utf8).sum(),
+            '[' if rest.starts_with("[^") => {
+                out.push_str("[^/");
+                // A bracket right behind is one of the class.
+                rest = &rest[2..];
+                if let Some(behind) = rest.strip_prefix(']') {
+                    out.push_str("\\]");
+                    rest = behind;
+                }
+                continue;
+            }
+            letter => letter.len_utf8(),
+        };
+        out.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    out
 }
 
 /// Translates a path: below the sources, or on this system if it begins with `/`, `./` or `../`. Without directories as

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use packfs_image::name::display;
 
 use self::codec::Compressor;
-use self::exclude::{Excluded, Source};
+use self::exclude::{Excluded, Patterns, Source};
 pub(super) use self::table::TABLE;
 use super::Todo;
 use super::options::{Word, words};
@@ -34,6 +34,8 @@ struct Asked {
     compressor: Compressor,
     excluded: Excluded,
     tar: bool,
+    /// Standard input has the paths of files; the options for it.
+    listed: Option<&'static [&'static str]>,
     exports: bool,
     keep_as_directory: bool,
     no_strip: bool,
@@ -102,6 +104,8 @@ impl Asked {
         match name {
             "-b" => self.add("--block-size", text()?.trim_end_matches("bytes")),
             "-tar" => self.tar = true,
+            "-cpiostyle" => self.listed = Some(&["--files-from=-"]),
+            "-cpiostyle0" => self.listed = Some(&["--files-from=-", "--null"]),
             "-no-strip" => self.no_strip = true,
             "-keep-as-directory" => self.keep_as_directory = true,
             "-exports" => self.exports = true,
@@ -131,7 +135,8 @@ impl Asked {
             "-pf" if value == "-" => self.lists.push("@/dev/stdin".into()),
             "-pf" => self.lists.push([b"@", value.as_bytes()].concat().into_string()),
             "-ef" => self.excluded.read(Path::new(&value))?,
-            "-wildcards" => self.excluded.globs = true,
+            "-wildcards" => self.excluded.patterns = Patterns::Globs,
+            "-regex" => self.excluded.patterns = Patterns::Regexes,
             "-xattrs-exclude" => self.add("--exclude-xattr", &exclude::xattr(&text()?)?),
             "-exit-on-error" => self.stop = true,
             "-noappend" => self.no_append = true,
@@ -211,6 +216,12 @@ impl Asked {
             return match sources {
                 [one] => Ok((vec![safe(one)], dirs)),
                 _ => Err("-tar takes one archive".into()),
+            };
+        }
+        if let Some(options) = self.listed {
+            return match sources {
+                [one] if one == "-" => Ok((options.iter().map(Into::into).collect(), dirs)),
+                _ => Err("-cpiostyle reads the paths from standard input: the source is -".into()),
             };
         }
         let mut names: Vec<Vec<u8>> = Vec::new();

@@ -1,6 +1,6 @@
 //! Single files of the running system, added one by one to a tree, all through one open directory.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -29,6 +29,8 @@ pub(in crate::source) struct Single {
     pub(in crate::source) kind: Kind,
     /// Device and inode number: equal for all names of one file.
     pub(in crate::source) id: (u64, u64),
+    /// True if the file has other names.
+    pub(in crate::source) linked: bool,
 }
 
 /// Collects single files. They can be read after [`finish`](Self::finish).
@@ -50,6 +52,14 @@ impl Singles {
 
     /// Finds a file of any type except a directory.
     pub(in crate::source) fn find(&mut self, tree: &mut Tree, path: &Path, links: Links) -> Result<Single> {
+        match self.find_any(tree, path, links)? {
+            Single { kind: Kind::Dir(_), .. } => Err(not_a_file(path)),
+            found => Ok(found),
+        }
+    }
+
+    /// Finds a file of any type, a directory without its entries.
+    pub(in crate::source) fn find_any(&mut self, tree: &mut Tree, path: &Path, links: Links) -> Result<Single> {
         // The root directory opens only paths without symbolic links, so resolve them here.
         let cannot_find = || Error::io("cannot find", path);
         let real = match links {
@@ -82,9 +92,11 @@ impl Singles {
             FileType::BlockDevice => Kind::Block(device(&stat)),
             FileType::Fifo => Kind::Fifo,
             FileType::Socket => Kind::Socket,
-            FileType::Directory | FileType::Unknown => return Err(not_a_file(path)),
+            FileType::Directory => Kind::Dir(BTreeMap::new()),
+            FileType::Unknown => return Err(not_a_file(path)),
         };
-        Ok(Single { meta: meta(tree, &stat, xattrs), kind, id: (stat.st_dev, stat.st_ino) })
+        let linked = stat.st_nlink > 1 && !matches!(kind, Kind::Dir(_));
+        Ok(Single { meta: meta(tree, &stat, xattrs), kind, id: (stat.st_dev, stat.st_ino), linked })
     }
 
     fn note(&mut self, dir: &[u8], name: &[u8], stat: &Stat) -> Result<Kind> {

@@ -186,7 +186,7 @@ impl<'a> Apply<'a> {
 
     fn host_link(&mut self, path: &[u8], target: &[u8], links: dir::Links, line: u32) -> Result<()> {
         let path = self.describe(path, line)?;
-        let Single { meta, kind, id } = self.singles.find(self.tree, &host_path(&self.dir, target), links)?;
+        let Single { meta, kind, id, .. } = self.singles.find(self.tree, &host_path(&self.dir, target), links)?;
         if let Some(first) = self.hosted.get(&id).copied() {
             return self.link_to(&path, first);
         }
