@@ -53,7 +53,7 @@ impl Slurm {
 
     /// Runs a program with the cluster's configuration, packfs on the path, and room for one task on a node.
     fn run(&self, program: &str, args: &[&str]) -> Output {
-        let path = format!("{}:{}", self.path().join("bin").display(), std::env::var("PATH").unwrap());
+        let path = format!("{}:{}", self.path().join("bin").to_str().unwrap(), std::env::var("PATH").unwrap());
         let mut command = Command::new(program);
         command.args(args).current_dir(self.path()).env("PATH", path);
         command.env("SLURM_CONF", self.path().join("slurm/slurm.conf")).output().unwrap()
@@ -145,7 +145,7 @@ fn stop_first_run(dir: &Path) {
         "#!/bin/sh\ncase \"$1 $SLURM_ARRAY_TASK_ID\" in\n'shard 1')\n    if mkdir {0}/stopped 2>/dev/null; then\n        \
          {program} \"$@\" & sleep 0.03; kill -STOP $!\n        echo $PPID $$ $! > {0}/task && echo $SLURMD_NODENAME > {0}/node.new\n        \
          mv {0}/node.new {0}/node; wait\n    fi;;\nesac\nexec {program} \"$@\"\n",
-        dir.display()
+        dir.to_str().unwrap()
     );
     std::fs::write(&link, script).unwrap();
     std::fs::set_permissions(&link, std::fs::Permissions::from_mode(0o755)).unwrap();
