@@ -138,13 +138,15 @@ pub(crate) struct Assemble {
     pub(crate) talk: Talk,
 }
 
-/// Show which shards of a plan are packed.
+/// Show which shards of a plan are packed, and which are on their way.
 ///
-/// The exit status is 1 if some are missing or damaged. The data of shards is not read; `packfs assemble` does that.
+/// Tasks that run say how far they are every five seconds, those that failed leave their error in DIR. The exit status is
+/// 1 if any shard is not packed. The data of shards is not read; `packfs assemble` does that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   packfs status set.plan /scratch/set
+  packfs status set.plan /scratch/set --watch
   packfs status set.plan /scratch/set --json")]
 pub(crate) struct Status {
     /// Plan written by `packfs plan`
@@ -155,7 +157,12 @@ pub(crate) struct Status {
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
 
+    /// Print the state again every SECONDS until all shards are packed
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) watch: Option<u32>,
+
     /// Print the state as JSON on standard output
-    #[arg(long)]
+    #[arg(long, conflicts_with = "watch")]
     pub(crate) json: bool,
 }

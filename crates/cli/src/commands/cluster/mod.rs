@@ -1,17 +1,18 @@
 //! `packfs plan`, `shard`, `assemble` and `status`: one image built on many machines.
 
 mod runner;
+mod status;
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use packfs_image::build::{Job, Planned, Status, Summary};
+use packfs_image::build::{Job, Planned, Summary};
 use packfs_image::name::{display, encode};
 use packfs_image::source::Store;
 use serde::Serialize;
 
+pub(super) use self::status::status;
 use super::build::{Lists, Notes, fill};
 use crate::args::{self, Effort};
 use crate::output::failure::{Outcome, Usage};
@@ -115,18 +116,6 @@ pub(super) fn assemble(args: &args::Assemble) -> Result<Outcome> {
     )
 }
 
-pub(super) fn status(args: &args::Status) -> Result<Outcome> {
-    let job = Job::open(&args.plan)?;
-    let status = job.status(&args.dir);
-    let complete = status.done == status.shards;
-    if args.json {
-        json::print("status", &status)?;
-    } else {
-        super::print(&State(&status).to_string())?;
-    }
-    Ok(if complete { Outcome::Done } else { Outcome::Findings })
-}
-
 /// Opens a plan, for work with the resources of this machine.
 fn open(plan: &Path, effort: &Effort) -> Result<Job> {
     let mut job = Job::open(plan)?;
@@ -188,23 +177,4 @@ fn tell(kind: &str, as_json: bool, quiet: bool, done: &impl Serialize, text: &st
         say(text);
     }
     Ok(Outcome::Done)
-}
-
-/// The state of a job as text.
-struct State<'a>(&'a Status);
-
-impl fmt::Display for State<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 20;
-        let Status { shards, done, file_bytes, done_bytes, packed_bytes, missing, damaged, .. } = self.0;
-        let (all, part) = (units::bytes(*file_bytes), units::bytes(*done_bytes));
-        writeln!(out, "done        {done} of {}: {part} of {all}", units::of((*shards).into(), "shard"))?;
-        writeln!(out, "packed      {}", units::bytes(*packed_bytes))?;
-        if !missing.is_empty() {
-            let shown: Vec<_> = missing.iter().take(SHOWN).map(u32::to_string).collect();
-            let more = if missing.len() > SHOWN { ", ..." } else { "" };
-            writeln!(out, "missing     {}{more}", shown.join(", "))?;
-        }
-        damaged.iter().try_for_each(|(shard, why)| writeln!(out, "damaged     {shard}: {why}"))
-    }
 }

@@ -12,6 +12,8 @@ mod equal;
 mod file;
 mod job;
 mod options;
+mod state;
+mod status;
 mod steps;
 mod wire;
 
@@ -21,7 +23,8 @@ use packfs_blocks::Progress;
 
 pub use self::cuts::Shards;
 pub use self::job::{Job, Planned};
-pub use self::steps::Status;
+pub use self::state::{FailedShard, RunningShard};
+pub use self::status::Status;
 pub(crate) use self::steps::{assemble, pack, plan};
 pub(crate) use self::wire::{Get, Put};
 use super::order::Orderer;

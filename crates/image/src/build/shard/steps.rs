@@ -8,14 +8,14 @@ use packfs_blocks::{Output, Progress, pipeline};
 use super::blob::{self, Blob};
 use super::job::{self, Job, NoStream};
 use super::wire::Get;
-use super::{AnyOptions, Joining, Layout, Place, Planned, check, first_place, only_readable};
+use super::{AnyOptions, Joining, Layout, Place, Planned, check, first_place, only_readable, state};
 use crate::build::order::Orderer;
 use crate::build::{Census, Conductor, Format, Plan, Summary, Tools, commit, order_of, output_error};
 use crate::source::Store;
 use crate::{Error, Result};
 
 /// Mode of plans and shards: they hold the contents of files that others may not read.
-const PRIVATE: u32 = 0o600;
+pub(super) const PRIVATE: u32 = 0o600;
 
 /// Writes a plan to `target`; `all` are the options of `format`.
 pub(crate) fn plan<F: Format>(
@@ -143,36 +143,17 @@ pub(crate) fn assemble<F: Format>(
     Ok(summary)
 }
 
-/// State of the shards of a job in a directory.
-#[derive(Debug, Clone, Default, serde::Serialize)]
-#[non_exhaustive]
-pub struct Status {
-    /// Number of shards.
-    pub shards: u32,
-    /// Number of shards that are packed.
-    pub done: u32,
-    /// Bytes of the files of all shards.
-    pub file_bytes: u64,
-    /// Bytes of the files of packed shards.
-    pub done_bytes: u64,
-    /// Bytes of data of packed shards.
-    pub packed_bytes: u64,
-    /// Shards that are not there.
-    pub missing: Vec<u32>,
-    /// Shards whose file cannot be used, with the reasons.
-    pub damaged: Vec<(u32, String)>,
-}
-
 impl Job {
-    /// Packs a shard into a file in `dir`. Returns false if that was done before.
+    /// Packs a shard into a file in `dir`. Returns false if that was done before. A task that takes longer than a second
+    /// leaves its state there while it works, for [`Job::status`].
     ///
     /// # Errors
     /// [`Error::Changed`] names a file that is no longer as the plan has it.
     pub fn pack(&self, dir: &Path, shard: u32, progress: &Progress) -> Result<bool> {
-        match self.options() {
+        state::told(dir, self, shard, progress, || match self.options() {
             AnyOptions::Squashfs(options) => crate::squashfs::pack_shard(dir, options, self, shard, progress),
             AnyOptions::Erofs(options) => crate::erofs::pack_shard(dir, options, self, shard, progress),
-        }
+        })
     }
 
     /// Makes the image at `target` from all shards in `dir`. It has the bytes of a build with the same options.
@@ -184,26 +165,6 @@ impl Job {
             AnyOptions::Squashfs(options) => crate::squashfs::assemble(target, dir, options, self, progress),
             AnyOptions::Erofs(options) => crate::erofs::assemble(target, dir, options, self, progress),
         }
-    }
-
-    /// Tells which shards are in `dir`. The ends of their files are read, not their data.
-    pub fn status(&self, dir: &Path) -> Status {
-        let mut status = Status { shards: self.shards(), ..Status::default() };
-        for shard in 0..self.shards() {
-            status.file_bytes += self.bytes(shard);
-            match Blob::open(dir, self, shard) {
-                Ok(blob) => {
-                    status.done += 1;
-                    status.done_bytes += self.bytes(shard);
-                    status.packed_bytes += blob.data_len;
-                }
-                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                    status.missing.push(shard);
-                }
-                Err(error) => status.damaged.push((shard, error.to_string())),
-            }
-        }
-        status
     }
 }
 

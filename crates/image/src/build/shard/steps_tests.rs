@@ -167,3 +167,41 @@ fn only_directories_can_be_planned() {
     assert!(error.contains("only files of directories can be planned"), "{error}");
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn a_task_leaves_its_state_while_it_works_and_its_error_when_it_fails() {
+    let work = Work::new(&cases()[0], 2);
+    let (job, dir) = (work.job(), work.place.path());
+    let (progress, file) = (Progress::default(), work.path("0000001.state"));
+    let wait = |result| {
+        Progress::add(&progress.done, 1);
+        let mut running = Vec::new();
+        for _ in 0..600 {
+            running = job.status(dir).running;
+            if running.first().is_some_and(|task| task.done_bytes == 1) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let [task] = &running[..] else { panic!("{running:?}") };
+        assert_eq!((task.shard, task.pid, task.file_bytes), (1, std::process::id(), job.bytes(1)));
+        assert!(task.seconds >= 1.0 && task.silent_seconds < 60.0 && !task.host.is_empty(), "{task:?}");
+        result
+    };
+    let failed = state::told(dir, &job, 1, &progress, || wait(Err::<(), _>(Error::Misuse("no luck".into()))));
+    failed.unwrap_err();
+    let status = job.status(dir);
+    assert!(status.running.is_empty() && status.missing == [0], "{status:?}");
+    assert_eq!((status.failed[0].shard, status.failed[0].error.as_str()), (1, "no luck"));
+    // A state that is torn, longer than any, or of another plan is none.
+    let state = std::fs::read(&file).unwrap();
+    for wrong in [&state[..20], &state[..state.len() - 1], &[&state[..], &[0; 1 << 16]].concat()] {
+        std::fs::write(&file, wrong).unwrap();
+        assert_eq!(job.status(dir).missing, [0, 1]);
+    }
+    std::fs::write(&file, &state).unwrap();
+    let other = Work::new(&cases()[0], 3);
+    assert!(other.job().status(dir).failed.is_empty());
+    assert!(work.pack(1).unwrap() && !file.exists());
+    assert_eq!(job.status(dir).missing, [0]);
+}
