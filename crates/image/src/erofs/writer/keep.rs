@@ -110,14 +110,18 @@ impl Keep {
     pub(crate) fn get(&self, kept: Kept, out: &mut Vec<u8>) -> io::Result<()> {
         let at = out.len();
         out.resize(at + kept.len(), 0);
-        match (&self.spilled, kept.start().checked_sub(self.spilled_len)) {
-            (Some(file), None) => file.read_exact_at(&mut out[at..], kept.start()),
-            (_, start) => {
-                let start = usize::try_from(start.unwrap_or(0)).expect("in memory");
-                out[at..].copy_from_slice(&self.recent[start..start + kept.len()]);
-                Ok(())
-            }
+        // Bytes of other stores were appended in pieces, so some may lie across the end of the file.
+        let in_file = usize::try_from(self.spilled_len.saturating_sub(kept.start())).unwrap_or(usize::MAX);
+        let (first, last) = out[at..].split_at_mut(in_file.min(kept.len()));
+        if let Some(file) = self.spilled.as_ref().filter(|_| !first.is_empty()) {
+            file.read_exact_at(first, kept.start())?;
         }
+        if !last.is_empty() {
+            let start = (kept.start() + first.len() as u64).saturating_sub(self.spilled_len);
+            let start = usize::try_from(start).expect("in memory");
+            last.copy_from_slice(&self.recent[start..start + last.len()]);
+        }
+        Ok(())
     }
 }
 
@@ -144,6 +148,25 @@ mod tests {
             let mut out = vec![7];
             keep.get(kept, &mut out).unwrap();
             assert_eq!((out[0], &out[1..]), (7, &bytes(n)[..]), "{n}");
+        }
+    }
+
+    #[test]
+    fn kept_bytes_of_other_stores_are_returned_wherever_the_file_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = || Keep::new(Scratch::new(dir.path()));
+        let (mut keep, mut other) = (store(), store());
+        // No multiple of the pieces in which stores are copied: one tail lies across the end of the file.
+        let bytes = |n: u32| n.to_le_bytes().repeat(999);
+        let kept: Vec<_> = (0..5000).map(|n| other.put(&bytes(n)).unwrap()).collect();
+        keep.put(&[1; 60_000]).unwrap();
+        let before = keep.append(&other).unwrap();
+        assert_eq!(before, 60_000);
+        assert!(keep.spilled.is_some());
+        for (n, kept) in (0..).zip(kept) {
+            let mut out = Vec::new();
+            keep.get(kept.moved(before).unwrap(), &mut out).unwrap();
+            assert_eq!(out, bytes(n), "{n}");
         }
     }
 }
