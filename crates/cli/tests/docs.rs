@@ -34,6 +34,11 @@ fn guide_build() {
 }
 
 #[test]
+fn guide_rules() {
+    page("guide_rules", "docs/guide/rules.md");
+}
+
+#[test]
 fn guide_erofs() {
     page("guide_erofs", "docs/guide/erofs.md");
 }

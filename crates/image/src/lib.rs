@@ -144,6 +144,7 @@ pub mod image;
 mod limits;
 mod open;
 mod regex;
+pub mod rules;
 pub mod sink;
 pub mod source;
 pub mod squashfs;

@@ -36,6 +36,8 @@ pub enum WarningKind {
     AclNotKept,
     /// A line of a sort file names a path that is not in the tree.
     SortPathMissing,
+    /// A rule matches no entry.
+    RuleMatchesNothing,
     /// A line of a hot list names a path that is not in the tree.
     HotPathMissing,
     /// Times are truncated to whole seconds because the new format has no fractions.
@@ -65,6 +67,7 @@ impl fmt::Display for WarningKind {
                 "the hard link was left out, because no earlier member has the name it links to \
                  (excluded, or in another archive)"
             }
+            WarningKind::RuleMatchesNothing => "the rule matches no entry",
             WarningKind::HotPathMissing => "the hot list names a path that is not in the image",
             WarningKind::SortPathMissing => "the sort file names a path that is not in the image",
             WarningKind::FractionsOfSeconds => "SquashFS stores whole seconds: fractions of timestamps are dropped",

@@ -30,7 +30,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use alter::Alter;
 pub(crate) use bench::{Bench, BenchBuild, BenchCommand, BenchSplit, Codecs, Measuring, Memory, Quick, Read, Report};
-pub(crate) use build::{Build, BuildPlan, Format, Preset, fastest};
+pub(crate) use build::{Build, BuildPlan, Format, Preset, RulesFrom, fastest};
 pub(crate) use cluster::{Assemble, Engine, Plan, Shard, Status};
 pub(crate) use compare::{Check, Diff};
 pub(crate) use extra::{Completions, Man};

@@ -40,6 +40,8 @@ pub(crate) mod decompress;
 pub(crate) mod readahead;
 pub mod tar;
 
+pub(crate) use lex::xattr_value;
+
 /// Lists entries into a tree.
 ///
 /// Contract: of two files with one path, the one from the source scanned later is kept. A scan runs

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::os::unix::ffi::OsStrExt;
 
 use super::hot::Hot;
-use super::{Ino, Inode, Kind, ROOT, Time, Tree, XattrId, Xattrs, check_name, components};
+use super::{Handling, Ino, Inode, Kind, ROOT, Time, Tree, XattrId, Xattrs, check_name, components};
 use crate::{Error, Result, Warnings};
 
 /// Attributes of an inode apart from its type and content.
@@ -57,7 +57,16 @@ impl Tree {
     pub(super) fn push(&mut self, meta: Meta, kind: Kind) -> Result<Ino> {
         let ino = u32::try_from(self.inodes.len()).map_err(|_| Error::TooMany { what: "inodes", max: 1 << 32 })?;
         let Meta { mode, uid, gid, mtime, xattrs } = meta;
-        self.inodes.push(Inode { kind, mode: mode & 0o7777, uid, gid, mtime, xattrs, links: 1 });
+        self.inodes.push(Inode {
+            kind,
+            mode: mode & 0o7777,
+            uid,
+            gid,
+            mtime,
+            xattrs,
+            links: 1,
+            handling: Handling::empty(),
+        });
         Ok(Ino(ino))
     }
 

@@ -74,6 +74,21 @@ pub struct Inode {
     pub xattrs: XattrId,
     /// Number of names (hard links); 1 for directories.
     pub links: u32,
+    /// Wishes about the data of a regular file.
+    pub handling: Handling,
+}
+
+bitflags::bitflags! {
+    /// Wishes about how the data of one file is stored. A format that cannot fulfil one refuses it.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Handling: u8 {
+        /// Uncompressed, in blocks of its own, shared with no other file.
+        const STORE = 1;
+        /// Not in a block with tails of other files.
+        const NO_FRAGMENT = 2;
+        /// Its blocks are shared with no other file.
+        const NO_DEDUP = 4;
+    }
 }
 
 /// Type of an inode.
@@ -219,6 +234,28 @@ impl Tree {
 }
 
 impl Tree {
+    /// Calls `visit` for every name but the root's, with its directory, the name, its inode and its path: a directory
+    /// before its entries, which are visited only if it returns true, and entries in byte order.
+    pub(crate) fn each_name<'t>(&'t self, mut visit: impl FnMut(Ino, &'t [u8], Ino, &[u8]) -> bool) {
+        let mut stack = vec![(ROOT, self.entries(ROOT), 0)];
+        let mut path: Vec<u8> = Vec::new();
+        while let Some((dir, entries, parent_len)) = stack.last_mut() {
+            let dir = *dir;
+            path.truncate(*parent_len);
+            let Some((name, ino)) = entries.next() else {
+                stack.pop();
+                continue;
+            };
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name);
+            if visit(dir, name, ino, &path) && matches!(self.inode(ino).kind, Kind::Dir(_)) {
+                stack.push((ino, self.entries(ino), path.len()));
+            }
+        }
+    }
+
     /// Returns true if any time has a fraction of a second.
     pub fn has_fractions_of_seconds(&self) -> bool {
         self.inodes.iter().any(|inode| inode.mtime.nanos != 0)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Ino, Kind, ROOT, Tree};
+use super::{Ino, Kind, Tree};
 use crate::Result;
 
 impl Tree {
@@ -12,7 +12,8 @@ impl Tree {
         let again = self.names_after_the_first();
         for (dir, name, ino) in again {
             let (meta, kind) = (self.meta(ino), self.inode(ino).kind.duplicate());
-            let own = self.push(meta, kind)?;
+            let (own, handling) = (self.push(meta, kind)?, self.inode(ino).handling);
+            self.inode_mut(own).handling = handling;
             self.inode_mut(ino).links -= 1;
             self.insert(dir, &name, own);
         }
@@ -22,20 +23,13 @@ impl Tree {
     /// Returns directory, name and inode of all names that an inode has besides its first.
     fn names_after_the_first(&self) -> Vec<(Ino, Box<[u8]>, Ino)> {
         let (mut seen, mut again) = (HashSet::new(), Vec::new());
-        // Directories have one name each, so a walk by hand meets every name once, in the order of `walk`.
-        let mut stack = vec![(ROOT, self.entries(ROOT))];
-        while let Some((dir, entries)) = stack.last_mut() {
-            let dir = *dir;
-            let Some((name, ino)) = entries.next() else {
-                stack.pop();
-                continue;
-            };
-            match &self.inode(ino).kind {
-                Kind::Dir(_) => stack.push((ino, self.entries(ino))),
-                _ if self.inode(ino).links > 1 && !seen.insert(ino) => again.push((dir, name.into(), ino)),
-                _ => {}
+        self.each_name(|dir, name, ino, _| {
+            let inode = self.inode(ino);
+            if inode.links > 1 && !seen.insert(ino) {
+                again.push((dir, name.into(), ino));
             }
-        }
+            true
+        });
         again
     }
 }

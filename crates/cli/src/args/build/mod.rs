@@ -195,6 +195,19 @@ pub(crate) struct Build {
     #[arg(help_heading = "Contents", long, value_name = "MODE", allow_hyphen_values = true)]
     mode: Option<ModeChange>,
 
+    /// Treat single entries by the rules in FILE
+    ///
+    /// Each line has tests, an arrow and effects, as in `glob=*.jpg size=1M.. -> store`. docs/guide/rules.md describes
+    /// them. Rules take precedence over options for all entries, such as --owner.
+    #[arg(help_heading = "Contents", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    rules: Vec<PathBuf>,
+
+    /// Treat single entries by a line of a rules file
+    ///
+    /// Such lines come after those of --rules.
+    #[arg(help_heading = "Contents", long, value_name = "LINE", allow_hyphen_values = true)]
+    rule: Vec<OsString>,
+
     /// Action if a file cannot be read or changes during the build
     ///
     /// With `skip` the file is left out and listed, and the exit status is 1.
@@ -396,6 +409,14 @@ pub(crate) struct FilesFrom {
     pub(crate) separator: u8,
 }
 
+/// Rules for single entries, as given.
+#[derive(Debug)]
+pub(crate) struct RulesFrom {
+    pub(crate) files: Vec<PathBuf>,
+    /// Lines of rules, applied after the files.
+    pub(crate) lines: Vec<OsString>,
+}
+
 /// A build, decided in every point.
 #[derive(Debug)]
 pub(crate) struct BuildPlan {
@@ -414,6 +435,7 @@ pub(crate) struct BuildPlan {
     pub(crate) spool: bool,
     pub(crate) whiteouts: Whiteouts,
     pub(crate) hard_links: bool,
+    pub(crate) rules: RulesFrom,
     pub(crate) transform: Transform,
     /// The image's own time; without, the newest in the tree.
     pub(crate) image_time: Option<i64>,
@@ -504,6 +526,7 @@ impl Build {
             one_file_system: self.one_file_system,
             whiteouts: self.whiteouts.into(),
             hard_links: !self.no_hard_links,
+            rules: RulesFrom { files: self.rules, lines: self.rule },
             sort: self.sort,
             hot: self.hot,
             spool: self.spool,

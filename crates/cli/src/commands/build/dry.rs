@@ -13,6 +13,7 @@ use packfs_bench::tune::predict::Prediction;
 use packfs_bench::tune::{self, Candidate, sample};
 use packfs_blocks::Progress;
 use packfs_image::name::{display, encode};
+use packfs_image::rules::Matches;
 use packfs_image::tree::{Data, Kind};
 use packfs_image::{OnError, Tree, Warnings};
 use rustix::fs::{Access, access};
@@ -43,7 +44,7 @@ pub(super) fn run(plan: BuildPlan, lists: Lists) -> Result<Outcome> {
     let meter = Meter::start(plan.quiet);
     let scanned = scan(&plan, lists, meter.progress());
     meter.finish();
-    let Scanned { mut tree, timing, mut left_out } = scanned?;
+    let Scanned { mut tree, timing, mut left_out, matches } = scanned?;
     let mut obstacles: Vec<String> = obstacle(&plan).into_iter().collect();
     let checked = plan.target.check(&mut tree);
     let fits = checked.is_ok();
@@ -68,6 +69,7 @@ pub(super) fn run(plan: BuildPlan, lists: Lists) -> Result<Outcome> {
         counts,
         data_bytes: bytes,
         estimate,
+        rules: matches.iter().map(Rule::of).collect(),
         left_out,
         obstacles,
         warnings: &tree.warnings,
@@ -84,6 +86,7 @@ struct Scanned {
     tree: Tree,
     timing: Timing,
     left_out: Vec<(String, String)>,
+    matches: Vec<Matches>,
 }
 
 fn scan(plan: &BuildPlan, lists: Lists, progress: &Arc<Progress>) -> Result<Scanned> {
@@ -94,7 +97,7 @@ fn scan(plan: &BuildPlan, lists: Lists, progress: &Arc<Progress>) -> Result<Scan
     let took = begun.elapsed();
     let plan =
         filled.with_context(|| notes.reading.map_or_else(|| display(&plan.output).to_string(), sources::name))?;
-    Ok(Scanned { tree: plan.tree, timing: Timing::of(took, took), left_out: notes.left_out })
+    Ok(Scanned { tree: plan.tree, timing: Timing::of(took, took), left_out: notes.left_out, matches: notes.matches })
 }
 
 /// Builds a sample of the tree.
@@ -233,6 +236,23 @@ impl Estimate {
     }
 }
 
+/// A rule, and how many entries it matches.
+#[derive(Serialize)]
+struct Rule {
+    file: String,
+    line: u32,
+    rule: String,
+    entries: u64,
+}
+
+impl Rule {
+    fn of(matches: &Matches) -> Self {
+        let Matches { line, entries, .. } = *matches;
+        let text = encode(matches.rule.as_bytes()).into_owned();
+        Rule { file: display(&matches.file).to_string(), line, rule: text, entries }
+    }
+}
+
 /// See `docs/guide/json.md`.
 #[derive(Serialize)]
 struct Report<'a> {
@@ -245,6 +265,8 @@ struct Report<'a> {
     data_bytes: u64,
     /// Null if the sample could not be built.
     estimate: Option<Estimate>,
+    /// Entries that each rule matched.
+    rules: Vec<Rule>,
     left_out: Vec<(String, String)>,
     /// Why the build would fail.
     obstacles: Vec<String>,
@@ -268,6 +290,9 @@ impl Report<'_> {
         writeln!(out, "entries     {}", self.counts.in_words())?;
         let holes = self.counts.file_bytes.saturating_sub(self.data_bytes);
         writeln!(out, "data        {}, and {} of holes", units::bytes(self.data_bytes), units::bytes(holes))?;
+        for Rule { file, line, rule, entries } in &self.rules {
+            writeln!(out, "rule        {file}:{line} matches {}: {rule}", units::of(*entries, "entry"))?;
+        }
         if let Some(estimate) = &self.estimate {
             writeln!(out, "estimate    {}", estimate.in_words(plan.threads))?;
         }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_image::build::{AnyOptions, Order, Summary};
 use packfs_image::name::display;
+use packfs_image::rules::{Matches, Rules};
 use packfs_image::source::{self, HotList, PackList, PathList, SortFile, Source, Store, data_order, dir};
 use packfs_image::tree::TimeChange;
 use packfs_image::{Error, Plan, Tree, Warning, WarningKind, Warnings};
@@ -18,8 +19,8 @@ use packfs_image::{Error, Plan, Tree, Warning, WarningKind, Warnings};
 use self::report::Report;
 use super::remote;
 use super::sources::{self, Copies};
-use crate::args::{Build, BuildPlan, read};
-use crate::output::failure::Outcome;
+use crate::args::{Build, BuildPlan, RulesFrom, read};
+use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
 use crate::output::{json, say, warnings};
 
@@ -75,6 +76,7 @@ pub(super) struct Lists {
     hot: Option<HotList>,
     /// The text of `--files-from`.
     paths: Option<Vec<u8>>,
+    rules: Rules,
 }
 
 impl Lists {
@@ -83,8 +85,25 @@ impl Lists {
         let sort = sort.map(|path| SortFile::read(path).with_context(|| format!("--sort {}", display(path))));
         let hot = hot.map(|path| HotList::read(path).with_context(|| format!("--hot {}", display(path))));
         let paths = plan.files.as_ref().map(|files| read("--files-from", &files.file)).transpose()?;
-        Ok(Lists { sort: sort.transpose()?, hot: hot.transpose()?, paths })
+        Ok(Lists { sort: sort.transpose()?, hot: hot.transpose()?, paths, rules: rules(plan)? })
     }
+}
+
+/// Reads the rules for single entries.
+fn rules(plan: &BuildPlan) -> Result<Rules> {
+    let RulesFrom { files, lines } = &plan.rules;
+    let mut texts = Vec::new();
+    for file in files {
+        texts.push((file.as_path(), read("--rules", file)?));
+    }
+    let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+    texts.push((Path::new("--rule"), lines.join(&b'\n')));
+    let rules = Rules::parse(texts.iter().map(|(name, text)| (*name, text.as_slice())))?;
+    if rules.handle_data() && plan.target.common().shards.is_some() {
+        let why = "rules that store files or keep them out of fragments or dedup cannot be used with shards";
+        return Err(Usage(why.into()).into());
+    }
+    Ok(rules)
 }
 
 /// Messages for the end of a build.
@@ -94,6 +113,8 @@ pub(super) struct Notes<'p> {
     reading: Option<&'p Path>,
     /// Entries that sources left out, with the reasons.
     left_out: Vec<(String, String)>,
+    /// How many entries each rule matched.
+    matches: Vec<Matches>,
 }
 
 /// Makes the image.
@@ -115,7 +136,7 @@ pub(super) fn fill<'p>(
     progress: &Arc<Progress>,
     notes: &mut Notes<'p>,
 ) -> packfs_image::Result<Plan> {
-    let Lists { sort, hot, paths } = lists;
+    let Lists { sort, hot, paths, rules } = lists;
     let options = source::open::Options::default().set(|all| {
         (all.scan, all.time) = (scan_options(plan, progress), plan.entry_time());
         all.elsewhere = remote::elsewhere(&plan.remote);
@@ -126,7 +147,8 @@ pub(super) fn fill<'p>(
     // Data stored while it is listed gets its position then, but an order and cuts require knowing all of it.
     let common = plan.target.common();
     let later = common.order.is_some_and(|order| order != Order::Path) || common.shards.is_some();
-    let store = if plan.spool || later || sort.is_some() || hot.is_some() { &mut copies } else { store };
+    let later = later || sort.is_some() || hot.is_some() || rules.need_data();
+    let store = if plan.spool || later { &mut copies } else { store };
     for argument in &plan.sources {
         notes.reading = Some(argument);
         let mut source = source::open(argument.as_os_str(), &options)?;
@@ -147,10 +169,14 @@ pub(super) fn fill<'p>(
     }
     copies.serve(&mut tree);
     plan.whiteouts.apply(&mut tree)?;
-    plan.transform.apply(&mut tree)?;
     if !plan.hard_links {
         tree.separate_hard_links()?;
     }
+    // Rules see what the sources have, and win over options for all entries.
+    let selected = rules.select(&mut tree)?;
+    plan.transform.apply(&mut tree)?;
+    let ranks = selected.apply(&mut tree);
+    notes.matches = selected.matches().to_vec();
     for source in &plan.sources {
         if let Some(path) = output_below(source, &plan.output)
             && !plan.exclude.covers(path.as_os_str().as_bytes(), false)
@@ -161,7 +187,8 @@ pub(super) fn fill<'p>(
     if let Some(image) = loses_fractions(plan, &tree) {
         tree.warnings.add(Warning::new(WarningKind::FractionsOfSeconds, image))?;
     }
-    let order = sort.map(|sort| data_order(&mut tree, &sort)).transpose()?.unwrap_or_default();
+    let mut order = sort.map(|sort| data_order(&mut tree, &sort)).transpose()?.unwrap_or_default();
+    order.extend(ranks);
     hot.map_or(Ok(()), |hot| hot.mark(&mut tree))?;
     Ok(Plan { tree, order })
 }

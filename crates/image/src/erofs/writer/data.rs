@@ -34,6 +34,7 @@ use super::index::Form;
 use super::keep::Keep;
 use super::pack::{Ending, Worker};
 use crate::build::{Cut, Failed, Fed, Ledger, Part as Read, Place, Tools, Writer};
+use crate::tree::Handling;
 use crate::{OnError, Result};
 
 mod done;
@@ -141,7 +142,7 @@ impl<'p, 'env> Data<'p, 'env> {
 
     /// Receives whole files that are shorter than a piece.
     fn batch(&mut self, bytes: Buffer, files: Vec<(u32, Result<Read>)>) -> Result<()> {
-        let (mut fresh, mut again) = (Vec::new(), Vec::new());
+        let (mut fresh, mut again, mut stored) = (Vec::new(), Vec::new(), Vec::new());
         for (file, read) in files {
             let (range, digest) = match read {
                 Ok(part) => part,
@@ -151,6 +152,10 @@ impl<'p, 'env> Data<'p, 'env> {
                 }
             };
             self.content.update(digest.as_bytes());
+            if self.files.is_stored(file) {
+                stored.push((file, (range, digest)));
+                continue;
+            }
             match self.sharing.file(digest, file) {
                 Some(same) => {
                     again.push((file, same));
@@ -159,6 +164,7 @@ impl<'p, 'env> Data<'p, 'env> {
                 None => fresh.push((file, (range, digest))),
             }
         }
+        self.stored_batch(&bytes, stored)?;
         if self.rules.raw {
             self.raw_batch(bytes, &fresh)?
         } else {
@@ -248,8 +254,13 @@ impl<'p, 'env> Data<'p, 'env> {
 impl Writer for Data<'_, '_> {
     type Done = DataDone;
 
-    fn add_file(&mut self, size: u64, data_len: &dyn Fn() -> u64) -> Result<u32> {
-        self.files.add(size, Way::of(&self.rules, size, data_len))
+    fn add_file(&mut self, size: u64, handling: Handling, data_len: &dyn Fn() -> u64) -> Result<u32> {
+        let way = if handling.contains(Handling::STORE) {
+            Way::stored(&self.rules)
+        } else {
+            Way::of(&self.rules, size, data_len)
+        };
+        self.files.add(size, way)
     }
 
     fn take(&mut self, fed: Fed) -> Result<()> {

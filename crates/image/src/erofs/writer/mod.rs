@@ -34,7 +34,7 @@ use super::limits;
 use crate::build::{
     self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Get, Ledger, Order, Place, Tools, Units, Writer, Written,
 };
-use crate::tree::Tree;
+use crate::tree::{Handling, Tree};
 use crate::{Error, Result};
 
 /// Length of pieces, and of chunks, of uncompressed files.
@@ -204,6 +204,7 @@ impl Format for Builder<'_> {
     }
 
     fn check(&self, tree: &mut Tree) -> Result<()> {
+        check_handling(self.options, tree)?;
         limits::check(self.options, tree)
     }
 
@@ -343,6 +344,26 @@ fn chunk_len(cluster: usize) -> usize {
 /// Checks that the attributes of each inode fit after it.
 pub(super) fn check_xattrs(options: &Options, tree: &Tree) -> Result<()> {
     xattr::Xattrs::encode(options, tree).map(drop)
+}
+
+/// Refuses wishes about the data of single files that no layout fulfils.
+fn check_handling(options: &Options, tree: &Tree) -> Result<()> {
+    let wishes = tree.inos().fold(Handling::empty(), |all, ino| all | tree.inode(ino).handling);
+    let refuse = |why: &str| Err(Error::Unsupported(format!("{why} in an EROFS image")));
+    if wishes.intersects(Handling::NO_FRAGMENT | Handling::NO_DEDUP) {
+        return refuse("keeping single files out of fragments or dedup");
+    }
+    let compressed = options.build.codec.codec() != Codec::None;
+    if compressed && wishes.contains(Handling::STORE) {
+        // Files with holes need chunks, which such images do not have.
+        if options.target_kernel < Feature::Chunks.since() {
+            return refuse("storing single files for a kernel without chunk-based files");
+        }
+        if options.features.intersects(Features::BITS_48) {
+            return refuse("storing single files with 48-bit addresses");
+        }
+    }
+    Ok(())
 }
 
 fn rules(options: &Options, packing: &Packing) -> Rules {

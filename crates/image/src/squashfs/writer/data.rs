@@ -6,6 +6,7 @@
 //! earlier run of equal blocks or is written whole. In a file written whole, blocks that already
 //! exist elsewhere are copied in their compressed form, never compressed again.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use packfs_blocks::dedup::{Places, Runs, Seq};
@@ -17,6 +18,7 @@ use super::pack::{Packed, Worker};
 use super::{Counts, Fragments};
 use crate::build::{self, Cut, Failed, Fed, Ledger, Stretch, Tools, Writer};
 use crate::squashfs::format::DATA_RAW;
+use crate::tree::Handling;
 use crate::{Error, OnError, Result};
 
 /// Position of a block in the image, and its size word.
@@ -109,6 +111,8 @@ pub(crate) struct Data<'p, 'env> {
     fragments: Vec<Seq>,
     open: Open,
     files: Vec<Stored>,
+    /// Wishes about the data of files that have any.
+    handling: HashMap<u32, Handling>,
     failed: Failed,
     counts: Counts,
     ledger: Ledger,
@@ -174,6 +178,7 @@ impl<'p, 'env> Data<'p, 'env> {
             fragments: Vec::new(),
             open: Open::default(),
             files: Vec::new(),
+            handling: HashMap::new(),
             failed: Vec::new(),
             counts: Counts::default(),
             ledger,
@@ -194,17 +199,19 @@ impl<'p, 'env> Data<'p, 'env> {
     }
 
     fn small(&mut self, file: u32, bytes: &[u8], digest: Digest) -> Result<()> {
-        if self.rules.fragments == Fragments::None {
+        let handling = self.handling(file);
+        if self.rules.fragments == Fragments::None || handling.contains(Handling::NO_FRAGMENT) {
             let mut block = self.buffers.take(bytes.len());
             block.copy_from_slice(bytes);
-            self.block(block, digest)?;
+            self.block(block, digest, handling)?;
         } else {
-            self.tail(bytes, digest)?;
+            self.tail(bytes, digest, handling)?;
         }
         self.end(file)
     }
 
     fn cut(&mut self, file: u32, cut: Cut) -> Result<()> {
+        let handling = self.handling(file);
         let stored = &self.open.stored;
         let follows_hole = stored.holes().last().is_some_and(|hole| hole.end == stored.blocks);
         match if follows_hole { cut.behind_hole() } else { cut } {
@@ -217,7 +224,8 @@ impl<'p, 'env> Data<'p, 'env> {
                     Fragments::Small => self.files[file as usize].size < self.rules.block_len as u64,
                     Fragments::None => false,
                 };
-                if tail { self.tail(&bytes, digest) } else { self.block(bytes, digest) }
+                let tail = tail && !handling.contains(Handling::NO_FRAGMENT);
+                if tail { self.tail(&bytes, digest, handling) } else { self.block(bytes, digest, handling) }
             }
         }
     }
@@ -243,8 +251,20 @@ impl<'p, 'env> Data<'p, 'env> {
         Progress::add(&self.tools.progress.saved, len);
     }
 
-    fn block(&mut self, bytes: Buffer, digest: Digest) -> Result<()> {
+    /// Returns the wishes about the data of a file; a file to be stored has all.
+    fn handling(&self, file: u32) -> Handling {
+        let handling = self.handling.get(&file).copied().unwrap_or_default();
+        if handling.contains(Handling::STORE) { Handling::all() } else { handling }
+    }
+
+    fn block(&mut self, bytes: Buffer, digest: Digest, handling: Handling) -> Result<()> {
         self.open.stored.blocks = self.open.stored.blocks.checked_add(1).ok_or_else(too_many_blocks)?;
+        if handling.contains(Handling::NO_DEDUP) {
+            let seq = self.runs.push_other();
+            self.open.first.get_or_insert(seq);
+            let store = handling.contains(Handling::STORE);
+            return if store { self.store(bytes) } else { self.submit(bytes, Some(digest)) };
+        }
         let known = if self.rules.dedup { self.runs.block(&digest) } else { None };
         self.open.digests.push(digest);
         match (known, self.open.first) {
@@ -304,8 +324,18 @@ impl<'p, 'env> Data<'p, 'env> {
         self.push(ticket, held)
     }
 
-    fn tail(&mut self, bytes: &[u8], digest: Digest) -> Result<()> {
-        let place = match self.tails.find(&digest).filter(|_| self.rules.dedup) {
+    /// Writes a block as it is.
+    fn store(&mut self, bytes: Buffer) -> Result<()> {
+        let len = bytes.len();
+        self.counts.packed_bytes += len as u64;
+        Progress::add(&self.tools.progress.done, len as u64);
+        Progress::add(&self.tools.progress.packed, len as u64);
+        self.push(Ticket::ready(Ok(Work::Packed(Packed::raw(bytes), len))), len)
+    }
+
+    fn tail(&mut self, bytes: &[u8], digest: Digest, handling: Handling) -> Result<()> {
+        let alone = handling.contains(Handling::NO_DEDUP);
+        let place = match self.tails.find(&digest).filter(|_| self.rules.dedup && !alone) {
             Some(place) => {
                 self.counts.duplicate_bytes += bytes.len() as u64;
                 self.save(bytes.len() as u64);
@@ -313,7 +343,9 @@ impl<'p, 'env> Data<'p, 'env> {
             }
             None => {
                 let place = self.append_tail(bytes)?;
-                self.tails.insert(digest, place);
+                if !alone {
+                    self.tails.insert(digest, place);
+                }
                 place
             }
         };
@@ -353,7 +385,7 @@ impl<'p, 'env> Data<'p, 'env> {
                 Some(seq) => self.open.first = Some(seq),
                 None => self.commit_known(self.open.digests.len())?,
             }
-        } else if let Some(first) = self.open.first {
+        } else if let Some(first) = self.open.first.filter(|_| !self.open.digests.is_empty()) {
             self.runs.push_whole(&self.open.digests, first);
         }
         let mut open = std::mem::take(&mut self.open);
@@ -418,9 +450,12 @@ impl<'p, 'env> Data<'p, 'env> {
 impl Writer for Data<'_, '_> {
     type Done = DataDone;
 
-    fn add_file(&mut self, size: u64, _: &dyn Fn() -> u64) -> Result<u32> {
+    fn add_file(&mut self, size: u64, handling: Handling, _: &dyn Fn() -> u64) -> Result<u32> {
         let file = u32::try_from(self.files.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
         self.files.push(Stored { size, ..Stored::default() });
+        if !handling.is_empty() {
+            self.handling.insert(file, handling);
+        }
         Ok(file)
     }
 

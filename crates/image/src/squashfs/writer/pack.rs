@@ -30,6 +30,11 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
+    /// Makes a block that is stored as it is, and that later builds do not reuse.
+    pub(crate) fn raw(bytes: Buffer) -> Self {
+        Packed::new(bytes, DATA_RAW)
+    }
+
     fn new(bytes: Buffer, flag: u32) -> Self {
         let word = flag | u32::try_from(bytes.len()).expect("at most a block");
         Packed { bytes, word, noted: None, older: None }

@@ -31,6 +31,11 @@ impl Files {
         self.list[file as usize].size
     }
 
+    /// Returns true for a file that is not compressed although others are.
+    pub(super) fn is_stored(&self, file: u32) -> bool {
+        matches!(self.list[file as usize].what, What::Missing(Way::Sparse))
+    }
+
     /// Takes the open file, or opens `file`; `None` if it failed. `small_len` is the length of the
     /// stream of small files.
     pub(super) fn take_open(&mut self, file: u32, rules: &Rules, small_len: u64) -> Option<Open> {

@@ -27,6 +27,11 @@ pub(super) enum Way {
 }
 
 impl Way {
+    /// Returns the way for a file that is to be stored.
+    pub(super) fn stored(rules: &Rules) -> Way {
+        if rules.raw { Way::Raw } else { Way::Sparse }
+    }
+
     /// Chooses the way for a file of `size` bytes, of which `data_len` are not in holes.
     pub(super) fn of(rules: &Rules, size: u64, data_len: &dyn Fn() -> u64) -> Way {
         if rules.raw {

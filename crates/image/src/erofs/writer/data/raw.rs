@@ -50,6 +50,23 @@ impl Data<'_, '_> {
         self.make_room()
     }
 
+    /// Writes whole files shorter than a piece that are to be stored among compressed ones.
+    pub(super) fn stored_batch(&mut self, bytes: &[u8], mut files: Vec<(u32, Read)>) -> Result<()> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        // As in `sparse_piece`.
+        self.settle()?;
+        let mut own = self.regions.take(files.iter().map(|(_, (range, _))| range.len()).sum());
+        let mut at = 0;
+        for (_, (range, _)) in &mut files {
+            let to = at..at + range.len();
+            own[to.clone()].copy_from_slice(&bytes[range.clone()]);
+            (at, *range) = (to.end, to);
+        }
+        self.raw_batch(own, &files)
+    }
+
     /// Writes the next piece of a file that may share pieces with others.
     pub(super) fn raw_piece(&mut self, blocks: &mut Blocks, bytes: Buffer, digest: Digest, last: bool) -> Result<()> {
         let len = bytes.len();

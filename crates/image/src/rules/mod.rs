@@ -1,0 +1,165 @@
+//! Rules for single entries of a tree: tests that choose entries, and effects on those (`build --rules`).
+//!
+//! `docs/guide/rules.md` describes the language. `parse` reads it, `test` tests entries, `select` finds the rules of each
+//! entry, and `apply` carries out their effects.
+
+mod apply;
+mod parse;
+mod select;
+mod test;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+pub use self::apply::Selected;
+use self::test::{Subject, Test};
+use crate::regex::Regexes;
+use crate::tree::{ExcludeXattrs, Handling, ModeChange, Time};
+use crate::{Error, Result};
+
+/// Rules, in the order of their lines. Of two rules that set the same attribute of an entry the later one wins.
+#[derive(Debug, Default)]
+pub struct Rules {
+    rules: Vec<Rule>,
+    keys: Keys,
+}
+
+/// One rule.
+#[derive(Debug)]
+struct Rule {
+    at: Line,
+    /// The tests, all of which have to hold.
+    tests: Vec<Test>,
+    effects: Effects,
+}
+
+/// Place of a rule, for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    file: PathBuf,
+    number: u32,
+    text: String,
+}
+
+/// Number of entries that a rule matched, with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Matches {
+    /// The file of the rule, or the option that gave it.
+    pub file: PathBuf,
+    /// The line in it, counted from 1.
+    pub line: u32,
+    /// The rule as it is written.
+    pub rule: String,
+    /// Number of names that it matched.
+    pub entries: u64,
+}
+
+/// Effects of a rule.
+#[derive(Debug, Default)]
+struct Effects {
+    exclude: bool,
+    /// True if later rules do not apply.
+    stop: bool,
+    handling: Handling,
+    priority: Option<i32>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    mode: Option<ModeChange>,
+    mtime: Option<Time>,
+    xattrs: Vec<XattrChange>,
+}
+
+impl Effects {
+    /// Returns true if the entry at `path` is left out. The root never is.
+    fn excludes(&self, path: &[u8]) -> bool {
+        self.exclude && !path.is_empty()
+    }
+}
+
+/// Change to the extended attributes of an entry.
+#[derive(Debug)]
+enum XattrChange {
+    Set(Box<[u8]>, Box<[u8]>),
+    Drop(ExcludeXattrs),
+}
+
+/// Rules by the test that few entries pass, so that not every rule is tried on every entry.
+#[derive(Debug, Default)]
+struct Keys {
+    by_path: HashMap<Box<[u8]>, Vec<usize>>,
+    regexes: Option<Regexes>,
+    /// The rule of each regular expression.
+    by_regex: Vec<usize>,
+    others: Vec<usize>,
+}
+
+impl Rules {
+    /// Parses texts, each with the name that messages give it. Fails with [`Error::Syntax`], which names the line.
+    pub fn parse<'t>(texts: impl IntoIterator<Item = (&'t Path, &'t [u8])>) -> Result<Self> {
+        let (mut rules, mut keys, mut expressions) = (Vec::new(), Keys::default(), Vec::new());
+        for (file, text) in texts {
+            for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
+                let wrong = |why| Error::Syntax { path: file.to_owned(), line: number, why };
+                let Some(parsed) = parse::line(line).map_err(wrong)? else { continue };
+                let at = Line { file: file.to_owned(), number, text: parse::shown(line) };
+                let (tests, key) = parse::split_key(parsed.tests);
+                match key {
+                    Some(parse::Key::Path(path)) => keys.by_path.entry(path).or_default().push(rules.len()),
+                    Some(parse::Key::Regex(expression)) => {
+                        keys.by_regex.push(rules.len());
+                        expressions.push(expression);
+                    }
+                    None => keys.others.push(rules.len()),
+                }
+                rules.push(Rule { at, tests, effects: parsed.effects });
+            }
+        }
+        if !expressions.is_empty() {
+            keys.regexes = Some(Regexes::of_checked(&expressions)?);
+        }
+        Ok(Rules { rules, keys })
+    }
+
+    /// Returns true if there are no rules.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Returns true if a rule decides how or where data is stored, or looks into files: the data of all files has to be
+    /// there for it, not only their names.
+    pub fn need_data(&self) -> bool {
+        self.handle_data()
+            || self.rules.iter().any(|rule| rule.effects.priority.is_some() || rule.tests.iter().any(Test::reads))
+    }
+
+    /// Returns true if a rule decides how data is stored.
+    pub fn handle_data(&self) -> bool {
+        self.rules.iter().any(|rule| !rule.effects.handling.is_empty())
+    }
+
+    /// Returns the numbers of the rules whose tests an entry passes, up to one that stops, in their order.
+    fn of(&self, subject: &mut Subject<'_>) -> Vec<usize> {
+        let Keys { by_path, regexes, by_regex, others } = &self.keys;
+        let mut candidates = others.clone();
+        candidates.extend(by_path.get(subject.path).into_iter().flatten());
+        if let Some(regexes) = regexes {
+            candidates.extend(regexes.matching(subject.path).into_iter().map(|n| by_regex[n]));
+        }
+        candidates.sort_unstable();
+        let mut found = Vec::new();
+        for n in candidates {
+            let rule = &self.rules[n];
+            if rule.tests.iter().all(|test| test.passes(subject)) {
+                found.push(n);
+                if rule.effects.stop || rule.effects.excludes(subject.path) {
+                    break;
+                }
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Reads a line of rules: tests, `->`, effects.
+
+use std::ops::RangeInclusive;
+
+use super::test::{Magic, Test, What};
+use super::{Effects, XattrChange};
+use crate::regex::Regexes;
+use crate::source::{Exclude, xattr_value};
+use crate::tree::{ExcludeXattrs, Handling, components};
+
+type Result<T> = std::result::Result<T, String>;
+
+/// A line, read.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub(super) tests: Vec<Test>,
+    pub(super) effects: Effects,
+}
+
+/// The test by which a rule is found.
+pub(super) enum Key {
+    Path(Box<[u8]>),
+    Regex(Box<str>),
+}
+
+/// Takes the first path or regular expression out of the tests: it becomes the key of the rule.
+pub(super) fn split_key(mut tests: Vec<Test>) -> (Vec<Test>, Option<Key>) {
+    let is_path = |test: &Test| !test.not && matches!(test.what, What::Path(_));
+    let is_regex = |test: &Test| !test.not && matches!(test.what, What::Regex(..));
+    let Some(at) = tests.iter().position(is_path).or_else(|| tests.iter().position(is_regex)) else {
+        return (tests, None);
+    };
+    let key = match tests.remove(at).what {
+        What::Path(path) => Some(Key::Path(path)),
+        What::Regex(text, _) => Some(Key::Regex(text)),
+        _ => None,
+    };
+    (tests, key)
+}
+
+/// Returns a line as messages show it.
+pub(super) fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(line.trim_ascii()).into_owned()
+}
+
+/// Parses a line; returns `None` if it is empty or a comment.
+pub(super) fn line(line: &[u8]) -> Result<Option<Parsed>> {
+    let text = line.trim_ascii();
+    if text.is_empty() || text[0] == b'#' {
+        return Ok(None);
+    }
+    let text = std::str::from_utf8(text).map_err(|_| "the line is not UTF-8".to_owned())?;
+    let words = words(text)?;
+    let arrow = words.iter().position(|word| word == "->");
+    let arrow = arrow.ok_or("the arrow is missing; expected: TEST... -> EFFECT..., as in `glob=*.o -> exclude`")?;
+    let (tests, effects) = (&words[..arrow], &words[arrow + 1..]);
+    if tests.is_empty() {
+        return Err("no test is in front of the arrow; `all` matches every entry".into());
+    }
+    if effects.is_empty() {
+        return Err("no effect follows the arrow".into());
+    }
+    let tests = tests.iter().filter(|word| *word != "all").map(|word| test(word)).collect::<Result<_>>()?;
+    let mut made = Effects::default();
+    effects.iter().try_for_each(|word| effect(word, &mut made))?;
+    Ok(Some(Parsed { tests, effects: made }))
+}
+
+/// Splits a line at spaces. Double quotes, anywhere in a word, protect spaces; `\"` in them is a quote.
+fn words(text: &str) -> Result<Vec<String>> {
+    let (mut words, mut word, mut quoted, mut begun) = (Vec::new(), String::new(), false, false);
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => (quoted, begun) = (!quoted, true),
+            '\\' if quoted && letters.peek() == Some(&'"') => word.extend(letters.next()),
+            letter if letter.is_ascii_whitespace() && !quoted => {
+                if std::mem::take(&mut begun) {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            letter => {
+                begun = true;
+                word.push(letter);
+            }
+        }
+    }
+    if quoted {
+        return Err("a quote is not closed".into());
+    }
+    words.extend(begun.then_some(word));
+    Ok(words)
+}
+
+fn test(word: &str) -> Result<Test> {
+    const KNOWN: &str = "path, glob, regex, type, size, owner, group, depth, magic, all";
+    let (not, word) = word.strip_prefix('!').map_or((false, word), |word| (true, word));
+    let (name, value) = word.split_once('=').ok_or_else(|| format!("there is no test `{word}`; tests: {KNOWN}"))?;
+    let what = match name {
+        "path" => What::Path(components(value.as_bytes()).collect::<Vec<_>>().join(&b'/').into()),
+        "glob" => What::Glob(Exclude::new([value]).map_err(|error| error.to_string())?),
+        "regex" => What::Regex(value.into(), Regexes::new(&[value]).map_err(|error| error.to_string())?),
+        "type" => What::Type(value.split(',').map(kind).collect::<Result<_>>()?),
+        "size" => What::Size(range(name, value, size)?),
+        "owner" => What::Owner(range(name, value, number)?),
+        "group" => What::Group(range(name, value, number)?),
+        "depth" => What::Depth(range(name, value, number)?),
+        "magic" => What::Magic(value.split(',').map(Magic::named).collect::<Result<_>>()?),
+        _ => return Err(format!("there is no test `{name}`; tests: {KNOWN}")),
+    };
+    Ok(Test { not, what })
+}
+
+fn kind(name: &str) -> Result<u8> {
+    Ok(match name {
+        "f" | "file" => b'f',
+        "d" | "dir" => b'd',
+        "l" | "symlink" => b'l',
+        "c" | "char" => b'c',
+        "b" | "block" => b'b',
+        "p" | "fifo" => b'p',
+        "s" | "socket" => b's',
+        _ => return Err(format!("there is no type `{name}`; types: file, dir, symlink, char, block, fifo, socket")),
+    })
+}
+
+/// Parses `N`, `N..`, `..N` or `N..M`; both ends belong to the range.
+fn range(name: &str, text: &str, parse: fn(&str) -> Option<u64>) -> Result<RangeInclusive<u64>> {
+    let wrong = || format!("{name}={text}: expected a number, or a range as 10.., ..10 or 1..10");
+    let end = |text: &str, open: u64| if text.is_empty() { Some(open) } else { parse(text) };
+    let (first, last) = match text.split_once("..") {
+        Some(("", "")) => return Err(wrong()),
+        Some((first, last)) => (end(first, 0), end(last, u64::MAX)),
+        None => (parse(text), parse(text)),
+    };
+    match (first, last) {
+        (Some(first), Some(last)) if first <= last => Ok(first..=last),
+        _ => Err(wrong()),
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+/// Parses bytes: a number, or one with K, M, G or T, which are powers of 1024.
+fn size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        b'G' => (&text[..text.len() - 1], 30),
+        b'T' => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    number(digits)?.checked_mul(1 << shift)
+}
+
+fn effect(word: &str, made: &mut Effects) -> Result<()> {
+    const KNOWN: &str =
+        "exclude, stop, store, no-fragment, no-dedup, priority, owner, group, mode, time, xattr, drop-xattr";
+    let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+    let given = || value.ok_or_else(|| format!("{name}: its value is missing, as in {name}=..."));
+    let id = || {
+        let text = given()?;
+        let id = number(text).and_then(|id| u32::try_from(id).ok()).filter(|id| *id < u32::MAX);
+        id.ok_or_else(|| format!("{name}={text}: expected a number from 0 to 4294967294"))
+    };
+    match name {
+        "exclude" | "stop" | "store" | "no-fragment" | "no-dedup" if value.is_some() => {
+            return Err(format!("{name} takes no value"));
+        }
+        "exclude" => made.exclude = true,
+        "stop" => made.stop = true,
+        "store" => made.handling |= Handling::STORE,
+        "no-fragment" => made.handling |= Handling::NO_FRAGMENT,
+        "no-dedup" => made.handling |= Handling::NO_DEDUP,
+        "priority" => {
+            let number = given()?.parse().ok().filter(|number| *number > i32::MIN);
+            made.priority = Some(number.ok_or("priority: expected a number from -2147483647 to 2147483647")?);
+        }
+        "owner" => made.uid = Some(id()?),
+        "group" => made.gid = Some(id()?),
+        "mode" => made.mode = Some(given()?.parse().map_err(|error: crate::Error| error.to_string())?),
+        "time" => made.mtime = Some(given()?.parse().map_err(|_| "time: expected seconds since 1970")?),
+        "xattr" => {
+            let (name, value) = given()?.split_once('=').ok_or("xattr: expected xattr=NAME=VALUE")?;
+            if name.is_empty() {
+                return Err("xattr: the name is missing; expected xattr=NAME=VALUE".into());
+            }
+            made.xattrs.push(XattrChange::Set(name.as_bytes().into(), xattr_value(value.as_bytes())?.into()));
+        }
+        "drop-xattr" => {
+            let names = ExcludeXattrs::new([given()?]).map_err(|error| error.to_string())?;
+            made.xattrs.push(XattrChange::Drop(names));
+        }
+        "codec" | "level" | "cluster" => {
+            return Err(format!(
+                "{name}: an image has one codec with one level for all files (--codec); `store` leaves files uncompressed"
+            ));
+        }
+        "align" => return Err("align: data begins where the data before it ends".into()),
+        _ => return Err(format!("there is no effect `{name}`; effects: {KNOWN}")),
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Finds the rules of each entry of a tree, and takes out those that rules exclude.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{Matches, Rules, Selected, Subject};
+use crate::tree::{Ino, ROOT};
+use crate::{Result, Tree, Warning, WarningKind};
+
+/// Combinations of rules, each stored once.
+#[derive(Debug, Default)]
+pub(super) struct Combinations {
+    list: Vec<Vec<usize>>,
+    known: HashMap<Vec<usize>, u32>,
+}
+
+impl Combinations {
+    fn number(&mut self, rules: Vec<usize>) -> u32 {
+        let next = u32::try_from(self.list.len()).expect("fewer combinations than entries");
+        *self.known.entry(rules.clone()).or_insert_with(|| {
+            self.list.push(rules);
+            next
+        })
+    }
+
+    pub(super) fn get(&self, number: u32) -> &[usize] {
+        &self.list[number as usize]
+    }
+}
+
+impl Rules {
+    /// Tests all entries, removes those that a rule excludes, and returns the rest for [`Selected::apply`]. A rule that
+    /// matches nothing becomes a warning.
+    ///
+    /// Tests see each name of the tree as it is now; what a file with several names gets is what all its names get
+    /// together. The root can be changed, but not excluded.
+    pub fn select(&self, tree: &mut Tree) -> Result<Selected<'_>> {
+        let Found { mut entries, linked, mut combinations, excluded, counts } = self.find(tree);
+        for (ino, rules) in linked {
+            entries.push((ino, combinations.number(rules.into_iter().collect())));
+        }
+        for (dir, name) in excluded {
+            tree.remove(dir, &name)?;
+        }
+        let lines = self.rules.iter().zip(&counts);
+        let matches: Vec<Matches> = lines.map(|(rule, count)| rule.at.matched(*count)).collect();
+        for unused in matches.iter().filter(|rule| rule.entries == 0) {
+            let detail = format!("line {}: {}", unused.line, unused.rule);
+            tree.warnings.add(Warning::new(WarningKind::RuleMatchesNothing, &unused.file).with_detail(detail))?;
+        }
+        Ok(Selected { rules: self, entries, combinations, matches })
+    }
+
+    /// Tests all entries.
+    fn find(&self, tree: &Tree) -> Found {
+        let mut found = Found { counts: vec![0; self.rules.len()], ..Found::default() };
+        self.visit(tree, ROOT, b"", &mut found);
+        tree.each_name(|dir, name, ino, path| {
+            let excluded = self.visit(tree, ino, path, &mut found);
+            if excluded {
+                found.excluded.push((dir, name.into()));
+            }
+            !excluded
+        });
+        found
+    }
+
+    /// Notes the rules of an entry; returns true if it is excluded.
+    fn visit(&self, tree: &Tree, ino: Ino, path: &[u8], found: &mut Found) -> bool {
+        let inode = tree.inode(ino);
+        let rules = self.of(&mut Subject { path, inode, head: None });
+        rules.iter().for_each(|rule| found.counts[*rule] += 1);
+        if rules.iter().any(|rule| self.rules[*rule].effects.excludes(path)) {
+            return true;
+        }
+        if inode.links > 1 && !rules.is_empty() {
+            found.linked.entry(ino).or_default().extend(rules);
+        } else if !rules.is_empty() {
+            let number = found.combinations.number(rules);
+            found.entries.push((ino, number));
+        }
+        false
+    }
+}
+
+/// Result of testing all entries.
+#[derive(Debug, Default)]
+struct Found {
+    /// Entries with one name, and the combination of rules of each.
+    entries: Vec<(Ino, u32)>,
+    /// Files with several names, and the rules of all of them.
+    linked: BTreeMap<Ino, BTreeSet<usize>>,
+    combinations: Combinations,
+    /// Names to remove.
+    excluded: Vec<(Ino, Box<[u8]>)>,
+    counts: Vec<u64>,
+}
+
+impl super::Line {
+    fn matched(&self, entries: u64) -> Matches {
+        Matches { file: self.file.clone(), line: self.number, rule: self.text.clone(), entries }
+    }
+}
