@@ -47,9 +47,14 @@ pub(crate) struct Planned(pub(crate) Build);
 impl Args for Planned {
     fn augment_args(command: Command) -> Command {
         let command = Build::augment_args(command);
-        let output = |arg: clap::Arg| arg.value_name("PLAN").help("Plan to write");
-        let hidden = |arg: clap::Arg| arg.hide(true);
-        command.mut_arg("output", output).mut_arg("dry_run", hidden).mut_arg("percentage", hidden)
+        let help = |text: &'static str| move |arg: clap::Arg| arg.help(text);
+        let command = command.mut_arg("output", |arg| arg.value_name("PLAN").help("Plan to write"));
+        let command = command.mut_arg("sources", help("Directories to pack"));
+        let command = command.mut_arg("force", help("Replace PLAN if it exists"));
+        let command = command.mut_arg("format", help("Image format [default: squashfs]"));
+        // What shards exclude.
+        let excluded = ["dry_run", "percentage", "reuse", "reuse_index", "index", "on_error"];
+        excluded.into_iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

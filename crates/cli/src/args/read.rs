@@ -28,7 +28,10 @@ pub(crate) struct Extract {
     pub(crate) select: Select,
 
     /// Directory to unpack into; created if missing
-    #[arg(short = 'C', long = "directory", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    ///
+    /// Only --dry-run has a default: the current directory.
+    #[arg(short = 'C', long = "directory", value_name = "DIR", value_hint = ValueHint::DirPath,
+          required = false, required_unless_present = "dry_run", default_value_if("dry_run", "true", "."))]
     pub(crate) directory: PathBuf,
 
     /// Strip N leading components from each path

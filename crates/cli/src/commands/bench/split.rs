@@ -108,20 +108,21 @@ fn tools(args: &BenchSplit) -> Result<Vec<Tool>> {
     let path = peers::own()?;
     let mut tools = vec![Tool { program: Program::Packfs, path }];
     let peers = [(Program::Nsplit, &args.nsplit), (Program::Makedumpfile, &args.makedumpfile)];
-    for (program, path) in peers.into_iter().filter_map(|(program, path)| Some((program, path.as_ref()?))) {
-        tools.push(Tool { program, path: found(path)? });
+    for (program, path) in peers.into_iter().filter_map(|(program, path)| Some((program, path.clone()?))) {
+        let named = Tool { program, path };
+        let missing = || Usage(format!("--{} {}: no such program that can be run", named.name(), display(&named.path)));
+        let path = found(&named.path).ok_or_else(missing)?;
+        tools.push(Tool { path, ..named });
     }
     Ok(tools)
 }
 
 /// Finds a program by its path, or by its name on `PATH`.
-fn found(path: &Path) -> Result<PathBuf> {
-    let text = display(path);
+fn found(path: &Path) -> Option<PathBuf> {
     let (folder, name) = (path.parent().filter(|parent| *parent != Path::new("")), path.file_name());
-    let there = name.and_then(|name| name.to_str()).and_then(|name| program::find(name, folder));
+    let there = program::find(name?.to_str()?, folder);
     // If a folder was given, a program of the same name elsewhere does not count.
-    let there = there.filter(|there| folder.is_none() || there == path);
-    there.ok_or_else(|| Usage(format!("{text}: no such program that can be run")).into())
+    there.filter(|there| folder.is_none() || there == path)
 }
 
 /// Returns the library of each codec, and the version of each program.
