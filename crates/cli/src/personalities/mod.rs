@@ -9,6 +9,7 @@ mod mksquashfs;
 mod ng_writers;
 mod options;
 mod paths;
+mod rules;
 mod sqfs2tar;
 mod sqfsdiff;
 mod unsquashfs;

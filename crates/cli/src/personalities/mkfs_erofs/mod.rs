@@ -5,6 +5,7 @@
 
 mod compressor;
 mod extended;
+mod hints;
 mod table;
 
 use std::ffi::OsString;
@@ -14,10 +15,12 @@ use packfs_image::name::display;
 
 use self::compressor::Linux;
 use self::extended::Extended;
+use self::hints::Hints;
 pub(super) use self::table::TABLE;
 use super::Todo;
 use super::options::{Word, getopt};
 use super::paths::{glob_of, safe};
+use super::rules;
 use crate::args::value;
 use crate::output::failure::Manner;
 
@@ -42,6 +45,8 @@ struct Asked {
     ignore_mtime: bool,
     owner: (Option<u32>, Option<u32>),
     tar: bool,
+    hints: Hints,
+    labels: Vec<String>,
     print: Option<&'static str>,
 }
 
@@ -102,6 +107,8 @@ impl Asked {
             ("--force-uid", _) => self.owner.0 = Some(value::user(&text)?),
             ("--force-gid", _) => self.owner.1 = Some(value::group(&text)?),
             ("--ignore-mtime", _) => self.ignore_mtime = true,
+            ("--compress-hints", _) => self.hints = Hints::read(&text)?,
+            ("--file-contexts", _) => self.labels = rules::contexts(name, &text, None)?,
             ("--exclude-path", _) => {
                 let glob = glob_of(Path::new(&text)).map_err(|why| format!("{name} {text}: {why}"))?;
                 self.add("--exclude", &glob);
@@ -133,6 +140,7 @@ impl Asked {
             [_] => {}
             _ => return Err("several sources are images to be layers over; packfs build merges them".into()),
         }
+        self.check_hints(fast)?;
         let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image, "--format=erofs".into()];
         line.push("--force".into());
         line.extend(self.compression(fast));
@@ -148,8 +156,22 @@ impl Asked {
         if self.owner != (None, None) {
             line.push(format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)).into());
         }
+        // Hints stop at the first that matches.
+        line.extend(self.labels.iter().chain(&self.hints.rules).map(|rule| format!("--rule={rule}").into()));
         line.append(&mut sources);
         Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
+    }
+
+    /// Refuses hints for clusters of other sizes than the image has.
+    fn check_hints(&self, fast: bool) -> Result<(), String> {
+        let Some(cluster) = self.cluster.as_deref().or((!fast).then_some(CLUSTER)) else { return Ok(()) };
+        let cluster = value::size(cluster).map_err(|why| format!("-C {cluster}: {why}"))?;
+        match self.hints.clusters.iter().find(|size| **size != cluster) {
+            Some(size) if self.codec.is_some() => {
+                Err(format!("--compress-hints: clusters of {size}: packfs has one size for all files, -C {cluster}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Codec, cluster size and the Linux that has both.
@@ -160,7 +182,8 @@ impl Asked {
         let cluster = self.cluster.as_deref().or((!fast).then_some(CLUSTER));
         // mkfs.erofs does not ask which Linux is to read the image, so the oldest that can is meant.
         let small = self.block.as_ref().is_some_and(|block| block.parse::<u32>().is_ok_and(|bytes| bytes < 4096));
-        let needs = [*kernel, small.then_some((6, 8)), self.extended.has("48bit").then_some((6, 15))];
+        let store = self.hints.store().then_some((5, 15));
+        let needs = [*kernel, store, small.then_some((6, 8)), self.extended.has("48bit").then_some((6, 15))];
         let kernel = needs.into_iter().flatten().max();
         let words = [
             Some(format!("--codec={codec}")),

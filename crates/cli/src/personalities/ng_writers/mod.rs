@@ -4,6 +4,7 @@
 //! environment asks for those of packfs.
 
 mod compressor;
+mod sort_file;
 mod table;
 
 use std::ffi::{OsStr, OsString};
@@ -15,12 +16,15 @@ use packfs_image::name::display;
 pub(super) use self::table::{GEN_TABLE, TAR_TABLE};
 use super::options::{Opt, Word, getopt};
 use super::paths::{glob_of, safe};
-use super::{NG_VERSION, Todo};
+use super::{NG_VERSION, Todo, rules};
 use crate::args::value;
 use crate::output::failure::Manner;
 
 /// Bytes to whose multiples images are padded.
 const PADDED: u64 = 4096;
+
+/// Label of files that a file of contexts does not name.
+const UNLABELLED: &str = "system_u:object_r:unlabeled_t:s0";
 
 /// A command line of either program, read.
 #[derive(Debug, Default)]
@@ -38,6 +42,8 @@ struct Asked {
     no_skip: bool,
     keep_time: bool,
     keep_xattrs: bool,
+    /// Rules for labels, attributes and the order of data, which have effect in this order.
+    rules: [Vec<String>; 3],
     print: Option<&'static str>,
 }
 
@@ -91,6 +97,9 @@ impl Asked {
                 _ => return Err(format!("{name} {}: images are padded to {PADDED} bytes", text()?)),
             },
             "-d" => check_defaults(text()?)?,
+            "--selinux" => self.rules[0] = rules::contexts(name, text()?, Some(UNLABELLED))?,
+            "--xattr-file" => self.rules[1] = rules::attributes(name, text()?)?,
+            "--sort-file" => self.rules[2] = sort_file::rules(name, text()?)?,
             "-u" => self.owner.0 = Some(value::user(text()?)?),
             "-g" => self.owner.1 = Some(value::group(text()?)?),
             "--all-root" => self.owner = (Some(0), Some(0)),
@@ -160,6 +169,7 @@ impl Asked {
         }
         line.extend(more);
         line.append(&mut self.out);
+        line.extend(self.rules.iter().flatten().map(|rule| format!("--rule={rule}").into()));
         let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
         if self.owner != (None, None) {
             line.push(format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)).into());

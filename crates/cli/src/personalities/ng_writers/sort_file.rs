@@ -1,0 +1,108 @@
+//! `--sort-file`: lines of a priority, flags and a path, as rules. The first line that matches a file counts.
+
+use crate::personalities::rules::{lines, word};
+
+/// Returns the rules of a sort file.
+pub(super) fn rules(option: &str, file: &str) -> Result<Vec<String>, String> {
+    let mut rules = Vec::new();
+    lines(option, file, |line| {
+        rules.push(rule(line)?);
+        Ok(())
+    })?;
+    Ok(rules)
+}
+
+fn rule(line: &str) -> Result<String, String> {
+    let (priority, rest) = line.split_once(|letter: char| letter.is_ascii_whitespace()).ok_or("the path is missing")?;
+    let priority: i64 = priority.parse().map_err(|_| "the line must start with a priority")?;
+    let priority = i32::try_from(-priority).ok().filter(|priority| *priority > i32::MIN);
+    let priority = priority.ok_or("packfs has priorities from -2147483647 to 2147483647")?;
+    let rest = rest.trim_start();
+    let (flags, path) = match rest.strip_prefix('[') {
+        Some(flagged) => flagged.split_once(']').ok_or("the list of flags is not closed")?,
+        None => ("", rest),
+    };
+    let path = unquoted(path.trim())?;
+    let (mut effects, mut test) = (String::new(), None);
+    for flag in flags.split(',').map(str::trim).filter(|flag| !flag.is_empty()) {
+        match flag {
+            "glob" => test = Some(word("glob", &format!("/{}", glob(&path)))?),
+            "glob_no_path" => test = Some(word("regex", &format!("^{}$", regex(&path)))?),
+            "dont_compress" => effects.push_str(" store"),
+            "dont_fragment" => effects.push_str(" no-fragment"),
+            "dont_deduplicate" => effects.push_str(" no-dedup"),
+            "nosparse" => return Err("nosparse: packfs keeps holes of all files or of none (--no-sparse)".into()),
+            "align" => return Err("align: packfs places data right behind other data".into()),
+            _ => return Err(format!("unknown flag `{flag}`")),
+        }
+    }
+    let test = test.map_or_else(|| word("path", &path), Ok)?;
+    Ok(format!("{test} type=file -> priority={priority}{effects} stop"))
+}
+
+/// Reads a path that may be in double quotes.
+fn unquoted(text: &str) -> Result<String, String> {
+    let Some(quoted) = text.strip_prefix('"') else { return Ok(text.trim_matches('/').to_owned()) };
+    let inside = quoted.strip_suffix('"').ok_or("the quote is not closed")?;
+    Ok(inside.replace("\\\"", "\"").replace("\\\\", "\\").trim_matches('/').to_owned())
+}
+
+/// Returns a glob in which braces mean nothing.
+fn glob(pattern: &str) -> String {
+    pattern.replace('{', "\\{").replace('}', "\\}")
+}
+
+/// Returns the expression for a glob whose stars match slashes.
+fn regex(pattern: &str) -> String {
+    let (mut out, mut letters) = (String::new(), pattern.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '*' => out.push_str(".*"),
+            '?' => out.push('.'),
+            '[' => {
+                let class: String = letters.by_ref().take_while(|letter| *letter != ']').collect();
+                let class = class.strip_prefix('!').map_or(class.clone(), |rest| format!("^{rest}"));
+                out.push_str(&format!("[{class}]"));
+            }
+            '\\' => out.extend(letters.next().map(escaped).into_iter().flatten()),
+            letter => out.extend(escaped(letter)),
+        }
+    }
+    out
+}
+
+fn escaped(letter: char) -> Vec<char> {
+    if ".+()|{}^$*?[]\\".contains(letter) { vec!['\\', letter] } else { vec![letter] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_rules() {
+        for (line, made) in [
+            ("-8000  [glob]  bin/*", "glob=/bin/* type=file -> priority=8000 stop"),
+            ("-1 [glob_no_path] share/*.d[!x]", "regex=^share/.*\\.d[^x]$ type=file -> priority=1 stop"),
+            (
+                "5 [dont_compress, dont_fragment,dont_deduplicate] /boot/vmlinuz",
+                "path=boot/vmlinuz type=file -> priority=-5 store no-fragment no-dedup stop",
+            ),
+            ("0 \"my \\\"own\\\"\"", "path=my\" \"\"\\\"\"own\"\\\"\" type=file -> priority=0 stop"),
+        ] {
+            assert_eq!(rule(line).as_deref(), Ok(made), "{line}");
+            assert!(packfs_image::rules::Rules::parse([("r".as_ref(), made.as_bytes())]).is_ok(), "{made}");
+        }
+        for (line, why) in [
+            ("x a", "must start with a priority"),
+            ("5", "the path is missing"),
+            ("5 [glob a", "not closed"),
+            ("5 [foo] a", "unknown flag `foo`"),
+            ("5 [align] a", "align: packfs"),
+            ("5 [nosparse] a", "nosparse: packfs"),
+            ("9999999999 a", "priorities from"),
+        ] {
+            assert!(rule(line).unwrap_err().contains(why), "{line}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Files of other programs that treat single entries differently, as lines for `packfs build --rule`.
+
+use std::fmt::Write;
+
+/// Returns a word of a rule, with its value quoted where that is needed; an error for a value that no line can hold.
+pub(super) fn word(name: &str, value: &str) -> Result<String, String> {
+    let mut word = format!("{name}=");
+    for letter in value.chars() {
+        match letter {
+            '\n' => return Err(format!("{value:?}: a line break cannot be in a rule")),
+            '"' => word.push_str("\"\\\"\""),
+            letter if letter.is_ascii_whitespace() => {
+                let _ = write!(word, "\"{letter}\"");
+            }
+            letter => word.push(letter),
+        }
+    }
+    Ok(word)
+}
+
+/// Calls `line` for each line that is neither empty nor a comment, and adds its number to an error.
+pub(super) fn lines(option: &str, file: &str, mut line: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{option} {file}: cannot read: {error}"))?;
+    for (number, text) in (1u32..).zip(text.lines()) {
+        let text = text.trim();
+        if !text.is_empty() && !text.starts_with('#') {
+            line(text).map_err(|why| format!("{option} {file}:{number}: {why}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Name of the attribute with an entry's label.
+const LABEL: &str = "security.selinux";
+
+/// Returns the rules of a file of SELinux contexts. Of the lines that match an entry the last one counts, and one without
+/// special characters counts more than any with them. `missing` is the label of entries that no line matches or that
+/// shall have none.
+pub(super) fn contexts(option: &str, file: &str, missing: Option<&str>) -> Result<Vec<String>, String> {
+    let label = |label: Option<&str>| match label {
+        Some(label) => word("xattr", &format!("{LABEL}={label}")),
+        None => Ok(format!("drop-xattr={LABEL}")),
+    };
+    let (mut rules, mut exact) = (vec![format!("all -> {}", label(missing)?)], Vec::new());
+    lines(option, file, |line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (pattern, kind, context) = match fields[..] {
+            [pattern, context] => (pattern, None, context),
+            [pattern, kind, context] => (pattern, Some(kind), context),
+            _ => return Err("expected: PATTERN [TYPE] CONTEXT".into()),
+        };
+        let kind = match kind {
+            None => "",
+            Some("--") => " type=file",
+            Some(kind @ ("-d" | "-l" | "-c" | "-b" | "-p" | "-s")) => &format!(" type={}", &kind[1..]),
+            Some(kind) => return Err(format!("there is no type {kind}")),
+        };
+        let effect = label(if context == "<<none>>" { missing } else { Some(context) })?;
+        match plain(pattern) {
+            Some(path) => exact.push(format!("{}{kind} -> {effect}", word("path", &path)?)),
+            None => {
+                let inside = pattern.strip_prefix('/').filter(|rest| !rest.starts_with(['?', '*', '+', '{']));
+                let inside = inside.ok_or("packfs takes patterns that begin with a slash")?;
+                rules.push(format!("{}{kind} -> {effect}", word("regex", &format!("^(?:{inside})$"))?));
+            }
+        }
+        Ok(())
+    })?;
+    rules.append(&mut exact);
+    Ok(rules)
+}
+
+/// Returns the path that a pattern without special characters means.
+fn plain(pattern: &str) -> Option<String> {
+    let (mut path, mut letters) = (String::new(), pattern.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => path.push(letters.next().filter(|letter| !letter.is_ascii_alphanumeric())?),
+            '.' | '^' | '$' | '?' | '*' | '+' | '|' | '[' | '(' | '{' => return None,
+            letter => path.push(letter),
+        }
+    }
+    Some(path)
+}
+
+/// Returns the rules of a file that `getfattr --dump` wrote.
+pub(super) fn attributes(option: &str, file: &str) -> Result<Vec<String>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{option} {file}: cannot read: {error}"))?;
+    let (mut rules, mut path) = (Vec::new(), None);
+    for (number, line) in (1u32..).zip(text.lines()) {
+        let wrong = |why: String| format!("{option} {file}:{number}: {why}");
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix("# file:") {
+            let name = unescaped(name.trim_start()).and_then(|name| String::from_utf8(name).ok());
+            path = Some(name.ok_or_else(|| wrong("the path is not UTF-8".into()))?);
+        } else if let (Some((name, value)), false) = (line.split_once('='), line.starts_with('#')) {
+            let path = path.as_ref().ok_or_else(|| wrong("expected `# file: PATH` before this line".into()))?;
+            let value = match value.strip_prefix('"').map(|value| value.strip_suffix('"').and_then(unescaped)) {
+                None => value.to_owned(),
+                Some(None) => return Err(wrong("the value is not well-formed".into())),
+                Some(Some(bytes)) => bytes.iter().fold("0x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")),
+            };
+            let (test, effect) = (word("path", path), word("xattr", &format!("{name}={value}")));
+            rules.push(format!("{} -> {}", test.map_err(wrong)?, effect.map_err(wrong)?));
+        } else if !line.is_empty() && !line.starts_with('#') {
+            return Err(wrong("expected NAME=VALUE".into()));
+        }
+    }
+    Ok(rules)
+}
+
+/// Reads a text in which a backslash stands before three octal digits, a quote or a backslash.
+fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
+    while let [byte, after @ ..] = rest {
+        rest = match (byte, after) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
+                out.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
+                after
+            }
+            (b'\\', [quoted @ (b'\\' | b'"'), after @ ..]) => {
+                out.push(*quoted);
+                after
+            }
+            (b'\\' | b'"', _) => return None,
+            (byte, after) => {
+                out.push(*byte);
+                after
+            }
+        };
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    #[test]
+    fn words_are_read_as_they_were() {
+        for value in ["a b", "\\.so\\", "a\"b", "\" \"", "->", ""] {
+            let rule = format!("{} -> stop", word("path", value).unwrap());
+            let parsed = packfs_image::rules::Rules::parse([("r".as_ref(), rule.as_bytes())]);
+            assert!(parsed.is_ok(), "{rule}");
+        }
+        assert_eq!(word("path", "a \"b\\").unwrap(), "path=a\" \"\"\\\"\"b\\");
+        assert!(word("path", "a\nb").is_err());
+    }
+
+    #[test]
+    fn contexts_become_rules_with_exact_paths_last() {
+        let text = file("# all\n/.*\tu:r:t:s0\n/bin/x -- u:r:x:s0\n/bin/.* -d <<none>>\n/a\\.b -l u:r:y:s0\n");
+        let made = contexts("-s", text.path().to_str().unwrap(), Some("none")).unwrap();
+        assert_eq!(
+            made,
+            [
+                "all -> xattr=security.selinux=none",
+                "regex=^(?:.*)$ -> xattr=security.selinux=u:r:t:s0",
+                "regex=^(?:bin/.*)$ type=d -> xattr=security.selinux=none",
+                "path=/bin/x type=file -> xattr=security.selinux=u:r:x:s0",
+                "path=/a.b type=l -> xattr=security.selinux=u:r:y:s0",
+            ]
+        );
+        for (line, why) in [("/a", "expected: PATTERN"), ("/a -x u", "no type -x"), ("(/.*)? u", "begin with a slash")]
+        {
+            let told = contexts("-s", file(line).path().to_str().unwrap(), None).unwrap_err();
+            assert!(told.contains(&format!(":1: {why}")) || told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn dumps_of_attributes_become_rules() {
+        let text = file("# file: a\\040b/\nuser.a=\"x\\\"\\012\"\nuser.b=0s\n\n# file: c\nuser.d=0x41\n");
+        let made = attributes("-A", text.path().to_str().unwrap()).unwrap();
+        assert_eq!(
+            made,
+            [
+                "path=a\" \"b/ -> xattr=user.a=0x78220a",
+                "path=a\" \"b/ -> xattr=user.b=0s",
+                "path=c -> xattr=user.d=0x41",
+            ]
+        );
+        for (text, why) in [
+            ("user.a=1", "1: expected `# file: PATH`"),
+            ("# file: a\nuser.a", "2: expected NAME=VALUE"),
+            ("# file: a\nuser.a=\"x", "2: the value is not well-formed"),
+        ] {
+            assert!(attributes("-A", file(text).path().to_str().unwrap()).unwrap_err().contains(why), "{text}");
+        }
+    }
+}

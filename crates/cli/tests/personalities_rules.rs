@@ -1,0 +1,114 @@
+//! Other programs' options for single entries: labels, attributes, sort files, hints and actions give the same image.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::{have, packfs, run_in, stderr, succeed};
+
+/// A directory with `root` in it, and files that options name.
+fn workplace() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "mkdir -p root/boot root/usr/lib root/bin && seq 1 60000 > root/boot/vmlinuz && seq -f s%g 500 > root/usr/lib/small &&
+        seq -f t%g 9000 > root/usr/lib/text.txt && echo tool > root/bin/tool && echo other > 'root/bin/a b' &&
+        ln -s tool root/bin/link && setfattr -n user.k -v v root/bin/tool && setfattr -n security.selinux -v old root/bin/tool &&
+        find root -exec touch -h -d @1700000000 {} +";
+    let made = Command::new("sh").args(["-ec", script]).current_dir(dir.path()).status().unwrap();
+    assert!(made.success());
+    let files = [
+        (
+            "contexts",
+            "# labels\n/.*\tsystem_u:object_r:default_t:s0\n/ -d system_u:object_r:root_t:s0\n\
+             /bin/tool -- system_u:object_r:tool_t:s0\n/bin/.* system_u:object_r:bin_t:s0\n/usr(/.*)? -d system_u:object_r:dir_t:s0\n\
+             /usr/lib/[^/]+\\.txt -- <<none>>\n/boot(/.*)? -l system_u:object_r:never_t:s0\n",
+        ),
+        (
+            "attributes",
+            "# file: bin/tool\nuser.a=\"x\\\"y\\\\ \\012z\"\nuser.b=0x4142\n\n# file: usr/\nsecurity.foo=0sSGk=\n\n\
+             # file: bin/a b\nuser.c=\"d\"\n",
+        ),
+        (
+            "sort",
+            "# data\n-100 [dont_compress,dont_fragment] boot/vmlinuz\n5  [glob]  bin/*\n6 [glob_no_path] *.txt\n7 \"bin/a b\"\n",
+        ),
+        ("hints", "0 ^boot/\n65536 \\.txt$\n65536 .*\n"),
+    ];
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    dir
+}
+
+fn run(mut command: Command, dir: &Path, line: &str, image: &str) -> Output {
+    let args = line.split(' ').map(|word| if word == "IMAGE" { image } else { word });
+    command.args(args).current_dir(dir).env_remove("SOURCE_DATE_EPOCH").output().unwrap()
+}
+
+/// Gives a command line to a program and to packfs under its name, and compares the images.
+fn same(dir: &Path, program: &str, line: &str) {
+    let made = run(Command::new(program), dir, line, "theirs");
+    assert!(made.status.success(), "{program} {line}: {}", stderr(&made));
+    let made = run(packfs(["as", program]), dir, line, "ours");
+    assert!(made.status.success(), "{program} {line}: {}", stderr(&made));
+    let different = run_in(dir, &["diff", "theirs", "ours"]);
+    assert_eq!(String::from_utf8_lossy(&different.stdout), "", "{program} {line}");
+    succeed(dir, &["check", "ours"]);
+}
+
+/// Returns true if whole blocks of a file lie in an image as they are.
+fn is_stored(dir: &Path, image: &str, file: &str) -> bool {
+    let (image, file) = (std::fs::read(dir.join(image)).unwrap(), std::fs::read(dir.join(file)).unwrap());
+    let file = &file[..file.len() / 4096 * 4096];
+    image.windows(file.len()).any(|part| part == file)
+}
+
+#[test]
+fn gensquashfs_labels_attributes_and_sort_files() {
+    if !have("gensquashfs_labels_attributes_and_sort_files", "gensquashfs") {
+        return;
+    }
+    let dir = workplace();
+    let dir = dir.path();
+    for line in [
+        "-D root -f -q -s contexts IMAGE",
+        "-D root -f -q -x --selinux=contexts IMAGE",
+        "-D root -f -q -A attributes IMAGE",
+        "-D root -f -q -x -A attributes IMAGE",
+        "-D root -f -q -S sort -c gzip IMAGE",
+    ] {
+        same(dir, "gensquashfs", line);
+    }
+    assert!(is_stored(dir, "theirs", "root/boot/vmlinuz") && is_stored(dir, "ours", "root/boot/vmlinuz"));
+    std::fs::write(dir.join("sort"), "1 [align] a\n").unwrap();
+    let refused = run(packfs(["as", "gensquashfs"]), dir, "-D root -f -S sort IMAGE", "ours");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("sort:1: align: packfs"), "{}", stderr(&refused));
+}
+
+#[test]
+fn mkfs_erofs_labels_and_hints() {
+    if !have("mkfs_erofs_labels_and_hints", "mkfs.erofs") {
+        return;
+    }
+    let dir = workplace();
+    let dir = dir.path();
+    for line in
+        ["--quiet --file-contexts=contexts IMAGE root", "--quiet -zlz4 -C65536 --compress-hints=hints IMAGE root"]
+    {
+        same(dir, "mkfs.erofs", line);
+    }
+    for (image, file, stored) in [
+        ("theirs", "root/boot/vmlinuz", true),
+        ("ours", "root/boot/vmlinuz", true),
+        ("theirs", "root/usr/lib/text.txt", false),
+        ("ours", "root/usr/lib/text.txt", false),
+    ] {
+        assert_eq!(is_stored(dir, image, file), stored, "{image} {file}");
+    }
+    for (hints, why) in [("4096 1 x", "one codec for all files"), ("4096 x", "packfs has one size for all files")] {
+        std::fs::write(dir.join("hints"), hints).unwrap();
+        let refused = run(packfs(["as", "mkfs.erofs"]), dir, "-zlz4 -C65536 --compress-hints=hints IMAGE root", "new");
+        assert_eq!((refused.status.code(), stderr(&refused).contains(why)), (Some(1), true), "{}", stderr(&refused));
+    }
+}
