@@ -112,3 +112,40 @@ fn mkfs_erofs_labels_and_hints() {
         assert_eq!((refused.status.code(), stderr(&refused).contains(why)), (Some(1), true), "{}", stderr(&refused));
     }
 }
+
+#[test]
+fn mksquashfs_actions() {
+    if !have("mksquashfs_actions", "mksquashfs") {
+        return;
+    }
+    let dir = workplace();
+    let dir = dir.path();
+    std::fs::write(dir.join("actions"), "# two\nuid(7)@type(d)\nchmod(go-rwx)@name(tool)||name(*.txt)\n").unwrap();
+    for actions in [
+        "-action exclude@name(*.txt)",
+        "-action exclude@filesize(>1k)&&!name(vm*)",
+        "-action uid(5)@!(type(f)||type(l)) -action gid(6)@depth(2)",
+        "-action guid(3,daemon)@subpathname(usr/lib) -action uid(9)@depth(-1)",
+        "-action exclude@pathname(bin/*)&&!(type(l))",
+        "-action exclude@subpathname(usr)",
+        "-action uid(9)@name(*) -action gid(8)@pathname(*)",
+        "-action xattrs-add(user.z=0x4142)@true -action xattrs-exclude(^security.)@type(f)",
+        "-action no-fragments@true -tailends",
+        "-action-file actions",
+        "-log-action exclude@false -action-file actions -all-root",
+        "-action xattrs-add(user.z=1)@type(f) -no-xattrs",
+        "-action chmod(u+x)@type(f) -action uid(3)@type(d) -force-dir-mode g+w -force-gid 9",
+        "-action uncompressed@pathname(boot/*)",
+    ] {
+        same(dir, "mksquashfs", &format!("root IMAGE -noappend -no-progress -quiet {actions}"));
+    }
+    assert!(is_stored(dir, "theirs", "root/boot/vmlinuz") && is_stored(dir, "ours", "root/boot/vmlinuz"));
+    for (line, why) in [
+        ("root new -action fragment(a)@true", "fragment: packfs stores"),
+        ("root new -action-file gone", "-action-file gone: cannot read"),
+        ("root new -action uid(3)@true -uid-gid-offset 5", "before actions, not after"),
+    ] {
+        let refused = run(packfs(["as", "mksquashfs"]), dir, line, "");
+        assert_eq!((refused.status.code(), stderr(&refused).contains(why)), (Some(1), true), "{}", stderr(&refused));
+    }
+}

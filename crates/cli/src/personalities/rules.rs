@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use packfs_image::source::xattr_value;
+
 /// Returns a word of a rule, with its value quoted where that is needed; an error for a value that no line can hold.
 pub(super) fn word(name: &str, value: &str) -> Result<String, String> {
     let mut word = format!("{name}=");
@@ -111,25 +113,7 @@ pub(super) fn attributes(option: &str, file: &str) -> Result<Vec<String>, String
 
 /// Reads a text in which a backslash stands before three octal digits, a quote or a backslash.
 fn unescaped(text: &str) -> Option<Vec<u8>> {
-    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
-    while let [byte, after @ ..] = rest {
-        rest = match (byte, after) {
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
-                out.push(((a - b'0') << 6) | ((b - b'0') << 3) | (c - b'0'));
-                after
-            }
-            (b'\\', [quoted @ (b'\\' | b'"'), after @ ..]) => {
-                out.push(*quoted);
-                after
-            }
-            (b'\\' | b'"', _) => return None,
-            (byte, after) => {
-                out.push(*byte);
-                after
-            }
-        };
-    }
-    Some(out)
+    xattr_value(format!("0t{}", text.replace("\\\"", "\"")).as_bytes()).ok()
 }
 
 #[cfg(test)]

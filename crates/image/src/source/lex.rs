@@ -126,8 +126,8 @@ pub(super) fn parse_number<T: TryFrom<u64>>(word: &[u8], what: &str, base: u32) 
 }
 
 /// Decodes the value of an extended attribute: `0x` and hex digits, `0s` and base64, `0t` and text
-/// with octal escapes, or plain bytes.
-pub(crate) fn xattr_value(text: &[u8]) -> Result<Vec<u8>, String> {
+/// with octal escapes, or plain bytes. The error says what is wrong.
+pub fn xattr_value(text: &[u8]) -> Result<Vec<u8>, String> {
     let value = match text {
         [b'0', b'x' | b'X', hex @ ..] => unhex(hex),
         [b'0', b's' | b'S', base64 @ ..] => base64::decode(base64),

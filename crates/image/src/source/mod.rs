@@ -40,7 +40,7 @@ pub(crate) mod decompress;
 pub(crate) mod readahead;
 pub mod tar;
 
-pub(crate) use lex::xattr_value;
+pub use lex::xattr_value;
 
 /// Lists entries into a tree.
 ///

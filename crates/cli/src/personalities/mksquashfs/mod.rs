@@ -3,6 +3,7 @@
 //! Defaults are theirs (gzip at level 9, tails of larger files in blocks of their own, the time of the run as that of the
 //! image, unreadable files left out with a warning), unless `PACKFS_AS=fast` in the environment asks for those of packfs.
 
+mod actions;
 mod codec;
 pub(super) mod exclude;
 mod table;
@@ -19,6 +20,7 @@ pub(super) use self::table::TABLE;
 use super::Todo;
 use super::options::{Word, words};
 use super::paths::safe;
+use super::rules;
 use crate::args::value;
 use crate::output::failure::Manner;
 
@@ -45,6 +47,8 @@ struct Asked {
     repeatable: bool,
     owner: (Option<u32>, Option<u32>),
     modes: Vec<String>,
+    /// Rules of actions.
+    actions: Vec<String>,
     lists: Vec<OsString>,
     print: Option<&'static str>,
 }
@@ -135,6 +139,17 @@ impl Asked {
             "-pf" if value == "-" => self.lists.push("@/dev/stdin".into()),
             "-pf" => self.lists.push([b"@", value.as_bytes()].concat().into_string()),
             "-ef" => self.excluded.read(Path::new(&value))?,
+            "-action" | "-log-action" | "-true-action" | "-false-action" => {
+                let rules =
+                    actions::rules(&text()?).map_err(|why| format!("{name} {}: {why}", display(Path::new(&value))))?;
+                self.actions.extend(rules);
+            }
+            "-action-file" | "-log-action-file" | "-true-action-file" | "-false-action-file" => {
+                rules::lines(name, &text()?, |line| {
+                    self.actions.extend(actions::rules(line)?);
+                    Ok(())
+                })?;
+            }
             "-wildcards" => self.excluded.patterns = Patterns::Globs,
             "-regex" => self.excluded.patterns = Patterns::Regexes,
             "-xattrs-exclude" => self.add("--exclude-xattr", &exclude::xattr(&text()?)?),
@@ -185,15 +200,39 @@ impl Asked {
         line.extend(words);
         line.append(&mut self.lists);
         line.extend(self.excluded.words(&dirs)?);
+        let no_xattrs = self.out.iter().any(|word| word == "--no-xattrs");
+        let shifted = self.out.iter().any(|word| word.as_bytes().starts_with(b"--uid-offset"));
         line.append(&mut self.out);
-        let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
-        if self.owner != (None, None) {
-            line.push(format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)).into());
-        }
-        if !self.modes.is_empty() {
-            line.push(format!("--mode={}", self.modes.join(",")).into());
+        if self.actions.is_empty() {
+            line.extend(self.for_all());
+        } else if shifted {
+            return Err("-uid-gid-offset: packfs shifts owners before actions, not after them".into());
+        } else {
+            let last = self.last_action(no_xattrs);
+            let rules = self.actions.iter().chain(&last);
+            line.extend(rules.map(|rule| format!("--rule={rule}").into()));
         }
         Ok(Todo::Run(line, Manner { lenient: true, usage: Some(1), ..Manner::default() }))
+    }
+
+    /// Returns the options for owners and modes of all entries.
+    fn for_all(&self) -> Vec<OsString> {
+        let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
+        let owner = (self.owner != (None, None)).then(|| format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)));
+        let mode = (!self.modes.is_empty()).then(|| format!("--mode={}", self.modes.join(",")));
+        owner.into_iter().chain(mode).map(Into::into).collect()
+    }
+
+    /// Returns the rule that does the same after all actions.
+    fn last_action(&self, no_xattrs: bool) -> Option<String> {
+        let effects = [
+            self.owner.0.map(|id| format!("owner={id}")),
+            self.owner.1.map(|id| format!("group={id}")),
+            (!self.modes.is_empty()).then(|| format!("mode={}", self.modes.join(","))),
+            no_xattrs.then(|| "drop-xattr=*".to_owned()),
+        ];
+        let effects: Vec<String> = effects.into_iter().flatten().collect();
+        (!effects.is_empty()).then(|| format!("all -> {}", effects.join(" ")))
     }
 
     /// Returns true if the image may be replaced. mksquashfs would append to an image that exists.

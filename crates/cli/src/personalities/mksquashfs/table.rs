@@ -3,7 +3,8 @@
 use crate::personalities::options::Does::{Becomes, Ignored, Refused, Same};
 use crate::personalities::options::{Opt, Takes, flag, value};
 
-const NO_RULES: &str = "packfs has no actions; prepare the tree, or use a pack list";
+const ACTION: &str = "--rule: exclude, uid, gid, guid, chmod, uncompressed, no-fragments, xattrs-add and -exclude";
+const LOGGED: &str = "as -action; nothing is logged";
 const AUTOMATIC: &str = "packfs decides by the data and the number of threads";
 const PARTS: &str = "--plain-metadata: inodes, the owner table and extended attributes together";
 const NO_PAGER: &str = "help is printed as it is";
@@ -96,14 +97,14 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     flag(&["-no-recovery"], Ignored("an old image stays whole until the new one is complete")),
     value(&["-recovery-path"], Ignored("an old image stays whole until the new one is complete")),
     value(&["-recover"], Refused("there is nothing to recover: images are complete or not there")),
-    value(&["-action"], Refused(NO_RULES)),
-    value(&["-log-action"], Refused(NO_RULES)),
-    value(&["-true-action"], Refused(NO_RULES)),
-    value(&["-false-action"], Refused(NO_RULES)),
-    value(&["-action-file"], Refused(NO_RULES)),
-    value(&["-log-action-file"], Refused(NO_RULES)),
-    value(&["-true-action-file"], Refused(NO_RULES)),
-    value(&["-false-action-file"], Refused(NO_RULES)),
+    value(&["-action"], Same(ACTION)),
+    value(&["-log-action"], Same(LOGGED)),
+    value(&["-true-action"], Same(LOGGED)),
+    value(&["-false-action"], Same(LOGGED)),
+    value(&["-action-file"], Same(ACTION)),
+    value(&["-log-action-file"], Same(LOGGED)),
+    value(&["-true-action-file"], Same(LOGGED)),
+    value(&["-false-action-file"], Same(LOGGED)),
     value(&["-default-mode"], Refused("directories that an archive lacks are 0755 0 0")),
     value(&["-default-uid"], Refused("directories that an archive lacks are 0755 0 0")),
     value(&["-default-gid"], Refused("directories that an archive lacks are 0755 0 0")),

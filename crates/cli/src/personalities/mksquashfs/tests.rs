@@ -73,7 +73,7 @@ fn what_would_give_another_image_is_refused() {
         ("src new.sqfs -noD", "together with -noF"),
         ("src new.sqfs -comp lz4 -Xbcj x86", "has no such option"),
         ("src new.sqfs -comp xz -comp zstd", "given twice"),
-        ("src new.sqfs -action a@b", "no actions"),
+        ("src new.sqfs -action prune@true", "prune: packfs keeps"),
         ("src new.sqfs -frobnicate", "no such option"),
         ("new.sqfs", "expected: mksquashfs SOURCE"),
         ("nosuch new.sqfs", "nosuch: cannot open"),
@@ -94,6 +94,8 @@ fn every_option_of_the_table_is_understood() {
             Takes::Nothing => {}
             _ => args.push(match option.names[0] {
                 "-ef" => "Cargo.toml".into(),
+                action if action.ends_with("-action") => "exclude@true".into(),
+                file if file.ends_with("-action-file") => "/dev/null".into(),
                 "-xattrs-exclude" => "^user.".into(),
                 _ => "1".into(),
             }),

@@ -1,0 +1,272 @@
+//! `-action`: what to do with entries that pass an expression of tests, as rules. An expression becomes one rule for each
+//! alternative, as a rule has tests that all have to hold.
+
+use super::exclude::xattr;
+use crate::args::value;
+use crate::personalities::rules::word;
+
+/// Largest number of rules for one action.
+const RULES_MAX: usize = 256;
+/// Deepest nesting of an expression.
+const DEPTH_MAX: usize = 32;
+
+/// Alternatives, each of them tests that all have to hold; without tests an alternative always holds.
+type Alternatives = Vec<Vec<String>>;
+
+/// Returns the rules of an action, `NAME(ARGUMENTS)@EXPRESSION`.
+pub(super) fn rules(text: &str) -> Result<Vec<String>, String> {
+    let mut rest = Rest(text.trim());
+    let (name, arguments) = rest.call()?;
+    if !rest.takes("@") {
+        return Err(format!("expected @ after {name}"));
+    }
+    let tests = rest.either(false, 0)?;
+    if !rest.0.is_empty() {
+        return Err(format!("unexpected `{}` at the end", rest.0));
+    }
+    let (restriction, effects) = effects(&name, &arguments)?;
+    let rule = |tests: Vec<String>| {
+        let tests: Vec<&str> = restriction.into_iter().chain(tests.iter().map(String::as_str)).collect();
+        format!("{} -> {effects}", if tests.is_empty() { "all".to_owned() } else { tests.join(" ") })
+    };
+    Ok(tests.into_iter().map(rule).collect())
+}
+
+/// Returns a test that an action brings with it, and its effects.
+fn effects(name: &str, arguments: &[String]) -> Result<(Option<&'static str>, String), String> {
+    let one = || match arguments {
+        [one] => Ok(one.as_str()),
+        _ => Err(format!("{name}: expected one argument")),
+    };
+    let none = |effect: &str| match arguments {
+        [] => Ok((None, effect.to_owned())),
+        _ => Err(format!("{name} takes no argument")),
+    };
+    match name {
+        "exclude" => none("exclude"),
+        "uncompressed" => none("store"),
+        "no-fragments" => none("no-fragment"),
+        "uid" => Ok((None, format!("owner={}", value::user(one()?)?))),
+        "gid" => Ok((None, format!("group={}", value::group(one()?)?))),
+        "guid" => match arguments {
+            [user, group] => Ok((None, format!("owner={} group={}", value::user(user)?, value::group(group)?))),
+            _ => Err("guid: expected a user and a group".into()),
+        },
+        "chmod" if !arguments.is_empty() => Ok((None, word("mode", &arguments.join(","))?)),
+        "xattrs-add" => {
+            let attribute = one()?;
+            // Others have no attributes of users.
+            let restriction = attribute.starts_with("user.").then_some("type=file,dir");
+            Ok((restriction, word("xattr", attribute)?))
+        }
+        "xattrs-exclude" => Ok((None, word("drop-xattr", &xattr(one()?)?)?)),
+        "compressed" | "fragments" | "fragment" | "tailend" | "no-tailend" | "align" => {
+            Err(format!("{name}: packfs stores all files so, unless uncompressed or no-fragments say otherwise"))
+        }
+        "prune" | "empty" => {
+            Err(format!("{name}: packfs keeps directories that actions leave empty; exclude them by name"))
+        }
+        "move" | "dereference" => Err(format!("{name}: packfs packs entries where they are; a pack list moves them")),
+        _ => Err(format!("packfs has no action {name}")),
+    }
+}
+
+/// Returns the alternatives of a test.
+fn test(name: &str, arguments: &[String], not: bool) -> Result<Alternatives, String> {
+    let one = || match arguments {
+        [one] => Ok(one.as_str()),
+        _ => Err(format!("{name}(): expected one argument")),
+    };
+    // All of a list if it is reversed, any of it otherwise.
+    let any = |tests: Vec<String>| -> Alternatives {
+        match not {
+            true => vec![tests.into_iter().map(|test| format!("!{test}")).collect()],
+            false => tests.into_iter().map(|test| vec![test]).collect(),
+        }
+    };
+    let always = |holds: bool| if holds != not { vec![Vec::new()] } else { Vec::new() };
+    let range = |test: &str, parse: fn(&str) -> Option<u64>| {
+        let text = one()?;
+        let wrong = || format!("{name}({text}): expected a number, or one after <, - or >, +");
+        let number = |text: &str| parse(text).ok_or_else(wrong);
+        let range = match text.split_at_checked(1) {
+            Some(("<" | "-", below)) => match number(below)?.checked_sub(1) {
+                Some(last) => format!("..{last}"),
+                None => return Ok(always(false)),
+            },
+            Some((">" | "+", above)) => format!("{}..", number(above)?.checked_add(1).ok_or_else(wrong)?),
+            _ => number(text)?.to_string(),
+        };
+        Ok(any(vec![format!("{test}={range}")]))
+    };
+    let plain = |text: &str| text.parse().ok();
+    let glob = |place: &str| {
+        let pattern = one()?.trim_start_matches('/').replace('{', "\\{").replace('}', "\\}");
+        if ["!(", "@(", "+(", "*(", "?("].iter().any(|extended| pattern.contains(extended)) {
+            return Err(format!("{name}({pattern}): packfs has no extended patterns such as !(...)"));
+        }
+        word("glob", &place.replace("{}", &pattern))
+    };
+    match name {
+        "true" => Ok(always(true)),
+        "false" => Ok(always(false)),
+        // A star matches the root, too, which no glob does.
+        "name" | "subpathname" if one()? == "*" => Ok(always(true)),
+        "pathname" if one()? == "*" => Ok(any(vec!["depth=0..1".into()])),
+        "name" if one()?.contains('/') => Ok(always(false)),
+        "name" => Ok(any(vec![glob("{}")?])),
+        "pathname" => Ok(any(vec![glob("/{}")?])),
+        "subpathname" => Ok(any(vec![glob("/{}")?, glob("/{}/**")?])),
+        "type" => match one()? {
+            kind @ ("f" | "d" | "l" | "c" | "b" | "p" | "s") => Ok(any(vec![format!("type={kind}")])),
+            kind => Err(format!("type({kind}): expected one of f d l c b p s")),
+        },
+        "filesize" => range("size", |text| value::size(text).ok()),
+        "depth" => range("depth", plain),
+        "uid" => range("owner", plain),
+        "gid" => range("group", plain),
+        _ => Err(format!("packfs has no test {name}()")),
+    }
+}
+
+/// The rest of an action.
+struct Rest<'t>(&'t str);
+
+impl Rest<'_> {
+    /// Consumes a symbol if it comes next.
+    fn takes(&mut self, symbol: &str) -> bool {
+        let rest = self.0.trim_start().strip_prefix(symbol);
+        self.0 = rest.map_or(self.0, str::trim_start);
+        rest.is_some()
+    }
+
+    /// Reads alternatives, which `||` separates; reversed if `not`.
+    fn either(&mut self, not: bool, depth: usize) -> Result<Alternatives, String> {
+        let mut all = self.both(not, depth)?;
+        while self.takes("||") {
+            let next = self.both(not, depth)?;
+            all = joined(all, next, not)?;
+        }
+        Ok(all)
+    }
+
+    /// Reads tests that `&&` connects.
+    fn both(&mut self, not: bool, depth: usize) -> Result<Alternatives, String> {
+        let mut all = self.single(not, depth)?;
+        while self.takes("&&") {
+            let next = self.single(not, depth)?;
+            all = joined(all, next, !not)?;
+        }
+        Ok(all)
+    }
+
+    fn single(&mut self, not: bool, depth: usize) -> Result<Alternatives, String> {
+        if depth > DEPTH_MAX {
+            return Err("the expression is nested too deeply".into());
+        }
+        if self.takes("!") {
+            return self.single(!not, depth + 1);
+        }
+        if self.takes("(") {
+            let inside = self.either(not, depth + 1)?;
+            return if self.takes(")") { Ok(inside) } else { Err("a parenthesis is not closed".into()) };
+        }
+        let (name, arguments) = self.call()?;
+        test(&name, &arguments, not)
+    }
+
+    /// Reads a name and its arguments, if it has any.
+    fn call(&mut self) -> Result<(String, Vec<String>), String> {
+        let end = self.0.find(|letter: char| !letter.is_ascii_alphanumeric() && !"_-".contains(letter));
+        let (name, rest) = self.0.split_at(end.unwrap_or(self.0.len()));
+        if name.is_empty() {
+            return Err(format!("expected a name before `{rest}`"));
+        }
+        self.0 = rest;
+        if !self.takes("(") {
+            return Ok((name.to_owned(), Vec::new()));
+        }
+        let (mut arguments, mut argument, mut quoted) = (Vec::new(), String::new(), false);
+        for (at, letter) in self.0.char_indices() {
+            match letter {
+                '"' => quoted = !quoted,
+                ',' if !quoted => arguments.push(std::mem::take(&mut argument).trim().to_owned()),
+                ')' if !quoted => {
+                    arguments.push(argument.trim().to_owned());
+                    self.0 = self.0[at + 1..].trim_start();
+                    return Ok((name.to_owned(), arguments));
+                }
+                letter => argument.push(letter),
+            }
+        }
+        Err(format!("the parenthesis after {name} is not closed"))
+    }
+}
+
+/// Connects alternatives: any of both, or with `all` one of each.
+fn joined(one: Alternatives, other: Alternatives, all: bool) -> Result<Alternatives, String> {
+    let count = if all { one.len() * other.len() } else { one.len() + other.len() };
+    if count > RULES_MAX {
+        return Err(format!("the expression has more than {RULES_MAX} alternatives"));
+    }
+    Ok(match all {
+        true => one.iter().flat_map(|a| other.iter().map(move |b| [&a[..], &b[..]].concat())).collect(),
+        false => [one, other].concat(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_become_rules() {
+        for (action, made) in [
+            ("exclude@name(*.o)", &["glob=*.o -> exclude"][..]),
+            ("uid(5)@true", &["all -> owner=5"]),
+            ("guid(root,7)@type(d) && !name(e*)", &["type=d !glob=e* -> owner=0 group=7"]),
+            ("chmod(u+x,g-r)@pathname(/a/*)", &["glob=/a/* -> mode=u+x,g-r"]),
+            ("exclude@(name(x) || name(y)) && type(f)", &["glob=x type=f -> exclude", "glob=y type=f -> exclude"]),
+            ("exclude@!(name(x)||name(y)&&type(f))", &["!glob=x !glob=y -> exclude", "!glob=x !type=f -> exclude"]),
+            ("uncompressed@filesize(>1k)||filesize(<10)", &["size=1025.. -> store", "size=..9 -> store"]),
+            ("no-fragments@subpathname(d/e)", &["glob=/d/e -> no-fragment", "glob=/d/e/** -> no-fragment"]),
+            ("exclude@!subpathname(d)", &["!glob=/d !glob=/d/** -> exclude"]),
+            ("xattrs-add(user.a=\"b c\")@depth(2)", &["type=file,dir depth=2 -> xattr=user.a=b\" \"c"]),
+            ("xattrs-exclude(^user.)@uid(-1)", &["owner=..0 -> drop-xattr=user.*"]),
+            ("exclude@false||!true||filesize(<0)", &[]),
+            ("gid(0)@name(*)", &["all -> group=0"]),
+        ] {
+            let got = rules(action).unwrap();
+            assert_eq!(got, made, "{action}");
+            let text = got.join("\n");
+            assert!(packfs_image::rules::Rules::parse([("r".as_ref(), text.as_bytes())]).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_rules_cannot_say_is_refused_by_name() {
+        for (action, why) in [
+            ("exclude", "expected @ after exclude"),
+            ("exclude@", "expected a name"),
+            ("exclude@name(a", "the parenthesis after name is not closed"),
+            ("exclude@(name(a)", "a parenthesis is not closed"),
+            ("exclude@name(a) x", "unexpected `x`"),
+            ("exclude(1)@true", "exclude takes no argument"),
+            ("uid@true", "uid: expected one argument"),
+            ("fragment(x)@true", "fragment: packfs stores"),
+            ("prune@true", "prune: packfs keeps"),
+            ("frob@true", "no action frob"),
+            ("exclude@dircount(2)", "no test dircount()"),
+            ("exclude@type(x)", "expected one of f d"),
+            ("exclude@depth(x)", "depth(x): expected a number"),
+            ("exclude@name(!(a))", "extended patterns"),
+        ] {
+            let told = rules(action).unwrap_err();
+            assert!(told.contains(why), "{action}: {told}");
+        }
+        let deep = format!("exclude@{}true", "!(".repeat(1000));
+        assert!(rules(&deep).unwrap_err().contains("too deeply"));
+        let wide = format!("exclude@{}", ["(name(a)||name(b))"; 20].join("&&"));
+        assert!(rules(&wide).unwrap_err().contains("more than 256"));
+    }
+}
