@@ -143,6 +143,7 @@ mod fs;
 pub mod image;
 mod limits;
 mod open;
+pub mod placement;
 mod regex;
 pub mod rules;
 pub mod sink;

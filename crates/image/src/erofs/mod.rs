@@ -9,10 +9,10 @@ mod page_end;
 mod reader;
 mod writer;
 
-pub use format::{Compat, Incompat, LZ4_BLOCKS_MAX};
+pub use format::{Compat, Incompat, LZ4_BLOCKS_MAX, Layout};
 pub use kernel::{Feature, Kernel};
 pub(crate) use limits::check;
-pub use reader::{Compression, Device, ReadOptions, Reader, Superblock};
+pub use reader::{Compression, Device, InodeFacts, ReadOptions, Reader, Superblock};
 pub use writer::{Counts, Details, Features, Options, build, build_to};
 pub(crate) use writer::{assemble, pack_shard, plan};
 

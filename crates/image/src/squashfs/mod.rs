@@ -9,7 +9,7 @@ mod writer;
 
 pub use format::flags;
 pub(crate) use limits::check;
-pub use reader::{CompressorOptions, ReadOptions, Reader, Superblock};
+pub use reader::{BodyFacts, CompressorOptions, InodeFacts, ReadOptions, Reader, Superblock};
 pub use writer::{Counts, Details, Fragments, Options, build, build_to};
 pub(crate) use writer::{assemble, pack_shard, plan};
 

@@ -8,6 +8,7 @@ use packfs_blocks::ReadAt;
 use packfs_blocks::units::Size;
 
 use super::superblock::Superblock;
+use crate::placement::Area;
 use crate::{Error, Result};
 
 /// Sources of an image's bytes.
@@ -68,31 +69,32 @@ impl Disk {
         devices.fold(self.len(), |sum, source| sum.saturating_add(source.len()))
     }
 
-    /// Returns the position of byte `offset` of the common address space if the image and its devices were one file:
-    /// the additional devices follow the image in their order.
-    pub(super) fn position(&self, offset: u64) -> u64 {
+    /// Returns the position of byte `offset` of a device, by its number as in chunks, if the image and its devices were
+    /// one file: the additional devices follow the image in their order.
+    pub(super) fn position(&self, device: u16, offset: u64) -> u64 {
+        let (area, offset) = self.locate(device, offset);
+        let Area::Device(number) = area else { return offset };
+        if self.devices[usize::from(number) - 1].source.is_none() {
+            return offset;
+        }
+        let before = self.devices[..usize::from(number) - 1].iter().filter_map(|device| device.source.as_ref());
+        before.fold(self.len(), |sum, source| sum.saturating_add(source.len())).saturating_add(offset)
+    }
+
+    /// Returns the device that holds byte `offset` of a device by its number as in chunks, and the offset on it.
+    pub(super) fn locate(&self, device: u16, offset: u64) -> (Area, u64) {
         let holds = |device: &Device| device.start != 0 && offset.wrapping_sub(device.start) < device.len;
-        match self.devices.iter().position(holds) {
-            Some(n) => self.device_position(n, offset - self.devices[n].start),
-            None => offset,
-        }
-    }
-
-    /// As [`Disk::position`], of byte `offset` of the device of a number, as in chunks.
-    pub(super) fn position_on(&self, device: u16, offset: u64) -> u64 {
-        match self.number(device).checked_sub(1).filter(|n| *n < self.devices.len()) {
-            Some(n) => self.device_position(n, offset),
-            None => self.position(offset),
-        }
-    }
-
-    fn device_position(&self, n: usize, offset: u64) -> u64 {
+        let (n, offset) = match self.number(device).checked_sub(1).filter(|n| *n < self.devices.len()) {
+            Some(n) => (n, offset),
+            None => match self.devices.iter().position(holds) {
+                Some(n) => (n, offset - self.devices[n].start),
+                None => return (Area::Image, offset),
+            },
+        };
         match &self.devices[n] {
-            Device { source: Some(_), .. } => {
-                let before = self.devices[..n].iter().filter_map(|device| device.source.as_ref());
-                before.fold(self.len(), |sum, source| sum.saturating_add(source.len())).saturating_add(offset)
-            }
-            Device { start, .. } => start.saturating_add(offset),
+            // All devices are in one file.
+            Device { source: None, start, .. } if *start != 0 => (Area::Image, start.saturating_add(offset)),
+            _ => (u16::try_from(n + 1).map_or(Area::Image, Area::Device), offset),
         }
     }
 

@@ -15,6 +15,7 @@ mod inode;
 mod map;
 mod metadata;
 mod occupied;
+mod placement;
 mod superblock;
 mod xattr;
 
@@ -36,6 +37,7 @@ use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::XattrSet;
 
 pub use self::compression::Compression;
+pub use self::placement::InodeFacts;
 pub use self::superblock::{Device, Superblock};
 
 /// Longest symlink target accepted from an image; the kernel's limit is 4,096.

@@ -1,11 +1,11 @@
 //! Positions of everything that an image stores, for statistics.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use super::Reader;
 use super::data::File;
 use super::inode::{Inode, Kind};
-use super::map::{Data, MappedExtent, Stored, Where};
+use super::map::{Data, Stored, Where};
 use super::metadata::{Place, Space};
 use super::xattr::{self, Prefix};
 use crate::Result;
@@ -69,20 +69,23 @@ impl Reader {
     /// Calls `visit` for an inode, its index and its xattrs. In the metabox, these are bytes of its data.
     fn record(&self, inode: &Inode, visit: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {
         if inode.place.space == Space::Image {
-            let start = self.disk.position(inode.place.byte);
+            let start = self.disk.position(0, inode.place.byte);
             let xattrs = inode.payload.byte.saturating_sub(inode.xattr_len.into());
-            visit("inodes", Piece::metadata(start..self.disk.position(xattrs)));
-            visit("xattrs", Piece::metadata(self.disk.position(xattrs)..self.disk.position(inode.payload.byte)));
+            visit("inodes", Piece::metadata(start..self.disk.position(0, xattrs)));
+            visit("xattrs", Piece::metadata(self.disk.position(0, xattrs)..self.disk.position(0, inode.payload.byte)));
             if matches!(inode.kind, Kind::File | Kind::Dir | Kind::Symlink) && inode.size > 0 {
                 let end = File::open(self, inode)?.index_end();
-                visit("indexes", Piece::metadata(self.disk.position(inode.payload.byte)..self.disk.position(end)));
+                visit(
+                    "indexes",
+                    Piece::metadata(self.disk.position(0, inode.payload.byte)..self.disk.position(0, end)),
+                );
             }
         }
         xattr::each(self, inode, &mut |pair| {
             let Some(id) = pair.shared else { return };
             let len = (size_of::<XattrEntry>() + pair.name.len() + pair.value.len()) as u64;
             let start = u64::from(id).saturating_mul(XATTR_UNIT).saturating_add(self.superblock.xattr_start);
-            let start = self.disk.position(start);
+            let start = self.disk.position(0, start);
             visit("shared xattrs", Piece::metadata(start..start.saturating_add(len.next_multiple_of(XATTR_UNIT))));
         })?;
         Ok(())
@@ -96,7 +99,7 @@ impl Reader {
         match (space, &self.packed) {
             _ if range.is_empty() => Ok(()),
             (Space::Image, _) => {
-                visit("xattrs", Piece::metadata(self.disk.position(range.start)..self.disk.position(range.end)));
+                visit("xattrs", Piece::metadata(self.disk.position(0, range.start)..self.disk.position(0, range.end)));
                 Ok(())
             }
             (Space::Packed, Some(packed)) => self.data(packed, range, &mut |found| match found {
@@ -117,49 +120,34 @@ impl Reader {
 
     /// Calls `visit` for each piece of a range of an inode's data.
     fn data(&self, inode: &Inode, range: Range<u64>, visit: &mut dyn FnMut(Found)) -> Result<()> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        let file = File::open(self, inode)?;
-        let space = inode.payload.space;
-        file.each_from(range.start, &mut |extent| {
-            if extent.logical >= range.end {
-                return Ok(false);
+        let _ = self.pieces(inode, range, &mut |part| {
+            let fragment = part.fragment.is_some();
+            let mut visit = |found| {
+                visit(match found {
+                    Found::Data(piece) => Found::Data(Piece { fragment, ..piece }),
+                    other => other,
+                });
+            };
+            match part.data {
+                Data::Hole | Data::Fragment(_) => {}
+                Data::Plain { stored, rotated } => self.piece(part.space, stored, part.plain, !rotated, &mut visit),
+                Data::Packed { stored, .. } => self.piece(part.space, stored, part.plain, false, &mut visit),
             }
-            match extent.data {
-                Data::Hole => {}
-                Data::Fragment(offset) => {
-                    let packed = file.packed_inode(offset, extent.len)?;
-                    self.data(packed, offset..offset.saturating_add(extent.len), &mut |found| {
-                        visit(match found {
-                            Found::Data(piece) => Found::Data(Piece { fragment: true, ..piece }),
-                            other => other,
-                        });
-                    })?;
-                }
-                Data::Plain { stored, rotated } => self.piece(space, stored, part(&extent, &range), !rotated, visit),
-                Data::Packed { stored, .. } => self.piece(space, stored, part(&extent, &range), false, visit),
-            }
-            Ok(true)
-        })
+            ControlFlow::Continue(())
+        })?;
+        Ok(())
     }
 
     /// Calls `visit` for the part `plain` of stored bytes; `as_is` if plain bytes lie at the same offsets as stored ones.
     fn piece(&self, space: Space, stored: Stored, plain: Range<u64>, as_is: bool, visit: &mut dyn FnMut(Found)) {
         let (skip, len) = if as_is { (plain.start, plain.end - plain.start) } else { (0, stored.len) };
         let start = match stored.place.skip(skip) {
-            Where::Image(byte) => self.disk.position(byte),
-            Where::Device(device, byte) => self.disk.position_on(device, byte),
-            Where::Meta(byte) if space == Space::Image => self.disk.position(byte),
+            Where::Image(byte) => self.disk.position(0, byte),
+            Where::Device(device, byte) => self.disk.position(device, byte),
+            Where::Meta(byte) if space == Space::Image => self.disk.position(0, byte),
             Where::Meta(_) => return visit(Found::InMetabox(plain)),
         };
         let plain = if as_is { 0..len } else { plain };
         visit(Found::Data(Piece { stored: start..start.saturating_add(len), plain, fragment: false }));
     }
-}
-
-/// Returns the part of an extent that lies in a range of the file, as offsets in the extent.
-fn part(extent: &MappedExtent, range: &Range<u64>) -> Range<u64> {
-    let end = range.end.saturating_sub(extent.logical).min(extent.len);
-    range.start.saturating_sub(extent.logical).min(end)..end
 }

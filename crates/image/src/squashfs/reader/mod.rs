@@ -16,6 +16,7 @@ mod inode;
 mod map;
 mod metadata;
 mod occupied;
+mod placement;
 mod superblock;
 mod table;
 mod xattr;
@@ -41,6 +42,7 @@ use crate::tree::{Time, XattrSet};
 use crate::{Error, Result};
 
 pub use self::compression::CompressorOptions;
+pub use self::placement::{BodyFacts, InodeFacts};
 pub use self::superblock::Superblock;
 
 /// Options for reading an image.

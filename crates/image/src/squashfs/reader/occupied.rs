@@ -1,13 +1,11 @@
 //! Positions of everything that an image stores, for statistics.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use super::Reader;
-use super::map;
 use super::table::Table;
 use crate::Result;
 use crate::image::Nid;
-use crate::squashfs::format;
 use crate::stats::{Occupied, Piece};
 
 impl Occupied for Reader {
@@ -16,23 +14,14 @@ impl Occupied for Reader {
     }
 
     fn file(&self, nid: Nid, visit: &mut dyn FnMut(Piece)) -> Result<()> {
-        let file = self.file(nid)?;
-        let mut blocks = file.blocks(&self.metadata, 0)?;
-        while let Some(block) = blocks.next()? {
-            if let Some(stored) = block.stored()? {
-                let range = stored.start..stored.start.saturating_add(stored.len as u64);
-                visit(Piece { stored: range, plain: 0..block.len as u64, fragment: false });
+        self.placement(nid, &mut |placed| {
+            if let Some(stored) = placed.stored {
+                let range = stored.position..stored.position.saturating_add(stored.len);
+                let from = placed.fragment.map_or(0, |fragment| fragment.offset);
+                visit(Piece { stored: range, plain: from..from + placed.len, fragment: placed.fragment.is_some() });
             }
-        }
-        if let Some(tail) = file.tail().filter(|tail| tail.len > 0) {
-            let (number, from) = (tail.tail.fragment.into(), u64::from(tail.tail.offset));
-            let entry: format::Fragment = self.fragments.get(&self.metadata, number)?;
-            let (start, word) = (entry.start_block.get(), entry.size.get());
-            let stored = map::stored("fragment block", start, word, self.superblock.block_size)?;
-            let range = stored.start..stored.start.saturating_add(stored.len as u64);
-            visit(Piece { stored: range, plain: from..from + tail.len as u64, fragment: true });
-        }
-        Ok(())
+            ControlFlow::Continue(())
+        })
     }
 
     fn inode(&self, _: Nid, _: &mut dyn FnMut(&'static str, Piece)) -> Result<()> {

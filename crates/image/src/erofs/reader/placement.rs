@@ -1,0 +1,184 @@
+//! On-disk facts of single inodes.
+
+use std::ops::{ControlFlow, Range};
+
+use super::Reader;
+use super::data::File;
+use super::inode::{Inode, Kind};
+use super::map::{self, Data, MappedExtent, Where};
+use super::metadata::Space;
+use super::xattr;
+use crate::Result;
+use crate::erofs::format::{Layout, algorithm, chunk_format};
+use crate::image::Nid;
+use crate::placement::{Area, Fragment, Placed, Stored};
+
+/// Names of the algorithms, by number.
+const ALGORITHMS: [&str; algorithm::COUNT as usize] = ["lz4", "lzma", "deflate", "zstd"];
+
+/// Fields of an inode that its attributes do not show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InodeFacts {
+    /// Space in which `position` counts.
+    pub area: Area,
+    /// Byte offset of the inode.
+    pub position: u64,
+    /// True for an extended inode of 64 bytes, false for a compact one of 32.
+    pub extended: bool,
+    /// Data layout; meaningless for devices, pipes and sockets.
+    pub layout: Layout,
+    /// Length of the data of a file, directory or symbolic link in bytes.
+    pub size: u64,
+    /// Number of bytes of extended attributes after the inode.
+    pub xattr_bytes: u32,
+    /// Number of attributes that are stored there.
+    pub inline_xattrs: u32,
+    /// Number of attributes that are stored once for several inodes.
+    pub shared_xattrs: u32,
+    /// Length of a chunk in bytes, with the layout of chunks.
+    pub chunk_size: Option<u64>,
+}
+
+/// A part of an inode's data that lies in one extent, of its own or of the packed inode.
+pub(super) struct Part {
+    /// Offset in the file.
+    pub(super) offset: u64,
+    /// Position in the decoded extent.
+    pub(super) plain: Range<u64>,
+    /// Storage of the extent, never another fragment.
+    pub(super) data: Data,
+    /// Space of data that follows the inode.
+    pub(super) space: Space,
+    /// Offset in the packed inode.
+    pub(super) fragment: Option<u64>,
+}
+
+impl Reader {
+    /// Returns the on-disk facts of an inode.
+    pub fn facts(&self, nid: Nid) -> Result<InodeFacts> {
+        let inode = self.inode(nid)?;
+        let (area, position) = match inode.place.space {
+            Space::Metabox | Space::Packed => (Area::Metabox, inode.place.byte),
+            Space::Image => self.disk.locate(0, inode.place.byte),
+        };
+        let (mut inline_xattrs, mut shared_xattrs) = (0, 0);
+        xattr::each(self, &inode, &mut |pair| match pair.shared {
+            Some(_) => shared_xattrs += 1,
+            None => inline_xattrs += u32::from(!pair.is_padding()),
+        })?;
+        let chunks = inode.kind == Kind::File && inode.layout == Layout::Chunks;
+        let chunk_bits = inode.data & u32::from(chunk_format::BITS_MASK);
+        Ok(InodeFacts {
+            area,
+            position,
+            extended: inode.extended,
+            layout: inode.layout,
+            size: if has_data(&inode) { inode.size } else { 0 },
+            xattr_bytes: inode.xattr_len,
+            inline_xattrs,
+            shared_xattrs,
+            chunk_size: chunks.then(|| u64::from(self.superblock.block_size) << chunk_bits),
+        })
+    }
+
+    /// See [`AnyImage::placement`](crate::AnyImage::placement).
+    pub(crate) fn placement(&self, nid: Nid, visit: &mut dyn FnMut(Placed) -> ControlFlow<()>) -> Result<()> {
+        let inode = self.inode(nid)?;
+        if !has_data(&inode) {
+            return Ok(());
+        }
+        let mut hole: Option<Placed> = None;
+        let flow = self.pieces(&inode, 0..inode.size, &mut |part| {
+            let placed = self.placed(&part);
+            match &mut hole {
+                Some(run) if placed.stored.is_none() => run.len = run.len.saturating_add(placed.len),
+                None if placed.stored.is_none() => hole = Some(placed),
+                _ => {
+                    if let Some(run) = hole.take() {
+                        visit(run)?;
+                    }
+                    visit(placed)?;
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        if let Some(run) = hole.filter(|_| flow.is_continue()) {
+            let _ = visit(run);
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` for each part of a range of an inode's data until it breaks.
+    pub(super) fn pieces(
+        &self,
+        inode: &Inode,
+        range: Range<u64>,
+        visit: &mut dyn FnMut(Part) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let mut flow = ControlFlow::Continue(());
+        if range.is_empty() {
+            return Ok(flow);
+        }
+        let file = File::open(self, inode)?;
+        file.each_from(range.start, &mut |extent| {
+            if extent.logical >= range.end {
+                return Ok(false);
+            }
+            let plain = overlap(&extent, &range);
+            let offset = extent.logical + plain.start;
+            flow = match extent.data {
+                Data::Fragment(at) => {
+                    let packed = file.packed_inode(at, extent.len)?;
+                    let from = at + plain.start;
+                    self.pieces(packed, from..from + (plain.end - plain.start), &mut |part| {
+                        visit(Part { offset: offset + (part.offset - from), fragment: Some(part.offset), ..part })
+                    })?
+                }
+                data => visit(Part { offset, plain, data, space: inode.payload.space, fragment: None }),
+            };
+            Ok(flow.is_continue())
+        })?;
+        Ok(flow)
+    }
+
+    fn placed(&self, part: &Part) -> Placed {
+        let stored = match part.data {
+            Data::Hole | Data::Fragment(_) => None,
+            // Others may have other bytes of the same extent.
+            Data::Plain { stored, rotated: false } if part.fragment.is_some() => {
+                let len = part.plain.end - part.plain.start;
+                Some(self.stored(part, map::Stored { place: stored.place.skip(part.plain.start), len }, None, false))
+            }
+            Data::Plain { stored, .. } => Some(self.stored(part, stored, None, false)),
+            Data::Packed { stored, algorithm, partial } => {
+                let codec = ALGORITHMS.get(usize::from(algorithm)).copied();
+                Some(self.stored(part, stored, codec, partial))
+            }
+        };
+        let fragment = part.fragment.map(|offset| Fragment { index: None, offset });
+        Placed { offset: part.offset, len: part.plain.end - part.plain.start, stored, fragment }
+    }
+
+    fn stored(&self, part: &Part, stored: map::Stored, codec: Option<&'static str>, partial: bool) -> Stored {
+        let (area, position) = match stored.place {
+            Where::Device(device, byte) => self.disk.locate(device, byte),
+            Where::Image(byte) => self.disk.locate(0, byte),
+            Where::Meta(byte) if part.space == Space::Image => self.disk.locate(0, byte),
+            Where::Meta(byte) => (Area::Metabox, byte),
+        };
+        let inline = matches!(stored.place, Where::Meta(_));
+        Stored { area, position, len: stored.len, codec, partial, inline }
+    }
+}
+
+/// Returns true for the types of inodes that have data.
+fn has_data(inode: &Inode) -> bool {
+    matches!(inode.kind, Kind::File | Kind::Dir | Kind::Symlink)
+}
+
+/// Returns the part of an extent that lies in a range of the file, as offsets in the extent.
+fn overlap(extent: &MappedExtent, range: &Range<u64>) -> Range<u64> {
+    let end = range.end.saturating_sub(extent.logical).min(extent.len);
+    range.start.saturating_sub(extent.logical).min(end)..end
+}

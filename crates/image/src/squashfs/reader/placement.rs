@@ -1,0 +1,147 @@
+//! On-disk facts of single inodes.
+
+use std::ops::ControlFlow;
+
+use super::map::{self, Block};
+use super::{Body, Reader, decode, inode};
+use crate::Result;
+use crate::image::Nid;
+use crate::placement::{Area, Fragment, Placed, Stored};
+use crate::squashfs::format::{self, inode_type};
+
+/// Fields of an inode that its attributes do not show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InodeFacts {
+    /// Byte offset in the image of the metadata block that holds the inode.
+    pub block: u64,
+    /// Byte offset of the inode in the decoded metadata block.
+    pub offset: usize,
+    /// Type as stored: 1 to 7 for basic inodes, 8 to 14 for extended ones.
+    pub kind: u16,
+    /// Index of the owner in the id table.
+    pub uid_index: u16,
+    /// Index of the group in the id table.
+    pub gid_index: u16,
+    /// Index of the set of extended attributes; `None` for none.
+    pub xattr_set: Option<u32>,
+    /// Fields of this type of inode.
+    pub body: BodyFacts,
+}
+
+/// Fields of one type of inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BodyFacts {
+    /// A directory.
+    Dir {
+        /// Offset of the listing's first metadata block from the start of the directory table.
+        start: u32,
+        /// Byte offset of the listing in the decoded metadata block.
+        offset: u16,
+        /// Length of the listing plus 3.
+        size: u32,
+        /// Inode number of the parent.
+        parent: u32,
+        /// Number of entries in the directory's index.
+        index: u16,
+    },
+    /// A regular file.
+    File {
+        /// Byte offset of its first block in the image.
+        start: u64,
+        /// Number of bytes in holes, as counted by the writer.
+        sparse: u64,
+        /// Index of the fragment block with its tail, and the offset in there.
+        fragment: Option<(u32, u32)>,
+    },
+    /// Everything else.
+    Other,
+}
+
+impl InodeFacts {
+    /// Returns true for an extended inode.
+    pub fn extended(&self) -> bool {
+        self.kind > inode_type::EXTENDED
+    }
+}
+
+impl Reader {
+    /// Returns the on-disk facts of an inode.
+    pub fn facts(&self, nid: Nid) -> Result<InodeFacts> {
+        let (inode, _) = self.inode(nid)?;
+        let at = inode::position(self.inodes, nid);
+        let body = match &inode.body {
+            Body::Dir(dir) => BodyFacts::Dir {
+                start: dir.start,
+                offset: dir.offset,
+                size: dir.size,
+                parent: dir.parent,
+                index: dir.index_count,
+            },
+            Body::File(file) => BodyFacts::File {
+                start: file.start,
+                sparse: file.sparse,
+                fragment: file.tail.map(|tail| (tail.fragment, tail.offset)),
+            },
+            _ => BodyFacts::Other,
+        };
+        Ok(InodeFacts {
+            block: at.block,
+            offset: at.offset,
+            kind: inode.kind,
+            uid_index: inode.uid,
+            gid_index: inode.gid,
+            xattr_set: inode.xattr,
+            body,
+        })
+    }
+
+    /// See [`AnyImage::placement`](crate::AnyImage::placement).
+    pub(crate) fn placement(&self, nid: Nid, visit: &mut dyn FnMut(Placed) -> ControlFlow<()>) -> Result<()> {
+        if !matches!(self.inode(nid)?.0.body, Body::File(_)) {
+            return Ok(());
+        }
+        let file = self.file(nid)?;
+        let mut blocks = file.blocks(&self.metadata, 0)?;
+        let mut hole = None;
+        while let Some(block) = blocks.next()? {
+            let placed = self.placed(&block)?;
+            if placed.stored.is_none() {
+                let run = hole.get_or_insert(Placed { len: 0, ..placed });
+                run.len += placed.len;
+            } else if hole.take().is_some_and(|run| visit(run).is_break()) || visit(placed).is_break() {
+                return Ok(());
+            }
+        }
+        if hole.is_some_and(|run| visit(run).is_break()) {
+            return Ok(());
+        }
+        if let Some(tail) = file.tail().filter(|tail| tail.len > 0) {
+            let (index, offset) = (tail.tail.fragment, tail.tail.offset.into());
+            let entry: format::Fragment = self.fragments.get(&self.metadata, index.into())?;
+            let (start, word) = (entry.start_block.get(), entry.size.get());
+            let stored = map::stored("fragment block", start, word, self.superblock.block_size)?;
+            let fragment = Some(Fragment { index: Some(index), offset });
+            let stored = Some(self.stored(stored));
+            let _ = visit(Placed { offset: tail.offset, len: tail.len as u64, stored, fragment });
+        }
+        Ok(())
+    }
+
+    fn placed(&self, block: &Block) -> Result<Placed> {
+        let stored = block.stored()?.map(|stored| self.stored(stored));
+        Ok(Placed { offset: block.offset, len: block.len as u64, stored, fragment: None })
+    }
+
+    fn stored(&self, stored: decode::Stored) -> Stored {
+        Stored {
+            area: Area::Image,
+            position: stored.start,
+            len: stored.len as u64,
+            codec: (!stored.raw).then(|| self.superblock.codec.name()),
+            partial: false,
+            inline: false,
+        }
+    }
+}
