@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use packfs_blocks::Progress;
 use packfs_blocks::io::Memory;
+use proptest::prelude::*;
 
 use super::*;
 use crate::erofs::{self, Features};
 use crate::source::FileReader;
 use crate::squashfs::{self, Fragments};
 use crate::testing::probe::{holds, noise, probe};
-use crate::testing::{Node, Piece, Spec, differences, findings, snapshot_image, snapshot_tree, whole_seconds};
+use crate::testing::{
+    Node, Piece, Shape, Spec, differences, findings, snapshot_image, snapshot_tree, specs, whole_seconds,
+};
 use crate::{AnyImage, OnError, OpenOptions};
 
 const MIB: u64 = 1 << 20;
@@ -137,4 +140,44 @@ fn the_number_of_holes_is_limited() {
         errors.push(erofs::build_to(memory(), &options, &progress, plan).unwrap_err().to_string());
     }
     assert!(errors.iter().all(|error| error.contains("GiB of holes")), "{errors:?}");
+}
+
+/// Returns wishes for the data of a file that an image with these options can fulfil.
+fn any_handling(options: &AnyOptions, seed: u64, ino: Ino) -> Handling {
+    let random =
+        Handling::from_bits_truncate(blake3::hash(&[seed, ino.0.into()].map(u64::to_le_bytes).concat()).as_bytes()[0]);
+    match options {
+        AnyOptions::Squashfs(_) => random,
+        AnyOptions::Erofs(options) if options.features.contains(Features::BITS_48) => Handling::empty(),
+        AnyOptions::Erofs(_) => random & Handling::STORE,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn wishes_about_single_files_change_no_content(spec in specs(Shape::default()), seed in any::<u64>()) {
+        let want = whole_seconds(snapshot_tree(&spec.tree().unwrap()).unwrap());
+        for options in cases() {
+            let build = |threads, memory| {
+                let mut options = options.clone();
+                (options.common_mut().threads, options.common_mut().memory) = (threads, memory);
+                let mut tree = spec.tree().unwrap();
+                for ino in tree.inos() {
+                    tree.inode_mut(ino).handling = any_handling(&options, seed, ino);
+                }
+                let image = Arc::new(Memory::default());
+                let output = Output::over(Arc::clone(&image), "image");
+                let plan = Plan { tree, order: Vec::new() };
+                options.build_to(output, &Progress::default(), |_| Ok(plan)).map(|_| image.lock().unwrap().get_ref().clone())
+            };
+            let bytes = build(0, 64 << 20).unwrap();
+            prop_assert!(bytes == build(3, 1).unwrap(), "{options:?}: threads");
+            let image = AnyImage::open(Arc::new(bytes), OpenOptions::default()).unwrap().into_image();
+            let found = whole_seconds(snapshot_image(&*image).unwrap());
+            prop_assert_eq!(differences(&want, &found), Vec::<String>::new(), "{:?}", options);
+            prop_assert_eq!(findings(&*image, 0), Vec::<String>::new(), "{:?}", options);
+        }
+    }
 }
