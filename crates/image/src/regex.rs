@@ -1,16 +1,13 @@
 //! Regular expressions over paths and labels: what other programs take as POSIX extended expressions.
 
 use regex_automata::meta::{BuildError, Builder, Config, Regex as Automaton};
+use regex_automata::nfa::thompson::WhichCaptures;
 use regex_automata::util::syntax;
-use regex_automata::{Input, MatchKind, PatternSet};
 
 use crate::{Error, Result};
 
 /// Largest compiled expression, in bytes: some short expressions repeat themselves without end.
 const SIZE_MAX: usize = 4 << 20;
-/// Largest set of expressions, in bytes: contexts of SELinux are some thousands.
-const SET_MAX: usize = 256 << 20;
-
 /// A set of regular expressions over bytes. Each matches if any part of a text does, unless it is anchored with `^` and
 /// `$`. With `(?m)`, both also match at slashes, and with `(?-s)` a dot matches anything but a slash.
 #[derive(Debug, Clone)]
@@ -23,20 +20,8 @@ impl Regexes {
         for one in expressions.iter().map(AsRef::as_ref) {
             compile(&[one], SIZE_MAX).map_err(|error| Error::pattern(one, wrong(&error)))?;
         }
-        Self::of_checked(expressions)
-    }
-
-    /// Compiles expressions each of which compiles.
-    pub(crate) fn of_checked<P: AsRef<str>>(expressions: &[P]) -> Result<Self> {
         let all: Vec<&str> = expressions.iter().map(AsRef::as_ref).collect();
-        compile(&all, SET_MAX).map(Regexes).map_err(|error| Error::pattern("", wrong(&error)))
-    }
-
-    /// Returns the numbers of the expressions that match, in their order.
-    pub(crate) fn matching(&self, text: &[u8]) -> Vec<usize> {
-        let mut found = PatternSet::new(self.0.pattern_len());
-        self.0.which_overlapping_matches(&Input::new(text), &mut found);
-        found.iter().map(|id| id.as_usize()).collect()
+        compile(&all, SIZE_MAX).map(Regexes).map_err(|error| Error::pattern("", wrong(&error)))
     }
 
     /// Returns true if any expression matches.
@@ -48,7 +33,7 @@ impl Regexes {
 fn compile(expressions: &[&str], size_max: usize) -> std::result::Result<Automaton, Box<BuildError>> {
     let syntax = syntax::Config::new().unicode(false).utf8(false).line_terminator(b'/').dot_matches_new_line(true);
     let config = Config::new().nfa_size_limit(Some(size_max)).utf8_empty(false).line_terminator(b'/');
-    let config = config.match_kind(MatchKind::All);
+    let config = config.which_captures(WhichCaptures::None);
     Builder::new().configure(config).syntax(syntax).build_many(expressions).map_err(Box::new)
 }
 
@@ -63,6 +48,50 @@ fn wrong(error: &BuildError) -> String {
 fn last_line(text: &str) -> &str {
     let line = text.lines().last().unwrap_or_default();
     line.strip_prefix("error: ").unwrap_or(line)
+}
+
+/// Returns the bytes with which every text begins that an expression anchored with `^` matches.
+pub(crate) fn prefix(expression: &str) -> Vec<u8> {
+    let Some(anchored) = expression.strip_prefix('^') else { return Vec::new() };
+    let group = anchored.strip_prefix("(?:").and_then(|rest| rest.strip_suffix(")$"));
+    let inside = group.filter(|inside| is_balanced(inside)).unwrap_or(anchored);
+    // An alternative, wherever it is, may begin otherwise.
+    if expression.contains('|') {
+        return Vec::new();
+    }
+    let (mut prefix, mut letters) = (Vec::<char>::new(), inside.chars());
+    while let Some(letter) = letters.next() {
+        let literal = match letter {
+            '\\' => letters.next().filter(|letter| letter.is_ascii_punctuation() && !"<>".contains(*letter)),
+            '?' | '*' | '+' | '{' => {
+                // The letter before may be missing.
+                prefix.pop();
+                None
+            }
+            '.' | '^' | '$' | '[' | ']' | '(' | ')' | '}' => None,
+            letter => Some(letter),
+        };
+        let Some(literal) = literal else { break };
+        prefix.push(literal);
+    }
+    String::from_iter(prefix).into_bytes()
+}
+
+/// Returns true if no parenthesis closes what this part of an expression did not open.
+fn is_balanced(part: &str) -> bool {
+    let (mut depth, mut letters) = (0_u32, part.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => drop(letters.next()),
+            // A bracket right behind the opening one is part of the class.
+            '[' => drop(letters.by_ref().skip(1).find(|letter| *letter == ']')),
+            '(' => depth += 1,
+            ')' if depth == 0 => return false,
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    depth == 0
 }
 
 #[cfg(test)]
@@ -86,6 +115,36 @@ mod tests {
             assert_eq!(regexes.is_match(text.as_bytes()), expected, "{expression} on {text}");
         }
         assert!(Regexes::new(&["^caf.$"]).unwrap().is_match(b"caf\xe9"));
+    }
+
+    #[test]
+    fn texts_begin_with_the_prefix_of_expressions_that_match_them() {
+        for (expression, expected) in [
+            ("^usr/lib", "usr/lib"),
+            ("usr", ""),
+            ("^(?:usr/lib/.*)$", "usr/lib/"),
+            ("^(?:usr/lib(64)?/x)$", "usr/lib"),
+            ("^ab?c", "a"),
+            ("^ab{2}", "a"),
+            ("^a\\.b\\d", "a.b"),
+            ("^a|b", ""),
+            ("^(?:ab)?c", ""),
+            ("^(?i)a", ""),
+            ("^(?:a)?(b)$", ""),
+            ("^(?:a[)])$", "a"),
+            ("^(?:.*)$", ""),
+        ] {
+            assert_eq!(prefix(expression), expected.as_bytes(), "{expression}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_without_the_prefix_matches(expression in "\\^?(\\(\\?:)?[ab/.?*|()$\\\\]{0,8}(\\)\\$)?", text in "[ab/.]{0,6}") {
+            if let Ok(regexes) = Regexes::new(&[&expression]) {
+                proptest::prop_assert!(!regexes.is_match(text.as_bytes()) || text.as_bytes().starts_with(&prefix(&expression)));
+            }
+        }
     }
 
     #[test]

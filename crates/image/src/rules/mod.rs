@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 pub use self::apply::Selected;
 use self::test::{Subject, Test};
-use crate::regex::Regexes;
 use crate::tree::{ExcludeXattrs, Handling, ModeChange, Time};
 use crate::{Error, Result};
 
@@ -84,39 +83,29 @@ enum XattrChange {
     Drop(ExcludeXattrs),
 }
 
-/// Rules by the test that few entries pass, so that not every rule is tried on every entry.
+/// Rules by the path that they name, so that not every rule is tried on every entry; both lists in the order of the rules.
 #[derive(Debug, Default)]
 struct Keys {
     by_path: HashMap<Box<[u8]>, Vec<usize>>,
-    regexes: Option<Regexes>,
-    /// The rule of each regular expression.
-    by_regex: Vec<usize>,
     others: Vec<usize>,
 }
 
 impl Rules {
     /// Parses texts, each with the name that messages give it. Fails with [`Error::Syntax`], which names the line.
     pub fn parse<'t>(texts: impl IntoIterator<Item = (&'t Path, &'t [u8])>) -> Result<Self> {
-        let (mut rules, mut keys, mut expressions) = (Vec::new(), Keys::default(), Vec::new());
+        let (mut rules, mut keys) = (Vec::new(), Keys::default());
         for (file, text) in texts {
             for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
                 let wrong = |why| Error::Syntax { path: file.to_owned(), line: number, why };
                 let Some(parsed) = parse::line(line).map_err(wrong)? else { continue };
                 let at = Line { file: file.to_owned(), number, text: parse::shown(line) };
-                let (tests, key) = parse::split_key(parsed.tests);
-                match key {
-                    Some(parse::Key::Path(path)) => keys.by_path.entry(path).or_default().push(rules.len()),
-                    Some(parse::Key::Regex(expression)) => {
-                        keys.by_regex.push(rules.len());
-                        expressions.push(expression);
-                    }
+                let (tests, path) = parse::split_path(parsed.tests);
+                match path {
+                    Some(path) => keys.by_path.entry(path).or_default().push(rules.len()),
                     None => keys.others.push(rules.len()),
                 }
                 rules.push(Rule { at, tests, effects: parsed.effects });
             }
-        }
-        if !expressions.is_empty() {
-            keys.regexes = Some(Regexes::of_checked(&expressions)?);
         }
         Ok(Rules { rules, keys })
     }
@@ -140,15 +129,17 @@ impl Rules {
 
     /// Returns the numbers of the rules whose tests an entry passes, up to one that stops, in their order.
     fn of(&self, subject: &mut Subject<'_>) -> Vec<usize> {
-        let Keys { by_path, regexes, by_regex, others } = &self.keys;
-        let mut candidates = others.clone();
-        candidates.extend(by_path.get(subject.path).into_iter().flatten());
-        if let Some(regexes) = regexes {
-            candidates.extend(regexes.matching(subject.path).into_iter().map(|n| by_regex[n]));
-        }
-        candidates.sort_unstable();
+        let Keys { by_path, others } = &self.keys;
+        let named = by_path.get(subject.path).map_or(&[][..], Vec::as_slice);
+        let (mut named, mut others) = (named.iter().peekable(), others.iter().peekable());
         let mut found = Vec::new();
-        for n in candidates {
+        loop {
+            let next = match (named.peek(), others.peek()) {
+                (Some(first), Some(other)) if first > other => others.next(),
+                (Some(_), _) => named.next(),
+                (None, _) => others.next(),
+            };
+            let Some(&n) = next else { break };
             let rule = &self.rules[n];
             if rule.tests.iter().all(|test| test.passes(subject)) {
                 found.push(n);

@@ -2,9 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::test::{Magic, Test, What};
+use super::test::{Expression, Magic, Test, What};
 use super::{Effects, XattrChange};
-use crate::regex::Regexes;
 use crate::source::{Exclude, xattr_value};
 use crate::tree::{ExcludeXattrs, Handling, components};
 
@@ -17,25 +16,14 @@ pub(super) struct Parsed {
     pub(super) effects: Effects,
 }
 
-/// The test by which a rule is found.
-pub(super) enum Key {
-    Path(Box<[u8]>),
-    Regex(Box<str>),
-}
-
-/// Takes the first path or regular expression out of the tests: it becomes the key of the rule.
-pub(super) fn split_key(mut tests: Vec<Test>) -> (Vec<Test>, Option<Key>) {
-    let is_path = |test: &Test| !test.not && matches!(test.what, What::Path(_));
-    let is_regex = |test: &Test| !test.not && matches!(test.what, What::Regex(..));
-    let Some(at) = tests.iter().position(is_path).or_else(|| tests.iter().position(is_regex)) else {
-        return (tests, None);
-    };
-    let key = match tests.remove(at).what {
-        What::Path(path) => Some(Key::Path(path)),
-        What::Regex(text, _) => Some(Key::Regex(text)),
+/// Takes a path that has to be that of the entry out of the tests: rules are found by it.
+pub(super) fn split_path(mut tests: Vec<Test>) -> (Vec<Test>, Option<Box<[u8]>>) {
+    let at = tests.iter().position(|test| !test.not && matches!(test.what, What::Path(_)));
+    let path = at.and_then(|at| match tests.remove(at).what {
+        What::Path(path) => Some(path),
         _ => None,
-    };
-    (tests, key)
+    });
+    (tests, path)
 }
 
 /// Returns a line as messages show it.
@@ -99,7 +87,7 @@ fn test(word: &str) -> Result<Test> {
     let what = match name {
         "path" => What::Path(components(value.as_bytes()).collect::<Vec<_>>().join(&b'/').into()),
         "glob" => What::Glob(Exclude::new([value]).map_err(|error| error.to_string())?),
-        "regex" => What::Regex(value.into(), Regexes::new(&[value]).map_err(|error| error.to_string())?),
+        "regex" => What::Regex(Expression::new(value).map_err(|error| error.to_string())?),
         "type" => What::Type(value.split(',').map(kind).collect::<Result<_>>()?),
         "size" => What::Size(range(name, value, size)?),
         "owner" => What::Owner(range(name, value, number)?),

@@ -1,8 +1,10 @@
 //! Tests of entries: by name, type, size, owner, depth, and by their first bytes.
 
+use std::cell::OnceCell;
 use std::ops::RangeInclusive;
 
-use crate::regex::Regexes;
+use crate::Error;
+use crate::regex::{Regexes, prefix};
 use crate::source::Exclude;
 use crate::tree::{Data, Inode, Kind};
 
@@ -20,7 +22,7 @@ pub(super) struct Test {
 pub(super) enum What {
     Path(Box<[u8]>),
     Glob(Exclude),
-    Regex(Box<str>, Regexes),
+    Regex(Expression),
     /// Types as `find -type` names them.
     Type(Vec<u8>),
     /// Length of a regular file.
@@ -31,6 +33,29 @@ pub(super) enum What {
     Depth(RangeInclusive<u64>),
     /// Any of these beginnings.
     Magic(Vec<Magic>),
+}
+
+/// A regular expression. It is compiled when a path begins as it does: contexts of SELinux are thousands of expressions, few
+/// of which an image needs.
+#[derive(Debug)]
+pub(super) struct Expression {
+    text: Box<str>,
+    prefix: Vec<u8>,
+    compiled: OnceCell<Option<Regexes>>,
+}
+
+impl Expression {
+    /// Checks an expression; a malformed one fails with [`Error::BadPattern`](crate::Error::BadPattern).
+    pub(super) fn new(text: &str) -> Result<Self, Error> {
+        Regexes::new(&[text])?;
+        Ok(Expression { text: text.into(), prefix: prefix(text), compiled: OnceCell::new() })
+    }
+
+    fn is_match(&self, path: &[u8]) -> bool {
+        // What compiled once compiles again.
+        let compiled = || self.compiled.get_or_init(|| Regexes::new(&[&*self.text]).ok());
+        path.starts_with(&self.prefix) && compiled().as_ref().is_some_and(|regexes| regexes.is_match(path))
+    }
 }
 
 /// Beginnings of files.
@@ -157,7 +182,7 @@ impl Test {
         let holds = match &self.what {
             What::Path(path) => **path == *subject.path,
             What::Glob(glob) => glob.matches(subject.path, matches!(inode.kind, Kind::Dir(_))),
-            What::Regex(_, regex) => regex.is_match(subject.path),
+            What::Regex(expression) => expression.is_match(subject.path),
             What::Type(letters) => letters.contains(&letter(&inode.kind)),
             What::Size(range) => matches!(&inode.kind, Kind::File { size, .. } if range.contains(size)),
             What::Owner(range) => range.contains(&inode.uid.into()),
