@@ -225,6 +225,7 @@ Examples:
   packfs info root.erofs
   packfs info root.sqfs --json
   packfs info root.sqfs --stats
+  packfs info root.sqfs --inode etc/passwd
   packfs info /mnt/a/core /mnt/b/core")]
 pub(crate) struct Info {
     #[command(flatten)]
@@ -240,6 +241,13 @@ pub(crate) struct Info {
     /// the size of the image.
     #[arg(long)]
     pub(crate) stats: bool,
+
+    /// Show where and how the image stores the inode at PATH
+    ///
+    /// Its position, form and layout, and each extent with its position, stored length and codec. Symbolic links are
+    /// not followed.
+    #[arg(long, value_name = "PATH", conflicts_with = "stats")]
+    pub(crate) inode: Option<PathBuf>,
 
     /// Print the information as JSON
     #[arg(long)]

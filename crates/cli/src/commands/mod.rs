@@ -8,7 +8,7 @@ mod cluster;
 mod completions;
 pub(crate) mod diff;
 pub(crate) mod extract;
-mod info;
+pub(crate) mod info;
 mod join;
 pub(crate) mod list;
 mod man;

@@ -1,6 +1,7 @@
 //! Other programs' names that packfs answers to: started by one of them, it takes that program's options and keeps the
 //! contracts of its callers. A personality turns them into a command of packfs and runs that.
 
+mod dump_erofs;
 mod fsck_erofs;
 #[cfg(feature = "mount")]
 mod fuse;
@@ -75,6 +76,7 @@ const PERSONALITIES: &[Personality] = &[
     Personality { name: "unsquashfs", run: Run::Translate(unsquashfs::unsquashfs, unsquashfs::TABLE) },
     Personality { name: "sqfscat", run: Run::Translate(unsquashfs::sqfscat, unsquashfs::CAT_TABLE) },
     Personality { name: "fsck.erofs", run: Run::Translate(fsck_erofs::fsck_erofs, fsck_erofs::TABLE) },
+    Personality { name: "dump.erofs", run: Run::Translate(dump_erofs::dump_erofs, dump_erofs::TABLE) },
     Personality { name: "sqfs2tar", run: Run::Translate(sqfs2tar::sqfs2tar, sqfs2tar::TABLE) },
     Personality { name: "sqfsdiff", run: Run::Translate(sqfsdiff::sqfsdiff, sqfsdiff::TABLE) },
     #[cfg(feature = "mount")]

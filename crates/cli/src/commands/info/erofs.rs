@@ -157,7 +157,8 @@ fn algorithm(compression: Compression, block_size: u32) -> Algorithm {
     Algorithm { name: compression.name(), window, cluster_size }
 }
 
-fn used(superblock: &Superblock) -> Vec<Feature> {
+/// Returns the features that an image uses.
+pub(crate) fn used(superblock: &Superblock) -> Vec<Feature> {
     let algorithms = superblock.compression.iter().fold(0, |bits, one| bits | 1 << one.number());
     let block_bits = superblock.block_size.trailing_zeros();
     Feature::used(superblock.compat, superblock.incompat, algorithms, u8::try_from(block_bits).unwrap_or(u8::MAX))
@@ -186,7 +187,8 @@ fn flags(compat: Compat) -> Vec<&'static str> {
     names.iter().filter(|(bit, _)| compat.contains(*bit)).map(|(_, name)| *name).collect()
 }
 
-fn uuid(bytes: [u8; 16]) -> String {
+/// Formats a UUID.
+pub(crate) fn uuid(bytes: [u8; 16]) -> String {
     let digits = format!("{:032x}", u128::from_be_bytes(bytes));
     let groups = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
     groups.join("-")

@@ -1,12 +1,14 @@
 //! `packfs info`.
 
-mod erofs;
+pub(crate) mod erofs;
+mod inode;
 mod squashfs;
 mod stats;
 
 use std::io::Write;
+use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use packfs_image::AnyImage;
 use packfs_image::stats::Stats;
 use serde::Serialize;
@@ -19,12 +21,15 @@ use crate::output::json;
 
 pub(super) fn run(args: &Info) -> Result<Outcome> {
     if let Some(paths) = parts::named(&args.image, &args.parts.rest)? {
-        if args.stats {
-            return Err(Usage("--stats is for images, not for the parts of a dump".into()).into());
+        if args.stats || args.inode.is_some() {
+            return Err(Usage("--stats and --inode are for images, not for the parts of a dump".into()).into());
         }
         return parts::info(&paths, args.json);
     }
     let image = open::image(&args.image)?;
+    if let Some(path) = &args.inode {
+        return inode(args, &image, path);
+    }
     let stats = args.stats.then(|| Stats::measure(&image)).transpose()?;
     let about = match image {
         AnyImage::Squashfs(image) => About::Squashfs(squashfs::About::new(image.superblock())),
@@ -41,6 +46,24 @@ pub(super) fn run(args: &Info) -> Result<Outcome> {
         out.flush()?;
     }
     Ok(Outcome::Done)
+}
+
+fn inode(args: &Info, image: &AnyImage, path: &Path) -> Result<Outcome> {
+    let about = inode::About::new(image, path).with_context(|| open::name(&args.image.path))?;
+    if args.json {
+        json::print("info", &OfInode { inode: about })?;
+    } else {
+        let mut out = output::stdout()?;
+        about.print(&mut out, path)?;
+        out.flush()?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Facts about one inode.
+#[derive(Serialize)]
+struct OfInode<'i> {
+    inode: inode::About<'i>,
 }
 
 /// Facts about an image, with its statistics if they are wanted.

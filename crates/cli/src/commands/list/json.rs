@@ -2,18 +2,16 @@
 
 use anyhow::Result;
 use packfs_image::Image;
-use packfs_image::image::FileType;
+use packfs_image::image::{FileType, Nid, Stat};
 use packfs_image::name::encode;
 use serde::Serialize;
 
-use super::Entry;
-
 /// See `docs/guide/json.md`.
 #[derive(Serialize)]
-pub(super) struct JsonEntry {
+pub(crate) struct JsonEntry {
     path: String,
     #[serde(rename = "type")]
-    kind: &'static str,
+    pub(crate) kind: &'static str,
     mode: String,
     uid: u32,
     gid: u32,
@@ -23,15 +21,15 @@ pub(super) struct JsonEntry {
     inode: u64,
     nlink: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    size: Option<u64>,
+    pub(crate) size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    device: Option<[u32; 2]>,
+    pub(crate) device: Option<[u32; 2]>,
     #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
-    xattrs: serde_json::Map<String, serde_json::Value>,
+    pub(crate) xattrs: serde_json::Map<String, serde_json::Value>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
@@ -40,8 +38,8 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl JsonEntry {
-    pub(super) fn new(image: &dyn Image, entry: &Entry<'_>) -> Result<Self> {
-        let stat = &*entry.stat;
+    /// Describes an inode; `total` is that of a directory, if it is known.
+    pub(crate) fn new(image: &dyn Image, path: &[u8], nid: Nid, stat: &Stat, total: Option<u64>) -> Result<Self> {
         let (mut size, mut target, mut device) = (None, None, None);
         let kind = match &stat.kind {
             FileType::Dir => "directory",
@@ -62,12 +60,12 @@ impl JsonEntry {
         };
         let mut xattrs = serde_json::Map::new();
         if stat.has_xattrs {
-            for (name, value) in image.xattrs(entry.nid)? {
+            for (name, value) in image.xattrs(nid)? {
                 xattrs.insert(encode(&name).into_owned(), encode(&value).into());
             }
         }
         Ok(JsonEntry {
-            path: encode(&entry.path).into_owned(),
+            path: encode(path).into_owned(),
             kind,
             mode: format!("{:04o}", stat.mode),
             uid: stat.uid,
@@ -77,7 +75,7 @@ impl JsonEntry {
             inode: stat.ino,
             nlink: stat.nlink,
             size,
-            total: entry.total,
+            total,
             target,
             device,
             xattrs,

@@ -1,6 +1,6 @@
 //! `packfs list`.
 
-mod json;
+pub(crate) mod json;
 mod lines;
 pub(crate) mod mode;
 mod order;
@@ -119,7 +119,9 @@ impl Listing {
             Listing::Text(lines) => lines.entry(out, entry)?,
             Listing::Json { first } => {
                 out.write_all(if std::mem::take(first) { b"\n" } else { b",\n" })?;
-                serde_json::to_writer(out, &JsonEntry::new(image, entry)?).map_err(io::Error::from)?;
+                let Entry { path, nid, stat, total, .. } = entry;
+                let json = JsonEntry::new(image, path, *nid, stat, *total)?;
+                serde_json::to_writer(out, &json).map_err(io::Error::from)?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 
 mod extract;
 mod names;
-mod rows;
+pub(super) mod rows;
 mod superblock;
 mod table;
 

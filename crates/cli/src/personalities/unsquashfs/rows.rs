@@ -125,11 +125,11 @@ impl<'i> Rows<'i> {
 }
 
 /// Returns the time zone of the user, or UTC.
-pub(super) fn zone(utc: bool) -> TimeZone {
+pub(in crate::personalities) fn zone(utc: bool) -> TimeZone {
     if utc { TimeZone::UTC } else { TimeZone::system() }
 }
 
 /// Formats seconds since 1970.
-pub(super) fn at(secs: i64, zone: &TimeZone, format: &str) -> Result<String> {
+pub(in crate::personalities) fn at(secs: i64, zone: &TimeZone, format: &str) -> Result<String> {
     Ok(Timestamp::from_second(secs)?.to_zoned_datetime(zone.clone()).strftime(format).to_string())
 }

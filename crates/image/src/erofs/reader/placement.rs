@@ -36,6 +36,8 @@ pub struct InodeFacts {
     pub inline_xattrs: u32,
     /// Number of attributes that are stored once for several inodes.
     pub shared_xattrs: u32,
+    /// Number of blocks of compressed data, as counted by the writer; `None` for other layouts.
+    pub compressed_blocks: Option<u64>,
     /// Length of a chunk in bytes, with the layout of chunks.
     pub chunk_size: Option<u64>,
 }
@@ -67,6 +69,8 @@ impl Reader {
             Some(_) => shared_xattrs += 1,
             None => inline_xattrs += u32::from(!pair.is_padding()),
         })?;
+        let compressed = matches!(inode.layout, Layout::CompressedFull | Layout::CompressedCompact);
+        let compressed_blocks = u64::from(inode.data_high) << 32 | u64::from(inode.data);
         let chunks = inode.kind == Kind::File && inode.layout == Layout::Chunks;
         let chunk_bits = inode.data & u32::from(chunk_format::BITS_MASK);
         Ok(InodeFacts {
@@ -78,6 +82,7 @@ impl Reader {
             xattr_bytes: inode.xattr_len,
             inline_xattrs,
             shared_xattrs,
+            compressed_blocks: compressed.then_some(compressed_blocks),
             chunk_size: chunks.then(|| u64::from(self.superblock.block_size) << chunk_bits),
         })
     }

@@ -1,0 +1,358 @@
+//! `packfs info --inode`: where and how an image stores one inode.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use anyhow::Result;
+use packfs_image::erofs::{self, Layout};
+use packfs_image::image::{FileType, Nid, Stat};
+use packfs_image::placement::{self, Area, Placed};
+use packfs_image::squashfs::{self, BodyFacts};
+use packfs_image::{AnyImage, Error, sink};
+use serde::ser::{Error as _, SerializeSeq};
+use serde::{Serialize, Serializer};
+
+use crate::commands::list::json::JsonEntry;
+use crate::output::{self, units};
+
+/// See `docs/guide/json.md`.
+#[derive(Serialize)]
+pub(super) struct About<'i> {
+    #[serde(flatten)]
+    entry: JsonEntry,
+    form: &'static str,
+    layout: Option<&'static str>,
+    #[serde(flatten)]
+    at: At,
+    /// Position in the decoded metadata block at `position` (SquashFS).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_offset: Option<usize>,
+    #[serde(flatten)]
+    xattrs: Xattrs,
+    /// Length and positions of a directory's listing (SquashFS).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listing: Option<Listing>,
+    data_bytes: u64,
+    stored_bytes: u64,
+    fragment_bytes: u64,
+    extents: Extents<'i>,
+    #[serde(skip)]
+    stat: Stat,
+}
+
+/// Position of stored bytes.
+#[derive(Serialize)]
+struct At {
+    position: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<u16>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    metabox: bool,
+}
+
+/// Extended attributes: the set that has them (SquashFS), or the numbers of those in each place (EROFS).
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Xattrs {
+    Set { xattr_set: Option<u32> },
+    Counts { inline_xattrs: u32, shared_xattrs: u32, xattr_bytes: u32 },
+}
+
+#[derive(Serialize)]
+struct Listing {
+    start: u64,
+    block_offset: u16,
+    size: u32,
+    parent: u32,
+    index: u16,
+}
+
+/// Extents, which are read while they are printed: a file may have millions.
+struct Extents<'i> {
+    image: &'i AnyImage,
+    nid: Nid,
+}
+
+#[derive(Serialize)]
+struct Extent {
+    offset: u64,
+    len: u64,
+    #[serde(flatten)]
+    at: Option<At>,
+    stored: u64,
+    codec: Option<&'static str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    inline: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    partial: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fragment: Option<Fragment>,
+}
+
+#[derive(Serialize)]
+struct Fragment {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<u32>,
+    offset: u64,
+}
+
+impl<'i> About<'i> {
+    pub(super) fn new(image: &'i AnyImage, path: &Path) -> Result<Self> {
+        let name = path.as_os_str().as_bytes();
+        let nid = sink::lookup(image.image(), name)?.ok_or_else(|| Error::NotFound { path: path.to_owned() })?;
+        let stat = image.image().stat(nid)?;
+        let inside: Vec<&[u8]> = packfs_image::tree::components(name).collect();
+        let entry = JsonEntry::new(image.image(), &inside.join(&b"/"[..]), nid, &stat, None)?;
+        let totals = Totals::of(image, nid)?;
+        let extents = Extents { image, nid };
+        let Totals { data: data_bytes, stored: stored_bytes, fragments: fragment_bytes, .. } = totals;
+        let about = match image {
+            AnyImage::Squashfs(reader) => {
+                let facts = reader.facts(nid)?;
+                About {
+                    form: if facts.extended() { "extended" } else { "basic" },
+                    layout: None,
+                    at: At { position: facts.block, device: None, metabox: false },
+                    block_offset: Some(facts.offset),
+                    xattrs: Xattrs::Set { xattr_set: facts.xattr_set },
+                    listing: Listing::new(reader, &facts.body),
+                    entry,
+                    data_bytes,
+                    stored_bytes,
+                    fragment_bytes,
+                    extents,
+                    stat,
+                }
+            }
+            AnyImage::Erofs(reader) => {
+                let facts = reader.facts(nid)?;
+                let erofs::InodeFacts { inline_xattrs, shared_xattrs, xattr_bytes, .. } = facts;
+                About {
+                    form: if facts.extended { "extended" } else { "compact" },
+                    layout: (facts.size > 0).then(|| layout(facts.layout)),
+                    at: At::new(facts.area, facts.position),
+                    block_offset: None,
+                    xattrs: Xattrs::Counts { inline_xattrs, shared_xattrs, xattr_bytes },
+                    listing: None,
+                    entry,
+                    data_bytes,
+                    stored_bytes,
+                    fragment_bytes,
+                    extents,
+                    stat,
+                }
+            }
+        };
+        Ok(about)
+    }
+
+    /// Prints the facts, then the extents as a table.
+    pub(super) fn print(&self, out: &mut impl Write, path: &Path) -> Result<()> {
+        let Stat { ino, mode, uid, gid, mtime, nlink, kind, .. } = &self.stat;
+        write!(out, "path         ")?;
+        output::name(out, path.as_os_str().as_bytes())?;
+        writeln!(out, "\ntype         {}", self.entry.kind)?;
+        writeln!(out, "inode        {ino}, {}", self.form)?;
+        write!(out, "stored       at byte {}", self.at.describe())?;
+        match self.block_offset {
+            Some(offset) => {
+                writeln!(out, ", in a metadata block from its decoded byte {} on", units::count(offset as u64))?
+            }
+            None => writeln!(out)?,
+        }
+        writeln!(out, "mode         {mode:04o}")?;
+        writeln!(out, "owner        {uid}:{gid}")?;
+        writeln!(out, "modified     {} UTC ({}.{:09})", units::utc(*mtime), mtime.secs, mtime.nanos)?;
+        writeln!(out, "links        {nlink}")?;
+        match &self.xattrs {
+            Xattrs::Set { xattr_set: None } => writeln!(out, "xattrs       none")?,
+            Xattrs::Set { xattr_set: Some(set) } => {
+                writeln!(out, "xattrs       {}, set {set}", self.entry.xattrs.len())?
+            }
+            Xattrs::Counts { inline_xattrs, shared_xattrs, xattr_bytes } => {
+                writeln!(
+                    out,
+                    "xattrs       {inline_xattrs} inline, {shared_xattrs} shared, {xattr_bytes} bytes after the inode"
+                )?;
+            }
+        }
+        if let Some(Listing { start, block_offset, size, parent, index }) = &self.listing {
+            let start = units::count(*start);
+            writeln!(
+                out,
+                "listing      {size} bytes, in the metadata block at byte {start} from its decoded byte {block_offset} on"
+            )?;
+            writeln!(out, "parent       inode {parent}")?;
+            writeln!(out, "index        {}", units::of((*index).into(), "entry"))?;
+        }
+        if let FileType::Symlink { target } = kind {
+            write!(out, "target       ")?;
+            output::name(out, target)?;
+            writeln!(out)?;
+        }
+        if let Some([major, minor]) = self.entry.device {
+            writeln!(out, "device       {major}:{minor}")?;
+        }
+        if let Some(layout) = self.layout {
+            writeln!(out, "layout       {layout}")?;
+        }
+        self.print_extents(out)
+    }
+
+    fn print_extents(&self, out: &mut impl Write) -> Result<()> {
+        let Extents { image, nid } = self.extents;
+        let size = self.entry.size.unwrap_or_default();
+        if matches!(self.stat.kind, FileType::File { .. }) {
+            writeln!(
+                out,
+                "size         {} bytes, {} of them outside holes",
+                units::count(size),
+                units::count(self.data_bytes)
+            )?;
+            writeln!(
+                out,
+                "own blocks   {} bytes stored, and {} bytes of it in fragments",
+                units::count(self.stored_bytes),
+                units::count(self.fragment_bytes)
+            )?;
+        }
+        let mut written: io::Result<()> = Ok(());
+        let mut first = true;
+        image.placement(nid, &mut |placed| {
+            if std::mem::take(&mut first) {
+                written =
+                    writeln!(out, "\n{:>14} {:>12} {:>14} {:>10}  CODEC", "OFFSET", "LENGTH", "AT BYTE", "STORED");
+            }
+            if written.is_ok() {
+                written = row(out, &placed);
+            }
+            if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        Ok(written?)
+    }
+}
+
+fn row(out: &mut impl Write, placed: &Placed) -> io::Result<()> {
+    write!(out, "{:>14} {:>12} ", placed.offset, placed.len)?;
+    let Some(stored) = placed.stored else { return writeln!(out, "{:>14} {:>10}  hole", "-", 0) };
+    write!(out, "{:>14} {:>10}  {}", stored.position, stored.len, stored.codec.unwrap_or("none"))?;
+    match stored.area {
+        Area::Device(number) => write!(out, ", on device {number}")?,
+        Area::Metabox => write!(out, ", in the metabox")?,
+        _ => {}
+    }
+    if stored.inline {
+        write!(out, ", after the inode")?;
+    }
+    if stored.partial {
+        write!(out, ", only the beginning")?;
+    }
+    match placed.fragment {
+        Some(placement::Fragment { index: Some(index), offset, .. }) => {
+            writeln!(out, ", fragment {index} from {offset} on")
+        }
+        Some(placement::Fragment { offset, .. }) => writeln!(out, ", packed inode from {offset} on"),
+        None => writeln!(out),
+    }
+}
+
+/// Sums over all extents.
+#[derive(Default)]
+struct Totals {
+    /// Bytes outside holes.
+    data: u64,
+    /// Stored bytes of blocks that are not shared as fragments.
+    stored: u64,
+    /// Bytes in fragments.
+    fragments: u64,
+    /// Position of the last cluster, of which several extents may have a part.
+    last: Option<(Area, u64)>,
+}
+
+impl Totals {
+    fn of(image: &AnyImage, nid: Nid) -> Result<Totals> {
+        let mut totals = Totals::default();
+        image.placement(nid, &mut |placed| {
+            totals.add(&placed);
+            ControlFlow::Continue(())
+        })?;
+        Ok(totals)
+    }
+
+    fn add(&mut self, placed: &Placed) {
+        let Some(stored) = placed.stored else { return };
+        self.data = self.data.saturating_add(placed.len);
+        if placed.fragment.is_some() {
+            self.fragments = self.fragments.saturating_add(placed.len);
+        } else if self.last.replace((stored.area, stored.position)) != Some((stored.area, stored.position)) {
+            self.stored = self.stored.saturating_add(stored.len);
+        }
+    }
+}
+
+impl At {
+    fn new(area: Area, position: u64) -> At {
+        let device = if let Area::Device(number) = area { Some(number) } else { None };
+        At { position, device, metabox: area == Area::Metabox }
+    }
+
+    fn describe(&self) -> String {
+        let position = units::count(self.position);
+        match (self.device, self.metabox) {
+            (Some(number), _) => format!("{position} of device {number}"),
+            (None, true) => format!("{position} of the metabox"),
+            (None, false) => position,
+        }
+    }
+}
+
+impl Listing {
+    fn new(reader: &squashfs::Reader, body: &BodyFacts) -> Option<Listing> {
+        let &BodyFacts::Dir { start, offset, size, parent, index, .. } = body else { return None };
+        let start = reader.superblock().directory_table.saturating_add(start.into());
+        Some(Listing { start, block_offset: offset, size, parent, index })
+    }
+}
+
+impl Serialize for Extents<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut rows = serializer.serialize_seq(None)?;
+        let mut written = Ok(());
+        let read = self.image.placement(self.nid, &mut |placed| {
+            written = rows.serialize_element(&Extent::new(&placed));
+            if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        read.map_err(S::Error::custom)?;
+        written?;
+        rows.end()
+    }
+}
+
+impl Extent {
+    fn new(placed: &Placed) -> Extent {
+        let Placed { offset, len, stored, fragment, .. } = *placed;
+        Extent {
+            offset,
+            len,
+            at: stored.map(|stored| At::new(stored.area, stored.position)),
+            stored: stored.map_or(0, |stored| stored.len),
+            codec: stored.and_then(|stored| stored.codec),
+            inline: stored.is_some_and(|stored| stored.inline),
+            partial: stored.is_some_and(|stored| stored.partial),
+            fragment: fragment.map(|fragment| Fragment { index: fragment.index, offset: fragment.offset }),
+        }
+    }
+}
+
+/// Returns the kernel's name of a data layout.
+fn layout(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Plain => "flat plain",
+        Layout::CompressedFull => "compressed full",
+        Layout::Inline => "flat inline",
+        Layout::CompressedCompact => "compressed compact",
+        Layout::Chunks => "chunk based",
+    }
+}
