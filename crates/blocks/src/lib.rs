@@ -7,7 +7,7 @@
 //! - [`buffer`]: page-aligned buffers that are reused; [`cache`]: decoded blocks, each decoded once.
 //! - [`io`]: positional reads ([`ReadAt`]) and writes ([`Storage`]), and outputs that appear whole ([`Output`]).
 //! - [`name`]: file names, which are arbitrary bytes, as text; [`options!`]: the way to change options.
-//! - [`progress`]: counters that a user interface may poll; [`stages`]: time spent per stage.
+//! - [`progress`]: counters that a user interface may poll; [`stages`]: time spent per stage; [`trouble`]: errors while serving.
 //!
 //! ```
 //! use packfs_blocks::pipeline::{self, Pool};
@@ -30,6 +30,7 @@ pub mod pipeline;
 pub mod probe;
 pub mod progress;
 pub mod stages;
+pub mod trouble;
 pub mod units;
 
 pub use buffer::{Buffer, Buffers};

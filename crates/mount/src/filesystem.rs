@@ -17,6 +17,7 @@ use fuser::{
     ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
     ReplyStatfs, ReplyXattr, Request,
 };
+use packfs_blocks::trouble::Trouble;
 use packfs_image::image::{FileType, Nid};
 use packfs_image::{Error, Image};
 
@@ -25,7 +26,6 @@ use crate::attr::{Owner, attr, none};
 use crate::dirs::Listings;
 use crate::nodes::Nodes;
 use crate::trace::Trace;
-use crate::trouble::Trouble;
 
 /// Time for which the kernel may keep names and attributes, which is for ever.
 const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
@@ -78,7 +78,7 @@ impl ImageFs {
 
     /// Reports an error and returns what to tell the kernel.
     fn failed(&self, number: INodeNo, error: &Error) -> Errno {
-        self.trouble.tell(number.0, error);
+        self.trouble.tell(format_args!("inode {}: {error}", number.0));
         Errno::EIO
     }
 

@@ -28,14 +28,14 @@ mod offset;
 mod options;
 mod session;
 mod trace;
-mod trouble;
 mod unmount;
 
 pub use device::inherited;
 pub use dump::DumpImage;
 pub use error::{Error, Result};
 pub use offset::find_image;
-pub use options::{Options, Report};
+pub use options::Options;
+pub use packfs_blocks::trouble::Report;
 pub use session::{Mounted, mount};
 pub use trace::Trace;
 pub use unmount::{How, unmount};

@@ -2,13 +2,11 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::trace::Trace;
+use packfs_blocks::trouble::Report;
 
-/// Takes lines about what went wrong while serving.
-pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
+use crate::trace::Trace;
 
 /// Options of a mount.
 #[derive(Clone)]

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use packfs_blocks::trouble::{Report, Trouble};
 use packfs_image::image::{FileType, Nid};
 use packfs_image::{Image, sink};
 
@@ -22,8 +23,7 @@ use crate::device;
 use crate::dirs::Listings;
 use crate::filesystem::ImageFs;
 use crate::nodes::Nodes;
-use crate::options::{Options, Report};
-use crate::trouble::Trouble;
+use crate::options::Options;
 use crate::unmount::{How, absolute, no_helper, unmount, without_commas};
 use crate::{Error, Result};
 

@@ -1,41 +1,49 @@
 //! Tells about errors while serving: once for each of the first, then ever more rarely, since a program that reads a
 //! damaged file again and again must not fill a log.
 
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use packfs_image::Error;
-
-use crate::options::Report;
+/// Takes lines about what went wrong while serving.
+pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Number of errors of which each is told.
 const EACH: u64 = 100;
 
 /// Receives the errors of all threads.
-pub(crate) struct Trouble {
+pub struct Trouble {
     report: Option<Report>,
     count: AtomicU64,
 }
 
+impl fmt::Debug for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trouble").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
 impl Trouble {
-    pub(crate) fn new(report: Option<Report>) -> Self {
+    /// Passes lines on to `report`.
+    pub fn new(report: Option<Report>) -> Self {
         Trouble { report, count: AtomicU64::new(0) }
     }
 
-    /// Tells about an error of inode number `number`.
-    pub(crate) fn tell(&self, number: u64, error: &Error) {
+    /// Tells about an error.
+    pub fn tell(&self, error: fmt::Arguments<'_>) {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let Some(report) = &self.report else { return };
         if count <= EACH {
-            report(&format!("inode {number}: {error}"));
+            report(&error.to_string());
         } else if count.is_power_of_two() {
-            report(&format!("inode {number}: {error} (error number {count}; not all are told)"));
+            report(&format!("{error} (error number {count}; not all are told)"));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use super::*;
 
@@ -45,7 +53,7 @@ mod tests {
         let kept = Arc::clone(&lines);
         let trouble = Trouble::new(Some(Arc::new(move |line: &str| kept.lock().unwrap().push(line.to_owned()))));
         for _ in 0..1000 {
-            trouble.tell(7, &Error::Misuse("it failed".into()));
+            trouble.tell(format_args!("inode 7: it failed"));
         }
         let lines = lines.lock().unwrap();
         assert_eq!(lines.len(), 103);
