@@ -18,6 +18,7 @@ need erofs-utils mkfs.erofs fsck.erofs dump.erofs
 need attr setfattr getfattr
 need acl setfacl getfacl
 need tar tar
+need curl curl
 need libarchive-tools bsdtar
 need gzip gzip
 need xz-utils xz

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{fail, have, succeed};
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "build",
     "extract",
     "tar",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 22] = [
     "join",
     "mount",
     "umount",
+    "serve",
     "bench",
     "tune",
     "trace",

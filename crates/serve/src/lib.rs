@@ -1,3 +1,39 @@
 //! Serves SquashFS and EROFS images over HTTP, and draws the page that explores them in a browser.
+//!
+//! The path of a request: `server` accepts a connection and `slots` bounds their number; `connection` reads requests
+//! with deadlines; `access` refuses foreign names and missing tokens; `routes` finds the answer; `http` has what belongs
+//! to the protocol alone. A response is a value, which the connection sends.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use packfs_blocks::{ReadAt, io::FileAt};
+//! use packfs_image::{AnyImage, OpenOptions};
+//! use packfs_serve::{Options, Served, Server};
+//!
+//! let bytes: Arc<dyn ReadAt> = Arc::new(FileAt::open("root.sqfs".as_ref(), 0)?);
+//! let image = Arc::new(AnyImage::open(Arc::clone(&bytes), OpenOptions::default())?);
+//! let served = Served { name: "root.sqfs".into(), image, bytes, version: "1".into(), remote: false };
+//! let server = Server::bind(vec![served], Options::default())?;
+//! println!("http://{}/files/etc/motd", server.address());
+//! server.serve();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod access;
+mod api;
+mod connection;
+mod error;
 pub mod explorer;
+mod http;
+mod metrics;
+mod routes;
+mod served;
+mod server;
+mod slots;
+mod types;
+
+pub use error::{Error, Result};
+pub use served::Served;
+pub use server::{Options, Server, Stopper};
+
+packfs_blocks::options!(Options);

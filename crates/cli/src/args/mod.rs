@@ -19,6 +19,8 @@ mod read;
 pub(crate) mod refused;
 mod remote;
 mod select;
+#[cfg(feature = "serve")]
+mod serve;
 mod split;
 mod trace;
 mod tune;
@@ -41,6 +43,8 @@ pub(crate) use personality::AsProgram;
 pub(crate) use read::{Cat, Extract, Info, List, SortKey, Tar};
 pub(crate) use remote::RemoteArgs;
 pub(crate) use select::{ExcludeArgs, Select, read};
+#[cfg(feature = "serve")]
+pub(crate) use serve::Serve;
 pub(crate) use split::Split;
 pub(crate) use trace::Trace;
 pub(crate) use tune::{Tune, Way, Ways};
@@ -90,6 +94,8 @@ pub(crate) enum Command {
     Mount(Box<Mount>),
     #[cfg(feature = "mount")]
     Umount(Umount),
+    #[cfg(feature = "serve")]
+    Serve(Box<Serve>),
     Bench(Bench),
     Tune(Box<Tune>),
     Trace(Trace),

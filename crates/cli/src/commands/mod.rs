@@ -17,6 +17,8 @@ pub(crate) mod mount;
 pub(crate) mod open;
 mod parts;
 mod remote;
+#[cfg(feature = "serve")]
+mod serve;
 mod sources;
 mod split;
 mod tar;
@@ -48,6 +50,8 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Mount(args) => mount::run(&args),
         #[cfg(feature = "mount")]
         Command::Umount(args) => mount::umount(&args),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Trace(args) => trace::run(&args),

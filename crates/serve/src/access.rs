@@ -1,0 +1,136 @@
+//! Who may ask: requests to another name than that of this server are refused, and with a token all that lack it.
+//!
+//! A page from elsewhere can make a browser ask a server on the same machine, under a name that its owner lets point there
+//! (DNS rebinding). Such a request has the foreign name in its `Host`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::http::request::{Refusal, Request};
+use crate::http::response::Response;
+
+/// Names of this machine for itself.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+/// Parameter and cookie with the token.
+const TOKEN: &str = "token";
+
+/// Rules of a server.
+#[derive(Debug)]
+pub(crate) struct Access {
+    /// The names that requests may be sent to; `None` for any.
+    names: Option<Vec<String>>,
+    token: Option<String>,
+    /// Cookies belong to a host, whatever the port; so the port is in the name.
+    cookie: String,
+}
+
+impl Access {
+    /// Makes the rules of a server that listens on `address`, called `name` on its command line.
+    pub(crate) fn new(address: SocketAddr, name: Option<&str>, token: Option<String>) -> Self {
+        let own = match address.ip() {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        let names = LOOPBACK.into_iter().chain(name).map(str::to_ascii_lowercase).chain([own]);
+        let names = address.ip().is_loopback().then(|| names.collect());
+        Access { names, token, cookie: format!("packfs-{TOKEN}-{}", address.port()) }
+    }
+
+    /// Checks a request; returns the answer if it does not get any other.
+    pub(crate) fn check(&self, request: &Request) -> Result<(), Response> {
+        if let (Some(names), Some(host)) = (&self.names, &request.host)
+            && !names.contains(&without_port(host).to_ascii_lowercase())
+        {
+            return Err(Refusal(421, "this server has another name").into());
+        }
+        let Some(token) = &self.token else { return Ok(()) };
+        if request.parameter(TOKEN).is_some_and(|sent| equal(&sent, token)) {
+            return Err(self.remember(request, token));
+        }
+        let bearer = request.header("authorization").and_then(|value| value.strip_prefix(b"Bearer "));
+        if bearer.or_else(|| self.cookie(request)).is_some_and(|sent| equal(sent, token)) {
+            return Ok(());
+        }
+        let refused: Response =
+            Refusal(401, "the token is missing or wrong; send it as a bearer, or open ?token=...").into();
+        Err(refused.with("WWW-Authenticate", "Bearer"))
+    }
+
+    /// Makes the browser keep the token, and ask again without it, so that it is in no history and no link.
+    fn remember(&self, request: &Request, token: &str) -> Response {
+        let (path, query) = (&request.raw_path, request.query_without(TOKEN));
+        // Two slashes at the beginning would name another host.
+        let path = path.trim_start_matches('/');
+        let place = if query.is_empty() { format!("/{path}") } else { format!("/{path}?{query}") };
+        let cookie = format!("{}={token}; HttpOnly; SameSite=Lax; Path=/", self.cookie);
+        let moved = Response::new(303, "text/plain; charset=utf-8", "").with("Location", place);
+        moved.with("Set-Cookie", cookie).with("Cache-Control", "no-store")
+    }
+
+    fn cookie<'r>(&self, request: &'r Request) -> Option<&'r [u8]> {
+        let mut cookies = request.header("cookie")?.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        cookies.find_map(|one| one.strip_prefix(self.cookie.as_bytes())?.strip_prefix(b"="))
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// Compares in a time that does not depend on where the two differ.
+fn equal(sent: &[u8], token: &str) -> bool {
+    let differences = sent.iter().zip(token.as_bytes()).fold(0, |all, (one, other)| all | (one ^ other));
+    sent.len() == token.len() && std::hint::black_box(differences) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(access: &Access, target: &str, headers: &str) -> u16 {
+        let head = format!("GET {target} HTTP/1.1\r\n{headers}\r\n\r\n");
+        let (request, _) = Request::parse(head.as_bytes()).unwrap().unwrap();
+        access.check(&request).map_or_else(|response| response.status, |()| 200)
+    }
+
+    #[test]
+    fn only_the_names_of_the_server_are_answered_on_loopback() {
+        let access = Access::new("127.0.0.2:80".parse().unwrap(), Some("Box.local"), None);
+        for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]:8", "[::1]", "127.0.0.2", "box.local:80"] {
+            assert_eq!(status(&access, "/", &format!("Host: {host}")), 200, "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[::2]", "localhost:x"]
+        {
+            assert_eq!(status(&access, "/", &format!("Host: {host}")), 421, "{host}");
+        }
+        assert_eq!(status(&access, "http://evil.example/", "Host: localhost"), 421);
+        let open = Access::new("0.0.0.0:80".parse().unwrap(), None, None);
+        assert_eq!(status(&open, "/", "Host: any.example"), 200);
+    }
+
+    #[test]
+    fn a_token_is_taken_from_three_places_and_leaves_the_address() {
+        let access = Access::new("0.0.0.0:80".parse().unwrap(), None, Some("secret".into()));
+        let cases = [
+            ("/", "Authorization: Bearer secret", 200),
+            ("/", "Cookie: a=b; packfs-token-80=secret", 200),
+            ("/?token=secret", "A: b", 303),
+            ("/?token=secre%74", "A: b", 303),
+            ("/", "A: b", 401),
+            ("/", "Authorization: Bearer secrex", 401),
+            ("/", "Authorization: Bearer secret2", 401),
+            ("/", "Authorization: Basic secret", 401),
+            ("/", "Cookie: packfs-token-81=secret", 401),
+            ("/?token=", "A: b", 401),
+            ("/?token", "A: b", 401),
+        ];
+        for (target, header, expected) in cases {
+            assert_eq!(status(&access, target, &format!("Host: h\r\n{header}")), expected, "{target} {header}");
+        }
+        let head = b"GET //x/y?a=1&token=secret HTTP/1.1\r\nHost: h\r\n\r\n";
+        let (request, _) = Request::parse(head).unwrap().unwrap();
+        assert!(format!("{:?}", access.check(&request).unwrap_err()).contains("\"/x/y?a=1\""));
+    }
+}

@@ -1,0 +1,199 @@
+//! The answers in JSON: what an image is, what is in a directory, where the data of a file is.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use packfs_blocks::name;
+use packfs_image::AnyImage;
+use packfs_image::image::{Entry, FileType, Nid};
+use packfs_image::placement::{Area, Placed};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+
+use crate::http::request::Request;
+use crate::http::response::Response;
+use crate::http::url;
+use crate::routes::{JSON, json, long_json, missing};
+use crate::served::{Found, Served, kind};
+use crate::{Error, Result};
+
+#[derive(Serialize)]
+struct Info<'a> {
+    name: &'a str,
+    format: &'static str,
+    bytes: u64,
+    inodes: u64,
+    version: &'a str,
+}
+
+/// Tells what an image is.
+pub(crate) fn info(served: &Served) -> Result<Response> {
+    let format = match &*served.image {
+        AnyImage::Squashfs(_) => "squashfs",
+        AnyImage::Erofs(_) => "erofs",
+    };
+    let (bytes, inodes) = (served.bytes.len(), served.image.image().inode_count());
+    json(&Info { name: &served.name, format, bytes, inodes, version: &served.version })
+}
+
+/// Lists a directory.
+pub(crate) fn listing(served: &Served, dir: &Found) -> Result<Response> {
+    let entries = served.image.image().read_dir(dir.nid)?;
+    Ok(long_json(Listing { image: Arc::clone(&served.image), entries }))
+}
+
+/// A directory; attributes are read as it is written.
+struct Listing {
+    image: Arc<AnyImage>,
+    entries: Vec<Entry>,
+}
+
+/// An entry of a listing.
+#[derive(Serialize)]
+struct Row {
+    /// See [`name::encode`].
+    name: String,
+    /// Address, relative to that of the listing with a `/` behind it.
+    url: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    size: Option<u64>,
+    target: Option<String>,
+    mode: u16,
+    uid: u32,
+    gid: u32,
+    /// Seconds since 1970.
+    mtime: i64,
+}
+
+/// An entry whose inode cannot be read.
+#[derive(Serialize)]
+struct Damaged {
+    name: String,
+    error: String,
+}
+
+impl Serialize for Listing {
+    fn serialize<S: Serializer>(&self, out: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = out.serialize_map(Some(1))?;
+        map.serialize_entry("entries", &Rows(self))?;
+        map.end()
+    }
+}
+
+struct Rows<'l>(&'l Listing);
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut rows = out.serialize_seq(Some(self.0.entries.len()))?;
+        for entry in &self.0.entries {
+            match row(self.0.image.image(), entry) {
+                Ok(row) => rows.serialize_element(&row)?,
+                Err(error) => {
+                    let name = name::encode(&entry.name).into_owned();
+                    rows.serialize_element(&Damaged { name, error: error.to_string() })?;
+                }
+            }
+        }
+        rows.end()
+    }
+}
+
+fn row(image: &dyn packfs_image::Image, entry: &Entry) -> Result<Row> {
+    let stat = image.stat(entry.nid)?;
+    let (size, target, end) = match &stat.kind {
+        FileType::File { size } => (Some(*size), None, ""),
+        FileType::Symlink { target } => (None, Some(name::encode(target).into_owned()), ""),
+        FileType::Dir => (None, None, "/"),
+        _ => (None, None, ""),
+    };
+    Ok(Row {
+        name: name::encode(&entry.name).into_owned(),
+        url: url::encode(&entry.name) + end,
+        kind: kind(&stat.kind),
+        size,
+        target,
+        mode: stat.mode,
+        uid: stat.uid,
+        gid: stat.gid,
+        mtime: stat.mtime.secs,
+    })
+}
+
+/// A piece of a file.
+#[derive(Serialize)]
+struct Piece {
+    offset: u64,
+    length: u64,
+    hole: bool,
+    stored: Option<Stored>,
+    fragment: Option<Fragment>,
+}
+
+/// Stored bytes that a piece is decoded from.
+#[derive(Serialize)]
+struct Stored {
+    /// `image`, `metabox`, or the number of a device.
+    area: String,
+    position: u64,
+    length: u64,
+    codec: Option<&'static str>,
+    partial: bool,
+    inline: bool,
+}
+
+/// Position among decoded bytes that several files share.
+#[derive(Serialize)]
+struct Fragment {
+    index: Option<u32>,
+    offset: u64,
+}
+
+impl From<Placed> for Piece {
+    fn from(Placed { offset, len, stored, fragment, .. }: Placed) -> Self {
+        let area = |area| match area {
+            Area::Image => "image".to_owned(),
+            Area::Device(number) => number.to_string(),
+            _ => "metabox".to_owned(),
+        };
+        let hole = stored.is_none();
+        let stored = stored.map(|at| Stored {
+            area: area(at.area),
+            position: at.position,
+            length: at.len,
+            codec: at.codec,
+            partial: at.partial,
+            inline: at.inline,
+        });
+        let fragment = fragment.map(|at| Fragment { index: at.index, offset: at.offset });
+        Piece { offset, length: len, hole, stored, fragment }
+    }
+}
+
+/// Tells of which pieces a file consists, and where the image stores them.
+pub(crate) fn map(served: &Served, request: &Request) -> Result<Response> {
+    let path = request.parameter("path").unwrap_or_default();
+    let Some(path) = url::names(&path) else { return Ok(missing()) };
+    let Some(found) = served.find(&path)? else { return Ok(missing()) };
+    let FileType::File { size } = found.stat.kind else {
+        return Ok(Response::refuse(404, "not a regular file"));
+    };
+    let image = Arc::clone(&served.image);
+    let write = move |out: &mut dyn Write| write_map(&image, found.nid, size, out);
+    Ok(Response::stream(JSON, Box::new(write)))
+}
+
+/// Writes the pieces as they are found: a large file has millions.
+fn write_map(image: &AnyImage, nid: Nid, size: u64, out: &mut dyn Write) -> Result<()> {
+    write!(out, "{{\"size\":{size},\"extents\":[")?;
+    let (mut before, mut written) = ("", Ok(()));
+    image.placement(nid, &mut |placed| {
+        let put = out.write_all(before.as_bytes()).map_err(Error::from);
+        written = put.and_then(|()| Ok(serde_json::to_writer(&mut *out, &Piece::from(placed))?));
+        before = ",";
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    written?;
+    Ok(out.write_all(b"]}")?)
+}

@@ -1,0 +1,177 @@
+//! A connection: requests come in one after the other, each gets its response.
+//!
+//! Every step has a deadline, so that a client that sends or takes a byte a minute keeps no place.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use crate::http::request::{HEAD_MAX, Refusal, Request};
+use crate::http::response::{Asked, Broken, Response};
+use crate::server::Shared;
+use crate::slots::Slot;
+
+/// Time for the head of a request, from its first byte on or since the connection was made.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Time that a connection may stay unused between two requests.
+const IDLE_TIME: Duration = Duration::from_secs(15);
+/// Time for a piece of a response, at most a few hundred KiB.
+const PIECE_TIME: Duration = Duration::from_secs(60);
+/// Bytes to read and forget after a refusal: closing a connection with unread bytes would take the answer away from
+/// the client.
+const FORGET: usize = 64 << 10;
+
+/// Serves a connection until one side ends it.
+pub(crate) fn serve(shared: &Shared, slot: &Slot) {
+    let _ = slot.stream.set_nodelay(true);
+    let mut out = Out { stream: &slot.stream, shared };
+    let (mut buffer, mut first) = (Vec::new(), true);
+    loop {
+        slot.set_waiting(true);
+        let head = read_head(&slot.stream, &mut buffer, if first { HEAD_TIME } else { IDLE_TIME });
+        slot.set_waiting(false);
+        let answered = match head {
+            Ok(Some(request)) => answer(shared, &request, &mut out),
+            Ok(None) | Err(None) => return,
+            Err(Some(refusal)) => {
+                shared.metrics.count("other", refusal.0);
+                let asked = Asked { head_only: false, is_1_1: true, keep: false };
+                let refused = shared.protect(refusal.into()).send(asked, &mut out).is_ok();
+                if refused {
+                    forget(&slot.stream);
+                }
+                false
+            }
+        };
+        if !answered {
+            let _ = slot.stream.shutdown(Shutdown::Write);
+            return;
+        }
+        first = false;
+    }
+}
+
+/// Answers a request; returns whether there may be another.
+fn answer(shared: &Shared, request: &Request, out: &mut dyn Write) -> bool {
+    let mut asked = Asked::from(request);
+    asked.keep &= !shared.slots.is_crowded();
+    let (route, served, response) = match shared.access.check(request) {
+        Ok(()) => shared.routes.answer(request, &shared.metrics, shared.slots.open()),
+        Err(refused) => ("other", None, Ok(refused)),
+    };
+    let status_of_failure = if served.is_some_and(|served| served.remote) { 502 } else { 500 };
+    let fail = |error: &crate::Error| {
+        let name = served.map(|served| served.name.as_str()).unwrap_or_default();
+        shared.report_failure(name, request, error);
+        shared.protect(Response::refuse(status_of_failure, "the image cannot be read; the server's log says why"))
+    };
+    let response = response.map_or_else(|error| fail(&error), |response| shared.protect(response));
+    let status = response.status;
+    match response.send(asked, out) {
+        Ok(keep) => {
+            shared.metrics.count(route, status);
+            keep
+        }
+        Err(Broken::Client) => {
+            shared.metrics.count(route, status);
+            false
+        }
+        Err(Broken::Content { error, begun: true }) => {
+            // Ending the connection early is the only way to say that the rest is missing.
+            shared.metrics.count(route, status);
+            fail(&error);
+            false
+        }
+        Err(Broken::Content { error, begun: false }) => {
+            shared.metrics.count(route, status_of_failure);
+            fail(&error).send(asked, out).unwrap_or(false)
+        }
+    }
+}
+
+/// Reads the head of the next request, in time; leaves what follows it in the buffer. Returns `None` if the client is
+/// done, no refusal if nobody is there to be told.
+fn read_head(stream: &TcpStream, buffer: &mut Vec<u8>, patience: Duration) -> Result<Option<Request>, Option<Refusal>> {
+    let mut deadline = Instant::now() + patience;
+    let mut begun = !buffer.is_empty();
+    loop {
+        if let Some((request, len)) = Request::parse(buffer)? {
+            buffer.drain(..len);
+            return Ok(Some(request));
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut piece = [0; 4096];
+        let room = piece.len().min(HEAD_MAX - buffer.len().min(HEAD_MAX - 1));
+        let mut stream = stream;
+        let got = if left.is_zero() {
+            Err(io::ErrorKind::WouldBlock.into())
+        } else {
+            stream.set_read_timeout(Some(left)).and_then(|()| stream.read(&mut piece[..room]))
+        };
+        match got {
+            Ok(0) => return Ok(None),
+            Ok(len) => buffer.extend_from_slice(&piece[..len]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) && begun => {
+                return Err(Some(Refusal(408, "the request took too long")));
+            }
+            Err(_) => return Err(None),
+        }
+        if !begun {
+            (begun, deadline) = (true, Instant::now() + HEAD_TIME);
+        }
+    }
+}
+
+/// Reads what the client still sends, for a short time.
+fn forget(mut stream: &TcpStream) {
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(500)));
+    let (mut piece, mut rest) = ([0; 4096], FORGET);
+    while let Ok(len @ 1..) = stream.read(&mut piece) {
+        rest = rest.saturating_sub(len);
+        if rest == 0 {
+            break;
+        }
+    }
+}
+
+/// The way to the client: counts bytes, and gives each piece a deadline.
+struct Out<'c> {
+    stream: &'c TcpStream,
+    shared: &'c Shared,
+}
+
+impl Write for Out<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let deadline = Instant::now() + PIECE_TIME;
+        let mut stream = self.stream;
+        while !bytes.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            stream.set_write_timeout(Some(left))?;
+            match stream.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(len) => {
+                    self.shared.metrics.bytes.fetch_add(len as u64, Relaxed);
+                    bytes = bytes.get(len..).unwrap_or_default();
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! Conditions of requests (RFC 9110, section 13): what a client has already, and what it insists on.
+
+use super::request::Request;
+
+/// Identity of what is to be sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Version {
+    /// Strong entity tag, with its quotes.
+    pub(crate) etag: String,
+    /// Time of modification, as HTTP writes it.
+    pub(crate) modified: Option<String>,
+}
+
+/// Result of the conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Send it.
+    Send,
+    /// The client has it: 304.
+    NotModified,
+    /// It is not what the client insists on: 412.
+    Failed,
+}
+
+impl Version {
+    /// Evaluates all conditions except `If-Range`.
+    pub(crate) fn judge(&self, request: &Request) -> Verdict {
+        if request.header("if-match").is_some_and(|list| !self.is_in(list, false)) {
+            return Verdict::Failed;
+        }
+        match (request.header("if-none-match"), request.header("if-modified-since")) {
+            (Some(list), _) if self.is_in(list, true) => Verdict::NotModified,
+            // Dates are those that were sent before, so a date that differs is another version.
+            (None, Some(date)) if self.is_date(date) => Verdict::NotModified,
+            _ => Verdict::Send,
+        }
+    }
+
+    /// Returns true if a range counts: no `If-Range`, or one that names this version.
+    pub(crate) fn allows_range(&self, request: &Request) -> bool {
+        let named = |text: &[u8]| text.trim_ascii() == self.etag.as_bytes() || self.is_date(text);
+        request.header("if-range").is_none_or(named)
+    }
+
+    fn is_date(&self, text: &[u8]) -> bool {
+        self.modified.as_ref().is_some_and(|modified| modified.as_bytes() == text.trim_ascii())
+    }
+
+    /// Returns true if a list of entity tags has this one. Weak ones count only where `weak` says so.
+    fn is_in(&self, list: &[u8], weak: bool) -> bool {
+        list.trim_ascii() == b"*"
+            || list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).any(|tag| {
+                let strong = if weak { tag.strip_prefix(b"W/").unwrap_or(tag) } else { tag };
+                strong == self.etag.as_bytes()
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_judged_as_the_standard_says() {
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let version = Version { etag: "\"a\"".into(), modified: Some(date.into()) };
+        let (since, range) = (format!("If-Modified-Since: {date}"), format!("If-Range: {date}"));
+        let cases = [
+            ("X: y", Verdict::Send, true),
+            ("If-None-Match: \"b\", W/\"a\"", Verdict::NotModified, true),
+            ("If-None-Match: *", Verdict::NotModified, true),
+            ("If-None-Match: \"b\"", Verdict::Send, true),
+            ("If-Match: \"b\" , \"a\"", Verdict::Send, true),
+            ("If-Match: W/\"a\"", Verdict::Failed, true),
+            ("If-Match: \"b\"", Verdict::Failed, true),
+            (&since, Verdict::NotModified, true),
+            ("If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT", Verdict::Send, true),
+            ("If-Range: \"a\"", Verdict::Send, true),
+            (&range, Verdict::Send, true),
+            ("If-Range: W/\"a\"", Verdict::Send, false),
+            ("If-Range: \"b\"", Verdict::Send, false),
+        ];
+        for (header, verdict, range) in cases {
+            let head = format!("GET / HTTP/1.1\r\nHost: h\r\n{header}\r\n\r\n");
+            let (request, _) = Request::parse(head.as_bytes()).unwrap().unwrap();
+            assert_eq!((version.judge(&request), version.allows_range(&request)), (verdict, range), "{header}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The `Range` header (RFC 9110, section 14).
+
+use std::ops::Range;
+
+/// Number of ranges to answer in one response; with more, the whole is sent. A list of many small ranges costs a server
+/// far more than its client.
+const MAX: usize = 16;
+
+/// Part of a representation that a request is for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// All of it: there is no range, or none that counts.
+    Whole,
+    /// At least one range, none empty, all within the length.
+    Parts(Vec<Range<u64>>),
+    /// Only ranges behind the end.
+    Unsatisfiable,
+}
+
+/// Returns what a header wants of `len` bytes. What is not a list of byte ranges is ignored, as the standard says.
+pub(crate) fn parse(header: &[u8], len: u64) -> Wanted {
+    let Some(specs) = specs(header) else { return Wanted::Whole };
+    let parts: Vec<_> = specs.iter().filter_map(|spec| within(*spec, len)).collect();
+    match parts.len() {
+        0 => Wanted::Unsatisfiable,
+        1..=MAX if !overlap(&parts) => Wanted::Parts(parts),
+        _ => Wanted::Whole,
+    }
+}
+
+/// First and last byte; without the first, the last so many bytes.
+type Spec = (Option<u64>, Option<u64>);
+
+fn specs(header: &[u8]) -> Option<Vec<Spec>> {
+    let (unit, list) = std::str::from_utf8(header).ok()?.split_once('=')?;
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    let specs: Option<Vec<Spec>> = list.split(',').map(str::trim).filter(|one| !one.is_empty()).map(spec).collect();
+    specs.filter(|specs| !specs.is_empty())
+}
+
+fn spec(text: &str) -> Option<Spec> {
+    let (first, last) = text.split_once('-')?;
+    match (number(first)?, number(last)?) {
+        (None, None) => None,
+        (Some(first), Some(last)) if last < first => None,
+        spec => Some(spec),
+    }
+}
+
+/// Reads digits; a number too large to store is as good as the largest. `None` for anything else.
+#[expect(clippy::option_option, reason = "no number is one of the forms")]
+fn number(text: &str) -> Option<Option<u64>> {
+    let text = text.trim();
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| (!text.is_empty()).then(|| text.parse().unwrap_or(u64::MAX)))
+}
+
+fn within((first, last): Spec, len: u64) -> Option<Range<u64>> {
+    let range = match (first, last) {
+        (Some(first), last) => first..last.map_or(len, |last| last.saturating_add(1).min(len)),
+        (None, last) => len.saturating_sub(last.unwrap_or(0))..len,
+    };
+    (!range.is_empty()).then_some(range)
+}
+
+fn overlap(parts: &[Range<u64>]) -> bool {
+    let mut sorted: Vec<_> = parts.iter().collect();
+    sorted.sort_unstable_by_key(|part| part.start);
+    sorted.windows(2).any(|pair| pair[0].end > pair[1].start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_the_standard_and_nonsense_is_ignored() {
+        let max = u64::MAX;
+        let huge = format!("bytes={max}-{max}0");
+        let many = format!("bytes={}", (0..17).map(|n| format!("{n}-{n},")).collect::<String>());
+        let most = format!("bytes={}", (0..16).map(|n| format!("{n}-{n},")).collect::<String>());
+        let singles = (0..16).map(|n| n..n + 1).collect();
+        let one = |start, end| Wanted::Parts(std::iter::once(start..end).collect());
+        let cases = [
+            ("bytes=0-0", one(0, 1)),
+            ("Bytes = 5-", one(5, 100)),
+            ("bytes=90-1000", one(90, 100)),
+            ("bytes=-1", one(99, 100)),
+            ("bytes=-1000", one(0, 100)),
+            ("bytes=0-99999999999999999999999999", one(0, 100)),
+            ("bytes=200-300, 7-8", one(7, 9)),
+            ("bytes=50-59,,0-9", Wanted::Parts(vec![50..60, 0..10])),
+            ("bytes=100-", Wanted::Unsatisfiable),
+            ("bytes=-0", Wanted::Unsatisfiable),
+            (&huge, Wanted::Unsatisfiable),
+            (&most, Wanted::Parts(singles)),
+            (&many, Wanted::Whole),
+            ("bytes=0-,0-,0-", Wanted::Whole),
+            ("bytes=9-0", Wanted::Whole),
+            ("bytes=", Wanted::Whole),
+            ("bytes=-", Wanted::Whole),
+            ("bytes=a-b", Wanted::Whole),
+            ("bytes=1-2-3", Wanted::Whole),
+            ("bytes=+1-2", Wanted::Whole),
+            ("lines=0-1", Wanted::Whole),
+            ("0-1", Wanted::Whole),
+        ];
+        for (header, wanted) in cases {
+            assert_eq!(parse(header.as_bytes(), 100), wanted, "{header}");
+        }
+        assert_eq!(parse(b"bytes=0-", 0), Wanted::Unsatisfiable);
+        assert_eq!(parse(b"\xff", 9), Wanted::Whole);
+    }
+}

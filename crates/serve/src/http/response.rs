@@ -1,0 +1,342 @@
+//! Responses, and how they go out: with a length, in parts, or in chunks.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use packfs_blocks::ReadAt;
+
+use super::condition::{Verdict, Version};
+use super::date;
+use super::range::{self, Wanted};
+use super::request::{Refusal, Request};
+
+/// Bytes that are read and sent at a time.
+const PIECE: u64 = 256 << 10;
+/// Bytes of a chunk.
+const CHUNK: usize = 64 << 10;
+
+/// An answer to a request.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: Body,
+}
+
+/// Writes a body of unknown length.
+pub(crate) type Stream = Box<dyn FnOnce(&mut dyn Write) -> Result<(), crate::Error>>;
+
+/// The bytes behind the head.
+enum Body {
+    Bytes(Vec<u8>),
+    /// Ranges of a source, each behind a text, and a text at the end.
+    Slices {
+        source: Arc<dyn ReadAt>,
+        slices: Vec<(String, Range<u64>)>,
+        end: String,
+    },
+    Stream(Stream),
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Body::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
+            Body::Slices { slices, .. } => write!(f, "{slices:?}"),
+            Body::Stream(_) => f.write_str("stream"),
+        }
+    }
+}
+
+/// Reason why a response was not sent completely.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// The client is gone, or too slow.
+    Client,
+    /// What is served cannot be read. If nothing was sent yet, another response can be.
+    Content { error: crate::Error, begun: bool },
+}
+
+impl Response {
+    /// Makes a response with a body in memory.
+    pub(crate) fn new(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Response {
+        Response { status, headers: Vec::new(), body: Body::Bytes(body.into()) }.with("Content-Type", content_type)
+    }
+
+    /// Makes a response that says in a line why there is no other.
+    pub(crate) fn refuse(status: u16, why: &str) -> Response {
+        let response =
+            Response::new(status, "text/plain; charset=utf-8", format!("{status} {}: {why}\n", reason(status)));
+        if status == 405 { response.with("Allow", "GET, HEAD") } else { response }
+    }
+
+    /// Makes a response whose length shows only at its end.
+    pub(crate) fn stream(content_type: &str, stream: Stream) -> Response {
+        Response { status: 200, headers: Vec::new(), body: Body::Stream(stream) }.with("Content-Type", content_type)
+    }
+
+    /// Makes the response that a request gets of a source: all of it, ranges, or none if its conditions say so.
+    pub(crate) fn of(request: &Request, source: Arc<dyn ReadAt>, content_type: &str, version: &Version) -> Response {
+        let len = source.len();
+        let wanted = match request.header("range").filter(|_| version.allows_range(request)) {
+            Some(header) => range::parse(header, len),
+            None => Wanted::Whole,
+        };
+        let slices = |slices, end| Body::Slices { source, slices, end };
+        let response = |status, body| Response { status, headers: Vec::new(), body };
+        let response = match (version.judge(request), wanted) {
+            (Verdict::NotModified, _) => response(304, Body::Bytes(Vec::new())),
+            (Verdict::Failed, _) => Response::refuse(412, "it is another version now"),
+            (Verdict::Send, Wanted::Unsatisfiable) => {
+                let refused = Response::refuse(416, &format!("there are {len} bytes"));
+                refused.with("Content-Range", format!("bytes */{len}"))
+            }
+            (Verdict::Send, Wanted::Whole) => {
+                let all = response(200, slices(vec![(String::new(), 0..len)], String::new()));
+                all.with("Content-Type", content_type)
+            }
+            (Verdict::Send, Wanted::Parts(parts)) => match parts.as_slice() {
+                [part] => {
+                    let one = response(206, slices(vec![(String::new(), part.clone())], String::new()));
+                    one.with("Content-Type", content_type).with("Content-Range", content_range(part, len))
+                }
+                parts => {
+                    let boundary = boundary(&version.etag);
+                    let head = |part| {
+                        let place = content_range(part, len);
+                        format!("\r\n--{boundary}\r\nContent-Type: {content_type}\r\nContent-Range: {place}\r\n\r\n")
+                    };
+                    let parts = parts.iter().map(|part| (head(part), part.clone())).collect();
+                    let several = response(206, slices(parts, format!("\r\n--{boundary}--\r\n")));
+                    several.with("Content-Type", format!("multipart/byteranges; boundary={boundary}"))
+                }
+            },
+        };
+        let response = response.with("ETag", &version.etag).with("Accept-Ranges", "bytes");
+        match &version.modified {
+            Some(modified) => response.with("Last-Modified", modified),
+            None => response,
+        }
+    }
+
+    /// Adds a header. A value that could end it is left out.
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Response {
+        let value = value.into();
+        if !value.bytes().any(|byte| byte.is_ascii_control()) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+
+    /// Sends it; returns whether the connection can be used again.
+    pub(crate) fn send(self, asked: Asked, out: &mut dyn Write) -> Result<bool, Broken> {
+        let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
+        let mut put = |name: &str, value: &str| head.push_str(&format!("{name}: {value}\r\n"));
+        for (name, value) in &self.headers {
+            put(name, value);
+        }
+        let len = self.body.len();
+        match len {
+            Some(_) if self.status == 304 => {}
+            Some(len) => put("Content-Length", &len.to_string()),
+            None if asked.is_1_1 => put("Transfer-Encoding", "chunked"),
+            None => {}
+        }
+        let keep = asked.keep && (len.is_some() || asked.is_1_1);
+        if !keep {
+            put("Connection", "close");
+        }
+        if let Some(date) = now() {
+            put("Date", &date);
+        }
+        head.push_str("\r\n");
+        self.body.send(head, asked, out)?;
+        Ok(keep)
+    }
+}
+
+/// Properties of a request that decide how its response is sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) head_only: bool,
+    pub(crate) is_1_1: bool,
+    pub(crate) keep: bool,
+}
+
+impl From<&Request> for Asked {
+    fn from(request: &Request) -> Self {
+        Asked { head_only: request.head_only, is_1_1: request.is_1_1, keep: request.keep }
+    }
+}
+
+impl Body {
+    /// Returns its length if that is known.
+    fn len(&self) -> Option<u64> {
+        match self {
+            Body::Bytes(bytes) => Some(bytes.len() as u64),
+            Body::Slices { slices, end, .. } => {
+                let lens = slices.iter().map(|(before, range)| before.len() as u64 + (range.end - range.start));
+                Some(lens.sum::<u64>() + end.len() as u64)
+            }
+            Body::Stream(_) => None,
+        }
+    }
+
+    /// Sends the head and, unless only that is wanted, the body. Contents are read before the head goes out, so that a
+    /// damaged file gets a status that says so, and `HEAD` gets the status of `GET`.
+    fn send(self, head: String, asked: Asked, out: &mut dyn Write) -> Result<(), Broken> {
+        let mut head = head.into_bytes();
+        match self {
+            Body::Bytes(bytes) => {
+                head.extend(bytes.iter().filter(|_| !asked.head_only));
+                out.write_all(&head).map_err(|_| Broken::Client)
+            }
+            Body::Slices { source, slices, end } => send_slices(&*source, &slices, &end, head, asked, out),
+            Body::Stream(_) if asked.head_only => out.write_all(&head).map_err(|_| Broken::Client),
+            Body::Stream(stream) => {
+                let mut chunks =
+                    Chunks { out, head, pending: Vec::new(), chunked: asked.is_1_1, begun: false, gone: false };
+                let written = stream(&mut chunks);
+                let ended = written.map(|()| chunks.end());
+                match ended {
+                    Err(error) if !chunks.gone => Err(Broken::Content { error, begun: chunks.begun }),
+                    Ok(Ok(())) => Ok(()),
+                    _ => Err(Broken::Client),
+                }
+            }
+        }
+    }
+}
+
+fn send_slices(
+    source: &dyn ReadAt,
+    slices: &[(String, Range<u64>)],
+    end: &str,
+    head: Vec<u8>,
+    asked: Asked,
+    out: &mut dyn Write,
+) -> Result<(), Broken> {
+    let (mut out_buf, mut begun) = (head, false);
+    for (before, range) in slices {
+        out_buf.extend_from_slice(before.as_bytes());
+        let mut at = range.start;
+        source.will_read(range.clone());
+        while at < range.end {
+            let len = (range.end - at).min(PIECE);
+            let from = out_buf.len();
+            out_buf.resize(from + usize::try_from(len).unwrap_or(0), 0);
+            let read = source.check_unchanged().and_then(|()| source.read_exact_at(&mut out_buf[from..], at));
+            read.map_err(|error| Broken::Content { error: error.into(), begun })?;
+            if asked.head_only {
+                out_buf.truncate(from);
+                return out.write_all(&out_buf).map_err(|_| Broken::Client);
+            }
+            out.write_all(&out_buf).map_err(|_| Broken::Client)?;
+            (begun, at) = (true, at + len);
+            out_buf.clear();
+        }
+    }
+    out_buf.extend_from_slice(end.as_bytes());
+    out.write_all(&out_buf).map_err(|_| Broken::Client)
+}
+
+/// Writes a body as it comes. The head waits for the first bytes.
+struct Chunks<'o> {
+    out: &'o mut dyn Write,
+    head: Vec<u8>,
+    pending: Vec<u8>,
+    chunked: bool,
+    begun: bool,
+    /// Kept apart from the errors of the content, which come through the same call.
+    gone: bool,
+}
+
+impl Chunks<'_> {
+    fn put(&mut self) -> io::Result<()> {
+        let mut bytes = std::mem::take(&mut self.head);
+        let end = if self.chunked && !self.pending.is_empty() {
+            bytes.extend_from_slice(format!("{:x}\r\n", self.pending.len()).as_bytes());
+            "\r\n"
+        } else {
+            ""
+        };
+        bytes.append(&mut self.pending);
+        bytes.extend_from_slice(end.as_bytes());
+        self.begun = true;
+        self.out.write_all(&bytes)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.put()?;
+        if self.chunked { self.out.write_all(b"0\r\n\r\n") } else { Ok(()) }
+    }
+}
+
+impl Write for Chunks<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let len = bytes.len().min(CHUNK - self.pending.len());
+        self.pending.extend_from_slice(&bytes[..len]);
+        if self.pending.len() == CHUNK
+            && let Err(error) = self.put()
+        {
+            self.gone = true;
+            return Err(error);
+        }
+        Ok(len)
+    }
+
+    /// Bytes wait until there are enough for a chunk.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl From<Refusal> for Response {
+    fn from(Refusal(status, why): Refusal) -> Self {
+        Response::refuse(status, why)
+    }
+}
+
+fn content_range(range: &Range<u64>, len: u64) -> String {
+    format!("bytes {}-{}/{len}", range.start, range.end - 1)
+}
+
+/// Returns a line that separates parts. It is another one each time, so that nobody can pack it into a file.
+fn boundary(etag: &str) -> String {
+    let name: String = etag.chars().filter(char::is_ascii_alphanumeric).collect();
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("packfs{nanos:x}{}", name.get(..16).unwrap_or(&name))
+}
+
+fn now() -> Option<String> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    date::format(i64::try_from(since.as_secs()).ok()?)
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        206 => "Partial Content",
+        301 => "Moved Permanently",
+        303 => "See Other",
+        304 => "Not Modified",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        412 => "Precondition Failed",
+        413 => "Content Too Large",
+        416 => "Range Not Satisfiable",
+        421 => "Misdirected Request",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
+        _ => "Error",
+    }
+}

@@ -1,0 +1,128 @@
+//! An image that is served, and what requests find in it.
+
+use std::io;
+use std::sync::Arc;
+
+use packfs_blocks::{Progress, ReadAt};
+use packfs_image::image::{Entry, Extent, FileType, Nid, Stat};
+use packfs_image::sink::resolve;
+use packfs_image::tree::XattrSet;
+use packfs_image::{AnyImage, Finding, Image};
+
+use crate::Result;
+
+/// An image to serve.
+#[derive(Debug, Clone)]
+pub struct Served {
+    /// Name of the image; also its place if there are several.
+    pub name: String,
+    /// The image.
+    pub image: Arc<AnyImage>,
+    /// Its bytes.
+    pub bytes: Arc<dyn ReadAt>,
+    /// Text that is another one if the bytes are others, as from the time of modification and the length of a file.
+    pub version: String,
+    /// True if the bytes come from another server.
+    pub remote: bool,
+}
+
+/// An entry of an image that a path leads to.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) nid: Nid,
+    pub(crate) stat: Stat,
+}
+
+impl Served {
+    /// Returns what a path leads to; symbolic links are followed within the image, whose root is the highest.
+    pub(crate) fn find(&self, path: &[Vec<u8>]) -> Result<Option<Found>> {
+        let image = self.image.image();
+        let found = match resolve(image, &path.join(&b'/')) {
+            // It leads nowhere.
+            Err(packfs_image::Error::LinkLoop { .. }) => None,
+            found => found?,
+        };
+        Ok(found.map(|nid| Ok::<_, packfs_image::Error>(Found { nid, stat: image.stat(nid)? })).transpose()?)
+    }
+}
+
+/// A regular file of an image.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) image: Arc<AnyImage>,
+    pub(crate) bytes: Arc<dyn ReadAt>,
+    pub(crate) nid: Nid,
+    pub(crate) size: u64,
+}
+
+impl ReadAt for Content {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(self.image.image().read_at(self.nid, buf, offset)?)
+    }
+
+    fn len(&self) -> u64 {
+        self.size
+    }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        self.bytes.check_unchanged()
+    }
+}
+
+/// A directory of an image as an image of its own.
+#[derive(Debug)]
+pub(crate) struct Below<'i> {
+    pub(crate) image: &'i dyn Image,
+    pub(crate) root: Nid,
+}
+
+impl Image for Below<'_> {
+    fn root(&self) -> Nid {
+        self.root
+    }
+
+    fn stat(&self, nid: Nid) -> packfs_image::Result<Stat> {
+        self.image.stat(nid)
+    }
+
+    fn read_dir(&self, nid: Nid) -> packfs_image::Result<Vec<Entry>> {
+        self.image.read_dir(nid)
+    }
+
+    fn lookup(&self, dir: Nid, name: &[u8]) -> packfs_image::Result<Option<Nid>> {
+        self.image.lookup(dir, name)
+    }
+
+    fn xattrs(&self, nid: Nid) -> packfs_image::Result<XattrSet> {
+        self.image.xattrs(nid)
+    }
+
+    fn read_at(&self, nid: Nid, buf: &mut [u8], offset: u64) -> packfs_image::Result<usize> {
+        self.image.read_at(nid, buf, offset)
+    }
+
+    fn extents(&self, nid: Nid) -> packfs_image::Result<Vec<Extent>> {
+        self.image.extents(nid)
+    }
+
+    fn inode_count(&self) -> u64 {
+        self.image.inode_count()
+    }
+
+    fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> packfs_image::Result<()> {
+        self.image.check(threads, progress, finding)
+    }
+}
+
+/// Returns the name of a type, as in the JSON of `packfs list`.
+pub(crate) fn kind(kind: &FileType) -> &'static str {
+    match kind {
+        FileType::Dir => "directory",
+        FileType::File { .. } => "file",
+        FileType::Symlink { .. } => "symlink",
+        FileType::Char(_) => "char",
+        FileType::Block(_) => "block",
+        FileType::Fifo => "fifo",
+        FileType::Socket => "socket",
+    }
+}

@@ -1,0 +1,178 @@
+//! The server: listens, gives each connection a thread, ends on demand.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use packfs_blocks::name::display;
+use packfs_blocks::trouble::{Report, Trouble};
+
+use crate::access::Access;
+use crate::connection;
+use crate::http::request::Request;
+use crate::http::response::Response;
+use crate::metrics::Metrics;
+use crate::routes::Routes;
+use crate::served::Served;
+use crate::slots::Slots;
+use crate::{Error, Result};
+
+/// Time to wait if the system has no room for another connection.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Time for reaching this server itself.
+const MOMENT: Duration = Duration::from_secs(1);
+/// Stack of a connection's thread: reading follows no recursion deeper than a few formats.
+const STACK: usize = 1 << 20;
+
+/// Options of a server.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Address to listen on. Port 0 is any that is free.
+    pub address: SocketAddr,
+    /// Name by which clients on this machine call it, if not only by its address.
+    pub name: Option<String>,
+    /// Token that requests must have. Without one, only this machine is served.
+    pub token: Option<String>,
+    /// Number of connections to serve at once, each by a thread; others wait.
+    pub connections: usize,
+    /// Takes a line about each request that met an unreadable image.
+    pub report: Option<Report>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        Options { address, name: None, token: None, connections: 64, report: None }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// A server that listens; [`Server::serve`] answers.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// State that all connections share.
+pub(crate) struct Shared {
+    pub(crate) routes: Routes,
+    pub(crate) access: Access,
+    pub(crate) slots: Arc<Slots>,
+    pub(crate) metrics: Metrics,
+    trouble: Trouble,
+}
+
+impl Shared {
+    /// Adds the headers that every response has.
+    pub(crate) fn protect(&self, response: Response) -> Response {
+        let response = response.with("X-Content-Type-Options", "nosniff");
+        response.with("Cross-Origin-Resource-Policy", "same-origin").with("Referrer-Policy", "no-referrer")
+    }
+
+    /// Counts and reports a request that met an unreadable image.
+    pub(crate) fn report_failure(&self, name: &str, request: &Request, error: &Error) {
+        self.metrics.failures.fetch_add(1, Relaxed);
+        self.trouble.tell(format_args!("{name}: {}: {error}", display(&request.raw_path)));
+    }
+}
+
+impl Server {
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// [`Error::Listen`], and [`Error::NeedsToken`] for an address that others can reach unless there is a token.
+    pub fn bind(images: Vec<Served>, options: Options) -> Result<Server> {
+        let Options { address, name, token, connections, report } = options;
+        if token.is_none() && !address.ip().is_loopback() {
+            return Err(Error::NeedsToken { address: address.to_string() });
+        }
+        let listen = |source| Error::Listen { address: address.to_string(), source };
+        let listener = TcpListener::bind(address).map_err(listen)?;
+        let address = listener.local_addr()?;
+        let shared = Shared {
+            routes: Routes::new(images),
+            access: Access::new(address, name.as_deref(), token),
+            slots: Arc::new(Slots::new(connections)),
+            metrics: Metrics::default(),
+            trouble: Trouble::new(report),
+        };
+        Ok(Server { listener, address, shared: Arc::new(shared) })
+    }
+
+    /// Returns the address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns a way to end it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper { slots: Arc::clone(&self.shared.slots), address: self.address }
+    }
+
+    /// Serves until it is stopped.
+    pub fn serve(&self) {
+        while !self.shared.slots.is_stopped() {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.give_thread(stream),
+                Err(error) if gone_again(&error) => {}
+                // Out of descriptors, or of memory: some will be free soon.
+                Err(_) => thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    fn give_thread(&self, stream: TcpStream) {
+        let Some(slot) = self.shared.slots.enter(stream) else { return };
+        self.shared.metrics.connections.fetch_add(1, Relaxed);
+        let shared = Arc::clone(&self.shared);
+        let thread = thread::Builder::new().name("packfs-serve".into()).stack_size(STACK);
+        // Without a thread the connection is closed, and the client asks again.
+        if thread.spawn(move || connection::serve(&shared, &slot)).is_err() {
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// Returns true if a connection ended before it was taken.
+fn gone_again(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
+}
+
+/// Ends a [`Server`].
+#[derive(Debug, Clone)]
+pub struct Stopper {
+    slots: Arc<Slots>,
+    address: SocketAddr,
+}
+
+impl Stopper {
+    /// Ends all connections; [`Server::serve`] returns.
+    pub fn stop(&self) {
+        self.slots.stop();
+        let mut address = self.address;
+        match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        // It waits for a connection; this one it does not serve.
+        let _ = TcpStream::connect_timeout(&address, MOMENT);
+    }
+}

@@ -1,0 +1,117 @@
+//! The connections that are served at once: a bounded number. If there are no more, a connection that has not sent a
+//! request for a while makes room for one that waits.
+
+use std::collections::BTreeMap;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Time that a connection may take for a request although others wait.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// All open connections.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    max: usize,
+    state: Mutex<State>,
+    left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    open: BTreeMap<u64, Open>,
+    stopped: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    stream: Arc<TcpStream>,
+    /// Since when a request is waited for; `None` while one is answered.
+    waiting: Option<Instant>,
+}
+
+/// The place of a connection, free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    slots: Arc<Slots>,
+    number: u64,
+    pub(crate) stream: Arc<TcpStream>,
+}
+
+impl Slots {
+    pub(crate) fn new(max: usize) -> Self {
+        Slots { max: max.max(1), state: Mutex::default(), left: Condvar::new() }
+    }
+
+    /// Waits for a place and takes it; `None` once it is stopped.
+    pub(crate) fn enter(self: &Arc<Self>, stream: TcpStream) -> Option<Slot> {
+        let mut state = self.state();
+        while state.open.len() >= self.max && !state.stopped {
+            state.push_out();
+            state = self.left.wait_timeout(state, GRACE / 10).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if state.stopped {
+            return None;
+        }
+        let (number, stream) = (state.next, Arc::new(stream));
+        state.next += 1;
+        state.open.insert(number, Open { stream: Arc::clone(&stream), waiting: Some(Instant::now()) });
+        Some(Slot { slots: Arc::clone(self), number, stream })
+    }
+
+    /// Returns the number of open connections.
+    pub(crate) fn open(&self) -> usize {
+        self.state().open.len()
+    }
+
+    /// Returns true if connections should end as soon as they can.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.open() > self.max / 2
+    }
+
+    /// Ends all connections and lets no more in.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state();
+        state.stopped = true;
+        for open in state.open.values() {
+            let _ = open.stream.shutdown(Shutdown::Both);
+        }
+        self.left.notify_all();
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state().stopped
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Ends the connection that has been waiting for a request for the longest time, if that is long enough.
+    fn push_out(&mut self) {
+        let waiting = self.open.values_mut().filter(|open| open.waiting.is_some_and(|since| since.elapsed() >= GRACE));
+        if let Some(open) = waiting.min_by_key(|open| open.waiting) {
+            let _ = open.stream.shutdown(Shutdown::Both);
+            open.waiting = None;
+        }
+    }
+}
+
+impl Slot {
+    /// Notes that a request is waited for, or that one is answered.
+    pub(crate) fn set_waiting(&self, waiting: bool) {
+        if let Some(open) = self.slots.state().open.get_mut(&self.number) {
+            open.waiting = waiting.then(Instant::now);
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.slots.state().open.remove(&self.number);
+        self.slots.left.notify_all();
+    }
+}
