@@ -22,6 +22,19 @@ use crate::output::{self, units};
 pub(super) struct About<'i> {
     #[serde(flatten)]
     entry: JsonEntry,
+    #[serde(flatten)]
+    inode: Inode,
+    data_bytes: u64,
+    stored_bytes: u64,
+    fragment_bytes: u64,
+    extents: Extents<'i>,
+    #[serde(skip)]
+    stat: Stat,
+}
+
+/// An inode as its format stores it.
+#[derive(Serialize)]
+struct Inode {
     form: &'static str,
     layout: Option<&'static str>,
     #[serde(flatten)]
@@ -34,12 +47,6 @@ pub(super) struct About<'i> {
     /// Length and positions of a directory's listing (SquashFS).
     #[serde(skip_serializing_if = "Option::is_none")]
     listing: Option<Listing>,
-    data_bytes: u64,
-    stored_bytes: u64,
-    fragment_bytes: u64,
-    extents: Extents<'i>,
-    #[serde(skip)]
-    stat: Stat,
 }
 
 /// Position of stored bytes.
@@ -106,46 +113,9 @@ impl<'i> About<'i> {
         let inside: Vec<&[u8]> = packfs_image::tree::components(name).collect();
         let entry = JsonEntry::new(image.image(), &inside.join(&b"/"[..]), nid, &stat, None)?;
         let totals = Totals::of(image, nid)?;
-        let extents = Extents { image, nid };
         let Totals { data: data_bytes, stored: stored_bytes, fragments: fragment_bytes, .. } = totals;
-        let about = match image {
-            AnyImage::Squashfs(reader) => {
-                let facts = reader.facts(nid)?;
-                About {
-                    form: if facts.extended() { "extended" } else { "basic" },
-                    layout: None,
-                    at: At { position: facts.block, device: None, metabox: false },
-                    block_offset: Some(facts.offset),
-                    xattrs: Xattrs::Set { xattr_set: facts.xattr_set },
-                    listing: Listing::new(reader, &facts.body),
-                    entry,
-                    data_bytes,
-                    stored_bytes,
-                    fragment_bytes,
-                    extents,
-                    stat,
-                }
-            }
-            AnyImage::Erofs(reader) => {
-                let facts = reader.facts(nid)?;
-                let erofs::InodeFacts { inline_xattrs, shared_xattrs, xattr_bytes, .. } = facts;
-                About {
-                    form: if facts.extended { "extended" } else { "compact" },
-                    layout: (facts.size > 0).then(|| layout(facts.layout)),
-                    at: At::new(facts.area, facts.position),
-                    block_offset: None,
-                    xattrs: Xattrs::Counts { inline_xattrs, shared_xattrs, xattr_bytes },
-                    listing: None,
-                    entry,
-                    data_bytes,
-                    stored_bytes,
-                    fragment_bytes,
-                    extents,
-                    stat,
-                }
-            }
-        };
-        Ok(about)
+        let (inode, extents) = (Inode::new(image, nid)?, Extents { image, nid });
+        Ok(About { entry, inode, data_bytes, stored_bytes, fragment_bytes, extents, stat })
     }
 
     /// Prints the facts, then the extents as a table.
@@ -154,9 +124,9 @@ impl<'i> About<'i> {
         write!(out, "path         ")?;
         output::name(out, path.as_os_str().as_bytes())?;
         writeln!(out, "\ntype         {}", self.entry.kind)?;
-        writeln!(out, "inode        {ino}, {}", self.form)?;
-        write!(out, "stored       at byte {}", self.at.describe())?;
-        match self.block_offset {
+        writeln!(out, "inode        {ino}, {}", self.inode.form)?;
+        write!(out, "stored       at byte {}", self.inode.at.describe())?;
+        match self.inode.block_offset {
             Some(offset) => {
                 writeln!(out, ", in a metadata block from its decoded byte {} on", units::count(offset as u64))?
             }
@@ -166,7 +136,7 @@ impl<'i> About<'i> {
         writeln!(out, "owner        {uid}:{gid}")?;
         writeln!(out, "modified     {} UTC ({}.{:09})", units::utc(*mtime), mtime.secs, mtime.nanos)?;
         writeln!(out, "links        {nlink}")?;
-        match &self.xattrs {
+        match &self.inode.xattrs {
             Xattrs::Set { xattr_set: None } => writeln!(out, "xattrs       none")?,
             Xattrs::Set { xattr_set: Some(set) } => {
                 writeln!(out, "xattrs       {}, set {set}", self.entry.xattrs.len())?
@@ -178,7 +148,7 @@ impl<'i> About<'i> {
                 )?;
             }
         }
-        if let Some(Listing { start, block_offset, size, parent, index }) = &self.listing {
+        if let Some(Listing { start, block_offset, size, parent, index }) = &self.inode.listing {
             let start = units::count(*start);
             writeln!(
                 out,
@@ -195,7 +165,7 @@ impl<'i> About<'i> {
         if let Some([major, minor]) = self.entry.device {
             writeln!(out, "device       {major}:{minor}")?;
         }
-        if let Some(layout) = self.layout {
+        if let Some(layout) = self.inode.layout {
             writeln!(out, "layout       {layout}")?;
         }
         self.print_extents(out)
@@ -255,6 +225,36 @@ fn row(out: &mut impl Write, placed: &Placed) -> io::Result<()> {
         }
         Some(placement::Fragment { offset, .. }) => writeln!(out, ", packed inode from {offset} on"),
         None => writeln!(out),
+    }
+}
+
+impl Inode {
+    fn new(image: &AnyImage, nid: Nid) -> Result<Inode> {
+        Ok(match image {
+            AnyImage::Squashfs(reader) => {
+                let facts = reader.facts(nid)?;
+                Inode {
+                    form: if facts.extended() { "extended" } else { "basic" },
+                    layout: None,
+                    at: At { position: facts.block, device: None, metabox: false },
+                    block_offset: Some(facts.offset),
+                    xattrs: Xattrs::Set { xattr_set: facts.xattr_set },
+                    listing: Listing::new(reader, &facts.body),
+                }
+            }
+            AnyImage::Erofs(reader) => {
+                let facts = reader.facts(nid)?;
+                let erofs::InodeFacts { inline_xattrs, shared_xattrs, xattr_bytes, .. } = facts;
+                Inode {
+                    form: if facts.extended { "extended" } else { "compact" },
+                    layout: (facts.size > 0).then(|| layout(facts.layout)),
+                    at: At::new(facts.area, facts.position),
+                    block_offset: None,
+                    xattrs: Xattrs::Counts { inline_xattrs, shared_xattrs, xattr_bytes },
+                    listing: None,
+                }
+            }
+        })
     }
 }
 
