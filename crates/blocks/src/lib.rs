@@ -8,6 +8,7 @@
 //! - [`io`]: positional reads ([`ReadAt`]) and writes ([`Storage`]), and outputs that appear whole ([`Output`]).
 //! - [`name`]: file names, which are arbitrary bytes, as text; [`options!`]: the way to change options.
 //! - [`progress`]: counters that a user interface may poll; [`stages`]: time spent per stage; [`trouble`]: errors while serving.
+//! - [`page`]: the looks that all HTML pages share.
 //!
 //! ```
 //! use packfs_blocks::pipeline::{self, Pool};
@@ -26,6 +27,7 @@ pub mod hash;
 pub mod io;
 pub mod name;
 mod options;
+pub mod page;
 pub mod pipeline;
 pub mod probe;
 pub mod progress;

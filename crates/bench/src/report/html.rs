@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
+use packfs_blocks::page::LOOK;
+
 use super::model::{Chart, Column, Report, Section, Table, Value};
 use super::shape::slug;
 use crate::units::codec;
 
-pub(super) const STYLE: &str = include_str!("../../assets/page.css");
+const STYLE: &str = include_str!("../../assets/page.css");
 
 /// The scripts, in the order in which they need each other; see `assets/README.md`.
 const SCRIPTS: [&str; 6] = [
@@ -17,6 +19,11 @@ const SCRIPTS: [&str; 6] = [
     include_str!("../../assets/rows.js"),
     include_str!("../../assets/page.js"),
 ];
+
+/// The looks of all pages, and those of this one.
+pub(super) fn style() -> String {
+    [LOOK, STYLE].concat()
+}
 
 /// All scripts as one.
 pub(super) fn script() -> String {
@@ -57,7 +64,7 @@ pub fn html(report: &Report) -> String {
     let data = serde_json::to_string(&charts).unwrap_or_else(|_| "[]".into());
     // In a page nothing may look like the end of a script.
     let data = data.replace('<', "\\u003c");
-    let script = script();
+    let (style, script) = (style(), script());
     format!(
         "<!DOCTYPE html>\n\
          <html lang=\"en\">\n\
@@ -66,7 +73,7 @@ pub fn html(report: &Report) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title}</title>\n\
          <link rel=\"icon\" href=\"data:,\">\n\
-         <style>\n{STYLE}</style>\n\
+         <style>\n{style}</style>\n\
          </head>\n\
          <body>\n\
          {contents}<main>\n\

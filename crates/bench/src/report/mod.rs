@@ -92,7 +92,7 @@ mod tests {
     fn a_report_as_a_page() {
         let page = html(&Report::of(&sample()));
         assert!(page.len() < 200_000, "{}", page.len());
-        let own = page.replace(html::STYLE, "[style]\n").replace(&html::script(), "[script]");
+        let own = page.replace(&html::style(), "[style]\n").replace(&html::script(), "[script]");
         assert!(!own.contains("<fast>") && own.contains("&lt;fast&gt;"));
         insta::assert_snapshot!(own);
     }
