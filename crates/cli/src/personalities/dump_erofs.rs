@@ -17,7 +17,7 @@ use super::options::{Opt, Word, flag, getopt, value};
 use super::unsquashfs::rows::{at, zone};
 use super::{Show, Todo, version};
 use crate::args::{Command, value};
-use crate::commands::info::erofs::{used, uuid};
+use crate::commands::info::erofs::uuid;
 use crate::commands::list::mode::mode;
 use crate::commands::open;
 use crate::output;
@@ -225,7 +225,7 @@ fn superblock(image: &Reader, out: &mut impl Write) -> Result<()> {
     line("Filesystem incompatible features", spaced(incompat))?;
     line("Filesystem UUID", uuid(superblock.uuid))?;
     if !superblock.incompat.is_empty() {
-        line("Required upstream Linux kernel version", Kernel::needed(&used(superblock)).to_string())?;
+        line("Required upstream Linux kernel version", Kernel::needed(&superblock.features()).to_string())?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use super::{Entry, Kind, Stats};
 /// Longest extension that counts as a type.
 const EXTENSION_MAX: usize = 12;
 /// Classes of ratios: the least stored bytes for 100 bytes of data, and the name.
-const RATIOS: [(u64, &str); 5] =
+pub const RATIOS: [(u64, &str); 5] =
     [(100, "100 % or more"), (75, "75 to 100 %"), (50, "50 to 75 %"), (25, "25 to 50 %"), (0, "below 25 %")];
 
 /// Files that have something in common.
@@ -130,7 +130,7 @@ impl Group {
 
 /// Returns the type that a name shows: its extension in lower case, with its dot, without the numbers of versions after
 /// it; empty if it has none.
-fn extension(name: &[u8]) -> Vec<u8> {
+pub fn extension(name: &[u8]) -> Vec<u8> {
     let mut rest = name;
     while let Some(dot) = rest.iter().rposition(|byte| *byte == b'.').filter(|dot| *dot > 0) {
         let end = &rest[dot..];

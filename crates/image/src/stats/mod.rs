@@ -17,7 +17,7 @@ use crate::{AnyImage, Error, Result};
 
 use self::share::{Shares, Use};
 
-pub use self::group::Group;
+pub use self::group::{Group, RATIOS, extension};
 
 /// Statistics of an image. Besides names, they take about 100 bytes for each entry, and while they are measured 60
 /// bytes for each use of a stored block.

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use packfs_image::erofs::{Compat, LZ4_BLOCKS_MAX};
-use packfs_image::erofs::{Compression, Feature, Kernel, Superblock};
+use packfs_image::erofs::{Compression, Kernel, Superblock};
 use packfs_image::name::encode;
 use packfs_image::tree::Time;
 use serde::Serialize;
@@ -62,7 +62,7 @@ struct Device {
 
 impl About {
     pub(super) fn new(superblock: &Superblock) -> Self {
-        let used = used(superblock);
+        let used = superblock.features();
         let no_linux = superblock.lz4_blocks().filter(|blocks| *blocks > LZ4_BLOCKS_MAX);
         let device = |device: &packfs_image::erofs::Device| Device {
             tag: encode(&device.tag).into_owned(),
@@ -80,7 +80,7 @@ impl About {
             label: encode(&superblock.label).into_owned(),
             needs_linux: no_linux.is_none().then(|| Kernel::needed(&used).to_string()),
             no_linux,
-            features: used.iter().map(|feature| name(*feature, superblock)).collect(),
+            features: superblock.feature_names(),
             flags: flags(superblock.compat),
             layout: Layout {
                 inodes: superblock.metadata_start,
@@ -158,24 +158,7 @@ fn algorithm(compression: Compression, block_size: u32) -> Algorithm {
 }
 
 /// Returns the features that an image uses.
-pub(crate) fn used(superblock: &Superblock) -> Vec<Feature> {
-    let algorithms = superblock.compression.iter().fold(0, |bits, one| bits | 1 << one.number());
-    let block_bits = superblock.block_size.trailing_zeros();
-    Feature::used(superblock.compat, superblock.incompat, algorithms, u8::try_from(block_bits).unwrap_or(u8::MAX))
-}
-
-/// Two bits stand for two features each; other fields of the superblock tell which is meant.
-fn name(feature: Feature, superblock: &Superblock) -> &'static str {
-    match feature {
-        Feature::FragmentsOrDedupe if superblock.packed.is_some() => "fragments",
-        Feature::FragmentsOrDedupe => "dedupe",
-        Feature::DevicesOrSecondHead if superblock.devices.is_empty() => "second-algorithm",
-        Feature::DevicesOrSecondHead => "devices",
-        other => other.name(),
-    }
-}
-
-fn flags(compat: Compat) -> Vec<&'static str> {
+pub(crate) fn flags(compat: Compat) -> Vec<&'static str> {
     let names = [
         (Compat::CHECKSUM, "checksum"),
         (Compat::MTIME, "mtime"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Result;
-use packfs_image::squashfs::{CompressorOptions, Superblock, flags};
+use packfs_image::squashfs::{CompressorOptions, Superblock};
 use packfs_image::tree::Time;
 use serde::Serialize;
 
@@ -53,7 +53,7 @@ impl About {
             fragments: superblock.fragments,
             exportable: superblock.export_table.is_some(),
             xattrs: superblock.xattr_table.is_some(),
-            flags: flag_names(superblock.flags),
+            flags: superblock.flag_names(),
             layout: Layout {
                 inode_table: superblock.inode_table,
                 directory_table: superblock.directory_table,
@@ -116,21 +116,4 @@ fn options(options: CompressorOptions) -> BTreeMap<&'static str, i64> {
         _ => Vec::new(),
     };
     pairs.into_iter().collect()
-}
-
-fn flag_names(bits: u16) -> Vec<&'static str> {
-    let names = [
-        (flags::RAW_INODES, "raw-inodes"),
-        (flags::RAW_DATA, "raw-data"),
-        (flags::RAW_FRAGMENTS, "raw-fragments"),
-        (flags::NO_FRAGMENTS, "no-fragments"),
-        (flags::ALWAYS_FRAGMENTS, "always-fragments"),
-        (flags::DUPLICATES, "duplicates-shared"),
-        (flags::EXPORTABLE, "exportable"),
-        (flags::RAW_XATTRS, "raw-xattrs"),
-        (flags::NO_XATTRS, "no-xattrs"),
-        (flags::COMPRESSOR_OPTIONS, "compressor-options"),
-        (flags::RAW_IDS, "raw-ids"),
-    ];
-    names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect()
 }

@@ -7,6 +7,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::compression::{self, Compression};
 use super::disk::Disk;
+use crate::erofs::Feature;
 use crate::erofs::format::{self, BLOCK_BITS, Compat, Incompat, NID_METABOX, SUPERBLOCK_OFFSET, SUPERBLOCK_SLOT};
 use crate::erofs::hash::crc32c;
 use crate::image::Nid;
@@ -84,6 +85,25 @@ pub struct Device {
 }
 
 impl Superblock {
+    /// Returns the features that the image uses.
+    pub fn features(&self) -> Vec<Feature> {
+        let algorithms = self.compression.iter().fold(0, |bits, one| bits | 1 << one.number());
+        let block_bits = self.block_size.trailing_zeros();
+        Feature::used(self.compat, self.incompat, algorithms, u8::try_from(block_bits).unwrap_or(u8::MAX))
+    }
+
+    /// Returns their names. Two bits stand for two features each; other fields tell which is meant.
+    pub fn feature_names(&self) -> Vec<&'static str> {
+        let name = |feature: Feature| match feature {
+            Feature::FragmentsOrDedupe if self.packed.is_some() => "fragments",
+            Feature::FragmentsOrDedupe => "dedupe",
+            Feature::DevicesOrSecondHead if self.devices.is_empty() => "second-algorithm",
+            Feature::DevicesOrSecondHead => "devices",
+            other => other.name(),
+        };
+        self.features().into_iter().map(name).collect()
+    }
+
     /// Reads and checks the superblock of an image and the structures that follow it.
     pub(super) fn read(disk: &mut Disk) -> Result<Superblock> {
         let mut head = [0; HEAD_LEN];

@@ -57,6 +57,24 @@ pub struct Superblock {
 }
 
 impl Superblock {
+    /// Returns the names of its flags.
+    pub fn flag_names(&self) -> Vec<&'static str> {
+        let names = [
+            (format::flags::RAW_INODES, "raw-inodes"),
+            (format::flags::RAW_DATA, "raw-data"),
+            (format::flags::RAW_FRAGMENTS, "raw-fragments"),
+            (format::flags::NO_FRAGMENTS, "no-fragments"),
+            (format::flags::ALWAYS_FRAGMENTS, "always-fragments"),
+            (format::flags::DUPLICATES, "duplicates-shared"),
+            (format::flags::EXPORTABLE, "exportable"),
+            (format::flags::RAW_XATTRS, "raw-xattrs"),
+            (format::flags::NO_XATTRS, "no-xattrs"),
+            (format::flags::COMPRESSOR_OPTIONS, "compressor-options"),
+            (format::flags::RAW_IDS, "raw-ids"),
+        ];
+        names.iter().filter(|(bit, _)| self.flags & bit != 0).map(|(_, name)| *name).collect()
+    }
+
     /// Reads and checks the superblock and the compressor options of an image.
     pub(super) fn read(disk: &Disk) -> Result<Superblock> {
         let mut head = [0; EROFS_MAGIC.0 + 4];
