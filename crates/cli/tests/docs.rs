@@ -68,6 +68,11 @@ fn guide_mount() {
 }
 
 #[test]
+fn guide_serve() {
+    page("guide_serve", "docs/guide/serve.md");
+}
+
+#[test]
 fn guide_cluster() {
     page("guide_cluster", "docs/guide/cluster.md");
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{fail, have, succeed};
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 24] = [
     "build",
     "extract",
     "tar",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 23] = [
     "mount",
     "umount",
     "serve",
+    "explore",
     "bench",
     "tune",
     "trace",

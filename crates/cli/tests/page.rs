@@ -4,10 +4,10 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use common::{have, skip, succeed};
+use common::{axe, have, succeed};
 use packfs_image::name::display;
 use serde_json::{Value, json};
 
@@ -239,18 +239,13 @@ fn every_question_of_the_guide_has_its_place() {
     }
 }
 
-/// `scripts/get-axe.sh` fetches axe; its licence (MPL-2.0) keeps it out of the repository.
 #[test]
 fn the_page_is_accessible() {
     let test = "the_page_is_accessible";
     if !have(test, "chromium") || !have(test, "xz") {
         return;
     }
-    let axe = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/axe/axe.min.js");
-    let axe = std::env::var_os("PACKFS_AXE").map_or(axe, PathBuf::from);
-    let Ok(axe) = std::fs::read_to_string(&axe) else {
-        return skip(test, "axe is not there (scripts/get-axe.sh)");
-    };
+    let Some(axe) = axe(test) else { return };
     let dir = tempfile::tempdir().unwrap();
     let page = page_of_docs(dir.path());
     for (width, dark) in [(390, false), (1400, false), (1400, true)] {

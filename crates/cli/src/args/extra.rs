@@ -43,7 +43,7 @@ fn commands() -> Vec<&'static str> {
     let images = ["build", "extract", "tar", "list", "cat", "info", "check", "diff"];
     let dumps = ["split", "join"];
     let mounts: &[&str] = if cfg!(feature = "mount") { &["mount", "umount"] } else { &[] };
-    let serving: &[&str] = if cfg!(feature = "serve") { &["serve"] } else { &[] };
+    let serving: &[&str] = if cfg!(feature = "serve") { &["serve", "explore"] } else { &[] };
     let cluster = ["plan", "shard", "assemble", "status"];
     let others = ["bench", "tune", "trace", "as", "completions", "man"];
     let of_bench = ["codecs", "read", "report", "memory"];

@@ -9,6 +9,8 @@ mod bench;
 mod build;
 mod cluster;
 mod compare;
+#[cfg(feature = "serve")]
+mod explore;
 mod extra;
 mod join;
 mod known;
@@ -35,6 +37,8 @@ pub(crate) use bench::{Bench, BenchBuild, BenchCommand, BenchSplit, Codecs, Meas
 pub(crate) use build::{Build, BuildPlan, Format, Preset, RulesFrom, fastest};
 pub(crate) use cluster::{Assemble, Engine, Plan, Shard, Status};
 pub(crate) use compare::{Check, Diff};
+#[cfg(feature = "serve")]
+pub(crate) use explore::Explore;
 pub(crate) use extra::{Completions, Man};
 pub(crate) use join::{As, Join};
 #[cfg(feature = "mount")]
@@ -96,6 +100,8 @@ pub(crate) enum Command {
     Umount(Umount),
     #[cfg(feature = "serve")]
     Serve(Box<Serve>),
+    #[cfg(feature = "serve")]
+    Explore(Box<Explore>),
     Bench(Bench),
     Tune(Box<Tune>),
     Trace(Trace),

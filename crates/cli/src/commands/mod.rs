@@ -7,6 +7,8 @@ mod check;
 mod cluster;
 mod completions;
 pub(crate) mod diff;
+#[cfg(feature = "serve")]
+mod explore;
 pub(crate) mod extract;
 pub(crate) mod info;
 mod join;
@@ -52,6 +54,8 @@ pub(crate) fn run(command: Command) -> Result<Outcome> {
         Command::Umount(args) => mount::umount(&args),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(&args),
+        #[cfg(feature = "serve")]
+        Command::Explore(args) => explore::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Trace(args) => trace::run(&args),

@@ -6,7 +6,7 @@ pub(crate) mod mounts;
 pub(crate) mod program;
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// The formats, as values of `--format`.
@@ -73,6 +73,18 @@ pub(crate) fn have(test: &str, tool: &str) -> bool {
     }
     skip(test, &format!("{tool} is not installed"));
     false
+}
+
+/// Returns the script of axe, which finds accessibility problems. `scripts/get-axe.sh` fetches it; its licence (MPL-2.0)
+/// keeps it out of the repository.
+pub(crate) fn axe(test: &str) -> Option<String> {
+    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/axe/axe.min.js");
+    let path = std::env::var_os("PACKFS_AXE").map_or(fetched, PathBuf::from);
+    let script = std::fs::read_to_string(path).ok();
+    if script.is_none() {
+        skip(test, "axe is not there (scripts/get-axe.sh)");
+    }
+    script
 }
 
 /// Reports that a test is skipped, or fails if none may be.

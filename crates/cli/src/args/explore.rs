@@ -1,0 +1,47 @@
+//! Options of `explore`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::{Effort, ImageArg, Talk, value};
+
+/// Write a page for the browser that shows what takes the space.
+///
+/// The page is one file, needs no server and loads nothing: a treemap of stored bytes, a tree, a search, tables by type
+/// and ratio, and what each entry takes. `packfs serve` shows the same page with the contents of all files.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  packfs explore root.sqfs -o root.html
+  packfs explore new.erofs --against old.erofs -o changes.html
+  packfs explore root.sqfs --contents 4M -o - | ssh desk 'cat > root.html'")]
+pub(crate) struct Explore {
+    #[command(flatten)]
+    pub(crate) image: ImageArg,
+
+    /// Page to write; `-` is standard output [default: standard output]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Show what was added, removed and changed since OLD, an image
+    #[arg(long, value_name = "OLD", value_hint = ValueHint::FilePath)]
+    pub(crate) against: Option<PathBuf>,
+
+    /// Include the contents of files, up to SIZE in all
+    ///
+    /// The smallest files come first, and only whole files are included. The page then has previews and downloads of
+    /// them; it grows by a third more than SIZE.
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
+    pub(crate) contents: u64,
+
+    /// Replace FILE if it exists
+    #[arg(short, long)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) effort: Effort,
+
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}

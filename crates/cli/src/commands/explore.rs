@@ -1,0 +1,73 @@
+//! `packfs explore`.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use packfs_blocks::Progress;
+use packfs_image::AnyImage;
+use packfs_image::diff::{Options, diff};
+use packfs_image::name::display;
+use packfs_image::stats::Stats;
+use packfs_serve::explorer::{Content, Contents, Model, page};
+
+use super::{open, remote};
+use crate::args::Explore;
+use crate::output;
+use crate::output::failure::{Outcome, Usage};
+use crate::output::meter::Meter;
+use crate::output::target;
+
+pub(super) fn run(args: &Explore) -> Result<Outcome> {
+    let target = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    if target.is_none() && io::stdout().is_terminal() {
+        return Err(Usage("refusing to write a page to a terminal; use -o FILE or a pipe".into()).into());
+    }
+    // An output that cannot be made fails before the work.
+    let file = target.map(|path| target::create(path, target::READABLE, args.force)).transpose()?;
+    let image = open::with_cache(&args.image, args.effort.memory() / 2)?;
+    let stats = Stats::measure(&image).with_context(|| open::name(&args.image.path))?;
+    let mut model = Model::new(&name(&args.image.path), &image, &stats)?;
+    if let Some(old) = &args.against {
+        let meter = Meter::start(args.talk.quiet);
+        let compared = compare(&mut model, &image, old, args, meter.progress());
+        meter.finish();
+        compared?;
+    }
+    let files = Contents::read(&image, &stats, args.contents).with_context(|| open::name(&args.image.path))?;
+    let content = Content::Whole { model: &model, files: &files };
+    match file {
+        Some(file) => {
+            let mut out = BufWriter::new(file.appender());
+            let path = file.target().to_owned();
+            let written = page(&mut out, &content).and_then(|()| Ok(out.flush()?));
+            written.with_context(|| format!("{}: cannot write", display(&path)))?;
+            drop(out);
+            target::commit(file)?;
+        }
+        None => {
+            let mut out = output::stdout()?;
+            page(&mut out, &content)?;
+            out.flush()?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// Adds the differences from the older image to the model.
+fn compare(model: &mut Model, image: &AnyImage, old: &Path, args: &Explore, progress: &Progress) -> Result<()> {
+    let older = open::path(old, args.effort.memory() / 2, &args.image.remote)
+        .with_context(|| format!("--against {}", open::name(old)))?;
+    let options = Options::default().set(|all| all.threads = args.effort.threads());
+    let mut differences = Vec::new();
+    diff(older.image(), image.image(), &options, progress, &mut |difference| differences.push(difference))?;
+    let stats = Stats::measure(&older).with_context(|| open::name(old))?;
+    model.compare(&name(old), &stats, &differences);
+    Ok(())
+}
+
+/// Returns the name of an image for the page: the last component of its path.
+fn name(path: &Path) -> String {
+    let shown = remote::shown(path);
+    display(Path::new(shown.file_name().unwrap_or(shown.as_os_str()))).to_string()
+}

@@ -1,0 +1,128 @@
+//! The page as HTML. Its elements, looks and scripts are in `assets/`; see `assets/README.md`.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use packfs_blocks::Digest;
+use packfs_blocks::page::LOOK;
+use serde::Serialize;
+
+use super::{Contents, Model};
+use crate::Result;
+
+const STYLE: &str = include_str!("../../assets/page.css");
+const BODY: &str = include_str!("../../assets/body.html");
+
+/// The scripts, in the order in which they need each other.
+const SCRIPTS: [&str; 10] = [
+    include_str!("../../assets/names.js"),
+    include_str!("../../assets/model.js"),
+    include_str!("../../assets/colours.js"),
+    include_str!("../../assets/treemap.js"),
+    include_str!("../../assets/tree.js"),
+    include_str!("../../assets/search.js"),
+    include_str!("../../assets/tables.js"),
+    include_str!("../../assets/contents.js"),
+    include_str!("../../assets/panel.js"),
+    include_str!("../../assets/page.js"),
+];
+
+/// Source of what the page shows.
+#[derive(Debug)]
+pub enum Content<'c> {
+    /// The server of the page, at addresses relative to it: the [`Model`] at `api/model`, bytes of files with ranges at
+    /// `files/PATH`, archives of folders at `tar/PATH`, pieces of files at `api/map?path=PATH`.
+    Served {
+        /// Nonce of the scripts and looks, which [`policy`] allows.
+        nonce: &'c str,
+    },
+    /// The page itself, which needs no server.
+    Whole {
+        /// The image.
+        model: &'c Model,
+        /// Contents of some of its files.
+        files: &'c Contents,
+    },
+}
+
+/// Returns the content security policy of a page with this nonce. It allows scripts and looks with the nonce, pictures
+/// that the page made itself, and requests to its server; nothing else.
+pub fn policy(nonce: &str) -> String {
+    format!(
+        "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src blob: data:; \
+         connect-src 'self'; base-uri 'none'; form-action 'none'"
+    )
+}
+
+/// Writes the page.
+///
+/// # Errors
+/// Those of `out`.
+pub fn page(out: &mut dyn Write, content: &Content<'_>) -> Result<()> {
+    match content {
+        Content::Served { nonce } => write(out, nonce, &[]),
+        Content::Whole { model, files } => {
+            let files: BTreeMap<usize, String> = files.encoded(|bytes| BASE64_STANDARD.encode(bytes));
+            let data = [("model", json(model)?), ("contents", json(&files)?)];
+            // No name in an image can contain the digest of all names in it.
+            let nonce = Digest::of_all(data.iter().map(|(_, text)| Digest::of(text)).collect::<Vec<_>>().iter());
+            write(out, &nonce.short(), &data)
+        }
+    }
+}
+
+fn write(out: &mut dyn Write, nonce: &str, data: &[(&str, Vec<u8>)]) -> Result<()> {
+    let policy = policy(nonce);
+    write!(
+        out,
+        "<!DOCTYPE html>\n\
+         <html lang=\"en\">\n\
+         <head>\n\
+         <meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>packfs</title>\n\
+         <link rel=\"icon\" href=\"data:,\">\n\
+         <style nonce=\"{nonce}\">\n{LOOK}{STYLE}</style>\n\
+         </head>\n\
+         <body>\n\
+         {BODY}"
+    )?;
+    for (id, text) in data {
+        write!(out, "<script type=\"application/json\" id=\"{id}\">")?;
+        out.write_all(text)?;
+        out.write_all(b"</script>\n")?;
+    }
+    writeln!(out, "<script nonce=\"{nonce}\">")?;
+    SCRIPTS.iter().try_for_each(|script| out.write_all(script.as_bytes()))?;
+    out.write_all(b"</script>\n</body>\n</html>\n")?;
+    Ok(())
+}
+
+/// Returns a value as JSON in which nothing looks like the end of a script.
+fn json(value: &impl Serialize) -> Result<Vec<u8>> {
+    let mut out = Escaped(Vec::new());
+    serde_json::to_writer(&mut out, value)?;
+    Ok(out.0)
+}
+
+/// JSON for a page. `<` occurs only in texts, where it can be written otherwise.
+struct Escaped(Vec<u8>);
+
+impl Write for Escaped {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for byte in bytes {
+            match byte {
+                b'<' => self.0.extend_from_slice(b"\\u003c"),
+                other => self.0.push(*other),
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
