@@ -13,10 +13,12 @@ const COLOURS = {
   type: {
     title: "type",
     of(entries, folder) {
-      const types = entries.types(folder).slice(0, HUES.length);
-      const place = new Map(types.map((group, n) => [group.name, n]));
-      const legend = types.map((group, n) => [typeName(entries, group.name), HUES[n]]);
-      return { legend: [...legend, ["others", GREY]], class: n => place.get(entries.type[n]) ?? legend.length };
+      const types = entries.types(folder);
+      const named = types.slice(0, HUES.length);
+      const place = new Map(named.map((group, n) => [group.name, n]));
+      const legend = named.map((group, n) => [typeName(entries, group.name), HUES[n]]);
+      if (types.length > named.length) legend.push(["others", GREY]);
+      return { legend, class: n => place.get(entries.type[n]) ?? named.length };
     },
   },
   ratio: {
@@ -53,7 +55,7 @@ function paint(element, [hue, saturation]) {
 }
 
 function legendItem([name, colour], ...more) {
-  return make("li", {}, paint(make("span", { class: "key" }), colour), name, ...more);
+  return make("li", {}, paint(make("span", { class: "key" }), colour), make("span", { class: "term" }, name), ...more);
 }
 
 // Buttons of which one is pressed.

@@ -54,6 +54,21 @@ class Embedded {
     return Uint8Array.from(text.slice(0, most), c => c.charCodeAt(0));
   }
 
+  // As the server tells it; undefined if the file has too many pieces for a page.
+  async map(n) {
+    this.pieces ??= JSON.parse(place("pieces").textContent);
+    const { ways, files } = this.pieces;
+    let end = 0;
+    return files[this.entries.original(n)]?.map(([length, position, stored, way, fragment]) => {
+      const offset = end;
+      end += length;
+      if (way === undefined) return { offset, length, hole: true };
+      const [codec, area, partial, inline] = ways[way];
+      return { offset, length, hole: false, stored: { position, length: stored, codec, area, partial, inline },
+        fragment: fragment === undefined ? null : { index: fragment < 0 ? null : fragment } };
+    });
+  }
+
   // Blobs are made when they are asked for.
   download(n) {
     return {

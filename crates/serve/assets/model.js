@@ -91,11 +91,11 @@ class Entries {
 
   // A path as people read it; the root has the image's name.
   shown(n) {
-    return n === 0 ? this.facts.name : show(this.path(n));
+    return n === 0 ? show(this.facts.name) : show(this.path(n));
   }
 
   label(n) {
-    return n === 0 ? this.facts.name : show(this.name[n]);
+    return n === 0 ? show(this.facts.name) : show(this.name[n]);
   }
 
   // The entry at a path, step by step: few are asked for.

@@ -30,7 +30,9 @@ function explore(entries, contents, files) {
 
   const drawMap = () => {
     const painted = COLOURS[colour].of(entries, folder);
-    place("legend").replaceChildren(...painted.legend.map(item => legendItem(item)));
+    const sums = new Map(entries.groups(folder, painted.class).map(group => [group.name, group.stored]));
+    const value = at => make("span", { class: "value" }, percent(sums.get(at) ?? 0, entries.sum.stored[folder]));
+    place("legend").replaceChildren(...painted.legend.map((item, at) => legendItem(item, value(at))));
     map.show(folder, painted);
     place("under").textContent = `${entries.shown(folder)}: ${bytes(entries.sum.stored[folder])} stored. Click a folder to enter it, a file to see it.`;
   };
@@ -38,11 +40,13 @@ function explore(entries, contents, files) {
     panel.show(n);
     remember(entries.path(n));
     const next = entries.kind[n] === FOLDER && n < entries.count ? n : entries.parent[n];
-    if (next === folder) return;
-    folder = next;
-    crumbs(entries, folder, open);
-    drawMap();
-    tables.show(folder);
+    if (next !== folder) {
+      folder = next;
+      crumbs(entries, folder, open);
+      drawMap();
+      tables.show(folder);
+    }
+    map.mark(n);
   };
   const open = n => {
     tree.reveal(n);
@@ -91,7 +95,7 @@ function heading(entries, files) {
     `made ${date(facts.created)}`];
   place("about").textContent = `${about.join(" · ")}`;
   const features = facts.features.length ? `Features: ${facts.features.join(", ")}. ` : "";
-  const embedded = files ? `This page contains ${plural(Object.keys(files).length, "file")}; packfs serve shows every file.` : "";
+  const embedded = Object.keys(files ?? {}).length ? `This page contains the contents of ${plural(Object.keys(files).length, "file")}.` : "";
   place("features").textContent = features + embedded;
   const duplicates = sum.duplicate[0] ? `; ${bytes(sum.duplicate[0])} of duplicates are stored once` : "";
   const changes = facts.changes ? `; ${growth(facts.image_bytes - facts.changes.image_bytes)} than ${show(facts.changes.against)}` : "";
@@ -137,14 +141,15 @@ function searching(entries, open) {
     const { stored } = entries.sum;
     const row = n => make("li", {}, make("button", { type: "button", class: "hit", on: { click: () => open(n) } },
       make("span", { class: "path" }, entries.shown(n)), make("span", { class: "number" }, bytes(stored[n]))));
-    place("hits").replaceChildren(...found.slice(0, HITS).map(row));
+    place("hits").replaceChildren(...Array.from(found.slice(0, HITS), row));
     place("hits").hidden = !found.length;
-    const files = found.filter(n => entries.isFile(n)).reduce((sum, n) => sum + stored[n], 0);
+    const files = found.reduce((sum, n) => sum + (entries.isFile(n) ? stored[n] : 0), 0);
     const shown = found.length > HITS ? `, the ${HITS} largest are listed` : "";
     place("found").textContent = text ? `${plural(found.length, "path")} of ${number(entries.parent.length - 1)}, `
       + `files among them take ${bytes(files)}${shown}` : "";
   };
   field.addEventListener("input", draw);
+  setTimeout(() => search.prepare(), 200);
   field.addEventListener("keydown", event => { if (event.key === "Enter") place("hits").querySelector("button")?.click(); });
 }
 

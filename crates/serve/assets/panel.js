@@ -69,8 +69,9 @@ class Panel {
   }
 
   differences(aspects) {
+    const value = (aspect, text) => text === null ? "none" : aspect === "mtime" ? date(Number(text)) : text;
     const rows = aspects.map(([aspect, old, now]) => make("tr", {}, make("th", { scope: "row" }, show(aspect)),
-      make("td", {}, show(old ?? "none")), make("td", {}, show(now ?? "none"))));
+      make("td", {}, value(aspect, old)), make("td", {}, value(aspect, now))));
     const head = ["Aspect", "Was", "Is"].map(text => make("th", { scope: "col" }, text));
     return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Differences" },
       make("table", {}, make("caption", {}, "Differences"), make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)));
@@ -82,8 +83,8 @@ class Panel {
     const map = make("div", { class: "map" });
     this.frame.append(preview, map);
     if (contents.has(n)) this.until(n, preview, this.preview(n, preview));
-    else preview.append(make("p", { class: "about" }, "This page does not contain the file. packfs serve shows every file."));
-    if (contents.map && this.entries.size[this.entries.original(n)] > 0) this.until(n, map, this.map(n, map));
+    else preview.append(make("p", { class: "about" }, "The contents of this file are not in this page: packfs explore --contents includes more, packfs serve shows all."));
+    if (this.entries.size[this.entries.original(n)] > 0) this.until(n, map, this.map(n, map));
   }
 
   // Shows why something cannot be shown, if it is still wanted.
@@ -134,7 +135,7 @@ class Panel {
 
   async map(n, frame) {
     const pieces = await this.contents.map(n);
-    if (this.current !== n) return;
+    if (this.current !== n || !pieces) return;
     const size = this.entries.size[this.entries.original(n)];
     const kinds = [...new Set(pieces.map(pieceKind))];
     const drawn = make("canvas", { class: "blocks", role: "img", "aria-label": `${plural(pieces.length, "piece")} of the file by their ratios` });

@@ -7,28 +7,25 @@ class Search {
     this.entries = entries;
   }
 
-  // Paths as people read them, in lower case, made when they are first needed.
-  paths() {
-    if (!this.lower) {
-      const { parent, name } = this.entries;
-      this.lower = new Array(parent.length);
-      this.lower[0] = "";
-      for (let n = 1; n < parent.length; n += 1) {
-        const own = show(name[n]).toLowerCase();
-        this.lower[n] = parent[n] === 0 ? own : `${this.lower[parent[n]]}/${own}`;
-      }
+  // Lists the paths as people read them, in lower case, and the entries with those of most stored bytes first. It takes as
+  // long as many searches, so the page does it when it has nothing else to do.
+  prepare() {
+    if (this.order) return;
+    const { parent, name, sum } = this.entries;
+    this.paths = new Array(parent.length);
+    this.paths[0] = "";
+    for (let n = 1; n < parent.length; n += 1) {
+      const own = show(name[n]).toLowerCase();
+      this.paths[n] = parent[n] === 0 ? own : `${this.paths[parent[n]]}/${own}`;
     }
-    return this.lower;
+    this.order = Uint32Array.from(parent, (_, n) => n).subarray(1).sort((a, b) => sum.stored[b] - sum.stored[a] || a - b);
   }
 
   // All entries whose path matches, those with most stored bytes first.
   find(text) {
-    const paths = this.paths();
+    this.prepare();
     const test = matcher(text.toLowerCase());
-    const found = [];
-    for (let n = 1; n < paths.length; n += 1) if (test(paths[n])) found.push(n);
-    const { stored } = this.entries.sum;
-    return found.sort((a, b) => stored[b] - stored[a]);
+    return this.order.filter(n => test(this.paths[n]));
   }
 }
 

@@ -88,7 +88,9 @@ class Tables {
       return make("tr", {}, make("th", { scope: "row" }, this.link(n)), make("td", {}, change),
         make("td", { class: "number", "data-value": size }, grew), make("td", {}, what));
     });
-    const title = `Changes since ${entries.facts.changes.against}${rows.length > shown.length ? `, ${number(shown.length)} of ${number(rows.length)}` : ""}`;
+    const counts = [ADDED, CHANGED, REMOVED].map(change => `${number(rows.filter(n => entries.change[n] === change).length)} ${CHANGES[change]}`);
+    const cut = rows.length > shown.length ? `; the ${number(shown.length)} largest changes` : "";
+    const title = `Since ${show(entries.facts.changes.against)}: ${counts.join(", ")}${cut}`;
     return this.table(title, ["Change", "Stored", "Aspects"], shown);
   }
 

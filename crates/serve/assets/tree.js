@@ -77,7 +77,8 @@ class Tree {
     row.style.top = `${at * ROW}px`;
     row.style.setProperty("--depth", Math.min(depth - 1, 12));
     const bar = make("span", { class: "part", "aria-hidden": "true" });
-    if (stored[n] > 0) bar.style.setProperty("--part", stored[n] / stored[0]);
+    // Of its folder: parts of the whole image would be nothing a few folders down.
+    if (stored[n] > 0) bar.style.setProperty("--part", stored[n] / stored[entries.parent[n]]);
     else bar.classList.add("none");
     const name = make("span", { class: "entry-name" }, entries.label(n), make("span", { class: "note" }, words));
     if (change !== SAME) row.classList.add(CHANGES[change]);

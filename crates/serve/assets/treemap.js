@@ -3,7 +3,8 @@
 // Rows of at most this many children; the rest is one area.
 const CELLS = 200;
 // Areas drawn within the children.
-const INNER = 1200;
+const INNER = 1500;
+const INNER_MOST = 120;
 const LABEL = { width: 44, height: 17 };
 
 // Divides a box among sizes, which descend, into boxes as square as possible (Bruls, Huizing, van Wijk).
@@ -62,6 +63,13 @@ class Treemap {
     this.draw();
   }
 
+  // Tells which area is the chosen file.
+  mark(n) {
+    this.current = n;
+    this.frame.querySelector(".current")?.classList.remove("current");
+    this.frame.querySelector(`[data-entry="${n}"]`)?.classList.add("current");
+  }
+
   // The children of a folder that take space, the largest first; of too many the smallest are one, without a number.
   parts(folder, most) {
     const { stored } = this.entries.sum;
@@ -84,6 +92,7 @@ class Treemap {
     this.frame.replaceChildren(...cells);
     const first = this.frame.querySelector("button:not(:disabled)");
     if (first) first.tabIndex = 0;
+    this.mark(this.current);
   }
 
   cell(tag, { n, count, size }, box, top) {
@@ -102,15 +111,17 @@ class Treemap {
       const strip = fits ? LABEL.height : 1;
       const inner = { left: 1, top: strip, width: box.width - 4, height: box.height - strip - 3 };
       if (inner.width > 6 && inner.height > 6) this.fill(cell, n, inner);
+    } else if (n === undefined) {
+      cell.classList.add("others");
     } else {
-      paint(cell, n === undefined ? GREY : this.colour.legend[this.colour.class(entries.original(n))]?.[1] ?? GREY);
+      paint(cell, this.colour.legend[this.colour.class(n)][1]);
     }
     return cell;
   }
 
   // Draws what is in a folder, as long as there is room for it.
   fill(cell, folder, box) {
-    const most = Math.min(this.left, Math.max(2, Math.floor(box.width * box.height / 150)), 40);
+    const most = Math.min(this.left, Math.max(2, Math.floor(box.width * box.height / 150)), INNER_MOST);
     if (most < 2) return;
     const parts = this.parts(folder, most);
     this.left -= parts.length;

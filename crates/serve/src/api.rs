@@ -7,10 +7,11 @@ use std::sync::Arc;
 use packfs_blocks::name;
 use packfs_image::AnyImage;
 use packfs_image::image::{Entry, FileType, Nid};
-use packfs_image::placement::{Area, Placed};
+use packfs_image::placement::Placed;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
+use crate::explorer::area;
 use crate::http::request::Request;
 use crate::http::response::Response;
 use crate::http::url;
@@ -152,11 +153,6 @@ struct Fragment {
 
 impl From<Placed> for Piece {
     fn from(Placed { offset, len, stored, fragment, .. }: Placed) -> Self {
-        let area = |area| match area {
-            Area::Image => "image".to_owned(),
-            Area::Device(number) => number.to_string(),
-            _ => "metabox".to_owned(),
-        };
         let hole = stored.is_none();
         let stored = stored.map(|at| Stored {
             area: area(at.area),

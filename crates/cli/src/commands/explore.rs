@@ -1,6 +1,7 @@
 //! `packfs explore`.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -9,7 +10,7 @@ use packfs_image::AnyImage;
 use packfs_image::diff::{Options, diff};
 use packfs_image::name::display;
 use packfs_image::stats::Stats;
-use packfs_serve::explorer::{Content, Contents, Model, page};
+use packfs_serve::explorer::{Content, Contents, Model, Pieces, page};
 
 use super::{open, remote};
 use crate::args::Explore;
@@ -35,7 +36,8 @@ pub(super) fn run(args: &Explore) -> Result<Outcome> {
         compared?;
     }
     let files = Contents::read(&image, &stats, args.contents).with_context(|| open::name(&args.image.path))?;
-    let content = Content::Whole { model: &model, files: &files };
+    let pieces = Pieces::read(&image, &stats).with_context(|| open::name(&args.image.path))?;
+    let content = Content::Whole { model: &model, files: &files, pieces: &pieces };
     match file {
         Some(file) => {
             let mut out = BufWriter::new(file.appender());
@@ -67,7 +69,7 @@ fn compare(model: &mut Model, image: &AnyImage, old: &Path, args: &Explore, prog
 }
 
 /// Returns the name of an image for the page: the last component of its path.
-fn name(path: &Path) -> String {
+fn name(path: &Path) -> Vec<u8> {
     let shown = remote::shown(path);
-    display(Path::new(shown.file_name().unwrap_or(shown.as_os_str()))).to_string()
+    shown.file_name().unwrap_or(shown.as_os_str()).as_bytes().to_vec()
 }

@@ -21,7 +21,7 @@ async function everything() {
   const seen = {};
   await pause(100);
   seen.paper = getComputedStyle(document.body).backgroundColor;
-  seen.legend = texts("#legend li");
+  seen.legend = texts("#legend .term");
   seen.rows = document.querySelectorAll(".row").length;
   seen.parts = [...document.querySelectorAll("#parts .value")].map(one => Number(one.dataset.value));
   const first = layout();
@@ -100,7 +100,8 @@ async function picture(path) {
 async function text(path) {
   await go(path);
   await until("the text", () => document.querySelector("#panel pre"));
-  return document.querySelector("#panel pre").textContent;
+  await until("the block map", () => document.querySelector("#panel .blocks"));
+  return [document.querySelector("#panel pre").textContent, document.querySelector("#panel .short caption").textContent];
 }
 
 // The names below a folder in the tree, which the keyboard opens.

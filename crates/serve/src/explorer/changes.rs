@@ -43,9 +43,9 @@ struct Sum {
 }
 
 impl Changes {
-    pub(super) fn new(against: &str, old: &Stats, differences: &[Difference]) -> Changes {
+    pub(super) fn new(against: &[u8], old: &Stats, differences: &[Difference]) -> Changes {
         let mut changes = Changes {
-            against: against.to_owned(),
+            against: encode(against).into_owned(),
             image_bytes: old.image_bytes,
             added: Vec::new(),
             removed: Vec::new(),

@@ -7,7 +7,11 @@ mod changes;
 mod contents;
 mod model;
 mod page;
+mod pieces;
 
 pub use contents::Contents;
 pub use model::Model;
+pub(crate) use pieces::area;
+
 pub use page::{Content, page, policy};
+pub use pieces::Pieces;

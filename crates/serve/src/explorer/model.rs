@@ -59,11 +59,11 @@ struct Columns {
 }
 
 impl Model {
-    /// Collects the facts about an image. `name` is its name on the page.
+    /// Collects the facts about an image. `name` is its name on the page, of any bytes.
     ///
     /// # Errors
     /// Damaged inodes.
-    pub fn new(name: &str, image: &AnyImage, stats: &Stats) -> Result<Model> {
+    pub fn new(name: &[u8], image: &AnyImage, stats: &Stats) -> Result<Model> {
         let mut model = Model::of_superblock(name, image);
         (model.image_bytes, model.unused_bytes) = (stats.image_bytes, stats.unused_bytes);
         (model.fragment_bytes, model.metadata) = (stats.fragment_bytes, stats.metadata.clone());
@@ -89,7 +89,7 @@ impl Model {
         Ok(model)
     }
 
-    fn of_superblock(name: &str, image: &AnyImage) -> Model {
+    fn of_superblock(name: &[u8], image: &AnyImage) -> Model {
         let (format, codecs, block_size, created, features) = match image {
             AnyImage::Squashfs(reader) => {
                 let about = reader.superblock();
@@ -103,7 +103,7 @@ impl Model {
             }
         };
         Model {
-            name: name.to_owned(),
+            name: encode(name).into_owned(),
             format,
             codecs,
             block_size,
@@ -124,7 +124,7 @@ impl Model {
 
     /// Adds the differences from an older image, as [`diff`](packfs_image::diff::diff) finds them with the older one
     /// first. `name` is that of the older image, and `stats` are its statistics.
-    pub fn compare(&mut self, name: &str, stats: &Stats, differences: &[Difference]) {
+    pub fn compare(&mut self, name: &[u8], stats: &Stats, differences: &[Difference]) {
         self.changes = Some(Changes::new(name, stats, differences));
     }
 }

@@ -9,7 +9,7 @@ use packfs_blocks::Digest;
 use packfs_blocks::page::LOOK;
 use serde::Serialize;
 
-use super::{Contents, Model};
+use super::{Contents, Model, Pieces};
 use crate::Result;
 
 const STYLE: &str = include_str!("../../assets/page.css");
@@ -44,6 +44,8 @@ pub enum Content<'c> {
         model: &'c Model,
         /// Contents of some of its files.
         files: &'c Contents,
+        /// Block maps of its files.
+        pieces: &'c Pieces,
     },
 }
 
@@ -63,9 +65,9 @@ pub fn policy(nonce: &str) -> String {
 pub fn page(out: &mut dyn Write, content: &Content<'_>) -> Result<()> {
     match content {
         Content::Served { nonce } => write(out, nonce, &[]),
-        Content::Whole { model, files } => {
+        Content::Whole { model, files, pieces } => {
             let files: BTreeMap<usize, String> = files.encoded(|bytes| BASE64_STANDARD.encode(bytes));
-            let data = [("model", json(model)?), ("contents", json(&files)?)];
+            let data = [("model", json(model)?), ("contents", json(&files)?), ("pieces", json(pieces)?)];
             // No name in an image can contain the digest of all names in it.
             let nonce = Digest::of_all(data.iter().map(|(_, text)| Digest::of(text)).collect::<Vec<_>>().iter());
             write(out, &nonce.short(), &data)
