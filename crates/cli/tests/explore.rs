@@ -352,12 +352,13 @@ fn mistakes_get_one_clear_error() {
     sample(dir.path());
     succeed(dir.path(), &["build", "root", "-o", "image", "-q"]);
     succeed(dir.path(), &["explore", "image", "-o", "page.html", "-q"]);
-    let cases: [(i32, &[&str], &str); 5] = [
+    let cases: [(i32, &[&str], &str); 6] = [
         (1, &["explore", "image", "-o", "page.html"], "page.html"),
         (1, &["explore", "root", "-o", "new.html"], "a directory, not an image"),
         (1, &["explore", "nowhere", "-o", "new.html"], "nowhere: cannot open"),
         (1, &["explore", "image", "--against", "page.html", "-o", "new.html"], "--against page.html"),
         (2, &["explore", "image", "--contents", "lots"], "--contents"),
+        (2, &["explore", "image", "--contents", "1G"], "at most 256M"),
     ];
     for (status, args, why) in cases {
         let told = fail(dir.path(), status, args);

@@ -28,11 +28,11 @@ pub(crate) struct Explore {
     #[arg(long, value_name = "OLD", value_hint = ValueHint::FilePath)]
     pub(crate) against: Option<PathBuf>,
 
-    /// Include the contents of files, up to SIZE in all
+    /// Include the contents of files, up to SIZE (256M at most) in all
     ///
     /// The smallest files come first, and only whole files are included. The page then has previews and downloads of
     /// them; it grows by a third more than SIZE.
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = contents)]
     pub(crate) contents: u64,
 
     /// Replace FILE if it exists
@@ -44,4 +44,15 @@ pub(crate) struct Explore {
 
     #[command(flatten)]
     pub(crate) talk: Talk,
+}
+
+/// Browsers refuse longer texts, and the contents are one.
+const CONTENTS_MAX: u64 = 256 << 20;
+
+fn contents(text: &str) -> Result<u64, String> {
+    let size = value::size(text)?;
+    if size > CONTENTS_MAX {
+        return Err("a page can contain at most 256M of files; packfs serve shows all of any image".into());
+    }
+    Ok(size)
 }

@@ -125,7 +125,12 @@ impl Command {
 
     /// Returns true if standard output is worthless unless it is complete.
     pub(crate) fn writes_an_archive(&self) -> bool {
-        matches!(self, Command::Tar(_) | Command::Split(_) | Command::Join(_))
+        match self {
+            Command::Tar(_) | Command::Split(_) | Command::Join(_) => true,
+            #[cfg(feature = "serve")]
+            Command::Explore(_) => true,
+            _ => false,
+        }
     }
 }
 
