@@ -128,3 +128,47 @@ impl Write for Escaped {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use packfs_image::source::Entry;
+    use packfs_image::stats::Stats;
+    use packfs_image::{AnyImage, Builder, OpenOptions};
+
+    use super::*;
+    use crate::explorer::Pieces;
+
+    #[test]
+    fn names_and_contents_do_not_end_the_page() {
+        let hostile = "</SCRIPT><script nonce=x>alert(1)</script><!--";
+        let names = [format!("a{}", hostile.replace('/', "\\")), hostile.to_owned()];
+        let entries = names.map(|name| Entry::file(name, hostile));
+        let bytes = Builder::squashfs()
+            .options(|all| all.codec = "gzip".parse().unwrap())
+            .entries(entries)
+            .write_to(io::Cursor::new(Vec::new()))
+            .unwrap()
+            .into_inner();
+        let image = AnyImage::open(Arc::new(bytes), OpenOptions::default()).unwrap();
+        let stats = Stats::measure(&image).unwrap();
+        let model = Model::new(hostile.as_bytes(), &image, &stats).unwrap();
+        let (files, pieces) = (Contents::read(&image, &stats, 1 << 20).unwrap(), Pieces::read(&image, &stats).unwrap());
+        assert_eq!(files.files(), 2);
+        let written = |content: &Content<'_>| {
+            let mut out = Vec::new();
+            page(&mut out, content).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let whole = written(&Content::Whole { model: &model, files: &files, pieces: &pieces });
+        let served = written(&Content::Served { nonce: "mine" });
+        for (page, scripts) in [(&whole, 4), (&served, 1)] {
+            let lower = page.to_lowercase();
+            assert_eq!((lower.matches("<script").count(), lower.matches("</script").count()), (scripts, scripts));
+            assert!(!lower.contains("http://") && !lower.contains("https://"), "it loads something");
+        }
+        assert!(served.contains(&policy("mine")) && served.contains("<script nonce=\"mine\">"));
+        assert!(!whole.contains("<!--"));
+    }
+}
