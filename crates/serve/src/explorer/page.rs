@@ -166,9 +166,9 @@ mod tests {
         for (page, scripts) in [(&whole, 4), (&served, 1)] {
             let lower = page.to_lowercase();
             assert_eq!((lower.matches("<script").count(), lower.matches("</script").count()), (scripts, scripts));
+            assert!(!lower.contains("<!--"), "scripts may end late behind it");
             assert!(!lower.contains("http://") && !lower.contains("https://"), "it loads something");
         }
         assert!(served.contains(&policy("mine")) && served.contains("<script nonce=\"mine\">"));
-        assert!(!whole.contains("<!--"));
     }
 }
