@@ -92,7 +92,7 @@ const PICTURES = [["image/png", "\x89PNG\r\n"], ["image/jpeg", "\xff\xd8\xff"], 
 function pictureType(data) {
   const head = String.fromCharCode(...data.subarray(0, 400));
   if (head.startsWith("RIFF") && head.slice(8, 12) === "WEBP") return "image/webp";
-  if (/^\s*(<\?xml[^>]*>\s*)?(<!-{2}[^]*?-->\s*)*(<!DOCTYPE svg[^>]*>\s*)?<svg[\s>]/.test(head)) return "image/svg+xml";
+  if (/^\s*(<\?xml[^>]*>\s*)?(<!-{2}(?:(?!-->)[^])*-->\s*)*(<!DOCTYPE svg[^>]*>\s*)?<svg[\s>]/.test(head)) return "image/svg+xml";
   return PICTURES.find(([, start]) => head.startsWith(start))?.[0];
 }
 
