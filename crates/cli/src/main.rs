@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod names;
 mod output;
 mod personalities;
 mod resources;
@@ -21,6 +22,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use crate::output::failure::{Manner, Outcome, Usage};
 
 fn main() -> ExitCode {
+    names::keep_to_files_and_dns();
     if let Some(status) = personalities::run() {
         return status;
     }
