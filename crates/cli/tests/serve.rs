@@ -105,6 +105,44 @@ fn every_file_and_folder_comes_as_it_was_packed() {
 
 /// packfs itself reads what it serves, from its own ranges, entity tags and connections.
 #[cfg(feature = "remote")]
+/// Loads the page of a server in a browser; returns what it has become.
+fn browsed(dir: &Path, server: &Server, place: &str) -> String {
+    let mut browser = Command::new("chromium");
+    browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--no-proxy-server", "--virtual-time-budget=20000"]);
+    browser.arg(format!("--user-data-dir={}", dir.join("profile").to_str().unwrap()));
+    let output = browser.args(["--dump-dom", &format!("{}{place}", server.address)]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_browser_explores_the_image_under_the_policy_of_the_page() {
+    if !have("a_browser_explores_the_image_under_the_policy_of_the_page", "chromium") {
+        return;
+    }
+    let images = images();
+    let dir = images.path();
+    std::fs::write(dir.join("root/etc/new"), "new").unwrap();
+    succeed(dir, &["build", "-q", "root", "-o", "newer"]);
+    let cases: [(&[&str], &str); 3] =
+        [(&["squashfs"], "/"), (&["squashfs", "erofs"], "/erofs/"), (&["newer", "--against", "squashfs"], "/")];
+    for (args, place) in cases {
+        let server = Server::start(dir, args);
+        let headers = server.text(&["-o", "/dev/null", "-D", "-"], place);
+        let policy = headers.lines().find(|line| line.starts_with("Content-Security-Policy: ")).unwrap();
+        assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
+        // Each answer has a nonce of its own.
+        let page = server.text(&[], place);
+        assert_ne!(page, server.text(&[], place));
+        // The address names a file, whose panel shows its beginning.
+        let seen = browsed(dir, &server, &format!("{place}#etc/motd"));
+        for shown in ["class=\"ready\"", "Welcome.", "role=\"treeitem\"", "files/etc/motd"] {
+            assert!(seen.contains(shown) && !page.contains(shown), "{args:?} {shown}: {seen}");
+        }
+        let model = server.text(&[], &format!("{place}api/model"));
+        assert_eq!(!model.contains("\"changes\":null"), args.contains(&"--against"), "{model}");
+    }
+}
+
 #[test]
 fn packfs_reads_the_image_that_it_serves() {
     let dir = images();
@@ -167,13 +205,15 @@ fn wrong_use_is_told_before_anything_is_served() {
     std::fs::write(dir.path().join("empty"), "\n").unwrap();
     let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let busy = busy.local_addr().unwrap().to_string();
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 9] = [
         (&["erofs", "--listen", "8080"], 2, "expected HOST:PORT"),
         (&["erofs", "--listen", "127.0.0.1:x"], 2, "expected HOST:PORT"),
         (&["erofs", "--listen", &busy], 1, &busy),
         (&["erofs", "--token", "empty"], 2, "the first line is no token"),
         (&["erofs", "--token", "none"], 1, "none: cannot open"),
         (&["erofs", "squashfs", "--offset", "4K"], 2, "--offset and --device are for one image"),
+        (&["erofs", "squashfs", "--against", "erofs"], 2, "--against is for one image"),
+        (&["erofs", "--against", "none"], 1, "--against none: "),
         (&["root/etc/motd"], 1, "neither a SquashFS nor an EROFS image"),
     ];
     for (args, status, told) in cases {

@@ -12,7 +12,7 @@
 //!
 //! let bytes: Arc<dyn ReadAt> = Arc::new(FileAt::open("root.sqfs".as_ref(), 0)?);
 //! let image = Arc::new(AnyImage::open(Arc::clone(&bytes), OpenOptions::default())?);
-//! let served = Served { name: "root.sqfs".into(), image, bytes, version: "1".into(), remote: false };
+//! let served = Served { name: "root.sqfs".into(), image, bytes, version: "1".into(), remote: false, older: None };
 //! let server = Server::bind(vec![served], Options::default())?;
 //! println!("http://{}/files/etc/motd", server.address());
 //! server.serve();

@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use packfs_blocks::name;
+use packfs_blocks::{Digest, name};
 use packfs_image::image::FileType;
 use packfs_image::sink::tar;
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::http::response::Response;
 use crate::http::{date, url};
 use crate::metrics::Metrics;
 use crate::served::{Below, Content, Found, Served};
-use crate::{Error, Result, types};
+use crate::{Error, Result, explorer, types};
 
 /// Number of archives to write at once: each has threads and memory of its own.
 const ARCHIVES: usize = 4;
@@ -31,8 +31,16 @@ const SANDBOX: &str = "sandbox";
 /// The images of a server by their places.
 #[derive(Debug)]
 pub(crate) struct Routes {
-    images: Vec<Served>,
+    images: Vec<Placed>,
     archives: Arc<AtomicUsize>,
+}
+
+/// An image at its place.
+#[derive(Debug)]
+struct Placed {
+    served: Served,
+    /// What the explorer shows of it, once somebody asked.
+    model: Mutex<Option<Arc<Vec<u8>>>>,
 }
 
 /// Name of a route in the counters, the image concerned, and the answer.
@@ -41,14 +49,15 @@ pub(crate) type Routed<'r> = (&'static str, Option<&'r Served>, Result<Response>
 impl Routes {
     /// Gives each image a place. Names that are taken get a number.
     pub(crate) fn new(images: Vec<Served>) -> Self {
-        let mut placed: Vec<Served> = Vec::new();
-        for mut image in images {
-            let (name, mut number) = (image.name.clone(), 1);
-            while image.name == METRICS || image.name.is_empty() || placed.iter().any(|one| one.name == image.name) {
+        let mut placed: Vec<Placed> = Vec::new();
+        for mut served in images {
+            let (name, mut number) = (served.name.clone(), 1);
+            let is_taken = |name: &str| name == METRICS || placed.iter().any(|one| one.served.name == name);
+            while served.name.is_empty() || is_taken(&served.name) {
                 number += 1;
-                image.name = format!("{name}-{number}");
+                served.name = format!("{name}-{number}");
             }
-            placed.push(image);
+            placed.push(Placed { served, model: Mutex::default() });
         }
         Routes { images: placed, archives: Arc::default() }
     }
@@ -60,11 +69,11 @@ impl Routes {
             let text = Response::new(200, "text/plain; version=0.0.4; charset=utf-8", metrics.text(open));
             return (METRICS, None, Ok(text));
         }
-        if let [served] = self.images.as_slice() {
-            return self.of_image(served, request, &request.path);
+        if let [placed] = self.images.as_slice() {
+            return self.of_image(placed, request, &request.path);
         }
         let Some((first, rest)) = request.path.split_first() else { return ("index", None, self.index()) };
-        let Some(served) = self.images.iter().find(|served| served.name.as_bytes() == first) else {
+        let Some(placed) = self.images.iter().find(|placed| placed.served.name.as_bytes() == first) else {
             return ("other", None, Ok(Response::refuse(404, "no image of that name is served")));
         };
         if rest.is_empty() && !request.raw_path.ends_with('/') {
@@ -72,16 +81,18 @@ impl Routes {
             let moved = Response::new(301, "text/plain; charset=utf-8", "");
             return ("index", None, Ok(moved.with("Location", format!("/{}/", url::encode(first)))));
         }
-        self.of_image(served, request, rest)
+        self.of_image(placed, request, rest)
     }
 
-    fn of_image<'r>(&'r self, served: &'r Served, request: &Request, path: &[Vec<u8>]) -> Routed<'r> {
+    fn of_image<'r>(&'r self, placed: &'r Placed, request: &Request, path: &[Vec<u8>]) -> Routed<'r> {
+        let served = &placed.served;
         let (first, rest) = path.split_first().map_or((&b""[..], path), |(first, rest)| (first, rest));
         let (route, answer) = match (first, rest) {
-            (b"", _) => ("index", index(&[("api/info", "api/info"), ("files/", "files/"), ("image", "image")])),
+            (b"", _) => ("page", page()),
             (b"image", []) => ("image", Ok(raw(served, request))),
             (b"files", path) => ("files", files(served, request, path)),
             (b"tar", path) => ("tar", self.archive(served, path)),
+            (b"api", [what]) if what == b"model" => ("model", placed.model(request)),
             (b"api", [what]) if what == b"info" => ("info", api::info(served)),
             (b"api", [what]) if what == b"map" => ("map", api::map(served, request)),
             _ => ("other", Ok(Response::refuse(404, "nothing is served there"))),
@@ -94,7 +105,7 @@ impl Routes {
         let places: Vec<_> = self
             .images
             .iter()
-            .map(|served| (&*served.name, format!("{}/", url::encode(served.name.as_bytes()))))
+            .map(|placed| (&*placed.served.name, format!("{}/", url::encode(placed.served.name.as_bytes()))))
             .collect();
         let places: Vec<_> = places.iter().map(|(name, place)| (*name, place.as_str())).collect();
         index(&places)
@@ -123,6 +134,19 @@ impl Routes {
             Ok(())
         };
         Ok(Response::stream(types::TAR, Box::new(write)).with("Content-Disposition", attachment(&file)))
+    }
+}
+
+impl Placed {
+    /// Returns what the explorer shows. Whoever asks first waits for it, and all others with them.
+    fn model(&self, request: &Request) -> Result<Response> {
+        let mut kept = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = match &*kept {
+            Some(model) => Arc::clone(model),
+            None => Arc::clone(kept.insert(Arc::new(self.served.model()?))),
+        };
+        let version = Version { etag: format!("\"{}\"", Digest::of(&model).short()), modified: None };
+        Ok(Response::of(request, model, JSON, &version))
     }
 }
 
@@ -192,6 +216,19 @@ pub(crate) fn long_json(value: impl Serialize + 'static) -> Response {
 /// Names a file to be stored, whatever bytes its name has.
 fn attachment(name: &[u8]) -> String {
     format!("attachment; filename*=UTF-8''{}", url::encode(name))
+}
+
+/// Makes the page that explores an image.
+fn page() -> Result<Response> {
+    let mut random = [0; 16];
+    rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty()).map_err(std::io::Error::from)?;
+    let nonce = format!("{:032x}", u128::from_ne_bytes(random));
+    let mut text = Vec::new();
+    explorer::page(&mut text, &explorer::Content::Served { nonce: &nonce })?;
+    let policy = format!("{}; frame-ancestors 'none'", explorer::policy(&nonce));
+    let page = Response::new(200, "text/html; charset=utf-8", text);
+    // The nonce is for this answer only.
+    Ok(page.with("Content-Security-Policy", policy).with("Cache-Control", "no-store"))
 }
 
 /// Makes a page of links.

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use packfs_blocks::{Progress, ReadAt};
 use packfs_image::image::{Entry, Extent, FileType, Nid, Stat};
 use packfs_image::sink::resolve;
+use packfs_image::stats::Stats;
 use packfs_image::tree::XattrSet;
-use packfs_image::{AnyImage, Finding, Image};
+use packfs_image::{AnyImage, Finding, Image, diff};
 
 use crate::Result;
+use crate::explorer::Model;
 
 /// An image to serve.
 #[derive(Debug, Clone)]
@@ -24,6 +26,8 @@ pub struct Served {
     pub version: String,
     /// True if the bytes come from another server.
     pub remote: bool,
+    /// The name of an older image, and that image, with which the explorer compares this one.
+    pub older: Option<(String, Arc<AnyImage>)>,
 }
 
 /// An entry of an image that a path leads to.
@@ -43,6 +47,18 @@ impl Served {
             found => found?,
         };
         Ok(found.map(|nid| Ok::<_, packfs_image::Error>(Found { nid, stat: image.stat(nid)? })).transpose()?)
+    }
+
+    /// Returns what the explorer shows, as JSON. All metadata is read for it; with an older image all data of both, too.
+    pub(crate) fn model(&self) -> Result<Vec<u8>> {
+        let mut model = Model::new(self.name.as_bytes(), &self.image, &Stats::measure(&self.image)?)?;
+        if let Some((name, older)) = &self.older {
+            let (mut differences, options) = (Vec::new(), diff::Options::default());
+            let found = &mut |difference| differences.push(difference);
+            diff::diff(older.image(), self.image.image(), &options, &Progress::default(), found)?;
+            model.compare(name.as_bytes(), &Stats::measure(older)?, &differences);
+        }
+        Ok(serde_json::to_vec(&model)?)
     }
 }
 

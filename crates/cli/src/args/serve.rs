@@ -6,14 +6,16 @@ use clap::{Args, ValueHint};
 
 use super::{RemoteArgs, value};
 
-/// Serve images over HTTP: their bytes, their files, their folders.
+/// Serve images over HTTP, with a page that explores them.
 ///
-/// Only this machine is served unless --listen says otherwise. The address is printed when the server is ready; Ctrl-C
+/// A browser shows what takes the space, finds and previews files, and saves them or folders; programs read the bytes of
+/// images, of their files, and folders as archives. Only this machine is served unless --listen says otherwise. The address is printed when the server is ready; Ctrl-C
 /// ends it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   packfs serve root.sqfs
+  packfs serve new.erofs --against old.erofs
   packfs serve old.erofs new.erofs --listen 127.0.0.1:8080
   packfs serve root.sqfs --listen 0.0.0.0:8080 --token secret.txt
   curl http://127.0.0.1:8080/files/etc/os-release
@@ -43,6 +45,12 @@ pub(crate) struct Serve {
     /// All images share it. If a quarter of the memory is less, that is the default.
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     pub(crate) cache: Option<u64>,
+
+    /// Show what changed since OLD_IMAGE
+    ///
+    /// The data of both images is read when the page is opened first.
+    #[arg(long, value_name = "OLD_IMAGE", value_hint = ValueHint::FilePath)]
+    pub(crate) against: Option<PathBuf>,
 
     /// Byte offset of the image in the file
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = value::size)]

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use packfs_image::AnyImage;
 use packfs_image::name::display;
 use packfs_serve::{Options, Served, Server, Stopper};
 use signal_hook::iterator::Signals;
@@ -69,15 +70,30 @@ fn served(args: &Serve, path: &Path) -> Result<Served> {
     if args.images.len() > 1 && (args.offset != 0 || !args.device.is_empty()) {
         return Err(Usage("--offset and --device are for one image".into()).into());
     }
+    if args.images.len() > 1 && args.against.is_some() {
+        return Err(Usage("--against is for one image".into()).into());
+    }
     let (offset, device, remote) = (args.offset, args.device.clone(), args.remote.clone());
     let arg = ImageArg { path: path.to_owned(), offset, device, remote };
     let bytes = open::bytes(path, offset, &args.remote)?;
     let image = open::from_bytes(&arg, Arc::clone(&bytes), cache)?;
-    let shown = remote::shown(path);
-    let name = shown.file_name().unwrap_or(shown.as_os_str()).to_string_lossy().into_owned();
+    let name = file_name(path);
     let remote = remote::is_address(path);
     let version = if remote { since_1970() } else { stamp(path)? };
-    Ok(Served { name, image: Arc::new(image), bytes, version: format!("{version}-{offset:x}"), remote })
+    let older = args.against.as_deref().map(|path| older(args, path, cache)).transpose()?;
+    Ok(Served { name, image: Arc::new(image), bytes, version: format!("{version}-{offset:x}"), remote, older })
+}
+
+/// Opens the image with which the one that is served is compared.
+fn older(args: &Serve, path: &Path, cache: u64) -> Result<(String, Arc<AnyImage>)> {
+    let image = open::path(path, cache, &args.remote).with_context(|| format!("--against {}", open::name(path)))?;
+    Ok((file_name(path), Arc::new(image)))
+}
+
+/// Returns the last component of a path or address.
+fn file_name(path: &Path) -> String {
+    let shown = remote::shown(path);
+    shown.file_name().unwrap_or(shown.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// Returns a text that changes with a file.

@@ -140,7 +140,7 @@ pub(crate) fn entries() -> Vec<Entry<'static>> {
 
 pub(crate) fn image(name: &str, bytes: Arc<dyn ReadAt>) -> Served {
     let image = AnyImage::open(Arc::clone(&bytes), OpenOptions::default()).unwrap();
-    Served { name: name.into(), image: Arc::new(image), bytes, version: "v1".into(), remote: false }
+    Served { name: name.into(), image: Arc::new(image), bytes, version: "v1".into(), remote: false, older: None }
 }
 
 /// Returns the bytes of an image of [`entries`].
