@@ -1,10 +1,10 @@
 "use strict";
-// Where names go: beside points as far as there is room, and at the ends of lines, pushed apart.
+// Placing of names: beside points if there is room, and at the ends of lines, pushed apart.
 
 const overlap = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 const inside = (a, b) => a.x >= b.x && a.y >= b.y && a.x + a.w <= b.x + b.w && a.y + a.h <= b.y + b.h;
 
-// Boxes around a place that a text of this size may take, the best first.
+// Candidate boxes for a text beside a point, best first.
 function* around(x, y, w, h) {
   for (const gap of [6, 12, 22, 34]) {
     yield { x: x + gap, y: y - h / 2, w, h };
@@ -18,8 +18,8 @@ function* around(x, y, w, h) {
   }
 }
 
-// Puts a text into the first box that is free, within the frame and off some lines, and takes that box. `null` if there is
-// none.
+// Puts a text into the first free box within the frame and away from some lines, and occupies it. Returns `null` if
+// there is none.
 function settle(text, places, frame, taken, off) {
   const [w, h] = [textWidth(text) + 4, LINE];
   for (const [x, y] of places) {
@@ -33,7 +33,7 @@ function settle(text, places, frame, taken, off) {
   return null;
 }
 
-// The text of a settled box, with a line to what it names where it stands apart from it.
+// The text of a placed box, with a leader line if it is not adjacent.
 function settled({ box, x, y }, text, attributes) {
   const group = svg("g", attributes);
   const [cx, cy] = [Math.max(box.x, Math.min(x, box.x + box.w)), Math.max(box.y, Math.min(y, box.y + box.h))];
@@ -42,7 +42,7 @@ function settled({ box, x, y }, text, attributes) {
   return group;
 }
 
-// Pushes items of some height apart between two borders, each as near to its wish as the others let it.
+// Pushes items apart between two borders, each as close to its preferred place as possible.
 function spread(items, top, bottom) {
   const sorted = [...items].sort((a, b) => a.wish - b.wish);
   let edge = top;

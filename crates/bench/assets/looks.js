@@ -1,6 +1,6 @@
 "use strict";
-// Names, colours and shapes: one colour a codec and one shape a program, the same in every chart of the page.
-// Colours themselves are in the style sheet, so that dark mode and paper change them without drawing anew.
+// Names, colours and shapes: a codec has one colour and a program one shape in every chart of the page. The style sheet
+// has the actual colours, so that dark mode and print change them without redrawing.
 
 const HUES = {
   lz4: [215, 75], lz4hc: [190, 80], lzo: [250, 60], snappy: [280, 55], zstd: [12, 75], gzip: [145, 55], zlib: [160, 65],
@@ -14,13 +14,13 @@ const SHAPES = {
   sqfs2tar: "diamond", "fsck.erofs": "triangle", nsplit: "cross", makedumpfile: "bowtie",
 };
 
-// Codecs as people say them, where options would not fit.
+// Short names of codecs.
 const short = name => name.replace(/lzo:algorithm=lzo1x_1\b/g, "lzo-fast").replace(/not compressed/g, "none");
 const family = name => CODECS.exec(name)?.[1];
 const program = name => Object.keys(SHAPES).find(one => new RegExp(`(^|[ ,])${one}($|[ ,])`).test(name));
 const shape = name => SHAPES[program(name)] ?? "circle";
 
-// Hue and saturation of a name: of its codec, else of its place among the names of a chart.
+// Hue and saturation of a name: of its codec, else by its position among the names of the chart.
 function paint(name, place = 0) {
   const [hue, saturation] = HUES[family(name)] ?? [(205 + 137 * place) % 360, program(name) ? 10 : 45];
   return `--hue:${hue};--sat:${saturation}%`;
@@ -51,7 +51,7 @@ const OUTLINES = {
   bar: r => `M0,${-1.3 * r}V${1.3 * r}`,
 };
 
-// A mark of some shape around a place; hollow ones tell a second kind of the same program.
+// A mark at a position; hollow ones are a second kind by the same program.
 function mark(kind, x, y, radius, hollow) {
   const look = { class: hollow ? "mark hollow" : "mark" };
   if (kind === "circle") return svg("circle", { ...look, cx: x.toFixed(1), cy: y.toFixed(1), r: radius });
@@ -59,7 +59,7 @@ function mark(kind, x, y, radius, hollow) {
   return svg("path", { ...look, d: OUTLINES[kind](radius - 0.5), transform: place });
 }
 
-// The width of a text in a chart, in pixels.
+// Width of a text in pixels.
 const pen = document.createElement("canvas").getContext("2d");
 const FONT = 11;
 function textWidth(text, size = FONT, bold = false) {
@@ -67,7 +67,7 @@ function textWidth(text, size = FONT, bold = false) {
   return pen.measureText(text).width;
 }
 
-// A text in lines of at most a width, cut between words.
+// Breaks a text between words into lines of a maximum width.
 function lines(text, most, size = FONT) {
   const all = [];
   for (const word of text.split(" ")) {
@@ -78,7 +78,7 @@ function lines(text, most, size = FONT) {
   return all;
 }
 
-// Text of several lines whose first begins at a place.
+// Text of several lines.
 function words(rows, x, y, attributes) {
   const spans = rows.map((row, n) => svg("tspan", { x: x.toFixed(1), y: (y + LINE * n).toFixed(1) }, row));
   return svg("text", attributes, ...spans);

@@ -1,13 +1,13 @@
 "use strict";
-// The page: draws charts when they come near the window, and anew when its width, a scale or the search changes; shows
-// values under the pointer or for the arrow keys; keeps the contents in sight.
+// The page: draws charts when they come near the window, and again when its width, a scale or the search changes; shows
+// values for the pointer and the arrow keys; keeps the contents visible.
 
 const charts = JSON.parse(document.getElementById("charts").textContent);
 const states = new Map(charts.map(chart => [chart.id, { query: "" }]));
 const marksOf = new Map();
 const holder = chart => document.getElementById(chart.id);
 
-// Buttons that switch a scale; the one in use is marked.
+// Buttons that switch a scale; the active one is marked.
 function toggles(chart) {
   const bars = isRows(chart);
   const pairs = bars ? [["y", ""]] : [["y", "up "], ["x", "across "]];
@@ -41,7 +41,7 @@ function draw(chart, width = holder(chart).clientWidth) {
   listen(chart, drawn, marks);
 }
 
-// The value under the pointer, with everything that is known of it.
+// The value under the pointer with its details.
 const tip = document.getElementById("tip");
 
 function tell(chart, { series, point }) {
@@ -94,7 +94,7 @@ function listen(chart, drawn, marks) {
   });
 }
 
-// Charts that come near the window are drawn; those of folded parts when they are unfolded.
+// Charts near the window are drawn; those in folded parts when they are unfolded.
 const watcher = new IntersectionObserver(entries => {
   for (const { isIntersecting, target } of entries) {
     if (isIntersecting && !target.dataset.width) draw(charts.find(chart => chart.id === target.id));
@@ -120,7 +120,7 @@ addEventListener("beforeprint", () => {
   drawAll();
 });
 
-// The colours and shapes of the page, beside their names.
+// The legend of colours and shapes.
 function key() {
   const names = charts.flatMap(chart => own(chart).flatMap(series => [series.name, ...series.points.map(point => String(point.x))]));
   const codecs = [...new Set(names.map(family).filter(Boolean))];
@@ -144,7 +144,7 @@ search?.addEventListener("input", () => {
   }
 });
 
-// The contents stand beside the page where there is room, and are a menu elsewhere.
+// The contents are beside the page if there is room, else a menu.
 const contents = document.querySelector("nav details");
 const wide = matchMedia("(min-width: 75rem)");
 const unfold = () => { contents.open = wide.matches; };
@@ -154,7 +154,7 @@ contents.addEventListener("click", event => {
   if (event.target.closest("a") && !wide.matches) contents.open = false;
 });
 
-// A link to what is folded unfolds it.
+// A link to a folded part unfolds it.
 function reveal() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   const folded = target?.closest("details:not(nav details)");

@@ -1,8 +1,8 @@
 "use strict";
-// Points and lines over two axes. Lines of many codecs become small multiples: a small chart a codec, all with the same
-// axes, so that no legend is needed.
+// Points and lines over two axes. Lines of many codecs become small multiples: a small chart for each codec, all with
+// the same axes, so that no legend is needed.
 
-// More lines than this become small multiples.
+// Maximum number of lines before they become small multiples.
 const LINES = 8;
 const PANEL = { width: 250, height: 150 };
 const PLOT = 300;
@@ -12,7 +12,8 @@ const DASHES = ["7 4", "2 3", "9 3 2 3", "12 4"];
 const isGuide = series => series.role === "guide" || series.role === "model";
 const own = chart => chart.series.filter(series => !isGuide(series));
 
-// The panels of a chart, one a codec, or a program where all have one codec. What others published is in all of them.
+// The panels of a chart: one for each codec, or for each program if all have the same codec. Published figures are in
+// all of them.
 function panels(chart) {
   const measured = own(chart).filter(series => series.role === "measured");
   if (chart.kind === "points" || own(chart).length <= LINES) return [{ title: "", series: chart.series, ghosts: [] }];
@@ -31,7 +32,7 @@ function panels(chart) {
   }));
 }
 
-// Both scales of a chart. What is not measured counts, too, so that it is not cut off.
+// Both scales of a chart. They include models and published figures, so that nothing is cut off.
 function scales(chart, state) {
   const of = (key, range) => chart.series.flatMap(series =>
     series.points.flatMap(point => [point[key], ...(point[range] ?? [])]));
@@ -46,7 +47,7 @@ function scales(chart, state) {
   return { x: one(ordered.x, "x", "x_range"), y: one(ordered.y, "y", "y_range") };
 }
 
-// Draws a chart into an svg of some width, and returns it with its marks.
+// Draws a chart into an SVG of a given width, and returns it with its marks.
 function plot(chart, width, state) {
   const [all, axes, marks] = [panels(chart), scales(chart, state), []];
   const columns = all.length === 1 ? 1 : Math.max(1, Math.floor(width / PANEL.width));
@@ -72,7 +73,7 @@ function plot(chart, width, state) {
   return { drawn, marks };
 }
 
-// What a panel needs: room for the names at the ends of its lines, and the height that they take.
+// Layout of a panel: room for the names at the ends of its lines, and their height.
 function panelParts(chart, panel, across, axes) {
   const several = panel.title !== "";
   const base = several ? PANEL.height : PLOT;
@@ -130,7 +131,7 @@ function panelGroup(chart, part, area, axes, marks, state) {
   return group;
 }
 
-// Names at the ends of lines, beside lines that end early, on guides, and beside the points that stand out.
+// Names at the ends of lines, beside lines that end early, on guides, and beside selected points.
 function name(group, chart, part, area, at, taken, state) {
   const { panel, ends } = part;
   for (const end of ends) end.wish = at(end.series.points.at(-1))[1];
@@ -152,7 +153,7 @@ function name(group, chart, part, area, at, taken, state) {
     if (found) group.append(settled(found, text, attributes));
   };
   const ended = new Set(ends.map(end => end.series.name));
-  // Guides first, as a line without a name says nothing; then what is searched, the front, and the rest of the lines.
+  // Guides first, because a line without a name means nothing; then search results, the front, and the other lines.
   const guides = panel.series.filter(series => series.role === "guide" && !ended.has(series.name) && series.points.length);
   for (const series of guides) {
     const places = series.points.map(at);
@@ -167,7 +168,7 @@ function name(group, chart, part, area, at, taken, state) {
   }
 }
 
-// Points on a front are worth a name where all cannot have one.
+// Points on a front get a name if not all can have one.
 function stands(chart, point) {
   const guides = chart.series.filter(other => other.role === "guide");
   return !guides.length || guides.some(guide => guide.points.some(on => on.x === point.x && on.y === point.y));
@@ -175,7 +176,7 @@ function stands(chart, point) {
 
 const path = places => places.map(([x, y], n) => `${n ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
 
-// From the least to the greatest sample.
+// Whiskers from the smallest to the largest sample.
 function whiskers(group, point, at, x, y) {
   const line = (from, to) => group.append(svg("path", { class: "whisker", d: path([from, to]) }));
   if (point.y_range) line([x, at({ ...point, y: point.y_range[0] })[1]], [x, at({ ...point, y: point.y_range[1] })[1]]);
@@ -188,7 +189,7 @@ function whiskerBoxes(point, at, x, y) {
   return [["x", "x_range"], ["y", "y_range"]].filter(([, range]) => point[range]).map(pair => box(...ends(...pair)));
 }
 
-// Small boxes along a line, which names keep off if they can.
+// Small boxes along a line, which names avoid if possible.
 function alongBoxes(places) {
   const boxes = [];
   places.slice(1).forEach(([x, y], n) => {

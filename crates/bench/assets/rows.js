@@ -1,6 +1,6 @@
 "use strict";
-// Values of named things: a row each, with its name at the left and the value in figures. Bars where the scale begins at
-// zero, and points where it is logarithmic and a bar would have no beginning.
+// Values of named things: a row each, with the name at the left and the value as a number. Bars if the scale begins at
+// zero, points if it is logarithmic, where a bar has no beginning.
 
 const isRows = chart => chart.kind === "bars" || chart.kind === "ratios";
 const LANE = 13;
@@ -19,7 +19,7 @@ function rows(chart, width, state) {
   if (chart.kind === "ratios") points.sort((a, b) => b.y - a.y);
   const names = [...new Set(points.map(point => point.x))];
   const widest = Math.max(...names.map(name => textWidth(short(name), 12)));
-  // Names that would take more than a third of the width stand above their rows.
+  // Names wider than a third of the chart are above their rows.
   const above = widest > width / 3;
   const left = above ? 4 : widest + 12;
   const figures = Math.max(...chart.series.flatMap(series => series.points.map(point => textWidth(three(point.y))))) + 10;
@@ -46,7 +46,7 @@ function rows(chart, width, state) {
   return { drawn, marks };
 }
 
-// The series of a chart of rows: a second one of the same program is hollow.
+// Series of a chart of rows: the second of a program is hollow.
 function rowLook(chart, series) {
   const at = chart.series.indexOf(series);
   if (isGuide(series)) return { kind: ["bar", "cross"][chart.series.filter(isGuide).indexOf(series) % 2], hollow: false };
@@ -56,7 +56,7 @@ function rowLook(chart, series) {
 
 function lane(chart, series, point, y, axis, at, marks, hit) {
   const { kind, hollow } = rowLook(chart, series);
-  // A row is a codec's, unless the series is.
+  // A row belongs to a codec, unless the series does.
   const style = paint(family(series.name) ? series.name : point.x);
   const group = svg("g", { class: `series ${series.role}${hit ? " hit" : ""}`, style: series.role === "guide" ? undefined : style });
   const [from, to] = [chart.band ? at(1) : axis.log ? at(axis.low) : at(0), at(point.y)];
@@ -79,7 +79,7 @@ function lane(chart, series, point, y, axis, at, marks, hit) {
   return group;
 }
 
-// The values that are noise, and the line of what did not change.
+// The range of noise, and the line of no change.
 function noiseBand([low, high], at, bottom) {
   const [x, top] = [at(low), TITLE];
   return svg("g", { class: "band" }, svg("rect", { x, y: top, width: at(high) - x, height: bottom - top }),
@@ -97,7 +97,7 @@ function rowGrid(axis, area, at, bottom) {
   return group;
 }
 
-// What the shapes of a chart of rows stand for, above it.
+// The legend of shapes above a chart of rows.
 function legend(chart) {
   if (!isRows(chart) || chart.series.length < 2 && !chart.band) return [];
   const items = chart.series.map(series => {

@@ -1,7 +1,7 @@
 "use strict";
-// From values to places: linear and logarithmic scales, their ticks, and numbers as people read them.
+// From values to positions: linear and logarithmic scales, ticks, and formatting of numbers.
 
-// Three digits, and no powers of ten.
+// Three digits, no powers of ten.
 function three(number) {
   if (number === 0) return "0";
   const rounded = Number(number.toPrecision(3));
@@ -10,10 +10,10 @@ function three(number) {
   return rounded.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 }
 
-// A tick's number, without digits that say nothing.
+// Formats the number of a tick without redundant digits.
 const plain = number => Number(number.toPrecision(3)).toLocaleString("en-US", { maximumFractionDigits: 8 });
 
-// More than a decade is shown as factors.
+// Ranges above a decade use factors.
 function isLog(values) {
   const least = Math.min(...values);
   return least > 0 && Math.max(...values) / least > 10;
@@ -43,8 +43,8 @@ function logTicks(low, high, count) {
   return ticks.filter(tick => tick >= low * 0.999 && tick <= high * 1.001);
 }
 
-// A scale over numbers. `zero`: it begins at 0, as bars do. Other linear ones begin there if the least value is below this
-// part of the greatest.
+// A numeric scale. With `zero` it begins at 0, as for bars. Other linear ones begin at 0 if the smallest value is below
+// this share of the largest.
 function scale(values, log, zero = false, part = 1 / 2) {
   let [low, high] = [Math.min(...values), Math.max(...values)];
   if (log) {
@@ -57,13 +57,13 @@ function scale(values, log, zero = false, part = 1 / 2) {
   }
   const f = log ? Math.log10 : value => value;
   const share = value => (f(value) - f(low)) / (f(high) - f(low));
-  // Between whole numbers, such as threads, there is nothing to mark.
+  // No ticks between whole numbers, such as threads.
   const whole = values.every(Number.isInteger);
   const ticks = count => (log ? logTicks : linearTicks)(low, high, count).filter(tick => !whole || Number.isInteger(tick));
   return { low, high, log, share, names: undefined, ticks };
 }
 
-// A scale over names in a row, such as sizes of blocks.
+// A scale over names, such as block sizes.
 function nameScale(names) {
   const unit = { K: 2 ** 10, M: 2 ** 20, G: 2 ** 30 };
   const bytes = name => { const m = /^(\d+)([KMG]?)$/.exec(name); return m ? m[1] * (unit[m[2]] ?? 1) : NaN; };

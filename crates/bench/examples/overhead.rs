@@ -1,7 +1,7 @@
-//! The overhead of measuring: the times that the executor reports beside those of a bare loop over the same blocks.
+//! Overhead of measuring: compares times reported by the executor with a bare loop over the same blocks.
 //!
-//! `cargo run --release -p packfs-bench --example overhead [CODEC...]`. The two take turns; medians of the time on a
-//! processor are compared, as other work on the machine disturbs it less.
+//! `cargo run --release -p packfs-bench --example overhead [CODEC...]`. The two alternate; medians of processor time
+//! are compared, because other work on the machine affects it less.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Seconds of a pass, each block with room of its own, as the executor has it.
+/// Seconds of a pass in which each block has its own buffers, as in the executor.
 fn bare_loop(cell: &Cell) -> Result<f64> {
     let blocks: Vec<&[u8]> = cell.data.files.iter().flat_map(|file| file.chunks(cell.block)).collect();
     let room = |raw: &&[u8]| match cell.method {

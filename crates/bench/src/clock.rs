@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// By the calling thread.
+/// Returns the processor time of the calling thread.
 pub(crate) fn thread_time() -> Duration {
     read(ClockId::ThreadCPUTime)
 }
 
-/// By all threads of this process.
+/// Returns the processor time of all threads of this process.
 pub(crate) fn process_time() -> Duration {
     read(ClockId::ProcessCPUTime)
 }

@@ -1,28 +1,28 @@
-//! Storage as in EROFS: clusters of a fixed length on disk, each filled with as much data as fits.
+//! Storage as in EROFS: physical clusters of a fixed length, each filled with as much data as fits.
 
 use packfs_codec::{Encoder, Prefix};
 
 use crate::Result;
 
-/// Bytes of a file that are filled into clusters on their own, so that several threads have work: at most this many,
-/// and at least enough for some clusters.
+/// Returns the number of bytes of a file that one thread packs into clusters on its own: an upper limit that lets
+/// several threads work, but enough for a few clusters.
 pub(crate) fn segment(cluster: usize) -> usize {
     (16 * cluster).max(1 << 20)
 }
 
-/// A part of a file and where its compressed form lies.
+/// A range of a file and its compressed form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Bytes of the file.
+    /// Length of the range.
     pub(crate) raw: usize,
-    /// Length of the compressed form; nothing where it is stored as it is.
+    /// Compressed length; `None` if it is stored uncompressed.
     pub(crate) packed: Option<usize>,
 }
 
-/// Number of tries of a codec that cannot fill a cluster.
+/// Number of attempts for a codec that cannot fill a cluster by itself.
 const TRIES: usize = 6;
 
-/// Fills clusters with all of `raw`, one after the other in `packed`.
+/// Packs all of `raw` into clusters, one after the other in `packed`.
 pub(crate) fn fill(
     encoder: &mut dyn Encoder,
     fills: bool,
@@ -39,7 +39,7 @@ pub(crate) fn fill(
             true => encoder.encode_prefix(rest, &mut room[..len])?,
             false => search(encoder, rest, &mut room[..len], guess)?,
         };
-        // What saves no sector is stored as it is.
+        // Stored uncompressed unless it saves a sector.
         let piece = match prefix.filter(|prefix| prefix.len.next_multiple_of(sector) < prefix.taken) {
             Some(prefix) => Piece { raw: prefix.taken, packed: Some(prefix.len) },
             None => Piece { raw: rest.len().min(cluster), packed: None },
@@ -51,7 +51,8 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// The longest prefix that some tries find to fit, beginning with one of `guess` bytes; encoded last of all.
+/// Searches for the longest prefix whose compressed form fits, beginning with `guess` bytes. Its encoding is left in
+/// `dst`.
 fn search(encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8], guess: usize) -> Result<Option<Prefix>> {
     let (mut best, mut too_much) = (None::<Prefix>, src.len() + 1);
     let mut taken = guess.min(src.len());
@@ -61,7 +62,7 @@ fn search(encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8], guess: usize) -
         match encoder.encode(&src[..taken], dst)? {
             Some(len) => {
                 best = Some(Prefix { taken, len });
-                // By its ratio, a little less than what would fill the room.
+                // Slightly less than the ratio so far would allow.
                 taken = taken * dst.len() / len.max(1) * 63 / 64;
             }
             None => {
@@ -74,7 +75,7 @@ fn search(encoder: &mut dyn Encoder, src: &[u8], dst: &mut [u8], guess: usize) -
             break;
         }
     }
-    // What stands in `dst` has to be the best, and a try that did not fit may have written over it.
+    // `dst` has to contain the best attempt, and a later one that did not fit may have overwritten it.
     match best {
         Some(prefix) if prefix.taken != last => {
             let len = encoder.encode(&src[..prefix.taken], dst)?;

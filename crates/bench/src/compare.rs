@@ -9,13 +9,13 @@ use crate::results::last_samples;
 use crate::sample::{CodecSample, Trial};
 use crate::stats::{Summary, geometric_mean, least_probability, mann_whitney};
 
-/// When a difference counts.
+/// Rules for when a difference counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Rules {
-    /// Probability, from 0 to 1, below which a difference is not chance.
+    /// Significance level, from 0 to 1.
     pub alpha: f64,
-    /// Least relative difference of what varies from run to run: 0.01 is 1 %.
+    /// Minimum relative difference of a quantity that varies from run to run: 0.01 is 1 %.
     pub threshold: f64,
 }
 
@@ -25,26 +25,26 @@ impl Default for Rules {
     }
 }
 
-/// Measured quantity. Less is better of all of them.
+/// A measured quantity. Less is always better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
-    /// Seconds of a build, reading or split.
+    /// Seconds of a build, read or split.
     Time,
-    /// Seconds of compressing all blocks.
+    /// Seconds to compress all blocks.
     Encode,
-    /// Seconds of decompressing them.
+    /// Seconds to decompress them.
     Decode,
-    /// Bytes that came of it.
+    /// Bytes of the result.
     Size,
-    /// Most bytes of memory at once.
+    /// Peak memory in bytes.
     Memory,
 }
 
 impl Metric {
-    /// All of them.
+    /// All quantities.
     pub const ALL: [Metric; 5] = [Metric::Time, Metric::Encode, Metric::Decode, Metric::Size, Metric::Memory];
 
-    /// Its name.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Metric::Time => "time",
@@ -56,62 +56,62 @@ impl Metric {
     }
 }
 
-/// Change of a quantity, if any.
+/// Verdict on the change of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It grew: slower, larger.
+    /// Significantly larger: slower, or more bytes.
     Worse,
-    /// It shrank: faster, smaller.
+    /// Significantly smaller: faster, or fewer bytes.
     Better,
-    /// No difference shows.
+    /// No significant difference.
     Same,
-    /// There are too few samples for any difference to show.
+    /// Too few samples for a significant difference.
     TooFew,
 }
 
-/// One quantity of one cell, before and after.
+/// Old and new samples of one quantity of one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// The cell.
+    /// Key of the cell.
     pub key: AnyKey,
     /// The quantity.
     pub metric: Metric,
-    /// Before.
+    /// Old samples.
     pub old: Summary,
-    /// After.
+    /// New samples.
     pub new: Summary,
-    /// Probability that chance alone makes as much of a difference; none where nothing varies.
+    /// Probability that chance alone causes a difference of this size; `None` if nothing varies.
     pub p: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
 }
 
 impl Change {
-    /// The new median for the old one.
+    /// Returns the new median divided by the old one.
     pub fn factor(&self) -> Option<f64> {
         (self.old.median > 0.0).then(|| self.new.median / self.old.median)
     }
 }
 
-/// Results compared with earlier ones.
+/// The comparison of results with earlier ones.
 #[derive(Debug, Clone, Default)]
 pub struct Comparison {
-    /// When a difference counts.
+    /// Rules for when a difference counts.
     pub rules: Rules,
-    /// Every quantity of every cell that both have, in the order of keys.
+    /// All quantities of all cells that both sides have, sorted by key.
     pub changes: Vec<Change>,
     /// Cells that only the old results have.
     pub only_old: Vec<AnyKey>,
     /// Cells that only the new results have.
     pub only_new: Vec<AnyKey>,
-    /// The old sessions compared.
+    /// Sessions of the old results.
     pub old: Vec<Session>,
-    /// The new ones.
+    /// Sessions of the new results.
     pub new: Vec<Session>,
 }
 
 impl Comparison {
-    /// Compares results with earlier ones. Of a cell that several sessions of a side measured the last one counts.
+    /// Compares results with earlier ones. If several sessions of a side measured a cell, the last one counts.
     pub fn of(new: &[Contents], old: &[Contents], rules: Rules) -> Self {
         let (new, old) = (Side::of(new), Side::of(old));
         let mut comparison = Comparison { rules, ..Comparison::default() };
@@ -123,17 +123,17 @@ impl Comparison {
         comparison
     }
 
-    /// Changes with a verdict.
+    /// Returns the changes with a verdict.
     pub fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(move |change| change.verdict == verdict)
     }
 
-    /// True if anything got worse.
+    /// Returns true if anything got worse.
     pub fn is_worse(&self) -> bool {
         self.with(Verdict::Worse).next().is_some()
     }
 
-    /// Geometric mean of a quantity's factors over all cells, and of how many.
+    /// Returns the geometric mean of a quantity's factors over all cells, and their number.
     pub fn mean(&self, metric: Metric) -> Option<(f64, usize)> {
         let of = self.changes.iter().filter(|change| change.metric == metric);
         let factors: Vec<f64> = of.filter_map(Change::factor).filter(|factor| *factor > 0.0).collect();
@@ -160,7 +160,7 @@ impl Comparison {
     }
 }
 
-/// Lines of one side.
+/// Lines of one side of the comparison.
 struct Side<'l> {
     lines: Vec<&'l Line>,
 }
@@ -170,7 +170,7 @@ impl<'l> Side<'l> {
         Side { lines: files.iter().flat_map(|file| &file.lines).collect() }
     }
 
-    /// Sessions that any cell's last samples are of.
+    /// Returns the sessions that contain the last samples of any cell.
     fn sessions(&self) -> Vec<Session> {
         let mut used = BTreeSet::new();
         used.extend(last_samples::<codec::Key>(&self.lines).into_values().map(|(session, _)| session));
@@ -189,9 +189,9 @@ impl<'l> Side<'l> {
     }
 }
 
-/// The compared quantities of a sample.
+/// A sample with quantities to compare.
 trait Measures {
-    /// A quantity, if the sample has it.
+    /// Returns a quantity, if the sample has it.
     fn measure(&self, metric: Metric) -> Option<f64>;
 }
 
@@ -217,7 +217,7 @@ impl Measures for Trial {
     }
 }
 
-/// Judges one quantity by its samples.
+/// Compares the samples of one quantity.
 fn judge(key: AnyKey, metric: Metric, old: &[f64], new: &[f64], rules: Rules) -> Option<Change> {
     let (before, after) = (Summary::of(old)?, Summary::of(new)?);
     let constant = |one: &Summary| one.min == one.max;
@@ -259,7 +259,7 @@ pub(crate) mod tests {
         Line::Session(Session { session: name.into(), machine, ..Session::default() })
     }
 
-    /// A build's lines: milliseconds of each run, and bytes made.
+    /// Lines of a build: milliseconds of each run, and the size of the image.
     fn builds(session: &str, codec: &str, ms: &[u64], made: u64) -> Vec<Line> {
         let line = |ms: &u64| {
             let time = Timing { wall: ms * 1_000_000, cpu: ms * 1_000_000, passes: 1 };
@@ -273,7 +273,7 @@ pub(crate) mod tests {
         vec![Contents { lines: lines.concat(), ..Contents::default() }]
     }
 
-    /// lz4 got slower and its image larger, zstd faster; gzip varies as before, xz was measured too seldom to say.
+    /// lz4 gets slower and larger, zstd faster; gzip only varies, and xz has too few samples.
     pub(crate) fn sample() -> Comparison {
         let old = contents(vec![
             vec![session("old")],
@@ -337,11 +337,11 @@ pub(crate) mod tests {
         let lines = |name: &str, ms: &[u64]| contents(vec![vec![session(name)], builds(name, "lz4", ms, 500)]);
         let (old, new) = (lines("old", &[1000, 1001, 1002, 1003, 1004]), lines("new", &[1005, 1006, 1007, 1008, 1009]));
         let verdict = |rules| Comparison::of(&new, &old, rules).changes[0].verdict;
-        // Surely slower, by half a percent.
+        // Significant, but only half a percent.
         assert_eq!(verdict(Rules::default()), Verdict::Same);
         assert_eq!(verdict(Rules { threshold: 0.0, ..Rules::default() }), Verdict::Worse);
         assert_eq!(verdict(Rules { alpha: 0.001, threshold: 0.0 }), Verdict::TooFew);
-        // The same results differ in nothing.
+        // Identical results have no differences.
         assert!(Comparison::of(&old, &old, Rules::default()).changes.iter().all(|one| one.verdict == Verdict::Same));
         assert!(Comparison::of(&[], &old, Rules::default()).changes.is_empty());
     }

@@ -1,7 +1,7 @@
 //! Data to compress: files, directories and generated data, read into memory before anything is timed.
 //!
-//! The files of a set stand one behind the other, as the metrics have it: the room lost behind the ends of small
-//! files is the same for all codecs and would hide what they save. Of much data an even sample is taken.
+//! The files of a data set are concatenated, as the metrics require: padding at the ends of small files is the same for
+//! all codecs and would hide their savings. Large data sets are sampled evenly.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,27 +15,27 @@ use crate::memory::{Memory, Shares};
 use crate::rng::Rng;
 use crate::{Error, Result};
 
-/// Files are sampled in pieces of at most this, which is as long as the longest blocks of file systems.
+/// Maximum length of a piece of a sample: the largest block of any file system.
 const PIECE_MAX: u64 = 1 << 20;
-/// Small samples have smaller pieces, down to this.
+/// Minimum length of a piece, for small samples.
 const PIECE_MIN: u64 = 64 << 10;
-/// Bytes of incompressible data to measure: enough for any codec's speed on them.
+/// Amount of incompressible data, enough to measure the speed of any codec.
 const NOISE: usize = 8 << 20;
-/// The name of the data that does not compress.
+/// Name of the incompressible data set.
 pub const INCOMPRESSIBLE: &str = "incompressible";
 
-/// One set of data.
+/// A data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Data {
-    /// Its name in tables.
+    /// Name in tables.
     pub name: String,
-    /// Pieces that are cut into blocks, each on its own.
+    /// Pieces that are cut into blocks separately.
     pub files: Vec<Vec<u8>>,
-    /// Bytes of the set that the sample was taken of.
+    /// Size of the data set before sampling.
     pub total: u64,
-    /// A digest of the sample, by which results of the same data are known.
+    /// Digest of the sample; results with the same digest are comparable.
     pub digest: String,
-    /// Files that could not be read, and why.
+    /// Messages about files that could not be read.
     pub left_out: Vec<String>,
 }
 
@@ -46,17 +46,17 @@ impl Data {
         Data { name, files, total, digest, left_out: Vec::new() }
     }
 
-    /// Bytes that are measured.
+    /// Size of the sample.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.len() as u64).sum()
     }
 
-    /// Memory-like data.
+    /// Generates memory-like data.
     pub fn memory(len: usize, seed: u64, shares: Shares) -> Self {
         Self::new("memory".into(), vec![Memory::bytes(seed, shares, len)], len as u64)
     }
 
-    /// Data that does not compress, to learn how soon a codec notices.
+    /// Generates incompressible data, which shows how early a codec gives up.
     pub fn incompressible(most: usize, seed: u64) -> Self {
         let mut bytes = vec![0; most.min(NOISE)];
         Rng::new(seed).fill(&mut bytes);
@@ -64,8 +64,8 @@ impl Data {
         Self::new(INCOMPRESSIBLE.into(), vec![bytes], total)
     }
 
-    /// A file, or all files below a directory in the order of their names; at most about `most` bytes of them,
-    /// taken evenly. Symbolic links are not followed.
+    /// Reads a file, or all files below a directory sorted by name: about `most` bytes at most, sampled evenly.
+    /// Symbolic links are not followed.
     pub fn read(path: &Path, most: u64) -> Result<Self> {
         let mut found = Vec::new();
         let mut left_out = Vec::new();
@@ -104,7 +104,7 @@ impl Data {
     }
 }
 
-/// Reads those pieces of a file that were taken, and nothing else: a dump has terabytes.
+/// Reads only the selected pieces of a file, since a dump can have terabytes.
 fn read_pieces(path: &Path, piece: u64, taken: &[bool]) -> io::Result<Vec<Vec<u8>>> {
     let mut file = File::open(path)?;
     let read = |(at, _)| {
@@ -116,7 +116,7 @@ fn read_pieces(path: &Path, piece: u64, taken: &[bool]) -> io::Result<Vec<Vec<u8
     (0..).zip(taken).filter(|(_, taken)| **taken).map(read).collect()
 }
 
-/// Several sets. Sets of one name get numbers, so that tables tell them apart.
+/// Numbers data sets with the same name, so that tables can distinguish them.
 pub fn distinct(mut sets: Vec<Data>) -> Vec<Arc<Data>> {
     for at in 1..sets.len() {
         let same = sets[..at].iter().filter(|set| set.name == sets[at].name).count();
@@ -127,7 +127,7 @@ pub fn distinct(mut sets: Vec<Data>) -> Vec<Arc<Data>> {
     sets.into_iter().map(Arc::new).collect()
 }
 
-/// Takes pieces so that the share of what was taken keeps up with what was seen.
+/// Selects pieces so that their share of the data so far stays constant.
 struct Sampler {
     total: u64,
     most: u64,
@@ -145,7 +145,7 @@ impl Sampler {
     }
 }
 
-/// Regular files below a directory with their lengths, in the order of their names.
+/// Lists regular files below a directory with their lengths, sorted by name.
 fn list(dir: &Path, found: &mut Vec<(PathBuf, u64)>, left_out: &mut Vec<String>) {
     let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
     let mut paths: Vec<PathBuf> = match entries {
@@ -193,14 +193,14 @@ mod tests {
         assert!((490_000..=510_000).contains(&data.bytes()), "{}", data.bytes());
         let mean = data.files[0].iter().map(|byte| f64::from(*byte)).sum::<f64>() / data.bytes() as f64;
         assert!((95.0..105.0).contains(&mean), "{mean}");
-        // Of one large file pieces are taken.
+        // A large file is sampled in pieces.
         let large: Vec<u8> = (0..10u8).flat_map(|piece| vec![piece; 1 << 20]).collect();
         fs::write(dir.path().join("large"), large).unwrap();
         let data = Data::read(&dir.path().join("large"), 1 << 20).unwrap();
         assert!((15 << 16..=17 << 16).contains(&data.bytes()));
         assert!((0..10u8).all(|piece| data.files[0].contains(&piece)));
         assert_eq!(Data::read(&dir.path().join("large"), 1).unwrap().bytes(), 64 << 10);
-        // Nothing else is read.
+        // Other pieces are not read.
         File::create(dir.path().join("hole")).unwrap().set_len(1 << 36).unwrap();
         let data = Data::read(&dir.path().join("hole"), 1 << 20).unwrap();
         assert!((15 << 16..=17 << 16).contains(&data.bytes()));

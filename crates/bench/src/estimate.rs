@@ -5,21 +5,21 @@ use std::time::{Duration, Instant};
 
 use crate::codecs::Method;
 
-/// Bytes of a block of the sample.
+/// Block size of the sample.
 const BLOCK: usize = 128 << 10;
-/// Time for each codec, after which no further block is begun.
+/// Time limit per codec; no block is started after it.
 const ENOUGH: Duration = Duration::from_millis(60);
-/// Seconds a byte of reading, hashing, copying and writing, which no codec saves.
+/// Seconds per byte for reading, hashing, copying and writing, whatever the codec.
 const AROUND: f64 = 1e-9;
 
-/// Cost of one codec on the sample.
+/// Measured cost of a codec on the sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// Seconds for each byte compressed, on one processor.
+    /// Seconds per byte compressed, on one processor.
     pub encode: f64,
-    /// Seconds for each byte decompressed.
+    /// Seconds per byte decompressed.
     pub decode: f64,
-    /// Bytes stored for each byte.
+    /// Bytes stored per byte.
     pub ratio: f64,
 }
 
@@ -28,12 +28,12 @@ impl Rate {
     pub const NONE: Rate = Rate { encode: AROUND, decode: AROUND, ratio: 1.0 };
 }
 
-/// Rates of several codecs on one sample.
+/// Cost of several codecs on one sample.
 #[derive(Debug, Clone, Default)]
 pub struct Rates(BTreeMap<String, Rate>);
 
 impl Rates {
-    /// Tries each codec on the sample once.
+    /// Measures each codec on the sample once.
     pub fn of<'c>(sample: &[u8], codecs: impl IntoIterator<Item = &'c str>) -> Self {
         let mut rates = BTreeMap::new();
         for codec in codecs {
@@ -44,18 +44,18 @@ impl Rates {
         Rates(rates)
     }
 
-    /// The rate of a codec, or that of none.
+    /// Returns the cost of a codec, or [`Rate::NONE`] if it is unknown.
     pub fn get(&self, codec: &str) -> Rate {
         self.0.get(codec).copied().unwrap_or(Rate::NONE)
     }
 
-    /// The largest image that any of the codecs makes of so many bytes.
+    /// Returns the size of the largest image of `bytes` bytes with any of the codecs.
     pub fn largest(&self, bytes: u64) -> u64 {
         self.0.values().map(|rate| scaled(bytes, rate.ratio)).max().unwrap_or(bytes)
     }
 }
 
-/// A part of so many bytes.
+/// Returns `bytes` multiplied by `ratio`.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an estimate of a length")]
 pub fn scaled(bytes: u64, ratio: f64) -> u64 {
     (bytes as f64 * ratio) as u64
@@ -67,7 +67,7 @@ fn rate(sample: &[u8], codec: &str) -> Option<Rate> {
     let (mut packed, mut back) = (vec![0; BLOCK], vec![0; BLOCK]);
     let (mut encode, mut decode) = (Duration::ZERO, Duration::ZERO);
     let (mut raw, mut stored) = (0, 0);
-    // Blocks from everywhere, as a slow codec sees only the first few.
+    // Spread over the whole sample, because a slow codec gets only the first few blocks.
     let blocks: Vec<&[u8]> = sample.chunks(BLOCK).collect();
     let step = blocks.len() / 3 + 1;
     for block in (0..step).flat_map(|first| blocks.iter().skip(first).step_by(step)) {

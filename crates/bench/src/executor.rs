@@ -5,21 +5,22 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::record::{Recorded, Sample};
 
-/// A cell of a matrix: something that is measured again and again.
+/// A cell of a matrix, which is measured repeatedly.
 pub trait Subject {
-    /// The key its measurements are recorded under.
+    /// Type of the key that identifies its results.
     type Key: Recorded;
 
-    /// Returns its key.
+    /// Returns the key.
     fn key(&self) -> Self::Key;
 }
 
 /// Measures cells of one kind.
 pub trait Executor<S: Subject> {
-    /// Measures a cell once. What takes little time is done again until `least` has gone by.
+    /// Measures a cell once. Short work is repeated until `least` has passed.
     fn run(&mut self, cell: &S, least: Duration) -> Result<Sample<S::Key>>;
 
-    /// Gets ready for a cell, so that its first measurement is like the others; returns about how long one will take.
+    /// Warms up for a cell, so that its first measurement resembles the others. Returns the expected time of a
+    /// measurement.
     fn warm_up(&mut self, cell: &S) -> Result<Duration> {
         let begun = Instant::now();
         self.run(cell, Duration::ZERO)?;

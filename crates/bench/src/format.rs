@@ -1,4 +1,4 @@
-//! Image formats that are measured.
+//! Image formats to measure.
 
 use std::str::FromStr;
 
@@ -16,10 +16,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// Both.
+    /// Both formats.
     pub const ALL: [Format; 2] = [Format::Squashfs, Format::Erofs];
 
-    /// Its name in options, which is the kernel's too.
+    /// Name in options, and of the kernel's file system.
     pub fn name(self) -> &'static str {
         match self {
             Format::Squashfs => "squashfs",
@@ -27,7 +27,7 @@ impl Format {
         }
     }
 
-    /// True if images of it can have a codec.
+    /// Returns true if images of this format can have the codec.
     pub fn has(self, choice: &Choice) -> bool {
         let codec = choice.codec();
         let id = match self {

@@ -1,4 +1,4 @@
-//! The cells to measure: every combination of data, codec, block size and number of threads.
+//! The codec measurements to make: all combinations of data, codec, block size and number of threads.
 
 use std::sync::Arc;
 
@@ -13,34 +13,34 @@ pub use crate::keys::codec::Key;
 /// The values to combine.
 #[derive(Debug, Clone)]
 pub struct Matrix {
-    /// Sets of data.
+    /// Data sets.
     pub data: Vec<Arc<Data>>,
     /// Codecs.
     pub methods: Vec<Method>,
-    /// Block lengths.
+    /// Block sizes in bytes.
     pub blocks: Vec<usize>,
-    /// Bytes of a sector.
+    /// Sector size in bytes.
     pub sector: usize,
-    /// Storage policy of blocks.
+    /// Storage policy.
     pub policy: Policy,
     /// Numbers of threads.
     pub threads: Vec<usize>,
 }
 
-/// One thing to measure.
+/// One codec measurement.
 #[derive(Debug, Clone)]
 pub struct Cell {
     /// The data.
     pub data: Arc<Data>,
     /// The codec.
     pub method: Method,
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block: usize,
-    /// Bytes of a sector.
+    /// Sector size in bytes.
     pub sector: usize,
-    /// Storage policy of blocks.
+    /// Storage policy.
     pub policy: Policy,
-    /// Threads at work at once.
+    /// Number of threads.
     pub threads: usize,
 }
 
@@ -61,7 +61,7 @@ impl Subject for Cell {
 }
 
 impl Matrix {
-    /// All cells. Data that does not compress are measured on the first number of threads only.
+    /// Returns all cells. Incompressible data is measured with the first number of threads only.
     pub fn cells(&self) -> Result<Vec<Cell>> {
         for (what, none) in [
             ("data", self.data.is_empty()),
@@ -113,7 +113,7 @@ mod tests {
             threads: vec![1, 2],
         };
         let cells = matrix.cells().unwrap();
-        // Three codecs, two blocks; two numbers of threads on memory, one on what does not compress.
+        // Three codecs, two block sizes; two numbers of threads for memory, one for incompressible data.
         assert_eq!(cells.len(), 3 * 2 * 2 + 3 * 2);
         let mut keys: Vec<Key> = cells.iter().map(Cell::key).collect();
         keys.sort();

@@ -1,8 +1,8 @@
-//! Test data that looks like the memory of a machine: pages of zeros, of one repeated word, of text, of
-//! tables of pointers, of machine code and of noise, in given shares.
+//! Test data that resembles the memory of a machine: pages of zeros, of one repeated word, of text, of pointer tables,
+//! of machine code and of noise, in given shares.
 //!
-//! Every page is made from the seed and its own number, so that a stream may have any length, any part of
-//! it can be made alone, and no page but the empty ones occurs twice.
+//! Each page depends only on the seed and its number. So a stream can have any length, any part of it can be generated
+//! alone, and no page except the zero page occurs twice.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Read};
@@ -11,23 +11,23 @@ use std::str::FromStr;
 use crate::Error;
 use crate::rng::{Rng, mix};
 
-/// Bytes of a page.
+/// Size of a page in bytes.
 pub const PAGE: usize = 4096;
 
-/// The contents of a page.
+/// Contents of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Zeros.
     Zero,
-    /// One word of 8 bytes over and over, another in each page.
+    /// A repeated word of 8 bytes, different in each page.
     Same,
     /// Lines of a log.
     Text,
-    /// Structures of pointers into the kernel's half of the addresses, counters and flags.
+    /// Structures of kernel pointers, counters and flags.
     Pointers,
     /// Machine code.
     Code,
-    /// Noise, as encrypted and compressed pages are.
+    /// Noise, like encrypted and compressed pages.
     Random,
 }
 
@@ -35,7 +35,7 @@ impl Kind {
     /// All kinds, in the order of [`Shares`].
     pub const ALL: [Kind; 6] = [Kind::Zero, Kind::Same, Kind::Text, Kind::Pointers, Kind::Code, Kind::Random];
 
-    /// The name in a list of shares.
+    /// Name in a list of shares.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Zero => "zero",
@@ -48,18 +48,18 @@ impl Kind {
     }
 }
 
-/// Shares of the kinds of pages: `zero=30,text=20,random=10`.
+/// Shares of the kinds of pages, such as `zero=30,text=20,random=10`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shares([u16; 6]);
 
-/// A machine at work: a good part free, caches of text and code, and what its programs point at.
+/// Typical shares: much free memory, caches of text and code, and data of programs.
 impl Default for Shares {
     fn default() -> Self {
         Shares([30, 5, 20, 20, 15, 10])
     }
 }
 
-/// The largest sum of shares: as fine as per mille.
+/// Maximum sum of shares.
 const SUM_MAX: usize = 1000;
 
 impl Shares {
@@ -67,7 +67,7 @@ impl Shares {
         self.0.iter().map(|share| usize::from(*share)).sum()
     }
 
-    /// The kind of each page of a group of as many pages as the shares' sum.
+    /// Returns the kinds of the pages of a group, in random order. A group has as many pages as the sum of the shares.
     fn order(&self, rng: &mut Rng) -> Vec<Kind> {
         let shares = Kind::ALL.iter().zip(self.0);
         let mut kinds: Vec<Kind> = shares.flat_map(|(kind, n)| std::iter::repeat_n(*kind, usize::from(n))).collect();
@@ -104,26 +104,26 @@ impl fmt::Display for Shares {
     }
 }
 
-/// Memory-like bytes from the beginning on: an endless reader. Take as much of it as is wanted.
+/// An endless reader of memory-like data.
 #[derive(Debug)]
 pub struct Memory {
     seed: u64,
     shares: Shares,
-    /// Kinds of the pages of the group that the next page is in.
+    /// Kinds of the pages of the current group.
     group: Vec<Kind>,
     next: u64,
     page: Box<[u8; PAGE]>,
-    /// Bytes of `page` that were read.
+    /// Number of bytes of `page` already read.
     read: usize,
 }
 
 impl Memory {
-    /// The memory of a seed.
+    /// Creates a reader for a seed.
     pub fn new(seed: u64, shares: Shares) -> Self {
         Memory { seed, shares, group: Vec::new(), next: 0, page: Box::new([0; PAGE]), read: PAGE }
     }
 
-    /// As many bytes as wanted, at once.
+    /// Returns `len` bytes.
     pub fn bytes(seed: u64, shares: Shares, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         let mut memory = Memory::new(seed, shares);
@@ -134,7 +134,7 @@ impl Memory {
         bytes
     }
 
-    /// Makes the next page.
+    /// Generates the next page.
     fn turn(&mut self) {
         let (index, sum) = (self.next, self.shares.sum() as u64);
         if index.is_multiple_of(sum) {
@@ -163,7 +163,7 @@ fn fill(kind: Kind, seed: u64, index: u64, page: &mut [u8; PAGE]) {
     match kind {
         Kind::Zero => page.fill(0),
         Kind::Same => {
-            // A bijection of the number: no two pages have the same word, and none has zeros.
+            // A bijection, so no two pages have the same word, and none has zeros.
             let word = mix(index + 1).to_le_bytes();
             page.chunks_exact_mut(8).for_each(|slot| slot.copy_from_slice(&word));
         }
@@ -209,7 +209,7 @@ const WORDS: [&str; 32] = [
     "completed",
 ];
 
-/// Lines of a log: time, process, words that are the more frequent the earlier they stand in the list.
+/// Lines of a log: time, process, words. Words at the beginning of the list are more frequent.
 fn text(rng: &mut Rng, page: &mut [u8; PAGE]) {
     let mut lines = String::with_capacity(PAGE + 200);
     let mut time = 1_700_000_000 + rng.below(50_000_000);
@@ -227,7 +227,7 @@ fn text(rng: &mut Rng, page: &mut [u8; PAGE]) {
     page.copy_from_slice(&lines.as_bytes()[..PAGE]);
 }
 
-/// Objects of 64 bytes: two pointers near each other, one anywhere, counters, flags and unused fields.
+/// Objects of 64 bytes: two nearby pointers, one anywhere, counters, flags and unused fields.
 fn pointers(rng: &mut Rng, page: &mut [u8; PAGE]) {
     let near = 0xFFFF_8880_0000_0000 + (rng.next() & 0xF_FFFF_F000);
     for object in page.chunks_exact_mut(64) {
@@ -248,7 +248,7 @@ fn pointers(rng: &mut Rng, page: &mut [u8; PAGE]) {
     }
 }
 
-/// Beginnings of x86-64 instructions, and how many bytes of displacement or number follow each.
+/// First bytes of x86-64 instructions, and the number of displacement or immediate bytes after each.
 const INSTRUCTIONS: [(&[u8], usize); 16] = [
     (&[0x48, 0x89], 1),
     (&[0x48, 0x8B], 2),
@@ -268,7 +268,7 @@ const INSTRUCTIONS: [(&[u8], usize); 16] = [
     (&[0xEB], 1),
 ];
 
-/// Instructions with registers, distances and numbers of which the small ones are the more frequent.
+/// Instructions with registers, displacements and numbers; small values are more frequent.
 fn code(rng: &mut Rng, page: &mut [u8; PAGE]) {
     let mut at = 0;
     let mut put = |byte: u8| {
@@ -284,7 +284,7 @@ fn code(rng: &mut Rng, page: &mut [u8; PAGE]) {
         opcode.iter().for_each(|byte| more = put(*byte));
         let number = rng.next() >> (rng.next() & 63);
         number.to_le_bytes()[..operand].iter().for_each(|byte| more = put(*byte));
-        // A distance of four bytes ends in the bytes of its sign.
+        // The last bytes of a four-byte displacement are its sign.
         if operand > 1 {
             more = put(if number & 64 == 0 { 0 } else { 0xFF });
         }
@@ -321,7 +321,7 @@ mod tests {
         let mut seen = HashSet::new();
         let filled = bytes.chunks(PAGE).filter(|page| kind_of(page) != Kind::Zero);
         assert_eq!(filled.map(|page| assert!(seen.insert(page))).count(), 2800);
-        // Nor does any block of the smallest kind of sector, other than those of one word.
+        // No sector of the smallest size occurs twice either, except those of one word.
         let sectors = bytes.chunks(512).filter(|sector| kind_of(sector) != Kind::Same && sector[0] != 0);
         let (mut seen, mut all) = (HashSet::new(), 0);
         sectors.for_each(|sector| {
@@ -343,7 +343,7 @@ mod tests {
         assert!(whole == read);
     }
 
-    /// Each kind is defined by how well it compresses.
+    /// Each kind is characterised by how well it compresses.
     #[test]
     fn kinds_compress_as_their_models_do() {
         let cases = [

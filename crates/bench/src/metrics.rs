@@ -1,18 +1,18 @@
-//! Metrics of the times and sizes of one pass, a formula each.
+//! Metrics, computed from the times and sizes of one pass.
 //!
-//! A block of `s` bytes is stored in `stored` bytes; `e` is 1 where it is kept compressed. Sums go over all blocks.
-//! MB are millions of bytes.
+//! A block of `s` bytes is stored in `stored` bytes; `e` is 1 if it is kept compressed, else 0. Sums are over all
+//! blocks. MB are millions of bytes.
 
 use serde::{Deserialize, Serialize};
 
-/// Sizes of a pass over data: they do not depend on the machine or on the number of threads.
+/// Sizes of a pass, which depend neither on the machine nor on the number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sizes {
-    /// Sum of s.
+    /// sum(s), the length of the data.
     pub raw: u64,
-    /// Sum of stored.
+    /// sum(stored).
     pub stored: u64,
-    /// Sum of e s: bytes that reading has to decode.
+    /// sum(e s), the bytes to decode when reading.
     pub decoded: u64,
     /// Number of blocks.
     pub blocks: u64,
@@ -21,37 +21,37 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Stored for raw: R. Below 1 is a gain.
+    /// R = sum(stored) / sum(s). Below 1 is a gain.
     pub fn ratio(&self) -> f64 {
         over(self.stored as f64, self.raw as f64).unwrap_or(1.0)
     }
 
-    /// Bytes saved: G. Rounding up to sectors may make it negative.
+    /// G = sum(s) - sum(stored). Rounding to sectors can make it negative.
     pub fn saved(&self) -> f64 {
         self.raw as f64 - self.stored as f64
     }
 
-    /// The share of the data that is kept compressed: p.
+    /// p, the share of the data that is kept compressed.
     pub fn share(&self) -> f64 {
         over(self.decoded as f64, self.raw as f64).unwrap_or(0.0)
     }
 
-    /// MB a second at which all blocks are encoded, those included that do not shrink: V_c = sum(s) / T_c.
+    /// V_c = sum(s) / T_c, the speed of encoding all blocks, including those that do not shrink, in MB/s.
     pub fn encode_speed(&self, seconds: f64) -> Option<f64> {
         over(self.raw as f64 / 1e6, seconds)
     }
 
-    /// MB a second at which the compressed blocks are decoded: V_d = sum(e s) / T_d. None if there are none.
+    /// V_d = sum(e s) / T_d, the speed of decoding the compressed blocks, in MB/s. `None` if there are none.
     pub fn decode_speed(&self, seconds: f64) -> Option<f64> {
         (self.decoded > 0).then(|| over(self.decoded as f64 / 1e6, seconds)).flatten()
     }
 
-    /// MB saved a second of encoding: E_c = G / T_c. A device slower than this writes sooner what is compressed.
+    /// E_c = G / T_c, in MB/s. On a slower device, writing compressed data is faster.
     pub fn encode_savings(&self, seconds: f64) -> Option<f64> {
         over(self.saved() / 1e6, seconds)
     }
 
-    /// MB saved a second of decoding: E_d = G / T_d. A device slower than this reads sooner what is compressed.
+    /// E_d = G / T_d, in MB/s. On a slower device, reading compressed data is faster.
     pub fn decode_savings(&self, seconds: f64) -> Option<f64> {
         (self.decoded > 0).then(|| over(self.saved() / 1e6, seconds)).flatten()
     }
@@ -61,18 +61,18 @@ fn over(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
 
-/// Speed-up of n threads over one: T(1) / T(n).
+/// Returns the speed-up of n threads over one: T(1) / T(n).
 pub fn speedup(one: f64, many: f64) -> Option<f64> {
     over(one, many)
 }
 
-/// The speed-up for each of the threads.
+/// Returns the speed-up divided by the number of threads.
 pub fn efficiency(one: f64, many: f64, threads: usize) -> Option<f64> {
     over(speedup(one, many)?, threads as f64)
 }
 
-/// Returns the points that no other beats: of points (cost, gain) those with no other of at most the cost and at least the
-/// gain. Of equal points the first stays.
+/// Returns the Pareto front of points (cost, gain): those for which no other has at most the cost and at least the
+/// gain. Of equal points the first is kept.
 pub fn front(points: &[(f64, f64)]) -> Vec<bool> {
     let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 <= b.0 && a.1 >= b.1 && a != b;
     let on = |(at, point): (usize, &(f64, f64))| {
@@ -81,8 +81,8 @@ pub fn front(points: &[(f64, f64)]) -> Vec<bool> {
     points.iter().enumerate().map(on).collect()
 }
 
-/// Returns the points that are worth using when blocks may be shared out between two of them, or between one and no
-/// compression at all: those on the upper hull of (time, savings) that begins at (0, 0). In the order of time.
+/// Returns the points that are worth using if the blocks may be divided between two of them, or between one and no
+/// compression: those on the upper hull of (time, savings) that begins at (0, 0), sorted by time.
 pub fn hull(points: &[(f64, f64)]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..points.len()).filter(|at| points[*at].1 > 0.0).collect();
     order.sort_by(|a, b| points[*a].0.total_cmp(&points[*b].0).then(points[*b].1.total_cmp(&points[*a].1)));
@@ -92,7 +92,7 @@ pub fn hull(points: &[(f64, f64)]) -> Vec<usize> {
         if points[next].1 <= at(hull.last().copied()).1 {
             continue;
         }
-        // What lies below the line from the one before it to the next goes.
+        // Remove points below the line between their neighbours.
         while let Some(last) = hull.last().copied() {
             let before = at(hull.len().checked_sub(2).map(|index| hull[index]));
             let (last, next) = (points[last], points[next]);
@@ -111,8 +111,7 @@ pub fn hull(points: &[(f64, f64)]) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// Four blocks of 1 MB: three come to 250, 500 and 750 kB, one does not shrink. Encoding takes 2 s, decoding
-    /// 0.5 s.
+    /// Four blocks of 1 MB: three shrink to 250, 500 and 750 kB, one does not. Encoding takes 2 s, decoding 0.5 s.
     const SIZES: Sizes = Sizes { raw: 4_000_000, stored: 2_500_000, decoded: 3_000_000, blocks: 4, kept: 3 };
 
     #[test]
@@ -121,7 +120,7 @@ mod tests {
         assert_eq!(SIZES.encode_speed(2.0), Some(2.0));
         assert_eq!(SIZES.decode_speed(0.5), Some(6.0));
         assert_eq!(SIZES.encode_savings(2.0), Some(0.75));
-        // The other way to say it: (1 - R) V_c.
+        // Equivalent: (1 - R) V_c.
         assert_eq!(SIZES.encode_savings(2.0), Some((1.0 - 0.625) * 2.0));
         assert_eq!(SIZES.decode_savings(0.5), Some(3.0));
     }
@@ -133,7 +132,7 @@ mod tests {
         assert_eq!(SIZES.encode_speed(0.0), None);
         let plain = Sizes { decoded: 0, kept: 0, stored: 4_096_000, ..SIZES };
         assert_eq!((plain.decode_speed(1.0), plain.decode_savings(1.0)), (None, None));
-        // Rounded up to sectors: more than there was.
+        // Rounding to sectors makes it larger than the data.
         assert_eq!(plain.encode_savings(1.0), Some(-0.096));
     }
 
@@ -146,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_front_has_what_nothing_beats() {
-        // Cost, gain: the third is beaten by the second, the fifth is the first again.
+        // Cost, gain: the second beats the third, and the fifth equals the first.
         let points = [(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0), (1.0, 1.0)];
         assert_eq!(front(&points), [true, true, false, true, false]);
         assert_eq!(front(&[]), [false; 0]);
@@ -157,9 +156,9 @@ mod tests {
         // (1,4) and (4,8); half of each at (2.5,6) beats (2,5), and (5,8) is slower than (4,8) for nothing.
         let points = [(4.0, 8.0), (2.0, 5.0), (1.0, 4.0), (5.0, 8.0), (0.5, -1.0)];
         assert_eq!(hull(&points), [2, 0]);
-        // Above the line it stays.
+        // A point above the line is kept.
         assert_eq!(hull(&[(4.0, 8.0), (2.0, 5.5), (1.0, 4.0)]), [2, 1, 0]);
-        // Steeper later: the first goes, as a mixture of none and the second beats it.
+        // A mixture of no compression and the second beats the first.
         assert_eq!(hull(&[(1.0, 1.0), (2.0, 4.0)]), [1]);
         assert_eq!(hull(&[]), [0; 0]);
     }

@@ -1,7 +1,7 @@
-//! Storage policies of file systems: the unit of a block, and when it is stored compressed.
+//! Storage policies of file systems: the unit of space, and when a block is stored compressed.
 //!
-//! Each rule gives the room that an encoder gets, which lets some codecs give up early, and what the result
-//! then occupies.
+//! A policy determines the size of the encoder's buffer, which lets some codecs give up early, and the space that the
+//! result occupies.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,46 +13,46 @@ use crate::{Error, Result};
 /// The rule by which blocks are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Policy {
-    /// Whole sectors; compressed where at least one is saved. The rule of the comparison packfs's metrics come from.
+    /// Whole sectors; compressed if at least one is saved. The rule of the test that the metrics come from.
     Sector,
-    /// As SquashFS: to the byte; compressed where it is shorter.
+    /// SquashFS: bytes; compressed if that is shorter.
     Squashfs,
-    /// As ZFS: sectors of the pool; compressed where an eighth is saved; a record of zeros takes no room.
+    /// ZFS: sectors of the pool; compressed if an eighth is saved. A record of zeros takes no space.
     Zfs,
-    /// As btrfs with forced compression: pages; compressed where at least one more than the last is saved.
+    /// btrfs with forced compression: pages; compressed if at least one is saved in addition to the last one.
     Btrfs,
-    /// As F2FS: clusters of pages behind a header of 24 bytes; compressed where at least a page is saved.
+    /// F2FS: clusters of pages after a header of 24 bytes; compressed if at least a page is saved.
     F2fs,
-    /// As EROFS: clusters of the block's length, filled with as much as they hold.
+    /// EROFS: clusters of the block size, each filled with as much data as fits.
     Erofs,
-    /// The codec's output for each block, whatever its length.
+    /// The output of the codec for each block, whatever its length.
     Raw,
 }
 
-/// btrfs and F2FS count in pages, and btrfs compresses no more than this at once.
+/// Page size of btrfs and F2FS, and maximum that btrfs compresses at once.
 const PAGE: usize = 4096;
 const BTRFS_MAX: usize = 128 << 10;
-/// F2FS's cluster header, and its smallest cluster.
+/// Header of an F2FS cluster, and its smallest size.
 const F2FS_HEADER: usize = 24;
 const F2FS_MIN: usize = 4 * PAGE;
 /// EROFS's largest cluster.
 const EROFS_MAX: usize = 1 << 20;
 
-/// Fate of one block.
+/// Space that one block takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
     /// Bytes it occupies.
     pub bytes: usize,
-    /// True if it is kept compressed, so that reading it means decoding it.
+    /// True if it is stored compressed and has to be decoded when read.
     pub compressed: bool,
 }
 
 impl Policy {
-    /// All rules.
+    /// All policies.
     pub const ALL: [Policy; 7] =
         [Policy::Sector, Policy::Squashfs, Policy::Zfs, Policy::Btrfs, Policy::F2fs, Policy::Erofs, Policy::Raw];
 
-    /// The name of the rule.
+    /// Name in options.
     pub fn name(self) -> &'static str {
         match self {
             Policy::Sector => "sector",
@@ -65,7 +65,7 @@ impl Policy {
         }
     }
 
-    /// True if the rule has blocks of this length, on sectors of that one.
+    /// Fails unless the policy has blocks of this length on sectors of this size.
     pub fn check(self, block: usize, sector: usize) -> Result<()> {
         let refuse = |why: String| Err(Error::Usage(format!("policy {}: {why}", self.name())));
         match self {
@@ -86,8 +86,8 @@ impl Policy {
         }
     }
 
-    /// Room to give the encoder of a block, or `None` where the block is not compressed at all. `block` is the
-    /// length of full blocks; the last one of a file may be shorter.
+    /// Returns the size of the encoder's buffer, or `None` if the block is not compressed at all. `block` is the length
+    /// of full blocks; the last one of a file may be shorter.
     pub fn room(self, raw: &[u8], block: usize, sector: usize) -> Option<usize> {
         let len = raw.len();
         match self {
@@ -100,12 +100,12 @@ impl Policy {
             // Only whole clusters are compressed.
             Policy::F2fs => (len == block).then(|| block - PAGE - F2FS_HEADER),
             Policy::Raw => Some(len + len / 4 + 1024),
-            // Of any number of clusters: each that is kept is shorter than what it holds.
+            // Several clusters: each compressed one is shorter than its contents.
             Policy::Erofs => Some(len + block),
         }
     }
 
-    /// Returns the space that a block occupies, given the length of its compressed form if that fit the room.
+    /// Returns the space that a block takes, given its compressed length if that fits the buffer.
     pub fn store(self, raw: &[u8], packed: Option<usize>, sector: usize) -> Stored {
         let len = raw.len();
         let unit = match self {
@@ -148,20 +148,20 @@ mod tests {
 
     const K: usize = 1024;
 
-    /// Block length, length of its compressed form, sector; room, then what it occupies and whether compressed.
+    /// Block length, compressed length, sector; buffer size, space taken and whether it is compressed.
     #[test]
     fn rules_are_those_of_worked_examples() {
         use Policy::{Btrfs, F2fs, Raw, Sector, Squashfs, Zfs};
         let cases = [
-            // At B = S nothing can be saved.
+            // If the block equals the sector, nothing can be saved.
             (Sector, 4 * K, Some(1), 4 * K, 4 * K, (4 * K, false)),
-            // 8K on sectors of 4K needs half.
+            // 8K on sectors of 4K has to shrink to half.
             (Sector, 8 * K, Some(4096), 4 * K, 4 * K, (4 * K, true)),
             (Sector, 8 * K, None, 4 * K, 4 * K, (8 * K, false)),
-            // 128K needs 31 of 32 sectors.
+            // 128K has to shrink to 31 of 32 sectors.
             (Sector, 128 * K, Some(124 * K), 4 * K, 124 * K, (124 * K, true)),
             (Sector, 128 * K, Some(50_000), 4 * K, 124 * K, (13 * 4 * K, true)),
-            // A tail of 10000 bytes takes three sectors, compressed to 5000 two.
+            // A tail of 10000 bytes takes three sectors; compressed to 5000 bytes it takes two.
             (Sector, 10_000, Some(5000), 4 * K, 8 * K, (8 * K, true)),
             (Sector, 10_000, None, 4 * K, 8 * K, (12 * K, false)),
             (Sector, 100, Some(50), 4 * K, 4 * K, (4 * K, false)),
@@ -172,12 +172,12 @@ mod tests {
             (Zfs, 128 * K, Some(112 * K), 4 * K, 112 * K, (112 * K, true)),
             (Zfs, 128 * K, None, 4 * K, 112 * K, (128 * K, false)),
             (Zfs, 128 * K, Some(513), 512, 112 * K, (1024, true)),
-            // 8K less an eighth is 7K: on sectors of 4K that leaves one.
+            // 8K minus an eighth is 7K, which leaves one sector of 4K.
             (Zfs, 8 * K, Some(4096), 4 * K, 4 * K, (4 * K, true)),
             (Btrfs, 128 * K, Some(124 * K), 4 * K, 124 * K, (124 * K, true)),
             (Btrfs, 128 * K, None, 4 * K, 124 * K, (128 * K, false)),
             (Btrfs, 10_000, Some(4097), 4 * K, 8 * K, (8 * K, true)),
-            // 16K: header and data in three pages at most.
+            // 16K: header and data take at most three pages.
             (F2fs, 16 * K, Some(3 * 4096 - 24), 4 * K, 3 * 4096 - 24, (12 * K, true)),
             (F2fs, 16 * K, Some(4096 - 23), 4 * K, 3 * 4096 - 24, (8 * K, true)),
             (F2fs, 16 * K, None, 4 * K, 3 * 4096 - 24, (16 * K, false)),

@@ -1,5 +1,4 @@
-//! Runs a program and measures its time and memory, for packfs and its peers alike. [`end_all`] ends all running
-//! programs.
+//! Runs a program (packfs or a peer) and measures its time and memory. [`end_all`] ends all running programs.
 
 use packfs_image::name::display;
 use std::ffi::OsStr;
@@ -21,21 +20,21 @@ use crate::{Error, Result};
 /// Output and resource use of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
-    /// From its start to its end.
+    /// Elapsed and processor time.
     pub time: Timing,
-    /// Most bytes of memory it had at once. Not known where that is less than this process had: the system counts a
-    /// child from before it becomes another program.
+    /// Peak memory in bytes. Unknown if it is below that of this process, because the system counts a child from before
+    /// exec.
     pub peak_memory: Option<u64>,
     /// Its standard output.
     pub output: Vec<u8>,
 }
 
-/// Runs a program to its end, which must be a good one. Its standard output is kept, or thrown away unread.
+/// Runs a program, which must succeed. Its standard output is kept or discarded.
 pub fn run(command: &mut Command, keep_output: bool) -> Result<Ran> {
     run_where(command, Stdio::null(), keep_output, |status| status.success())
 }
 
-/// The same with something to read on its standard input, and where another end may be good, too.
+/// Same as [`run`], with a file as standard input and a test of the exit status.
 pub fn run_where(
     command: &mut Command,
     input: Stdio,
@@ -67,7 +66,7 @@ pub fn run_where(
     Ok(Ran { time, peak_memory: Some(usage.maxrss).filter(|peak| *peak > own), output })
 }
 
-/// Programs that run, by handles that name no other process once they have ended.
+/// Running programs, as pidfds, which never refer to another process.
 struct Programs {
     running: Vec<(u32, OwnedFd)>,
     ending: bool,
@@ -75,12 +74,12 @@ struct Programs {
 
 static PROGRAMS: Mutex<Programs> = Mutex::new(Programs { running: Vec::new(), ending: false });
 
-/// Asks the programs that run to end, and starts no others: for when this process is to end. From any thread.
+/// Terminates all running programs and prevents new ones, before this process ends. Can be called from any thread.
 pub fn end_all() {
     signal_all(Signal::TERM);
 }
 
-/// Kills the programs that run, and starts no others: for when this process ends at once. From any thread.
+/// Kills all running programs and prevents new ones, before this process ends at once. Can be called from any thread.
 pub fn kill_all() {
     signal_all(Signal::KILL);
 }
@@ -89,7 +88,7 @@ fn signal_all(signal: Signal) {
     let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
     programs.ending = true;
     for (_, handle) in &programs.running {
-        // It may have ended by itself.
+        // Fails if it has already ended.
         let _ = pidfd_send_signal(handle, signal);
     }
 }
@@ -100,7 +99,7 @@ fn start(command: &mut Command, failed: impl Fn(String) -> Error) -> Result<(Chi
         return Err(Error::Interrupted);
     }
     let child = command.spawn().map_err(|error| failed(error.to_string()))?;
-    // Before Linux 5.3 there are no handles; the program is waited for then.
+    // Linux before 5.3 has no pidfds; the program then ends by itself.
     if let Ok(handle) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
         programs.running.push((child.id(), handle));
     }
@@ -108,7 +107,7 @@ fn start(command: &mut Command, failed: impl Fn(String) -> Error) -> Result<(Chi
     Ok((child, running))
 }
 
-/// A program that [`end_all`] knows of, until this is dropped.
+/// Registration of a program for [`end_all`], until dropped.
 struct Running(u32);
 
 impl Drop for Running {
@@ -118,14 +117,14 @@ impl Drop for Running {
     }
 }
 
-/// A program of this name in a folder, or else on `PATH`.
+/// Finds a program in a folder, or on `PATH`.
 pub fn find(name: &str, folder: Option<&Path>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = folder.map(Path::to_owned).into_iter().chain(std::env::split_paths(&path));
     folders.map(|folder| folder.join(name)).find(|program| is_program(program))
 }
 
-/// Programs of these names in a folder or else on `PATH`, and the names of those that are not there.
+/// Finds programs in a folder or on `PATH`. Returns them and the names of those that are missing.
 pub fn find_all<K: Copy>(
     kinds: impl IntoIterator<Item = K>,
     name: fn(K) -> &'static str,
@@ -141,7 +140,7 @@ pub fn find_all<K: Copy>(
     (found, missing)
 }
 
-/// Returns the version that a program states: the first line that it prints when given `option`, whatever its status.
+/// Returns the version of a program: the first line that it prints with `option`, whatever its status.
 pub fn version(program: &Path, option: impl AsRef<OsStr>) -> String {
     let done = Command::new(program).arg(option).stdin(Stdio::null()).output();
     let text = done.map_or_else(|_| Vec::new(), |done| if done.stdout.is_empty() { done.stderr } else { done.stdout });
@@ -150,7 +149,7 @@ pub fn version(program: &Path, option: impl AsRef<OsStr>) -> String {
     line.unwrap_or(NO_VERSION).to_owned()
 }
 
-/// Of programs that do not tell.
+/// Version of programs that print none.
 pub(crate) const NO_VERSION: &str = "not told";
 
 fn is_program(path: &Path) -> bool {
@@ -170,7 +169,7 @@ fn last_line(text: &str) -> String {
     line.map_or(String::new(), |line| format!(": {line}"))
 }
 
-/// Most bytes of memory that this process has had.
+/// Returns the peak memory of this process in bytes.
 fn own_peak() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     crate::system::field(&text, "VmHWM").and_then(|value| crate::system::kib(&value)).unwrap_or(0)

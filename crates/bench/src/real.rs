@@ -1,7 +1,7 @@
-//! The executor that measures: blocks in memory, encoded and decoded by a number of threads at once.
+//! The executor of codec benchmarks: encodes and decodes blocks in memory, on several threads.
 //!
-//! Threads take batches of blocks, and only the time between the first one's start and the last one's end counts;
-//! buffers, encoders and decoders are made before. Each pass's result is compared with the source afterwards.
+//! Threads take batches of blocks. The time runs from the first start to the last end; buffers, encoders and decoders
+//! are allocated before. After each pass the result is compared with the source.
 
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
@@ -19,35 +19,35 @@ use crate::policy::{Policy, Stored};
 use crate::sample::{CodecSample, Timing};
 use crate::{Error, Result};
 
-/// Bytes of blocks that a thread takes at once: so many that taking them costs nothing, and of little data less, so
-/// that each thread gets some batches.
+/// Bytes of blocks that a thread takes at once: enough to make the overhead negligible. Small data has smaller batches,
+/// so that each thread gets some.
 const BATCH: usize = 256 << 10;
 const BATCHES: usize = 8;
 
 /// Measures on this machine.
 #[derive(Debug)]
 pub struct Machine {
-    /// Processors that this process may use.
+    /// Processors available to this process.
     processors: Vec<usize>,
 }
 
 impl Machine {
-    /// This machine.
+    /// Creates the executor for this machine.
     pub fn new() -> Self {
         let allowed = sched_getaffinity(None).ok();
         let processors = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.as_ref().is_some_and(|set| set.is_set(*cpu)));
         Machine { processors: processors.collect() }
     }
 
-    /// Keeps the calling thread on the processor of its number, if there is one for each thread. With one thread
-    /// the system does better: it goes where no other work is.
+    /// Pins the calling thread to a processor if there is one for each thread. A single thread is not pinned, because
+    /// the scheduler finds an idle processor for it.
     fn pin(&self, thread: usize, threads: usize) {
         let Some(cpu) = self.processors.get(thread).filter(|_| (2..=self.processors.len()).contains(&threads)) else {
             return;
         };
         let mut set = CpuSet::new();
         set.set(*cpu);
-        // Where it is not allowed, the measurement is no worse than without.
+        // If pinning is not permitted, measure without it.
         let _ = sched_setaffinity(None, &set);
     }
 }
@@ -58,14 +58,14 @@ impl Default for Machine {
     }
 }
 
-/// A block on its way there and back.
+/// A block with its compressed and decompressed form.
 struct Block<'d> {
     raw: &'d [u8],
-    /// Buffer for the encoder; empty if the rule does not compress the block.
+    /// Buffer for the encoder; empty if the policy does not compress the block.
     packed: Vec<u8>,
-    /// Its result as a whole. Not in a vector, as looking there would cost as much as copying a small block.
+    /// Result as one unit. Not in a vector, because that access would cost as much as copying a small block.
     whole: Piece,
-    /// Its result where it fills clusters; their compressed forms lie one behind the other.
+    /// Result in clusters; their compressed forms are contiguous.
     clusters: Vec<Piece>,
     /// Buffer for the decoder.
     back: Vec<u8>,
@@ -130,7 +130,7 @@ impl Worker {
     }
 }
 
-/// True if a block decodes to its source.
+/// Returns true if a block decodes to its source.
 fn came_back(block: &Block<'_>) -> bool {
     let mut at = 0;
     block.pieces().iter().all(|piece| {
@@ -158,7 +158,7 @@ impl Executor<Cell> for Machine {
 }
 
 impl Machine {
-    /// Passes over all blocks until `least` has gone by; the mean of them.
+    /// Repeats passes over all blocks until `least` has passed. Returns their mean.
     fn passes(
         &self,
         workers: &mut [Worker],
@@ -174,7 +174,7 @@ impl Machine {
         Ok(Timing { passes, ..Timing::of(wall / passes, cpu / passes) })
     }
 
-    /// One pass: wall time from the first start to the last end, and time on processors.
+    /// Runs one pass. Returns the elapsed time from the first start to the last end, and the processor time.
     fn pass(
         &self,
         workers: &mut [Worker],
@@ -189,7 +189,7 @@ impl Machine {
             barrier.wait();
             let (start, cpu) = (Instant::now(), thread_time());
             loop {
-                // A thread that panicked has poisoned nothing that matters: the batch it had is gone.
+                // A poisoned lock is harmless: only the batch of the thread that panicked is missing.
                 let batch = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
                 let Some(batch) = batch else { break };
                 for block in batch {
@@ -199,7 +199,7 @@ impl Machine {
             Ok((start, Instant::now(), thread_time().saturating_sub(cpu)))
         };
         if let [worker] = workers {
-            // A new thread would begin with cold caches.
+            // No new thread for a single worker: its caches would be cold.
             let (start, end, cpu) = work(0, worker)?;
             return Ok((end - start, cpu));
         }
@@ -218,7 +218,7 @@ impl Machine {
     }
 }
 
-/// All blocks of the cell's data with room for what becomes of them, every page of it touched.
+/// Cuts the data of the cell into blocks with all their buffers, and touches every page.
 fn cut(cell: &Cell) -> Vec<Block<'_>> {
     let len = if cell.policy == Policy::Erofs { clusters::segment(cell.block) } else { cell.block };
     let raws = cell.data.files.iter().flat_map(|file| file.chunks(len));
@@ -233,8 +233,8 @@ fn cut(cell: &Cell) -> Vec<Block<'_>> {
     .collect()
 }
 
-/// Decides by the rule what is kept compressed, and adds up. Copies are kept whatever the rule says: they are there
-/// to be timed.
+/// Decides by the policy which blocks are kept compressed, and sums up the sizes. Copies are always kept, so that
+/// decoding them is timed.
 fn settle(cell: &Cell, blocks: &mut [Block<'_>]) -> Sizes {
     let mut sizes = Sizes::default();
     for block in blocks {
@@ -260,7 +260,7 @@ fn settle(cell: &Cell, blocks: &mut [Block<'_>]) -> Sizes {
     sizes
 }
 
-/// Blocks in batches, the first ones last, as they are taken from the end.
+/// Divides blocks into batches. Threads take batches from the end, so the first ones are last.
 fn batches<'b, 'd>(blocks: &'b mut [Block<'d>], threads: usize) -> Vec<&'b mut [Block<'d>]> {
     let count = blocks.len().max(1);
     let bytes: usize = blocks.iter().map(|block| block.raw.len()).sum();

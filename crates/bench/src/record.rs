@@ -1,7 +1,7 @@
-//! Results as lines of JSON, appended one by one, so that a run that is stopped loses nothing.
+//! Results as lines of JSON, appended one at a time, so that an interrupted run loses nothing.
 //!
-//! A session's line says on what machine and with what settings it measured; each sample has a line of its own.
-//! A line that was torn off at the end of a file is ignored, and removed before anything is appended.
+//! One line describes the session (machine and settings); each sample has a line of its own. An incomplete line at the
+//! end of a file is ignored, and removed before the next line is appended.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
@@ -17,92 +17,92 @@ use crate::{Error, Result};
 
 pub use crate::keys::AnyKey;
 
-/// Version of the lines. Raised when a field changes its meaning or goes away.
+/// Version of the lines; raised when a field changes its meaning or is removed.
 pub const VERSION: u32 = 1;
 
-/// One line.
+/// One line of a results file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Line {
-    /// The lines of this session's number belong to it.
+    /// Description of a session; other lines refer to it by its name.
     Session(Session),
-    /// A codec on some blocks.
+    /// Sample of a codec on blocks.
     Codec(Measured<codec::Key, CodecSample>),
-    /// An image built.
+    /// Sample of a build.
     Build(Measured<build::Key, Trial>),
-    /// An image read.
+    /// Sample of a read.
     Read(Measured<read::Key, Trial>),
-    /// A dump split or joined.
+    /// Sample of a split, join or check.
     Split(Measured<split::Key, Trial>),
-    /// A cell that could not be measured.
+    /// A cell that failed.
     Failure(Failure),
 }
 
-/// Where, when and how.
+/// Description of a session: time, machine and settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Session {
-    /// The name by which its other lines refer to it.
+    /// Name by which other lines refer to the session.
     pub session: String,
-    /// When it began: seconds since 1970.
+    /// Start time in seconds since 1970.
     pub time: u64,
     /// Version of packfs.
     pub program: String,
-    /// The machine.
+    /// Machine that measured.
     pub machine: Machine,
-    /// Library of each codec, version of each program.
+    /// Version of the library of each codec, and of each program.
     pub libraries: BTreeMap<String, String>,
-    /// Other settings that the results depend on, by name.
+    /// Other settings that affect the results, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
     /// Seed of the order and of generated data.
     pub seed: u64,
-    /// Measurements of each cell that were to be made.
+    /// Requested number of runs of each cell.
     pub runs: u32,
 }
 
-/// The machine that a result depends on.
+/// Description of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its processor.
+    /// Name of the processor.
     pub cpu: String,
-    /// Processors that could be used.
+    /// Number of usable processors.
     pub processors: usize,
     /// Frequency governor, if known.
     pub governor: Option<String>,
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub memory: u64,
     /// Name, release and architecture of the kernel.
     pub kernel: String,
 }
 
-/// One measurement.
+/// A sample with its session and cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured<K, S> {
-    /// The session.
+    /// Name of the session.
     pub session: String,
-    /// The cell.
+    /// Key of the cell.
     #[serde(flatten)]
     pub key: K,
-    /// The result.
+    /// The measurement.
     #[serde(flatten)]
     pub sample: S,
 }
 
-/// One cell that failed.
+/// A cell that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The session.
+    /// Name of the session.
     pub session: String,
-    /// The cell.
+    /// Key of the cell.
     #[serde(flatten)]
     pub key: AnyKey,
-    /// Why.
+    /// Error message.
     pub why: String,
 }
 
 impl Line {
-    /// The session it belongs to.
+    /// Returns the name of the session.
     pub fn session(&self) -> &str {
         match self {
             Line::Session(session) => &session.session,
@@ -114,7 +114,7 @@ impl Line {
         }
     }
 
-    /// The cell it is about, if it is about one.
+    /// Returns the key of the cell, if the line is about one.
     pub fn key(&self) -> Option<AnyKey> {
         Some(match self {
             Line::Session(_) => return None,
@@ -127,29 +127,29 @@ impl Line {
     }
 }
 
-/// A key whose measurements are lines of a record, so that rounds, records and statistics are written once for all
-/// kinds.
+/// A key whose samples are lines of a results file. It lets rounds, records and statistics be generic over all kinds of
+/// cells.
 pub trait Recorded: Clone + Ord + Debug + Display {
-    /// One measurement of a cell of this kind.
+    /// Sample of a cell of this kind.
     type Sample: Clone + Debug;
 
-    /// Wraps the key of this kind into one of any kind.
+    /// Converts the key to [`AnyKey`].
     fn any(self) -> AnyKey;
 
-    /// Wraps a measurement into a line.
+    /// Converts a sample to a line.
     fn line(measured: Measured<Self, Self::Sample>) -> Line;
 
-    /// Returns the measurement in a line of this kind.
+    /// Returns the sample in a line of this kind.
     fn measured(line: &Line) -> Option<&Measured<Self, Self::Sample>>;
 
-    /// Returns the seconds of a measurement, by which sessions are compared.
+    /// Returns the seconds of a sample, by which sessions are compared.
     fn seconds(sample: &Self::Sample) -> f64;
 }
 
-/// A measurement of a cell with this key.
+/// A sample of a cell with this key.
 pub type Sample<K> = <K as Recorded>::Sample;
 
-/// Implements [`Recorded`] for a key whose measurements are lines of this variant.
+/// Implements [`Recorded`] for a key whose samples are lines of this variant.
 macro_rules! recorded {
     ($variant:ident, $key:ty, $sample:ty, $seconds:expr) => {
         impl Recorded for $key {
@@ -190,19 +190,19 @@ struct Versioned<T> {
     line: T,
 }
 
-/// The contents of a file of results.
+/// Contents of a results file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Contents {
-    /// Its lines.
+    /// All complete lines.
     pub lines: Vec<Line>,
-    /// Bytes of whole lines; what follows was torn off.
+    /// Length of the complete lines in bytes.
     pub(crate) whole: u64,
-    /// True if something follows.
+    /// True if an incomplete line follows.
     pub torn: bool,
 }
 
 impl Contents {
-    /// Reads a file of results.
+    /// Reads a results file.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
         Self::parse(path, &text)
@@ -213,7 +213,7 @@ impl Contents {
         let mut lines = Vec::new();
         for (number, line) in text[..whole].lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let wrong = |why: String| Error::Results { path: path.into(), line: number + 1, why };
-            // The version first: lines of another may look otherwise.
+            // Check the version first: lines of another version may have other fields.
             let version: Versioned<BTreeMap<String, serde_json::Value>> =
                 serde_json::from_str(line).map_err(|error| wrong(format!("not a line of results: {error}")))?;
             if version.packfs_bench != VERSION {
@@ -227,7 +227,7 @@ impl Contents {
         Ok(Contents { lines, whole: whole as u64, torn: whole < text.len() })
     }
 
-    /// Sessions, in their order.
+    /// Returns the sessions in their order in the file.
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.lines.iter().filter_map(|line| match line {
             Line::Session(session) => Some(session),
@@ -235,7 +235,7 @@ impl Contents {
         })
     }
 
-    /// Number of measurements of each cell of one kind a session has made.
+    /// Returns the number of samples of each cell of one kind in a session.
     pub fn done<K: Recorded>(&self, session: &str) -> BTreeMap<K, u32> {
         let mut done = BTreeMap::new();
         for measured in self.lines.iter().filter_map(K::measured).filter(|measured| measured.session == session) {
@@ -245,7 +245,7 @@ impl Contents {
     }
 }
 
-/// A file of results that lines are appended to.
+/// A results file to append to.
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
@@ -253,7 +253,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens a file for appending, or makes it, and gives what it already holds.
+    /// Opens or creates a file for appending. Returns it with its current contents.
     pub fn open(path: &Path) -> Result<(Self, Contents)> {
         let mut file = OpenOptions::new()
             .read(true)
@@ -272,7 +272,7 @@ impl Log {
         Ok((Log { path: path.into(), file }, contents))
     }
 
-    /// Appends a line, in one piece.
+    /// Appends a line with a single write.
     pub fn append(&mut self, line: &Line) -> Result<()> {
         let versioned = Versioned { packfs_bench: VERSION, line };
         let mut text = serde_json::to_string(&versioned).map_err(|error| Error::io(&self.path)(error.into()))?;
@@ -318,7 +318,7 @@ pub(crate) mod tests {
         log.append(&measured("s", "lz4")).unwrap();
         log.append(&measured("t", "lz4")).unwrap();
         drop(log);
-        // The program was stopped while it wrote.
+        // An interrupted write.
         let mut text = std::fs::read_to_string(&path).unwrap();
         text.push_str("{\"packfs_bench\":1,\"kind\":\"cod");
         std::fs::write(&path, &text).unwrap();
@@ -326,7 +326,7 @@ pub(crate) mod tests {
         assert!(read.torn);
         assert_eq!(read.lines, [session, measured("s", "lz4"), measured("t", "lz4")]);
         assert_eq!(read.done::<Key>("s").into_values().collect::<Vec<_>>(), [1]);
-        // Appending mends the file.
+        // Appending removes the incomplete line.
         let (mut log, contents) = Log::open(&path).unwrap();
         assert_eq!(contents.lines.len(), 3);
         log.append(&measured("s", "lz4")).unwrap();
@@ -349,7 +349,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// The lines are read by others too: what they look like does not change unnoticed.
+    /// Other programs read the lines, so their text must not change unnoticed.
     #[test]
     fn lines_look_as_documented() {
         let text = serde_json::to_string(&Versioned { packfs_bench: VERSION, line: measured("s", "lz4") }).unwrap();

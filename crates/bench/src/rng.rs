@@ -1,41 +1,41 @@
-//! Random numbers that are the same everywhere for the same seed: SplitMix64.
+//! A random number generator that gives the same numbers everywhere for the same seed: SplitMix64.
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// The stream of a seed.
+    /// Creates the stream of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         Rng(seed)
     }
 
-    /// The stream of one of many things that share a seed; unlike those of its neighbours.
+    /// Creates the stream of one of several items that share a seed.
     pub(crate) fn of(seed: u64, index: u64) -> Self {
         Rng(mix(seed ^ mix(index)))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.0)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         // The product's upper half is below `end`; the bias is one in 2^64 / end.
         let product = u128::from(self.next()) * end as u128;
         usize::try_from(product >> 64).unwrap_or(0)
     }
 
-    /// Puts things in a random order.
+    /// Shuffles a slice.
     pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
         for last in (1..things.len()).rev() {
             things.swap(last, self.below(last + 1));
         }
     }
 
-    /// Fills `bytes` with random ones.
+    /// Fills a slice with random bytes.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);

@@ -1,5 +1,5 @@
-//! Runs a matrix: a warm-up, then rounds that measure every cell once, each in a new random order, so that
-//! disturbances affect all cells alike. Every sample is recorded at once.
+//! Runs a matrix: a warm-up, then rounds that measure every cell once in a new random order, so that disturbances
+//! affect all cells alike. Every sample is recorded at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,65 +17,65 @@ use crate::{Error, Result};
 pub struct Plan<S: Subject> {
     /// Cells to measure.
     pub cells: Vec<S>,
-    /// Number of runs of each.
+    /// Number of runs of each cell.
     pub runs: u32,
     /// Seed of the orders.
     pub seed: u64,
-    /// The least time of each measurement in each direction.
+    /// Minimum duration of each measurement.
     pub least: Duration,
-    /// Name of the session in the lines.
+    /// Name of the session in the results.
     pub session: String,
-    /// Measurements made before, which are not made again.
+    /// Number of samples that each cell already has.
     pub done: BTreeMap<S::Key, u32>,
-    /// Set when the run is to stop, after the measurement being made.
+    /// Set to stop the run after the current measurement.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Progress of a run, for a display.
+/// Progress of a run.
 #[derive(Debug)]
 pub enum Event<'e, S> {
-    /// The run begins: the number of cells to measure, and of steps, warm-ups included.
+    /// The run begins.
     Begun {
-        /// Cells.
+        /// Number of cells to measure.
         cells: usize,
-        /// Steps.
+        /// Number of steps, including warm-ups.
         steps: usize,
     },
-    /// A step begins: a warm-up or a measurement of one cell.
+    /// A step begins: the warm-up or a measurement of one cell.
     Step {
         /// Number of the step, from 0.
         number: usize,
-        /// Number of all steps, warm-ups included.
+        /// Number of all steps, including warm-ups.
         of: usize,
-        /// Number of the round, from 0: the warm-up.
+        /// Number of the round; 0 is the warm-up.
         round: u32,
-        /// Expected time until the end, from the second step on.
+        /// Expected remaining time, from the second step on.
         left: Option<Duration>,
-        /// The cell.
+        /// Cell of the step.
         cell: &'e S,
     },
-    /// The warm-up is over: the expected time of the measurements.
+    /// The warm-up is over; expected time of the measurements.
     Left(Duration),
-    /// A cell failed and is left out from now on.
+    /// A cell failed and is not measured any more.
     Failed(&'e Failure),
 }
 
 /// Result of a step.
 enum Outcome<T> {
-    /// Expected time of one measurement.
+    /// Expected time of a measurement.
     Warm(Duration),
     Measured(T),
 }
 
-/// Expected time of the steps to come. Cells that were not warmed up yet are taken to be like the mean of those that were.
+/// Expected time of the remaining steps. Cells without a warm-up so far are assumed to be average.
 struct Forecast {
-    /// Cells to be warmed up, and measurements of them to be made.
+    /// Number of cells to warm up, and of their measurements.
     cold: (u32, u32),
-    /// Warm-ups made, and their time.
+    /// Number of warm-ups so far, and their total time.
     warm: (u32, Duration),
-    /// Measurements of warm cells to be made, and their expected time.
+    /// Number of remaining measurements of warm cells, and their expected time.
     measurements: (u32, Duration),
-    /// Measurements that the expected time is known of.
+    /// Number of measurements with a known expected time, and that time.
     known: (u32, Duration),
 }
 
@@ -93,12 +93,12 @@ impl Forecast {
         self.known = self.measurements;
     }
 
-    /// One measurement less, of the mean length.
+    /// Removes one measurement of average duration.
     fn measured(&mut self) {
         self.measurements.0 = self.measurements.0.saturating_sub(1);
     }
 
-    /// A cell is left out, with the measurements of it that were to come.
+    /// Removes a failed cell with its remaining measurements.
     fn failed(&mut self, warm_up: bool, runs: u32) {
         match warm_up {
             true => self.cold = (self.cold.0.saturating_sub(1), self.cold.1.saturating_sub(runs - 1)),
@@ -106,12 +106,12 @@ impl Forecast {
         }
     }
 
-    /// Expected time of all measurements of warm cells.
+    /// Returns the expected time of all measurements of warm cells.
     fn measuring(&self) -> Duration {
         mean(self.known).map_or(Duration::ZERO, |one| one * self.measurements.0)
     }
 
-    /// Expected time until the end; unknown before the first cell is warm.
+    /// Returns the expected remaining time; unknown before the first warm-up.
     fn left(&self) -> Option<Duration> {
         let (warm_up, one) = (mean(self.warm)?, mean(self.known)?);
         Some(warm_up * self.cold.0 + one * self.cold.1 + self.measuring())
@@ -122,8 +122,8 @@ fn mean((count, sum): (u32, Duration)) -> Option<Duration> {
     (count > 0).then(|| sum / count)
 }
 
-/// Runs the plan. Each line is given to `record`; an error of that ends the run, an error of a cell does not.
-/// Gives the number of cells that failed; [`Error::Interrupted`] when it was asked to stop.
+/// Runs the plan, and passes each line to `record`. An error of `record` ends the run, an error of a cell does not.
+/// Returns the number of failed cells, or [`Error::Interrupted`] after a request to stop.
 pub fn run<S: Subject>(
     plan: &Plan<S>,
     executor: &mut dyn Executor<S>,
@@ -149,7 +149,7 @@ pub fn run<S: Subject>(
                 true => executor.warm_up(cell).map(Outcome::Warm),
                 false => executor.run(cell, plan.least).map(Outcome::Measured),
             };
-            // What was interrupted may have been disturbed, or have failed for no other reason.
+            // An interrupted measurement may be disturbed or have failed because of the interruption.
             if plan.stop.load(Relaxed) {
                 return Err(Error::Interrupted);
             }
@@ -166,7 +166,7 @@ pub fn run<S: Subject>(
                     watch(Event::Failed(&failure));
                     broken.push(cell.key());
                     record(&Line::Failure(failure))?;
-                    // What is damaged is not to be trusted with anything else.
+                    // A codec that corrupts data is not measured further.
                     if matches!(error, Error::Damage(_)) {
                         return Err(error);
                     }
@@ -193,7 +193,7 @@ mod tests {
     use crate::policy::Policy;
     use crate::sample::{CodecSample, Timing};
 
-    /// Knows every sample beforehand, and fails on one codec.
+    /// Has predetermined samples, and fails for one codec.
     struct Mock {
         order: Vec<String>,
         fails: &'static str,
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn the_time_left_is_told_from_the_second_step_on() {
         let second = Duration::from_secs(1);
-        // Three cells of two runs each: a warm-up takes a second, a measurement two.
+        // Three cells with two runs each: a warm-up takes a second, a measurement two.
         let mut forecast = Forecast::of([2, 2, 2].into_iter());
         assert_eq!(forecast.left(), None);
         forecast.warmed(second, 2 * second, 2);
@@ -298,7 +298,7 @@ mod tests {
         for (at, cell) in plan.cells.iter().enumerate() {
             plan.done.insert(cell.key(), [0, 1, 3, 5][at % 4]);
         }
-        // Missing 3, 2, 0 and 0 runs, each twice; those that miss some warm up first.
+        // The cells lack 3, 2, 0 and 0 runs, each twice; those that lack some are warmed up first.
         let (order, lines, _) = go(&plan, "");
         assert_eq!((order.len(), lines.len()), (4 + 10, 10));
     }
@@ -314,7 +314,7 @@ mod tests {
         };
         let ended = run(&plan, &mut mock, &mut record, &mut |_| {});
         assert!(matches!(ended, Err(Error::Interrupted)));
-        // Eight cells warmed up, five were recorded, and the one after was being measured.
+        // Eight warm-ups, five recorded samples, and one measurement in progress.
         assert_eq!((mock.order.len(), lines), (8 + 6, 5));
     }
 

@@ -1,4 +1,4 @@
-//! Measurements of a codec on blocks, and of a trial (an image built or read, a dump split).
+//! Samples of codecs and of trials (a build, read or split).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,59 +7,59 @@ use serde::{Deserialize, Serialize};
 
 use crate::metrics::Sizes;
 
-/// One measurement of a codec on some blocks.
+/// A sample of a codec on blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodecSample {
-    /// Result.
+    /// Sizes of the data and the result.
     pub sizes: Sizes,
-    /// Encoding all blocks.
+    /// Time to encode all blocks.
     pub encode: Timing,
-    /// Decoding those kept compressed; nothing where none is.
+    /// Time to decode the blocks kept compressed; `None` if there are none.
     pub decode: Option<Timing>,
 }
 
-/// Time of one pass: the mean of the passes of a measurement.
+/// Time of a pass: the mean over all passes of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Timing {
-    /// Nanoseconds by the clock.
+    /// Elapsed nanoseconds.
     pub wall: u64,
-    /// Nanoseconds on processors, all threads together.
+    /// Nanoseconds of processor time, summed over all threads.
     pub cpu: u64,
     /// Number of passes.
     pub passes: u32,
 }
 
 impl Timing {
-    /// Of one pass.
+    /// Creates the timing of a single pass.
     pub fn of(wall: Duration, cpu: Duration) -> Self {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Timing { wall: nanos(wall), cpu: nanos(cpu), passes: 1 }
     }
 
-    /// Seconds by the clock.
+    /// Returns the elapsed time in seconds.
     pub fn seconds(&self) -> f64 {
         self.wall as f64 / 1e9
     }
 
-    /// Seconds on processors.
+    /// Returns the processor time in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         self.cpu as f64 / 1e9
     }
 }
 
-/// Result of doing the work once.
+/// A sample of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Duration.
+    /// Time of the trial.
     pub time: Timing,
-    /// Bytes it was about: of the files packed, read or split.
+    /// Bytes of the input: the files packed, read or split.
     pub bytes: u64,
-    /// Bytes that came of it, or that it came from: of the image or the parts.
+    /// Bytes of the image or of all parts.
     pub made: u64,
-    /// Most bytes of memory that the program had at once, where that is known.
+    /// Peak memory of the program in bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
-    /// Seconds of each stage, all threads together, where the program tells.
+    /// Seconds of each stage, summed over all threads, if the program reports them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stages: BTreeMap<String, f64>,
 }

@@ -1,4 +1,4 @@
-//! A directory for images while they are measured. It is always removed.
+//! A temporary directory for images, which is always removed.
 
 use packfs_image::name::display;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,26 @@ use tempfile::TempDir;
 
 use crate::{Error, Result};
 
-/// Directory whose files stay in memory, on Linux.
+/// A directory in memory, on Linux.
 const MEMORY: &str = "/dev/shm";
 
-/// Tries to remove a directory that a program which is just ending may still write to, and the time between them.
+/// Number of attempts to remove a directory that an ending program may still write to, and the pause between them.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Directories in use, for [`remove_all`].
 static IN_USE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A directory of its own; removed with all that is in it when dropped.
+/// A temporary directory, removed with its contents when dropped.
 #[derive(Debug)]
 pub struct Scratch(TempDir);
 
-/// Removes all directories in use: for when this process is to end at once. From any thread.
+/// Removes all directories in use, before this process ends at once. Can be called from any thread.
 pub fn remove_all() {
     let in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
     for dir in in_use.iter() {
         for _ in 0..TRIES {
-            // Nobody is left to tell if this fails.
+            // Errors cannot be reported any more.
             let _ = std::fs::remove_dir_all(dir);
             if !dir.exists() {
                 break;
@@ -39,8 +39,8 @@ pub fn remove_all() {
 }
 
 impl Scratch {
-    /// One in `parent`; without, in memory if there is a place for that, else where temporary files go. It must not be
-    /// within what is packed.
+    /// Creates a directory in `parent`. Without a parent it is in memory, if possible, else among temporary files. It
+    /// must not lie within `packed`.
     pub fn new(parent: Option<&Path>, packed: Option<&Path>) -> Result<Self> {
         let memory = Some(Path::new(MEMORY)).filter(|path| path.is_dir());
         let parent = parent.or(memory).map_or_else(std::env::temp_dir, Path::to_owned);
@@ -52,7 +52,7 @@ impl Scratch {
         Scratch::within(&parent, "packfs-bench-")
     }
 
-    /// One in `parent` whose name begins with `prefix`.
+    /// Creates a directory in `parent` whose name begins with `prefix`.
     pub fn within(parent: &Path, prefix: &str) -> Result<Self> {
         let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
         let made = tempfile::Builder::new().prefix(prefix).tempdir_in(parent).map_err(Error::io(parent))?;
@@ -60,12 +60,12 @@ impl Scratch {
         Ok(Scratch(made))
     }
 
-    /// Its path.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// The directory that it is in.
+    /// Returns the parent directory.
     pub fn parent(&self) -> PathBuf {
         self.path().parent().unwrap_or(Path::new("/")).to_owned()
     }
@@ -73,7 +73,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Until it is gone it stays in use: a signal may come in between.
+        // It remains registered until it is removed, because a signal may arrive in between.
         let _ = std::fs::remove_dir_all(self.path());
         IN_USE.lock().unwrap_or_else(PoisonError::into_inner).retain(|dir| dir != self.path());
     }

@@ -1,30 +1,30 @@
-//! Statistics of repeated measurements: medians, spreads, and whether two sets of samples differ by more than chance.
+//! Statistics of repeated measurements: medians, spreads, and a significance test.
 
 use serde::Serialize;
 
 /// Median and spread of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Summary {
-    /// The middle sample, or the mean of the two in the middle.
+    /// Median: the middle sample, or the mean of the two in the middle.
     pub median: f64,
-    /// Median of the distances from the median.
+    /// Median absolute deviation.
     pub mad: f64,
-    /// Smallest.
+    /// Smallest sample.
     pub min: f64,
-    /// Largest.
+    /// Largest sample.
     pub max: f64,
     /// Number of samples.
     pub count: usize,
 }
 
-/// Relative spread from which on a difference of the usual size cannot be told from chance.
+/// Relative spread above which typical differences are not significant.
 pub const WIDE: f64 = 0.05;
 
-/// By what the median distance is multiplied to estimate the standard deviation, were the samples normal.
+/// Factor from the median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_SIGMA: f64 = 1.4826;
 
 impl Summary {
-    /// Of some samples; nothing of none.
+    /// Summarises samples; `None` if there are none.
     pub fn of(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -35,25 +35,25 @@ impl Summary {
         Some(Summary { median, mad: middle(&distances), min, max, count: sorted.len() })
     }
 
-    /// The spread relative to the median: an estimate of the standard deviation that a single outlier does not move.
-    /// One sample has none.
+    /// Returns the relative spread: a robust estimate of the standard deviation, divided by the median. `None` for a
+    /// single sample.
     pub fn spread(&self) -> Option<f64> {
         (self.count > 1).then(|| if self.median == 0.0 { 0.0 } else { MAD_TO_SIGMA * self.mad / self.median })
     }
 
-    /// True if the samples lie too far apart, or are too few, to conclude anything from.
+    /// Returns true if the samples vary too much, or are too few, for a conclusion.
     pub fn is_wide(&self) -> bool {
         self.count < 3 || self.spread().is_some_and(|spread| spread > WIDE)
     }
 
-    /// The same in another unit, by a factor.
+    /// Returns the summary in another unit.
     pub fn scaled(&self, factor: f64) -> Self {
         let Summary { median, mad, min, max, count } = *self;
         Summary { median: median * factor, mad: mad * factor, min: min * factor, max: max * factor, count }
     }
 
-    /// True if the medians differ by more than the wider spread of the two. Where there is no spread to go by, it is
-    /// taken for [`WIDE`].
+    /// Returns true if the medians differ by more than the wider spread of the two. An unknown spread is assumed to be
+    /// [`WIDE`].
     pub fn is_apart_from(&self, other: &Summary) -> bool {
         let noise = |one: &Summary| one.spread().unwrap_or(WIDE) * one.median.abs();
         (self.median - other.median).abs() > noise(self).max(noise(other))
@@ -69,24 +69,24 @@ fn middle(sorted: &[f64]) -> f64 {
     }
 }
 
-/// The mean of factors: what relative values are to be averaged by.
+/// Returns the geometric mean, the correct average of ratios.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;
     (!values.is_empty()).then(|| (values.iter().map(|value| value.ln()).sum::<f64>() / count).exp())
 }
 
-/// The plain mean, by which the comparisons of old averaged.
+/// Returns the arithmetic mean, which older comparisons used.
 pub fn arithmetic_mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Up to so many samples in all, the test of Mann and Whitney counts every way to share them out.
+/// Maximum number of samples for which the Mann-Whitney test is exact.
 const EXACT: usize = 50;
 
-/// The probability that two sets of samples of the same thing are at least as far apart as these two, in either
-/// direction: the U test of Mann and Whitney. It asks nothing of how the samples are distributed.
+/// Returns the two-sided p-value of the Mann-Whitney U test: the probability that two sets of samples of the same
+/// distribution differ at least as much as these. It assumes nothing about the distribution.
 ///
-/// Exact, with ties, for up to 50 samples together; beyond that by the normal approximation with corrections for ties
+/// Exact, including ties, for up to 50 samples in total; beyond that the normal approximation with corrections for ties
 /// and continuity. `None` if either set is empty.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.is_empty() || b.is_empty() {
@@ -97,13 +97,14 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(if ranks.len() <= EXACT { exact(&ranks, a.len(), sum) } else { approximate(&ranks, a.len(), sum) })
 }
 
-/// The least probability that [`mann_whitney`] can give for so many samples: of sets that do not overlap.
+/// Returns the smallest p-value that [`mann_whitney`] can give for these numbers of samples, that of sets without
+/// overlap.
 pub fn least_probability(a: usize, b: usize) -> f64 {
     let ways = (1..=a.min(b)).fold(1.0, |ways, k| ways * (a + b + 1 - k) as f64 / k as f64);
     f64::min(1.0, 2.0 / ways)
 }
 
-/// Twice the rank of each sample among all of them, those of `a` first; equal samples share the mean of their ranks.
+/// Returns twice the rank of each sample, those of `a` first; equal samples have the mean of their ranks.
 fn doubled_ranks(a: &[f64], b: &[f64]) -> Vec<usize> {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
     let rank = |sample: &f64| {
@@ -135,7 +136,7 @@ fn approximate(ranks: &[usize], count: usize, sum: usize) -> f64 {
     let (n, a) = (ranks.len() as f64, count as f64);
     let b = n - a;
     let mean = a * (n + 1.0) / 2.0;
-    // Each of t equal ranks adds t^2 - 1: all of them t^3 - t.
+    // Each of t equal ranks adds t^2 - 1, so all of them add t^3 - t.
     let equal = |rank: &usize| ranks.iter().filter(|other| *other == rank).count() as f64;
     let ties: f64 = ranks.iter().map(|rank| equal(rank).powi(2) - 1.0).sum();
     let variance = a * b / 12.0 * (n + 1.0 - ties / (n * (n - 1.0)));
@@ -147,8 +148,8 @@ fn approximate(ranks: &[usize], count: usize, sum: usize) -> f64 {
     erfc(z / std::f64::consts::SQRT_2)
 }
 
-/// The complementary error function of a number that is not negative: by its series where that converges fast, by its
-/// continued fraction elsewhere.
+/// Complementary error function of a non-negative number: a series where it converges quickly, else a continued
+/// fraction.
 fn erfc(x: f64) -> f64 {
     let scale = (-x * x).exp() / std::f64::consts::PI.sqrt();
     if x < 2.0 {
@@ -177,7 +178,7 @@ mod tests {
         let even = Summary::of(&[1.0, 2.0, 3.0, 4.0]).unwrap();
         assert_eq!((even.median, even.mad), (2.5, 1.0));
         let close = Summary::of(&[100.0, 101.0, 100.5, 500.0, 100.2]).unwrap();
-        // One outlier does not make it wide.
+        // A single outlier does not increase the spread.
         assert!(!close.is_wide(), "{close:?}");
         assert!(Summary::of(&[1.0, 1.0]).unwrap().is_wide());
         assert_eq!(Summary::of(&[]), None);
@@ -194,25 +195,25 @@ mod tests {
     fn one_sample_has_no_spread_and_ties_are_told() {
         let of = |samples: &[f64]| Summary::of(samples).unwrap();
         assert_eq!((of(&[2.0]).spread(), of(&[2.0, 2.0]).spread()), (None, Some(0.0)));
-        // Spreads of 1.4826 %: medians 2 % apart are apart, 1 % are not.
+        // Spreads of 1.4826 %: medians that differ by 2 % are apart, by 1 % are not.
         let (a, b, c) = (of(&[0.99, 1.0, 1.01]), of(&[1.01, 1.02, 1.03]), of(&[1.0, 1.01, 1.02]));
         assert!(a.is_apart_from(&b) && b.is_apart_from(&a) && !a.is_apart_from(&c));
-        // Of single samples nobody knows; 5 % are assumed.
+        // Single samples have no spread; 5 % is assumed.
         assert!(!of(&[1.0]).is_apart_from(&of(&[1.04])) && of(&[1.0]).is_apart_from(&of(&[1.06])));
     }
 
-    /// Probabilities as tables of the U test and other programs have them.
+    /// Probabilities from tables of the U test and from other programs.
     #[test]
     fn probabilities_are_those_of_the_tables() {
         let near = |p: Option<f64>, want: f64| (p.unwrap() - want).abs() < 1e-6;
-        // 5 and 5 that do not overlap: 2 of 252 ways. 3 and 3: 2 of 20.
+        // 5 and 5 without overlap: 2 of 252 ways. 3 and 3: 2 of 20.
         assert!(near(mann_whitney(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]), 2.0 / 252.0));
         assert!(near(mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 0.1));
-        // U = 1 of 3 and 4: (1 + 1) / 35, twice.
+        // U = 1 with 3 and 4: (1 + 1) / 35, twice.
         assert!(near(mann_whitney(&[1.0, 2.0, 4.0], &[3.0, 5.0, 6.0, 7.0]), 4.0 / 35.0));
-        // All equal: nothing.
+        // All equal.
         assert!(near(mann_whitney(&[1.0; 4], &[1.0; 6]), 1.0));
-        // Ties, by counting: of the 6 ways to choose two of 1, 2, 2, 3 the sums are 3, 3, 4, 4, 5, 5; 1 + 2 is the least.
+        // Ties, by counting: the 6 ways to choose two of 1, 2, 2, 3 have the sums 3, 3, 4, 4, 5, 5; 1 + 2 is the least.
         assert!(near(mann_whitney(&[1.0, 2.0], &[2.0, 3.0]), 4.0 / 6.0));
         assert_eq!((mann_whitney(&[], &[1.0]), mann_whitney(&[1.0], &[])), (None, None));
         for (a, b) in [(3, 3), (4, 4), (5, 5), (3, 8), (1, 9)] {
@@ -222,7 +223,8 @@ mod tests {
         }
     }
 
-    /// Where both can be had, the approximation is near the exact value; its tails are those of the normal distribution.
+    /// For numbers of samples that allow both, the approximation is close to the exact value. Its tails are those of
+    /// the normal distribution.
     #[test]
     fn many_samples_are_told_apart_too() {
         let set = |from: u32, step: f64| (0..25).map(|n| f64::from(from) + step * f64::from(n)).collect::<Vec<_>>();

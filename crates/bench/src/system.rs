@@ -1,11 +1,11 @@
-//! The machine that measures, for the record.
+//! Properties of this machine, for the results file.
 
 use std::fs;
 
 use crate::record::Machine;
 
 impl Machine {
-    /// This machine. What the system does not tell is left empty.
+    /// Returns the properties of this machine. Unknown ones are empty.
     pub fn this() -> Self {
         let uname = rustix::system::uname();
         let part = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
@@ -23,7 +23,7 @@ impl Machine {
     }
 }
 
-/// The value of the first line `NAME: value`.
+/// Returns the value of the first line `NAME: value`.
 pub(crate) fn field(text: &str, name: &str) -> Option<String> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())

@@ -16,21 +16,21 @@ use crate::program::{self, Ran};
 use crate::sample::Trial;
 use crate::{Error, Result};
 
-/// Bytes to warm up with, and to tell from how long a build will take.
+/// Bytes of the source that a warm-up packs. The duration of a build is extrapolated from it.
 const SAMPLE: u64 = 4 << 20;
 
-/// Packs a source, in a directory for images that is somebody else's to remove.
+/// Runs builds of one source. The directory for images belongs to the caller, who removes it.
 #[derive(Debug)]
 pub struct Builder {
     tools: Vec<Tool>,
     source: Input,
     sample: Input,
     image: PathBuf,
-    /// Bytes of the source as a tar archive.
+    /// Length of the source as a tar archive.
     pub tar_bytes: u64,
 }
 
-/// The summary of a build by packfs.
+/// The summary that `packfs build --json` prints.
 #[derive(Deserialize)]
 struct Built {
     peak_memory: u64,
@@ -38,7 +38,8 @@ struct Built {
 }
 
 impl Builder {
-    /// Gets ready: a part of the source to warm up with, and archives for who needs them. `tools` begin with packfs.
+    /// Prepares a subset of the source for the warm-up, and tar archives if a tool reads those. `tools` begin with
+    /// packfs.
     pub fn new(tools: Vec<Tool>, source: &Source, scratch: &Path) -> Result<Self> {
         let sample = source.sample(&scratch.join("sample"), SAMPLE)?;
         let packfs = tools.iter().find(|tool| tool.kind == Kind::Packfs).map(|tool| tool.path.clone());
@@ -77,8 +78,8 @@ impl Builder {
     }
 }
 
-/// Makes a tar archive by packing without compression and taking that apart; gives it, if it is to be kept, and its
-/// length.
+/// Makes a tar archive by packing without compression and converting the image with `packfs tar`. Returns its length,
+/// and its path if it is kept.
 fn archive(packfs: &Path, source: &Source, tar: &Path, keep: bool) -> Result<(Option<PathBuf>, u64)> {
     let image = tar.with_extension("sqfs");
     let mut build = Command::new(packfs);
@@ -99,7 +100,7 @@ impl Executor<Cell> for Builder {
         self.pack(cell, &self.source)
     }
 
-    /// Packs a part of the source: the whole was read when archives were made of it.
+    /// Packs a subset of the source. The whole source is already cached, because making the archives has read it.
     fn warm_up(&mut self, cell: &Cell) -> Result<Duration> {
         let part = self.pack(cell, &self.sample)?;
         let times = self.source.bytes as f64 / self.sample.bytes.max(1) as f64;

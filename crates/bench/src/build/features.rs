@@ -1,23 +1,23 @@
-//! Features of images besides compression, as options and keys spell them.
+//! Features of images other than compression, in the spelling of options and keys.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// Features besides compression.
+/// Features of an image other than compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features {
-    /// Small files and ends of files are packed together.
+    /// Pack small files and tails together.
     pub fragments: bool,
-    /// Equal data is stored once.
+    /// Store equal data once.
     pub dedupe: bool,
-    /// Compressed blocks are not decompressed and compared.
+    /// Do not decompress and compare compressed blocks.
     pub unverified: bool,
 }
 
 impl Features {
-    /// The defaults of packfs.
+    /// The default features of packfs.
     pub const ALL: Features = Features { fragments: true, dedupe: true, unverified: false };
 
     fn words(self) -> Vec<&'static str> {

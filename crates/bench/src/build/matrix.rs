@@ -1,4 +1,4 @@
-//! The builds to measure: every valid combination of format, codec, block size, features, threads and program.
+//! The builds to measure: all supported combinations of format, codec, block size, features, threads and program.
 
 use packfs_codec::{Choice, Codec};
 
@@ -9,7 +9,7 @@ use crate::format::Format;
 use crate::units::size;
 use crate::{Error, Result};
 
-/// Codecs that are measured unless told otherwise: those of the comparisons that the tables come from.
+/// Returns the default codecs: those of the published benchmarks that the tables follow.
 fn defaults(format: Format) -> &'static str {
     match format {
         Format::Squashfs => "gzip,xz,lzma,lzo,lz4,zstd,none",
@@ -20,22 +20,22 @@ fn defaults(format: Format) -> &'static str {
 /// The values to combine.
 #[derive(Debug, Clone)]
 pub struct Matrix {
-    /// The source: its name, and its digest.
+    /// Name and digest of the source.
     pub source: (String, String),
     /// Formats.
     pub formats: Vec<Format>,
-    /// Codecs; without, those of each format.
+    /// Codecs; if `None`, the defaults of each format.
     pub codecs: Option<Vec<Choice>>,
-    /// Block sizes.
+    /// Block sizes in bytes.
     pub blocks: Vec<usize>,
-    /// Numbers of threads; 0 is all on one.
+    /// Numbers of threads; 0 does everything on one thread.
     pub jobs: Vec<usize>,
-    /// Features besides compression.
+    /// Combinations of features.
     pub features: Vec<Features>,
 }
 
 impl Matrix {
-    /// All cells for these programs, and in words what is left out because a program cannot do it.
+    /// Returns all cells for these programs, and a message for each combination that a program does not support.
     pub fn cells(&self, tools: &[Tool]) -> Result<(Vec<Cell>, Vec<String>)> {
         for (what, none) in [
             ("format", self.formats.is_empty()),
@@ -108,13 +108,13 @@ impl Matrix {
     }
 }
 
-/// Features without those that mean nothing where nothing is compressed: EROFS has fragments of compressed files only.
+/// Drops features that have no effect without compression: EROFS has fragments of compressed files only.
 fn possible(features: Features, format: Format, choice: &Choice, kind: Kind) -> Features {
     let none = choice.codec() == Codec::None;
     let raw = none && format == Format::Erofs;
     Features {
         fragments: features.fragments && !raw,
-        // What mkfs.erofs calls so is about compressed files, too.
+        // The dedupe of mkfs.erofs works on compressed files only.
         dedupe: features.dedupe && !(raw && kind == Kind::MkfsErofs),
         unverified: features.unverified && !none,
     }
@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn every_combination_that_makes_sense_is_a_cell_once() {
         let (cells, left_out) = matrix().cells(&tools(&[Kind::Packfs])).unwrap();
-        // SquashFS: three codecs; EROFS: lz4 with features and without, and what is not compressed with dedupe and
-        // without; each on 0 and 2 threads.
+        // SquashFS: three codecs. EROFS: lz4 with and without features, and uncompressed with and without dedupe. Each
+        // with 0 and 2 threads.
         assert_eq!((cells.len(), left_out.len()), (3 * 2 * 2 + 2 * 2 + 2 * 2, 0));
         let mut keys: Vec<Key> = cells.iter().map(|cell| cell.key.clone()).collect();
         keys.sort();

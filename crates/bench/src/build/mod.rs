@@ -1,6 +1,7 @@
-//! Measures building images: a source, a program, a format, a codec, a number of threads.
+//! Measures builds by source, program, format, codec and number of threads.
 //!
-//! A [`Matrix`] makes cells for [`Tool`]s, and a [`Builder`] runs them. A [`Model`] predicts the effect of more threads.
+//! A [`Matrix`] creates cells for [`Tool`]s, and a [`Builder`] runs them. A [`Model`] predicts the effect of more
+//! threads.
 
 mod builder;
 mod features;
@@ -19,10 +20,10 @@ pub use model::{Limit, Model};
 pub use source::Source;
 pub use tool::{Input, Kind, PEERS, Tool};
 
-/// One thing to measure.
+/// One build to measure.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// Its key.
+    /// Key of its results.
     pub key: Key,
 }
 

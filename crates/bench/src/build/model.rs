@@ -1,58 +1,56 @@
-//! A model of builds on more threads than the machine has, fitted to the measured stages.
+//! A model that predicts builds with more threads than the machine has. It is fitted to measured stages.
 //!
-//! With `n` workers beside the thread that conducts, on `p` processors, a build takes
-//! `T(n) = s + max(c, o, w / n, (c + w) / p)`:
+//! With `n` workers besides the conductor, on `p` processors, a build takes `T(n) = s + max(c, o, w / n, (c + w) / p)`:
 //!
-//! - `s`, the serial part: what happens before and after file data goes through, as listing the source, metadata and
-//!   flushing;
-//! - `c`, conducting: what one thread does with file data while the others work, as ordering and writing it;
-//! - `w`, the work that is shared: reading, hashing, compressing, and writing what needs no order, all threads together;
-//! - `o`, all writing: one file is written by one thread at a time, whoever that is.
+//! - `s`, serial: work before and after the file data, such as scanning, metadata and flushing;
+//! - `c`, conductor: work of one thread on file data, in parallel to the others, such as ordering and writing;
+//! - `w`, workers: reading, hashing, compressing, and writing that needs no order, summed over all threads;
+//! - `o`, output: all writing, because only one thread at a time can write to a file.
 //!
-//! It is Amdahl's law (1967), `T(n) = serial + parallel / n`, for a pipeline, in which conducting goes on beside the
-//! work and is hidden by it until `n` exceeds `w / c`, or by one more where the conductor has no processor to itself.
-//! The cost of threads to one another is in `w` as far as it was measured; memory and devices are taken to keep up. For
-//! more threads than there are processors, it is taken that there are as many.
+//! This is Amdahl's law (1967), `T(n) = serial + parallel / n`, for a pipeline: the conductor runs in parallel to the
+//! workers and is hidden until `n` exceeds `w / c`, or `w / c + 1` if the conductor has no processor to itself. `w`
+//! includes contention as far as it was measured. The model assumes that memory and devices keep up, and that there are
+//! as many processors as threads if there are more threads than processors.
 
 use std::collections::BTreeMap;
 
-/// The parts of a build, in seconds.
+/// Parts of a build in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Model {
-    /// Before and after file data goes through: s.
+    /// Work before and after the file data (`s`).
     pub serial: f64,
-    /// Ordering and reading streams while others work.
+    /// Ordering and reading of streams, on the conductor.
     pub order: f64,
-    /// Writing, on the conductor.
+    /// Writing by the conductor.
     pub write: f64,
-    /// Writing, on workers.
+    /// Writing by workers.
     pub write_apart: f64,
     /// Reading files.
     pub read: f64,
     /// Hashing and compressing.
     pub compute: f64,
-    /// Processors that there are.
+    /// Number of processors.
     pub processors: usize,
 }
 
-/// The limit of a build's speed.
+/// The part that limits the speed of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// Work before and after file data goes through.
+    /// Work before and after the file data.
     Serial,
-    /// The conductor's ordering.
+    /// Ordering, by the conductor.
     Order,
     /// Writing the image.
     Write,
-    /// The workers' reading.
+    /// Reading, by workers.
     Read,
-    /// The workers' hashing and compressing.
+    /// Hashing and compressing, by workers.
     Compute,
 }
 
 impl Model {
-    /// Of the stages of one build with workers, as `packfs build --json` tells them, that took so many seconds on a
-    /// machine of so many processors.
+    /// Fits the model to the stages of one parallel build, as `packfs build --json` reports them. `seconds` is its
+    /// duration, `processors` the number of processors of the machine.
     pub fn of(stages: &BTreeMap<String, f64>, seconds: f64, processors: usize) -> Option<Self> {
         let stage = |name: &str| stages.get(name).copied();
         let write_apart = stage("write_apart").unwrap_or(0.0);
@@ -69,27 +67,27 @@ impl Model {
         })
     }
 
-    /// c.
+    /// Returns `c`.
     pub fn conducting(&self) -> f64 {
         self.order + self.write
     }
 
-    /// w.
+    /// Returns `w`.
     pub fn work(&self) -> f64 {
         self.read + self.compute + self.write_apart
     }
 
-    /// Work that only one thread at a time can do: c or o.
+    /// Returns the time that cannot be parallelised: the larger of `c` and `o`.
     pub fn alone(&self) -> f64 {
         self.conducting().max(self.writing())
     }
 
-    /// o.
+    /// Returns `o`.
     pub fn writing(&self) -> f64 {
         self.write + self.write_apart
     }
 
-    /// Seconds with so many workers; 0 is one thread that does everything.
+    /// Returns the predicted seconds with `threads` workers; 0 is one thread that does everything.
     pub fn seconds(&self, threads: usize) -> f64 {
         let flowing = match threads {
             0 => self.conducting() + self.work(),
@@ -101,15 +99,15 @@ impl Model {
         self.serial + flowing
     }
 
-    /// Workers from which on more of them change nothing.
+    /// Returns the number of workers above which more of them have no effect.
     pub fn enough(&self) -> Option<f64> {
         let all = self.conducting() + self.work();
-        // As long as it has a processor to itself, the conductor takes nothing from the workers.
+        // With a processor of its own, the conductor takes no time from the workers.
         let shared = if all <= self.alone() * self.processors as f64 { self.work() } else { all };
         (self.alone() > 0.0).then(|| (shared / self.alone()).max(1.0))
     }
 
-    /// Returns the stage that takes most of the time with so many workers.
+    /// Returns the part that limits the build with `threads` workers.
     pub fn limit(&self, threads: usize) -> Limit {
         let flowing = self.seconds(threads) - self.serial;
         let larger = |a: f64, b: f64, then: Limit, other: Limit| if a >= b { then } else { other };
@@ -124,7 +122,7 @@ impl Model {
 }
 
 impl Limit {
-    /// In words that go behind "the limit is".
+    /// Returns the phrase that follows "the limit is".
     pub fn words(self) -> &'static str {
         match self {
             Limit::Serial => "the serial part, before and after file data goes through",
@@ -146,7 +144,7 @@ mod tests {
 
     #[test]
     fn times_are_those_computed_by_hand() {
-        // Two workers: 16 s of work between them, 8 s by the clock, of which the conductor waits 6 s.
+        // Two workers: 16 s of work in total, 8 s elapsed, of which the conductor waits 6 s.
         let measured = stages([
             ("scan", 0.5),
             ("stream", 0.0),
@@ -161,16 +159,16 @@ mod tests {
         let model = Model::of(&measured, 9.0, 3).unwrap();
         assert_eq!(model, Model { serial: 1.0, write: 1.5, processors: 3, ..LONG });
         assert_eq!((model.conducting(), model.work(), model.enough()), (2.0, 16.0, Some(9.0)));
-        // On three processors two workers have one each.
+        // On three processors, two workers have one each.
         let cases = [(0, 19.0), (1, 17.0), (2, 9.0), (4, 5.5), (8, 3.25), (9, 3.0), (64, 3.0)];
         for (threads, seconds) in cases {
             assert!((model.seconds(threads) - seconds).abs() < 1e-12, "{threads}");
         }
         assert_eq!((model.limit(4), model.limit(64)), (Limit::Compute, Limit::Write));
-        // With a processor to itself the conductor is hidden by one worker less.
+        // With a processor of its own, the conductor is hidden by one worker less.
         let apart = Model { processors: 9, ..model };
         assert_eq!((apart.enough(), apart.seconds(8), apart.seconds(7) > 3.0), (Some(8.0), 3.0, true));
-        // On two processors the conductor takes time from the workers.
+        // On two processors, the conductor takes time from the workers.
         assert!((Model { processors: 2, ..model }.seconds(2) - 10.0).abs() < 1e-12);
     }
 

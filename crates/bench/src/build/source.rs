@@ -1,4 +1,4 @@
-//! The source of a build benchmark: a directory, its statistics, and a small part of it for the warm-up.
+//! The source of a build benchmark: a directory, its statistics, and a subset of it for the warm-up.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
@@ -16,20 +16,20 @@ use crate::{Error, Result};
 /// A directory to pack.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Its path.
+    /// Path of the directory.
     pub path: PathBuf,
-    /// Its name in tables.
+    /// Name in tables.
     pub name: String,
-    /// A digest of what is known of its entries without reading them: names, sizes, times.
+    /// Digest of the names, sizes and times of its entries.
     pub digest: String,
-    /// Bytes of all files, each hard-linked one once.
+    /// Total size of all files; hard links count once.
     pub bytes: u64,
-    /// Its files.
+    /// Path and length of each file.
     files: Vec<(PathBuf, u64)>,
 }
 
 impl Source {
-    /// A directory as it is now.
+    /// Scans a directory.
     pub fn of(path: &Path) -> Result<Self> {
         if !fs::metadata(path).map_err(Error::io(path))?.is_dir() {
             return Err(Error::Usage(format!("{}: not a directory; accepted: a directory to pack", display(path))));
@@ -46,32 +46,33 @@ impl Source {
         Ok(Source { name, digest, bytes, files: listing.files, path })
     }
 
-    /// Makes a directory of files that hold what a machine's memory might: the same for the same seed.
+    /// Creates a directory of memory-like files. The same seed gives the same files.
     pub fn made(path: &Path, len: u64, seed: u64) -> Result<()> {
         fs::create_dir_all(path).map_err(Error::io(path))?;
         let (mut memory, mut rng) = (Memory::new(seed, Shares::default()), Rng::of(seed, 1));
         let (mut left, mut number) = (len, 0);
         while left > 0 {
-            // As in most trees, there are about as many files of 1 to 2 KiB as of 512 to 1024.
+            // As in most trees, each power of two has about as many files: as many of 1 to 2 KiB as of 512 to 1024
+            // bytes.
             let least = 256 << rng.below(13);
             let size = ((least + rng.below(least)) as u64).min(left);
             left -= size;
             let target = path.join(format!("{number:05}"));
             number += 1;
             copy(&mut memory, size, &target)?;
-            // Times of its own would make it another source each time.
+            // Fixed times, because the digest covers them.
             let file = File::options().append(true).open(&target).map_err(Error::io(&target))?;
             file.set_modified(std::time::UNIX_EPOCH).map_err(Error::io(&target))?;
         }
         Ok(())
     }
 
-    /// Makes a directory of about every n-th file, at most `most` bytes of them.
+    /// Creates a directory with every n-th file, at most `most` bytes in total.
     pub fn sample(&self, path: &Path, most: u64) -> Result<Source> {
         fs::create_dir_all(path).map_err(Error::io(path))?;
         let step = usize::try_from(self.bytes.div_ceil(most.max(1))).unwrap_or(usize::MAX).max(1);
         let (every, mut left) = (self.files.iter().step_by(step), most);
-        // Where the few files that these are hold nothing, the largest holds something.
+        // If these few files are all empty, add the largest one.
         let largest = self.files.iter().max_by_key(|(_, len)| len);
         for (number, (file, len)) in every.chain(largest).enumerate() {
             let len = left.min(*len);
@@ -98,7 +99,7 @@ struct Listing {
 }
 
 impl Listing {
-    /// Everything below a directory, in the order of names.
+    /// Adds everything below a directory, sorted by name.
     fn add(&mut self, dir: &Path) -> Result<()> {
         let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
         let mut paths: Vec<PathBuf> = entries.map_err(Error::io(dir))?.iter().map(fs::DirEntry::path).collect();
@@ -176,7 +177,7 @@ mod tests {
         assert!((9000..=10_000).contains(&sample.bytes), "{}", sample.bytes);
         let whole = Source::of(&path).unwrap().sample(&dir.path().join("whole"), 1 << 20).unwrap();
         assert!(whole.bytes >= 100_000, "{}", whole.bytes);
-        // One large file that is not among those taken.
+        // A large file that the sample omits.
         fs::write(path.join("large"), vec![1; 1 << 20]).unwrap();
         (0..100).for_each(|n| fs::write(path.join(format!("{n:03}")), "").unwrap());
         let sample = Source::of(&path).unwrap().sample(&dir.path().join("one"), 5000).unwrap();

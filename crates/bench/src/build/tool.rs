@@ -1,4 +1,4 @@
-//! Programs that pack, and the command line by which each does the same work.
+//! Programs that build images, and the command line that makes each of them do the same work.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,27 +11,27 @@ use crate::format::Format;
 use crate::program;
 use crate::{Error, Result};
 
-/// A program that packs.
+/// An installed program that builds images.
 #[derive(Debug, Clone)]
 pub struct Tool {
-    /// Which.
+    /// Which program it is.
     pub kind: Kind,
-    /// The program.
+    /// Path of its executable.
     pub path: PathBuf,
-    /// Its version as the program states it.
+    /// Version, as the program reports it.
     pub version: String,
 }
 
-/// The program.
+/// A program that builds images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// This one.
+    /// packfs.
     Packfs,
-    /// squashfs-tools.
+    /// mksquashfs of squashfs-tools.
     Mksquashfs,
-    /// squashfs-tools-ng, from a tar archive.
+    /// tar2sqfs of squashfs-tools-ng, which reads a tar archive.
     Tar2sqfs,
-    /// erofs-utils.
+    /// mkfs.erofs of erofs-utils.
     MkfsErofs,
 }
 
@@ -39,7 +39,7 @@ pub enum Kind {
 pub const PEERS: [Kind; 3] = [Kind::Mksquashfs, Kind::Tar2sqfs, Kind::MkfsErofs];
 
 impl Kind {
-    /// Its name in tables; of peers also that of the program.
+    /// Name in tables. For peers, it is also the name of the executable.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Packfs => "packfs",
@@ -49,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// True if it makes images of a format.
+    /// Returns true if it builds images of `format`.
     pub fn makes(self, format: Format) -> bool {
         match self {
             Kind::Packfs => true,
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// Why it cannot do what a cell asks for. What only some versions cannot do is not known beforehand.
+    /// Returns the reason why it does not support a cell. Limits of single versions are not known in advance.
     pub fn refuses(self, key: &Key) -> Option<String> {
         let codec = key.codec.split(':').next().unwrap_or_default();
         let partly = self == Kind::Tar2sqfs && key.features != Features::ALL.to_string();
@@ -73,25 +73,25 @@ impl Kind {
         Some(format!("{} {why}", self.name()))
     }
 
-    /// The option that makes it tell its version.
+    /// Option that prints the version.
     fn version_option(self) -> &'static str {
         if self == Kind::Mksquashfs { "-version" } else { "--version" }
     }
 }
 
-/// The input of a program that packs.
+/// Input of a program that builds images.
 #[derive(Debug, Clone)]
 pub struct Input {
-    /// A directory.
+    /// The source directory.
     pub directory: PathBuf,
-    /// A tar archive of it, for who reads nothing else.
+    /// The directory as a tar archive, for programs that only read archives.
     pub tar: Option<PathBuf>,
-    /// Bytes of its files.
+    /// Total size of its files.
     pub bytes: u64,
 }
 
 impl Tool {
-    /// The peers in a folder or on `PATH`, and the names of those that are not there.
+    /// Finds the peers in a folder or on `PATH`. Returns them and the names of those that are missing.
     pub fn peers(folder: Option<&Path>) -> (Vec<Tool>, Vec<&'static str>) {
         let (found, missing) = program::find_all(PEERS, Kind::name, folder);
         let tool = |(kind, path): (Kind, PathBuf)| {
@@ -101,7 +101,7 @@ impl Tool {
         (found.into_iter().map(tool).collect(), missing)
     }
 
-    /// The command for a cell. The second value is what it reads on its standard input, if anything.
+    /// Returns the command for a cell, and the file to connect to its standard input, if any.
     pub fn command<'i>(&self, key: &Key, input: &'i Input, image: &Path) -> Result<(Command, Option<&'i Path>)> {
         let choice: Choice = key.codec.parse()?;
         let mut command = Command::new(&self.path);
@@ -139,7 +139,7 @@ fn packfs(key: &Key, choice: &Choice) -> Vec<String> {
     }
     args.extend(["--block-size".into(), key.block.to_string(), "--jobs".into(), key.threads.to_string()]);
     let (fragments, dedupe) = (has(key, "fragments"), has(key, "dedupe"));
-    // mkfs.erofs, too, finds equal files where they are fragments, without its dedupe.
+    // mkfs.erofs finds equal files among fragments even without its dedupe.
     let shares = dedupe || fragments && key.format == Format::Erofs.name();
     if !shares {
         args.push("--no-dedup".into());
@@ -152,7 +152,7 @@ fn packfs(key: &Key, choice: &Choice) -> Vec<String> {
     } else if choice.codec() != Codec::None {
         let word = |on: bool, name: &str| format!("{}{name}", if on { "" } else { "^" });
         args.extend(["--features".into(), format!("{},{}", word(fragments, "fragments"), word(dedupe, "dedupe"))]);
-        // The oldest Linux that has the codec, if the default is older.
+        // The oldest Linux with this codec, if the default kernel is older.
         let kernel = match choice.codec() {
             Codec::Deflate => Some("6.6"),
             Codec::Zstd => Some("6.10"),
@@ -191,7 +191,7 @@ fn mksquashfs(key: &Key, choice: &Choice) -> Result<Vec<String>> {
         }
         Settings::Lz4 { acceleration: 1 } => args.extend(comp("lz4")),
         Settings::Lz4hc { .. } => args.extend(comp("lz4").into_iter().chain(["-Xhc".into()])),
-        // It has no levels for these: the defaults of the libraries, as packfs's are.
+        // packfs has no levels for these, and both use the defaults of the libraries.
         Settings::Xz { level: 6, extreme: false, dict: None, filters: 0, .. } => args.extend(comp("xz")),
         Settings::Lzma { level: 6, extreme: false, dict: None, .. } => args.extend(comp("lzma")),
         _ => return Err(unknown("mksquashfs", key)),

@@ -1,17 +1,17 @@
-//! LZJB, the codec that ZFS began with.
+//! LZJB, the first codec of ZFS.
 //!
-//! Items come in groups of eight behind a byte whose bits tell, lowest first, what each is: 0 a literal byte, 1 a
-//! match of two bytes, six bits of length less 3 and ten bits of distance. The stream does not tell its length.
+//! Items are grouped by eight. A byte before each group has one bit per item, lowest first: 0 for a literal byte, 1 for
+//! a match of two bytes (six bits of length minus 3, ten bits of distance). The stream does not contain its length.
 
 use packfs_codec::{Decoder, Encoder, Error, Result};
 
 const LENGTH_MIN: usize = 3;
 const LENGTH_MAX: usize = LENGTH_MIN + 63;
 const DISTANCE_MAX: usize = 1023;
-/// Slots of the encoder's table: as few as ZFS has, for its speed and ratio are to be compared.
+/// Slots of the encoder's hash table. ZFS has the same number, so speed and ratio are comparable.
 const SLOTS: usize = 1024;
 
-/// An encoder: its table has the last position at which three bytes of a hash were seen, plus 1.
+/// LZJB encoder. The table contains the last position of each hash of three bytes, plus 1.
 pub(super) struct Lzjb(Box<[u32; SLOTS]>);
 
 impl Lzjb {
@@ -19,7 +19,7 @@ impl Lzjb {
         Lzjb(Box::new([0; SLOTS]))
     }
 
-    /// The beginning of an earlier occurrence of what stands at `at`, and how long they are alike.
+    /// Returns the position and length of an earlier match for the bytes at `at`.
     fn find(&mut self, src: &[u8], at: usize) -> Option<(usize, usize)> {
         let three = src.get(at..at + LENGTH_MIN)?;
         let word = u32::from(three[0]) << 16 | u32::from(three[1]) << 8 | u32::from(three[2]);
@@ -63,7 +63,7 @@ impl Encoder for Lzjb {
     }
 }
 
-/// A decoder.
+/// LZJB decoder.
 pub(super) struct Unlzjb;
 
 impl Decoder for Unlzjb {
@@ -96,7 +96,7 @@ impl Decoder for Unlzjb {
     }
 }
 
-/// Writes `len` bytes at `out`, each the one `distance` before it.
+/// Writes `len` bytes at `out`, each a copy of the byte `distance` before it.
 fn repeat(dst: &mut [u8], out: usize, distance: usize, len: usize) {
     if distance >= len {
         dst.copy_within(out - distance..out - distance + len, out);
@@ -113,7 +113,7 @@ fn corrupt(why: &str) -> Error {
 mod tests {
     use super::*;
 
-    /// Streams written by hand from the format.
+    /// Streams written by hand from the format description.
     #[test]
     fn streams_are_those_of_the_format() {
         let cases: [(&[u8], &[u8]); 4] = [
@@ -121,7 +121,7 @@ mod tests {
             (b"abc", &[0, b'a', b'b', b'c']),
             // Three literals, then a match of 6 at distance 3: 3 << 10 | 3.
             (b"abcabcabc", &[0b1000, b'a', b'b', b'c', 0x0C, 3]),
-            // One literal, the longest match, 66, of it, and the rest, 5, of where that match began.
+            // One literal, a match of it with the maximum length 66, then a match of the other 5 bytes.
             (&[7; 72], &[0b110, 7, 0xFC, 1, 0x08, 66]),
         ];
         for (block, stream) in cases {

@@ -1,4 +1,4 @@
-//! The codecs that can be measured: those of packfs, and a few that no image uses, for comparison.
+//! The codecs to measure: those of packfs, and a few for comparison that no image uses.
 
 mod lzjb;
 mod quicklz;
@@ -12,25 +12,24 @@ use packfs_codec::{Choice, Codec, Decoder, Encoder, Error as CodecError};
 
 use crate::{Error, Result};
 
-/// A codec with its settings, by the text that a user writes.
+/// A codec with its settings, parsed from the user's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Method {
-    /// One that packfs has.
+    /// A codec of packfs.
     Choice(Choice),
-    /// Nothing but copying: the most that memory gives, and by which the others' speed can be judged.
+    /// Copying, the upper limit of memory speed.
     Memcpy,
-    /// ZFS's codec of old.
+    /// LZJB, the first codec of ZFS.
     Lzjb,
-    /// QuickLZ level 1, as written in Rust.
+    /// QuickLZ level 1, implemented in Rust.
     QuickLz,
-    /// The zlib that everyone compares with, levels 1 to 9.
+    /// The original zlib, levels 1 to 9.
     Zlib(u8),
-    /// zlib as written in Rust, levels 1 to 9.
+    /// zlib-rs, levels 1 to 9.
     ZlibRs(u8),
 }
 
-/// The default codecs of `packfs bench codecs`: the nine of the comparison that packfs's metrics
-/// come from, then what came after them.
+/// Default codecs of `packfs bench codecs`: the nine of the test that the metrics come from, then newer ones.
 pub const DEFAULT: &[&str] = &[
     "memcpy",
     "lz4",
@@ -62,7 +61,7 @@ pub const DEFAULT: &[&str] = &[
 pub const BASELINE: Method = Method::Zlib(9);
 
 impl Method {
-    /// An encoder for blocks of up to `block_len` bytes.
+    /// Creates an encoder for blocks of up to `block_len` bytes.
     pub fn encoder(&self, block_len: usize) -> Result<Box<dyn Encoder>> {
         Ok(match self {
             Method::Choice(choice) => choice.encoder(block_len)?,
@@ -74,7 +73,7 @@ impl Method {
         })
     }
 
-    /// A decoder.
+    /// Creates a decoder.
     pub fn decoder(&self) -> Result<Box<dyn Decoder>> {
         Ok(match self {
             Method::Choice(choice) => choice.codec().decoder()?,
@@ -86,7 +85,7 @@ impl Method {
         })
     }
 
-    /// Origin of the code, with its version if it tells one.
+    /// Name of the library and, if known, its version.
     pub fn library(&self) -> String {
         match self {
             Method::Choice(choice) => choice.codec().library(),
@@ -98,12 +97,12 @@ impl Method {
         }
     }
 
-    /// Several, separated by commas. Options of one are separated by colons.
+    /// Parses a list separated by commas. Options of a codec are separated by colons.
     pub fn list(text: &str) -> Result<Vec<Method>> {
         text.split(',').map(str::parse).collect()
     }
 
-    /// The methods of [`DEFAULT`].
+    /// Returns the methods of [`DEFAULT`].
     pub fn defaults() -> Result<Vec<Method>> {
         DEFAULT.iter().map(|text| text.parse()).collect()
     }
@@ -211,7 +210,7 @@ mod tests {
                 damaged[cut] ^= 0x55;
                 let _ = decoder.decode(&damaged, &mut back);
             }
-            // The decoder is none the worse for it.
+            // The decoder still works after an error.
             let mut back = vec![0; 3000];
             assert_eq!(decoder.decode(&packed, &mut back).unwrap(), 3000, "{method}");
             assert!(back == block, "{method}");

@@ -1,7 +1,7 @@
-//! QuickLZ 1.5 level 1 through the crate of that name, written in Rust. The original in C is under the GPL and was
-//! the faster of the two; what is measured here is the format's density, and the speed of this code.
+//! QuickLZ 1.5 level 1 by the Rust crate of that name. The original in C is GPL and faster, so the results show the
+//! density of the format and the speed of this crate only.
 //!
-//! The crate gives every result a buffer of its own, which is part of the time measured.
+//! The crate allocates a buffer for every result, which is included in the time.
 
 use packfs_codec::{Decoder, Encoder, Error, Result};
 use quicklz::{CompressionLevel, compress, decompress};

@@ -1,4 +1,4 @@
-//! zlib streams by the original zlib, in C: the reference of all comparisons.
+//! zlib streams by the original zlib in C, the baseline of all comparisons.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};
@@ -9,24 +9,24 @@ use packfs_codec::{Decoder, Encoder, Error, Result};
 
 const NAME: &str = "zlib";
 
-/// The library's version.
+/// Version of the library.
 pub(super) fn version() -> String {
     // SAFETY: a string constant of the library.
     unsafe { CStr::from_ptr(sys::zlibVersion()) }.to_string_lossy().into_owned()
 }
 
-/// A stream of either direction, and how to end it. The library keeps the address, so it never moves.
+/// A stream of either direction with its destructor. The library keeps its address, so it must not move.
 struct Stream {
     raw: Box<MaybeUninit<sys::z_stream>>,
     end: unsafe extern "C" fn(sys::z_streamp) -> c_int,
 }
 
-// SAFETY: the stream is owned, and the library knows nothing of threads.
+// SAFETY: the stream is owned, and the library does not depend on threads.
 unsafe impl Send for Stream {}
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: begun by `Stream::new`, and ended once.
+        // SAFETY: initialised by `Stream::new`, and ended once.
         unsafe { (self.end)(self.raw.as_mut_ptr()) };
     }
 }
@@ -36,7 +36,7 @@ impl Stream {
         begin: impl FnOnce(sys::z_streamp) -> c_int,
         end: unsafe extern "C" fn(sys::z_streamp) -> c_int,
     ) -> Result<Self> {
-        // All zeros is how the library wants it: its own allocator, no input and no output.
+        // All zeros selects the default allocator, no input and no output.
         let mut raw = Box::new(MaybeUninit::zeroed());
         match begin(raw.as_mut_ptr()) {
             sys::Z_OK => Ok(Stream { raw, end }),
@@ -44,7 +44,8 @@ impl Stream {
         }
     }
 
-    /// Starts over and runs `step` on all of `src` into `dst`. Gives its code, and bytes read and written.
+    /// Resets the stream and runs `step` on all of `src` into `dst`. Returns its status, and the bytes read and
+    /// written.
     fn run(
         &mut self,
         reset: unsafe extern "C" fn(sys::z_streamp) -> c_int,
@@ -56,8 +57,8 @@ impl Stream {
         let room = sys::uInt::try_from(dst.len()).map_err(too_long)?;
         let len = sys::uInt::try_from(src.len()).map_err(too_long)?;
         let stream = self.raw.as_mut_ptr();
-        // SAFETY: the stream was begun, so every field of it is initialised; the pointers and lengths are those
-        // of live slices, and the library does not write to its input.
+        // SAFETY: the stream is initialised, so all of its fields are; the pointers and lengths are those of live
+        // slices, and the library does not write to its input.
         unsafe {
             reset(stream);
             (*stream).next_in = src.as_ptr().cast_mut();
@@ -71,7 +72,7 @@ impl Stream {
     }
 }
 
-/// Size of the structure, by which the library checks that it was compiled like its caller.
+/// Size of the stream structure, by which the library checks that the caller was compiled for it.
 const STREAM_SIZE: c_int = {
     let size = size_of::<sys::z_stream>();
     assert!(size < 1 << 10);
@@ -80,7 +81,7 @@ const STREAM_SIZE: c_int = {
     size
 };
 
-/// An encoder.
+/// zlib encoder.
 pub(super) struct Zlib(Stream);
 
 impl Zlib {
@@ -101,7 +102,7 @@ impl Encoder for Zlib {
     }
 }
 
-/// A decoder.
+/// zlib decoder.
 pub(super) struct Unzlib(Stream);
 
 impl Unzlib {

@@ -11,19 +11,19 @@ use crate::units::size;
 pub struct Key {
     /// Name of the source.
     pub source: String,
-    /// Digest of what is known of the source: by it, results of the same source are known.
+    /// Digest of the source's statistics; results with the same digest are comparable.
     pub digest: String,
-    /// `packfs`, or a peer by its name.
+    /// `packfs`, or the name of a peer.
     pub tool: String,
     /// `squashfs` or `erofs`.
     pub format: String,
-    /// The codec as a user writes it.
+    /// The codec in the user's spelling.
     pub codec: String,
-    /// Bytes of a block or cluster.
+    /// Size of a block or cluster in bytes.
     pub block: usize,
-    /// Features besides compression: `fragments`, `dedupe`, joined by commas, or nothing.
+    /// Features other than compression: `fragments`, `dedupe`, joined by commas, or empty.
     pub features: String,
-    /// Threads at work; 0 where all is done by one, without handing over.
+    /// Number of threads; 0 if one thread does everything.
     pub threads: usize,
 }
 

@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::size;
 
-/// Key of a codec on blocks, in words that outlive this program.
+/// Key of a codec benchmark. The text of its fields stays the same in later versions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Name of the data.
     pub data: String,
-    /// Digest of what was measured of it.
+    /// Digest of the measured sample.
     pub digest: String,
-    /// The codec as a user writes it.
+    /// The codec in the user's spelling.
     pub codec: String,
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block: usize,
-    /// Bytes of a sector.
+    /// Sector size in bytes.
     pub sector: usize,
-    /// Storage policy of blocks.
+    /// Storage policy.
     pub policy: String,
-    /// Threads at work at once.
+    /// Number of threads.
     pub threads: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Keys of measured cells. They are stored in result files, so their text stays the same in later versions. Displayed, a
-//! key describes its cell.
+//! Keys of measured cells. Results files contain them, so their text stays the same in later versions. `Display`
+//! describes the cell.
 
 pub mod build;
 pub mod codec;
@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "of", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum AnyKey {
-    /// A codec on some blocks.
+    /// A codec, measured on blocks.
     Codec(codec::Key),
-    /// An image to be built.
+    /// The build of an image.
     Build(build::Key),
-    /// An image to be read.
+    /// A read of an image.
     Read(read::Key),
-    /// A dump to be split or joined.
+    /// A split or join of a dump.
     Split(split::Key),
 }
 

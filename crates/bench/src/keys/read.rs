@@ -6,33 +6,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::size;
 
-/// The reader of what goes through the file system of the kernel.
+/// The reader of mounted images.
 pub const KERNEL: &str = "kernel";
-/// The reader that measures one file, through the kernel too.
+/// The reader of a single file on a mounted image.
 pub const FIO: &str = "fio";
-/// The codec of what is not compressed.
+/// The codec of uncompressed images.
 pub const NONE: &str = "none";
 
-/// Key of a reading.
+/// Key of a read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
-    /// Name of what the image was made of, or of the image where that is not known.
+    /// Name of the image's source, or of the image if its source is unknown.
     pub source: String,
-    /// Digest of the names and lengths of what is in it: by it, images of the same source are known.
+    /// Digest of the names and lengths of its files; images with the same digest are comparable.
     pub digest: String,
     /// Program that made the image; empty if unknown.
     pub tool: String,
     /// `squashfs` or `erofs`.
     pub format: String,
-    /// The codec as a user writes it.
+    /// The codec in the user's spelling.
     pub codec: String,
-    /// Bytes of a block or cluster; 0 where nothing is compressed, or the image does not say.
+    /// Size of a block or cluster in bytes; 0 if nothing is compressed or the image does not say.
     pub block: usize,
-    /// Features besides compression, joined by commas, or nothing.
+    /// Features other than compression, joined by commas, or empty.
     pub features: String,
-    /// `kernel`, `fio`, or the program that reads.
+    /// `kernel`, `fio`, or the name of a program.
     pub reader: String,
-    /// Work that is timed: `sequential data`, `full random metadata`, ...
+    /// The timed work: `sequential data`, `full random metadata`, ...
     pub work: String,
 }
 

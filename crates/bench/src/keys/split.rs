@@ -4,19 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Work that is timed.
+/// The timed work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Splitting, until every disk has what it was given.
+    /// Splitting, until every disk has received all its data.
     Split,
-    /// Putting the dump together again.
+    /// Joining the parts.
     Join,
-    /// Verifying the parts.
+    /// Checking the parts.
     Check,
 }
 
 impl Work {
-    /// As in [`Key::work`].
+    /// Name in [`Key::work`].
     pub const fn name(self) -> &'static str {
         match self {
             Work::Split => "split",
@@ -26,18 +26,19 @@ impl Work {
     }
 }
 
-/// Key of a run.
+/// Key of a split, join or check.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Name of the data.
     pub data: String,
     /// Digest of the data.
     pub digest: String,
-    /// `packfs`, or a peer by its name.
+    /// `packfs`, or the name of a peer.
     pub tool: String,
-    /// The codec as a user writes it.
+    /// The codec in the user's spelling.
     pub codec: String,
-    /// Kind of outputs: `directories`, or speeds of simulated disks in MB/s. See [`Profile`](crate::split::Profile).
+    /// Kind of the outputs: `directories`, or speeds of simulated disks in MB/s. See
+    /// [`Profile`](crate::split::Profile).
     pub disks: String,
     /// Number of outputs.
     pub outputs: usize,

@@ -1,4 +1,4 @@
-//! Images to read, and the ways to read them.
+//! Images to read, and ways to read them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,23 +17,23 @@ use crate::keys::read::{FIO, KERNEL, Key};
 pub struct File {
     /// Path from the root.
     pub path: PathBuf,
-    /// Bytes of it.
+    /// Length in bytes.
     pub len: u64,
-    /// Bytes of it that are not in holes.
+    /// Bytes outside holes.
     pub data: u64,
 }
 
 /// The files in an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tree {
-    /// Its regular files, by their paths.
+    /// Regular files, sorted by path.
     files: Vec<File>,
-    /// A digest of their names and lengths.
+    /// Digest of their names and lengths.
     digest: String,
 }
 
 impl Tree {
-    /// Of its regular files, in any order.
+    /// Creates a tree from regular files in any order.
     pub fn new(mut files: Vec<File>) -> Self {
         files.sort();
         let digests = files.iter().map(|file| {
@@ -44,82 +44,82 @@ impl Tree {
         Tree { files, digest: digest.short() }
     }
 
-    /// Its regular files, by their paths.
+    /// Returns the regular files, sorted by path.
     pub fn files(&self) -> &[File] {
         &self.files
     }
 
-    /// By which trees of the same files are known.
+    /// Returns the digest; trees with the same files have the same.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Bytes of all its files that are not in holes, as far as the image tells.
+    /// Returns the bytes of all files outside holes, as far as the image records them.
     pub fn data(&self) -> u64 {
         self.files.iter().map(|file| file.data).sum()
     }
 
-    /// Bytes of all its files.
+    /// Returns the length of all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.len).sum()
     }
 
-    /// The file with the most data, if it is worth reading piece by piece.
+    /// Returns the file with the most data, if it is large enough to read in pieces.
     pub fn largest(&self) -> Option<&File> {
         let largest = self.files.iter().rev().max_by_key(|file| file.data);
         largest.filter(|file| file.data >= fio::LEAST)
     }
 }
 
-/// An image to be read.
+/// An image to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The file.
+    /// Path of the image.
     pub path: PathBuf,
-    /// Bytes of it.
+    /// Length in bytes.
     pub len: u64,
     /// The format.
     pub format: Format,
-    /// Name of what it was made of, or its own.
+    /// Name of its source, or its own.
     pub source: String,
     /// Program that made it; empty if unknown.
     pub tool: String,
-    /// The codec as a user writes it.
+    /// The codec in the user's spelling.
     pub codec: String,
-    /// Bytes of a block or cluster; 0 where nothing is compressed, or the image does not say.
+    /// Size of a block or cluster in bytes; 0 if nothing is compressed or the image does not say.
     pub block: usize,
-    /// Features besides compression.
+    /// Features other than compression.
     pub features: String,
     /// True if it can be mounted here.
     pub mounts: bool,
-    /// The files in it.
+    /// Files in the image.
     pub tree: Arc<Tree>,
 }
 
-/// The files that are read, in order.
+/// Which files are read, in which order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// All, as directories list them.
+    /// All, in directory order.
     Sequential,
-    /// A few hundred, at random.
+    /// A few hundred, in random order.
     Small,
-    /// All, at random.
+    /// All, in random order.
     Full,
 }
 
 impl Order {
-    /// All of them.
+    /// All orders.
     pub const ALL: [Order; 3] = [Order::Sequential, Order::Small, Order::Full];
 }
 
 /// One way to read an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
-    /// Files from their beginnings to their ends, on a mount.
+    /// The contents of files on a mount.
     Data(Order),
     /// The attributes of files, on a mount.
     Metadata(Order),
-    /// fio on the largest file, on a mount.
+    /// The largest file on a mount, by fio.
     Fio(Pattern),
     /// A program writes an archive of everything.
     Tar(Program),
@@ -145,7 +145,7 @@ impl fmt::Display for Work {
     }
 }
 
-/// Programs that can read here.
+/// Programs available for reading.
 #[derive(Debug, Clone, Default)]
 pub struct Readers {
     /// fio, if it is installed.
@@ -155,7 +155,7 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// Work with an image.
+    /// Returns all ways to read an image.
     fn works(&self, image: &Image) -> Vec<Work> {
         let mut works = Vec::new();
         if image.mounts {
@@ -172,12 +172,12 @@ impl Readers {
     }
 }
 
-/// One thing to measure.
+/// One read to measure.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// Image that is read.
+    /// Image to read.
     pub image: Arc<Image>,
-    /// How.
+    /// Way to read it.
     pub work: Work,
 }
 
@@ -205,7 +205,7 @@ impl Subject for Cell {
     }
 }
 
-/// Every reading of every image.
+/// Returns all ways to read all images.
 pub fn cells(images: &[Arc<Image>], readers: &Readers) -> Vec<Cell> {
     let of = |image: &Arc<Image>| {
         let works = readers.works(image).into_iter();
@@ -260,7 +260,7 @@ pub(super) mod tests {
                 "packfs extract",
             ]
         );
-        // No file is worth fio's while.
+        // No file is large enough for fio.
         assert_eq!(keys(&readers, &image(Format::Erofs, &[("a", 10)])).len(), 8);
         readers.fio = None;
         assert_eq!(keys(&readers, &large).len(), 8);
@@ -277,7 +277,7 @@ pub(super) mod tests {
         for other in [vec![file("a", 1, 1)], vec![file("a", 2, 2), file("b", 1, 1)]] {
             assert_ne!(tree.digest, Tree::new(other).digest);
         }
-        // What holes a file has, is told by the image, and not every program keeps them.
+        // Digests ignore holes, because not every program keeps them.
         assert_eq!(tree.digest, Tree::new(vec![file("a", 1, 0), file("b", 2, 2)]).digest);
         let most = Tree::new(vec![file("hole", 9 << 20, 0), file("y", 1 << 20, 1 << 20), file("x", 1 << 20, 1 << 20)]);
         assert_eq!(most.largest().unwrap().path.as_os_str(), "x");

@@ -10,28 +10,28 @@ use serde::Deserialize;
 use crate::sample::Timing;
 use crate::{Error, Result};
 
-/// Bytes read at once.
+/// Bytes per read.
 const PIECE: u64 = 4 << 10;
-/// Smaller files are read in no time.
+/// Minimum length of a file; smaller ones are read too quickly.
 pub(super) const LEAST: u64 = 20 * PIECE;
 
 /// Mode in which fio reads a file, 4 KiB at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
-    /// From its beginning to its end.
+    /// In order.
     Sequential,
-    /// Every piece once, at random.
+    /// Every piece once, in random order.
     Random,
-    /// A twentieth of the pieces, at random.
+    /// A twentieth of the pieces, in random order.
     Twentieth,
 }
 
 impl Pattern {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Pattern; 3] = [Pattern::Sequential, Pattern::Random, Pattern::Twentieth];
 }
 
-/// Reads a file of so many bytes.
+/// Returns the command that reads a file of `len` bytes.
 pub(super) fn command(fio: &Path, file: &Path, len: u64, pattern: Pattern) -> Command {
     let mut command = Command::new(fio);
     command.args(["--name=read", "--readonly", "--output-format=json"]);
@@ -49,7 +49,7 @@ pub(super) fn command(fio: &Path, file: &Path, len: u64, pattern: Pattern) -> Co
     command
 }
 
-/// Colons separate names.
+/// Escapes colons, which separate names in fio's options.
 fn escaped(path: &Path) -> OsString {
     let escape = |byte: &u8| if *byte == b':' { vec![b'\\', b':'] } else { vec![*byte] };
     OsString::from_vec(path.as_os_str().as_bytes().iter().flat_map(escape).collect())
@@ -83,10 +83,11 @@ struct Latency {
     count: u64,
 }
 
-/// Time and bytes of an answer. fio counts whole milliseconds; it never took less than its reads did.
+/// Parses the time and bytes of fio's output. fio counts whole milliseconds; the result is at least the time of its
+/// reads.
 pub(super) fn parse(output: &[u8]) -> Result<(Timing, u64)> {
     let failed = |why: String| Error::Program { program: "fio".into(), why };
-    // Warnings stand before it.
+    // Warnings precede the JSON.
     let begin = output.iter().position(|byte| *byte == b'{').unwrap_or(0);
     let answer: Answer = serde_json::from_slice(&output[begin..])
         .map_err(|error| failed(format!("its answer is not understood (fio 3 or newer is needed): {error}")))?;
@@ -100,7 +101,7 @@ pub(super) fn parse(output: &[u8]) -> Result<(Timing, u64)> {
     Ok((Timing { wall: whole(wall), cpu: whole(cpu), passes: 1 }, *io_bytes))
 }
 
-/// The whole number of a positive one.
+/// Rounds a positive number.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a conversion keeps to the range")]
 fn whole(number: f64) -> u64 {
     number as u64
@@ -120,7 +121,7 @@ mod tests {
         let file = r"--filename=/m/a\:b";
         assert_eq!(shown(Pattern::Sequential), format!("{common} --rw=read {file}"));
         assert_eq!(shown(Pattern::Random), format!("{common} --rw=randread {file}"));
-        // 5 % in whole pieces.
+        // 5 %, rounded to whole pieces.
         assert_eq!(shown(Pattern::Twentieth), format!("{common} --rw=randread --io_size=53248 {file}"));
     }
 
@@ -135,7 +136,7 @@ mod tests {
     fn answers_are_read() {
         let (time, bytes) = parse(answer(0, 409_600, 80, 100.5, 100).as_bytes()).unwrap();
         assert_eq!((time, bytes), (Timing { wall: 80_000_000, cpu: 50_000_000, passes: 1 }, 409_600));
-        // Less than a millisecond by fio's clock.
+        // Less than a millisecond of fio's clock.
         let (time, _) = parse(answer(0, 409_600, 0, 2500.0, 100).as_bytes()).unwrap();
         assert_eq!((time.wall, time.cpu), (250_000, 156_250));
     }

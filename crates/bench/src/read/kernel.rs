@@ -1,4 +1,4 @@
-//! Decompressor configuration of the running kernel, as far as it is known. Results cannot be compared without it.
+//! Decompressor configuration of the running kernel, if known. It affects all results.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,16 +7,16 @@ use std::process::Command;
 use crate::format::Format;
 use crate::program;
 
-/// The configuration that a kernel was built with.
+/// Build configuration of a kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The file it was read from.
+    /// Path of the file that contains it.
     from: Option<String>,
     values: BTreeMap<String, String>,
 }
 
 impl Config {
-    /// Reads that of the running kernel, from one of the places where systems keep it; empty if there is none.
+    /// Reads the configuration of the running kernel from the usual places; empty if there is none.
     pub fn running() -> Self {
         let unpacked = program::run(Command::new("gzip").args(["-dc", "/proc/config.gz"]), true).ok();
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
@@ -36,7 +36,7 @@ impl Config {
         self.values.get(name).is_some_and(|value| matches!(value.as_str(), "y" | "m"))
     }
 
-    /// The first of these that is on, in words.
+    /// Returns the description of the first enabled option.
     fn first(&self, names: &[(&str, &str)], otherwise: &str) -> String {
         let on = names.iter().find(|(name, _)| self.has(name));
         match (&self.from, on) {
@@ -46,8 +46,8 @@ impl Config {
         }
     }
 
-    /// Returns the settings that readings of a format depend on, by name. `options` are those of a mount of one: where the
-    /// decompressor is chosen when mounting they have the choice.
+    /// Returns the settings that affect reads of a format, by name. `options` are those of a mount, which may select
+    /// the decompressor.
     pub fn describe(&self, format: Format, options: &str) -> BTreeMap<String, String> {
         let (name, value) = match format {
             Format::Squashfs => ("SquashFS decompressors", self.squashfs(options)),

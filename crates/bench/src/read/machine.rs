@@ -20,22 +20,22 @@ use crate::{Error, Result};
 
 /// File that drops the kernel's caches when written to.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
-/// A file system in memory that is there on almost every system.
+/// A file system in memory that almost every system has.
 const MEMORY: &str = "/dev/shm";
 
 /// Reads on this machine.
 #[derive(Debug)]
 pub struct Machine {
-    /// Chooses files.
+    /// Seed that selects files.
     pub seed: u64,
-    /// fio, if any cell needs it.
+    /// Path of fio, if any cell needs it.
     pub fio: Option<PathBuf>,
-    /// Directory to extract images to that do not fit into memory.
+    /// Directory for extracted images that do not fit into memory.
     pub scratch: PathBuf,
 }
 
 impl Executor<Cell> for Machine {
-    /// Nothing is read a second time: it would be in the caches.
+    /// Reads once only: a second read would come from the caches.
     fn run(&mut self, cell: &Cell, _: Duration) -> Result<Trial> {
         let image = &*cell.image;
         let (time, bytes, peak_memory) = match &cell.work {
@@ -54,7 +54,7 @@ impl Executor<Cell> for Machine {
 
 type Outcome = (Timing, u64, Option<u64>);
 
-/// Reads files or their attributes on a fresh mount.
+/// Reads files or attributes on a fresh mount.
 fn on_mount(image: &Image, data: bool, order: Order, seed: u64) -> Result<Outcome> {
     let paths = chosen(&image.tree, order, seed);
     let mut reader = Reader::new(data);
@@ -97,7 +97,7 @@ fn has_room(dir: &Path, bytes: u64) -> bool {
     room > bytes && rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// Empties the kernel's caches of files and of their attributes.
+/// Drops the page cache and the kernel's caches of attributes.
 fn drop_caches() -> Result<()> {
     rustix::fs::sync();
     std::fs::write(DROP_CACHES, "3").map_err(|error| match error.kind() {
@@ -109,7 +109,7 @@ fn drop_caches() -> Result<()> {
     })
 }
 
-/// Fails unless an image can be mounted here and caches dropped. Returns the mount options of its file system.
+/// Fails unless an image can be mounted and caches can be dropped. Returns the mount options of its file system.
 pub fn try_mount(image: &Path, format: Format) -> Result<String> {
     let mount = Mount::new(image, format)?;
     drop_caches()?;

@@ -1,8 +1,8 @@
-//! A mount of an image that nobody else sees and that nothing survives.
+//! A private mount of an image, which never outlives this process.
 //!
-//! A child with a mount namespace of its own makes it and then waits for the end of its standard input; its mounts are
-//! reached through `/proc`. When this process lets go, or ends in whatever way, the child unmounts and ends, and the
-//! loop device goes with the mount.
+//! A child process makes it in a mount namespace of its own and then waits for the end of its standard input. The mount
+//! is reached through `/proc`. When the handle is dropped, or this process ends for any reason, the child unmounts and
+//! ends, and the kernel frees the loop device.
 
 use packfs_image::name::display;
 use std::io::{BufRead, BufReader, Read};
@@ -16,8 +16,8 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use crate::format::Format;
 use crate::{Error, Result};
 
-/// The script of the child; its arguments are the file system, the image and where to mount it. Programs that lie there are
-/// hidden then, so waiting is the shell's own work; without umount(8) the mount ends with the child.
+/// Script of the child; its arguments are the file system, the image and the mount point. The mount may hide programs,
+/// so the shell itself waits; without umount(8) the mount ends with the child.
 const SCRIPT: &str = r#"
 mount -t "$1" -o ro,nodev,nosuid,noexec,loop -- "$2" "$3" || exit 1
 echo mounted
@@ -25,7 +25,7 @@ read -r _
 umount "$3"
 "#;
 
-/// An image as the kernel shows it, until this is dropped.
+/// A mounted image, until dropped.
 #[derive(Debug)]
 pub struct Mount {
     child: Child,
@@ -35,11 +35,11 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts an image, with a loop device whatever its format, so that formats are compared alike.
+    /// Mounts an image through a loop device, for both formats alike.
     pub fn new(image: &Path, format: Format) -> Result<Self> {
         let failed =
             |why: String| Error::Program { program: "mount".into(), why: format!("{}: {why}", display(image)) };
-        // Any directory will do: only the child sees what is mounted there.
+        // Any directory will do, because only the child sees the mount.
         let place = std::env::temp_dir();
         let mut child = Command::new("unshare")
             .args(["--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh", format.name()])
@@ -48,13 +48,13 @@ impl Mount {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Ctrl-C is for this process, which then lets go.
+            // Ctrl-C goes to this process only, which then ends the child.
             .process_group(0)
             .spawn()
             .map_err(|error| failed(format!("cannot run unshare: {error}")))?;
         let ready = child.stdout.take().map(said).unwrap_or_default();
         let path = PathBuf::from(format!("/proc/{}/root", child.id())).join(place.strip_prefix("/").unwrap_or(&place));
-        // From here on it ends with this.
+        // From here on, dropping `mount` ends the child.
         let mut mount = Mount { child, root: None, path, options: String::new() };
         if ready != "mounted\n" {
             return Err(failed(mount.last_words()));
@@ -65,23 +65,23 @@ impl Mount {
         Ok(mount)
     }
 
-    /// Its root directory.
+    /// Opens the root directory.
     pub fn root(&self) -> Result<BorrowedFd<'_>> {
         let gone = || Error::Program { program: "mount".into(), why: format!("{}: gone", display(&self.path)) };
         self.root.as_ref().map(AsFd::as_fd).ok_or_else(gone)
     }
 
-    /// A path to its root directory, good for this and other processes.
+    /// Returns the path of the root directory for this and other processes.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The options that the file system says it was mounted with, joined by commas.
+    /// Returns the mount options as the file system reports them, joined by commas.
     pub fn options(&self) -> &str {
         &self.options
     }
 
-    /// The child's table of mounts has the file system's own options at the ends of its lines.
+    /// Returns the options of the file system itself: the last field of its line in the child's mount table.
     fn super_options(&self, place: &Path) -> Option<String> {
         let table = std::fs::read_to_string(format!("/proc/{}/mountinfo", self.child.id())).ok()?;
         let place = place.to_str()?.trim_end_matches('/');
@@ -95,14 +95,14 @@ impl Mount {
         if let Some(mut errors) = self.child.stderr.take() {
             let _ = errors.read_to_string(&mut text);
         }
-        // The first line says it; more is advice.
+        // The rest is advice.
         text.lines().next().map_or_else(|| "it failed without a word".into(), str::to_owned)
     }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // In this order: a file system with open files stays mounted. Then the child sees the end of its input.
+        // Closed first: a file system with open files stays mounted. Then the child's input ends.
         self.root = None;
         self.child.stdin = None;
         let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! Programs that read whole images, packfs among them, and their command lines.
+//! Programs that read whole images, with their command lines; packfs is one of them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Returns the option that makes it state its version.
+    /// Returns the option that prints the version.
     fn version_option(self) -> &'static str {
         match self {
             Kind::Packfs | Kind::Sqfs2tar => "--version",
@@ -49,23 +49,23 @@ impl Program {
         Program { kind: Kind::Packfs, path }
     }
 
-    /// Other programs that are in a folder or on `PATH`, and the names of those that are not.
+    /// Finds other programs in a folder or on `PATH`. Returns them and the names of those that are missing.
     pub fn peers(folder: Option<&Path>) -> (Vec<Self>, Vec<&'static str>) {
         let (found, missing) = program::find_all(Kind::PEERS, Kind::name, folder);
         (found.into_iter().map(|(kind, path)| Program { kind, path }).collect(), missing)
     }
 
-    /// Its name.
+    /// Name of the program.
     pub fn name(&self) -> &'static str {
         self.kind.name()
     }
 
-    /// Returns its version as the program states it.
+    /// Returns the version, as the program reports it.
     pub fn version(&self) -> String {
         program::version(&self.path, self.kind.version_option())
     }
 
-    /// True if it reads images of a format.
+    /// Returns true if it reads images of `format`.
     pub fn reads(&self, format: Format) -> bool {
         match self.kind {
             Kind::Packfs => true,
@@ -74,17 +74,17 @@ impl Program {
         }
     }
 
-    /// True if it makes archives.
+    /// Returns true if it writes archives.
     pub fn archives(&self) -> bool {
         matches!(self.kind, Kind::Packfs | Kind::Sqfs2tar)
     }
 
-    /// True if it extracts.
+    /// Returns true if it extracts.
     pub fn extracts(&self) -> bool {
         self.kind != Kind::Sqfs2tar
     }
 
-    /// Writes an archive of everything to standard output.
+    /// Returns the command that writes an archive of everything to standard output.
     pub(super) fn archive(&self, image: &Path) -> Command {
         let mut command = Command::new(&self.path);
         if self.kind == Kind::Packfs {
@@ -94,7 +94,7 @@ impl Program {
         command
     }
 
-    /// Extracts everything into a directory that does not exist yet.
+    /// Returns the command that extracts everything into a new directory.
     pub(super) fn extract(&self, image: &Path, dir: &Path) -> Command {
         let mut command = Command::new(&self.path);
         match self.kind {

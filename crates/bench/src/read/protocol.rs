@@ -1,7 +1,7 @@
-//! The files of a mounted image that are read, and their order.
+//! Which files of a mounted image are read, and in which order.
 //!
-//! Nothing here looks at a clock, and nothing leaves the mount: paths come from the image, names are looked up from
-//! its root or from the directory that has them, and only regular files are opened.
+//! Nothing here reads a clock or leaves the mount: paths come from the image, names are looked up relative to its root
+//! or to their directory, and only regular files are opened.
 
 use packfs_image::name::display;
 use std::ffi::CString;
@@ -15,13 +15,13 @@ use rustix::io::{Errno, read, retry_on_intr};
 use super::cells::{Order, Tree};
 use crate::rng::Rng;
 
-/// Files of a small random reading.
+/// Number of files of a small random read.
 pub const SMALL: usize = 500;
 
-/// Bytes asked for at once.
+/// Bytes per read.
 const PIECE: usize = 128 << 10;
 
-/// The files of an order made at random, in that order; the same for every image of a source.
+/// Returns the files of a random order; the same for every image of a source.
 pub(super) fn chosen(tree: &Tree, order: Order, seed: u64) -> Vec<&Path> {
     let mut paths: Vec<&Path> = tree.files().iter().map(|file| file.path.as_path()).collect();
     Rng::new(seed).shuffle(&mut paths);
@@ -31,11 +31,11 @@ pub(super) fn chosen(tree: &Tree, order: Order, seed: u64) -> Vec<&Path> {
     paths
 }
 
-/// Reads what it is told to, and counts the bytes.
+/// Reads files or attributes, and counts the bytes.
 #[derive(Debug)]
 pub(super) struct Reader {
     piece: Vec<u8>,
-    /// True if files are read, or their attributes only.
+    /// True to read files, false to read attributes only.
     data: bool,
     bytes: u64,
 }
@@ -45,13 +45,13 @@ impl Reader {
         Reader { piece: vec![0; PIECE], data, bytes: 0 }
     }
 
-    /// Reads everything below a directory, each directory's names in the order that it lists them. Gives the bytes.
+    /// Reads everything below a directory in directory order. Returns the number of bytes.
     pub(super) fn walk(&mut self, root: BorrowedFd<'_>) -> io::Result<u64> {
         self.directory(root)?;
         Ok(self.bytes)
     }
 
-    /// Reads files by their paths. Gives the bytes.
+    /// Reads files by path. Returns the number of bytes.
     pub(super) fn files(&mut self, root: BorrowedFd<'_>, paths: &[&Path]) -> io::Result<u64> {
         for path in paths {
             let done = match self.data {
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!((small.len(), &small), (SMALL, &chosen(&other, Order::Small, 1)));
         assert_ne!(small, chosen(&one, Order::Small, 2));
         let full = chosen(&one, Order::Full, 1);
-        // The few are the first of all.
+        // The small selection is the beginning of the full one.
         assert_eq!((full.len(), &full[..SMALL]), (2000, &small[..]));
         let mut sorted = full.clone();
         sorted.sort();
@@ -133,7 +133,7 @@ mod tests {
         std::fs::write(dir.path().join("a/small"), "12345").unwrap();
         std::fs::write(dir.path().join("empty"), "").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("link")).unwrap();
-        // Opening it would wait for a writer.
+        // Opening it would block until there is a writer.
         rustix::fs::mkfifoat(CWD, dir.path().join("fifo"), Mode::RUSR).unwrap();
         let root = std::fs::File::open(dir.path()).unwrap();
         assert_eq!(Reader::new(true).walk(root.as_fd()).unwrap(), 300_005);

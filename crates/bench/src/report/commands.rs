@@ -1,4 +1,4 @@
-//! The shell commands that repeat a measurement. Charts show them beside a value.
+//! Shell commands that repeat a measurement. Charts show them with a value.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::keys::{build, codec, read, split};
 use crate::units::size;
 
-/// Measures a codec on blocks.
+/// Returns the command that measures a codec.
 pub(super) fn codec(key: &codec::Key) -> String {
     let codec::Key { data, codec, block, threads, policy, .. } = key;
     format!(
@@ -16,7 +16,7 @@ pub(super) fn codec(key: &codec::Key) -> String {
     )
 }
 
-/// Builds an image.
+/// Returns the command that builds an image.
 pub(super) fn build(key: &build::Key) -> Option<String> {
     use crate::build::{Input, Kind, PEERS, Tool};
     let kind = PEERS.into_iter().chain([Kind::Packfs]).find(|kind| kind.name() == key.tool)?;
@@ -29,7 +29,7 @@ pub(super) fn build(key: &build::Key) -> Option<String> {
     Some(shell(&command) + &from)
 }
 
-/// Reads an image with a program; what the kernel reads takes no command.
+/// Returns the command that reads an image with a program; kernel reads have none.
 pub(super) fn read(key: &read::Key) -> Option<String> {
     let image = word(&format!("{}.{}", key.source, key.format));
     let reader = &key.reader;
@@ -43,7 +43,7 @@ pub(super) fn read(key: &read::Key) -> Option<String> {
     })
 }
 
-/// Splits a dump, or does something with its parts.
+/// Returns the command that splits a dump or restores it.
 pub(super) fn split(key: &split::Key) -> Option<String> {
     let parts = || (1..=key.outputs).map(|part| format!("part{part}"));
     let list = |before: &str| parts().map(|part| format!(" {before}{part}")).collect::<String>();
@@ -60,7 +60,7 @@ fn shell(command: &Command) -> String {
     words.map(|one| word(&one.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
-/// A word that a shell does not take apart.
+/// Quotes a word for a shell, if necessary.
 pub fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@+,%^".contains(c);
     match !text.is_empty() && text.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! The report on results compared with earlier ones: changes first, then every cell.
+//! The report of `--against`: changes first, then every cell.
 
 use super::leaders::listed;
 use super::model::{Chapter, Column, Report, Section, Table, Value};
@@ -10,7 +10,7 @@ use crate::stats::least_probability;
 use crate::units::three;
 
 impl Report {
-    /// Reports on results compared with earlier ones.
+    /// Creates the report of a comparison.
     pub fn of_comparison(comparison: &Comparison) -> Self {
         let mut sections = vec![changed(comparison)];
         sections.extend(all(comparison));
@@ -39,7 +39,7 @@ fn changed(comparison: &Comparison) -> Section {
     Section { chapter: Chapter::Changes, title, sentences, charts, tables, finding, ..Section::default() }
 }
 
-/// Every cell that both have.
+/// Returns the section of all common cells.
 fn all(comparison: &Comparison) -> Option<Section> {
     let changes: Vec<&Change> = comparison.changes.iter().collect();
     (!changes.is_empty()).then(|| Section {
@@ -85,7 +85,7 @@ fn summary(comparison: &Comparison) -> String {
     }
 }
 
-/// The geometric means of what both have.
+/// Describes the geometric means of all common cells.
 fn means(comparison: &Comparison) -> Option<String> {
     let of = |metric: Metric| {
         let (mean, count) = comparison.mean(metric)?;
@@ -96,7 +96,7 @@ fn means(comparison: &Comparison) -> Option<String> {
         .then(|| format!("On average over all cells (geometric mean, number of cells): {}.", means.join(", ")))
 }
 
-/// Number of differences that chance alone would show.
+/// Describes how many differences chance alone would show.
 fn chance(comparison: &Comparison) -> Option<String> {
     let tested = comparison.changes.iter().filter(|one| one.p.is_some() && one.verdict != Verdict::TooFew).count();
     (tested > 0).then(|| {
@@ -122,7 +122,7 @@ fn too_few(comparison: &Comparison) -> Option<String> {
     })
 }
 
-/// Names the parts of a machine that make results differ.
+/// Properties of a machine that affect results.
 const FACTS: [&str; 4] = ["processor", "number of processors", "kernel", "governor"];
 
 fn fact(session: &Session, name: &str) -> String {
@@ -135,7 +135,7 @@ fn fact(session: &Session, name: &str) -> String {
     }
 }
 
-/// Names other differences between the two sides.
+/// Describes other differences between the two sides.
 fn sessions(comparison: &Comparison) -> Option<String> {
     let of = |name: &str, sessions: &[Session]| distinct(sessions.iter().map(|session| fact(session, name)));
     let differ = FACTS.into_iter().filter(|name| of(name, &comparison.old) != of(name, &comparison.new));
@@ -151,7 +151,7 @@ fn unmatched(comparison: &Comparison) -> Option<String> {
         .then(|| format!("Left out: {old} {cells} that only the old results have, {new} that only the new have."))
 }
 
-/// A factor as a change: `+3.10 %`.
+/// Formats a factor as a change: `+3.10 %`.
 fn percent(factor: f64) -> String {
     let change = three(100.0 * (factor - 1.0));
     let sign = if factor > 1.0 && change != "0" { "+" } else { "" };
@@ -171,7 +171,7 @@ fn verdict(change: &Change) -> &'static str {
     }
 }
 
-/// Shows a size to the byte: it has no spread that would hide the last figures.
+/// Formats a size to the byte, because it has no spread that would hide the last digits.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes are whole and positive")]
 fn whole(bytes: f64) -> Value {
     Value::Whole(bytes.round() as u64)

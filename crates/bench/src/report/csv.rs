@@ -1,8 +1,8 @@
-//! A table as CSV: all figures of every number, for programs.
+//! Tables as CSV, with all digits of every number.
 
 use super::model::{Table, Value};
 
-/// One table.
+/// Returns a table as CSV.
 pub fn csv(table: &Table) -> String {
     let header = table.columns.iter().map(|column| field(&column.name)).collect::<Vec<_>>().join(",");
     let rows = table.rows.iter().map(|row| row.iter().map(value).collect::<Vec<_>>().join(","));
@@ -18,7 +18,7 @@ fn value(value: &Value) -> String {
     }
 }
 
-/// In quotes where it has to be, as RFC 4180 says.
+/// Quotes a field if RFC 4180 requires it.
 fn field(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

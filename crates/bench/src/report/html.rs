@@ -1,4 +1,4 @@
-//! A report as one page that needs no network: tables, charts, and the scripts that draw them.
+//! The report as a page that needs no network: tables, charts, and the scripts that draw them.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::units::codec;
 
 const STYLE: &str = include_str!("../../assets/page.css");
 
-/// The scripts, in the order in which they need each other; see `assets/README.md`.
+/// Scripts in the order of their dependencies; see `assets/README.md`.
 const SCRIPTS: [&str; 6] = [
     include_str!("../../assets/looks.js"),
     include_str!("../../assets/scales.js"),
@@ -20,30 +20,30 @@ const SCRIPTS: [&str; 6] = [
     include_str!("../../assets/page.js"),
 ];
 
-/// The looks of all pages, and those of this one.
+/// Returns the styles of all pages and of this one.
 pub(super) fn style() -> String {
     [LOOK, STYLE].concat()
 }
 
-/// All scripts as one.
+/// Returns all scripts, concatenated.
 pub(super) fn script() -> String {
     SCRIPTS.concat()
 }
 
-/// Place of the colours and shapes in the script.
+/// Placeholder for the colours and shapes, which the script fills in.
 const KEY: &str = "<details class=\"notes\"><summary>How to read the charts</summary>\n\
     <p>A codec has one colour and a program one shape, in every chart. Thin lines through marks reach from the least to the \
     greatest sample. Dashed lines are models and ideals; marks of other hardware are hollow and dotted. lzo-fast is lzo:algorithm=lzo1x_1. Point at a mark, or \
     go through them with the arrow keys, to see its value, spread and command. What is typed into the field at the \
     contents is highlighted in all charts.</p>\n<div id=\"key\"></div>\n</details>\n";
 
-/// Sentences above the charts of a section.
+/// Number of sentences above the charts of a section.
 const ANSWER: usize = 2;
 
-/// Tables of more rows are folded.
+/// Tables with more rows are folded.
 const LONG: usize = 40;
 
-/// Returns the whole report.
+/// Returns the report as HTML.
 pub fn html(report: &Report) -> String {
     let mut body = String::new();
     put_head(&mut body, report);
@@ -60,9 +60,9 @@ pub fn html(report: &Report) -> String {
     let title = escape(report.heading());
     let contents = contents(report);
     let charts: Vec<&Chart> = report.sections.iter().flat_map(|section| &section.charts).collect();
-    // Charts are numbers and names: nothing of them can fail to become JSON.
+    // Charts contain only numbers and names, so serialising cannot fail.
     let data = serde_json::to_string(&charts).unwrap_or_else(|_| "[]".into());
-    // In a page nothing may look like the end of a script.
+    // Nothing in the page may look like the end of a script.
     let data = data.replace('<', "\\u003c");
     let (style, script) = (style(), script());
     format!(
@@ -86,7 +86,7 @@ pub fn html(report: &Report) -> String {
     )
 }
 
-/// The heading, and what matters most with links to where it is from.
+/// Writes the heading and the findings, with links to their sections.
 fn put_head(out: &mut String, report: &Report) {
     let _ = writeln!(out, "<h1>{}</h1>", escape(report.heading()));
     for sentence in &report.about {
@@ -105,7 +105,7 @@ fn put_head(out: &mut String, report: &Report) {
     }
 }
 
-/// The list of chapters and sections, which stays in sight.
+/// Returns the list of chapters and sections, which stays visible.
 fn contents(report: &Report) -> String {
     let has_charts = report.sections.iter().any(|section| !section.charts.is_empty());
     let search = "<label>Highlight <input id=\"search\" type=\"search\" placeholder=\"zstd, mksquashfs\"></label>\n";
@@ -129,7 +129,7 @@ fn chapter_id(section: &Section) -> String {
     format!("chapter-{}", slug(section.chapter.title()))
 }
 
-/// The words of a section's title, which links can name; a number tells titles of the same words apart.
+/// Returns the anchor of a section, made of the words of its title; a number distinguishes equal titles.
 fn section_id(report: &Report, at: usize) -> String {
     let words = |section: &Section| {
         let slug = slug(&section.title);
@@ -148,7 +148,7 @@ fn put_section(out: &mut String, id: &str, section: &Section) {
         true => writeln!(out, "<details class=\"more\" id=\"{id}\"><summary>{title}</summary>\n<section>"),
         false => writeln!(out, "<section id=\"{id}\">\n<h3>{title}</h3>"),
     };
-    // The answer stands above its charts; what else there is to say waits below them.
+    // The answer is above the charts, further sentences below them.
     let answer = if section.charts.is_empty() { section.sentences.len() } else { ANSWER };
     let (answer, more) = section.sentences.split_at(answer.min(section.sentences.len()));
     for sentence in answer {
@@ -184,7 +184,7 @@ fn put_folded(out: &mut String, summary: &str, sentences: &[String]) {
     out.push_str("</details>\n");
 }
 
-/// A table: columns without any value are left out, those for wide displays are shown on request, and a long one is folded.
+/// Writes a table. Columns without values are omitted, wide ones are shown on request, and long tables are folded.
 fn put_table(out: &mut String, table: &Table) {
     let numeric = table.numeric();
     let filled = |at: &usize| table.rows.iter().any(|row| !matches!(row.get(*at), None | Some(Value::None)));
@@ -231,7 +231,7 @@ fn put_table(out: &mut String, table: &Table) {
     out.push_str(if folded { "</details>\n" } else { "" });
 }
 
-/// Returns the columns in an order in which published figures follow those measured here that they are named like.
+/// Returns the columns in an order in which published figures follow the measured ones of the same name.
 fn beside(columns: &[Column]) -> Vec<usize> {
     let (published, measured): (Vec<usize>, Vec<usize>) = (0..columns.len()).partition(|at| columns[*at].published);
     let alike = |of: &usize| {

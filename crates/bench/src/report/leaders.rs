@@ -1,12 +1,12 @@
-//! The best of several measurements, together with those that noise does not separate from it: a sentence calls
-//! nothing the fastest if the next differs by less than the spread.
+//! The best of several measurements, including those within the noise: a sentence calls nothing the fastest if the next
+//! one differs by less than the spread.
 
 use crate::stats::Summary;
 
-/// Names that a sentence lists before it only counts.
+/// Maximum number of names in a sentence; further ones are counted.
 const LISTED: usize = 3;
 
-/// Returns those with the least cost: the best first, then all whose spread does not tell them from it.
+/// Returns the items with the least cost: the best first, then all that its spread does not separate from it.
 pub(super) fn leaders<T>(items: impl IntoIterator<Item = (T, Summary)>) -> Vec<(T, Summary)> {
     let mut items: Vec<(T, Summary)> = items.into_iter().collect();
     items.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
@@ -15,7 +15,7 @@ pub(super) fn leaders<T>(items: impl IntoIterator<Item = (T, Summary)>) -> Vec<(
     items
 }
 
-/// Returns those with the greatest cost, as [`leaders`].
+/// Returns the items with the greatest cost, like [`leaders`].
 pub(super) fn trailers<T>(items: impl IntoIterator<Item = (T, Summary)>) -> Vec<(T, Summary)> {
     let mut items: Vec<(T, Summary)> = items.into_iter().collect();
     items.sort_by(|a, b| b.1.median.total_cmp(&a.1.median));
@@ -24,18 +24,18 @@ pub(super) fn trailers<T>(items: impl IntoIterator<Item = (T, Summary)>) -> Vec<
     items
 }
 
-/// `is a (1 s)`, or `are a and b (1 s; too close to tell apart)`: names, and the value of the first.
+/// Returns `is a (1 s)`, or `are a and b (1 s; too close to tell apart)`: names, and the value of the first.
 pub(super) fn is(names: &[String], value: &str) -> String {
     format!("{} {}", if names.len() == 1 { "is" } else { "are" }, with(names, value))
 }
 
-/// `a (1 s)`, or `a and b (1 s; too close to tell apart)`: names, and the value of the first.
+/// Returns `a (1 s)`, or `a and b (1 s; too close to tell apart)`: names, and the value of the first.
 pub(super) fn with(names: &[String], value: &str) -> String {
     let doubt = if names.len() == 1 { "" } else { "; too close to tell apart" };
     format!("{} ({value}{doubt})", listed(names))
 }
 
-/// `a`, `a and b`, `a, b and c`, `a, b, c and 4 others`.
+/// Returns `a`, `a and b`, `a, b and c`, or `a, b, c and 4 others`.
 pub(super) fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),

@@ -1,10 +1,10 @@
-//! A report as Markdown: sentences and tables.
+//! The report as Markdown: sentences and tables.
 
 use std::fmt::Write as _;
 
 use super::model::{Report, Table};
 
-/// The whole report.
+/// Returns the report as Markdown.
 pub fn markdown(report: &Report) -> String {
     let mut out = format!("# {}\n", escape(report.heading()));
     for sentence in &report.about {

@@ -1,6 +1,6 @@
-//! A report: sentences, tables and charts made from results, and its output as HTML, Markdown and CSV.
+//! The report: sentences, tables and charts, and their output as HTML, Markdown and CSV.
 //!
-//! [`Report::of`] decides the contents once; every output shows the same tables.
+//! [`Report::of`] determines the contents; all outputs show the same tables.
 
 mod builds;
 mod codecs;
@@ -30,7 +30,7 @@ pub use text::text;
 use crate::results::Results;
 
 impl Report {
-    /// Reports on results.
+    /// Creates the report of some results.
     pub fn of(results: &Results) -> Self {
         let mut sections = codecs::sections(results);
         sections.extend(builds::sections(results));
@@ -87,7 +87,7 @@ mod tests {
         insta::assert_snapshot!(files.join("\n"));
     }
 
-    /// The page without the files that it carries.
+    /// Returns the page without the embedded scripts and styles.
     #[test]
     fn a_report_as_a_page() {
         let page = html(&Report::of(&sample()));

@@ -1,63 +1,63 @@
-//! The contents of a report, whatever form it is shown in.
+//! The contents of a report, independent of the output format.
 
 use serde::Serialize;
 
 use crate::stats::Summary;
 use crate::units::three;
 
-/// A report on results.
+/// A report.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
-    /// Its heading; without one a general one is shown.
+    /// Heading; empty for a general one.
     pub title: String,
-    /// The machine, the data and the date, where all of it has one.
+    /// Paragraphs about the machine, the data and the date.
     pub about: Vec<String>,
-    /// Its parts; those of one chapter follow each other.
+    /// Sections, sorted by chapter.
     pub sections: Vec<Section>,
 }
 
-/// One part of a report.
+/// A section of a report.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Section {
-    /// The chapter it belongs to.
+    /// Chapter of the section.
     pub chapter: Chapter,
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// Sentences, each a paragraph.
+    /// Paragraphs.
     pub sentences: Vec<String>,
-    /// The sentence that stands at the beginning of the report, if this section has one of those that matter most.
+    /// The sentence at the beginning of the report, if this section is among the most important ones.
     pub finding: Option<String>,
-    /// True if the page folds it: the same question as another section's, under other conditions.
+    /// True if the page folds it, because another section answers the same question under more common conditions.
     pub folded: bool,
     /// Charts.
     pub charts: Vec<Chart>,
     /// Tables.
     pub tables: Vec<Table>,
-    /// Details of measurement and computation, folded on the page.
+    /// Details of method and computation, folded on the page.
     pub notes: Vec<String>,
 }
 
 impl Section {
-    /// Returns false for a section of nothing but charts, which has nothing to say without them.
+    /// Returns false for a section of charts only, which makes no sense without them.
     pub(super) fn has_words(&self) -> bool {
         self.charts.is_empty() || !(self.sentences.is_empty() && self.tables.is_empty() && self.notes.is_empty())
     }
 }
 
-/// Chapters, in their order.
+/// Chapters in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Chapter {
-    /// Against earlier results.
+    /// Changes against earlier results.
     Changes,
     /// The choice of settings.
     Settings,
-    /// Codecs on blocks.
+    /// Codecs, measured on blocks.
     Codecs,
-    /// Images built.
+    /// Building images.
     Building,
-    /// Images read.
+    /// Reading images.
     Reading,
-    /// Dumps split and joined.
+    /// Splitting and joining dumps.
     Splitting,
     /// Sessions, settings and failures.
     #[default]
@@ -65,7 +65,7 @@ pub enum Chapter {
 }
 
 impl Chapter {
-    /// Its heading.
+    /// Returns the heading.
     pub fn title(self) -> &'static str {
         match self {
             Chapter::Changes => "Changes",
@@ -79,30 +79,30 @@ impl Chapter {
     }
 }
 
-/// The most findings that stand at the beginning.
+/// Maximum number of findings at the beginning.
 const FINDINGS: usize = 5;
 
-/// A table with a name that a file may have.
+/// A table with a name that is valid as a file name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// Letters, digits and dashes.
+    /// ID of letters, digits and dashes.
     pub id: String,
-    /// Its caption.
+    /// Caption.
     pub title: String,
     /// Columns.
     pub columns: Vec<Column>,
-    /// Rows of as many values as there are columns.
+    /// Rows, with a value for each column.
     pub rows: Vec<Vec<Value>>,
 }
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its name, with its unit.
+    /// Name with the unit.
     pub name: String,
-    /// True if it is for wide displays only: a terminal leaves it out.
+    /// True for wide displays only: a terminal omits it.
     pub wide: bool,
-    /// True if others published its figures, from other hardware and data.
+    /// True if the figures are published ones, from other hardware and data.
     pub published: bool,
 }
 
@@ -115,7 +115,7 @@ impl Column {
         Column { name: name.to_owned(), wide: true, published: false }
     }
 
-    /// A column of figures that others published, beside those measured here.
+    /// Creates a column of published figures.
     pub(super) fn published(name: &str) -> Self {
         Column { name: format!("published {name}"), wide: true, published: true }
     }
@@ -130,70 +130,70 @@ impl From<&str> for Column {
 /// One value of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A number, shown with three figures.
+    /// A number, shown with three digits.
     Number(f64),
-    /// A whole number, shown as it is.
+    /// A whole number, shown with all digits.
     Whole(u64),
-    /// Nothing, as there is nothing to say.
+    /// No value.
     None,
 }
 
 /// A chart.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Chart {
-    /// Letters, digits and dashes.
+    /// ID of letters, digits and dashes.
     pub id: String,
-    /// Its caption.
+    /// Caption.
     pub title: String,
-    /// Across.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// Vertical axis.
     pub y: Axis,
-    /// Form in which values are drawn.
+    /// Form of the chart.
     pub kind: Kind,
-    /// Its series.
+    /// Series.
     pub series: Vec<Series>,
-    /// Values that are noise: shaded.
+    /// Range of values that is noise; shaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub band: Option<[f64; 2]>,
 }
 
-/// Form in which values are drawn.
+/// Form of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A bar for each, side by side.
+    /// Bars, one for each name.
     Bars,
     /// Points joined by lines.
     Lines,
-    /// Points alone, named.
+    /// Points with names.
     Points,
-    /// A dot and its range for each, around 1, the largest first.
+    /// A dot with its range for each name, around 1, largest first.
     Ratios,
 }
 
-/// One axis.
+/// An axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Axis {
-    /// The quantity, with its unit.
+    /// Quantity with its unit.
     pub title: String,
-    /// True if equal distances are equal factors, to begin with.
+    /// True if the scale is logarithmic at first.
     pub log: bool,
 }
 
-/// One series of a chart.
+/// A series of a chart.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Origin of its values.
     pub role: Role,
-    /// True if its marks are hollow: the second of two kinds that the same program makes.
+    /// True if its marks are hollow, to distinguish a second kind by the same program.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hollow: bool,
-    /// Its values.
+    /// Values.
     pub points: Vec<Point>,
 }
 
@@ -203,25 +203,25 @@ pub struct Series {
 pub enum Role {
     /// Measured here.
     Measured,
-    /// An ideal, a front or another line to compare with.
+    /// An ideal, a front or another reference line.
     Guide,
-    /// Computed by a model that was fitted to the measured series of the same name.
+    /// Predicted by a model fitted to the measured series of the same name.
     Model,
-    /// Published by others, from other hardware and data.
+    /// Published figures, from other hardware and data.
     Published,
 }
 
-/// One value of a series, with what is known of it.
+/// A value of a series.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
-    /// Across.
+    /// Horizontal position.
     pub x: X,
-    /// Upwards.
+    /// Vertical position.
     pub y: f64,
-    /// Least and greatest sample, across.
+    /// Smallest and largest sample, horizontally.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x_range: Option<[f64; 2]>,
-    /// Least and greatest sample, upwards.
+    /// Smallest and largest sample, vertically.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub y_range: Option<[f64; 2]>,
     /// Number of samples.
@@ -230,18 +230,18 @@ pub struct Point {
     /// Spread of the samples in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread: Option<f64>,
-    /// Command that does the measured work again.
+    /// Command that repeats the measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 
-/// A place across.
+/// A horizontal position.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum X {
-    /// On a scale.
+    /// On a numeric scale.
     Number(f64),
-    /// In a row of names.
+    /// One of several names.
     Name(String),
 }
 
@@ -252,25 +252,25 @@ impl From<(X, f64)> for Point {
 }
 
 impl Point {
-    /// Adds the samples of a value that grows with the time.
+    /// Adds the samples of a value that is proportional to the time.
     pub(super) fn costing(self, time: &Summary) -> Self {
         let y_range = range(self.y, time, |sample| sample / time.median);
         Point { y_range, ..self.sampled(time) }
     }
 
-    /// Adds the samples of a value that falls as the time grows, such as a speed.
+    /// Adds the samples of a value that is inversely proportional to the time, such as a speed.
     pub(super) fn gaining(self, time: &Summary) -> Self {
         let y_range = range(self.y, time, |sample| time.median / sample);
         Point { y_range, ..self.sampled(time) }
     }
 
-    /// [`costing`](Self::costing), across.
+    /// Same as [`costing`](Self::costing), horizontally.
     pub(super) fn costing_across(self, time: &Summary) -> Self {
         let x_range = self.x.number().and_then(|x| range(x, time, |sample| sample / time.median));
         Point { x_range, ..self.sampled(time) }
     }
 
-    /// [`gaining`](Self::gaining), across.
+    /// Same as [`gaining`](Self::gaining), horizontally.
     pub(super) fn gaining_across(self, time: &Summary) -> Self {
         let x_range = self.x.number().and_then(|x| range(x, time, |sample| time.median / sample));
         Point { x_range, ..self.sampled(time) }
@@ -280,13 +280,13 @@ impl Point {
         Point { runs: Some(time.count), spread: time.spread().map(|spread| 100.0 * spread), ..self }
     }
 
-    /// Adds the command that does the work again.
+    /// Adds the command that repeats the measurement.
     pub(super) fn by(self, command: Option<String>) -> Self {
         Point { command, ..self }
     }
 }
 
-/// The values of the least and the greatest sample; one sample has no range.
+/// Returns the values of the fastest and the slowest sample; `None` for a single sample.
 fn range(value: f64, time: &Summary, factor: impl Fn(f64) -> f64) -> Option<[f64; 2]> {
     let ends = [factor(time.min) * value, factor(time.max) * value];
     let known = time.count > 1 && ends.iter().all(|end| end.is_finite());
@@ -303,13 +303,13 @@ impl X {
 }
 
 impl Report {
-    /// Its heading.
+    /// Returns the heading.
     pub fn heading(&self) -> &str {
         if self.title.is_empty() { "What packfs measured" } else { &self.title }
     }
 
-    /// The findings that matter most, each with the number of its section: the first of each chapter, then the second
-    /// ones as long as there is room, in the order of the sections.
+    /// Returns the most important findings with the numbers of their sections: the first of each chapter, then further
+    /// ones up to the maximum, in the order of the sections.
     pub fn findings(&self) -> Vec<(usize, &str)> {
         let sections = self.sections.iter().enumerate();
         let all: Vec<(usize, &str)> =
@@ -329,14 +329,14 @@ impl Report {
         self
     }
 
-    /// All tables.
+    /// Returns all tables.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.sections.iter().flat_map(|section| &section.tables)
     }
 }
 
 impl Table {
-    /// Puts published figures beside the rows, in their order. Columns without any figure are left out.
+    /// Adds columns of published figures for the rows. Columns without any figure are omitted.
     pub(super) fn beside<R>(
         mut self,
         names: &[impl AsRef<str>],
@@ -355,7 +355,7 @@ impl Table {
         self
     }
 
-    /// Returns the columns that hold numbers.
+    /// Returns which columns contain numbers.
     pub(super) fn numeric(&self) -> Vec<bool> {
         let is_number = |value: &Value| !matches!(value, Value::Text(_));
         (0..self.columns.len()).map(|at| self.rows.iter().all(|row| row.get(at).is_none_or(is_number))).collect()
@@ -375,7 +375,7 @@ impl From<&str> for Value {
 }
 
 impl Value {
-    /// As people read it.
+    /// Formats the value for people.
     pub(super) fn show(&self) -> String {
         match self {
             Value::Text(text) => text.clone(),

@@ -1,15 +1,15 @@
-//! The charts of a comparison: a row for each cell with the new value divided by the old, sorted. Rows within the
-//! noise lie in a shaded band.
+//! Charts of a comparison: a row for each cell with the new value divided by the old, sorted. A shaded band marks the
+//! noise.
 
 use super::model::{Chart, Kind, Point, Role, Series, X};
 use super::shape::{axis, distinct};
 use crate::compare::{Change, Comparison, Metric, Verdict};
 use crate::units::three;
 
-/// The most rows of a chart; those that moved least are left out.
+/// Maximum number of rows in a chart; the smallest changes are omitted.
 const ROWS: usize = 30;
 
-/// A chart for each quantity that both sides have, unless it is the same everywhere.
+/// Returns a chart for each common quantity, unless it never changes.
 pub(super) fn charts(comparison: &Comparison) -> Vec<Chart> {
     Metric::ALL.into_iter().filter_map(|metric| chart(comparison, metric)).collect()
 }
@@ -22,7 +22,7 @@ fn chart(comparison: &Comparison, metric: Metric) -> Option<Chart> {
         return None;
     }
     let band = band(comparison, &changes);
-    // What counts stays, however small; then what moved farthest.
+    // Significant changes first, then the largest.
     changes.sort_by(|a, b| rank(a).cmp(&rank(b)).then(b.1.ln().abs().total_cmp(&a.1.ln().abs())));
     let all = changes.len();
     changes.truncate(ROWS);
@@ -50,7 +50,7 @@ fn chart(comparison: &Comparison, metric: Metric) -> Option<Chart> {
     })
 }
 
-/// Names of cells; a number tells those apart that differ in what names leave out, such as a sample of the same data.
+/// Returns names of cells. A number distinguishes cells whose names are equal, such as samples of the same data.
 fn names(changes: &[(&Change, f64)]) -> Vec<String> {
     let names: Vec<String> = changes.iter().map(|(change, _)| change.key.to_string()).collect();
     let numbered = |(at, name): (usize, &String)| match names[..at].iter().filter(|other| *other == name).count() {
@@ -64,7 +64,7 @@ fn rank((change, _): &(&Change, f64)) -> u8 {
     u8::from(!matches!(change.verdict, Verdict::Worse | Verdict::Better))
 }
 
-/// The factors that are noise: the usual spread of a cell, and at least the threshold.
+/// Returns the range of factors that are noise: the usual spread of a cell, and at least the threshold.
 fn band(comparison: &Comparison, changes: &[(&Change, f64)]) -> [f64; 2] {
     let mut spreads: Vec<f64> =
         changes.iter().flat_map(|(change, _)| [change.old.spread(), change.new.spread()]).flatten().collect();
@@ -78,7 +78,7 @@ fn reason(metric: Metric) -> &'static str {
     if metric == Metric::Size { "the threshold" } else { "the usual spread, or the threshold" }
 }
 
-/// A change with the range that its samples allow: the least of one side against the greatest of the other.
+/// Returns the point of a change, with the extremes of the factor over all samples.
 fn point(((change, factor), name): (&(&Change, f64), &String)) -> Point {
     let (old, new) = (&change.old, &change.new);
     let range = [new.min / old.max, new.max / old.min];
@@ -104,7 +104,7 @@ mod tests {
     fn rows_show_what_changed_and_by_how_much() {
         let charts = charts(&sample());
         let ids: Vec<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
-        // Memory is the same everywhere.
+        // Memory never changes.
         assert_eq!(ids, ["ratios-time", "ratios-size"]);
         let names = |series: &Series| -> Vec<String> {
             let name = |point: &Point| format!("{:?} {:.3}", point.x, point.y);

@@ -1,4 +1,4 @@
-//! Sections that all kinds of measurements share: machine, noise, and failed cells.
+//! Sections common to all kinds of measurements: machine, noise, and failed cells.
 
 use super::leaders::listed;
 use super::model::{Section, Table, Value};
@@ -8,7 +8,7 @@ use crate::record::{Failure, Session};
 use crate::results::{Results, Spread};
 use crate::units::three;
 
-/// Machines and settings.
+/// Table of machines and settings.
 fn sessions(results: &Results) -> Table {
     let row = |session: &Session| {
         let machine = &session.machine;
@@ -27,9 +27,9 @@ fn sessions(results: &Results) -> Table {
     table("sessions", "Sessions", columns, results.sessions.iter().map(row).collect())
 }
 
-/// A day in UTC.
+/// Formats a date in UTC.
 fn date(secs: u64) -> String {
-    // Days counted from 1 March of year 0, so that the leap day ends the year.
+    // Days since 1 March of year 0, so that the leap day is the last of a year.
     let days = secs / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -40,7 +40,7 @@ fn date(secs: u64) -> String {
     format!("{:04}-{month:02}-{day:02}", era * 400 + year_of_era + u64::from(month <= 2))
 }
 
-/// The heading of a report: the data, the machine where there is but one, and the date.
+/// Returns the heading: the data, the machine if there is only one, and the date.
 pub(super) fn title(results: &Results) -> String {
     if results.sessions.is_empty() {
         return String::new();
@@ -53,7 +53,7 @@ pub(super) fn title(results: &Results) -> String {
     format!("{}{on}, {}", listed(&data(results)), days(results))
 }
 
-/// Names of the data; generated data is named only if there is no other.
+/// Names of the data sets; generated data is named only if there is no other.
 fn data(results: &Results) -> Vec<String> {
     let codecs = results.codecs.iter().map(|row| row.key.data.as_str());
     let builds = results.builds.iter().map(|row| row.key.source.as_str());
@@ -74,8 +74,7 @@ fn days(results: &Results) -> String {
     }
 }
 
-/// The machine and the program, which the heading has no room for, and a warning where the results are not to be
-/// trusted.
+/// Describes the machine and the program, and warns if the results are unreliable.
 pub(super) fn about(results: &Results) -> Vec<String> {
     if results.sessions.is_empty() {
         return Vec::new();
@@ -87,7 +86,7 @@ pub(super) fn about(results: &Results) -> Vec<String> {
     std::iter::once(facts).chain(warning(&results.spreads())).collect()
 }
 
-/// The section that everything else is to be read with.
+/// Returns the section about the conditions of the measurement.
 pub(super) fn overview(results: &Results) -> Section {
     Section {
         title: "How it was measured".into(),
@@ -97,7 +96,7 @@ pub(super) fn overview(results: &Results) -> Section {
     }
 }
 
-/// Conditions of the measurement, and their weight.
+/// Describes the conditions of the measurement and their effect.
 fn method(results: &Results) -> Vec<String> {
     let spreads = results.spreads();
     if spreads.is_empty() {
@@ -113,12 +112,12 @@ fn method(results: &Results) -> Vec<String> {
     sentences
 }
 
-/// A number of cells with its verb: `1 cell was`, `2 cells were`.
+/// Formats a number of cells with its verb: `1 cell was`, `2 cells were`.
 fn cells(count: usize, one: &str, more: &str) -> String {
     if count == 1 { format!("1 cell {one}") } else { format!("{count} cells {more}") }
 }
 
-/// A warning where samples lie too far apart.
+/// Returns a warning if samples vary too much.
 fn warning(spreads: &[Spread]) -> Option<String> {
     let wide = || spreads.iter().filter(|spread| spread.is_wide);
     if wide().count() == 0 {
@@ -137,7 +136,7 @@ fn warning(spreads: &[Spread]) -> Option<String> {
     ))
 }
 
-/// Tells how well sessions agree.
+/// Describes how well sessions agree.
 fn repeated(results: &Results) -> Option<String> {
     let apart = &results.disagreements;
     let farthest = apart.iter().max_by(|a, b| a.factor.ln().abs().total_cmp(&b.factor.ln().abs()));
@@ -159,7 +158,7 @@ fn repeated(results: &Results) -> Option<String> {
     })
 }
 
-/// Settings that results depend on besides the machine.
+/// Table of other settings that affect results.
 fn settings(results: &Results) -> Option<Table> {
     let of = |session: &Session| {
         let rows = session
@@ -172,7 +171,7 @@ fn settings(results: &Results) -> Option<Table> {
     (!rows.is_empty()).then(|| table("settings", "Settings", ["session", "what", "how"], rows))
 }
 
-/// Cells that could not be measured.
+/// Returns the section of failed cells.
 pub(super) fn failures(results: &Results) -> Option<Section> {
     let row = |failure: &Failure| vec![Value::Text(failure.key.to_string()), failure.why.as_str().into()];
     let rows: Vec<Vec<Value>> = results.failures.iter().map(row).collect();

@@ -1,4 +1,4 @@
-//! Parts of tables and charts that all kinds of measurements use.
+//! Parts of tables and charts that all chapters use.
 
 use super::model::{Axis, Chart, Column, Point, Role, Series, Table, Value, X};
 use crate::build::Kind;
@@ -14,7 +14,7 @@ pub(super) fn table<const N: usize>(
     Table { id: id.into(), title: title.into(), columns: columns.map(Into::into).into(), rows }
 }
 
-/// A table of what was timed as a whole. At the end of each row stands what it cost, and how sure that is.
+/// Creates a table of trials. Each row ends with the costs and the spread.
 pub(super) fn timed<'r, const N: usize, K: 'r>(
     id: &str,
     title: &str,
@@ -35,23 +35,23 @@ pub(super) fn timed<'r, const N: usize, K: 'r>(
     Table { id: id.into(), title: title.into(), columns, rows: rows.into_iter().map(row).collect() }
 }
 
-/// A spread in percent; blank where one sample has none.
+/// Formats a spread in percent; blank for a single sample.
 pub(super) fn spread(summary: &Summary) -> Value {
     summary.spread().map(|spread| 100.0 * spread).into()
 }
 
-/// Letters, digits and dashes of some text.
+/// Converts text to letters, digits and dashes.
 pub(super) fn slug(text: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     text.chars().map(plain).collect()
 }
 
-/// A codec, and whose it is unless it is packfs's.
+/// Returns the codec, with the program unless that is packfs.
 pub(super) fn whose(tool: &str, codec: &str) -> String {
     if tool == Kind::Packfs.name() { codec.to_owned() } else { format!("{tool} {codec}") }
 }
 
-/// Returns as much of a digest as tells data of one name apart.
+/// Returns the part of a digest that distinguishes data sets with the same name.
 pub(super) fn short(digest: &str) -> &str {
     digest.get(..4).unwrap_or(digest)
 }
@@ -65,22 +65,22 @@ pub(super) fn series<P: Into<Point>>(name: &str, points: impl IntoIterator<Item 
     Series { name: name.into(), role: Role::Measured, hollow: false, points }
 }
 
-/// An ideal, a front or another line to compare with.
+/// Creates a reference line: an ideal or a front.
 pub(super) fn guide<P: Into<Point>>(name: &str, points: impl IntoIterator<Item = P>) -> Series {
     Series { role: Role::Guide, ..series(name, points) }
 }
 
-/// The model of the measured series of the same name.
+/// Creates the model of the measured series with the same name.
 pub(super) fn modelled(name: &str, points: impl IntoIterator<Item = (X, f64)>) -> Series {
     Series { role: Role::Model, ..series(name, points) }
 }
 
-/// Figures of others.
+/// Creates a series of published figures.
 pub(super) fn published(name: &str, points: impl IntoIterator<Item = (X, f64)>) -> Series {
     Series { role: Role::Published, ..series(name, points) }
 }
 
-/// True if a chart shows anything measured.
+/// Returns true if a chart has measured points.
 pub(super) fn has_points(chart: &Chart) -> bool {
     chart.series.iter().any(|series| series.role == Role::Measured && !series.points.is_empty())
 }
@@ -89,7 +89,7 @@ pub(super) fn name(text: &str) -> X {
     X::Name(text.to_owned())
 }
 
-/// Every value once, in the order of its first occurrence.
+/// Returns every value once, in the order of first occurrence.
 pub(super) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     values.fold(Vec::new(), |mut seen, value| {
         if !seen.contains(&value) {

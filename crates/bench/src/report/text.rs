@@ -1,10 +1,10 @@
-//! A report for a terminal: sentences, and the columns of tables that fit a screen.
+//! The report for a terminal: sentences, and the table columns that fit.
 
 use std::fmt::Write as _;
 
 use super::model::{Report, Table};
 
-/// All tables of measurements, with what there is to say about them.
+/// Returns all tables of measurements with their sentences.
 pub fn text(report: &Report) -> String {
     let mut out: String = report.about.iter().map(|sentence| wrapped(sentence, 120)).collect();
     for section in report.sections.iter().filter(|section| section.has_words()) {

@@ -1,4 +1,4 @@
-//! The report on tuning: the choice with its command, the front, and all candidates.
+//! The report of tuning: the choice with its command, the front, and all candidates.
 
 use super::commands::word;
 use super::model::{Chapter, Chart, Column, Kind, Report, Section, Series, Value, X};
@@ -11,7 +11,7 @@ use crate::tune::{Settings, Tuning};
 use crate::units::{size, three};
 
 impl Report {
-    /// Reports on tuning.
+    /// Creates the report of a tuning run.
     pub fn of_tuning(tuning: &Tuning) -> Self {
         let mut sections = vec![chosen(tuning)];
         sections.extend(tried(&tuning.predictions));
@@ -20,7 +20,7 @@ impl Report {
 }
 
 impl Report {
-    /// A first look: what codecs came to, and ways to build an image.
+    /// Creates the report of `bench --quick`: codecs, and ways to build an image.
     pub fn of_quick(results: &Results, predictions: &[Prediction]) -> Self {
         let mut report = Report::of(results);
         report.sections.extend(tried(predictions));
@@ -29,7 +29,7 @@ impl Report {
 }
 
 impl Report {
-    /// Returns the part that fits a terminal: the sentences, the command, and the settings that no others beat.
+    /// Returns the part that fits a terminal: the sentences, the command, and the front.
     pub fn brief(mut self) -> Self {
         for section in &mut self.sections {
             section.notes.clear();
@@ -66,14 +66,14 @@ fn chosen(tuning: &Tuning) -> Section {
             three(best.random_read)
         ));
     }
-    // A table, as a sentence would be wrapped.
+    // A table, because a sentence would be wrapped.
     let command = vec![vec![Value::Text(shell(tuning))]];
     let tables = vec![table("tune-command", "The command that builds it", ["command"], command)];
     let title = format!("Packing {}", tuning.source);
     Section { chapter: Chapter::Settings, title, sentences, tables, ..Section::default() }
 }
 
-/// Settings in a sentence.
+/// Describes settings in a sentence.
 fn words(settings: &Settings) -> String {
     let format = if settings.format == "erofs" { "EROFS" } else { "SquashFS" };
     let blocks = if settings.format == "erofs" { "clusters" } else { "blocks" };
@@ -82,19 +82,19 @@ fn words(settings: &Settings) -> String {
 
 fn limits(tuning: &Tuning) -> String {
     let limits = &tuning.limits;
-    // To the byte: a limit of a few is nothing in MB.
+    // To the byte, because small limits would vanish in MB.
     let size = limits.size.map(|most| format!("at most {most} B"));
     let time = limits.seconds.map(|most| format!("at most {} s", three(most)));
     let read = limits.read.map(|least| format!("at least {} MB/s", three(least)));
     [size, time, read].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// The command as a shell takes it.
+/// Returns the command, quoted for a shell.
 fn shell(tuning: &Tuning) -> String {
     tuning.command.iter().map(|one| word(&one.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
-/// All candidates: the front as a table and in charts, then all of it in the page.
+/// Returns the section of all candidates: the front as table and charts, then everything on the page.
 pub(super) fn tried(predictions: &[Prediction]) -> Option<Section> {
     let on = front(predictions);
     let mut best: Vec<&Prediction> = predictions.iter().zip(&on).filter(|(_, on)| **on).map(|(one, _)| one).collect();
@@ -169,10 +169,10 @@ fn row(one: &Prediction) -> Vec<Value> {
     ]
 }
 
-/// A point for each way, a series for each codec of a format, and a line along what is best in these two.
+/// Chart with a point for each candidate, a series for each codec of a format, and a line along the front.
 fn against(id: &str, title: &str, all: &[Prediction], x: &str, value: fn(&Prediction) -> (f64, bool)) -> Chart {
     let point = |one: &Prediction| (value(one).0, one.size as f64 / 1e6);
-    // As the front has it: a cost that is to be low and a gain that is to be high.
+    // The front takes a cost, where less is better, and a gain, where more is better.
     let cost = |one: &Prediction| (one.size as f64, if value(one).1 { value(one).0 } else { -value(one).0 });
     let on = metrics::front(&all.iter().map(cost).collect::<Vec<_>>());
     let mut line: Vec<(f64, f64)> = all.iter().zip(&on).filter(|(_, on)| **on).map(|(one, _)| point(one)).collect();
@@ -181,7 +181,7 @@ fn against(id: &str, title: &str, all: &[Prediction], x: &str, value: fn(&Predic
     let name = |one: &Prediction| format!("{} {}", one.settings.format, one.settings.codec);
     for codec in distinct(all.iter().map(name)) {
         let of = all.iter().filter(|one| name(one) == codec);
-        // Both formats are packfs's: EROFS has the hollow marks, as on the other charts.
+        // packfs makes both formats, so EROFS has hollow marks, as in other charts.
         let points = series(&codec, of.map(point).map(|(x, y)| (X::Number(x), y)));
         drawn.push(Series { hollow: codec.starts_with("erofs"), ..points });
     }

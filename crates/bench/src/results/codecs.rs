@@ -1,4 +1,4 @@
-//! Codecs on blocks: a row for each cell, and values derived from several rows.
+//! Results of codecs: a row for each cell, and values derived from several rows.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use crate::metrics::Sizes;
 use crate::sample::CodecSample;
 use crate::stats::Summary;
 
-/// One cell, as the last session that measured it has it.
+/// A cell as the last session measured it.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// The cell.
+    /// Key of the cell.
     pub key: Key,
-    /// The session.
+    /// Name of the session.
     pub session: String,
     /// Sizes; the same in every run.
     pub sizes: Sizes,
-    /// Seconds of a pass of encoding.
+    /// Seconds of an encoding pass.
     pub encode: Summary,
-    /// Seconds of a pass of decoding, where anything was decoded.
+    /// Seconds of a decoding pass, if anything was decoded.
     pub decode: Option<Summary>,
-    /// Median seconds on processors of encoding.
+    /// Median processor time of an encoding pass in seconds.
     pub encode_cpu: f64,
-    /// Median seconds on processors of decoding.
+    /// Median processor time of a decoding pass in seconds.
     pub decode_cpu: Option<f64>,
 }
 
@@ -48,35 +48,35 @@ impl Row {
         })
     }
 
-    /// MB a second, encoding.
+    /// Returns the speed of encoding in MB/s.
     pub fn encode_speed(&self) -> Option<f64> {
         self.sizes.encode_speed(self.encode.median)
     }
 
-    /// MB a second, decoding.
+    /// Returns the speed of decoding in MB/s.
     pub fn decode_speed(&self) -> Option<f64> {
         self.sizes.decode_speed(self.decode?.median)
     }
 
-    /// MB saved a second of encoding, which is the speed of the device where compressing breaks even in writing.
+    /// Returns the MB saved per second of encoding: the device speed at which compression breaks even when writing.
     pub fn encode_savings(&self) -> Option<f64> {
         self.sizes.encode_savings(self.encode.median)
     }
 
-    /// MB saved a second of decoding, which is the speed of the device where compressing breaks even in reading.
+    /// Returns the MB saved per second of decoding: the device speed at which compression breaks even when reading.
     pub fn decode_savings(&self) -> Option<f64> {
         self.sizes.decode_savings(self.decode?.median)
     }
 
-    /// True if its samples lie too far apart to conclude from.
+    /// Returns true if the samples vary too much for a conclusion.
     pub fn is_wide(&self) -> bool {
         self.encode.is_wide() || self.decode.is_some_and(|decode| decode.is_wide())
     }
 }
 
 impl Results {
-    /// Rows of what compresses, grouped: one group for each data, block, sector, rule and number of threads, each in
-    /// the order of its ratios. Groups of more blocks come later.
+    /// Groups rows of compressible data by data set, block size, sector, policy and number of threads. Each group is
+    /// sorted by ratio, the groups by block size.
     pub fn groups(&self) -> Vec<Vec<&Row>> {
         let mut groups: BTreeMap<_, Vec<&Row>> = BTreeMap::new();
         for row in self.codecs.iter().filter(|row| row.key.data != INCOMPRESSIBLE) {
@@ -91,18 +91,18 @@ impl Results {
         groups
     }
 
-    /// The row that differs from this one in the codec only, and has this codec.
+    /// Returns the row with this codec and otherwise equal settings.
     pub fn with_codec(&self, row: &Row, codec: &str) -> Option<&Row> {
         let key = Key { codec: codec.into(), ..row.key.clone() };
         self.codecs.iter().find(|other| other.key == key)
     }
 
-    /// The row of what the others are compared with.
+    /// Returns the row of the baseline codec with otherwise equal settings.
     pub fn baseline(&self, row: &Row) -> Option<&Row> {
         self.with_codec(row, &BASELINE.to_string())
     }
 
-    /// The row of the same codec, block, rule and threads on data that does not compress.
+    /// Returns the row for incompressible data with otherwise equal settings.
     pub fn incompressible(&self, row: &Row) -> Option<&Row> {
         self.codecs.iter().filter(|other| other.session == row.session).find(|other| {
             let (a, b) = (&other.key, &row.key);
@@ -112,13 +112,13 @@ impl Results {
         })
     }
 
-    /// The row that differs from this one in the number of threads only, and has one.
+    /// Returns the row with one thread and otherwise equal settings.
     pub fn one_thread(&self, row: &Row) -> Option<&Row> {
         let key = Key { threads: 1, ..row.key.clone() };
         self.codecs.iter().find(|other| other.key == key)
     }
 
-    /// The library of a row's codec.
+    /// Returns the library of a row's codec.
     pub fn library(&self, row: &Row) -> Option<&str> {
         let session = self.sessions.iter().find(|session| session.session == row.session)?;
         session.libraries.get(&row.key.codec).map(String::as_str)

@@ -1,4 +1,4 @@
-//! Results computed from recorded samples: a row for each cell, with medians and values derived from them.
+//! Results, computed from recorded samples: a row for each cell, with medians and derived values.
 
 mod codecs;
 mod trials;
@@ -12,10 +12,10 @@ use crate::stats::Summary;
 pub use codecs::Row;
 pub use trials::TrialRow;
 
-/// Everything that some files of results say. Rows are in the order of their keys.
+/// Results of one or more files. Rows are sorted by key.
 #[derive(Debug, Clone, Default)]
 pub struct Results {
-    /// Sessions that rows come from, in the order of time.
+    /// Sessions of the rows, sorted by time.
     pub sessions: Vec<Session>,
     /// Codecs on blocks.
     pub codecs: Vec<Row>,
@@ -27,29 +27,29 @@ pub struct Results {
     pub splits: Vec<TrialRow<split::Key>>,
     /// Cells that failed and were never measured.
     pub failures: Vec<Failure>,
-    /// Cells measured in several sessions, whose medians differ by more than the samples' spread allows.
+    /// Cells measured in several sessions whose medians differ by more than the spread.
     pub disagreements: Vec<Disagreement>,
-    /// Cells that several sessions measured.
+    /// Number of cells measured in several sessions.
     pub repeated: usize,
 }
 
-/// Two sessions at odds over a cell.
+/// A cell on which two sessions disagree.
 #[derive(Debug, Clone)]
 pub struct Disagreement {
-    /// The cell.
+    /// Description of the cell.
     pub what: String,
     /// Median speed of the last session relative to the one before.
     pub factor: f64,
 }
 
-/// From which difference on two sessions disagree.
+/// Minimum relative difference between sessions that disagree.
 const AGREE: f64 = 0.05;
 
-/// Samples of a cell, by session in the order of the lines.
+/// Samples of a cell by session, in file order.
 type Sessions<'l, S> = Vec<(&'l str, Vec<&'l S>)>;
 
 impl Results {
-    /// Of files of results, in the order given. Of a cell that several sessions measured the last one counts.
+    /// Combines files of results in the given order. If several sessions measured a cell, the last one counts.
     pub fn of(files: &[Contents]) -> Self {
         let lines: Vec<&Line> = files.iter().flat_map(|file| &file.lines).collect();
         let mut results = Results::default();
@@ -70,7 +70,7 @@ impl Results {
         results
     }
 
-    /// Spread of the samples of every row.
+    /// Returns the spread of every row.
     pub fn spreads(&self) -> Vec<Spread> {
         let codecs = self.codecs.iter().map(|row| Spread::of(std::iter::once(&row.encode).chain(&row.decode)));
         let builds = self.builds.iter().map(|row| &row.time);
@@ -79,7 +79,7 @@ impl Results {
         codecs.chain(trials.map(|time| Spread::of(std::iter::once(time)))).collect()
     }
 
-    /// Rows of one kind, each of the last session that has samples of it.
+    /// Returns the rows of one kind, each from the last session that has samples of it.
     fn rows<'l, K, R>(
         &mut self,
         lines: &[&'l Line],
@@ -103,7 +103,7 @@ impl Results {
         rows
     }
 
-    /// Takes note of what two sessions say of one cell.
+    /// Compares the medians of two sessions for one cell.
     fn compare<K: Recorded>(&mut self, key: &K, before: &[&K::Sample], last: &[&K::Sample]) {
         let median = |samples: &[&K::Sample]| {
             let seconds: Vec<f64> = samples.iter().map(|sample| K::seconds(sample)).collect();
@@ -118,7 +118,7 @@ impl Results {
     }
 }
 
-/// Samples of every cell of one kind, by session.
+/// Returns the samples of every cell of one kind, by session.
 fn by_cell<'l, K>(lines: &[&'l Line]) -> BTreeMap<&'l K, Sessions<'l, K::Sample>>
 where
     K: Recorded + 'l,
@@ -135,7 +135,7 @@ where
     cells
 }
 
-/// Samples of every cell of one kind in the last session that measured it.
+/// Returns the samples of every cell of one kind in the last session that measured it.
 pub(crate) fn last_samples<'l, K>(lines: &[&'l Line]) -> BTreeMap<&'l K, (&'l str, Vec<&'l K::Sample>)>
 where
     K: Recorded + 'l,
@@ -147,11 +147,11 @@ where
 /// Spread of the samples of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// Samples.
+    /// Number of samples.
     pub count: usize,
-    /// True if they are too few or too far apart to conclude from.
+    /// True if the samples are too few or vary too much for a conclusion.
     pub is_wide: bool,
-    /// The largest relative spread of what is measured of the cell, where there are several samples.
+    /// Largest relative spread of the quantities of the cell; `None` for a single sample.
     pub worst: Option<f64>,
 }
 
@@ -166,7 +166,7 @@ impl Spread {
     }
 }
 
-/// Sessions and cells that rows were made of.
+/// Sessions and cells of the rows so far.
 #[derive(Default)]
 struct Seen<'l> {
     sessions: BTreeSet<&'l str>,
@@ -182,7 +182,7 @@ pub(crate) mod tests {
     use crate::record::{AnyKey, Machine, Measured};
     use crate::sample::{CodecSample, Timing};
 
-    /// A line of a codec that takes so many milliseconds for 100 MB.
+    /// Line of a codec that takes this many milliseconds for 100 MB.
     fn line(
         session: &str,
         data: &str,
@@ -213,7 +213,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// A session with three codecs at two block sizes and two numbers of threads, and what does not compress.
+    /// A session with three codecs, two block sizes and two numbers of threads, and incompressible data.
     pub(crate) fn sample_lines() -> Vec<Line> {
         let libraries = [("lz4", "lz4 1.10.0"), ("zstd:3", "zstd 1.5.7"), ("zlib:9", "zlib 1.3.1")];
         let mut lines = vec![Line::Session(Session {
@@ -263,7 +263,7 @@ pub(crate) mod tests {
         assert_eq!(codecs, ["lz4", "zlib:9", "zstd:3"]);
         let lz4 = groups[2][0];
         assert_eq!((lz4.key.block, lz4.key.threads), (131_072, 1));
-        // 100 MB in 0.202 s; 40 MB saved in as long.
+        // 100 MB in 0.202 s; 40 MB saved in the same time.
         assert!((lz4.encode_speed().unwrap() - 100.0 / 0.202).abs() < 1e-9);
         assert!((lz4.encode_savings().unwrap() - 40.0 / 0.202).abs() < 1e-9);
         assert!((lz4.decode_savings().unwrap() - 40.0 / 0.052).abs() < 1e-9);

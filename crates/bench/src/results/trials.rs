@@ -1,28 +1,28 @@
-//! Trials (a build, read or split as a whole): a row for each cell, with medians.
+//! Results of trials (builds, reads, splits): a row for each cell, with medians.
 
 use std::collections::BTreeMap;
 
 use crate::sample::Trial;
 use crate::stats::Summary;
 
-/// One cell, as the last session that measured it has it.
+/// A cell as the last session measured it.
 #[derive(Debug, Clone)]
 pub struct TrialRow<K> {
-    /// The cell.
+    /// Key of the cell.
     pub key: K,
-    /// The session.
+    /// Name of the session.
     pub session: String,
-    /// Bytes it was about.
+    /// Bytes of the input.
     pub bytes: u64,
-    /// Bytes that came of it; of the last run, if they differ.
+    /// Bytes of the output; of the last run, if they differ.
     pub made: u64,
-    /// Seconds by the clock.
+    /// Elapsed seconds.
     pub time: Summary,
-    /// Median seconds on processors.
+    /// Median processor time in seconds.
     pub cpu: f64,
-    /// The most memory of any run.
+    /// Largest peak memory of any run.
     pub peak_memory: Option<u64>,
-    /// Median seconds of each stage, all threads together.
+    /// Median seconds of each stage, summed over all threads.
     pub stages: BTreeMap<String, f64>,
 }
 
@@ -46,7 +46,7 @@ impl<K> TrialRow<K> {
         })
     }
 
-    /// MB a second of what it was about.
+    /// Returns the MB/s of input.
     pub fn speed(&self) -> Option<f64> {
         (self.time.median > 0.0).then(|| self.bytes as f64 / 1e6 / self.time.median)
     }

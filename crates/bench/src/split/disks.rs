@@ -8,28 +8,28 @@ use crate::{Error, Result};
 /// A simulated disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disk {
-    /// MB a second.
+    /// Speed in MB/s.
     pub speed: u32,
-    /// MB after which it fails, if it does.
+    /// MB after which it fails, if any.
     pub fails_after: Option<u32>,
 }
 
-/// The disks that outputs are on. As text: `directories`; a speed (`50`), which all disks have; or the speeds of as many
-/// disks (`50,50,200`), of which some may fail after so many MB (`50,50@20`).
+/// The disks of the outputs. As text: `directories`; one speed (`50`), common to all disks; or the speeds of all disks
+/// (`50,50,200`), some of which may fail after a number of MB (`50,50@20`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Profile {
-    /// Directories; how fast they are is not known.
+    /// Directories of unknown speed.
     Directories,
-    /// As many disks as there are outputs, all of this speed.
+    /// A disk of this speed for each output.
     Equal(u32),
-    /// These.
+    /// These disks.
     Disks(Vec<Disk>),
 }
 
 const DIRECTORIES: &str = "directories";
 
 impl Profile {
-    /// The disks of so many outputs; none where their speeds are not known.
+    /// Returns the disks for this number of outputs; `None` if their speeds are unknown.
     pub fn disks(&self, outputs: usize) -> Option<Vec<Disk>> {
         match self {
             Profile::Directories => None,
@@ -38,7 +38,7 @@ impl Profile {
         }
     }
 
-    /// Number of outputs, if the profile fixes it.
+    /// Returns the number of outputs, if the profile determines it.
     pub fn outputs(&self) -> Option<usize> {
         match self {
             Profile::Disks(disks) => Some(disks.len()),
@@ -46,7 +46,7 @@ impl Profile {
         }
     }
 
-    /// True if a disk of it fails.
+    /// Returns true if a disk fails.
     pub fn fails(&self) -> bool {
         matches!(self, Profile::Disks(disks) if disks.iter().any(|disk| disk.fails_after.is_some()))
     }
@@ -98,18 +98,18 @@ fn disk(text: &str) -> Option<Disk> {
     }
 }
 
-/// Bytes a second of all disks at once.
+/// Returns the total speed of all disks in bytes per second.
 pub(crate) fn sum(disks: &[Disk]) -> f64 {
     disks.iter().map(|disk| f64::from(disk.speed) * 1e6).sum()
 }
 
-/// Seconds that so many stored bytes take where every disk works until the end.
+/// Returns the seconds to store this many bytes if every disk is busy until the end.
 pub(crate) fn shared(disks: &[Disk], stored: u64) -> f64 {
     stored as f64 / sum(disks)
 }
 
-/// Seconds that they take in ranges of equal length, one for each disk, of which the slowest ends last. They are taken
-/// to compress alike.
+/// Returns the seconds to store this many bytes in ranges of equal length, one for each disk, which are assumed to
+/// compress alike.
 pub(crate) fn ranges(disks: &[Disk], stored: u64) -> f64 {
     let slowest = disks.iter().map(|disk| disk.speed).min().unwrap_or(0);
     stored as f64 / disks.len() as f64 / (f64::from(slowest) * 1e6)
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(Profile::Directories.disks(3), None);
     }
 
-    /// Speeds 1, 1, 1 and 4 of the data's size: 0.25 in ranges, 1/7 shared.
+    /// Speeds of 1, 1, 1 and 4 times the size of the data: 0.25 s in ranges, 1/7 s shared.
     #[test]
     fn times_are_those_computed_by_hand() {
         let disks = "100,100,100,400".parse::<Profile>().unwrap().disks(4).unwrap();

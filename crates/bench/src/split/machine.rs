@@ -1,4 +1,4 @@
-//! The executor of splits: runs the program, with a reader for every simulated disk or with parts in directories, and
+//! The executor of splits: runs the program, with a reader for every simulated disk or parts in directories, and
 //! removes everything it created.
 
 use packfs_image::name::display;
@@ -23,14 +23,15 @@ use crate::{Error, Result};
 /// Measures on this machine.
 #[derive(Debug)]
 pub struct Machine {
-    /// For pipes, and for dumps that were joined.
+    /// Directory for pipes and joined dumps.
     scratch: PathBuf,
-    /// For parts that are files.
+    /// Directories for parts.
     directories: Vec<PathBuf>,
 }
 
 impl Machine {
-    /// Works in a directory, and puts parts that are files into some others in turn, or else there too.
+    /// Creates an executor with a scratch directory and directories for parts, which are used in turn; without any,
+    /// parts are in the scratch directory.
     pub fn new(scratch: &Path, directories: &[PathBuf]) -> Self {
         let directories = if directories.is_empty() { vec![scratch.to_owned()] } else { directories.to_vec() };
         Machine { scratch: scratch.to_owned(), directories }
@@ -54,7 +55,7 @@ impl Machine {
         let mut command = cell.tool.split(&cell.codec, &cell.source.path, &paths);
         let begun = Instant::now();
         let done = run(cell, &mut command)?;
-        // A disk has its cache to empty.
+        // Includes the time to drain the disk's cache.
         let finish = |sink: Sink| sink.finish().map_err(Error::io(dir.path()));
         let taken = sinks.into_iter().map(finish).collect::<Result<Vec<u64>>>()?;
         done.trial(cell, begun.elapsed(), taken.iter().sum())
@@ -66,7 +67,7 @@ impl Machine {
         let done = run(cell, &mut command)?;
         let mut made = 0;
         for path in &parts.paths {
-            // packfs has done that already; of others it is no less a part of the work.
+            // packfs has already flushed its parts; for others, flushing is part of the work.
             let file = File::open(path).map_err(Error::io(path))?;
             file.sync_all().map_err(Error::io(path))?;
             made += file.metadata().map_err(Error::io(path))?.len();
@@ -74,7 +75,7 @@ impl Machine {
         done.trial(cell, begun.elapsed(), made)
     }
 
-    /// Times what is done with parts, which are made anew: packfs does not leave them in the page cache.
+    /// Times the join or check of new parts, which are not in the page cache because packfs drops them.
     fn restore(&self, cell: &Cell) -> Result<Trial> {
         let parts = Parts::new(&self.directories, cell.outputs)?;
         self.split_to_files(cell, &parts)?;
@@ -102,7 +103,7 @@ impl Executor<Cell> for Machine {
     }
 }
 
-/// Names of parts in some directories, each in a folder of its own that is removed with all that is in it.
+/// Paths of parts, each in a new folder that is removed with its contents.
 struct Parts {
     paths: Vec<PathBuf>,
     _folders: Vec<Scratch>,
@@ -118,7 +119,7 @@ impl Parts {
     }
 }
 
-/// A program that has split, and what packfs said of it.
+/// Result of a program that split, and packfs's summary.
 struct Done {
     ran: Ran,
     stages: BTreeMap<String, f64>,
@@ -136,15 +137,15 @@ fn trial(cell: &Cell, ran: &Ran, time: Timing, made: u64) -> Trial {
     Trial { time, bytes: cell.source.bytes, made, peak_memory: ran.peak_memory, stages }
 }
 
-/// The fields of `packfs split --json` that are used here.
+/// Fields of `packfs split --json` that are used here.
 #[derive(Deserialize)]
 struct Summary {
     complete: bool,
     times: BTreeMap<String, f64>,
 }
 
-/// Runs the program that splits. Where a disk fails because it is to fail, packfs may say so, if only the dump is
-/// complete.
+/// Runs the program that splits. If the profile has a failing disk, packfs may report a failure, provided that the dump
+/// is complete.
 fn run(cell: &Cell, command: &mut Command) -> Result<Done> {
     if cell.tool.program != Program::Packfs {
         return Ok(Done { ran: program::run(command, false)?, stages: BTreeMap::new() });
@@ -169,7 +170,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
 
-    /// A cell whose program, for which nsplit's name stands, is a script.
+    /// A cell with a script in place of nsplit.
     fn cell(dir: &Path, script: &str, profile: &str, outputs: usize) -> Cell {
         let path = dir.join("script");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -196,7 +197,7 @@ mod tests {
         names
     }
 
-    /// Copies its input to each output, to one after the other.
+    /// Copies the input to each output, one after the other.
     const COPY: &str = "from=$1; shift; for to; do cat $from > $to || exit 3; done";
 
     #[test]
@@ -213,7 +214,7 @@ mod tests {
         assert!([&scratch, &a, &b].iter().all(|dir| names(dir).is_empty()));
     }
 
-    /// Parts lie in the directories in turn.
+    /// Parts use the directories in turn.
     #[test]
     fn parts_are_shared_out() {
         let dir = tempfile::tempdir().unwrap();
@@ -222,7 +223,7 @@ mod tests {
         let parts = Parts::new(&[a.clone(), b.clone()], 3).unwrap();
         let in_a: Vec<bool> = parts.paths.iter().map(|path| path.starts_with(&a)).collect();
         assert_eq!(in_a, [true, false, true]);
-        // Of one output only one directory gets a folder.
+        // A single output uses one directory only.
         let one = Parts::new(&[a.clone(), b.clone()], 1).unwrap();
         assert_eq!((names(&a).len(), names(&b).len(), one.paths.len()), (2, 1, 1));
         drop((parts, one));
@@ -238,7 +239,7 @@ mod tests {
         for (script, profile, why) in [
             ("echo no luck >&2; exit 3", "1000", "exit status 3: no luck"),
             ("kill -9 $$", "1000", "signal 9"),
-            // Written in part, and not to all disks, of which the first one is far too slow to be waited for.
+            // Only a part is written, and not to all disks; the first disk is much too slow to wait for.
             ("head -c 900000 $1 > $2; exit 4", "1,1000", "exit status 4"),
             (COPY, "1000,1000@1", "exit status 3"),
             ("exit 0", "directories", "No such file"),
@@ -252,7 +253,7 @@ mod tests {
         assert!(gone.unwrap_err().to_string().contains("gone"));
     }
 
-    /// packfs is believed only in what it says.
+    /// The exit status of packfs alone is not trusted.
     #[test]
     fn a_dump_that_is_not_complete_was_not_split() {
         let dir = tempfile::tempdir().unwrap();
@@ -263,7 +264,7 @@ mod tests {
         };
         let done = r#"echo '{"complete":true,"times":{"read":0.5},"more":1}'"#;
         assert_eq!(run(done, "50").unwrap().stages["read"], 0.5);
-        // Where a disk is to fail, packfs says that it did.
+        // packfs may report the failure of a disk that is meant to fail.
         assert!(run(&format!("{done}; exit 1"), "50@20").is_ok());
         assert!(run(&format!("{done}; exit 1"), "50").unwrap_err().contains("exit status 1"));
         let part = r#"echo '{"complete":false,"times":{}}'"#;

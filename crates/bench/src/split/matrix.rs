@@ -1,4 +1,4 @@
-//! The cells to measure: a split of every source over every number of outputs by every codec and program, then joining
+//! The cells to measure: splits of every source over every number of outputs with every codec and program, then joining
 //! and checking.
 
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use super::{Cell, Profile, Program, Source, Tool, Work};
 /// The values to combine.
 #[derive(Debug, Clone)]
 pub struct Matrix {
-    /// Data to split.
+    /// Data sets to split.
     pub sources: Vec<Arc<Source>>,
-    /// Programs that split; only packfs restores.
+    /// Programs that split; only packfs joins and checks.
     pub tools: Vec<Tool>,
-    /// Codecs as a user writes them.
+    /// Codecs in the user's spelling.
     pub codecs: Vec<String>,
-    /// Kinds of disks to split over.
+    /// Profiles of disks.
     pub profiles: Vec<Profile>,
-    /// Numbers of outputs, where the profile does not say.
+    /// Numbers of outputs, unless the profile determines it.
     pub outputs: Vec<usize>,
 }
 
 impl Matrix {
-    /// All cells that can be.
+    /// Returns all supported cells.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for source in &self.sources {
@@ -42,7 +42,8 @@ impl Matrix {
         able.map(|(tool, codec)| cell(source, tool, codec, profile, outputs, Work::Split)).collect()
     }
 
-    /// From files, as pipes cannot be read twice: of as many parts as there are at most.
+    /// Returns the cells of joining and checking: from files, because pipes cannot be read twice, with the largest
+    /// number of parts.
     fn restore(&self, source: &Arc<Source>) -> Vec<Cell> {
         let fixed = self.profiles.iter().filter_map(Profile::outputs);
         let any = self.outputs.iter().copied().filter(|_| self.profiles.iter().any(|one| one.outputs().is_none()));
@@ -95,7 +96,7 @@ mod tests {
                 "packfs check of d, lz4, 4 outputs",
             ]
         );
-        // Without a profile of any number of outputs, that of the largest profile is what is joined.
+        // If all profiles list their disks, the largest one is joined.
         let uneven = Matrix { profiles: vec!["50,200".parse().unwrap()], outputs: vec![8], ..matrix };
         assert!(uneven.cells().iter().all(|cell| cell.outputs == 2));
     }

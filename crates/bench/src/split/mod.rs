@@ -1,5 +1,5 @@
-//! Measures splitting dumps over several outputs, and joining them: the data ([`Source`]), the program ([`Tool`]), the
-//! disks ([`Profile`]), and the machine that runs and times it ([`Machine`]).
+//! Measures splitting dumps over several outputs and joining them: the data ([`Source`]), the program ([`Tool`]), the
+//! disks ([`Profile`]), and the executor ([`Machine`]).
 
 mod disks;
 mod machine;
@@ -20,20 +20,20 @@ pub use matrix::Matrix;
 pub use source::Source;
 pub use tool::{Program, Tool};
 
-/// One thing to measure.
+/// One measurement.
 #[derive(Debug, Clone)]
 pub struct Cell {
     /// Data to split.
     pub source: Arc<Source>,
     /// Program that splits it.
     pub tool: Tool,
-    /// The codec as a user writes it.
+    /// The codec in the user's spelling.
     pub codec: String,
-    /// Over what.
+    /// Disks to split over.
     pub profile: Profile,
     /// Number of outputs.
     pub outputs: usize,
-    /// Work that is timed.
+    /// The timed work.
     pub work: Work,
 }
 

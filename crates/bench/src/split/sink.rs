@@ -1,4 +1,4 @@
-//! A simulated disk: a FIFO whose reader discards a fixed number of bytes a second.
+//! A simulated disk: a FIFO whose reader discards a fixed number of bytes per second.
 
 use std::fs::File;
 use std::io;
@@ -15,18 +15,18 @@ use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
 
 use super::Disk;
 
-/// Bytes that wait for the disk at most: its cache. What an ordinary user may have.
+/// Size of the disk's cache; the largest pipe that ordinary users may have.
 const CACHE: usize = 1 << 20;
-/// Bytes taken at once.
+/// Maximum bytes per read.
 const PIECE: usize = 256 << 10;
 const MB: u64 = 1_000_000;
 
-/// When a disk of constant speed is done with what it takes. Times are counted from any one moment.
+/// Computes when a disk of constant speed has written its data. Times are relative to any moment.
 #[derive(Debug)]
 struct Pace {
-    /// Bytes a second.
+    /// Bytes per second.
     speed: f64,
-    /// When it has done all it took; nothing before it took anything.
+    /// Time when it has written everything so far; `None` at the beginning.
     free: Option<Duration>,
 }
 
@@ -35,8 +35,8 @@ impl Pace {
         Pace { speed: f64::from(disk.speed) * 1e6, free: None }
     }
 
-    /// Takes bytes `now`, and says when they are done. A disk that had to wait for them cannot make up for that; one
-    /// that had more to do, and was only asked late, can.
+    /// Takes bytes at `now`, and returns when they are written. A disk that had to wait for data loses that time; one
+    /// that had data, but was polled late, does not.
     fn take(&mut self, bytes: usize, now: Duration, waited: bool) -> Duration {
         let begun = match self.free {
             Some(free) if !waited => free,
@@ -49,25 +49,25 @@ impl Pace {
     }
 }
 
-/// A simulated disk at work.
+/// A running simulated disk.
 #[derive(Debug)]
 pub(super) struct Sink {
     path: PathBuf,
-    /// Keeps the FIFO from ending before, and the reader from waiting after, the program that writes to it.
+    /// Keeps the FIFO open until the program that writes to it has ended.
     keeper: Option<OwnedFd>,
     hurry: Arc<AtomicBool>,
     reader: Option<JoinHandle<io::Result<u64>>>,
 }
 
 impl Sink {
-    /// Makes the FIFO and begins to read.
+    /// Creates the FIFO and starts to read it.
     pub(super) fn start(path: &Path, disk: Disk) -> io::Result<Self> {
         mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
-        // Opening without waiting for the other side works for the reader first only.
+        // Nonblocking, because only the reader may open a FIFO without the other side.
         let pipe = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
         let keeper = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
         fcntl_setfl(&pipe, OFlags::empty())?;
-        // Where so much is not allowed, the disk's cache is smaller.
+        // Larger pipes may not be permitted; then the cache is smaller.
         let _ = fcntl_setpipe_size(&pipe, CACHE);
         let hurry = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&hurry);
@@ -79,8 +79,7 @@ impl Sink {
         &self.path
     }
 
-    /// Waits until the disk has done what it was given, and says how many bytes that were. Whoever writes to it must
-    /// have ended.
+    /// Waits until the disk has written everything, and returns the number of bytes. The writer must have ended.
     pub(super) fn finish(mut self) -> io::Result<u64> {
         self.end()
     }
@@ -92,7 +91,7 @@ impl Sink {
     }
 }
 
-/// A sink that was given up is waited for no longer than its end takes without a pace.
+/// An abandoned disk discards the rest of its input at full speed.
 impl Drop for Sink {
     fn drop(&mut self) {
         self.hurry.store(true, Relaxed);
@@ -100,7 +99,7 @@ impl Drop for Sink {
     }
 }
 
-/// Takes all there is, at the disk's pace unless told to hurry.
+/// Reads everything, at the disk's speed unless `hurry` is set.
 fn drain(pipe: &OwnedFd, disk: Disk, hurry: &AtomicBool) -> io::Result<u64> {
     let null = File::options().write(true).open("/dev/null")?;
     let most = disk.fails_after.map_or(u64::MAX, |after| u64::from(after) * MB);
@@ -108,7 +107,7 @@ fn drain(pipe: &OwnedFd, disk: Disk, hurry: &AtomicBool) -> io::Result<u64> {
     while taken < most {
         let waited = ioctl_fionread(pipe)? == 0;
         let len = usize::try_from(most - taken).map_or(PIECE, |left| left.min(PIECE));
-        // Nothing is copied: the processors are for what is measured.
+        // Without copying, to leave the processors to the measured program.
         let got = match splice(pipe, None, &null, None, len, SpliceFlags::MOVE) {
             Err(Errno::INTR) => continue,
             got => got?,
@@ -136,14 +135,14 @@ mod tests {
     fn a_disk_keeps_its_speed_and_loses_what_it_waits() {
         let ms = Duration::from_millis;
         let mut pace = Pace::new(Disk { speed: 100, fails_after: None });
-        // A MB in 10 ms. The first waits for the writer; nothing is lost by that.
+        // A MB takes 10 ms. The disk waited for the writer.
         assert_eq!(pace.take(1_000_000, ms(500), true), ms(510));
-        // More was there, but the thread was woken late: the disk went on by itself meanwhile.
+        // There was data, but the thread was woken late: the disk had continued.
         assert_eq!(pace.take(1_000_000, ms(513), false), ms(520));
         assert_eq!(pace.take(500_000, ms(524), false), ms(525));
-        // Nothing was there until 600 ms: that time is gone.
+        // There was no data until 600 ms: that time is lost.
         assert_eq!(pace.take(1_000_000, ms(600), true), ms(610));
-        // It came while the disk was still at work.
+        // The data arrived while the disk was busy.
         assert_eq!(pace.take(1_000_000, ms(605), true), ms(620));
     }
 
@@ -167,7 +166,7 @@ mod tests {
         assert_eq!(sink.finish().unwrap(), 2_000_000);
     }
 
-    /// Were it not so, these would wait for ever.
+    /// Otherwise these would block forever.
     #[test]
     fn nobody_waits_for_a_writer_that_never_comes() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The data to split: a file of the user, or generated data.
+//! The data to split: an existing file, or generated data.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -11,26 +11,26 @@ use crate::corpus::INCOMPRESSIBLE;
 use crate::memory::{Memory, Shares};
 use crate::{Error, Result};
 
-/// Bytes that are hashed at once.
+/// Bytes hashed at once.
 const PIECE: usize = 1 << 20;
 
-/// One file to split.
+/// A file to split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Its name in tables.
+    /// Name in tables.
     pub name: String,
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// By which results of the same data are known, and what was joined is compared.
+    /// Digest: identifies the data, and verifies joined dumps.
     pub digest: String,
-    /// True if it is an ELF core, which is all that makedumpfile splits.
+    /// True for an ELF core, the only input that makedumpfile splits.
     pub is_core: bool,
 }
 
 impl Source {
-    /// A file that is there.
+    /// Opens an existing file.
     pub fn open(path: &Path) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(Error::io(path))?;
         if !metadata.is_file() {
@@ -38,18 +38,18 @@ impl Source {
             return Err(Error::Usage(format!("{path}: not a regular file: it has to be read again and again")));
         }
         let name = path.file_name().map_or_else(|| display(path).to_string(), |name| display(name).to_string());
-        // Whatever it is called, no program takes it for an option.
+        // An absolute path cannot be taken for an option.
         Self::of(std::path::absolute(path).map_err(Error::io(path))?, name)
     }
 
-    /// Memory-like data, in a new file.
+    /// Creates a file of memory-like data.
     pub fn memory(path: PathBuf, bytes: u64, seed: u64, shares: Shares) -> Result<Self> {
         make(&path, bytes, seed, shares).map_err(Error::io(&path))?;
         let name = if shares == Shares::default() { "memory".into() } else { format!("memory ({shares})") };
         Self::of(path, name)
     }
 
-    /// Data that does not compress, in a new file.
+    /// Creates a file of incompressible data.
     pub fn incompressible(path: PathBuf, bytes: u64, seed: u64) -> Result<Self> {
         make(&path, bytes, seed, "random=1".parse()?).map_err(Error::io(&path))?;
         Self::of(path, INCOMPRESSIBLE.into())
@@ -72,7 +72,7 @@ fn make(path: &Path, bytes: u64, seed: u64, shares: Shares) -> io::Result<()> {
     file.flush()
 }
 
-/// A digest of a file's bytes, in hexadecimal digits.
+/// Returns the digest of a file in hexadecimal digits.
 pub(super) fn digest(path: &Path) -> Result<String> {
     let mut file = File::open(path).map_err(Error::io(path))?;
     let (mut digests, mut piece) = (Vec::new(), Vec::with_capacity(PIECE));
@@ -87,8 +87,7 @@ pub(super) fn digest(path: &Path) -> Result<String> {
     Ok(Digest::of_all(&digests).short())
 }
 
-/// Of the first bytes of an ELF file: the class and the order of bytes are those of this machine's cores, the type is
-/// that of a core.
+/// Returns true for an ELF core: a file with the class and byte order of this machine's cores and the type of a core.
 fn is_core(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
     File::open(path)?.take(18).read_to_end(&mut head)?;

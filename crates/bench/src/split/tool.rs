@@ -9,25 +9,25 @@ use crate::program;
 /// A program that splits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
-    /// This one.
+    /// packfs.
     Packfs,
-    /// The program of the mail that this measurement comes from: a thread and a range of the input for each output.
+    /// nsplit: one thread and one range of the input for each output.
     Nsplit,
-    /// The dump filter of kexec-tools, which splits ELF cores of Linux into files.
+    /// makedumpfile, which splits ELF cores of Linux into files.
     Makedumpfile,
 }
 
-/// A program, and where it is.
+/// An installed program that splits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {
-    /// Which.
+    /// Which program it is.
     pub program: Program,
-    /// Its file.
+    /// Path of its executable.
     pub path: PathBuf,
 }
 
 impl Tool {
-    /// As in keys and tables.
+    /// Name in keys and tables.
     pub fn name(&self) -> &'static str {
         match self.program {
             Program::Packfs => "packfs",
@@ -36,7 +36,7 @@ impl Tool {
         }
     }
 
-    /// Returns its version as the program states it.
+    /// Returns the version, as the program reports it.
     pub fn version(&self) -> String {
         match self.program {
             Program::Packfs => program::version(&self.path, "--version"),
@@ -45,12 +45,12 @@ impl Tool {
         }
     }
 
-    /// True if it can do this at all.
+    /// Returns true if it supports a cell.
     pub(super) fn can(&self, codec: &str, source: &Source, profile: &Profile, outputs: usize) -> bool {
         match self.program {
             Program::Packfs => true,
             Program::Nsplit => self.codec_option(codec).is_some(),
-            // It seeks in its outputs, and takes one for a request not to split.
+            // It seeks in its outputs, and does not split for a single one.
             Program::Makedumpfile => {
                 let files = *profile == Profile::Directories && outputs > 1;
                 files && source.is_core && self.codec_option(codec).is_some()
@@ -58,7 +58,7 @@ impl Tool {
         }
     }
 
-    /// The peers' option for a codec, empty where it needs none.
+    /// Returns the peer's option for a codec; empty if it needs none, `None` if it lacks the codec.
     fn codec_option(&self, codec: &str) -> Option<&'static str> {
         let name = codec.split(':').next()?;
         match (self.program, name) {
@@ -74,7 +74,7 @@ impl Tool {
         }
     }
 
-    /// Splits `source` over `parts`.
+    /// Returns the command that splits `source` over `parts`.
     pub(super) fn split<P: AsRef<Path>>(&self, codec: &str, source: &Path, parts: &[P]) -> Command {
         let mut command = Command::new(&self.path);
         let option = self.codec_option(codec).filter(|option| !option.is_empty());

@@ -1,4 +1,4 @@
-//! Candidates: the settings to choose from, with the writer's options.
+//! Candidates: settings to choose from, with the options of the writer.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use serde::Serialize;
 
 use crate::units::size;
 
-/// Any Linux that reads what the reference codecs make.
+/// A Linux that reads the images of the reference codecs.
 const WITH_ZSTD: Kernel = Kernel { major: 6, minor: 10 };
 
-/// The settings that a user chooses between.
+/// Settings that a user chooses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Settings {
     /// `squashfs` or `erofs`.
     pub format: String,
-    /// The codec as a user writes it.
+    /// The codec in the user's spelling.
     pub codec: String,
-    /// Bytes of a block or of the largest cluster.
+    /// Size of a block, or of the largest cluster, in bytes.
     pub block: u32,
 }
 
@@ -30,49 +30,49 @@ impl fmt::Display for Settings {
     }
 }
 
-/// One way to build.
+/// A combination of settings to try.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// Settings that tell it from others.
+    /// Settings that identify it.
     pub settings: Settings,
     /// Options of the writer.
     pub options: AnyOptions,
 }
 
 impl Candidate {
-    /// A way to build; its settings are read off its options.
+    /// Creates a candidate; its settings follow from the options.
     pub fn new(options: AnyOptions) -> Self {
         let codec = options.common().codec.to_string();
         let settings = Settings { format: options.format().into(), codec, block: options.block_size() };
         Candidate { settings, options }
     }
 
-    /// Codec, level and options.
+    /// Returns the codec with its level and options.
     pub fn codec(&self) -> &Choice {
         &self.options.common().codec
     }
 
-    /// Compression threads.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.options.common().threads
     }
 
-    /// The same with a quick codec: equal in all that is not the codec's doing.
+    /// Returns the reference: the same options with a quick codec.
     pub(super) fn reference(&self) -> Self {
         let mut options = self.options.clone();
-        // Alike in whether there is an entropy coder: that is what sizes differ by most.
+        // With an entropy coder if the candidate has one, because that affects sizes most.
         let plain =
             matches!(self.codec().codec(), Codec::None | Codec::Lz4 | Codec::Lz4hc | Codec::Lzo | Codec::Snappy);
         let quick = if plain { Choice::new(Codec::Lz4) } else { "zstd:1".parse().unwrap_or(Choice::new(Codec::Zstd)) };
         options.common_mut().codec = quick;
         if let AnyOptions::Erofs(options) = &mut options {
-            // It is not to be mounted.
+            // The image is never mounted.
             options.target_kernel = options.target_kernel.max(WITH_ZSTD);
         }
         Candidate::new(options)
     }
 
-    /// Candidates of the same group share a reference.
+    /// Returns the group; candidates of the same group share a reference.
     pub(super) fn group(&self) -> (Settings, u32) {
         let features = match &self.options {
             AnyOptions::Squashfs(_) => 0,

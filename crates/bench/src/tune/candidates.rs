@@ -6,20 +6,20 @@ use packfs_image::build::AnyOptions;
 
 use super::candidate::Candidate;
 
-/// Codecs to try for SquashFS: from the quickest to the densest.
+/// Codecs to try for SquashFS, fastest first.
 pub const SQUASHFS: &[&str] =
     &["lz4", "lz4hc:9", "lz4hc:12", "gzip:6", "zstd:1", "zstd:3", "zstd:9", "zstd:15", "zstd:19", "xz:6"];
-/// Blocks to try for SquashFS.
+/// Block sizes to try for SquashFS.
 pub const SQUASHFS_BLOCKS: &[&str] = &["32K", "128K", "1M"];
-/// Codecs to try for EROFS. Which of them can be had is for the kernel to say that is to read the image.
+/// Codecs to try for EROFS, as far as the target kernel supports them.
 pub const EROFS: &[&str] = &["lz4", "lz4hc:9", "lz4hc:12", "zstd:3", "zstd:9", "zstd:15", "zstd:19", "lzma:6"];
-/// Clusters to try for EROFS.
+/// Cluster sizes to try for EROFS.
 pub const EROFS_CLUSTERS: &[&str] = &["16K", "64K", "256K"];
 
-/// MB a second on one core, about, by which work is shared out beforehand. What is measured does not depend on it.
+/// Returns the approximate speed on one core in MB/s, to plan the work. It does not affect results.
 pub(super) fn speed(candidate: &Candidate) -> f64 {
     let codec = by_codec(candidate.codec());
-    // Codecs that cannot fill a cluster try several times.
+    // Codecs that cannot fill a cluster by themselves need several attempts.
     match &candidate.options {
         AnyOptions::Erofs(options) if !options.build.codec.fills() => codec / 3.0,
         _ => codec,
@@ -47,13 +47,13 @@ fn by_codec(codec: &Choice) -> f64 {
             16..=17 => 5.0,
             _ => 2.5,
         },
-        // xz and lzma, and what is not known yet.
+        // xz, lzma and unknown ones.
         _ => 4.0,
     }
 }
 
-/// Length of the sample of a candidate as a multiple of the shortest: the quicker its codec, the longer, in about the same
-/// time; and twice as long if blocks are large, as few of them tell little.
+/// Returns the length of a candidate's sample as a multiple of the shortest: longer for faster codecs, so that all take
+/// about the same time, and twice as long for large blocks, because a sample has few of them.
 pub(super) fn share(candidate: &Candidate) -> u64 {
     let quickness = match by_codec(candidate.codec()) {
         ..15.0 => 1,
@@ -63,5 +63,5 @@ pub(super) fn share(candidate: &Candidate) -> u64 {
     if candidate.settings.block >= LARGE { 2 * quickness } else { quickness }
 }
 
-/// Blocks of which a sample holds few.
+/// Block size from which a sample has few blocks.
 const LARGE: u32 = 512 << 10;

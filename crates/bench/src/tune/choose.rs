@@ -1,4 +1,4 @@
-//! Choice of a prediction: for a goal, within limits.
+//! Chooses a prediction for a goal, within limits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,9 +13,9 @@ pub enum Goal {
     Size,
     /// The shortest build.
     Speed,
-    /// The fastest reads in order.
+    /// The fastest sequential reads.
     Read,
-    /// A bit of all.
+    /// A compromise between all three.
     Balanced,
 }
 
@@ -23,7 +23,7 @@ impl Goal {
     const ALL: [(Goal, &str); 4] =
         [(Goal::Size, "size"), (Goal::Speed, "speed"), (Goal::Read, "read"), (Goal::Balanced, "balanced")];
 
-    /// Names of all goals.
+    /// Returns the names of all goals.
     pub fn names() -> Vec<&'static str> {
         Self::ALL.map(|(_, name)| name).to_vec()
     }
@@ -45,20 +45,20 @@ impl fmt::Display for Goal {
     }
 }
 
-/// Limits of an image.
+/// Limits that an image has to meet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Most bytes of the image.
+    /// Maximum size of the image in bytes.
     pub size: Option<u64>,
-    /// Most seconds to build it.
+    /// Maximum build time in seconds.
     pub seconds: Option<f64>,
-    /// Least MB a second of reads in order.
+    /// Minimum speed of sequential reads in MB/s.
     pub read: Option<f64>,
 }
 
 impl Limits {
-    /// Factor by which it exceeds the limit it is farthest from; at most 1 if it is within all.
+    /// Returns the largest factor by which a limit is exceeded; at most 1 if all are met.
     fn excess(&self, prediction: &Prediction) -> f64 {
         let size = self.size.map(|most| prediction.size as f64 / (most as f64).max(1.0));
         let seconds = self.seconds.map(|most| prediction.seconds / most.max(1e-9));
@@ -67,12 +67,12 @@ impl Limits {
     }
 }
 
-/// Costs of a prediction: the less the better, of each.
+/// Returns the costs of a prediction; less is better in each.
 fn costs(prediction: &Prediction) -> [f64; 3] {
     [prediction.size as f64, prediction.seconds, 1.0 / prediction.read_speed.max(1e-9)]
 }
 
-/// Returns the predictions that no other beats in size, build time and read speed together. Of equal ones the first stays.
+/// Returns the Pareto front by size, build time and read speed. Of equal predictions the first is kept.
 pub fn front(predictions: &[Prediction]) -> Vec<bool> {
     let all: Vec<[f64; 3]> = predictions.iter().map(costs).collect();
     let beats = |a: &[f64; 3], b: &[f64; 3]| a != b && a.iter().zip(b).all(|(a, b)| a <= b);
@@ -80,19 +80,19 @@ pub fn front(predictions: &[Prediction]) -> Vec<bool> {
     (0..all.len()).map(on).collect()
 }
 
-/// The chosen settings, or those that come nearest to limits that nothing keeps.
+/// Result of a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// The best within the limits.
     Best(usize),
-    /// Nothing is within the limits; this is least beyond them.
+    /// Nothing is within the limits; this exceeds them least.
     Nearest(usize),
-    /// There is nothing to choose from.
+    /// There are no predictions.
     Nothing,
 }
 
-/// Chooses. Those as good as the best within what the prediction is exact to are equal; of them the most balanced is
-/// taken, so that a hundredth of the size does not cost twice the time.
+/// Chooses a prediction. Those within the precision of the best count as equal, and the most balanced of them is taken,
+/// so that a hundredth of the size does not cost twice the time.
 pub fn choose(predictions: &[Prediction], goal: Goal, limits: &Limits) -> Choice {
     let within: Vec<usize> = (0..predictions.len()).filter(|at| limits.excess(&predictions[*at]) <= 1.0).collect();
     if within.is_empty() {
@@ -112,7 +112,7 @@ pub fn choose(predictions: &[Prediction], goal: Goal, limits: &Limits) -> Choice
     best(&alike, &distances(predictions, &alike))
 }
 
-/// Sizes and times that are not told apart.
+/// Factor between sizes that count as equal.
 const SIZES_ALIKE: f64 = 1.005;
 const TIMES_ALIKE: f64 = 1.05;
 
@@ -121,8 +121,8 @@ fn best(among: &[usize], distances: &[f64]) -> Choice {
     best.map_or(Choice::Nothing, |(at, _)| Choice::Best(*at))
 }
 
-/// Distance of each from the best of all in every respect, where what lies between the best and the worst of those on
-/// the front counts as 1, in factors.
+/// Returns the distance of each prediction from the best in every respect, on a logarithmic scale where the range of
+/// the front is 1.
 fn distances(predictions: &[Prediction], among: &[usize]) -> Vec<f64> {
     let logs: Vec<[f64; 3]> = among.iter().map(|at| costs(&predictions[*at]).map(|cost| cost.max(1e-9).ln())).collect();
     let on = front(&among.iter().map(|at| predictions[*at].clone()).collect::<Vec<_>>());
@@ -151,9 +151,9 @@ mod tests {
             made_up("zstd:3", 600_000, 2.0, 500.0),
             made_up("zstd:15", 520_000, 20.0, 480.0),
             made_up("xz:6", 500_000, 60.0, 50.0),
-            // Worse than zstd:3 in everything.
+            // Worse than zstd:3 in every respect.
             made_up("gzip:6", 610_000, 4.0, 300.0),
-            // As small as xz:6 but for a thousandth, and half as long to build.
+            // Larger than xz:6 by a thousandth, and built in half the time.
             made_up("zstd:22", 500_500, 30.0, 470.0),
         ]
     }
@@ -182,7 +182,7 @@ mod tests {
         let seconds = |most| Limits { seconds: Some(most), ..none };
         let read = |least| Limits { read: Some(least), ..none };
         let table = [
-            // A thousandth larger, and better otherwise.
+            // Larger by a thousandth, better otherwise.
             (Goal::Size, none, "zstd:22"),
             (Goal::Speed, none, "lz4"),
             (Goal::Read, none, "lz4"),
@@ -193,11 +193,11 @@ mod tests {
             (Goal::Speed, size(599_999), "zstd:15"),
             (Goal::Size, read(475.0), "zstd:15"),
             (Goal::Read, Limits { size: Some(510_000), seconds: Some(40.0), read: None }, "zstd:22"),
-            // Nothing is so small, so quick, so fast.
+            // No candidate is within the limit.
             (Goal::Balanced, size(100_000), "nearest xz:6"),
             (Goal::Size, seconds(0.5), "nearest lz4"),
             (Goal::Size, read(2000.0), "nearest lz4"),
-            // Each can be had, but not both: zstd:3 is 1.09 times beyond, lz4 1.64 times.
+            // Each limit can be met, but not both: zstd:3 exceeds them 1.09 times, lz4 1.64 times.
             (Goal::Size, Limits { size: Some(550_000), seconds: Some(5.0), read: None }, "nearest zstd:3"),
         ];
         for (goal, limits, want) in table {

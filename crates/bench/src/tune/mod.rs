@@ -27,51 +27,51 @@ use crate::{Error, Result};
 pub use candidate::{Candidate, Settings};
 pub use plan::{Built, Part, Plan, Reading};
 
-/// Builds and reads images: the real writers, or in tests a mock.
+/// Builds and reads images: the real writers, or a mock in tests.
 pub trait Builder {
-    /// Builds an image of a part of the source, and where that is asked for reads it.
+    /// Builds an image of a part of the source, and reads it if `read` is set.
     fn build(&mut self, candidate: &Candidate, part: Part, read: bool) -> Result<Built>;
 }
 
-/// Progress, for a display.
+/// Progress of a tuning run.
 #[derive(Debug)]
 pub enum Event<'e> {
-    /// A build begins. `done` and `of` are in the seconds that [`Plan::forecast`] reckons with.
+    /// A build begins. `done` and `of` are seconds as estimated by [`Plan::forecast`].
     Step {
         /// Settings of the build.
         settings: &'e Settings,
-        /// Work that is done.
+        /// Estimated seconds of completed work.
         done: f64,
-        /// All of it.
+        /// Estimated seconds of all work.
         of: f64,
     },
-    /// A candidate failed and is left out.
+    /// A candidate failed and is omitted.
     Failed(&'e Settings, &'e Error),
 }
 
-/// Results of all candidates, and the chosen one.
+/// Result of a tuning run.
 #[derive(Debug, Clone)]
 pub struct Tuning {
-    /// The source to pack.
+    /// Name of the source.
     pub source: String,
     /// Bytes of its files.
     pub bytes: u64,
-    /// Its entries.
+    /// Number of its entries.
     pub inodes: u64,
-    /// The goal.
+    /// Goal of the choice.
     pub goal: Goal,
     /// Limits of the image.
     pub limits: Limits,
     /// All predictions.
     pub predictions: Vec<Prediction>,
-    /// The one that was chosen.
+    /// The chosen prediction.
     pub choice: choose::Choice,
-    /// The words of the command that builds it.
+    /// Words of the command that builds the choice.
     pub command: Vec<OsString>,
 }
 
 impl Tuning {
-    /// The prediction chosen, or the one nearest to the limits, and whether it is within them.
+    /// Returns the chosen prediction, or the one nearest to the limits, and whether it is within them.
     pub fn chosen(&self) -> Option<(&Prediction, bool)> {
         match self.choice {
             choose::Choice::Best(at) => Some((self.predictions.get(at)?, true)),
@@ -81,20 +81,21 @@ impl Tuning {
     }
 }
 
-/// Tries all candidates. One that fails is told and left out; [`Error::Interrupted`] when it was asked to stop.
+/// Tries all candidates. Those that fail are reported and omitted. Returns [`Error::Interrupted`] after a request to
+/// stop.
 pub fn tune(plan: &Plan, builder: &mut dyn Builder, watch: &mut dyn FnMut(Event<'_>)) -> Result<Vec<Prediction>> {
     let (of, mut done) = (plan.forecast(), 0.0);
     let mut build = |candidate: &Candidate, part: Part, read: bool, watch: &mut dyn FnMut(Event<'_>)| {
         watch(Event::Step { settings: &candidate.settings, done, of });
         done += plan.seconds(candidate, part);
         let built = builder.build(candidate, part, read);
-        // What was interrupted is incomplete, or failed for no other reason.
+        // An interrupted build is incomplete, or failed because of the interruption.
         plan.stopped()?;
         Ok::<_, Error>(built)
     };
     let mut references = Vec::new();
     for (reference, part) in plan.references() {
-        // Without its reference nothing can be said of a group.
+        // Without its reference, a group cannot be predicted.
         let built = build(&reference, part, false, watch)??;
         references.push((reference.group(), part, built));
     }

@@ -1,5 +1,4 @@
-//! The plan of a tuning run: which parts of the source are built with which candidate and reference, and about how
-//! long that takes.
+//! The plan of a tuning run: which candidate or reference builds which part of the source, and an estimate of the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,7 +11,7 @@ use crate::{Error, Result};
 /// Part of the source that is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
-    /// About so many bytes of file data.
+    /// A sample of about this many bytes of file data.
     Sample(u64),
     /// Everything.
     Whole,
@@ -21,49 +20,49 @@ pub enum Part {
 /// Result of a build.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Built {
-    /// Bytes of the files in it.
+    /// Bytes of its files.
     pub bytes: u64,
-    /// Inodes in it.
+    /// Number of its inodes.
     pub inodes: u64,
     /// Bytes of file data in the image.
     pub data: u64,
-    /// Bytes of everything else in the image.
+    /// Other bytes of the image.
     pub metadata: u64,
-    /// File bytes that went to the codec.
+    /// File bytes that were passed to the codec.
     pub packed: u64,
-    /// Time taken.
+    /// Time of the build.
     pub time: Timing,
-    /// Result of reading the image, where that was asked for.
+    /// Result of reading the image, if requested.
     pub read: Option<Reading>,
 }
 
 /// Result of reading an image.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// MB a second when one thread reads all files one after the other.
+    /// Speed in MB/s of reading all files in order with one thread.
     pub speed: f64,
-    /// Seconds for 4 KiB somewhere when nothing is cached.
+    /// Seconds to read 4 KiB at a random place with empty caches.
     pub random: f64,
 }
 
-/// The candidates to try.
+/// The plan of a tuning run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The candidates.
+    /// Candidates to try.
     pub candidates: Vec<Candidate>,
-    /// Bytes that the slowest codecs are tried on; quicker ones are tried on more.
+    /// Sample size of the slowest codecs in bytes; faster ones get a larger sample.
     pub sample: u64,
-    /// Bytes of file data in the source that are not in holes.
+    /// Bytes of file data outside holes in the source.
     pub bytes: u64,
-    /// Inodes in the source.
+    /// Number of inodes in the source.
     pub inodes: u64,
-    /// Time it took to list the source.
+    /// Time taken to scan the source.
     pub scan: Timing,
-    /// Set when it is to stop.
+    /// Set to stop the run.
     pub stop: Arc<AtomicBool>,
 }
 
-/// One build to be made.
+/// A build to make.
 #[derive(Debug)]
 pub(super) struct Step<'p> {
     pub(super) candidate: &'p Candidate,
@@ -71,13 +70,13 @@ pub(super) struct Step<'p> {
     pub(super) part: Part,
 }
 
-/// Of larger sources the reference builds this much.
+/// The reference builds at most this many bytes of the source.
 pub(super) const REFERENCE_MAX: u64 = 256 << 20;
 
 impl Plan {
-    /// The part of the source that a candidate is tried on.
+    /// Returns the part of the source that a candidate builds.
     fn part(&self, candidate: &Candidate) -> Part {
-        // The reference is built of the whole anyway.
+        // The reference builds the whole source anyway.
         if candidate.settings == candidate.reference().settings {
             return self.at_most(REFERENCE_MAX);
         }
@@ -88,7 +87,7 @@ impl Plan {
         if bytes >= self.bytes { Part::Whole } else { Part::Sample(bytes) }
     }
 
-    /// Seconds that it will take, about: by speeds that codecs commonly have.
+    /// Returns the estimated time of all builds in seconds, based on typical speeds of codecs.
     pub fn forecast(&self) -> f64 {
         self.steps().iter().map(|step| self.seconds(step.candidate, step.part)).sum::<f64>()
             + self.references().iter().map(|(reference, part)| self.seconds(reference, *part)).sum::<f64>()
@@ -100,7 +99,7 @@ impl Plan {
             Part::Whole => self.bytes,
         };
         let speed = candidates::speed(candidate) * candidate.threads().max(1) as f64;
-        // Listing, opening and flushing take their time however little there is.
+        // Scanning, opening and flushing take constant time.
         0.02 + bytes as f64 / 1e6 / speed
     }
 
@@ -110,7 +109,7 @@ impl Plan {
         self.candidates.iter().map(step).collect()
     }
 
-    /// Builds of references that predictions rest on, each once.
+    /// Returns the builds of references that the predictions need, each once.
     pub(super) fn references(&self) -> Vec<(Candidate, Part)> {
         let mut all: Vec<(Candidate, Part)> = Vec::new();
         for step in self.steps().into_iter().filter(|step| step.part != Part::Whole) {

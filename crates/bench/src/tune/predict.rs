@@ -1,47 +1,47 @@
-//! From builds of parts to the image of the whole.
+//! Predicts the image of the whole source from builds of parts.
 
 use serde::Serialize;
 
 use super::candidate::{Candidate, Settings};
 use super::plan::{Built, Plan, Reading};
 
-/// Expected size and times of an image.
+/// Predicted size and times of an image.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// With these settings.
+    /// Settings of the build.
     #[serde(flatten)]
     pub settings: Settings,
-    /// Bytes of the image.
+    /// Size of the image in bytes.
     pub size: u64,
-    /// Seconds to build it, when the machine has nothing else to do.
+    /// Build time in seconds on an idle machine.
     pub seconds: f64,
-    /// Seconds on processors to build it, all threads together.
+    /// Processor time of the build in seconds, summed over all threads.
     pub cpu_seconds: f64,
-    /// MB a second when one thread reads all files one after the other, here in user space.
+    /// Speed in MB/s of reading all files in order with one thread, in user space.
     pub read_speed: f64,
-    /// Milliseconds for 4 KiB somewhere when nothing is cached.
+    /// Milliseconds to read 4 KiB at a random place with empty caches.
     pub random_read: f64,
-    /// Bytes that were tried.
+    /// Bytes of the sample.
     pub tried: u64,
-    /// Everything was: this is a measurement.
+    /// True if the sample was the whole source, so that this is a measurement.
     pub measured: bool,
 }
 
 /// Builds with the reference codec.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reference {
-    /// Of the whole source, or of as much as is ever built.
+    /// Build of the whole source, or of its maximum part.
     pub(super) most: Built,
-    /// It is the whole source.
+    /// True if that is the whole source.
     pub(super) complete: bool,
-    /// Of the part that the candidate was tried on.
+    /// Build of the candidate's part.
     pub(super) part: Built,
 }
 
-/// Images end with whole pages.
+/// Images are padded to whole pages.
 const PAGE: u64 = 4096;
 
-/// Predicts a candidate of which a part was built; without a reference, of which the whole was built.
+/// Predicts a candidate from the build of a part; without a reference, from the build of the whole.
 pub(super) fn predict(plan: &Plan, candidate: &Candidate, built: &Built, reference: Option<Reference>) -> Prediction {
     let (data, metadata, cpu, wall) = match &reference {
         None => {
@@ -50,18 +50,18 @@ pub(super) fn predict(plan: &Plan, candidate: &Candidate, built: &Built, referen
         }
         Some(Reference { most, complete, part }) => {
             let whole = most;
-            // What there is for what the reference built of it.
+            // Contents of the whole source, scaled from the reference's part.
             let (bytes, inodes) = match complete {
                 true => (1.0, 1.0),
                 false => (times(plan.bytes, whole.bytes), times(plan.inodes, whole.inodes)),
             };
             let data = whole.data as f64 * bytes * times(built.data, part.data);
             let metadata = whole.metadata as f64 * inodes * times(built.metadata, part.metadata);
-            // What the codec takes longer goes with what it is given.
+            // Additional time of the codec is proportional to its data.
             let more = built.time.cpu_seconds() - part.time.cpu_seconds();
             let more = more * times(whole.packed, part.packed) * bytes;
             let (cpu, wall) = (whole.time.cpu_seconds() * bytes, whole.time.seconds() * bytes);
-            // What of the reference's time was not its threads' work remains as it is.
+            // Time of the reference that is not the work of its threads remains constant.
             let threads = candidate.threads().max(1) as f64;
             let cpu_then = (cpu + more).max(0.0);
             (data, metadata, cpu_then, (wall + more / threads).max(cpu_then / threads))
@@ -85,7 +85,7 @@ fn times(a: u64, b: u64) -> f64 {
     if a == 0 || b == 0 { 1.0 } else { a as f64 / b as f64 }
 }
 
-/// Never negative, and far below what a 64-bit number holds.
+/// Converts to an unsigned number.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn whole_bytes(bytes: f64) -> u64 {
     bytes.round() as u64
@@ -98,7 +98,7 @@ pub(crate) mod tests {
     use packfs_image::build::AnyOptions;
     use packfs_image::squashfs;
 
-    /// A prediction that nobody made.
+    /// A made-up prediction.
     pub(crate) fn made_up(codec: &str, size: u64, seconds: f64, read_speed: f64) -> Prediction {
         let settings = Settings { format: "squashfs".into(), codec: codec.into(), block: 131_072 };
         let random_read = 100.0 / read_speed;
@@ -123,7 +123,7 @@ pub(crate) mod tests {
 
     #[test]
     fn predictions_are_those_computed_by_hand() {
-        // The candidate makes 8/10 of what the reference does, and takes 900 ms more for a tenth of what is packed.
+        // The candidate's data is 8/10 of the reference's, and takes 900 ms more for a tenth of the data.
         let most = built(5_000_000, 50_000, 10_000_000, (400, 500));
         let part = built(500_000, 4000, 1_000_000, (50, 60));
         let tried = built(400_000, 3000, 1_000_000, (600, 960));
@@ -133,7 +133,7 @@ pub(crate) mod tests {
         assert!((one.cpu_seconds - (0.5 + 9.0 + 0.02)).abs() < 1e-9, "{one:?}");
         assert!((one.seconds - (0.4 + 4.5 + 0.01)).abs() < 1e-9, "{one:?}");
         assert_eq!((one.read_speed, one.random_read, one.tried, one.measured), (500.0, 2.0, 1_000_000, false));
-        // The reference itself was built of a tenth of the bytes and half of the inodes.
+        // The reference built a tenth of the bytes and half of the inodes.
         let larger =
             predict(&plan(100_000_000, 20), &candidate(), &tried, Some(Reference { complete: false, ..reference }));
         assert_eq!(larger.size, (40_000_000u64 + 75_000).next_multiple_of(4096));

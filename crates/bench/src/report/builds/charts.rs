@@ -1,4 +1,4 @@
-//! The charts of builds. Predictions of the model are guides, apart from the measurements.
+//! Charts of builds. Predictions of the model are drawn as guides, distinct from measurements.
 
 use super::super::commands;
 use super::super::model::{Chart, Kind, Point, Series, X};
@@ -9,7 +9,7 @@ use crate::build::{Key, Model};
 use crate::results::Results;
 use crate::units::size;
 
-/// Charts of one choice of blocks and features.
+/// Returns the charts of one choice of blocks and features.
 pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {
     let mut charts = Vec::new();
     if group.iter().any(|row| row.key.threads > 1) {
@@ -20,7 +20,7 @@ pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {
     charts
 }
 
-/// The program and the codec; unlike in sentences, packfs is named, too.
+/// Returns program and codec. Unlike sentences, charts also name packfs.
 fn who(key: &Key) -> String {
     format!("{} {}", key.tool, key.codec)
 }
@@ -29,13 +29,13 @@ fn number(threads: usize) -> X {
     X::Number(threads as f64)
 }
 
-/// Numbers of threads that a model is drawn at.
+/// Numbers of threads at which a model is drawn.
 fn steps() -> impl Iterator<Item = usize> {
     std::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|threads| *threads <= FAR)
 }
 
-/// A line for each program and codec, and one for the model of each, where there is one. `costs`: the value grows with
-/// the time.
+/// Returns a line for each program and codec, and one for its model, if it has one. `costs` is true if the value grows
+/// with the time.
 fn with_models(
     results: &Results,
     group: &[&Row],
@@ -95,7 +95,7 @@ fn efficiencies(results: &Results, group: &[&Row]) -> Chart {
     chart(format!("builds-{}-efficiency", group_id(group)), "Efficiency by threads", y, series)
 }
 
-/// Chart of size against time for each program; points below and to the left of another are better.
+/// Chart of size against time. Points below and to the left of another one are better.
 fn size_and_time(group: &[&Row]) -> Chart {
     let point = |line: &Vec<&Row>| {
         let row = fastest(line)?;
@@ -117,7 +117,7 @@ fn size_and_time(group: &[&Row]) -> Chart {
     }
 }
 
-/// S0d: the most throughput.
+/// S0d: the highest throughput.
 fn throughput(group: &[&Row]) -> Chart {
     let tools = distinct(group.iter().map(|row| row.key.tool.as_str()));
     let bars = |tool: &str| {
@@ -143,16 +143,16 @@ fn throughput(group: &[&Row]) -> Chart {
     }
 }
 
-/// Charts of one source and format.
+/// Returns the charts of one source and format.
 pub(super) fn of_set(set: &[&Row]) -> Vec<Chart> {
-    // One choice of blocks and features stands for the others: that of which most was measured.
+    // The choice of blocks and features with the most measurements represents the others.
     let groups = groups(set);
     let most = groups.iter().rev().max_by_key(|group| group.len()).map(|group| size_and_time(group));
     let compared = most.filter(|chart| chart.series.len() > 2);
     compared.into_iter().chain(std::iter::once(sizes(set))).chain(sizes_by_block(set)).collect()
 }
 
-/// S0f, S1b: sizes, at the largest block.
+/// S0f, S1b: sizes with the largest block size.
 fn sizes(set: &[&Row]) -> Chart {
     let block = set.iter().map(|row| row.key.block).max().unwrap_or(0);
     let rows: Vec<&Row> = set.iter().copied().filter(|row| row.key.block == block).collect();
@@ -177,7 +177,7 @@ fn sizes(set: &[&Row]) -> Chart {
 fn sizes_by_block(set: &[&Row]) -> Option<Chart> {
     let mut blocks = distinct(set.iter().map(|row| row.key.block));
     blocks.sort_unstable();
-    // Features are named where they differ.
+    // Features are named only if they differ.
     let alike = set.iter().all(|row| row.key.features == set[0].key.features);
     let kind = |row: &Row| match alike {
         true => who(&row.key),

@@ -1,5 +1,5 @@
-//! The chapter about building images. S0a and similar names in comments are this project's numbers for the tables of
-//! published benchmarks; here S0a to S0d, S0f, S1a and S1b, and the sizes of S4a and S4h.
+//! The chapter on building. Names such as S0a in comments are this project's numbers for tables of published
+//! benchmarks; this chapter has S0a to S0d, S0f, S1a and S1b, and the sizes of S4a and S4h.
 
 mod charts;
 mod lines;
@@ -10,8 +10,8 @@ use self::lines::{groups, sets};
 use super::model::{Chapter, Section};
 use crate::results::Results;
 
-/// For each source and format a section of sizes and comparisons, and one of times for each choice of blocks and
-/// features.
+/// Returns for each source and format a section of sizes and comparisons, and a section of times for each choice of
+/// blocks and features.
 pub(super) fn sections(results: &Results) -> Vec<Section> {
     let mut sections = Vec::new();
     for set in sets(results) {
@@ -25,7 +25,7 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
             ..Section::default()
         });
         let groups = groups(&set);
-        // One choice of blocks and features stands for the others: that of which most was measured.
+        // The choice of blocks and features with the most measurements represents the others.
         let first = groups.iter().enumerate().max_by_key(|(at, group)| (group.len(), std::cmp::Reverse(*at)));
         let first = first.map_or(0, |(at, _)| at);
         let order = std::iter::once(first).chain((0..groups.len()).filter(|at| *at != first));

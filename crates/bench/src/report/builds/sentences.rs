@@ -1,4 +1,4 @@
-//! The sentences about builds. Every number in them comes from the data at hand.
+//! Sentences about builds. All numbers come from the results.
 
 use super::super::leaders::{is, leaders};
 use super::super::shape::distinct;
@@ -28,7 +28,7 @@ pub(super) fn group_title(group: &[&Row]) -> String {
     format!("{} as {} in blocks of {}, {features}", key.source, format(key), size(key.block))
 }
 
-/// Describes the source, the smallest image and how peers compare.
+/// Describes the source, the smallest image and the comparison with peers.
 pub(super) fn of_set(results: &Results, set: &[&Row]) -> Vec<String> {
     let Some(smallest) = set.iter().min_by_key(|row| row.made) else { return Vec::new() };
     let mb = |bytes: u64| three(bytes as f64 / 1e6);
@@ -48,7 +48,7 @@ pub(super) fn of_set(results: &Results, set: &[&Row]) -> Vec<String> {
     sentences
 }
 
-/// The sentence for the beginning: how the peer that did most of the same work compares, or the smallest image.
+/// Returns the finding: the comparison with the peer that did most of the same work, else the smallest image.
 pub(super) fn finding(set: &[&Row]) -> Option<String> {
     let key = &set.first()?.key;
     let pairs = |tool: &str| set.iter().filter(|row| row.key.tool == tool && same_work(set, row).is_some()).count();
@@ -73,7 +73,7 @@ pub(super) fn finding(set: &[&Row]) -> Option<String> {
     ))
 }
 
-/// A peer beside packfs: geometric means over the work that both did.
+/// Comparison with a peer: geometric means over all work that both did.
 struct Compared<'t> {
     tool: &'t str,
     time: String,
@@ -92,7 +92,7 @@ fn compared<'t>(set: &[&Row], tool: &'t str) -> Option<Compared<'t>> {
     Some(Compared { tool, time, size, count: pairs.len() })
 }
 
-/// Compares each peer over all work that both did.
+/// Compares each peer with packfs over all work that both did.
 fn peers(set: &[&Row]) -> Vec<String> {
     let tools = distinct(set.iter().map(|row| row.key.tool.as_str()));
     let of = |tool: &str| {
@@ -106,12 +106,12 @@ fn peers(set: &[&Row]) -> Vec<String> {
     tools.into_iter().filter_map(of).collect()
 }
 
-/// Describes the fastest build and the scaling of one choice of blocks and features.
+/// Describes the fastest build and the scaling of a group.
 pub(super) fn of_group(group: &[&Row]) -> Vec<String> {
     fastest_and_scaling(&lines(group)).into_iter().collect()
 }
 
-/// Describes the model: its formula, then each line's.
+/// Describes the model: its formula, then the fit of each line.
 pub(super) fn models(results: &Results, group: &[&Row]) -> Vec<String> {
     let models: Vec<String> = lines(group).iter().filter_map(|line| modelled(results, line)).collect();
     if models.is_empty() {
@@ -150,7 +150,7 @@ fn fastest_and_scaling(lines: &[Vec<&Row>]) -> Option<String> {
     Some(format!("The fastest {}.{scaling}", is(&names, &format!("{} s{speed}", three(first.time.median)))))
 }
 
-/// Describes the model of one line for many threads.
+/// Describes the prediction of one line for many threads.
 fn modelled(results: &Results, line: &[&Row]) -> Option<String> {
     let (model, threads) = model(results, line)?;
     let far = model.seconds(FAR);
@@ -179,7 +179,7 @@ fn modelled(results: &Results, line: &[&Row]) -> Option<String> {
     ))
 }
 
-/// MB a second that are read and written if the build takes so long.
+/// Returns the MB/s read and written by a build of this duration.
 fn rates(model: &Model, row: &Row, seconds: f64) -> (f64, f64) {
     let flowing = (seconds - model.serial).max(f64::MIN_POSITIVE);
     (row.bytes as f64 / 1e6 / flowing, row.made as f64 / 1e6 / flowing)

@@ -1,4 +1,4 @@
-//! The tables of builds.
+//! Tables of builds.
 
 use super::super::model::{Column, Table, Value};
 use super::super::published::{images, packing};
@@ -10,7 +10,7 @@ use crate::metrics::speedup;
 use crate::results::Results;
 use crate::units::size;
 
-/// Returns the part of IDs that tells a set from others.
+/// Returns the part of IDs that identifies a set.
 pub(super) fn set_id(set: &[&Row]) -> String {
     let key = &set[0].key;
     slug(&format!("{}-{}-{}", key.source, short(&key.digest), key.format))
@@ -21,13 +21,13 @@ pub(super) fn group_id(group: &[&Row]) -> String {
     slug(&format!("{}-{}-{}", set_id(group), size(key.block), features(key)))
 }
 
-/// Tables of one choice of blocks and features.
+/// Returns the tables of a group.
 pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Table> {
     let all = [Some(times(group)), Some(scaling(group)), Some(throughput(results, group)), stages(results, group)];
     all.into_iter().flatten().collect()
 }
 
-/// S0a, S1a: seconds by threads, a column for each codec.
+/// S0a, S1a: seconds by threads, one column per codec.
 fn times(group: &[&Row]) -> Table {
     let lines = lines(group);
     let mut threads = distinct(group.iter().map(|row| row.key.threads));
@@ -74,7 +74,7 @@ fn scaling(group: &[&Row]) -> Table {
     packing::beside_builds(table, &lines.concat())
 }
 
-/// S0d: the most throughput.
+/// S0d: the highest throughput.
 fn throughput(results: &Results, group: &[&Row]) -> Table {
     let row = |best: &&Row| {
         let tar = tar_bytes(results, best).map(|bytes| bytes as f64 / 1e6 / best.time.median);
@@ -88,7 +88,7 @@ fn throughput(results: &Results, group: &[&Row]) -> Table {
     packing::beside_throughput(table(&id, "Most throughput: bytes for the least time", columns, rows), &best)
 }
 
-/// Stages of packfs by time, and the prediction of the model.
+/// Stages of packfs with the prediction of the model.
 fn stages(results: &Results, group: &[&Row]) -> Option<Table> {
     let row = |line: &Vec<&Row>| {
         let (model, threads) = model(results, line)?;
@@ -119,12 +119,12 @@ fn stages(results: &Results, group: &[&Row]) -> Option<Table> {
     (!rows.is_empty()).then(|| table(&format!("builds-{}-model", group_id(group)), title, columns, rows))
 }
 
-/// Tables of one source and format.
+/// Returns the tables of a set.
 pub(super) fn of_set(results: &Results, set: &[&Row]) -> Vec<Table> {
     [Some(sizes(results, set)), gains(set), peers(set)].into_iter().flatten().collect()
 }
 
-/// S0f, S1b, S4a, S4h: sizes of images.
+/// S0f, S1b, S4a, S4h: image sizes.
 fn sizes(results: &Results, set: &[&Row]) -> Table {
     let ratio = |made: u64, of: Option<u64>| Value::from(of.and_then(|of| speedup(made as f64, of as f64)));
     let row = |line: &Vec<&Row>| {
@@ -152,7 +152,8 @@ fn sizes(results: &Results, set: &[&Row]) -> Table {
     )
 }
 
-/// Gains and costs of features: each line against the plain one, on the most threads that both have.
+/// Gains and costs of features: each line relative to the one without features, with the largest number of threads that
+/// both have.
 fn gains(set: &[&Row]) -> Option<Table> {
     let all = lines(set);
     let mut rows = Vec::new();
@@ -184,7 +185,7 @@ fn gains(set: &[&Row]) -> Option<Table> {
     (!rows.is_empty()).then(|| table(&format!("builds-{}-features", set_id(set)), title, columns, rows))
 }
 
-/// packfs and what another program does with the same work.
+/// packfs and other programs at the same work.
 fn peers(set: &[&Row]) -> Option<Table> {
     let mut rows = Vec::new();
     for peer in set.iter().filter(|row| !is_own(&row.key)) {
@@ -207,7 +208,7 @@ fn peers(set: &[&Row]) -> Option<Table> {
     (!rows.is_empty()).then(|| table(&format!("builds-{}-peers", set_id(set)), title, columns, rows))
 }
 
-/// packfs's row for the work that a peer did.
+/// Returns packfs's row for the same work as a peer's row.
 pub(super) fn same_work<'r>(set: &[&'r Row], peer: &Row) -> Option<&'r Row> {
     let work = |row: &Row| {
         let key = &row.key;

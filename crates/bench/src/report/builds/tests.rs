@@ -1,4 +1,4 @@
-//! From a mock of the programs through rounds and records to finished sentences, tables and charts.
+//! Tests from a mock of the programs, through rounds and records, to sentences, tables and charts.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::run::{self, Plan};
 use crate::sample::Timing;
 use crate::sample::Trial;
 
-/// Takes times that follow from the cell: w is shared, c is hidden by it as far as there are processors, s is not. No
-/// peer has LZ4.
+/// Times follow from the cell: w is divided between threads, c is hidden by it if there are processors, s is constant.
+/// No peer has LZ4.
 struct Mock;
 
 const PROCESSORS: usize = 2;
 
-/// Milliseconds of s, c and w, and bytes of the image.
+/// Milliseconds of s, c and w, and the size of the image.
 fn work(codec: &str) -> (u64, u64, u64, u64) {
     match codec {
         "lz4" => (500, 1000, 3000, 55_000_000),
@@ -93,7 +93,7 @@ fn sample() -> Results {
         lines.push(line.clone());
         Ok(())
     };
-    // LZ4 by the peer, on one thread and on two.
+    // LZ4 by the peer, with one thread and with two.
     assert_eq!(run::run(&plan, &mut Mock, &mut record, &mut |_| {}).unwrap(), 2);
     Results::of(&[Contents { lines, ..Contents::default() }])
 }
@@ -110,7 +110,7 @@ fn charts_tell_what_was_measured_from_what_was_not() {
     let chart = |id: &str| *charts.iter().find(|chart| chart.id == id).unwrap();
     let speedup = chart("builds-root-0011-squashfs-128k-fragments-dedupe-speedup");
     for series in &speedup.series {
-        // Measured on one and two threads, computed for up to 64.
+        // Measured with one and two threads, predicted for up to 64.
         let measured = series.role == Role::Measured;
         assert_eq!(series.points.len(), if measured { 2 } else { 7 }, "{}", series.name);
         let ranged = series.points.iter().all(|point| point.y_range.is_some() && point.command.is_some());

@@ -1,4 +1,4 @@
-//! The charts of codecs.
+//! Charts of codecs.
 
 use super::super::commands;
 use super::super::model::{Chart, Kind, Point, Series, X};
@@ -11,14 +11,14 @@ use crate::results::{Results, Row};
 use crate::stats::{Summary, geometric_mean};
 use crate::units::size;
 
-/// Charts of one data set at one block size. Those of more threads than one would look the same: there are charts
-/// of what threads change.
+/// Returns the charts of one data set at one block size. Larger numbers of threads would look the same; other charts
+/// show their effect.
 pub(super) fn of_group(results: &Results, group: &[&Row]) -> Vec<Chart> {
     if group.iter().any(|row| row.key.threads > 1 && results.one_thread(row).is_some()) {
         return Vec::new();
     }
     let id = group_id(group[0]);
-    // Far from all codecs, a copy would leave them a corner of each chart. It is in the table.
+    // Copying is so much faster that it would squeeze all codecs into a corner. The table has it.
     let group: Vec<&Row> = group.iter().copied().filter(|row| !is_copy(row)).collect();
     let (compressing, decompressing) = fronts(&group);
     let mut charts = vec![
@@ -35,7 +35,7 @@ fn is_copy(row: &Row) -> bool {
     row.key.codec == "memcpy"
 }
 
-/// A speed, and the times that it was computed from.
+/// A speed with the times that it was computed from.
 type Speed = (f64, Summary);
 
 fn encoding(row: &Row) -> Option<Speed> {
@@ -50,7 +50,7 @@ fn command(row: &Row) -> Option<String> {
     Some(commands::codec(&row.key))
 }
 
-/// A point for each codec, and a line along the front.
+/// Chart with a point for each codec and a line along the Pareto front.
 fn size_and_speed(id: &str, title: &str, group: &[&Row], speed: fn(&Row) -> Option<Speed>, front: &[bool]) -> Chart {
     let point = |row: &Row| {
         let (speed, time) = speed(row)?;
@@ -67,7 +67,8 @@ fn size_and_speed(id: &str, title: &str, group: &[&Row], speed: fn(&Row) -> Opti
     Chart { band: None, id: id.into(), title: title.into(), x, y, kind: Kind::Points, series: all }
 }
 
-/// Time against savings: what lies below the line is beaten by a mixture of two codecs, each on a part of the blocks.
+/// Chart of time against savings. A mixture of two codecs, each on a part of the blocks, beats every point below the
+/// line.
 fn mixtures(id: &str, group: &[&Row]) -> Chart {
     let point = |row: &&Row| (row.encode.median * 1e9 / row.sizes.raw as f64, 100.0 * (1.0 - row.sizes.ratio()));
     let points: Vec<(f64, f64)> = group.iter().map(point).collect();
@@ -89,12 +90,12 @@ fn mixtures(id: &str, group: &[&Row]) -> Chart {
     }
 }
 
-/// Points of the lines from nothing compressed to the first codec and between codecs, close enough to be drawn on a
-/// logarithmic scale, where the lines are curves.
+/// Returns points on the lines from no compression to the first codec and between codecs, dense enough for a
+/// logarithmic scale, on which the lines are curves.
 fn mixed(codecs: &[(f64, f64)]) -> Vec<(f64, f64)> {
     const STEPS: i32 = 16;
     let Some(first) = codecs.first() else { return Vec::new() };
-    // Half of the first codec's time: with fewer blocks compressed there is little to see.
+    // Begins at half of the first codec's time; little is visible before.
     let mut line = vec![(first.0 / 2.0, first.1 / 2.0)];
     for to in codecs {
         let from = line[line.len() - 1];
@@ -131,7 +132,7 @@ fn break_even(id: &str, group: &[&Row]) -> Chart {
     }
 }
 
-/// Charts of codecs relative to zlib -9: those to begin with, and savings in further block sizes.
+/// Charts of codecs relative to zlib -9: the main ones, and savings with further block sizes.
 pub(super) struct Relatives {
     pub(super) usual: Vec<Chart>,
     pub(super) others: Vec<Chart>,
@@ -153,7 +154,7 @@ impl Relatives {
     }
 }
 
-/// Speeds relative to zlib -9, averaged over data and blocks.
+/// Chart of speeds relative to zlib -9, averaged over data sets and block sizes.
 fn relative_speed(factors: &[Relative]) -> Option<Chart> {
     let codecs = distinct(factors.iter().map(|one| one.codec.as_str()));
     let bars = |which: usize| {
@@ -174,7 +175,7 @@ fn relative_speed(factors: &[Relative]) -> Option<Chart> {
     })
 }
 
-/// Savings a second relative to zlib -9 in blocks of one size.
+/// Chart of savings per second relative to zlib -9, for one block size.
 fn relative_savings(factors: &[Relative], block: usize) -> Chart {
     let bars = |which: usize| {
         let of = factors.iter().filter(move |one| one.block == block);
@@ -191,7 +192,7 @@ fn relative_savings(factors: &[Relative], block: usize) -> Chart {
     }
 }
 
-/// Speed on data that does not compress: by block size, or in rows where there is but one.
+/// Chart of the speed on incompressible data: by block size, or in rows if there is only one.
 pub(super) fn noise(results: &Results) -> Option<Chart> {
     let rows: Vec<&Row> = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
     let least = rows.iter().map(|row| row.key.threads).min()?;
@@ -216,7 +217,7 @@ pub(super) fn noise(results: &Results) -> Option<Chart> {
     })
 }
 
-/// Rows by data and rule.
+/// Returns rows grouped by data set and policy.
 pub(super) fn by_data(results: &Results) -> Vec<Vec<&Row>> {
     let set = |row: &Row| (row.key.data.clone(), row.key.digest.clone(), row.key.policy.clone(), row.key.sector);
     let rows: Vec<&Row> = results.groups().into_iter().flatten().collect();
@@ -224,7 +225,7 @@ pub(super) fn by_data(results: &Results) -> Vec<Vec<&Row>> {
     sets.iter().map(|one| rows.iter().copied().filter(|row| set(row) == *one).collect()).collect()
 }
 
-/// A line for each codec, over something that several of its rows differ in.
+/// Returns a line for each codec, over a quantity in which several of its rows differ.
 fn lines<P: Into<Point>>(rows: &[&Row], point: impl Fn(&Row) -> Option<P>) -> Vec<Series> {
     let of = |codec: &str| {
         let rows = rows.iter().filter(|row| row.key.codec == codec);
@@ -233,7 +234,7 @@ fn lines<P: Into<Point>>(rows: &[&Row], point: impl Fn(&Row) -> Option<P>) -> Ve
     distinct(rows.iter().map(|row| row.key.codec.as_str())).into_iter().map(of).collect()
 }
 
-/// Size by block size.
+/// Charts of size by block size.
 pub(super) fn sizes(results: &Results) -> Vec<Chart> {
     let mut charts = Vec::new();
     for set in by_data(results) {
@@ -255,7 +256,7 @@ pub(super) fn sizes(results: &Results) -> Vec<Chart> {
     charts
 }
 
-/// Speed-up and efficiency by threads, with what would be ideal.
+/// Charts of speed-up and efficiency by threads, with the ideal.
 pub(super) fn threads(results: &Results) -> Vec<Chart> {
     let mut charts = Vec::new();
     for set in by_data(results) {

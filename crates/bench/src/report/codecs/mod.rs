@@ -1,4 +1,4 @@
-//! The chapter about codecs on blocks.
+//! The chapter on codecs, measured on blocks.
 
 mod charts;
 mod sentences;
@@ -8,11 +8,11 @@ use super::model::{Chapter, Chart, Section, Table};
 use crate::results::{Results, Row};
 use crate::units::three;
 
-/// Bytes of a block that file systems use most.
+/// The most common block size of file systems, in bytes.
 pub(super) const USUAL: usize = 128 << 10;
 
-/// The choice of a codec for each data set, folded for further block sizes; then block sizes, threads, data that does
-/// not compress, and zlib -9 as the measure.
+/// Returns the sections: the choice of a codec for each data set (folded for further block sizes), block sizes,
+/// threads, incompressible data, and zlib -9 as the baseline.
 pub(super) fn sections(results: &Results) -> Vec<Section> {
     if results.codecs.is_empty() {
         return Vec::new();
@@ -56,12 +56,12 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
     sections
 }
 
-/// A section for each group. Of each data set the group in blocks of the usual size, on the fewest threads, stands first,
-/// and the others are folded.
+/// Returns a section for each group. The group of each data set with the usual block size and the fewest threads comes
+/// first, and the others are folded.
 fn choices(results: &Results) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     let mut sets = charts::by_data(results);
-    // Of data of one name, that which most was measured of stands for it.
+    // Of data sets with the same name, the most measured one represents the others.
     sets.sort_by(|a, b| a[0].key.data.cmp(&b[0].key.data).then(b.len().cmp(&a.len())));
     for set in sets {
         let digests = |group: &&Vec<&Row>| group.iter().all(|row| set.iter().any(|one| one.key == row.key));
@@ -83,7 +83,7 @@ fn choices(results: &Results) -> Vec<Section> {
         let usual = section(first);
         let mut title = format!("Which codec for {}?", usual.title);
         if sections.iter().any(|section| section.title == title) {
-            // Other data of the same name, as another sample of it is.
+            // Another data set with the same name, such as another sample.
             let bytes = first.iter().map(|row| row.sizes.raw).max().unwrap_or(0);
             title =
                 format!("Which codec for {}, other data of this name ({} MB)?", usual.title, three(bytes as f64 / 1e6));

@@ -1,4 +1,4 @@
-//! The sentences about codecs. Every number in them comes from the data at hand.
+//! Sentences about codecs. All numbers come from the results.
 
 use super::super::leaders::{is, leaders, trailers, with};
 use super::super::shape::distinct;
@@ -21,7 +21,7 @@ pub(super) fn method() -> String {
         .into()
 }
 
-/// Names a group.
+/// Returns the title of a group.
 pub(super) fn heading(group: &[&Row]) -> String {
     let key = &group[0].key;
     let threads = if key.threads == 1 { "1 thread".into() } else { format!("{} threads", key.threads) };
@@ -33,7 +33,7 @@ pub(super) fn heading(group: &[&Row]) -> String {
     format!("{} in blocks of {}, {rule}, {threads}", key.data, size(key.block))
 }
 
-/// Rows that cost least, with those that noise does not tell from the first. Copying is no competitor.
+/// Returns the rows with the least cost, including those within the noise of the first. Copying does not compete.
 fn best<'r>(group: &[&'r Row], cost: fn(&Row) -> Option<Summary>) -> Vec<(&'r Row, Summary)> {
     let rows = group.iter().copied().filter(|row| row.key.codec != "memcpy");
     leaders(rows.filter_map(|row| Some((row, cost(row)?))))
@@ -43,22 +43,22 @@ fn names(rows: &[(&Row, Summary)]) -> Vec<String> {
     rows.iter().map(|(row, _)| codec(&row.key.codec).to_owned()).collect()
 }
 
-/// Seconds of compressing a MB.
+/// Seconds to compress a MB.
 fn encoding(row: &Row) -> Option<Summary> {
     (row.sizes.raw > 0).then(|| row.encode.scaled(1e6 / row.sizes.raw as f64))
 }
 
-/// Seconds of decompressing a MB.
+/// Seconds to decompress a MB.
 fn decoding(row: &Row) -> Option<Summary> {
     row.decode.filter(|_| row.sizes.decoded > 0).map(|decode| decode.scaled(1e6 / row.sizes.decoded as f64))
 }
 
-/// Seconds of compressing for a MB saved.
+/// Seconds of compression per MB saved.
 fn encoding_saved(row: &Row) -> Option<Summary> {
     (row.sizes.saved() > 0.0).then(|| row.encode.scaled(1e6 / row.sizes.saved()))
 }
 
-/// Seconds of decompressing for a MB saved.
+/// Seconds of decompression per MB saved.
 fn decoding_saved(row: &Row) -> Option<Summary> {
     row.decode.filter(|_| row.sizes.saved() > 0.0).map(|decode| decode.scaled(1e6 / row.sizes.saved()))
 }
@@ -113,13 +113,13 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
     sentences
 }
 
-/// The sentence for the beginning.
+/// Returns the finding.
 pub(super) fn finding(results: &Results, group: &[&Row]) -> Option<String> {
     let first = findings(results, group).into_iter().next()?;
     Some(format!("{} in blocks of {}: {first}", group[0].key.data, size(group[0].key.block)))
 }
 
-/// The smallest result by block size.
+/// Names the smallest result by block size.
 pub(super) fn blocks(results: &Results) -> Option<String> {
     let told = |set: Vec<&Row>| {
         let least = |block: usize| {
@@ -139,7 +139,7 @@ pub(super) fn blocks(results: &Results) -> Option<String> {
     (!sets.is_empty()).then(|| format!("Smallest size with any codec, in percent of the data: {}.", sets.join("; ")))
 }
 
-/// By how much threads help, at least and at most.
+/// Describes the least and the greatest effect of threads.
 pub(super) fn threads(results: &Results) -> Option<String> {
     let factor = |row: &&Row| {
         let one = results.one_thread(row).filter(|_| row.key.threads > 1)?;
@@ -158,7 +158,7 @@ pub(super) fn threads(results: &Results) -> Option<String> {
     ))
 }
 
-/// Names the codecs that give up soonest.
+/// Names the codecs that give up earliest.
 pub(super) fn noise(results: &Results) -> Option<String> {
     let rows: Vec<&Row> = results.codecs.iter().filter(|row| row.key.data == INCOMPRESSIBLE).collect();
     let block = rows.iter().map(|row| row.key.block).min_by_key(|block| block.max(&USUAL) / block.clamp(&1, &USUAL))?;
@@ -175,7 +175,7 @@ pub(super) fn noise(results: &Results) -> Option<String> {
     ))
 }
 
-/// The codecs that are farthest ahead of zlib -9.
+/// Names the codecs that are furthest ahead of zlib -9.
 pub(super) fn relative(results: &Results) -> Option<String> {
     let all = factors(results);
     let best = |which: usize| {

@@ -1,4 +1,4 @@
-//! The tables of codecs.
+//! Tables of codecs.
 
 use super::super::model::{Column, Table, Value};
 use super::super::published::codecs::beside_codecs;
@@ -9,7 +9,7 @@ use crate::results::{Results, Row};
 use crate::stats::{arithmetic_mean, geometric_mean};
 use crate::units::size;
 
-/// Returns the part of IDs that tells a group from others.
+/// Returns the part of IDs that identifies a group.
 pub(super) fn group_id(row: &Row) -> String {
     let key = &row.key;
     let digest = short(&key.digest);
@@ -17,7 +17,7 @@ pub(super) fn group_id(row: &Row) -> String {
     slug(&format!("{data}-{digest}-{policy}-{sector}-{block}-{}t", key.threads))
 }
 
-/// Returns the rows of a group that no other beats in size and speed, compressing and decompressing.
+/// Returns the Pareto fronts of a group, by size and speed of compression and decompression.
 pub(super) fn fronts(group: &[&Row]) -> (Vec<bool>, Vec<bool>) {
     let of = |speed: fn(&Row) -> Option<f64>| {
         let cost = |row: &Row| speed(row).map_or(f64::INFINITY, |speed| 1.0 / speed);
@@ -26,7 +26,7 @@ pub(super) fn fronts(group: &[&Row]) -> (Vec<bool>, Vec<bool>) {
     (of(Row::encode_speed), of(Row::decode_speed))
 }
 
-/// All metrics of a group.
+/// Table of all metrics of a group.
 pub(super) fn of_group(results: &Results, group: &[&Row]) -> Table {
     let (compressing, decompressing) = fronts(group);
     let relative = |row: &Row, metric: fn(&Row) -> Option<f64>| -> Value {
@@ -88,12 +88,12 @@ pub(super) fn of_group(results: &Results, group: &[&Row]) -> Table {
     beside_codecs(table(&group_id(group[0]), &heading(group), columns, rows), group)
 }
 
-/// Factors to zlib -9 of a codec at a block size on one thread, one for each data set.
+/// Factors of a codec relative to zlib -9 at one block size on one thread, one for each data set.
 #[derive(Debug)]
 pub(super) struct Relative {
     pub(super) codec: String,
     pub(super) block: usize,
-    /// Speed in and out, savings in and out.
+    /// Speed of compression and decompression, savings per second of both.
     pub(super) factors: [Vec<f64>; 4],
 }
 
@@ -115,7 +115,7 @@ pub(super) fn factors(results: &Results) -> Vec<Relative> {
     all
 }
 
-/// Averages of factors to zlib -9, in both ways to average.
+/// Table of factors relative to zlib -9, averaged in both ways.
 pub(super) fn relative(results: &Results) -> Option<Table> {
     let row = |one: Relative| {
         let means = one.factors.iter().flat_map(|f| [geometric_mean(f), arithmetic_mean(f)]).map(Value::from);

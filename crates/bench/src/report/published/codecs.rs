@@ -12,11 +12,11 @@ const BLOCK: usize = 128 << 10;
 const TITLE: &str = "Published in 2011 on other hardware, and measured here";
 
 const DOCUMENT: &str = "synthetic test 2011";
-/// The codecs that it calls LZO1X-1 and LZO1X-999.
+/// The codecs that the document calls LZO1X-1 and LZO1X-999.
 const FASTEST: &str = "lzo:algorithm=lzo1x_1";
 const SLOWEST: &str = "lzo:9";
 
-/// Returns the values measured here for a claim of the document, and their unit.
+/// Returns the values measured here for a claim of the document, with their unit.
 fn measured(results: &Results, of: &str) -> (Vec<f64>, &'static str) {
     match of {
         "fastest" => (speeds(results, FASTEST), "MB/s"),
@@ -33,7 +33,7 @@ fn measured(results: &Results, of: &str) -> (Vec<f64>, &'static str) {
     }
 }
 
-/// Rows of one codec on one thread under the rule that the document had.
+/// Returns the rows of a codec with the policy of the document, on one thread.
 fn comparable<'r>(results: &'r Results, codec: &str) -> Vec<&'r Row> {
     let rows = results.codecs.iter().filter(|row| row.key.data != INCOMPRESSIBLE && row.key.codec == codec);
     rows.filter(|row| (row.key.threads, row.key.policy.as_str(), row.key.sector) == (1, "sector", 4096)).collect()
@@ -44,14 +44,14 @@ fn speeds(results: &Results, codec: &str) -> Vec<f64> {
     rows.filter_map(Row::encode_speed).collect()
 }
 
-/// By how many percent zlib -6 has more of something than -9.
+/// Returns by how many percent zlib -6 exceeds zlib -9 in a quantity.
 fn six_and_nine(results: &Results, factor: fn(&Row, &Row) -> Option<f64>) -> Vec<f64> {
     let pairs = comparable(results, "zlib:6").into_iter();
     let factors = pairs.filter_map(|six| factor(six, results.with_codec(six, "zlib:9")?));
     factors.map(|factor| 100.0 * (factor - 1.0)).collect()
 }
 
-/// Puts speeds of the document beside codecs, compressing data and what does not compress.
+/// Adds the document's speeds to a table of codecs, for data and for incompressible data.
 pub(in super::super) fn beside_codecs(table: Table, rows: &[&Row]) -> Table {
     table.beside(&["2011 in MB/s", "2011 noise MB/s"], rows, |row| {
         let key = &row.key;
@@ -67,7 +67,7 @@ pub(in super::super) fn beside_codecs(table: Table, rows: &[&Row]) -> Table {
     })
 }
 
-/// The figures, beside codecs on blocks.
+/// Returns the document's part of the section on codecs.
 pub(super) fn part(results: &Results) -> Option<Part> {
     let mut rows = Vec::new();
     for claim in claims(DOCUMENT) {

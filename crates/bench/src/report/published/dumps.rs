@@ -1,5 +1,5 @@
-//! "Benchmark of I/O multiplexing with LZO/snappy compression" (2012), the mail that nsplit came with: time to split
-//! 10 GiB that do not compress over 1 to 8 disks, on three kernels (S2a to S2c).
+//! "Benchmark of I/O multiplexing with LZO/snappy compression" (2012), the mail that announced nsplit: times to split
+//! 10 GiB of incompressible data over 1 to 8 disks, with three kernels (S2a to S2c).
 
 use super::super::model::{Chart, Kind, Table, X};
 use super::super::shape::{axis, distinct, published, series};
@@ -13,17 +13,17 @@ use crate::units::three;
 const DOCUMENT: &str = "nsplit 2012";
 const CODECS: [&str; 3] = ["raw", "lzo", "snappy"];
 const KERNELS: [&str; 3] = ["3.4", "RHEL 6.2", "RHEL 5.8"];
-/// The most outputs it has.
+/// Maximum number of outputs.
 const OUTPUTS: usize = 8;
 
-/// Bytes that it splits.
+/// Bytes of the input.
 fn bytes() -> f64 {
     value(DOCUMENT, "source", "dump", "", 0).unwrap_or_default()
 }
 
 type Row = TrialRow<Key>;
 
-/// The codec as the mail calls it.
+/// Returns the mail's name of a codec.
 fn called(codec: &str) -> &str {
     match codec_name(codec) {
         "none" => "raw",
@@ -35,7 +35,7 @@ fn column(codec: &str) -> Option<usize> {
     CODECS.iter().position(|name| *name == called(codec))
 }
 
-/// Seconds for each kernel, number of outputs and codec; one run each.
+/// Returns the seconds for a kernel, number of outputs and codec; each was run once.
 fn seconds(kernel: usize, outputs: usize, codec: usize) -> Option<f64> {
     value(DOCUMENT, "split", CODECS[codec], KERNELS[kernel], outputs)
 }
@@ -44,7 +44,7 @@ fn factor(kernel: usize, outputs: usize, codec: usize) -> Option<f64> {
     speedup(seconds(kernel, 1, codec)?, seconds(kernel, outputs, codec)?)
 }
 
-/// The figures, beside dumps split over as many disks.
+/// Returns the mail's part of the section on splits.
 pub(super) fn part(results: &Results) -> Option<Part> {
     let of_document = |row: &&Row| {
         let key = &row.key;
@@ -58,7 +58,7 @@ pub(super) fn part(results: &Results) -> Option<Part> {
     })
 }
 
-/// True if its disks are alike, as far as is known.
+/// Returns true if all disks are equal, as far as is known.
 fn equal(row: &Row) -> bool {
     row.key.disks.parse::<crate::split::Profile>().is_ok_and(|profile| profile.outputs().is_none())
 }
@@ -75,12 +75,12 @@ fn setup() -> String {
         .into()
 }
 
-/// The speed-up that its text has for a codec.
+/// Returns the speed-up that the text states for a codec.
 fn says(codec: &str) -> String {
     claims(DOCUMENT).find(|claim| claim.of == codec).map_or(String::new(), |claim| claim.says())
 }
 
-/// Compares the text of the mail with its own tables.
+/// Compares the text with its own tables.
 fn errors() -> String {
     let most = OUTPUTS;
     let range = |codec: usize| {
@@ -102,7 +102,7 @@ fn errors() -> String {
     )
 }
 
-/// Puts the speeds and speed-ups of the mail beside splits over as many disks that are alike.
+/// Adds the mail's speeds and speed-ups to a table of splits over equal disks.
 pub(in super::super) fn beside_splits(table: Table, rows: &[&Row]) -> Table {
     let name = |unit: &'static str| KERNELS.iter().map(move |kernel| format!("2012 {kernel} {unit}"));
     table.beside(&name("MB/s").chain(name("speed-up")).collect::<Vec<_>>(), rows, |row| {
@@ -114,7 +114,7 @@ pub(in super::super) fn beside_splits(table: Table, rows: &[&Row]) -> Table {
     })
 }
 
-/// Speed-up by outputs, for each codec of the mail that was measured here over several.
+/// Charts of speed-up by outputs, for each codec of the mail measured here with several numbers of them.
 fn charts(results: &Results, rows: &[&Row]) -> Vec<Chart> {
     let number = |outputs: usize| X::Number(outputs as f64);
     let chart = |(at, codec): (usize, &&str)| {
@@ -154,7 +154,7 @@ fn charts(results: &Results, rows: &[&Row]) -> Vec<Chart> {
 mod tests {
     use super::*;
 
-    /// The figures that follow from the mail's tables, computed elsewhere.
+    /// Figures that follow from the mail's tables, computed elsewhere.
     #[test]
     fn speedups_are_those_of_its_tables() {
         let want = [[6.56, 6.99, 5.00], [3.87, 7.05, 6.70], [4.22, 5.47, 4.82]];

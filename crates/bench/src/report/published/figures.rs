@@ -1,19 +1,19 @@
-//! Figures that others published: data files beside the code (`figures.tsv` and `claims.tsv`), read once.
+//! Published figures from the data files `figures.tsv` and `claims.tsv`, parsed once.
 
 use std::sync::LazyLock;
 
-/// One figure of a table.
+/// One figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figure {
-    /// The document: its name and year.
+    /// Name and year of the document.
     pub(super) document: &'static str,
-    /// The work that was measured, or `size` or `source`.
+    /// The measured work, or `size` or `source`.
     pub(super) work: &'static str,
     /// The codec or format.
     pub(super) of: &'static str,
-    /// The data or kernel, where a document has several.
+    /// The data or kernel, if the document has several.
     pub(super) on: &'static str,
-    /// Jobs, outputs or bytes of a cluster.
+    /// Number of jobs or outputs, or cluster size in bytes.
     pub(super) at: usize,
     /// The value in its unit.
     pub(super) value: f64,
@@ -25,20 +25,20 @@ pub(super) struct Figure {
 pub(super) enum Unit {
     Seconds,
     Bytes,
-    /// MiB a second.
+    /// MiB/s.
     Speed,
 }
 
-/// A statement of a document's text.
+/// A statement in the text of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) document: &'static str,
-    /// A name for it.
+    /// Name of the statement.
     pub(super) of: &'static str,
     pub(super) what: &'static str,
     says: &'static str,
     unit: &'static str,
-    /// The hardware.
+    /// Hardware.
     pub(super) on: &'static str,
 }
 
@@ -47,18 +47,18 @@ const CLAIMS: &str = include_str!("claims.tsv");
 
 static ALL: LazyLock<Vec<Figure>> = LazyLock::new(|| lines(FIGURES).filter_map(Figure::parse).collect());
 
-/// All figures of a document, in the order of the file.
+/// Returns all figures of a document, in file order.
 pub(super) fn of_document(document: &str) -> impl Iterator<Item = &'static Figure> {
     ALL.iter().filter(move |figure| figure.document == document)
 }
 
-/// One value of a document.
+/// Returns one value of a document.
 pub(super) fn value(document: &str, work: &str, of: &str, on: &str, at: usize) -> Option<f64> {
     let found = of_document(document).find(|one| (one.work, one.of, one.on, one.at) == (work, of, on, at));
     found.map(|figure| figure.value)
 }
 
-/// All claims of a document, in the order of the file.
+/// Returns all claims of a document, in file order.
 pub(super) fn claims(document: &str) -> impl Iterator<Item = Claim> {
     lines(CLAIMS).filter_map(Claim::parse).filter(move |claim| claim.document == document)
 }
@@ -91,12 +91,12 @@ impl Claim {
         Some(Claim { document, of, what, says, unit, on })
     }
 
-    /// The statement as a number, unless it is in words or a range.
+    /// Returns the statement as a number, unless it is in words or a range.
     pub(super) fn number(&self) -> Option<f64> {
         self.says.parse().ok()
     }
 
-    /// The statement with its unit, unless it is in words.
+    /// Returns the statement with its unit, unless it is in words.
     pub(super) fn says(&self) -> String {
         match self.says.ends_with(|c: char| c.is_ascii_digit()) && self.unit != "x" {
             true => format!("{} {}", self.says, self.unit),
@@ -110,8 +110,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Every line of both files is understood, says something of its own, and the sums are those of the documents'
-    /// tables, so that no digit changes unnoticed.
+    /// Every line of both files can be parsed and is unique, and the sums are those of the documents' tables, so that
+    /// no digit changes unnoticed.
     #[test]
     fn the_files_are_whole() {
         assert_eq!(ALL.len(), lines(FIGURES).count());

@@ -1,5 +1,5 @@
-//! The EROFS project's PERFORMANCE.md (2023): sizes of images (S4a, S4h), reading files through the kernel (S4b to
-//! S4g), and one large file with fio (S4i to S4k), by cluster size, of EROFS and of SquashFS.
+//! PERFORMANCE.md of the EROFS project (2023): image sizes (S4a, S4h), reads through the kernel (S4b to S4g), and reads
+//! of one large file by fio (S4i to S4k), by cluster size, of EROFS and SquashFS.
 
 use super::super::model::{Chart, Kind, Role, Series, Table, Value, X};
 use super::super::shape::{self, axis, distinct, name, series, table};
@@ -14,30 +14,30 @@ const DOCUMENT: &str = "erofs-utils 2023";
 const ROOT: &str = "Debian";
 const SILESIA: &str = "silesia.tar";
 
-/// Bytes of a cluster; 0 is uncompressed. Everything else is LZ4HC, level 12.
+/// Cluster size in bytes; 0 is uncompressed. Everything else is LZ4HC level 12.
 type Cluster = usize;
 
-/// One of its readings.
+/// A read of the document.
 #[derive(Clone, Copy, PartialEq)]
 struct Reading {
-    /// As in keys of readings.
+    /// Name in keys of reads.
     work: &'static str,
     on: &'static str,
     unit: Unit,
 }
 
-/// Returns the readings of the document, in its order.
+/// Returns the reads of the document, in its order.
 fn readings() -> Vec<Reading> {
     let reads = of_document(DOCUMENT).filter(|one| one.unit != Unit::Bytes);
     distinct(reads.map(|one| Reading { work: one.work, on: one.on, unit: one.unit }))
 }
 
-/// Bytes of an image of a data set.
+/// Returns the size of an image of a data set.
 fn image(on: &str, format: &str, cluster: Cluster) -> Option<f64> {
     value(DOCUMENT, "size", format, on, cluster)
 }
 
-/// Bytes of silesia.tar, roughly.
+/// Returns the approximate size of silesia.tar.
 fn silesia() -> Option<f64> {
     value(DOCUMENT, "source", "tar", SILESIA, 0)
 }
@@ -47,13 +47,13 @@ impl Reading {
         value(DOCUMENT, self.work, format, self.on, cluster)
     }
 
-    /// Speed of EROFS with clusters of this size, as a factor.
+    /// Returns the speed of EROFS relative to SquashFS with clusters of this size.
     fn factor(&self, cluster: Cluster) -> Option<f64> {
         Some(gain(self.unit, self.figure("erofs", cluster)?, self.figure("squashfs", cluster)?))
     }
 }
 
-/// The cluster size that a row stands for on the page, if it has one.
+/// Returns the cluster size of the document that corresponds to a row, if any.
 fn cluster(codec: &str, block: usize) -> Option<Cluster> {
     match codec_name(codec) {
         "none" => Some(0),
@@ -69,7 +69,7 @@ fn shown(cluster: Cluster) -> String {
 type Build = TrialRow<build::Key>;
 type Read = TrialRow<read::Key>;
 
-/// Returns the figures beside images built and read.
+/// Returns the document's part of the section on reads.
 pub(super) fn part(results: &Results) -> Option<Part> {
     let mut part = Part::default();
     let images = images(results);
@@ -88,7 +88,7 @@ fn setup() -> String {
         .into()
 }
 
-/// By what EROFS was ahead, and where it was not.
+/// Describes by how much EROFS was ahead, and where it was not.
 fn findings() -> String {
     let readings = readings();
     let erofs = of_document(DOCUMENT).filter(|one| one.of == "erofs");
@@ -111,7 +111,7 @@ fn findings() -> String {
     )
 }
 
-/// Speed of the first as a multiple of the second.
+/// Returns the speed of EROFS divided by that of SquashFS.
 fn gain(unit: Unit, erofs: f64, squashfs: f64) -> f64 {
     if unit == Unit::Seconds { squashfs / erofs } else { erofs / squashfs }
 }
@@ -124,10 +124,10 @@ struct Made<'r> {
     tool: &'r str,
     codec: &'r str,
     features: &'r str,
-    /// Bytes of a block, 0 if unknown.
+    /// Block size in bytes; 0 if unknown.
     block: usize,
     cluster: Cluster,
-    /// Length for that of the files in it, where that is known.
+    /// Image size divided by file size, if known.
     ratio: Option<f64>,
 }
 
@@ -138,7 +138,7 @@ impl<'r> Made<'r> {
         Some(Made { source, format, tool, codec, features, block: *block, cluster, ratio: row.ratio() })
     }
 
-    /// Only what reads a whole image tells how long the files in it are.
+    /// The size of the files is known only if something read all of them.
     fn read(row: &'r Read) -> Option<Self> {
         let read::Key { source, format, tool, codec, features, block, work, .. } = &row.key;
         let cluster = cluster(codec, *block)?;
@@ -156,7 +156,7 @@ impl<'r> Made<'r> {
     }
 }
 
-/// Images that the page has, each once whatever was done with it.
+/// Returns all images of the results, each once.
 fn images(results: &Results) -> Vec<Made<'_>> {
     let built = results.builds.iter().filter_map(Made::built);
     let read = results.reads.iter().filter(|row| row.made > 0).filter_map(Made::read);
@@ -170,7 +170,7 @@ fn images(results: &Results) -> Vec<Made<'_>> {
     all
 }
 
-/// A published size in percent of what is not compressed.
+/// Returns a published size in percent of the uncompressed one.
 fn percent(on: &str, plain: Option<f64>, format: &str, cluster: Cluster) -> Option<f64> {
     Some(100.0 * image(on, format, cluster)? / plain?)
 }
@@ -179,7 +179,7 @@ fn of_root(format: &str, cluster: Cluster) -> Option<f64> {
     percent(ROOT, image(ROOT, format, 0), format, cluster)
 }
 
-/// Puts the sizes of the document beside images, each told by its format, codec and block.
+/// Adds the document's sizes to a table of images, matched by format, codec and block size.
 pub(in super::super) fn beside_sizes<'r>(
     table: Table,
     images: impl IntoIterator<Item = (&'r str, &'r str, usize)>,
@@ -193,8 +193,7 @@ pub(in super::super) fn beside_sizes<'r>(
     })
 }
 
-/// Puts the readings of the document beside images: milliseconds of works of the kernel, or MiB a second of patterns of
-/// fio.
+/// Adds the document's reads to a table of images: milliseconds for kernel reads, MiB/s for patterns of fio.
 pub(in super::super) fn beside_reads<'r>(
     table: Table,
     works: &[&str],
@@ -215,7 +214,7 @@ pub(in super::super) fn beside_reads<'r>(
     })
 }
 
-/// True if some measured line has several points.
+/// Returns true if a measured line has several points.
 fn has_lines(chart: &Chart) -> bool {
     chart.series.iter().any(|series| series.role == Role::Measured && series.points.len() > 1)
 }
@@ -238,7 +237,7 @@ fn sizes_chart(images: &[Made<'_>]) -> Chart {
             clusters.filter_map(|cluster| Some((name(&size(cluster)), of_root(format, cluster)?))).collect();
         shape::published(&format!("{format} of Debian, published 2023"), points)
     };
-    // The published ones have every cluster size, in order.
+    // The published ones come first, because they have every cluster size, sorted.
     let mut all = vec![published("erofs"), published("squashfs")];
     all.extend(kinds.iter().map(line).filter(|line| !line.points.is_empty()));
     Chart {
@@ -257,7 +256,7 @@ fn is_of_document(reading: &Reading, row: &Read) -> bool {
     row.key.work == reading.work && cluster(&row.key.codec, row.key.block).and_then(figure).is_some()
 }
 
-/// By how much EROFS is ahead of SquashFS with the same clusters, here and there.
+/// Table of the speed of EROFS relative to SquashFS with the same clusters, published and measured.
 fn factors(results: &Results) -> Option<Table> {
     let mut rows = Vec::new();
     let mut published = Vec::new();
@@ -284,8 +283,8 @@ fn measured_factor(results: &Results, reading: &Reading, row: &Read) -> Option<(
     Some((cluster, gain(reading.unit, value(row)?, value(other)?)))
 }
 
-/// True if a row is what an EROFS row is to be compared with: a SquashFS image of the same program, or of the one
-/// that stands beside mkfs.erofs.
+/// Returns true if a row is the SquashFS counterpart of an EROFS row: an image by the same program, or by mksquashfs
+/// for mkfs.erofs.
 fn is_counterpart(row: &Read, other: &Read, of: Cluster) -> bool {
     let (a, b) = (&row.key, &other.key);
     let tool = a.tool == b.tool || (a.tool == "mkfs.erofs" && b.tool == "mksquashfs");
@@ -306,7 +305,7 @@ mod tests {
         assert_eq!(image(ROOT, "squashfs", 16_384), Some(67_162_112.0));
         assert_eq!((image(ROOT, "erofs", 8192), image(SILESIA, "erofs", 0)), (None, None));
         assert!((of_root("erofs", 4096).unwrap() - 58.65).abs() < 0.005);
-        // Twelve times as fast, both ways to say it.
+        // Twelve times as fast in both units.
         assert_eq!((gain(Unit::Seconds, 1.0, 12.0), gain(Unit::Speed, 12.0, 1.0)), (12.0, 12.0));
     }
 

@@ -1,8 +1,8 @@
-//! Published figures beside the measured ones. Hardware, data and versions differ, so only orders of magnitude and
-//! rankings can be compared.
-//!
-//! Each document has a file, with the figures that something measured here compares with, and the places where its text
-//! contradicts its figures. `beside` functions add columns to the tables of the chapters. The figures themselves are in
+//! Published figures. Hardware, data and versions differ from those here, so only orders of magnitude and rankings are
+//! comparable.
+//! Each document has a module that selects the figures comparable with something measured here, and states where its
+//! text contradicts its figures. `beside` functions add columns to tables of the chapters. The figures are in
+//! `figures.tsv`.
 //! `figures.tsv`.
 
 pub(super) mod codecs;
@@ -16,7 +16,7 @@ use self::part::Part;
 use super::model::{Chapter, Section};
 use crate::results::Results;
 
-/// The published figures that anything here can be compared with, each document in the chapter it belongs to.
+/// Returns a section for each chapter that has comparable published figures.
 pub(super) fn sections(results: &Results) -> Vec<Section> {
     let parts = [
         (Chapter::Codecs, "codecs", codecs::part(results)),

@@ -1,5 +1,5 @@
-//! The two benchmarks of squashfs-tools-ng: packing by threads and codecs (S0a to S0d, S1a), unpacking (S0e), and sizes
-//! of images (S0f, S1b).
+//! The two benchmarks of squashfs-tools-ng: packing by threads and codecs (S0a to S0d, S1a), unpacking (S0e), and image
+//! sizes (S0f, S1b).
 
 use super::super::model::{Chart, Kind, Table, X};
 use super::super::shape::{axis, distinct, published, series};
@@ -10,7 +10,7 @@ use crate::results::{Results, TrialRow};
 use crate::units::three;
 use crate::{build, read};
 
-/// One of the documents.
+/// One of the two documents.
 struct Document {
     year: &'static str,
     name: &'static str,
@@ -20,18 +20,18 @@ const DOCUMENTS: [Document; 2] = [
     Document { year: "2020", name: "squashfs-tools-ng 2020" },
     Document { year: "2021", name: "squashfs-tools-ng 2021" },
 ];
-/// The most jobs they have.
+/// Maximum number of jobs.
 const JOBS: usize = 16;
 /// Default block size of tar2sqfs.
 const BLOCK: usize = 128 << 10;
 
 impl Document {
-    /// A figure of a codec, whatever its level; `at` 0 stands for no threads beside the one that does all.
+    /// Returns a figure of a codec, whatever its level. `at` 0 is the run without additional threads.
     fn figure(&self, work: &str, codec: &str, at: usize) -> Option<f64> {
         value(self.name, work, codec_name(codec), "", at)
     }
 
-    /// Seconds of packing.
+    /// Returns seconds of packing.
     fn packing(&self, codec: &str, threads: usize) -> Option<f64> {
         self.figure("pack", codec, threads)
     }
@@ -40,23 +40,23 @@ impl Document {
         speedup(self.packing(codec, 1)?, self.packing(codec, threads)?)
     }
 
-    /// Bytes of an image.
+    /// Returns the size of an image.
     fn size(&self, codec: &str) -> Option<f64> {
         self.figure("size", codec, 0)
     }
 
-    /// Codecs it has, in its order.
+    /// Returns the codecs of the document, in its order.
     fn codecs(&self) -> Vec<&'static str> {
         distinct(of_document(self.name).filter(|one| one.work == "size").map(|one| one.of))
     }
 }
 
-/// Bytes of the tar archive of both: the Debian 10.2 live image with XFCE.
+/// Returns the size of the tar archive of both documents: the Debian 10.2 live image with XFCE.
 fn tar() -> f64 {
     value(DOCUMENTS[1].name, "source", "tar", "", 0).unwrap_or_default()
 }
 
-/// MB a second of the archive.
+/// Returns MB/s of the archive.
 fn speed(seconds: f64) -> f64 {
     tar() / 1e6 / seconds
 }
@@ -68,7 +68,7 @@ fn unpacking(codec: &str) -> Option<f64> {
 type Build = TrialRow<build::Key>;
 type Read = TrialRow<read::Key>;
 
-/// The figures, beside images built and programs that read them.
+/// Returns the documents' part of the section on builds.
 pub(super) fn part(results: &Results) -> Option<Part> {
     let of_document = |row: &&Build| is_of_document(&row.key) && DOCUMENTS[1].size(&row.key.codec).is_some();
     let builds: Vec<&Build> = results.builds.iter().filter(of_document).collect();
@@ -80,7 +80,7 @@ pub(super) fn part(results: &Results) -> Option<Part> {
     })
 }
 
-/// Puts the speeds and speed-ups of both documents beside builds.
+/// Adds the speeds and speed-ups of both documents to a table of builds.
 pub(in super::super) fn beside_builds(table: Table, rows: &[&Build]) -> Table {
     let names = DOCUMENTS.iter().flat_map(|one| ["MB/s", "T(1)/T(n)"].map(|unit| format!("{} {unit}", one.year)));
     table.beside(&names.collect::<Vec<_>>(), rows, |row| {
@@ -93,7 +93,7 @@ pub(in super::super) fn beside_builds(table: Table, rows: &[&Build]) -> Table {
     })
 }
 
-/// Puts the most throughput that the documents reached with any number of jobs beside the most measured here.
+/// Adds the highest throughput of the documents to the table of throughput.
 pub(in super::super) fn beside_throughput(table: Table, rows: &[&Build]) -> Table {
     table.beside(&DOCUMENTS.each_ref().map(|one| format!("{} tar MB/s", one.year)), rows, |row| {
         let most = |one: &Document| {
@@ -104,7 +104,7 @@ pub(in super::super) fn beside_throughput(table: Table, rows: &[&Build]) -> Tabl
     })
 }
 
-/// Puts the sizes of images for a tar archive beside those built here.
+/// Adds the image sizes, relative to the tar archive, to a table of sizes.
 pub(in super::super) fn beside_sizes(table: Table, rows: &[&Build]) -> Table {
     table.beside(&DOCUMENTS.each_ref().map(|one| format!("{} to tar", one.year)), rows, |row| {
         let ratio = |one: &Document| one.size(&row.key.codec).map(|size| size / tar());
@@ -112,7 +112,7 @@ pub(in super::super) fn beside_sizes(table: Table, rows: &[&Build]) -> Table {
     })
 }
 
-/// Puts the speeds of sqfs2tar in 2021 beside programs that read whole images.
+/// Adds the speed of sqfs2tar in 2021 to a table of programs.
 pub(in super::super) fn beside_programs<'r>(table: Table, rows: impl Iterator<Item = &'r Read>) -> Table {
     table.beside(&["2021 MB/s", "2021 x uncompressed"], rows, |row| {
         let seconds = unpacked(row);
@@ -120,12 +120,12 @@ pub(in super::super) fn beside_programs<'r>(table: Table, rows: impl Iterator<It
     })
 }
 
-/// True for the format and block size that the documents have.
+/// Returns true for the format and block size of the documents.
 fn is_of_document(key: &build::Key) -> bool {
     key.format == "squashfs" && key.block == BLOCK
 }
 
-/// Published seconds of an archive made of an image as in the document.
+/// Returns the published seconds for an archive of a comparable image.
 fn unpacked(row: &Read) -> Option<f64> {
     let key = &row.key;
     let fits =
@@ -158,13 +158,13 @@ fn errors() -> String {
     )
 }
 
-/// The row that differs in the number of threads only, and has one.
+/// Returns the row with one thread and otherwise equal settings.
 fn one<'r>(results: &'r Results, row: &Build) -> Option<&'r Build> {
     let key = build::Key { threads: 1, ..row.key.clone() };
     results.builds.iter().find(|other| other.key == key)
 }
 
-/// Speed-up by threads, for each codec measured here with several numbers of them.
+/// Charts of speed-up by threads, for each codec measured here with several numbers of them.
 fn scaling(results: &Results, builds: &[&Build]) -> Vec<Chart> {
     let number = |threads: usize| X::Number(threads as f64);
     let sources = distinct(builds.iter().map(|row| &row.key.source)).len();

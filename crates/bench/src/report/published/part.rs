@@ -1,8 +1,8 @@
-//! The parts of the section, one for each document.
+//! A part of the section: what one document contributes.
 
 use super::super::model::{Chart, Table};
 
-/// Sentences, charts and tables of one document.
+/// Sentences, charts and tables of a document.
 #[derive(Default)]
 pub(super) struct Part {
     pub(super) sentences: Vec<String>,
@@ -10,7 +10,7 @@ pub(super) struct Part {
     pub(super) tables: Vec<Table>,
 }
 
-/// Returns the name of a codec without its level and options. `raw` and `none` are one.
+/// Returns the name of a codec without level and options. `raw` and `none` are the same.
 pub(super) fn codec_name(codec: &str) -> &str {
     match codec.split(':').next() {
         Some("raw") => "none",

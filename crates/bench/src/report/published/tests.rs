@@ -1,4 +1,4 @@
-//! Published figures beside rows that a mock measured.
+//! Tests of published figures beside rows measured by a mock.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ fn lines() -> Vec<Line> {
     lines.extend([
         built("tar2sqfs", "squashfs", "zstd:15", 131_072, 1, (3000, 33_000_000)),
         built("packfs", "squashfs", "none", 131_072, 1, (100, 94_000_000)),
-        // Not what the documents had.
+        // Settings that the documents do not have.
         built("packfs", "squashfs", "gzip:9", 4096, 1, (2000, 40_000_000)),
         built("packfs", "erofs", "zstd:15", 131_072, 1, (3000, 33_000_000)),
         built("packfs", "erofs", "lz4hc:12", 16_384, 1, (900, 52_000_000)),
@@ -112,7 +112,7 @@ fn published_figures_as_charts() {
     );
 }
 
-/// Documents of which nothing can be compared are not told of.
+/// Documents without comparable figures are not mentioned.
 #[test]
 fn only_what_can_be_compared_is_shown() {
     assert!(sections(Vec::new()).is_empty());
@@ -128,7 +128,7 @@ fn only_what_can_be_compared_is_shown() {
     assert_eq!(of(was_read("packfs", "erofs", "none", 0, "kernel", ("sequential metadata", 1))), ["Reading"]);
 }
 
-/// Figures of the documents stand beside those measured here, in columns that are marked; they are those printed there.
+/// Published figures are in marked columns beside the measured ones, with the printed values.
 #[test]
 fn published_figures_stand_beside_measured_ones() {
     let report = Report::of(&Results::of(&[Contents { lines: lines(), ..Contents::default() }]));
@@ -147,19 +147,19 @@ fn published_figures_stand_beside_measured_ones() {
     let lz4hc = ["packfs", "lz4hc:12", "16K"];
     assert_eq!(cell("builds-root-00-erofs-sizes", &lz4hc, "published 2023 Debian x uncompressed"), "0.525");
     let mkfs = ["mkfs.erofs", "lz4hc:12", "4K"];
-    // The image sizes of readings alone.
+    // Image sizes, from reads alone.
     assert_eq!(cell("read-root-00-sizes", &mkfs, "published 2023 silesia.tar x"), "0.493");
     assert_eq!(cell("-times", &mkfs, "published 2023 full random data ms"), "1,220");
     assert_eq!(cell("-fio", &["packfs", "lz4hc:12", "128K"], "published 2023 random 4K MiB/s"), "242");
     assert_eq!(cell("-programs", &["packfs", "gzip:9"], "published 2021 MB/s"), "341");
     assert_eq!(cell("-speed", &["raw", "8"], "published 2012 3.4 speed-up"), "6.56");
-    // What a document does not have is left blank.
+    // Figures missing from a document are blank.
     assert_eq!(cell("-scaling", &["packfs", "gzip:9", "64"], "published 2021 MB/s"), "");
     let text = super::super::text(&report);
     assert!(!text.contains("published 20"), "a terminal has no room for them");
 }
 
-/// The row whose values are these, in this order, among others.
+/// Finds the row that contains these values in this order.
 fn fits(table: &super::super::Table, wanted: &[&str]) -> Option<usize> {
     table.rows.iter().position(|row| {
         let mut shown = row.iter().map(super::super::Value::show);

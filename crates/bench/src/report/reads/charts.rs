@@ -1,4 +1,4 @@
-//! The charts of reading images.
+//! Charts of reads.
 
 use super::super::commands;
 use super::super::model::{Chart, Kind, Point, Series, X};
@@ -12,7 +12,7 @@ pub(super) fn sizes(group: &Group<'_>) -> Option<Chart> {
     by_block(group, "size", "Sizes of images", "MB", &sizes)
 }
 
-/// A work of the kernel.
+/// Chart of a kernel read.
 pub(super) fn of_work(group: &Group<'_>, work: &str) -> Option<Chart> {
     let times = |image: &Image<'_>, x: X| {
         let time = image.row(KERNEL, work)?.time;
@@ -21,14 +21,14 @@ pub(super) fn of_work(group: &Group<'_>, work: &str) -> Option<Chart> {
     by_block(group, work, &format!("Kernel, {work}"), "ms", &times)
 }
 
-/// A work of fio.
+/// Chart of a pattern of fio.
 pub(super) fn of_pattern(group: &Group<'_>, pattern: &str) -> Option<Chart> {
     let speeds =
         |image: &Image<'_>, x: X| Some(Point::from((x, image.fio(pattern)?)).gaining(&image.row(FIO, pattern)?.time));
     by_block(group, &format!("fio-{pattern}"), &format!("fio, {pattern}"), "MiB/s", &speeds)
 }
 
-/// A line for each kind of image; those that are not compressed are guides. With a single size of blocks, bars.
+/// Returns a line for each kind of image; uncompressed ones are guides. Returns bars if there is only one block size.
 fn by_block(
     group: &Group<'_>,
     id: &str,
@@ -72,12 +72,12 @@ fn lines(valued: &[(&Image<'_>, Point)], blocks: &[usize]) -> Vec<Series> {
         };
         all.push(Series { hollow: first.key.format == "erofs", ..line });
     }
-    // What is measured at every size comes first, so that the axis has the sizes in their order.
+    // The series with the most block sizes comes first, so that the axis has them in order.
     all.sort_by_key(|series| std::cmp::Reverse(series.points.len()));
     all
 }
 
-/// S0e: a bar for each image, a series for each program and what it does.
+/// S0e: a bar for each image, a series for each program and its task.
 pub(super) fn programs(group: &Group<'_>) -> Option<Chart> {
     let rows = || group.images.iter().flat_map(|image| image.programs().map(move |row| (image, row)));
     let readers = distinct(rows().map(|(_, row)| (&row.key.reader, &row.key.work)));

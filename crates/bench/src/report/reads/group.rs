@@ -1,4 +1,4 @@
-//! Images grouped by their files, with all reads of each.
+//! Images with the same files, and all reads of each.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::units::size;
 
 pub(super) type Row = TrialRow<Key>;
 
-/// The works of the kernel, in the order of the page, with the ids of what it shows of them.
+/// Kernel reads in the order of the page, with the IDs of their charts.
 pub(super) const WORKS: [(&str, &str); 6] = [
     ("sequential data", "S4b"),
     ("sequential metadata", "S4c"),
@@ -19,24 +19,24 @@ pub(super) const WORKS: [(&str, &str); 6] = [
     ("full random metadata", "S4g"),
 ];
 
-/// The works of fio: S4i, S4j and S4k.
+/// Patterns of fio: S4i, S4j and S4k.
 pub(super) const PATTERNS: [&str; 3] = ["sequential 4K", "random 4K", "random 4K of 5 %"];
 
 /// Images of the same files.
 pub(super) struct Group<'r> {
-    /// The part of IDs that tells it from others.
+    /// The part of IDs that identifies it.
     pub(super) id: String,
     pub(super) title: String,
     pub(super) images: Vec<Image<'r>>,
 }
 
-/// One image, and every reading of it.
+/// An image with all of its reads.
 pub(super) struct Image<'r> {
     pub(super) key: &'r Key,
     pub(super) rows: Vec<&'r Row>,
 }
 
-/// Groups by what is in the images, in the order of their names.
+/// Groups images by their files, sorted by name.
 pub(super) fn groups(results: &Results) -> Vec<Group<'_>> {
     let mut trees: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
     for row in &results.reads {
@@ -73,39 +73,39 @@ impl<'r> Image<'r> {
         self.rows.iter().find(|row| row.key.reader == reader && row.key.work == work).copied()
     }
 
-    /// Seconds that a work of the kernel took.
+    /// Returns the seconds of a kernel read.
     pub(super) fn seconds(&self, work: &str) -> Option<f64> {
         self.row(KERNEL, work).map(|row| row.time.median)
     }
 
-    /// MiB a second that fio reads.
+    /// Returns the MiB/s of fio.
     pub(super) fn fio(&self, pattern: &str) -> Option<f64> {
         let row = self.row(FIO, pattern)?;
         (row.time.median > 0.0).then(|| row.bytes as f64 / f64::from(1 << 20) / row.time.median)
     }
 
-    /// Readings by programs.
+    /// Returns the reads by programs.
     pub(super) fn programs(&self) -> impl Iterator<Item = &'r Row> {
         self.rows.iter().copied().filter(|row| row.key.reader != KERNEL && row.key.reader != FIO)
     }
 
-    /// Bytes of the image.
+    /// Returns the length of the image.
     pub(super) fn len(&self) -> u64 {
         self.rows.first().map_or(0, |row| row.made)
     }
 
-    /// Bytes of the files in it, where something read all of them.
+    /// Returns the length of the files in it, if something read all of them.
     pub(super) fn bytes(&self) -> Option<u64> {
         let whole = self.programs().chain(self.row(KERNEL, WORKS[0].0)).next();
         whole.map(|row| row.bytes).filter(|bytes| *bytes > 0)
     }
 
-    /// Program that made it, or its own name.
+    /// Returns the program that made it, or its own name.
     pub(super) fn maker(&self) -> &'r str {
         if self.key.tool.is_empty() { &self.key.source } else { &self.key.tool }
     }
 
-    /// Describes the image without the size of its blocks.
+    /// Describes the image without its block size.
     pub(super) fn family(&self) -> String {
         let Key { format, codec, features, .. } = self.key;
         let features = if features.is_empty() { String::new() } else { format!(" with {features}") };
@@ -116,7 +116,7 @@ impl<'r> Image<'r> {
         }
     }
 
-    /// The program and codec, and of an image that some program made of both formats the format.
+    /// Returns program and codec, and the format if the program made images of both.
     pub(super) fn short(&self) -> String {
         let Key { format, codec, tool, .. } = self.key;
         let codec = if self.is_plain() { "not compressed" } else { codec };
@@ -137,8 +137,7 @@ impl<'r> Image<'r> {
 }
 
 impl Group<'_> {
-    /// The image that is not compressed and comes nearest to one: of the same format, by the same maker if there is
-    /// one.
+    /// Returns the most similar uncompressed image: of the same format, and if possible by the same program.
     pub(super) fn uncompressed(&self, image: &Image<'_>) -> Option<&Image<'_>> {
         let of_format = || self.images.iter().filter(|other| other.is_plain() && other.key.format == image.key.format);
         of_format().find(|other| other.key.tool == image.key.tool).or_else(|| of_format().next())

@@ -1,4 +1,4 @@
-//! The chapter about reading images: by the kernel, as on the EROFS project's page (S4a to S4k), and by programs (S0e).
+//! The chapter on reading: by the kernel, as on the EROFS project's page (S4a to S4k), and by programs (S0e).
 
 mod charts;
 mod group;
@@ -11,7 +11,7 @@ use self::group::{Group, PATTERNS, groups};
 use super::model::{Chapter, Chart, Section, Table};
 use crate::results::Results;
 
-/// For each source one section a question.
+/// Returns a section for each source and question.
 pub(super) fn sections(results: &Results) -> Vec<Section> {
     if results.reads.is_empty() {
         return Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn sections(results: &Results) -> Vec<Section> {
     sections
 }
 
-/// The questions about images of the same files that something was measured for.
+/// Returns the sections for which something was measured.
 fn questions(group: &Group<'_>) -> Vec<Section> {
     let about = &group.title;
     let ask = |title: String, sentences: Vec<String>, charts: Vec<Option<Chart>>, tables: Vec<Table>| Section {

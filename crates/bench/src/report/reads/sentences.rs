@@ -1,4 +1,4 @@
-//! The sentences about reading images. Every number in them comes from the data at hand.
+//! Sentences about reads. All numbers come from the results.
 
 use super::super::leaders::{is, leaders, trailers};
 use super::super::shape::distinct;
@@ -29,16 +29,16 @@ pub(super) fn method(results: &Results) -> Vec<String> {
     sentences
 }
 
-/// Compares the formats in a work of the kernel, and names the images that it costs least and most.
+/// Compares the formats in a kernel read, and names the fastest and the slowest image.
 pub(super) fn of_work(group: &Group<'_>, work: &str) -> Vec<String> {
     let seconds = |image: &Image<'_>| image.row(KERNEL, work).map(|row| row.time);
     let extremes = extremes(group, work, &seconds, |seconds| format!("{} ms", three(1e3 * seconds)));
     formats(group, work).into_iter().chain(extremes).collect()
 }
 
-/// The images that fio reads fastest and slowest.
+/// Names the images that fio reads fastest and slowest.
 pub(super) fn of_pattern(group: &Group<'_>, pattern: &str) -> Option<String> {
-    // Seconds for a MiB.
+    // Seconds per MiB.
     let cost = |image: &Image<'_>| {
         let row = image.row(FIO, pattern).filter(|row| row.bytes > 0)?;
         Some(row.time.scaled(f64::from(1 << 20) / row.bytes as f64))
@@ -46,7 +46,7 @@ pub(super) fn of_pattern(group: &Group<'_>, pattern: &str) -> Option<String> {
     extremes(group, &format!("with fio, {pattern}"), &cost, |cost| format!("{} MiB/s", three(1.0 / cost)))
 }
 
-/// The sentence for the beginning: the formats against each other, else the smallest image.
+/// Returns the finding: the comparison of the formats, else the smallest image.
 pub(super) fn finding(group: &Group<'_>) -> Option<String> {
     formats(group, "full random data").or_else(|| smallest(group))
 }
@@ -65,7 +65,7 @@ pub(super) fn smallest(group: &Group<'_>) -> Option<String> {
     Some(format!("The smallest image is {}: {} bytes{share}{other}.", least.name(), least.len()))
 }
 
-/// The images that some work costs least and most.
+/// Names the images with the least and the greatest cost.
 fn extremes(
     group: &Group<'_>,
     work: &str,
@@ -100,7 +100,7 @@ fn capital(text: &str) -> String {
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// The formats against each other in a work of the kernel, where codec, size of blocks and side are the same.
+/// Compares the formats in a kernel read, for equal codecs, block sizes and programs.
 fn formats(group: &Group<'_>, work: &str) -> Option<String> {
     let ours = |image: &Image<'_>| image.key.tool == "packfs";
     let is_pair = |a: &Image<'_>, b: &Image<'_>| {
@@ -130,7 +130,7 @@ fn formats(group: &Group<'_>, work: &str) -> Option<String> {
     })
 }
 
-/// The fastest of the programs that do the same with the same image.
+/// Names the fastest program for each task and image.
 pub(super) fn programs<'g, 'r>(group: &'g Group<'r>) -> Vec<String> {
     let mut sentences = Vec::new();
     for work in ["tar", "extract"] {

@@ -1,4 +1,4 @@
-//! The tables of reading images.
+//! Tables of reads.
 
 use super::super::model::{Column, Table, Value};
 use super::super::published::{images, packing};
@@ -7,7 +7,7 @@ use super::group::{Group, Image, PATTERNS, WORKS};
 use crate::read::{FIO, KERNEL};
 use crate::units::size;
 
-/// The columns that tell images apart.
+/// Returns the columns that identify an image.
 fn what() -> [Column; 5] {
     let features = Column::wide("features");
     [Column::of("image"), Column::of("format"), Column::of("codec"), Column::of("block"), features]
@@ -27,7 +27,7 @@ fn made(group: &Group<'_>, id: &str, title: &str, more: Vec<Column>, rows: Vec<V
     }
 }
 
-/// S4a and S4h.
+/// S4a and S4h: sizes.
 pub(super) fn sizes(group: &Group<'_>) -> Table {
     let row = |image: &Image<'_>| {
         let share = image.bytes().map(|bytes| 100.0 * image.len() as f64 / bytes as f64);
@@ -58,7 +58,7 @@ pub(super) fn times(group: &Group<'_>) -> Table {
     images::beside_reads(table, &WORKS.map(|(work, _)| work), read().map(|image| image.key))
 }
 
-/// The same where data are read, in MB a second.
+/// The same as MB/s, for reads of data.
 pub(super) fn speeds(group: &Group<'_>) -> Table {
     let works = || WORKS.iter().map(|(work, _)| *work).filter(|work| work.ends_with(" data"));
     let columns = works().map(|work| Column::of(&format!("{work} MB/s"))).collect();
@@ -70,7 +70,7 @@ pub(super) fn speeds(group: &Group<'_>) -> Table {
     made(group, "speeds", "Speeds of the kernel", columns, read.map(row).collect())
 }
 
-/// S4i to S4k: MiB a second, as fio has it.
+/// S4i to S4k: MiB/s, the unit of fio.
 pub(super) fn fio(group: &Group<'_>) -> Table {
     let columns = PATTERNS.iter().map(|pattern| Column::of(&format!("{pattern} MiB/s")));
     let spreads = PATTERNS.iter().map(|pattern| Column::wide(&format!("{pattern} spread %")));
@@ -86,7 +86,7 @@ pub(super) fn fio(group: &Group<'_>) -> Table {
     images::beside_reads(table, &PATTERNS, read().map(|image| image.key))
 }
 
-/// S0e.
+/// S0e: programs.
 pub(super) fn programs(group: &Group<'_>) -> Table {
     let rows = group.images.iter().flat_map(|image| {
         image.programs().map(move |row| {

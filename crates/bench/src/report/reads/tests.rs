@@ -1,4 +1,4 @@
-//! From a mock that knows every time beforehand to finished sentences, tables and charts.
+//! Tests from a mock with known times to sentences, tables and charts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::sample::Timing;
 use crate::sample::Trial;
 use crate::{Error, Result};
 
-/// Larger blocks take less time, EROFS takes half of SquashFS's, and every run a little more than the one before.
+/// Larger blocks take less time, EROFS takes half the time of SquashFS, and each run takes slightly longer than the one
+/// before.
 struct Mock {
     runs: u64,
 }
@@ -168,7 +169,7 @@ fn tables_are_full_and_names_are_distinct() {
     assert!(html(&report).contains("read-root-"));
 }
 
-/// An image of somebody, alone, read by programs only.
+/// A single image of unknown origin, read by programs only.
 #[test]
 fn one_image_without_a_kernel() {
     let programs = vec![Program::packfs("packfs".into())];

@@ -1,4 +1,4 @@
-//! The charts of splits.
+//! Charts of splits.
 
 use super::super::commands;
 use super::super::model::{Chart, Kind, Point, Series, X};
@@ -7,7 +7,7 @@ use super::group::{Group, Row, sound, way_of};
 use crate::metrics::speedup;
 use crate::split::{Profile, Work, ranges, shared};
 
-/// Time and speed-up by outputs, with what would be ideal.
+/// Charts of time and speed-up by outputs, with the ideal.
 pub(super) fn of_group(group: &Group<'_>) -> Vec<Chart> {
     let outputs = group.outputs();
     if outputs.len() < 2 {
@@ -45,7 +45,7 @@ fn number(outputs: usize) -> X {
     X::Number(outputs as f64)
 }
 
-/// A line for each way to split that has points.
+/// Returns a line for each program and codec that has points.
 fn lines(group: &Group<'_>, value: impl Fn(&Row, X) -> Option<Point>) -> Vec<Series> {
     let line = |way: String| {
         let rows = group.rows.iter().filter(|row| way_of(row) == way);
@@ -56,7 +56,7 @@ fn lines(group: &Group<'_>, value: impl Fn(&Row, X) -> Option<Point>) -> Vec<Ser
     distinct(group.rows.iter().map(|row| way_of(row))).into_iter().filter_map(line).collect()
 }
 
-/// For each set of data and disks: measured, and what was computed for two ways to share the work out.
+/// Charts for each data set and profile: measured times, and those computed for two ways to divide the work.
 pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<Chart> {
     let kinds = distinct(rows.iter().map(|(_, row)| (&row.key.data, &row.key.digest, &row.key.disks)));
     let chart = |(data, digest, disks): (&String, &String, &String)| {
@@ -91,7 +91,7 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<Chart> {
     kinds.into_iter().map(chart).collect()
 }
 
-/// Speed of joining and checking, for each set of data.
+/// Chart of the speed of joining and checking, for each data set.
 pub(super) fn restored(rows: &[&Row]) -> Vec<Chart> {
     let chart = |(data, digest): (&String, &String)| {
         let bars = |work: Work| {

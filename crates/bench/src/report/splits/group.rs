@@ -6,10 +6,10 @@ use crate::split::{Disk, Key, Profile, Work, shared, sum};
 
 pub(super) type Row = TrialRow<Key>;
 
-/// One set of data over disks of one kind, by numbers of outputs.
+/// Splits of one data set over one kind of disks, by number of outputs.
 pub(super) struct Group<'r> {
     pub(super) profile: Profile,
-    /// In the order of programs and codecs, and then of outputs.
+    /// Sorted by program, codec and number of outputs.
     pub(super) rows: Vec<&'r Row>,
 }
 
@@ -26,7 +26,7 @@ impl<'r> Group<'r> {
         }
     }
 
-    /// The question that its section answers.
+    /// Returns the title of its section.
     pub(super) fn question(&self) -> String {
         let data = &self.key().data;
         match self.profile {
@@ -40,7 +40,7 @@ impl<'r> Group<'r> {
         slug(&format!("{}-{}-{}", key.data, short(&key.digest), key.disks))
     }
 
-    /// Numbers of outputs, from the smallest on.
+    /// Returns the numbers of outputs, sorted.
     pub(super) fn outputs(&self) -> Vec<usize> {
         let mut outputs: Vec<usize> = self.rows.iter().map(|row| row.key.outputs).collect();
         outputs.sort_unstable();
@@ -52,30 +52,30 @@ impl<'r> Group<'r> {
         self.rows.iter().copied().find(|row| row.key.outputs == outputs && way_of(row) == way)
     }
 
-    /// The row that differs from this one in having one output only.
+    /// Returns the row with one output and otherwise equal settings.
     pub(super) fn one(&self, row: &Row) -> Option<&'r Row> {
         self.at(&way_of(row), 1)
     }
 }
 
-/// A program and its codec.
+/// Returns program and codec.
 pub(super) fn way_of(row: &Row) -> String {
     whose(&row.key.tool, &row.key.codec)
 }
 
-/// Bytes stored in a second for what the disks could take, where that is known and none of them fails.
+/// Returns stored bytes per second relative to the speed of all disks, if that is known and none fails.
 pub(super) fn use_of_disks(row: &Row, profile: &Profile) -> Option<f64> {
     let disks = sound(row, profile)?;
     (row.time.median > 0.0).then(|| shared(&disks, row.made) / row.time.median)
 }
 
-/// Simulated disks none of which fails.
+/// Returns the simulated disks, unless one of them fails.
 pub(super) fn sound(row: &Row, profile: &Profile) -> Option<Vec<Disk>> {
     let disks = profile.disks(row.key.outputs).filter(|_| !profile.fails())?;
     (sum(&disks) > 0.0).then_some(disks)
 }
 
-/// Minutes for 1 TB of the same kind: 10^12 bytes.
+/// Returns the minutes for 10^12 bytes of the same kind.
 pub(super) fn terabyte(row: &Row) -> Option<f64> {
     row.speed().map(|speed| 1e6 / speed / 60.0)
 }
@@ -103,20 +103,20 @@ pub(super) fn groups(results: &Results) -> Vec<Group<'_>> {
     groups
 }
 
-/// packfs first, and codecs in the order of the mail and then of their names.
+/// packfs first; codecs in the order of the mail, then by name.
 fn order(row: &Row) -> (bool, &str, usize, &str) {
     let mail = ["raw", "lzo", "snappy"].iter().position(|codec| *codec == row.key.codec);
     (row.key.tool != "packfs", &row.key.tool, mail.unwrap_or(usize::MAX), &row.key.codec)
 }
 
-/// Rows of profiles that name their disks.
+/// Returns rows of profiles that list their disks.
 pub(super) fn uneven(results: &Results) -> Vec<(Profile, &Row)> {
     let mut rows: Vec<_> = splits(results).filter(|(profile, _)| profile.outputs().is_some()).collect();
     rows.sort_by_key(|(_, row)| (&row.key.data, &row.key.digest, &row.key.disks, order(row)));
     rows
 }
 
-/// Rows of work with parts that are there.
+/// Returns rows of joining and checking.
 pub(super) fn restored(results: &Results) -> Vec<&Row> {
     let mut rows: Vec<_> = results.splits.iter().filter(|row| row.key.work != Work::Split.name()).collect();
     rows.sort_by_key(|row| {

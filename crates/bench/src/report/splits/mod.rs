@@ -1,5 +1,5 @@
-//! The chapter about splitting dumps: seconds by outputs and codecs for each kind of disks, as in the nsplit mail (S2a to
-//! S2c), values derived from them, uneven and failing disks (S2d), and restoring.
+//! The chapter on splitting: seconds by outputs and codecs for each kind of disks, as in the nsplit mail (S2a to S2c),
+//! derived values, uneven and failing disks (S2d), and restoring.
 
 mod charts;
 mod group;
@@ -10,7 +10,7 @@ use self::group::{groups, restored, uneven};
 use super::model::{Chapter, Section};
 use crate::results::Results;
 
-/// A section for each set of data and kind of disks, one for disks that differ, and one for restoring.
+/// Returns a section for each data set and kind of disks, one for uneven disks, and one for restoring.
 pub(super) fn sections(results: &Results) -> Vec<Section> {
     let mut sections: Vec<Section> = groups(results)
         .iter()

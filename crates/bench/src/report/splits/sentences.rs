@@ -1,4 +1,4 @@
-//! The sentences about splits. Every number in them comes from the data at hand.
+//! Sentences about splits. All numbers come from the results.
 
 use super::super::leaders::{is, leaders, trailers};
 use super::super::shape::distinct;
@@ -29,7 +29,7 @@ pub(super) fn of_group(group: &Group<'_>) -> Vec<String> {
     sentences
 }
 
-/// The sentence for the beginning.
+/// Returns the finding.
 pub(super) fn finding(group: &Group<'_>) -> Option<String> {
     let first = of_group(group).into_iter().next()?;
     Some(format!("{}: {}", group.title(), first.replacen("Over ", "over ", 1)))
@@ -60,7 +60,7 @@ fn scaling(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
     some.then(|| format!("Speed-up of {outputs} outputs over one: {}.", factors.join(", ")))
 }
 
-/// Compares the times of peers with those of packfs with the same codec.
+/// Compares peers with packfs at the same codec.
 fn peers(group: &Group<'_>, rows: &[&Row]) -> Option<String> {
     let factor = |row: &&Row| {
         let own = group.at(&row.key.codec, row.key.outputs).filter(|_| row.key.tool != "packfs")?;
@@ -70,7 +70,7 @@ fn peers(group: &Group<'_>, rows: &[&Row]) -> Option<String> {
     (!factors.is_empty()).then(|| format!("Time relative to packfs with the same codec: {}.", factors.join(", ")))
 }
 
-/// Names the rows in which one more output took longer.
+/// Names the rows in which an additional output increased the time.
 fn backwards(group: &Group<'_>) -> Option<String> {
     let slower = |pair: &[&Row]| {
         let [before, row] = pair else { return None };
@@ -84,14 +84,14 @@ fn backwards(group: &Group<'_>) -> Option<String> {
     (!slower.is_empty()).then(|| format!("More outputs took longer: {}.", slower.join(", ")))
 }
 
-/// Explains the columns of disks that differ.
+/// Explains the columns of uneven disks.
 pub(super) fn ranges_are_computed() -> String {
     "Equal ranges is computed: each disk gets a range of the data of the same length, as nsplit and makedumpfile do it, \
      and the slowest ends last. All disks is computed, too: every disk works until the end."
         .into()
 }
 
-/// Describes the cost of disks that differ.
+/// Describes the cost of uneven and failing disks.
 pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<String> {
     let mut sentences = Vec::new();
     let kinds = distinct(rows.iter().map(|(_, row)| (&row.key.data, &row.key.disks)));
@@ -132,7 +132,7 @@ pub(super) fn restoring() -> String {
         .into()
 }
 
-/// Speed of restoring dumps.
+/// Describes the speed of restoring.
 pub(super) fn restored(rows: &[&Row]) -> Vec<String> {
     let mut sentences = Vec::new();
     for work in [Work::Join, Work::Check] {

@@ -1,4 +1,4 @@
-//! The tables of splits.
+//! Tables of splits.
 
 use super::super::model::{Column, Table, Value};
 use super::super::published::dumps::beside_splits;
@@ -7,7 +7,7 @@ use super::group::{Group, Row, sound, terabyte, use_of_disks, way_of};
 use crate::metrics::{efficiency, speedup};
 use crate::split::{Profile, ranges, shared};
 
-/// The mail's table, and all that follows from it.
+/// Returns the mail's table and the derived values.
 pub(super) fn of_group(group: &Group<'_>) -> Vec<Table> {
     vec![times(group), details(group)]
 }
@@ -64,7 +64,7 @@ fn details<'r>(group: &Group<'r>) -> Table {
     beside_splits(timed(&format!("split-{}-speed", group.id()), &title, columns, rows), &group.rows)
 }
 
-/// Disks of different speeds, beside what ranges of equal length would give, and all disks at work until the end (S2d).
+/// Table of uneven disks, with the computed times of ranges of equal length and of disks that are always busy (S2d).
 pub(super) fn uneven<'r>(rows: &[(Profile, &'r Row)]) -> Table {
     let row = |(profile, row): &(Profile, &'r Row)| {
         let disks = sound(row, profile);
@@ -101,7 +101,7 @@ pub(super) fn uneven<'r>(rows: &[(Profile, &'r Row)]) -> Table {
     timed("split-uneven", title, columns, rows.iter().map(row))
 }
 
-/// Joining and checking (S2d).
+/// Table of joining and checking (S2d).
 pub(super) fn restored<'r>(rows: &[&'r Row]) -> Table {
     let row = |row: &&'r Row| {
         let values = [

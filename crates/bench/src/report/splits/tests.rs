@@ -1,4 +1,4 @@
-//! From cells that a mock measures to finished tables, charts and sentences.
+//! Tests from cells that a mock measures to tables, charts and sentences.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::sample::Trial;
 use crate::split::{Cell, Matrix, Profile, Program, Source, Tool, Work, shared};
 use crate::{Error, Result};
 
-/// Takes as long as the disks do, and 100 ms to start; LZO is limited by the processor, and a peer by the slowest
-/// disk. Each run takes a little longer than the one before.
+/// Takes as long as the disks do, plus 100 ms. The processor limits LZO, and the slowest disk limits a peer. Each run
+/// takes slightly longer than the one before.
 struct Mock {
     runs: u64,
 }
@@ -117,7 +117,7 @@ fn splits_as_charts() {
     );
 }
 
-/// Were a table of the mail computed from its own times, this is what it would have to say.
+/// The times of one of the mail's tables give this sentence.
 #[test]
 fn longer_times_over_more_outputs_are_told() {
     let mut results = results();
