@@ -1,7 +1,7 @@
-//! The index of an image: which units it has, where they lie, and by which encoder they are. A file of its own, beside
-//! the image. It is written once and read as a whole: 40 bytes a unit, sorted by key, and 16 for each stretch of one.
+//! The index of an image: its units, their positions, and the encoder. It is a file beside the image, written once and
+//! read as a whole: 40 bytes per unit, sorted by key, and 16 for each stretch of a unit.
 //!
-//! A digest at its end tells a damaged index. That it tells the truth is proven by whoever takes a unit, not here.
+//! A digest at the end detects damage. Whether a unit has the right bytes is verified when it is reused, not here.
 
 use std::ops::Range;
 
@@ -14,9 +14,9 @@ use super::Key;
 
 const MAGIC: [u8; 8] = *b"PFSINDEX";
 const VERSION: u32 = 1;
-/// Bytes of an image by which it is recognised: with them it has its superblock.
+/// Number of first bytes by which an image is recognised; they include the superblock.
 const HEAD_LEN: u64 = 4096;
-/// Bit of a length: the stretch is stored as it is.
+/// Bit of a length: the stretch is uncompressed.
 const RAW: u32 = 1 << 31;
 const DIGEST_LEN: usize = 32;
 
@@ -63,10 +63,10 @@ struct RawStretch {
 
 const _: () = assert!(size_of::<RawStretch>() == 16);
 
-/// Beginning and length of an image, by which its index recognises it.
+/// Position, length and first bytes of an image, by which its index recognises it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Byte of the file at which the image begins.
+    /// Offset of the image in its file.
     pub(super) base: u64,
     /// Length of the image.
     pub(super) len: u64,
@@ -81,14 +81,14 @@ impl Head {
     }
 }
 
-/// A part of a unit that lies in one piece, a cluster for example.
+/// A contiguous part of a unit, such as a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// Byte of the image at which it begins.
+    /// Offset in the image.
     pub(crate) start: u64,
-    /// Bytes that it takes in the image.
+    /// Length in the image.
     pub(crate) stored: u32,
-    /// Bytes of content that it holds.
+    /// Length of its content.
     pub(crate) content: u32,
     /// True if it is not compressed.
     pub(crate) raw: bool,
@@ -102,7 +102,7 @@ pub(crate) struct Unit<'i> {
 }
 
 impl<'i> Unit<'i> {
-    /// Returns the positions of its bytes, in order.
+    /// Returns its stretches in order.
     pub(crate) fn stretches(self) -> impl ExactSizeIterator<Item = Stretch> + 'i {
         self.stretches.iter().map(|raw| Stretch {
             start: raw.start.get(),
@@ -112,17 +112,17 @@ impl<'i> Unit<'i> {
         })
     }
 
-    /// Number that tells what becomes of content behind the stretches.
+    /// Returns the number that describes the content after the stretches.
     pub(crate) fn rest(self) -> u8 {
         self.unit.rest
     }
 
-    /// True if the unit has exactly these bytes in the image.
+    /// Returns true if the unit has these bytes in the image.
     pub(crate) fn has(self, bytes: &[u8]) -> bool {
         *Digest::of(bytes).half().as_bytes() == self.unit.check
     }
 
-    /// Digest of its bytes in the image.
+    /// Returns the digest of its bytes in the image.
     pub(crate) fn check(self) -> Half {
         Half::from(self.unit.check)
     }
@@ -136,7 +136,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// Adds a unit. What no index can number is left out: it is compressed again.
+    /// Adds a unit. A unit that exceeds the limits of an index is left out, and will be compressed again.
     pub(super) fn add(&mut self, key: Key, check: Half, rest: u8, stretches: impl ExactSizeIterator<Item = Stretch>) {
         let (Ok(first), Ok(count)) = (u32::try_from(self.stretches.len()), u16::try_from(stretches.len())) else {
             return;
@@ -151,7 +151,7 @@ impl Units {
         }));
     }
 
-    /// The file's bytes. Of units that the image has more than once the first remains.
+    /// Returns the bytes of the file. Of equal units, the first is kept.
     pub(super) fn emit(mut self, head: &Head, encoder: &str) -> Vec<u8> {
         self.units.sort_by_key(RawUnit::key);
         self.units.dedup_by_key(|unit| unit.key());
@@ -173,7 +173,7 @@ impl Units {
     }
 }
 
-/// An index that was read, and is whole.
+/// An index that was read and is intact.
 #[derive(Debug)]
 pub(super) struct Index {
     bytes: Vec<u8>,
@@ -184,7 +184,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Checks a file's bytes, or says why they are no index.
+    /// Parses the bytes of a file, or returns the reason why they are no index.
     pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, &'static str> {
         let (header, _) = Header::read_from_prefix(&bytes).map_err(|_| "not an index of an image")?;
         if header.magic != MAGIC {
@@ -207,12 +207,12 @@ impl Index {
         Head { base: base.get(), len: image_len.get(), digest: Digest::from(head) }
     }
 
-    /// The encoder of the units.
+    /// Returns the encoder of the units.
     pub(super) fn encoder(&self) -> String {
         String::from_utf8_lossy(&self.bytes[self.encoder.clone()]).into_owned()
     }
 
-    /// The unit with this key.
+    /// Returns the unit with this key.
     pub(super) fn find(&self, key: &Key) -> Option<Unit<'_>> {
         let units = <[RawUnit]>::ref_from_bytes(&self.bytes[self.units.clone()]).ok()?;
         let stretches = <[RawStretch]>::ref_from_bytes(&self.bytes[self.stretches.clone()]).ok()?;
@@ -223,7 +223,7 @@ impl Index {
     }
 }
 
-/// Returns the offsets of units, stretches and digest after that of the encoder, if a file can be so long.
+/// Returns the offsets of the units, stretches and digest after the name of the encoder, unless they overflow.
 fn sections(header: &Header) -> Option<[usize; 4]> {
     let of = |count: U64, size: usize| usize::try_from(count.get()).ok()?.checked_mul(size);
     let encoder = size_of::<Header>();
@@ -236,14 +236,14 @@ fn sections(header: &Header) -> Option<[usize; 4]> {
 
 #[cfg(test)]
 mod testing {
-    //! Indexes taken apart and put together again, for the tests of reuse.
+    //! Modified indexes for the tests of reuse.
 
     use std::collections::BTreeMap;
 
     use super::*;
 
     impl Index {
-        /// Its units, for an index that is not as this one.
+        /// Returns its units, to build a modified index.
         pub(in super::super) fn units(&self) -> Units {
             let units = <[RawUnit]>::ref_from_bytes(&self.bytes[self.units.clone()]).unwrap();
             let stretches = <[RawStretch]>::ref_from_bytes(&self.bytes[self.stretches.clone()]).unwrap();
@@ -259,7 +259,7 @@ mod testing {
     }
 
     impl Units {
-        /// Changes numbers at random.
+        /// Changes random numbers.
         pub(in super::super) fn distort(&mut self, mut seed: u64) {
             let mut draw = |most: u64| {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,5 +1,4 @@
-//! Notes of the conductor on the units it puts down: for the index of the image being built, and on those from an older
-//! one.
+//! Records of the conductor about written units: for the index of the new image, and about units from an older one.
 
 use serde::Serialize;
 
@@ -8,29 +7,29 @@ use super::update::{self, Update};
 use super::{Fate, Noted, Units};
 use crate::{Result, Warning, WarningKind, Warnings};
 
-/// Data from an older image, and the size of an update from it.
+/// Amount of data reused from an older image, and the size of an update from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Reused {
     /// Bytes of file data, or of fragments, that were not compressed again.
     pub content_bytes: u64,
-    /// Bytes of the image that hold them.
+    /// Bytes of the image that contain them.
     pub image_bytes: u64,
-    /// Blocks or pieces that were taken.
+    /// Number of reused blocks or pieces.
     pub taken: u64,
-    /// Blocks or pieces that are damaged in the older image.
+    /// Number of blocks or pieces that are damaged in the older image.
     pub damaged: u64,
-    /// Bytes of the image that lie in no whole, aligned block of `update_block` bytes that was taken from the older
-    /// image as it is.
+    /// Bytes of the image that are not in any aligned block of `update_block` bytes copied from the older image as a
+    /// whole.
     pub update_bytes: u64,
-    /// Bytes of such a block.
+    /// Size of such a block in bytes.
     pub update_block: u64,
 }
 
-/// Notes on one build.
+/// Records about one build.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// Byte of the file at which the image begins.
+    /// Offset of the image in its file.
     base: u64,
     noting: Option<Noting>,
     compared: Option<Compared>,
@@ -41,20 +40,20 @@ pub(crate) struct Ledger {
 struct Compared {
     reused: Reused,
     update: Update,
-    /// Positions of the bytes that were taken, in the new image and in the older, for what is copied from them.
+    /// Positions of reused bytes in the new and in the older image, for copies of them.
     places: Vec<(u64, u64)>,
 }
 
 impl Ledger {
-    /// Notes for an image that begins at byte `base` of its file.
+    /// Creates the records of an image at offset `base` of its file.
     pub(crate) fn new(units: &Units, base: u64) -> Self {
         let noting = units.is_noting().then(Noting::default);
         let compared = units.has_older().then(Compared::default);
         Ledger { base, noting, compared }
     }
 
-    /// Notes that `len` bytes were written at `start` of the image, those at `older` of the older image if it has them.
-    /// Positions never go back.
+    /// Records that `len` bytes were written at `start` of the image, reused from position `older` if given. Positions
+    /// never decrease.
     pub(crate) fn wrote(&mut self, start: u64, len: u64, older: Option<u64>) {
         let (Some(compared), Some(older)) = (&mut self.compared, older) else { return };
         compared.update.same(self.base + start, len, older);
@@ -62,14 +61,14 @@ impl Ledger {
         compared.reused.image_bytes += len;
     }
 
-    /// Returns the position in the older image of what was written at `start`, if it was taken from there.
+    /// Returns the position in the older image of the bytes at `start`, if they were reused.
     pub(crate) fn older(&self, start: u64) -> Option<u64> {
         let places = &self.compared.as_ref()?.places;
         let found = places.binary_search_by_key(&start, |(start, _)| *start).ok()?;
         Some(places[found].1)
     }
 
-    /// Notes a unit of `len` bytes that is down.
+    /// Records a written unit of `len` bytes.
     pub(crate) fn note(&mut self, noted: Noted, len: u64, rest: u8, stretches: impl ExactSizeIterator<Item = Stretch>) {
         let Noted { key, check, fate } = noted;
         if let Some(Compared { reused, .. }) = &mut self.compared {
@@ -87,21 +86,21 @@ impl Ledger {
         }
     }
 
-    /// Returns the figures of the comparison with an older image, if there is one; the new image has `len` bytes.
+    /// Returns the comparison with the older image, if there is one. `len` is the length of the new image.
     pub(crate) fn reused(&mut self, len: u64) -> Option<Reused> {
         let Compared { reused, update, .. } = self.compared.take()?;
         let (update_bytes, update_block) = (update.finish(self.base, self.base + len), update::BLOCK);
         Some(Reused { update_bytes, update_block, ..reused })
     }
 
-    /// Makes the index of the image.
+    /// Returns the index of the image.
     pub(super) fn index(self, head: &Head, encoder: &str) -> Vec<u8> {
         self.noting.unwrap_or_default().emit(head, encoder)
     }
 }
 
 impl Reused {
-    /// Warns of blocks that are damaged in the older image.
+    /// Warns about damaged blocks of the older image.
     pub(crate) fn warn(&self, image: &std::path::Path, warnings: &mut Warnings) -> Result<()> {
         if self.damaged == 0 {
             return Ok(());

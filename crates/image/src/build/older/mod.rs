@@ -1,8 +1,8 @@
 //! Reuse of compressed data from an older image, and the index that makes the new image reusable.
 //!
-//! A unit is data that is compressed on its own: a SquashFS block, a piece of an EROFS file. Its compressed form depends
-//! on its content, on how it is packed, and on the encoder. So a unit that the older image has from the same encoder need
-//! not be compressed again. The [`Index`] beside that image lists its units and their places.
+//! A unit is data that is compressed on its own: a SquashFS block, a piece of an EROFS file. Its compressed form
+//! depends on its content, on how it is packed, and on the encoder. So a unit that the older image contains in the same
+//! encoding need not be compressed again. The [`Index`] beside that image lists its units and their positions.
 //!
 //! Workers look for units ([`Units::find`]) before they encode. The conductor's decisions do not change, so neither do
 //! the bytes of the image. A unit is compared with its digest in the index, which proves that it is the encoder's own
@@ -30,16 +30,16 @@ pub(super) use self::trial::digest as trial;
 use super::{Options, output_error};
 use crate::{Error, Result, Warning, WarningKind, Warnings};
 
-/// An older image to take compressed blocks from.
+/// An older image whose compressed blocks are reused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reuse {
-    /// The image.
+    /// Path of the image.
     pub image: PathBuf,
-    /// The index that was written when the image was built.
+    /// Path of its index.
     pub index: PathBuf,
 }
 
-/// Key of a unit: its content, and what else its compressed form depends on beside the encoder.
+/// Key of a unit: its content, and how it is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     digest: [u8; 16],
@@ -47,13 +47,14 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key of content with this digest; `form` tells apart the ways in which one encoder packs the same content.
+    /// Returns the key of content with this digest. `form` distinguishes the ways in which one encoder packs the same
+    /// content.
     pub(crate) fn new(digest: &Digest, form: u8) -> Self {
         Key { digest: *digest.half().as_bytes(), form }
     }
 }
 
-/// A unit that was packed with an index in mind.
+/// A unit that will be recorded in an index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Noted {
     pub(crate) key: Key,
@@ -62,28 +63,28 @@ pub(crate) struct Noted {
     pub(crate) fate: Fate,
 }
 
-/// Origin of the compressed form of a unit.
+/// Origin of a unit's compressed form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The older image does not have it.
+    /// Compressed now: the older image does not contain it.
     Fresh,
-    /// From the older image.
+    /// Reused from the older image.
     Taken,
-    /// The older image should have it but has other bytes.
+    /// Compressed now, because the older image has other bytes than its index says.
     Damaged,
 }
 
-/// The units of an older image, and whether those of this one are noted. All workers share one.
+/// Units of the older image, and whether those of the new one are recorded. All workers share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Units(Option<Arc<Shared>>);
 
 #[derive(Debug)]
 struct Shared {
-    /// All that compressed bytes depend on beside the units.
+    /// Everything but the units that compressed bytes depend on.
     encoder: String,
     index: Option<PathBuf>,
     older: Option<Older>,
-    /// Reason for not using the older image.
+    /// Reason why the older image cannot be used.
     unfit: Option<Warning>,
 }
 
@@ -94,8 +95,8 @@ struct Older {
 }
 
 impl Units {
-    /// Opens the older image and its index, if the options name any. `how` says what the compressed form of a unit depends
-    /// on beside the codec; `encoder` makes an encoder of units of up to `len` bytes.
+    /// Opens the older image and its index, if the options name them. `how` describes all that the compressed form
+    /// depends on except the codec; `encoder` creates an encoder of units of up to `len` bytes.
     pub(crate) fn open(
         options: &Options,
         format: &str,
@@ -121,12 +122,12 @@ impl Units {
         Ok(Units(Some(Arc::new(Shared { encoder, index: index.clone(), older, unfit }))))
     }
 
-    /// True if units are looked up, noted or both.
+    /// Returns true if units are looked up, recorded, or both.
     pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// True if an older image is there to be compared with.
+    /// Returns true if there is an older image to compare with.
     fn has_older(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.older.is_some() || shared.unfit.is_some())
     }
@@ -143,29 +144,29 @@ impl Units {
         self.0.as_ref()?.older.as_ref()
     }
 
-    /// Finds a unit of the older image.
+    /// Looks up a unit of the older image.
     pub(crate) fn find(&self, key: &Key) -> Option<Unit<'_>> {
         self.older()?.index.find(key)
     }
 
-    /// Reads a stretch of the older image; false if it is not there. What was read is for the caller to check.
+    /// Reads a stretch of the older image; false if it does not exist. The caller verifies the bytes.
     pub(crate) fn read(&self, stretch: &Stretch, dst: &mut [u8]) -> bool {
         self.older().is_some_and(|older| older.image.read_exact_at(dst, stretch.start).is_ok())
     }
 
-    /// Warns if nothing of the older image can be used.
+    /// Warns if the older image cannot be used.
     pub(crate) fn warn(&self, warnings: &mut Warnings) -> Result<()> {
         let unfit = self.0.as_ref().and_then(|shared| shared.unfit.clone());
         unfit.map_or(Ok(()), |unfit| warnings.add(unfit))
     }
 
-    /// Begins the index of the image being built, if there is to be one.
+    /// Creates the index of the new image, if requested.
     pub(super) fn begin_index(&self, force: bool) -> Result<Option<Output>> {
         let begin = |path: &Path| Output::create(path, 0o666, force).map_err(output_error("cannot create", path));
         self.index().map(begin).transpose()
     }
 
-    /// Writes the index of an image of `len` bytes that begins at byte `base` of `image`.
+    /// Writes the index of an image of `len` bytes at offset `base` of `image`.
     pub(super) fn write_index(
         &self,
         index: &Output,
@@ -183,7 +184,7 @@ impl Units {
 }
 
 impl Older {
-    /// Opens an image and its index; returns a warning if nothing can be taken from it by `encoder`.
+    /// Opens an image and its index; returns a warning if `encoder` cannot reuse anything.
     fn open(reuse: &Reuse, encoder: &str) -> Result<std::result::Result<Self, Warning>> {
         let Reuse { image: path, index } = reuse;
         std::fs::metadata(path).map_err(Error::io("cannot open", path))?;
@@ -197,7 +198,7 @@ impl Older {
         let mut bytes = vec![0; Head::len(head.len)];
         let is_it = image.read_exact_at(&mut bytes, 0).is_ok() && Digest::of(&bytes) == head.digest;
         if !is_it {
-            // An index is put under its name before its image is: a kill between the two leaves the old image.
+            // The index gets its name before the image, so a kill in between leaves the old image with the new index.
             let index = crate::name::display(index).to_string();
             return Ok(Err(Warning::new(WarningKind::ReuseOtherImage, path).with_detail(index)));
         }

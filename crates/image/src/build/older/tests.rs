@@ -1,4 +1,4 @@
-//! Builds with an older image make the same bytes as builds without, whatever is wrong with that image.
+//! Builds with an older image give the same bytes as builds without, whatever is wrong with that image.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -16,7 +16,7 @@ use crate::testing::{
 };
 use crate::{AnyImage, OnError, OpenOptions};
 
-/// A place for images, each with its index.
+/// A directory of images with their indexes.
 struct Bench {
     dir: tempfile::TempDir,
     options: AnyOptions,
@@ -70,7 +70,7 @@ impl Bench {
         fs::read(self.image(name)).unwrap()
     }
 
-    /// Panics unless two images are equal, and their indexes as well.
+    /// Asserts that two images and their indexes are equal.
     fn assert_same(&self, a: &str, b: &str) {
         assert!(self.bytes(a) == self.bytes(b), "{:?}: {a} and {b} differ", self.options);
         let indexes = [a, b].map(|name| fs::read(self.index(name)).unwrap());
@@ -78,7 +78,7 @@ impl Bench {
     }
 }
 
-/// A file that shrinks to about a half.
+/// A file that compresses to about half.
 fn half(seed: u64, len: u64) -> Node {
     let pieces = (0..len.div_ceil(1000)).flat_map(|n| {
         let len = (len - n * 1000).min(1000);
@@ -91,7 +91,7 @@ fn name(name: impl Into<String>) -> Vec<u8> {
     name.into().into_bytes()
 }
 
-/// Small files, files of several blocks and of several pieces, with holes, and equal ones.
+/// Small files, files of several blocks and pieces, files with holes, and equal files.
 fn before() -> Spec {
     let small = (0..60).map(|n| (name(format!("small-{n:02}")), half(n, 300 + n * 97)));
     let medium = (0..20).map(|n| (name(format!("medium-{n:02}")), half(100 + n, 30_000 + n * 9_000)));
@@ -112,7 +112,7 @@ fn before() -> Spec {
     Spec::of(small.chain(medium).chain(large))
 }
 
-/// The same with a file of each kind changed, one gone and one new.
+/// The same, with a file of each kind changed, one removed and one added.
 fn after() -> Spec {
     let mut spec = before();
     let What::Dir(entries) = &mut spec.root.what else { panic!("the root is a directory") };
@@ -150,7 +150,7 @@ fn cases() -> Vec<AnyOptions> {
     ]
 }
 
-/// The cases for tests that concern both formats in the same way.
+/// Cases for tests that are the same for both formats.
 fn few() -> [AnyOptions; 2] {
     [squashfs("zstd:1", 32 << 10, Fragments::Tails), erofs("lz4", 16 << 10, Features::FRAGMENTS)]
 }
@@ -169,7 +169,7 @@ fn no_byte_changes_with_any_number_of_threads() {
             assert!(reused.taken > 0 && reused.damaged == 0, "{options:?}: {reused:?}");
             assert!(reused.content_bytes * 3 > 2 * 1_000_000, "{options:?}: {reused:?}");
         }
-        // Nothing changed: nothing is compressed but what depends on more than a piece.
+        // Nothing changed: only units that depend on more than one piece are compressed.
         let summary = bench.build(&after(), "again", Some("new"), 2);
         bench.assert_same("fresh", "again");
         let reused = summary.reused.unwrap();
@@ -262,7 +262,7 @@ fn what_is_no_index_of_the_image_is_refused() {
     }
 }
 
-/// Image and index are two files: a build that ends between them leaves no image without an index.
+/// A build that ends between writing image and index leaves no image without an index.
 #[test]
 fn an_index_gets_its_name_before_the_image() {
     for options in few() {
@@ -270,7 +270,7 @@ fn an_index_gets_its_name_before_the_image() {
         let mut options = options.clone();
         (options.common_mut().index, options.common_mut().force) = (Some(bench.index("new")), true);
         let built = options.build(&bench.image("new"), &Progress::default(), |_| {
-            // A directory cannot be replaced, so putting the image under its name fails.
+            // A directory cannot be replaced, so renaming the image fails.
             fs::create_dir(bench.image("new")).unwrap();
             Ok(Plan { tree: before().tree()?, order: Vec::new() })
         });
@@ -279,7 +279,7 @@ fn an_index_gets_its_name_before_the_image() {
     }
 }
 
-/// A build that is killed between the two leaves an old image with the index of a new one.
+/// A build that is killed between the two leaves the old image with the new index.
 #[test]
 fn of_an_image_with_the_index_of_another_nothing_is_taken() {
     for options in few() {
@@ -289,13 +289,13 @@ fn of_an_image_with_the_index_of_another_nothing_is_taken() {
         bench.build(&after(), "old", Some("old"), 0);
         fs::write(bench.index("old"), index).unwrap();
         assert_nothing_taken(&bench, WarningKind::ReuseOtherImage);
-        // Nothing at all is left of the old one.
+        // The old image is empty.
         fs::write(bench.image("old"), b"").unwrap();
         assert_nothing_taken(&bench, WarningKind::ReuseOtherImage);
     }
 }
 
-/// An index with another name of the encoder.
+/// Changes the name of the encoder in an index.
 fn renamed(index: &[u8], change: impl Fn(&str) -> String) -> Vec<u8> {
     let index = Index::parse(index.to_vec()).unwrap();
     let (units, name) = (index.units(), change(&index.encoder()));
@@ -374,11 +374,11 @@ fn an_index_that_lies_costs_time_only() {
     }
 }
 
-/// Bytes of aligned blocks of `new` that are nowhere in `old`.
+/// Bytes of aligned blocks of `new` that do not occur in `old`.
 fn missing(old: &[u8], new: &[u8]) -> u64 {
     let block = usize::try_from(update::BLOCK).unwrap();
     let wanted: HashSet<&[u8]> = new.chunks(block).filter(|chunk| chunk.len() == block).collect();
-    // Rolling: a sum that changes with the byte that comes and the one that goes.
+    // A rolling sum of the bytes in the window.
     let sum = |bytes: &[u8]| bytes.iter().map(|byte| u64::from(*byte) * u64::from(*byte)).sum::<u64>();
     let sums: HashSet<u64> = wanted.iter().map(|chunk| sum(chunk)).collect();
     let (mut found, mut rolling) = (HashSet::<&[u8]>::new(), sum(&old[..block]));
@@ -400,7 +400,7 @@ fn an_update_never_fetches_more_than_is_told() {
         let summary = bench.build(&after(), "new", Some("old"), 2);
         let (reused, real) = (summary.reused.unwrap(), missing(&bench.bytes("old"), &bench.bytes("new")));
         assert!(real <= reused.update_bytes, "{options:?}: {real} of {reused:?}");
-        // Little beside metadata and the ends of runs is found that was not known to be.
+        // Except for metadata and the ends of runs, all equal data is known beforehand.
         let slack = summary.metadata_bytes + 64 * update::BLOCK;
         assert!(reused.update_bytes <= real + slack, "{options:?}: {real} of {reused:?}");
         assert!(reused.update_bytes < summary.padded_bytes(), "{options:?}: {reused:?}");
@@ -417,7 +417,7 @@ fn what_is_taken_keeps_its_order() {
         let (old, new): (BTreeMap<_, _>, BTreeMap<_, _>) = (starts("old"), starts("new"));
         let mut both: Vec<_> = old.iter().filter_map(|(key, old)| Some((*old, *new.get(key)?))).collect();
         both.sort_unstable();
-        // Where a block of ends of files comes depends on how many came before.
+        // The position of a block of tails depends on the number of blocks before.
         let back = both.windows(2).filter(|pair| pair[0].1 > pair[1].1).count();
         assert!(both.len() > 10 && back * 50 <= both.len(), "{options:?}: {both:?}");
     }
@@ -442,7 +442,7 @@ fn the_kernel_reads_what_was_taken() {
     }
 }
 
-/// Changes, removes and adds files of a tree, by a number.
+/// Changes, removes and adds files of a tree by a random number.
 fn mutate(node: &mut Node, seed: &mut u64) {
     let mut draw = |most: u64| {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

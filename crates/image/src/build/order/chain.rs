@@ -1,21 +1,21 @@
-//! A chain of files each of which follows one that it resembles.
+//! Orders files so that each follows one that it resembles.
 //!
-//! Files with the same value in a bin are linked, one list a value. From the file placed last the lists are followed a few
-//! files in both directions, and of the files met there the one met most often is placed next. If none was met often
-//! enough the chain goes on with the first file not placed yet. Work and memory are bounded by files and bins.
+//! Files with the same value in a bin are linked in a list. From the file placed last, the lists are followed a few
+//! files in both directions, and the file met most often is placed next. If none was met often enough, the first
+//! remaining file is placed next. Work and memory are bounded by the number of files and bins.
 
 use std::collections::HashMap;
 
 use super::sketch::NONE;
 
-/// Bins that two files must agree in for one to follow the other out of order.
+/// Minimum number of equal bins for one file to follow another out of order.
 const LEAST: u8 = 8;
-/// Files looked at in each list and direction.
+/// Number of files visited in each list and direction.
 const REACH: usize = 32;
-/// No file: there are never so many at a time.
+/// End of a list; no window has so many files.
 const END: u16 = u16::MAX;
 
-/// Files of one bin, linked to the next and the one before of the same value.
+/// Lists of one bin: for each file the next and the previous one with the same value.
 #[derive(Debug)]
 pub(super) struct Links {
     next: Vec<u16>,
@@ -23,7 +23,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Links files, fewer than 65,536, by their values of one bin.
+    /// Links fewer than 65,536 files by their values of one bin.
     pub(super) fn of(values: &[u32]) -> Self {
         let (mut next, mut back) = (vec![END; values.len()], vec![END; values.len()]);
         let mut last: HashMap<u32, u16> = HashMap::new();
@@ -35,7 +35,7 @@ impl Links {
         Links { next, back }
     }
 
-    /// Takes a file out of its list.
+    /// Removes a file from its list.
     fn remove(&mut self, n: usize) {
         let (next, back) = (self.next[n], self.back[n]);
         if back != END {
@@ -47,7 +47,7 @@ impl Links {
     }
 }
 
-/// The order of `count` files, given as places in the order before.
+/// Returns the order of `count` files, as indices in the previous order.
 pub(super) fn order(mut bins: Vec<Links>, count: usize) -> Vec<usize> {
     let (mut order, mut placed) = (Vec::with_capacity(count), vec![false; count]);
     let (mut met, mut seen) = (vec![0u8; count], Vec::new());
@@ -88,7 +88,7 @@ pub(super) fn order(mut bins: Vec<Links>, count: usize) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// The order of files whose sketches have these values in every bin.
+    /// Returns the order of files whose sketches have these values in every bin.
     fn ordered(values: &[u32]) -> Vec<usize> {
         order((0..LEAST).map(|_| Links::of(values)).collect(), values.len())
     }

@@ -1,26 +1,26 @@
-//! The type of a file: the ending of its name, or what its first bytes stand for where the name says nothing.
+//! The type of a file: the extension of its name, or its first bytes if the name has none.
 
 use crate::source::Contents;
 
-/// Longest ending that says what a file is.
+/// Maximum length of an extension that counts as a type.
 const ENDING_MAX: usize = 8;
-/// Bytes that tell what a file is.
+/// Number of first bytes that determine a type.
 const HEAD_LEN: usize = 64;
 
-/// The type of a file: an ending as a number of the same order. Kept small, as a tree may have millions.
+/// The type of a file: an extension as a number that sorts the same. Small, because a tree may have millions of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Class(u64);
 
 impl Class {
-    /// Files whose names do not say what they are.
+    /// Files whose names do not tell their type.
     pub(super) const UNKNOWN: Class = Class(0);
 
-    /// The class of files with such a name.
+    /// Returns the class of a file name.
     pub(super) fn of_name(name: &[u8]) -> Class {
         Class::of_ending(ending(name))
     }
 
-    /// Names hold no NUL, so shorter endings come before those that they begin.
+    /// Names contain no NUL, so an extension sorts before longer ones that begin with it.
     fn of_ending(ending: &[u8]) -> Class {
         let mut bytes = [0; ENDING_MAX];
         bytes[..ending.len()].copy_from_slice(ending);
@@ -28,8 +28,8 @@ impl Class {
     }
 }
 
-/// The class that a file's first bytes tell: that of the ending which such files have. Where it cannot be read it is
-/// unknown; reading its data says why.
+/// Returns the class by the first bytes of a file: that of its usual extension. An unreadable file is unknown; reading
+/// its data will report the error.
 pub(super) fn of_contents(from: &dyn Contents, key: u64, size: u64) -> Class {
     let mut head = [0; HEAD_LEN];
     let len = usize::try_from(size).unwrap_or(HEAD_LEN).min(HEAD_LEN);
@@ -37,7 +37,7 @@ pub(super) fn of_contents(from: &dyn Contents, key: u64, size: u64) -> Class {
     Class::of_ending(read.map_or(b"", |()| usual_ending(&head[..len])))
 }
 
-/// The ending that files with these first bytes have where they have one.
+/// Returns the usual extension of files with these first bytes.
 fn usual_ending(head: &[u8]) -> &'static [u8] {
     const MAGIC: [(&[u8], &[u8]); 9] = [
         (b"\x7fELF", b"so"),
@@ -56,7 +56,7 @@ fn usual_ending(head: &[u8]) -> &'static [u8] {
     MAGIC.iter().find(|(magic, _)| head.starts_with(magic)).map_or(b"", |(_, ending)| ending)
 }
 
-/// The ending of scripts by the program that reads them.
+/// Returns the extension of a script by its interpreter.
 fn interpreter(head: &[u8]) -> &'static [u8] {
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let has = |name: &[u8]| line.windows(name.len()).any(|part| part == name);
@@ -67,7 +67,7 @@ fn interpreter(head: &[u8]) -> &'static [u8] {
     }
 }
 
-/// Returns the part of a name that says most about a file's contents: that behind the last dot that is not a number.
+/// Returns the part of a name that says most about the contents: the last extension that is not a number.
 fn ending(name: &[u8]) -> &[u8] {
     let mut parts = name.rsplit(|byte| *byte == b'.');
     let found = parts.find(|part| !part.iter().all(u8::is_ascii_digit)).unwrap_or_default();

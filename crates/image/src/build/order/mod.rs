@@ -1,11 +1,10 @@
-//! The order of file data: like beside like.
+//! The order of file data: similar files together.
 //!
-//! Files that share blocks (SquashFS fragments, the packed inode of EROFS) shrink together, so those that have much in
-//! common should lie in one block. The conductor sorts files by rank and, if they are small enough to share a block as a
-//! whole, by type and name (`class`); for [`Order::Similar`] workers sketch their contents (`sketch`), and files follow
-//! those that they resemble most (`chain`). Larger files lie before them by path, so that no worker has much to do alone
-//! at the end. What is used first (`Tree::hot`) lies before all others in order of first use. Both formats take the
-//! order from here.
+//! Files that share blocks (SquashFS fragments, the packed inode of EROFS) compress better beside similar ones. The
+//! conductor sorts files by rank, and those small enough to share a block by type and name (`class`). For
+//! [`Order::Similar`], workers sketch their contents (`sketch`), and each file is followed by the most similar one
+//! (`chain`). Larger files come before them by path, so that no worker is left alone with one at the end. Files used
+//! first (`Tree::hot`) precede all others. Both formats use this order.
 
 mod chain;
 mod class;
@@ -27,24 +26,25 @@ use crate::source::Contents;
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
 
-/// Files whose sketches are in memory at a time, 8 MiB with what links them; larger trees are put in order part by part.
+/// Number of files whose sketches are in memory at the same time, 8 MiB with their lists. Larger trees are ordered in
+/// windows.
 const WINDOW: usize = 1 << 14;
-/// Files that one job reads.
+/// Number of files that one job reads.
 const BATCH: usize = 32;
-/// Jobs in flight for each worker.
+/// Number of jobs in flight for each worker.
 const AHEAD: usize = 4;
 
-/// The order in which file data lies in an image, among files of equal rank. But for [`Order::Path`], files that share no
-/// block as a whole lie by path before the others.
+/// The order of file data in an image, among files of equal rank. Except with [`Order::Path`], files too large to share
+/// a block come first, by path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Order {
-    /// By path: what is in one directory lies together.
+    /// By path: files of a directory are together.
     Path,
-    /// By type (the ending of the name, or the first bytes of the file), name and length.
+    /// By type (the extension, or the first bytes of the file), name and length.
     Type,
-    /// By type, name and length; and of those the file that has most in common with the one before comes next.
+    /// By type, name and length; each file is followed by the most similar one.
     Similar,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// Rank of a file: data of lower ranks lies first, whatever the order. Files that have none are of rank 0.
+/// Rank of a file: data of lower ranks comes first, whatever the order. The default rank is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rank {
     /// The file.
@@ -67,31 +67,31 @@ pub struct Rank {
     pub rank: i32,
 }
 
-/// A file whose data is to be put down.
+/// A file whose data has to be placed.
 #[derive(Debug)]
 struct Item<'t> {
     rank: i32,
     ino: Ino,
     name: &'t [u8],
-    /// `None` if it lies by path.
+    /// `None` if it is sorted by path.
     class: Option<Class>,
 }
 
-/// Orders the files of a tree; reads them on workers where the order depends on their contents.
+/// Orders the files of a tree. Workers read files if the order depends on their contents.
 pub(super) struct Orderer<'a, 'env, S> {
     pub(super) order: Order,
-    /// Files of up to so many bytes share blocks with others as a whole.
+    /// Maximum size of a file that shares a block as a whole.
     pub(super) small_max: u64,
     pub(super) pool: &'a Pool<'env, S>,
     pub(super) progress: &'env Progress,
 }
 
 impl<S> Orderer<'_, '_, S> {
-    /// Returns the files whose data is still to be read, in the order in which it is to lie, and the sum of their lengths.
+    /// Returns the files whose data has yet to be read, in order, and the sum of their lengths.
     pub(super) fn arrange(&self, tree: &Tree, ranks: &[Rank]) -> Result<(Vec<Ino>, u64)> {
         let (mut items, total) = self.collect(tree, ranks)?;
         self.classify(tree, &mut items)?;
-        // Stable: what is alike in all this stays in the order of paths.
+        // A stable sort keeps the order of paths among equal files.
         items.sort_by(|a, b| compare(tree, a, b));
         let mut files: Vec<Ino> = items.iter().map(|item| item.ino).collect();
         if self.order == Order::Similar {
@@ -107,10 +107,10 @@ impl<S> Orderer<'_, '_, S> {
         Ok((files, total))
     }
 
-    /// Files whose data sources left for later, in the order of paths, and the sum of their lengths.
+    /// Collects the files whose data has yet to be read, by path, and the sum of their lengths.
     fn collect<'t>(&self, tree: &'t Tree, ranks: &[Rank]) -> Result<(Vec<Item<'t>>, u64)> {
         let mut ranks: HashMap<Ino, i32> = ranks.iter().map(|Rank { ino, rank }| (*ino, *rank)).collect();
-        // What is used first lies before all, each at its own rank.
+        // Files used first precede all others, each with a rank of its own.
         ranks.extend(tree.hot().iter().copied().zip(i32::MIN..));
         let (mut items, mut total) = (Vec::new(), 0);
         tree.walk_named(|ino, name, _| {
@@ -125,14 +125,14 @@ impl<S> Orderer<'_, '_, S> {
         Ok((items, total))
     }
 
-    /// Gives files whose names say nothing the class that their first bytes tell.
+    /// Determines the class of files by their first bytes if their names do not tell it.
     fn classify(&self, tree: &Tree, items: &mut [Item<'_>]) -> Result<()> {
         let unknown: Vec<usize> = (0..items.len()).filter(|n| items[*n].class == Some(Class::UNKNOWN)).collect();
         let files: Vec<Ino> = unknown.iter().map(|n| items[*n].ino).collect();
         self.read(tree, &files, class::of_contents, |n, class| items[unknown[n]].class = Some(class))
     }
 
-    /// Puts files that are near each other already so that each follows one that it resembles.
+    /// Reorders neighbouring files so that each follows a similar one.
     fn chain(&self, tree: &Tree, files: &mut [Ino]) -> Result<()> {
         let mut by_path: Vec<u32> = (0..).take(files.len()).collect();
         by_path.sort_by_key(|n| files[*n as usize]);
@@ -150,7 +150,7 @@ impl<S> Orderer<'_, '_, S> {
         Ok(())
     }
 
-    /// Looks at each of `files` on workers, and hands over what was seen with the file's place in the list.
+    /// Processes each of `files` on workers, and passes on the results with the indices of the files.
     pub(super) fn read<T: Send + 'static>(
         &self,
         tree: &Tree,
@@ -192,7 +192,7 @@ fn compare(tree: &Tree, a: &Item<'_>, b: &Item<'_>) -> Ordering {
         (Some(one), Some(other)) => {
             (one, a.name).cmp(&(other, b.name)).then_with(|| size(tree, a.ino).cmp(&size(tree, b.ino)))
         }
-        // Those that lie by path come first.
+        // Files sorted by path come first.
         (one, other) => one.is_some().cmp(&other.is_some()),
     })
 }

@@ -1,23 +1,23 @@
-//! A sketch of a file in a few bytes, by one-permutation hashing: it tells how much two files have in common.
+//! A sketch of a file by one-permutation hashing, which estimates the similarity of two files from a few bytes.
 //!
-//! Each run of eight bytes is hashed; the hash names one of [`BINS`] bins and a value, and each bin keeps the least of its
-//! values. The share of bins in which two sketches are equal estimates the share of their runs that are equal.
+//! Each run of eight bytes is hashed. The hash selects one of [`BINS`] bins and a value, and each bin keeps the
+//! smallest value. The share of equal bins of two sketches estimates the share of their common runs.
 
 use crate::source::Contents;
 
-/// Bins of a sketch.
+/// Number of bins of a sketch.
 pub(super) const BINS: usize = 64;
-/// Bytes looked at, from the end on: the beginnings of many types are headers that all have in common.
+/// Number of bytes examined at the end of a file: the beginnings of many types are common headers.
 const LEN: usize = 128 << 10;
-/// A bin that is empty.
+/// An empty bin.
 pub(super) const NONE: u32 = u32::MAX;
-/// Bytes of a run.
+/// Length of a run in bytes.
 const RUN: usize = 8;
 
-/// The least values of each bin.
+/// Smallest value of each bin.
 pub(super) type Sketch = [u32; BINS];
 
-/// The sketch of a file's end; an empty one if that cannot be read: reading the file's data says why.
+/// Returns the sketch of a file's end; empty if it cannot be read, because reading its data will report the error.
 pub(super) fn of_file(from: &dyn Contents, key: u64, size: u64) -> Sketch {
     let len = usize::try_from(size).unwrap_or(LEN).min(LEN);
     let mut bytes = vec![0; len];
@@ -29,7 +29,7 @@ fn of(bytes: &[u8]) -> Sketch {
     let mut sketch = [NONE; BINS];
     for run in bytes.windows(RUN) {
         let run = u64::from_le_bytes(run.try_into().expect("as long as a run"));
-        // Zeros are everywhere and say nothing.
+        // Runs of zeros are too common to mean anything.
         if run != 0 {
             let hash = mix(run);
             let bin = &mut sketch[usize::try_from(hash >> 58).expect("six bits")];
@@ -39,7 +39,7 @@ fn of(bytes: &[u8]) -> Sketch {
     sketch
 }
 
-/// Spreads bytes that differ little over all values.
+/// Spreads similar inputs over all values.
 fn mix(run: u64) -> u64 {
     let hash = run.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
@@ -63,7 +63,7 @@ mod tests {
         let half = [&a[..20_000], &b[..20_000]].concat();
         assert_eq!(equal(&a, &a), BINS);
         assert!(equal(&a, &b) <= 2);
-        // A third of the runs of both together.
+        // They share a third of all runs.
         assert!((8..40).contains(&equal(&a, &half)), "{}", equal(&a, &half));
         assert!(equal(&a, &[&b[..1001], &a[..]].concat()) > 48, "a shift changes little");
     }

@@ -1,4 +1,4 @@
-//! Orders of whole trees, and images built in them.
+//! Tests of orders of whole trees, and of images built with them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ mod hot;
 
 const SMALL_MAX: u64 = 50_000;
 
-/// The paths of a tree's files in the order they get, on `threads` workers.
+/// Returns the paths of a tree's files in order, computed by `threads` workers.
 fn paths(tree: &Tree, order: Order, ranks: &[Rank], threads: usize) -> Vec<String> {
     let progress = Progress::default();
     let arranged = pipeline::scope(
@@ -35,7 +35,7 @@ fn paths(tree: &Tree, order: Order, ranks: &[Rank], threads: usize) -> Vec<Strin
     files.iter().map(|ino| names[ino].clone()).collect()
 }
 
-/// Files some of which have much in common with one that is not near by name.
+/// Files, some of which are similar to others that are not adjacent by name.
 fn spec() -> Spec {
     let noise = |seed, len| Piece::Noise { seed, len };
     let file = |pieces: &[Piece]| Node::file(pieces.to_vec());
@@ -103,7 +103,7 @@ fn cases(order: impl Into<Option<Order>>, threads: usize) -> [AnyOptions; 2] {
     [squashfs.into(), erofs.into()]
 }
 
-/// Many files of a few types, in directories that mix them, of which some are longer than a block.
+/// Many files of a few types in mixed directories; some are longer than a block.
 fn mixed() -> Spec {
     let dirs = (0..8u64).map(|d| {
         let files = (0..30u64).map(|n| {
@@ -172,7 +172,7 @@ fn directories_archives_images_and_spools_give_the_same_bytes() {
             let want = image(options, |store| scan(dir(), store));
             let place = || tar::open(Some(&archive), tar::Options::default()).unwrap();
             assert!(image(options, |store| scan(place(), store)) == want, "{order}: archive");
-            // The same tree in an image whose data lies otherwise, of either format.
+            // The same tree from an image of either format with another order of data.
             let [squashfs, erofs] = cases(Order::Path, 2).map(|other| image(&other, |store| scan(place(), store)));
             for bytes in [squashfs, erofs] {
                 let fs = Fs::from_bytes(bytes).unwrap();
