@@ -127,7 +127,7 @@
 //! images without a C compiler, and to write uncompressed ones:
 //!
 //! ```toml
-//! packfs-image = { version = "0.1", default-features = false, features = ["rust-only"] }
+//! packfs-image = { version = "0.2", default-features = false, features = ["rust-only"] }
 //! ```
 //!
 //! Using a codec that was left out fails with an error that names the codec and its feature.
