@@ -224,7 +224,7 @@ fn an_unfinished_set_says_so_first_and_how_to_continue() {
     let mut lines = text.lines();
     assert!(lines.next().unwrap().starts_with("unfinished   no part has the end of the dump"), "{text}");
     let command = "packfs split INPUT -o 'a b' -o b --codec zstd:1 --chunk 64K --resume";
-    assert_eq!(lines.next().unwrap(), format!("go on with   {command} (INPUT: what was split)"));
+    assert_eq!(lines.next().unwrap(), format!("continue     {command} (INPUT: what was split)"));
     assert!(!text.contains("times smaller"), "{text}");
     let unfinished = json(&about(&["a b", "b", "--json"]));
     assert_eq!((&unfinished["finished"], &unfinished["ratio"]), (&false.into(), &serde_json::Value::Null));

@@ -119,7 +119,7 @@ impl Decoder for Exact {
     fn decode(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize> {
         match self.decoder.decode(src, dst)? {
             len if len == dst.len() => Ok(len),
-            len => Err(Error::corrupt(self.codec, format!("decodes to {len} bytes instead of {}", dst.len()))),
+            len => Err(Error::corrupt(self.codec, format!("the decoded length is {len} instead of {}", dst.len()))),
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Plan {
     /// Print a script that runs the job
     ///
     /// The script has the paths of this machine, which must be the same on all nodes. Change it as you need.
-    #[arg(long = "for", value_enum, value_name = "ENGINE")]
+    #[arg(long = "for", value_enum, value_name = "ENGINE", help_heading = None, display_order = 3)]
     pub(crate) engine: Option<Engine>,
 }
 
@@ -52,9 +52,20 @@ impl Args for Planned {
         let command = command.mut_arg("sources", help("Directories to pack"));
         let command = command.mut_arg("force", help("Replace PLAN if it exists"));
         let command = command.mut_arg("format", help("Image format [default: squashfs]"));
-        // What shards exclude.
-        let excluded = ["dry_run", "percentage", "reuse", "reuse_index", "index", "on_error"];
-        excluded.into_iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)))
+        let command = command.mut_arg("strict", |arg| arg.long_help("Fail at the first warning about the sources"));
+        // One of the two is required, so they are not among the details.
+        let command = command.mut_arg("shards", |arg| {
+            let help = "Number of shards";
+            arg.help(help).long_help(help).help_heading(None::<&str>).display_order(1)
+        });
+        let command = command.mut_arg("shard_size", |arg| {
+            arg.help("Approximate size of a shard, instead of their number").help_heading(None::<&str>).display_order(2)
+        });
+        // Options that shards exclude, and those of archives, images and addresses.
+        let excluded = ["dry_run", "percentage", "reuse", "reuse_index", "index", "on_error", "spool"];
+        let remote = cfg!(feature = "remote").then_some("remote_cache");
+        let excluded = excluded.into_iter().chain(remote);
+        excluded.fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -99,7 +110,7 @@ pub(crate) struct Shard {
     #[command(flatten)]
     pub(crate) effort: Effort,
 
-    /// Print what was done as JSON on standard output
+    /// Print the result as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -143,10 +154,10 @@ pub(crate) struct Assemble {
     pub(crate) talk: Talk,
 }
 
-/// Show which shards of a plan are packed, and which are on their way.
+/// Show which shards of a plan are packed, running or failed.
 ///
-/// Tasks that run say how far they are every five seconds, those that failed leave their error in DIR. The exit status is
-/// 1 if any shard is not packed. The data of shards is not read; `packfs assemble` does that.
+/// Running tasks report their progress every five seconds; failed ones leave their error in DIR. The exit status is 1 if
+/// any shard is not packed. The data of shards is not read; `packfs assemble` does that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -202,14 +202,14 @@ pub(crate) struct ImageArg {
     pub(crate) path: PathBuf,
 
     /// Byte offset of the image in the file
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
+    #[arg(help_heading = "Image", long, value_name = "SIZE", default_value = "0", value_parser = value::size)]
     pub(crate) offset: u64,
 
     /// Additional device of an EROFS image (repeat in their order)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "Image", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) device: Vec<PathBuf>,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Image")]
     pub(crate) remote: RemoteArgs,
 }
 

@@ -14,6 +14,9 @@ pub(crate) fn value(error: &clap::Error) -> Option<String> {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
+    if let Some(name) = text(ContextKind::InvalidSubcommand).filter(|name| crate::personalities::has(name)) {
+        return Some(format!("{name} is not a command of packfs: `packfs as {name}` takes its command line"));
+    }
     let argument = text(ContextKind::InvalidArg)?.split(' ').next()?;
     let value = text(ContextKind::InvalidValue).filter(|value| !value.is_empty())?;
     let why = match error.kind() {
@@ -25,8 +28,10 @@ pub(crate) fn value(error: &clap::Error) -> Option<String> {
         }
         _ => return None,
     };
-    // Many parsers repeat the value.
-    let why = why.strip_prefix(&format!("{value}: ")).unwrap_or(&why);
+    // Many parsers repeat the value, some also the option.
+    let option = argument.trim_start_matches('-');
+    let why = why.strip_prefix(&format!("{option} {value}: ")).unwrap_or(&why);
+    let why = why.strip_prefix(&format!("{value}: ")).unwrap_or(why);
     Some(format!("{argument} {value}: {why}"))
 }
 
@@ -98,7 +103,9 @@ mod tests {
 
     #[test]
     fn refused_values_are_told_in_one_line() {
-        let cases: [(&[&str], &str); 5] = [
+        let cases: [(&[&str], &str); 7] = [
+            (&["mksquashfs", "x", "y"], "mksquashfs is not a command of packfs: `packfs as mksquashfs` takes"),
+            (&["build", "x", "-o", "y", "--mode", "rwx"], "--mode rwx: not a valid mode change"),
             (&["build", "x", "-o", "y", "--format", "ext4"], "--format ext4: accepted: squashfs, erofs"),
             (&["build", "x", "-o", "y", "--fragments", "tail"], "accepted: none, small, tails; 'tails' is similar"),
             (&["build", "x", "-o", "y", "-j", "-1"], "--jobs -1: expected a number of threads"),

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Cat) -> Result<Outcome> {
         return dump(args, &paths);
     }
     if args.paths.is_empty() {
-        return Err(Usage("no file named: give paths in the image after it".into()).into());
+        return Err(Usage("no file named: give its path in the image, as in packfs cat IMAGE etc/motd".into()).into());
     }
     let opened = open::image(&args.image)?;
     let mut out = output::stdout()?;

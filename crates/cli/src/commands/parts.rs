@@ -231,7 +231,6 @@ impl About {
     }
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let bytes = |n: u64| format!("{} ({} bytes)", units::bytes(n), units::count(n));
         if !self.finished {
             writeln!(
                 out,
@@ -240,27 +239,29 @@ impl About {
             match &self.resume {
                 Some(words) => {
                     let words: Vec<_> = words.iter().map(|one| word(one)).collect();
-                    writeln!(out, "go on with   {} (INPUT: what was split)", words.join(" "))?;
+                    writeln!(out, "continue     {} (INPUT: what was split)", words.join(" "))?;
                 }
                 None => writeln!(
                     out,
-                    "go on with   packfs join --partial, which gives what is there; a stream cannot be split again"
+                    "continue     packfs join --partial, which writes what is there; a stream cannot be split again"
                 )?,
             }
         }
         writeln!(out, "format       {}", self.format)?;
         writeln!(out, "set          {}", self.set)?;
         writeln!(out, "codec        {}", self.codec)?;
-        writeln!(out, "chunk size   {}", units::bytes(self.chunk_size.into()))?;
+        writeln!(out, "chunk size   {}", units::exact(self.chunk_size.into()))?;
         match self.open_end {
-            None => writeln!(out, "size         {}", bytes(self.size))?,
-            Some(why) => writeln!(out, "size         {} or more: {why}", bytes(self.size))?,
+            None => writeln!(out, "size         {}", units::exact(self.size))?,
+            Some(why) => writeln!(out, "size         {} or more: {why}", units::exact(self.size))?,
         }
-        writeln!(out, "zeros        {}", bytes(self.zero_bytes))?;
-        writeln!(out, "other fills  {}", bytes(self.fill_bytes - self.zero_bytes))?;
+        writeln!(out, "zeros        {}", units::exact(self.zero_bytes))?;
+        writeln!(out, "other fills  {}", units::exact(self.fill_bytes - self.zero_bytes))?;
         match self.ratio {
-            Some(ratio) => writeln!(out, "stored       {}, {}", bytes(self.stored_bytes), units::smaller(ratio))?,
-            None => writeln!(out, "stored       {}, so far", bytes(self.stored_bytes))?,
+            Some(ratio) => {
+                writeln!(out, "stored       {}, {}", units::exact(self.stored_bytes), units::smaller(ratio))?
+            }
+            None => writeln!(out, "stored       {}, so far", units::exact(self.stored_bytes))?,
         }
         writeln!(out, "parity       any {} of {} parts may be lost", self.parity, self.parts.len())?;
         for part in &self.parts {

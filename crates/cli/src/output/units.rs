@@ -10,6 +10,11 @@ pub(crate) fn bytes(n: u64) -> String {
     if n < 1024 { format!("{n} B") } else { rounded(n) }
 }
 
+/// Formats bytes with a unit and to the byte: `1.23 MiB (1,288,895 bytes)`, `14 B`.
+pub(crate) fn exact(n: u64) -> String {
+    if n < 1024 { bytes(n) } else { format!("{} ({} bytes)", bytes(n), count(n)) }
+}
+
 /// Formats bytes per second.
 pub(crate) fn speed(n: u64, time: Duration) -> String {
     format!("{}/s", bytes(per_second(n, time)))

@@ -95,6 +95,11 @@ pub(crate) fn run() -> Option<ExitCode> {
     find(name).map(|personality| personality.run(args.collect()))
 }
 
+/// Returns true if packfs takes the command lines of the program with this name.
+pub(crate) fn has(name: &str) -> bool {
+    find(name).is_some()
+}
+
 fn find(name: &str) -> Option<&'static Personality> {
     PERSONALITIES.iter().find(|personality| personality.name == name)
 }

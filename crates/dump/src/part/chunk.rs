@@ -53,7 +53,7 @@ impl ChunkDecoder {
             out.get_mut(..stored.len()).ok_or("longer than the chunk")?.copy_from_slice(stored);
             stored.len()
         };
-        if len == out.len() { Ok(()) } else { Err(format!("{len} bytes instead of {}", out.len())) }
+        if len == out.len() { Ok(()) } else { Err(format!("its decoded length is {len} instead of {}", out.len())) }
     }
 
     /// Decodes the stored pages to the front of `out`, then moves each to its place, the last one first.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use packfs_blocks::name::display;
 use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::progress::Phase;
-use packfs_blocks::units::Span;
+use packfs_blocks::units::{Size, Span};
 use packfs_blocks::{Progress, ReadAt};
 use serde::Serialize;
 
@@ -304,7 +304,7 @@ impl Set {
                     if of_known || (open && status != PartStatus::Whole) {
                         continue;
                     }
-                    (gap.start, format!("{} bytes that belong to no segment", gap.end - gap.start))
+                    (gap.start, format!("{} that belong to no segment", Size(gap.end - gap.start)))
                 }
             };
             finding(Finding { part: Some(part.path.clone()), offset: Some(offset), what, harm: Harm::None });

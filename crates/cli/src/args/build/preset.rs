@@ -10,11 +10,11 @@ use super::{Build, Format, Order};
 /// A point of the front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Preset {
-    /// Quick: about 3 s of processor time per gigabyte
+    /// About 3 s of processor time per gigabyte
     Fast,
-    /// Between the two: about 20 s
+    /// About 20 s
     Balanced,
-    /// Small: about 5 minutes
+    /// About 5 minutes
     Small,
     /// The smallest image that Linux mounts: 5 to 10 minutes
     Smallest,

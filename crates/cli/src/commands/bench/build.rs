@@ -43,8 +43,10 @@ pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
         left_out.iter().for_each(|why| say(format_args!("packfs: left out: {why}")));
     }
     let libraries = tools.iter().map(|tool| (tool.kind.name().to_owned(), tool.version.clone())).collect();
-    let mut builder = Builder::new(tools, &source, scratch.path()).map_err(usage)?;
+    let builder = Builder::new(tools, &source, scratch.path()).map_err(usage);
+    // An interrupted program fails, too.
     session::go_on(&stop)?;
+    let mut builder = builder?;
     let settings = BTreeMap::from([
         ("files".to_owned(), source.bytes.to_string()),
         ("tar".to_owned(), builder.tar_bytes.to_string()),

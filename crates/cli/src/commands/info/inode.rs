@@ -144,7 +144,8 @@ impl<'i> About<'i> {
             Xattrs::Counts { inline_xattrs, shared_xattrs, xattr_bytes } => {
                 writeln!(
                     out,
-                    "xattrs       {inline_xattrs} inline, {shared_xattrs} shared, {xattr_bytes} bytes after the inode"
+                    "xattrs       {inline_xattrs} inline, {shared_xattrs} shared, {} after the inode",
+                    units::of((*xattr_bytes).into(), "byte")
                 )?;
             }
         }
@@ -152,7 +153,8 @@ impl<'i> About<'i> {
             let start = units::count(*start);
             writeln!(
                 out,
-                "listing      {size} bytes, in the metadata block at byte {start} from its decoded byte {block_offset} on"
+                "listing      {}, in the metadata block at byte {start} from its decoded byte {block_offset} on",
+                units::of((*size).into(), "byte")
             )?;
             writeln!(out, "parent       inode {parent}")?;
             writeln!(out, "index        {}", units::of((*index).into(), "entry"))?;
@@ -177,15 +179,15 @@ impl<'i> About<'i> {
         if matches!(self.stat.kind, FileType::File { .. }) {
             writeln!(
                 out,
-                "size         {} bytes, {} of them outside holes",
-                units::count(size),
-                units::count(self.data_bytes)
+                "size         {}, {} outside holes",
+                units::of(size, "byte"),
+                units::of(self.data_bytes, "byte")
             )?;
             writeln!(
                 out,
-                "own blocks   {} bytes stored, and {} bytes of it in fragments",
-                units::count(self.stored_bytes),
-                units::count(self.fragment_bytes)
+                "stored       {} in its own blocks; {} of the file in fragments",
+                units::of(self.stored_bytes, "byte"),
+                units::of(self.fragment_bytes, "byte")
             )?;
         }
         let mut written: io::Result<()> = Ok(());

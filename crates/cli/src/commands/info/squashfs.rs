@@ -72,8 +72,7 @@ impl About {
         writeln!(out, "format       {}", self.format)?;
         writeln!(out, "codec        {} ({options})", self.codec)?;
         writeln!(out, "block size   {}", units::bytes(u64::from(self.block_size)))?;
-        let exact = units::count(self.bytes_used);
-        writeln!(out, "size         {} ({exact} bytes)", units::bytes(self.bytes_used))?;
+        writeln!(out, "size         {}", units::exact(self.bytes_used))?;
         writeln!(out, "created      {created} UTC ({})", self.created)?;
         writeln!(out, "inodes       {}", units::count(u64::from(self.inodes)))?;
         writeln!(out, "owners       {}", units::count(u64::from(self.ids)))?;

@@ -48,6 +48,7 @@ pub(super) fn run(args: &Join) -> Result<Outcome> {
     let repairs = set.repairs();
     if !args.talk.quiet {
         repairs.iter().for_each(|repair| say(format_args!("packfs: {}", told(repair, &set))));
+        missing(&set, &repairs).iter().for_each(|note| say(format_args!("packfs: note: {note}")));
         report.lost.iter().for_each(|lost| say(format_args!("packfs: lost: {lost}")));
         set.open_end().iter().for_each(|why| say(format_args!("packfs: the end of the dump is missing: {why}")));
     }
@@ -107,6 +108,14 @@ fn explain(error: anyhow::Error, set: &Set, args: &Join) -> anyhow::Error {
         Ok(error) => error.into(),
         Err(error) => error,
     }
+}
+
+/// Names missing parts, unless the repairs tell of them.
+fn missing(set: &Set, repairs: &[Repair]) -> Option<String> {
+    let numbers: Vec<_> = set.missing().iter().map(|number| (number + 1).to_string()).collect();
+    let (parts, are) = if numbers.len() == 1 { ("part", "is") } else { ("parts", "are") };
+    let is_told = numbers.is_empty() || repairs.iter().any(|repair| repair.part.is_none());
+    (!is_told).then(|| format!("{parts} {} {are} missing", numbers.join(" and ")))
 }
 
 /// Describes a repair.

@@ -105,7 +105,10 @@ impl Reused {
         if self.damaged == 0 {
             return Ok(());
         }
-        let detail = format!("{} blocks or pieces", self.damaged);
+        let detail = match self.damaged {
+            1 => "1 block or piece".to_owned(),
+            damaged => format!("{damaged} blocks or pieces"),
+        };
         warnings.add(Warning::new(WarningKind::ReuseDamaged, image).with_detail(detail))
     }
 }

@@ -83,7 +83,7 @@ impl Job {
         let head = input.read(0, HEADER as u64)?;
         let mut from = Get::new("plan", &head);
         if from.array()? != MAGIC {
-            return Err(input.damaged("is no plan of packfs".into()));
+            return Err(input.damaged("not a plan of packfs".into()));
         }
         let version = from.u32()?;
         if version != VERSION {
