@@ -8,7 +8,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packfs_blocks::Digest;
+use packfs_blocks::progress::Phase;
+use packfs_blocks::{Digest, Progress};
 use packfs_image::name::display;
 
 use crate::memory::{Memory, Shares};
@@ -65,8 +66,8 @@ impl Data {
     }
 
     /// Reads a file, or all files below a directory sorted by name: about `most` bytes at most, sampled evenly.
-    /// Symbolic links are not followed.
-    pub fn read(path: &Path, most: u64) -> Result<Self> {
+    /// Symbolic links are not followed. `progress` counts the bytes.
+    pub fn read(path: &Path, most: u64, progress: &Progress) -> Result<Self> {
         let mut found = Vec::new();
         let mut left_out = Vec::new();
         let metadata = fs::metadata(path).map_err(Error::io(path))?;
@@ -78,18 +79,17 @@ impl Data {
         let total: u64 = found.iter().map(|(_, len)| len).sum();
         let mut sampler = Sampler { total, most, seen: 0, taken: 0 };
         let piece = (most / 16).clamp(PIECE_MIN, PIECE_MAX);
-        let mut files = Vec::new();
-        for (path, len) in found {
+        let select = |(path, len): (PathBuf, u64)| {
             let lens = (0..len.div_ceil(piece)).map(|at| (len - at * piece).min(piece));
             let pieces: Vec<bool> = lens.map(|len| sampler.take(len)).collect();
-            if !pieces.contains(&true) {
-                continue;
-            }
-            let read = match pieces.contains(&false) {
-                false => fs::read(&path).map(|bytes| vec![bytes]),
-                true => read_pieces(&path, piece, &pieces),
-            };
-            match read {
+            pieces.contains(&true).then_some((path, pieces))
+        };
+        let selected: Vec<_> = found.into_iter().filter_map(select).collect();
+        progress.enter(Phase::Read);
+        Progress::add(&progress.total, sampler.taken);
+        let mut files = Vec::new();
+        for (path, pieces) in selected {
+            match read_pieces(&path, piece, &pieces, progress) {
                 Ok(read) => files.extend(read),
                 Err(error) => left_out.push(format!("{}: {error}", display(&path))),
             }
@@ -105,12 +105,13 @@ impl Data {
 }
 
 /// Reads only the selected pieces of a file, since a dump can have terabytes.
-fn read_pieces(path: &Path, piece: u64, taken: &[bool]) -> io::Result<Vec<Vec<u8>>> {
+fn read_pieces(path: &Path, piece: u64, taken: &[bool], progress: &Progress) -> io::Result<Vec<Vec<u8>>> {
     let mut file = File::open(path)?;
     let read = |(at, _)| {
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(at * piece))?;
         file.by_ref().take(piece).read_to_end(&mut bytes)?;
+        Progress::add(&progress.done, bytes.len() as u64);
         Ok(bytes)
     };
     (0..).zip(taken).filter(|(_, taken)| **taken).map(read).collect()
@@ -165,7 +166,13 @@ fn list(dir: &Path, found: &mut Vec<(PathBuf, u64)>, left_out: &mut Vec<String>)
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
+
+    fn read(path: &Path, most: u64) -> Result<Data> {
+        Data::read(path, most, &Progress::default())
+    }
 
     #[test]
     fn files_are_read_in_order_one_behind_the_other() {
@@ -175,12 +182,15 @@ mod tests {
             fs::write(dir.path().join(name), text).unwrap();
         }
         std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
-        let data = Data::read(dir.path(), 1 << 20).unwrap();
+        let data = read(dir.path(), 1 << 20).unwrap();
         assert_eq!(data.files, [b"onetwothree".to_vec()]);
         assert_eq!((data.bytes(), data.total), (11, 11));
-        assert_eq!(data.digest, Data::read(dir.path(), 1 << 30).unwrap().digest);
+        let progress = Progress::default();
+        Data::read(dir.path(), 1 << 20, &progress).unwrap();
+        assert_eq!([&progress.done, &progress.total].map(|bytes| bytes.load(Relaxed)), [11, 11]);
+        assert_eq!(data.digest, read(dir.path(), 1 << 30).unwrap().digest);
         fs::write(dir.path().join("a"), "One").unwrap();
-        assert_ne!(data.digest, Data::read(dir.path(), 1 << 20).unwrap().digest);
+        assert_ne!(data.digest, read(dir.path(), 1 << 20).unwrap().digest);
     }
 
     #[test]
@@ -189,29 +199,29 @@ mod tests {
         for number in 0..200u8 {
             fs::write(dir.path().join(format!("{number:03}")), vec![number; 10_000]).unwrap();
         }
-        let data = Data::read(dir.path(), 500_000).unwrap();
+        let data = read(dir.path(), 500_000).unwrap();
         assert!((490_000..=510_000).contains(&data.bytes()), "{}", data.bytes());
         let mean = data.files[0].iter().map(|byte| f64::from(*byte)).sum::<f64>() / data.bytes() as f64;
         assert!((95.0..105.0).contains(&mean), "{mean}");
         // A large file is sampled in pieces.
         let large: Vec<u8> = (0..10u8).flat_map(|piece| vec![piece; 1 << 20]).collect();
         fs::write(dir.path().join("large"), large).unwrap();
-        let data = Data::read(&dir.path().join("large"), 1 << 20).unwrap();
+        let data = read(&dir.path().join("large"), 1 << 20).unwrap();
         assert!((15 << 16..=17 << 16).contains(&data.bytes()));
         assert!((0..10u8).all(|piece| data.files[0].contains(&piece)));
-        assert_eq!(Data::read(&dir.path().join("large"), 1).unwrap().bytes(), 64 << 10);
+        assert_eq!(read(&dir.path().join("large"), 1).unwrap().bytes(), 64 << 10);
         // Other pieces are not read.
         File::create(dir.path().join("hole")).unwrap().set_len(1 << 36).unwrap();
-        let data = Data::read(&dir.path().join("hole"), 1 << 20).unwrap();
+        let data = read(&dir.path().join("hole"), 1 << 20).unwrap();
         assert!((15 << 16..=17 << 16).contains(&data.bytes()));
     }
 
     #[test]
     fn no_data_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        let error = Data::read(dir.path(), 1 << 20).unwrap_err().to_string();
+        let error = read(dir.path(), 1 << 20).unwrap_err().to_string();
         assert!(error.contains("no data"), "{error}");
-        assert!(Data::read(&dir.path().join("missing"), 1).unwrap_err().to_string().contains("missing"));
+        assert!(read(&dir.path().join("missing"), 1).unwrap_err().to_string().contains("missing"));
     }
 
     #[test]

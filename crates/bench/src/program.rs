@@ -150,7 +150,7 @@ pub fn version(program: &Path, option: impl AsRef<OsStr>) -> String {
 }
 
 /// Version of programs that print none.
-pub(crate) const NO_VERSION: &str = "not told";
+pub(crate) const NO_VERSION: &str = "unknown";
 
 fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;

@@ -25,7 +25,18 @@ fn thousands(number: f64) -> String {
     let zeros = digits.len() - 3;
     let place = 10_f64.powi(i32::try_from(zeros).unwrap_or(i32::MAX));
     let digits = format!("{:.0}", (number.abs() / place).round() * place);
-    let mut shown = String::from(if number < 0.0 { "-" } else { "" });
+    let sign = if number < 0.0 { "-" } else { "" };
+    format!("{sign}{}", grouped(&digits))
+}
+
+/// A whole number with all of its digits: `12,345`.
+pub(crate) fn whole(number: u64) -> String {
+    grouped(&number.to_string())
+}
+
+/// Puts a comma before each group of three digits.
+fn grouped(digits: &str) -> String {
+    let mut shown = String::new();
     for (at, digit) in digits.char_indices() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
             shown.push(',');

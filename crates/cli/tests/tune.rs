@@ -75,7 +75,7 @@ fn limits_that_cannot_be_met_are_reported_with_the_nearest_choice() {
     let output = run_in(dir.path(), &args);
     assert_eq!(output.status.code(), Some(1));
     let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(shown.contains("Nothing is within the limits (at most 1 B). This comes nearest."), "{shown}");
+    assert!(shown.contains("No settings are within the limits (at most 1 B)."), "{shown}");
     assert!(shown.lines().any(|line| line.starts_with("packfs build root -o root.sqfs --codec ")), "{shown}");
 }
 

@@ -26,7 +26,7 @@ fn changed(comparison: &Comparison) -> Section {
         let better = |change: &Change| change.verdict == Verdict::Better;
         better(a).cmp(&better(b)).then(far(b).total_cmp(&far(a)))
     });
-    let mut sentences = vec![summary(comparison)];
+    let mut sentences = vec![[summary(comparison), greatest(&changes)].concat()];
     sentences.extend(means(comparison));
     sentences.extend(chance(comparison));
     sentences.extend(too_few(comparison));
@@ -46,10 +46,9 @@ fn all(comparison: &Comparison) -> Option<Section> {
         chapter: Chapter::Changes,
         title: "Every cell compared".into(),
         notes: vec![
-            "Medians before and after, with the spread of each side. The change is that of the median. p is the \
-             probability that runs of one and the same program differ as much, by the U test of Mann and Whitney; it is \
-             blank where sizes are the same in every run. ~ is a difference that chance explains, or that is below the \
-             threshold."
+            "Medians before and after, with the spread of each side. p is the probability that chance alone causes such a \
+             difference, by the Mann-Whitney U test; it is blank for sizes that are the same in every run. ~ marks a \
+             difference that is not significant, or below the threshold."
                 .into(),
         ],
         tables: vec![changes_table("compared", "Every cell compared", &changes)],
@@ -80,9 +79,17 @@ fn summary(comparison: &Comparison) -> String {
     .collect();
     let cells = if cells == 1 { "1 cell was compared".to_owned() } else { format!("{cells} cells were compared") };
     match parts.as_slice() {
-        [] => format!("{cells}: no difference shows."),
+        [] => format!("{cells}: no significant difference."),
         parts => format!("{cells}: {}.", parts.join(", ")),
     }
+}
+
+/// Names the greatest change for the worse, or else for the better. `changes` begin with it.
+fn greatest(changes: &[&Change]) -> String {
+    let named = changes.first().and_then(|change| Some((change, change.factor()?)));
+    named.map_or(String::new(), |(change, factor)| {
+        format!(" The greatest change: {}, {} {}.", change.key, change.metric.name(), percent(factor))
+    })
 }
 
 /// Describes the geometric means of all common cells.
@@ -102,8 +109,8 @@ fn chance(comparison: &Comparison) -> Option<String> {
     (tested > 0).then(|| {
         let (alpha, threshold) = (comparison.rules.alpha, comparison.rules.threshold);
         format!(
-            "A difference counts if chance explains it with a probability below {alpha} and it is at least {} %. Of \
-             {tested} quantities tested, chance alone takes about {} below that probability.",
+            "A difference counts if it is significant (p below {alpha}) and at least {} %. Of {tested} tests, about {} \
+             would be significant by chance.",
             three(100.0 * threshold),
             three(alpha * tested as f64)
         )
@@ -147,8 +154,7 @@ fn sessions(comparison: &Comparison) -> Option<String> {
 fn unmatched(comparison: &Comparison) -> Option<String> {
     let (old, new) = (comparison.only_old.len(), comparison.only_new.len());
     let cells = if old == 1 { "cell" } else { "cells" };
-    (old + new > 0)
-        .then(|| format!("Left out: {old} {cells} that only the old results have, {new} that only the new have."))
+    (old + new > 0).then(|| format!("Not compared: {old} {cells} only in the old results, {new} only in the new ones."))
 }
 
 /// Formats a factor as a change: `+3.10 %`.

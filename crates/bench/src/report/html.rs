@@ -30,12 +30,12 @@ pub(super) fn script() -> String {
     SCRIPTS.concat()
 }
 
-/// Placeholder for the colours and shapes, which the script fills in.
+/// Explanation of the charts; the script adds the colours and shapes.
 const KEY: &str = "<details class=\"notes\"><summary>How to read the charts</summary>\n\
-    <p>A codec has one colour and a program one shape, in every chart. Thin lines through marks reach from the least to the \
-    greatest sample. Dashed lines are models and ideals; marks of other hardware are hollow and dotted. lzo-fast is lzo:algorithm=lzo1x_1. Point at a mark, or \
-    go through them with the arrow keys, to see its value, spread and command. What is typed into the field at the \
-    contents is highlighted in all charts.</p>\n<div id=\"key\"></div>\n</details>\n";
+    <p>A codec has one colour and a program one shape in all charts. Whiskers reach from the smallest to the largest \
+    sample. Dashed lines are models and ideals; hollow marks on dotted lines were published for other hardware. lzo-fast \
+    is lzo:algorithm=lzo1x_1. Point at a mark, or use the arrow keys, to see its value, spread and command. The field \
+    Highlight emphasises a codec or program in all charts.</p>\n<div id=\"key\"></div>\n</details>\n";
 
 /// Number of sentences above the charts of a section.
 const ANSWER: usize = 2;
@@ -169,7 +169,7 @@ fn put_section(out: &mut String, id: &str, section: &Section) {
         put_table(out, table);
     }
     put_folded(out, "More findings", more);
-    put_folded(out, "How this was measured and computed", &section.notes);
+    put_folded(out, "How this was measured", &section.notes);
     out.push_str(if section.folded { "</section>\n</details>\n" } else { "</section>\n" });
 }
 
@@ -225,7 +225,7 @@ fn put_table(out: &mut String, table: &Table) {
     out.push_str("</tbody></table></div>\n</div>\n");
     if columns.iter().any(|at| table.columns[*at].published) {
         out.push_str(
-            "<p class=\"other\">Columns in italics were published by others, from other hardware and data.</p>\n",
+            "<p class=\"other\">Columns in italics are published figures, from other hardware and data.</p>\n",
         );
     }
     out.push_str(if folded { "</details>\n" } else { "" });

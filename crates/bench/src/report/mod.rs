@@ -87,7 +87,7 @@ mod tests {
         insta::assert_snapshot!(files.join("\n"));
     }
 
-    /// Returns the page without the embedded scripts and styles.
+    /// The page without the embedded scripts and styles.
     #[test]
     fn a_report_as_a_page() {
         let page = html(&Report::of(&sample()));

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::stats::Summary;
-use crate::units::three;
+use crate::units::{three, whole};
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -380,7 +380,7 @@ impl Value {
         match self {
             Value::Text(text) => text.clone(),
             Value::Number(number) => three(*number),
-            Value::Whole(number) => number.to_string(),
+            Value::Whole(number) => whole(*number),
             Value::None => String::new(),
         }
     }

@@ -41,7 +41,7 @@ fn chart(comparison: &Comparison, metric: Metric) -> Option<Chart> {
     let both = [of("a difference", false, true), of("may be chance", true, false)];
     Some(Chart {
         id: format!("ratios-{}", metric.name()),
-        title: format!("Change of {}{shown}; shaded: {noise} %, {}", metric.name(), reason(metric)),
+        title: format!("Change of {}{shown}; shaded: {} ({noise} %)", metric.name(), meaning(metric)),
         x: axis("cell", false),
         y: axis("new / old; below 1 is better", true),
         kind: Kind::Ratios,
@@ -74,8 +74,9 @@ fn band(comparison: &Comparison, changes: &[(&Change, f64)]) -> [f64; 2] {
     [1.0 / noise, noise]
 }
 
-fn reason(metric: Metric) -> &'static str {
-    if metric == Metric::Size { "the threshold" } else { "the usual spread, or the threshold" }
+/// Returns the meaning of the band.
+fn meaning(metric: Metric) -> &'static str {
+    if metric == Metric::Size { "the threshold" } else { "noise" }
 }
 
 /// Returns the point of a change, with the extremes of the factor over all samples.

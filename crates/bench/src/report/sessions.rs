@@ -18,7 +18,7 @@ fn sessions(results: &Results) -> Table {
             Value::Text(session.program.clone()),
             Value::Text(machine.cpu.clone()),
             Value::Whole(machine.processors as u64),
-            Value::Text(machine.governor.clone().unwrap_or_else(|| "not told".into())),
+            Value::Text(machine.governor.clone().unwrap_or_else(|| "unknown".into())),
             Value::Text(machine.kernel.clone()),
             Value::Whole(u64::from(session.runs)),
         ]
@@ -28,7 +28,7 @@ fn sessions(results: &Results) -> Table {
 }
 
 /// Formats a date in UTC.
-fn date(secs: u64) -> String {
+pub(super) fn date(secs: u64) -> String {
     // Days since 1 March of year 0, so that the leap day is the last of a year.
     let days = secs / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
@@ -82,7 +82,8 @@ pub(super) fn about(results: &Results) -> Vec<String> {
     let of = |what: fn(&Session) -> String| distinct(results.sessions.iter().map(what)).join(", ");
     let processors = of(|session| session.machine.processors.to_string());
     let (kernels, versions) = (of(|session| session.machine.kernel.clone()), of(|session| session.program.clone()));
-    let facts = format!("{processors} processors; {kernels}; packfs {versions}.");
+    let word = if processors == "1" { "processor" } else { "processors" };
+    let facts = format!("{processors} {word}; {kernels}; packfs {versions}.");
     std::iter::once(facts).chain(warning(&results.spreads())).collect()
 }
 
@@ -104,9 +105,10 @@ fn method(results: &Results) -> Vec<String> {
     }
     let samples: usize = spreads.iter().map(|spread| spread.count).sum();
     let mut sentences = vec![format!(
-        "{} measured with {samples} samples in all, in rounds that each have another order. Values are \
-         medians; MB are millions of bytes; the spread is 1.4826 times the median distance from the median.",
-        cells(spreads.len(), "was", "were")
+        "{} measured, with {samples} {} in total, in rounds of random order. Values are medians; MB are millions of \
+         bytes; the spread is 1.4826 times the median absolute deviation.",
+        cells(spreads.len(), "was", "were"),
+        if samples == 1 { "sample" } else { "samples" }
     )];
     sentences.extend(repeated(results));
     sentences
@@ -119,21 +121,24 @@ fn cells(count: usize, one: &str, more: &str) -> String {
 
 /// Returns a warning if samples vary too much.
 fn warning(spreads: &[Spread]) -> Option<String> {
-    let wide = || spreads.iter().filter(|spread| spread.is_wide);
-    if wide().count() == 0 {
-        return None;
-    }
-    let worst = wide().filter_map(|spread| spread.worst).reduce(f64::max);
-    let worst = worst.map_or(String::new(), |worst| format!(" (the worst spreads by {} %)", three(100.0 * worst)));
-    let few = wide().filter(|spread| spread.count < 3).count();
-    let few = if few > 0 { format!(" {few} of them have fewer than three samples.") } else { String::new() };
-    Some(format!(
-        "Warning: {} by more than 5 % or {} too few samples to conclude from{worst}.{few} \
-         Differences of that size between them mean nothing; measure again while the machine does \
-         nothing else.",
-        cells(wide().count(), "spreads", "spread"),
-        if wide().count() == 1 { "has" } else { "have" }
-    ))
+    let of = |few: bool| spreads.iter().filter(move |spread| spread.is_wide && (spread.count < 3) == few);
+    let worst = of(false).filter_map(|spread| spread.worst).reduce(f64::max);
+    let varied = worst.map(|worst| {
+        format!(
+            "{} by more than 5 % (up to {} %): smaller differences mean nothing. Measure again on an idle machine.",
+            cells(of(false).count(), "varies", "vary"),
+            three(100.0 * worst)
+        )
+    });
+    let few = of(true).count();
+    let few = (few > 0).then(|| {
+        format!(
+            "{} fewer than three samples, so the noise is unknown. Measure with --runs 3 or more.",
+            cells(few, "has", "have")
+        )
+    });
+    let warnings: Vec<String> = varied.into_iter().chain(few).collect();
+    (!warnings.is_empty()).then(|| format!("Warning: {}", warnings.join(" ")))
 }
 
 /// Describes how well sessions agree.
@@ -143,15 +148,13 @@ fn repeated(results: &Results) -> Option<String> {
     let more = farthest.map_or(String::new(), |one| {
         let (what, factor) = (&one.what, three(one.factor));
         format!(
-            "; the farthest apart is {what}, {factor} times as fast in the later one. \
-             Other work on the machine, another machine, another frequency or another version explains it: the \
-             sessions are in the table"
+            " The largest difference: {what} is {factor} times as fast in the later session. Possible causes are other \
+             work on the machine, another machine, frequency or version; see the table of sessions."
         )
     });
     (results.repeated > 0).then(|| {
         format!(
-            "{} measured in more than one session; {} of them differ by more than 5 % in their \
-             medians{more}.",
+            "{} measured in more than one session; the medians of {} differ by more than 5 %.{more}",
             cells(results.repeated, "was", "were"),
             apart.len()
         )
@@ -168,7 +171,7 @@ fn settings(results: &Results) -> Option<Table> {
         rows.map(Vec::from).collect::<Vec<Vec<Value>>>()
     };
     let rows: Vec<Vec<Value>> = results.sessions.iter().flat_map(of).collect();
-    (!rows.is_empty()).then(|| table("settings", "Settings", ["session", "what", "how"], rows))
+    (!rows.is_empty()).then(|| table("settings", "Settings", ["session", "setting", "value"], rows))
 }
 
 /// Returns the section of failed cells.
@@ -177,7 +180,7 @@ pub(super) fn failures(results: &Results) -> Option<Section> {
     let rows: Vec<Vec<Value>> = results.failures.iter().map(row).collect();
     (!rows.is_empty()).then(|| Section {
         title: "What could not be measured".into(),
-        tables: vec![table("failures", "Failures", ["what", "why"], rows)],
+        tables: vec![table("failures", "Failures", ["cell", "reason"], rows)],
         ..Section::default()
     })
 }

@@ -51,6 +51,11 @@ pub(super) fn whose(tool: &str, codec: &str) -> String {
     if tool == Kind::Packfs.name() { codec.to_owned() } else { format!("{tool} {codec}") }
 }
 
+/// Formats features, which keys join by commas, for sentences and charts.
+pub(super) fn listed_features(features: &str) -> String {
+    features.replace(',', " and ")
+}
+
 /// Returns the part of a digest that distinguishes data sets with the same name.
 pub(super) fn short(digest: &str) -> &str {
     digest.get(..4).unwrap_or(digest)

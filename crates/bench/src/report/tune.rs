@@ -2,8 +2,10 @@
 
 use super::commands::word;
 use super::model::{Chapter, Chart, Column, Kind, Report, Section, Series, Value, X};
-use super::shape::{axis, distinct, guide, series, table};
+use super::sessions::date;
+use super::shape::{axis, guide, series, table};
 use crate::metrics;
+use crate::record::Machine;
 use crate::results::Results;
 use crate::tune::choose::{Goal, front};
 use crate::tune::predict::Prediction;
@@ -16,6 +18,15 @@ impl Report {
         let mut sections = vec![chosen(tuning)];
         sections.extend(tried(&tuning.predictions));
         Report { title: format!("packfs tune {}", tuning.source), sections, ..Report::default() }
+    }
+
+    /// Adds the machine and the time (in seconds since 1970) to the heading.
+    pub fn made_on(mut self, machine: &Machine, time: u64) -> Self {
+        let Machine { cpu, processors, kernel, .. } = machine;
+        let word = if *processors == 1 { "processor" } else { "processors" };
+        let version = env!("CARGO_PKG_VERSION");
+        self.about.push(format!("{cpu}, {processors} {word}; {kernel}; packfs {version}; {}.", date(time)));
+        self
     }
 }
 
@@ -44,7 +55,7 @@ fn chosen(tuning: &Tuning) -> Section {
     let mut sentences = Vec::new();
     if let Some((best, within)) = tuning.chosen() {
         if !within {
-            sentences.push(format!("Nothing is within the limits ({}). This comes nearest.", limits(tuning)));
+            sentences.push(format!("No settings are within the limits ({}).", limits(tuning)));
         }
         let what = match tuning.goal {
             Goal::Size => "The smallest image",
@@ -52,11 +63,11 @@ fn chosen(tuning: &Tuning) -> Section {
             Goal::Read => "The fastest reads",
             Goal::Balanced => "The best balance of size, build time and read speed",
         };
-        let what = if within { what } else { "The nearest" };
-        let how = if best.measured { "measured" } else { "predicted" };
+        let what = if within { what } else { "The nearest to them" };
+        let how = if best.measured { "Measured" } else { "Predicted" };
         sentences.push(format!(
-            "{what}: {}. The image is {how} to have {} MB ({} % of the files), to be built in {} s ({} s on processors), and \
-             to be read at {} MB/s by one thread, or 4 KiB of it anywhere in {} ms.",
+            "{what}: {}. {how}: {} MB ({} % of the files), built in {} s ({} s of processor time), read at {} MB/s by one \
+             thread, and {} ms for 4 KiB at a random place.",
             words(&best.settings),
             three(best.size as f64 / 1e6),
             three(100.0 * best.size as f64 / (tuning.bytes as f64).max(1.0)),
@@ -102,8 +113,8 @@ pub(super) fn tried(predictions: &[Prediction]) -> Option<Section> {
     let (least, most) = (best.first()?, best.iter().max_by(|a, b| a.read_speed.total_cmp(&b.read_speed))?);
     let fastest = best.iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
     let summary = format!(
-        "{} of {} ways to build are worth considering: no other is smaller, sooner built and faster to read at once. \
-         The smallest is {} ({} MB), the soonest built {} ({} s), the fastest to read {} ({} MB/s).",
+        "{} of {} settings are worth considering: no other is smaller, faster to build and faster to read at the same \
+         time. The smallest is {} ({} MB), the fastest to build {} ({} s), the fastest to read {} ({} MB/s).",
         best.len(),
         predictions.len(),
         least.settings,
@@ -114,7 +125,7 @@ pub(super) fn tried(predictions: &[Prediction]) -> Option<Section> {
         three(most.read_speed)
     );
     let mut tables =
-        vec![table("tune-front", "Settings that no others beat", columns(), best.iter().map(|one| row(one)).collect())];
+        vec![table("tune-front", "Settings worth considering", columns(), best.iter().map(|one| row(one)).collect())];
     let mut sentences = vec![summary];
     if predictions.iter().any(|one| !one.measured) {
         sentences.push(method());
@@ -130,13 +141,13 @@ pub(super) fn tried(predictions: &[Prediction]) -> Option<Section> {
             (one.random_read, false)
         }),
     ];
-    let title = "What was tried".into();
+    let title = "Which settings are worth considering?".into();
     Some(Section { chapter: Chapter::Settings, title, sentences, charts, tables, ..Section::default() })
 }
 
 fn method() -> String {
-    "Sizes and times are predictions: every way was tried on a sample, and a quick codec on all of it. Times are those \
-     of a machine that has nothing else to do; reads are those of packfs, from memory."
+    "Sizes and times are predictions from builds of a sample, and of everything with a fast codec. Times assume an idle \
+     machine; reads are those of packfs, from memory."
         .into()
 }
 
@@ -169,7 +180,7 @@ fn row(one: &Prediction) -> Vec<Value> {
     ]
 }
 
-/// Chart with a point for each candidate, a series for each codec of a format, and a line along the front.
+/// Chart with a named point for each candidate, and a line along the front.
 fn against(id: &str, title: &str, all: &[Prediction], x: &str, value: fn(&Prediction) -> (f64, bool)) -> Chart {
     let point = |one: &Prediction| (value(one).0, one.size as f64 / 1e6);
     // The front takes a cost, where less is better, and a gain, where more is better.
@@ -178,12 +189,11 @@ fn against(id: &str, title: &str, all: &[Prediction], x: &str, value: fn(&Predic
     let mut line: Vec<(f64, f64)> = all.iter().zip(&on).filter(|(_, on)| **on).map(|(one, _)| point(one)).collect();
     line.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut drawn = vec![guide("Pareto front", line.into_iter().map(|(x, y)| (X::Number(x), y)))];
-    let name = |one: &Prediction| format!("{} {}", one.settings.format, one.settings.codec);
-    for codec in distinct(all.iter().map(name)) {
-        let of = all.iter().filter(|one| name(one) == codec);
+    for one in all {
+        let (x, y) = point(one);
         // packfs makes both formats, so EROFS has hollow marks, as in other charts.
-        let points = series(&codec, of.map(point).map(|(x, y)| (X::Number(x), y)));
-        drawn.push(Series { hollow: codec.starts_with("erofs"), ..points });
+        let hollow = one.settings.format == "erofs";
+        drawn.push(Series { hollow, ..series(&one.settings.to_string(), [(X::Number(x), y)]) });
     }
     Chart {
         band: None,

@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use packfs_bench::record;
 use packfs_bench::report::{Report, html, text};
 use packfs_bench::sample::Timing;
 use packfs_bench::tune::choose::{Choice, choose, front};
@@ -52,7 +53,8 @@ pub(super) fn run(args: &Tune) -> Result<Outcome> {
     };
     show(args, &tuning, &left_out)?;
     if let Some(file) = chart {
-        target::fill(file, &html(&Report::of_tuning(&tuning)))?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        target::fill(file, &html(&Report::of_tuning(&tuning).made_on(&record::Machine::this(), now)))?;
     }
     let as_asked = matches!(choice, Choice::Best(_)) && left_out.is_empty();
     Ok(if as_asked { Outcome::Done } else { Outcome::Findings })

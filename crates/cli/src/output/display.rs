@@ -20,7 +20,7 @@ impl Steps {
         let live = stderr().is_terminal() && !quiet;
         Steps(live.then(|| {
             let bar = ProgressBar::with_draw_target(Some(PARTS), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{prefix} [{bar:12}] {percent} %, {elapsed}, {wide_msg}");
+            let style = ProgressStyle::with_template("{prefix} [{bar:12}] {percent} %, {elapsed}{wide_msg}");
             let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ");
             bar.with_style(style).with_prefix(doing)
         }))
@@ -31,7 +31,7 @@ impl Steps {
     pub(crate) fn show(&self, done: f64, next: impl Display) {
         let Some(bar) = &self.0 else { return };
         bar.set_position((done * PARTS as f64) as u64);
-        bar.set_message(next.to_string());
+        bar.set_message(format!(", {next}"));
     }
 
     /// Returns true on a terminal.

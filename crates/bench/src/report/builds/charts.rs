@@ -2,7 +2,7 @@
 
 use super::super::commands;
 use super::super::model::{Chart, Kind, Point, Series, X};
-use super::super::shape::{self, axis, distinct, guide, has_points, name, series};
+use super::super::shape::{self, axis, distinct, guide, has_points, listed_features, name, series};
 use super::lines::{Base, FAR, Row, fastest, features, groups, lines, model};
 use super::tables::{group_id, set_id};
 use crate::build::{Key, Model};
@@ -108,7 +108,7 @@ fn size_and_time(group: &[&Row]) -> Chart {
         title: format!(
             "Size and time in blocks of {}, {}: down and left is better",
             size(group[0].key.block),
-            features(&group[0].key).replace(',', " and ")
+            listed_features(features(&group[0].key))
         ),
         x: axis("seconds", true),
         y: axis("size, % of the files", false),
@@ -156,7 +156,7 @@ pub(super) fn of_set(set: &[&Row]) -> Vec<Chart> {
 fn sizes(set: &[&Row]) -> Chart {
     let block = set.iter().map(|row| row.key.block).max().unwrap_or(0);
     let rows: Vec<&Row> = set.iter().copied().filter(|row| row.key.block == block).collect();
-    let kind = |row: &Row| format!("{}, {}", row.key.tool, features(&row.key));
+    let kind = |row: &Row| format!("{}, {}", row.key.tool, listed_features(features(&row.key)));
     let bars = |one: String| {
         let rows: Vec<&Row> = rows.iter().copied().filter(|row| kind(row) == one).collect();
         let bars = lines(&rows).into_iter().map(|line| (name(&line[0].key.codec), line[0].made as f64 / 1e6));
@@ -181,7 +181,7 @@ fn sizes_by_block(set: &[&Row]) -> Option<Chart> {
     let alike = set.iter().all(|row| row.key.features == set[0].key.features);
     let kind = |row: &Row| match alike {
         true => who(&row.key),
-        false => format!("{}, {}", who(&row.key), features(&row.key)),
+        false => format!("{}, {}", who(&row.key), listed_features(features(&row.key))),
     };
     let of = |one: String| {
         let at = |block: usize| {

@@ -1,8 +1,8 @@
 //! Sentences about builds. All numbers come from the results.
 
 use super::super::leaders::{is, leaders};
-use super::super::shape::distinct;
-use super::lines::{Base, FAR, Row, error, fastest, features, is_own, label, lines, model, tar_bytes};
+use super::super::shape::{distinct, listed_features};
+use super::lines::{Base, FAR, Row, error, fastest, is_own, label, lines, model, tar_bytes};
 use super::tables::same_work;
 use crate::build::Model;
 use crate::results::Results;
@@ -24,7 +24,7 @@ pub(super) fn set_title(set: &[&Row]) -> String {
 
 pub(super) fn group_title(group: &[&Row]) -> String {
     let key = &group[0].key;
-    let features = if key.features.is_empty() { "no features".into() } else { key.features.replace(',', " and ") };
+    let features = if key.features.is_empty() { "no features".into() } else { listed_features(&key.features) };
     format!("{} as {} in blocks of {}, {features}", key.source, format(key), size(key.block))
 }
 
@@ -34,13 +34,16 @@ pub(super) fn of_set(results: &Results, set: &[&Row]) -> Vec<String> {
     let mb = |bytes: u64| three(bytes as f64 / 1e6);
     let tar =
         tar_bytes(results, smallest).map_or(String::new(), |bytes| format!(", {} MB as a tar archive", mb(bytes)));
+    let with = match smallest.key.features.as_str() {
+        "" => String::new(),
+        features => format!(" with {}", listed_features(features)),
+    };
     let mut sentences = vec![format!(
-        "{} is {} MB of files{tar}. The smallest image is that of {} in blocks of {} with {}: {} MB, {} % of the files.",
+        "{} has {} MB of files{tar}. The smallest image is that of {} in blocks of {}{with}: {} MB, {} % of the files.",
         smallest.key.source,
         mb(smallest.bytes),
         label(&smallest.key),
         size(smallest.key.block),
-        features(&smallest.key),
         mb(smallest.made),
         three(100.0 * smallest.made as f64 / smallest.bytes as f64),
     )];
@@ -99,8 +102,9 @@ fn peers(set: &[&Row]) -> Vec<String> {
         let Compared { tool, time, size, count } = compared(set, tool)?;
         Some(format!(
             "{tool} takes {time} times as long as packfs for the same work, and its images are {size} times as large \
-             (geometric means of {count} pairs). packfs decompresses and compares what it packs, but where it says \
-             unverified; {tool} does not."
+             (geometric means of {count} {}). packfs verifies every block, except in rows with unverified; {tool} does \
+             not verify.",
+            if count == 1 { "pair" } else { "pairs" }
         ))
     };
     tools.into_iter().filter_map(of).collect()
@@ -117,10 +121,10 @@ pub(super) fn models(results: &Results, group: &[&Row]) -> Vec<String> {
     if models.is_empty() {
         return models;
     }
-    let method = "The model is T(n) = s + max(c, o, w / n, (c + w) / p), of the stages that were measured on p processors: \
-                  s before and after file data goes through, c what one thread does with it meanwhile, w what is \
-                  shared, o all writing. It takes memory and devices to keep up, and as many processors as threads. \
-                  What follows from it is computed, not measured.";
+    let method = "The model is T(n) = s + max(c, o, w / n, (c + w) / p), fitted to stages measured on p processors: s is \
+                  the work before and after the file data, c the work of the ordering thread, w the work that threads \
+                  share, o all writing. It assumes that memory and devices keep up, and that there are as many \
+                  processors as threads. Its results are predictions, not measurements.";
     std::iter::once(method.to_owned()).chain(models).collect()
 }
 
@@ -163,13 +167,14 @@ fn modelled(results: &Results, line: &[&Row]) -> Option<String> {
     });
     let (read, written) = rates(&model, line[0], far);
     Some(format!(
-        "{}: s = {} s, c = {} s, w = {} s, measured on {threads}; off by {} % at most from what was measured. {FAR} \
-         threads would take {} s and be {} times as fast as one; the limit is {}.{enough} A device that reads less than \
-         {} or writes less than {} MB/s would be the limit before.",
+        "{}: s = {} s, c = {} s, w = {} s, measured with {threads} {}; the largest error of the model is {} %. {FAR} \
+         threads would take {} s, {} times as fast as one; the limit is {}.{enough} A device that reads less than {} \
+         or writes less than {} MB/s would be the limit instead.",
         label(&line[0].key),
         three(model.serial),
         three(model.conducting()),
         three(model.work()),
+        if threads == 1 { "thread" } else { "threads" },
         three(100.0 * error(&model, line)),
         three(far),
         three(model.seconds(1) / far),

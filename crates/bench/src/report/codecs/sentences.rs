@@ -12,12 +12,12 @@ use crate::units::{codec, size, three};
 
 /// Explains the columns.
 pub(super) fn method() -> String {
-    "Data in memory, cut into blocks that are compressed apart from one another; every block that was decoded was \
-     compared with its source. In is compressing all blocks, those included that do not shrink; out is decompressing \
-     those that are kept compressed. Saved MB/s are bytes saved in that time: on a device slower than this, \
-     compressing pays even if nothing else goes on meanwhile. Columns with x are relative to zlib -9. Noise is data \
-     that does not compress, and abort gain how much faster it is compressed. Front: no codec is both smaller and \
-     faster, compressing (c) or decompressing (d)."
+    "The data is in memory and cut into blocks that are compressed independently. Every decoded block is compared with \
+     its source. In: compressing all blocks, including those that do not shrink. Out: decompressing those that are kept \
+     compressed. Saved: bytes saved per second of that time; on a slower device compression pays, even if nothing \
+     overlaps. Columns with x are relative to zlib -9. Noise: the speed on incompressible data; abort gain: that \
+     divided by the speed on the data. Front: no other codec is both smaller and faster at compressing (c) or \
+     decompressing (d)."
         .into()
 }
 
@@ -27,8 +27,8 @@ pub(super) fn heading(group: &[&Row]) -> String {
     let threads = if key.threads == 1 { "1 thread".into() } else { format!("{} threads", key.threads) };
     let rule = match key.policy.as_str() {
         "sector" => format!("sectors of {}", size(key.sector)),
-        rule @ ("zfs" | "erofs") => format!("rule of {rule} on sectors of {}", size(key.sector)),
-        rule => format!("rule of {rule}"),
+        policy @ ("zfs" | "erofs") => format!("{policy} policy on sectors of {}", size(key.sector)),
+        policy => format!("{policy} policy"),
     };
     format!("{} in blocks of {}, {rule}, {threads}", key.data, size(key.block))
 }
@@ -76,7 +76,7 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
         });
         let value = format!("{}, {} %", speed(cost), three(100.0 * fast.sizes.ratio()));
         sentences.push(format!(
-            "{} compresses to the smallest size ({} % of the data); the fastest to compress {}{out}.",
+            "The smallest is {} ({} % of the data); the fastest to compress {}{out}.",
             codec(&small.key.codec),
             three(100.0 * small.sizes.ratio()),
             is(&names(&fast_in), &value)
@@ -87,10 +87,10 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
         let saved = |cost: &Summary| three(1.0 / cost.median);
         let out = saving_out.first().map_or(String::new(), |(_, cost)| {
             let best = with(&names(&saving_out), &format!("{} MB", saved(cost)));
-            format!(" A second of decompressing saves most with {best}.")
+            format!(" Decompression saves most with {best}.")
         });
         sentences.push(format!(
-            "A second of compressing saves most with {}: on a device that writes less than {} MB/s this pays even if \
+            "Compression saves most per second with {}: on a device that writes less than {} MB/s, that pays even if \
              compressing and writing do not overlap.{out}",
             with(&names(&saving_in), &format!("{} MB", saved(cost))),
             saved(cost)
@@ -116,6 +116,7 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
 /// Returns the finding.
 pub(super) fn finding(results: &Results, group: &[&Row]) -> Option<String> {
     let first = findings(results, group).into_iter().next()?;
+    let first = first.replacen("The ", "the ", 1);
     Some(format!("{} in blocks of {}: {first}", group[0].key.data, size(group[0].key.block)))
 }
 
@@ -132,11 +133,11 @@ pub(super) fn blocks(results: &Results) -> Option<String> {
         let shown = distinct([small, USUAL, large].into_iter());
         let values = shown
             .iter()
-            .filter_map(|block| Some(format!("{} in blocks of {}", three(100.0 * least(*block)?), size(*block))));
-        (small < large).then(|| format!("{}: {}", set[0].key.data, values.collect::<Vec<_>>().join(", ")))
+            .filter_map(|block| Some(format!("{} % in blocks of {}", three(100.0 * least(*block)?), size(*block))));
+        (small < large).then(|| format!("{} {}", set[0].key.data, values.collect::<Vec<_>>().join(", ")))
     };
     let sets: Vec<String> = by_data(results).into_iter().filter_map(told).collect();
-    (!sets.is_empty()).then(|| format!("Smallest size with any codec, in percent of the data: {}.", sets.join("; ")))
+    (!sets.is_empty()).then(|| format!("Smallest results of any codec, relative to the data: {}.", sets.join("; ")))
 }
 
 /// Describes the least and the greatest effect of threads.
@@ -168,7 +169,7 @@ pub(super) fn noise(results: &Results) -> Option<String> {
     let ((_, least), (_, most)) = (best.first()?, slow.first()?);
     let speed = |cost: &Summary| format!("{} MB/s", three(1.0 / cost.median));
     Some(format!(
-        "In blocks of {} the fastest {}; the slowest {}.",
+        "On incompressible data in blocks of {}, the fastest {}; the slowest {}.",
         size(block),
         is(&names(&best), &speed(least)),
         is(&names(&slow), &speed(most))
@@ -188,10 +189,11 @@ pub(super) fn relative(results: &Results) -> Option<String> {
         means.max_by(|a, b| a.1.total_cmp(&b.1))
     };
     let ((fast_in, factor_in), (fast_out, factor_out)) = (best(0)?, best(1)?);
-    let (fast_in, fast_out) = (codec(fast_in), codec(fast_out));
+    let (fast_in, fast_out) = (codec(fast_in), if fast_in == fast_out { "" } else { codec(fast_out) });
+    let space = if fast_out.is_empty() { "" } else { " " };
     Some(format!(
-        "On average over data and blocks (geometric mean) {fast_in} compresses {} times and {fast_out} decompresses {} \
-         times as fast as zlib -9.",
+        "On average over all data and block sizes (geometric mean), {fast_in} compresses {} times and \
+         {fast_out}{space}decompresses {} times as fast as zlib -9.",
         three(factor_in),
         three(factor_out)
     ))

@@ -70,8 +70,8 @@ fn one<'r>(results: &'r Results, row: &Row) -> Option<&'r Row> {
 
 fn setup() -> String {
     "Published in \"Benchmark of I/O multiplexing with LZO/snappy compression\" (2012), with nsplit, on two Xeon E7-8870 \
-     of 10 cores, four disks and four volumes of a storage network: 10 GiB that do not compress, in blocks of 4 KiB, \
-     one run each, without waiting for the disks."
+     with 10 cores each, four disks and four volumes of a storage network: 10 GiB of incompressible data in blocks of \
+     4 KiB, one run each, without waiting for the disks."
         .into()
 }
 
@@ -93,9 +93,9 @@ fn errors() -> String {
     let before = |one: &Figure| value(DOCUMENT, one.work, one.of, one.on, one.at.checked_sub(1)?);
     let slower = cells().filter(|one| before(one).is_some_and(|before| one.value > before)).count();
     format!(
-        "Its tables give speed-ups over {most} outputs of {}, where its text says what is in brackets. In {} places of \
-         its tables one output more took longer. Its 25 min 36 s for 1 TB are 15 s for 10 GB, multiplied; 10^12 bytes at \
-         the speed of its best cell take {} min.",
+        "By its tables, the speed-ups over {most} outputs are {} (in brackets: what its text says). In {} places of its \
+         tables an additional output took longer. Its 25 min 36 s for 1 TB are extrapolated from 15 s for 10 GB; at the \
+         speed of its best cell, 10^12 bytes take {} min.",
         [range(0), range(1), range(2)].join(", "),
         slower,
         three(best)

@@ -2,7 +2,7 @@
 //! of one large file by fio (S4i to S4k), by cluster size, of EROFS and SquashFS.
 
 use super::super::model::{Chart, Kind, Role, Series, Table, Value, X};
-use super::super::shape::{self, axis, distinct, name, series, table};
+use super::super::shape::{self, axis, distinct, listed_features, name, series, table};
 use super::figures::{Figure, Unit, of_document, value};
 use super::part::{Part, codec_name};
 use crate::results::{Results, TrialRow};
@@ -83,8 +83,8 @@ pub(super) fn part(results: &Results) -> Option<Part> {
 
 fn setup() -> String {
     "Published in PERFORMANCE.md of erofs-utils (2023) for erofs-utils 1.6, squashfs-tools 4.5.1 and Linux 6.2, on two \
-     virtual processors of a Xeon Platinum 8369B with a disk of 3000 operations a second; LZ4HC of level 12, on a \
-     Debian file system of more than 7000 files and, with fio, on silesia.tar."
+     virtual processors of a Xeon Platinum 8369B with a disk of 3000 operations per second: LZ4HC level 12, on a Debian \
+     file system of more than 7000 files and, with fio, on silesia.tar."
         .into()
 }
 
@@ -104,7 +104,8 @@ fn findings() -> String {
     let behind: Vec<String> = factors.iter().filter(|(factor, ..)| *factor < 1.0).map(tell).collect();
     let most = factors.last().map(tell).unwrap_or_default();
     format!(
-        "There EROFS is ahead of SquashFS with the same clusters most in {most}; it is behind in {} of {} places: {}.",
+        "In these figures, the greatest lead of EROFS over SquashFS with the same clusters is {most}; it is slower in {} \
+         of {} cases: {}.",
         behind.len(),
         factors.len(),
         behind.join("; ")
@@ -226,7 +227,7 @@ fn sizes_chart(images: &[Made<'_>]) -> Chart {
         let of = images.iter().filter(|one| one.kind() == *kind && one.cluster > 0);
         let mut points: Vec<(Cluster, f64)> = of.filter_map(|one| Some((one.cluster, 100.0 * one.ratio?))).collect();
         points.sort_by_key(|(cluster, _)| *cluster);
-        let features = if features.is_empty() { String::new() } else { format!(", {features}") };
+        let features = if features.is_empty() { String::new() } else { format!(", {}", listed_features(features)) };
         let named = points.into_iter().map(|(cluster, share)| (name(&size(cluster)), share));
         series(&format!("{format} by {tool} of {source}{features}"), named)
     };

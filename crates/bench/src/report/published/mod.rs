@@ -1,8 +1,8 @@
 //! Published figures. Hardware, data and versions differ from those here, so only orders of magnitude and rankings are
 //! comparable.
+//!
 //! Each document has a module that selects the figures comparable with something measured here, and states where its
-//! text contradicts its figures. `beside` functions add columns to tables of the chapters. The figures are in
-//! `figures.tsv`.
+//! text contradicts its figures. `beside` functions add columns to tables of the chapters. The figures themselves are in
 //! `figures.tsv`.
 
 pub(super) mod codecs;

@@ -2,7 +2,7 @@
 //! sizes (S0f, S1b).
 
 use super::super::model::{Chart, Kind, Table, X};
-use super::super::shape::{axis, distinct, published, series};
+use super::super::shape::{axis, distinct, listed_features, published, series};
 use super::figures::{of_document, value};
 use super::part::{Part, codec_name};
 use crate::metrics::speedup;
@@ -149,9 +149,9 @@ fn errors() -> String {
     let serial = |codec| document.packing(codec, 0).unwrap_or_default();
     let unpacked = |codec| unpacking(codec).unwrap_or_default();
     format!(
-        "Its formulas for speed-up are printed upside down; here speed-up is T(1) / T(n). Its text says that zstd takes \
-         2 % of the time of gzip to compress and 30 % to decompress; by its own times these are {} % and {} %. It says \
-         that LZ4 decompresses 5 times as fast as LZO; by its times it is {} times.",
+        "Its formulas for speed-up are inverted; here speed-up is T(1) / T(n). By its text, zstd takes 2 % of gzip's time \
+         to compress and 30 % to decompress; by its own times, {} % and {} %. By its text, LZ4 decompresses 5 times as \
+         fast as LZO; by its times, {} times.",
         percent(serial("zstd"), serial("gzip")),
         percent(unpacked("zstd"), unpacked("gzip")),
         three(unpacked("lzo") / unpacked("lz4"))
@@ -178,7 +178,8 @@ fn scaling(results: &Results, builds: &[&Build]) -> Vec<Chart> {
                 Some((number(row.key.threads), factor))
             });
             let points: Vec<_> = points.collect();
-            let features = if kind.features.is_empty() { String::new() } else { format!(", {}", kind.features) };
+            let features =
+                if kind.features.is_empty() { String::new() } else { format!(", {}", listed_features(&kind.features)) };
             let of = if sources > 1 { format!(" of {}", kind.source) } else { String::new() };
             (points.len() > 1).then(|| series(&format!("{} {}{of}{features}", kind.tool, kind.codec), points))
         };

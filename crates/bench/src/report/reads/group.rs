@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::shape::{distinct, short, slug};
+use super::super::shape::{distinct, listed_features, short, slug};
 use crate::read::{FIO, KERNEL, Key, NONE};
 use crate::results::{Results, TrialRow};
 use crate::units::size;
@@ -108,7 +108,7 @@ impl<'r> Image<'r> {
     /// Describes the image without its block size.
     pub(super) fn family(&self) -> String {
         let Key { format, codec, features, .. } = self.key;
-        let features = if features.is_empty() { String::new() } else { format!(" with {features}") };
+        let features = if features.is_empty() { String::new() } else { format!(" with {}", listed_features(features)) };
         let codec = if self.is_plain() { "not compressed" } else { codec };
         match self.key.tool.as_str() {
             "" => format!("{}, {format}, {codec}{features}", self.key.source),

@@ -11,11 +11,10 @@ use crate::units::{size, three};
 /// Explains how images were read, and by which kernel.
 pub(super) fn method(results: &Results) -> Vec<String> {
     let mut sentences = vec![
-        "The kernel reads a mount made for each measurement, through a loop device whatever the format, after all caches \
-         were dropped: every file in the order of directories, or files in an order made at random; their data, or their \
-         attributes only. The time is that of one thread that opens, reads and looks up, without starting any program. \
-         fio reads one file, 4 KiB at a time. Programs read images that lie in the page cache, archives go to nowhere, \
-         and what is extracted goes to memory where it fits."
+        "For each measurement the kernel mounts the image again, through a loop device for both formats, and all caches \
+         are dropped. One thread then reads the data or only the attributes of all files in directory order, or of files \
+         in random order; starting a program is not part of the time. fio reads one file, 4 KiB at a time. Programs \
+         read images from the page cache; archives are discarded, and files are extracted to memory if they fit."
             .to_owned(),
     ];
     let readers: Vec<_> = distinct(results.reads.iter().map(|row| row.session.as_str()));
@@ -62,7 +61,7 @@ pub(super) fn smallest(group: &Group<'_>) -> Option<String> {
         let more = 100.0 * (other.len() as f64 / least.len() as f64 - 1.0);
         format!("; the smallest of the other format is {}, {} % larger", other.name(), three(more))
     });
-    Some(format!("The smallest image is {}: {} bytes{share}{other}.", least.name(), least.len()))
+    Some(format!("The smallest image is {}: {} MB{share}{other}.", least.name(), three(least.len() as f64 / 1e6)))
 }
 
 /// Names the images with the least and the greatest cost.
@@ -91,7 +90,7 @@ fn extremes(
     Some(format!(
         "{work}: the fastest {}; the slowest {}.",
         is(&names(&best), &show(least)),
-        is(&names(&worst), &format!("{}, {} times the time", show(most), three(most / least)))
+        is(&names(&worst), &format!("{}, {} times as long", show(most), three(most / least)))
     ))
 }
 
@@ -146,10 +145,10 @@ pub(super) fn programs<'g, 'r>(group: &'g Group<'r>) -> Vec<String> {
         let Some((_, cost)) = best.first() else { continue };
         let name =
             |((image, row), _): &((&Image<'r>, &Row), Summary)| format!("{} with {}", row.key.reader, image.name());
-        let doing = if work == "tar" { "to an archive" } else { "extracting" };
+        let task = if work == "tar" { "Writing an archive" } else { "Extracting" };
         let names: Vec<String> = best.iter().map(name).collect();
         let value = format!("{} MB/s", three(1.0 / cost.median));
-        sentences.push(format!("The fastest of the programs, {doing}, {}.", is(&names, &value)));
+        sentences.push(format!("{task}: the fastest {}.", is(&names, &value)));
     }
     sentences
 }

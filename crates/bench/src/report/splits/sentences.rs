@@ -10,11 +10,11 @@ use crate::units::three;
 
 /// Explains the columns.
 pub(super) fn method() -> String {
-    "Seconds from the program's start until the last disk has all that it was given. A simulated disk is a pipe whose \
-     reader takes so many millions of bytes a second, behind a cache of 1 MiB. Speed-up is the time over one output \
-     for the time over n; efficiency is that for each output. Of the disks is what was stored in a second, for what \
-     all disks together take in a second: where it is near 100 %, the disks are what limits. 1 TB is 10^12 bytes of \
-     the same kind, at the same speed."
+    "Seconds run from the program's start until the last disk has all of its data. A simulated disk is a pipe whose \
+     reader takes a fixed number of bytes per second, behind a cache of 1 MiB. Speed-up is the time over one output \
+     divided by the time over n outputs; efficiency is the speed-up divided by n. Of the disks: bytes stored per \
+     second, relative to the speed of all disks together; near 100 %, the disks are the limit. 1 TB is 10^12 bytes of \
+     the same kind at the same speed."
         .into()
 }
 
@@ -39,7 +39,7 @@ fn fastest(group: &Group<'_>, rows: &[&Row], outputs: usize) -> Option<String> {
     let best = leaders(rows.iter().map(|row| (*row, row.time)));
     let (row, _) = best.first()?;
     let used = use_of_disks(row, &group.profile)
-        .map_or(String::new(), |share| format!(", {} % of what the disks can take", three(100.0 * share)));
+        .map_or(String::new(), |share| format!(", {} % of the disks' speed", three(100.0 * share)));
     let names: Vec<String> = best.iter().map(|(row, _)| way_of(row)).collect();
     let value = format!("{} s, {} MB/s{used}", three(row.time.median), three(row.speed()?));
     Some(format!(
@@ -86,8 +86,8 @@ fn backwards(group: &Group<'_>) -> Option<String> {
 
 /// Explains the columns of uneven disks.
 pub(super) fn ranges_are_computed() -> String {
-    "Equal ranges is computed: each disk gets a range of the data of the same length, as nsplit and makedumpfile do it, \
-     and the slowest ends last. All disks is computed, too: every disk works until the end."
+    "Equal ranges (computed): each disk gets a range of the data of equal length, as with nsplit and makedumpfile, and \
+     the slowest disk ends last. All disks (computed): every disk is busy until the end."
         .into()
 }
 
@@ -103,8 +103,8 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<String> {
         });
         sentences.extend(best.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(gain, used, row)| {
             format!(
-                "{data} over disks of {disks} MB/s with {}: {} s, {} times as fast as equal ranges would be, and {} % of \
-                 what the disks can take.",
+                "{data} over disks of {disks} MB/s with {}: {} s, {} times as fast as equal ranges would be, at {} % of \
+                 the disks' speed.",
                 row.key.codec,
                 three(row.time.median),
                 three(gain),
@@ -120,15 +120,15 @@ pub(super) fn uneven(rows: &[(Profile, &Row)]) -> Vec<String> {
         })
         .collect();
     if !failing.is_empty() {
-        sentences.push(format!("Complete although a disk failed on the way: {}.", failing.join(", ")));
+        sentences.push(format!("Complete although a disk failed: {}.", failing.join(", ")));
     }
     sentences
 }
 
 /// Explains how restoring is measured.
 pub(super) fn restoring() -> String {
-    "From files, of which packfs leaves nothing in the page cache when it has written them; what was joined was compared \
-     with the source."
+    "Parts are files that packfs has dropped from the page cache after writing them. Every joined dump is compared with \
+     its source."
         .into()
 }
 

@@ -6,7 +6,8 @@ use clap::{Args, ValueHint};
 
 /// Make a page, CSV tables or Markdown from measured results.
 ///
-/// The page has tables and charts, and needs no network. If several sessions measured a cell, the last one counts.
+/// The page has tables and charts, and needs no network. Without --output, --csv and --md, the tables are printed. If
+/// several sessions measured a cell, the last one counts.
 ///
 /// With --against, compares results with earlier ones: shows what got faster, slower, smaller or larger, and tests
 /// whether the difference is more than noise. The exit status is then 1 if anything got worse.
@@ -36,8 +37,7 @@ pub(crate) struct Report {
     pub(crate) threshold: f64,
 
     /// Page to write
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath,
-        required_unless_present_any = ["csv", "md", "against"])]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 
     /// Directory to write each table to as CSV

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::args::Codecs;
 use crate::output::failure::Outcome;
+use crate::output::meter::Meter;
 use crate::output::say;
 
 use super::estimate::Expected;
@@ -55,7 +56,10 @@ fn expected(cells: &[Cell], least: Duration) -> Expected {
 fn data(args: &Codecs) -> Result<Vec<Arc<Data>>> {
     let mut sets = Vec::new();
     for path in &args.data {
-        let set = Data::read(path, args.sample).with_context(|| format!("--data {}", display(path)))?;
+        let meter = Meter::start(args.measuring.talk.quiet);
+        let set = Data::read(path, args.sample, meter.progress());
+        drop(meter);
+        let set = set.with_context(|| format!("--data {}", display(path)))?;
         for reason in &set.left_out {
             say(format_args!("packfs: left out: {reason}"));
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use packfs_bench::corpus::Data;
 use packfs_bench::estimate::Rates;
 use packfs_bench::executor::Subject;
+use packfs_blocks::Progress;
 use packfs_image::name::display;
 
 use crate::output::units;
@@ -63,7 +64,7 @@ pub(super) fn whole(time: Duration) -> Duration {
 /// Measures codecs on a sample of the files in a directory, or of one file.
 pub(super) fn rates<'c>(path: &Path, codecs: impl IntoIterator<Item = &'c str>) -> Rates {
     // Where nothing can be read, measuring says so.
-    let sample = Data::read(path, SAMPLE).map(|data| data.files.concat()).unwrap_or_default();
+    let sample = Data::read(path, SAMPLE, &Progress::default()).map(|data| data.files.concat()).unwrap_or_default();
     Rates::of(&sample, codecs)
 }
 

@@ -14,6 +14,7 @@ use packfs_bench::policy::Policy;
 use packfs_bench::real::Machine;
 use packfs_bench::record::Session;
 use packfs_bench::report::{Report, html, text};
+use packfs_blocks::Progress;
 use packfs_image::name::display;
 
 use super::estimate::Expected;
@@ -86,7 +87,7 @@ pub(super) fn run(args: &Quick, dir: &Path) -> Result<Outcome> {
 /// Returns the size of a sample that this machine can measure in the available time.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few megabytes")]
 fn affordable(dir: &Path) -> Result<u64> {
-    let data = vec![Arc::new(Data::read(dir, LITTLE)?)];
+    let data = vec![Arc::new(Data::read(dir, LITTLE, &Progress::default())?)];
     let matrix = matrix(data, Method::list(TRIED_BEFOREHAND)?, &BLOCKS[..1]);
     let mut speed = USUAL;
     for cell in matrix.cells().map_err(usage)? {
@@ -98,7 +99,7 @@ fn affordable(dir: &Path) -> Result<u64> {
 }
 
 fn cells(dir: &Path, sample: u64) -> Result<Vec<Cell>> {
-    let data = Data::read(dir, sample)?;
+    let data = Data::read(dir, sample, &Progress::default())?;
     for reason in &data.left_out {
         say(format_args!("packfs: left out: {reason}"));
     }

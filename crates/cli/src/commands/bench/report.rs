@@ -18,17 +18,21 @@ pub(super) fn run(args: &Report) -> Result<Outcome> {
     let new = read(&args.results, "")?;
     let mut report = Findings::of(&Results::of(&new));
     let mut outcome = Outcome::Done;
+    let printed = args.output.is_none() && args.md.is_none() && args.csv.is_none();
     if !args.against.is_empty() {
         let rules = Rules::default().set(|all| (all.alpha, all.threshold) = (args.alpha, args.threshold / 100.0));
         let comparison = Comparison::of(&new, &read(&args.against, "--against ")?, rules);
         let compared = Findings::of_comparison(&comparison);
-        if args.output.is_none() && args.md.is_none() && args.csv.is_none() {
+        if printed {
             print(&text(&compared))?;
         }
         report.sections.splice(..0, compared.sections);
         if comparison.is_worse() {
             outcome = Outcome::Findings;
         }
+    }
+    if printed && args.against.is_empty() {
+        print(&text(&report))?;
     }
     if let Some(path) = &args.output {
         write(path, &html(&report), args.force)?;
