@@ -65,7 +65,7 @@ impl Packing {
     }
 
     /// Returns the number of bytes that a cluster of `len` bytes takes in the image.
-    fn physical(&self, len: usize) -> usize {
+    pub(super) fn physical(&self, len: usize) -> usize {
         if self.unaligned { len } else { len.next_multiple_of(self.block) }
     }
 

@@ -1,10 +1,10 @@
 //! Clears data that no file of the tree refers to: members of a stream that a later one replaced,
 //! and beginnings of files that could not be read completely. None of it stays in the image:
-//! clusters of the packed inode that also hold remaining files are packed again without it, and
+//! clusters of the packed inode that also hold remaining files are packed again without it,
+//! clusters of which `dedupe` lets remaining files use the beginning are shortened to that, and
 //! everything else becomes zeros.
 //!
-//! All other sources are merged before their data is written, so most images have no such data. One
-//! kind stays: if `dedupe` lets a file use the beginning of a cluster, the whole cluster stays.
+//! All other sources are merged before their data is written, so most images have no such data.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ use crate::build::referenced;
 use crate::erofs::page_end;
 use crate::tree::Tree;
 use crate::{Error, Result};
+
+mod shorten;
 
 /// Number of bytes cleared at a time.
 const CLEAR_LEN: u64 = 1 << 20;
@@ -37,6 +39,7 @@ pub(super) struct Place<'a> {
 pub(super) fn clear(tree: &Tree, data: &mut DataDone, place: &Place<'_>) -> Result<()> {
     let Some(used) = referenced(tree, data.files.len()) else { return Ok(()) };
     repack(data, &used, place)?;
+    shorten::shorten(data, &used, place)?;
     let files = data.files.iter().zip(&used).filter(|(_, used)| **used).map(|(file, _)| file);
     let mut areas = Vec::new();
     files.chain(&data.packed).for_each(|stored| data.areas(stored, &mut areas));
@@ -150,24 +153,15 @@ struct Repacker<'p> {
 impl Repacker<'_> {
     /// Returns the decoded data of clusters.
     fn read(&mut self, clusters: &[Cluster]) -> Result<Vec<u8>> {
-        let Place { output, base, packing, .. } = *self.place;
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
-            none => none.insert(packing.choice.codec().cluster_decoder()?),
+            none => none.insert(self.place.packing.choice.codec().cluster_decoder()?),
         };
         let mut bytes = Vec::new();
         for cluster in clusters {
-            let mut stored = vec![0; cluster.physical as usize];
-            let failed = Error::io("cannot read back", output.target());
-            output.read_exact_at(&mut stored, base + cluster.start).map_err(failed)?;
             let at = bytes.len();
             bytes.resize(at + cluster.logical as usize, 0);
-            if cluster.raw {
-                bytes[at..].copy_from_slice(&stored[..cluster.logical as usize]);
-            } else {
-                let stream = stored.iter().position(|byte| *byte != 0).map_or(&[][..], |first| &stored[first..]);
-                decoder.decode_prefix(stream, &mut bytes[at..])?;
-            }
+            self.place.read(cluster, &mut **decoder, &mut bytes[at..])?;
         }
         Ok(bytes)
     }
@@ -197,6 +191,20 @@ impl Repacker<'_> {
 }
 
 impl Place<'_> {
+    /// Decodes the beginning of a cluster.
+    fn read(&self, cluster: &Cluster, decoder: &mut dyn Decoder, bytes: &mut [u8]) -> Result<()> {
+        let mut stored = vec![0; cluster.physical as usize];
+        let failed = Error::io("cannot read back", self.output.target());
+        self.output.read_exact_at(&mut stored, self.base + cluster.start).map_err(failed)?;
+        if cluster.raw {
+            bytes.copy_from_slice(&stored[..bytes.len()]);
+        } else {
+            let stream = stored.iter().position(|byte| *byte != 0).map_or(&[][..], |first| &stored[first..]);
+            decoder.decode_prefix(stream, bytes)?;
+        }
+        Ok(())
+    }
+
     /// Fills a range of the image with zeros.
     fn zeros(&self, range: Range<u64>) -> Result<()> {
         let mut at = range.start;

@@ -1,0 +1,79 @@
+//! Shortens clusters of which files use the beginning only, because `dedupe` found it in a file that is gone: what the
+//! cluster decodes to behind that beginning belongs to no file.
+
+use std::collections::BTreeMap;
+
+use packfs_blocks::encode::Prover;
+
+use super::Place;
+use crate::erofs::writer::data::{Body, DataDone};
+use crate::erofs::writer::index::Cluster;
+use crate::{Error, Result};
+
+/// Encodes such beginnings anew, at the ends of their clusters, and points all files there.
+pub(super) fn shorten(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> Result<()> {
+    let begun = begun(data, used);
+    if begun.is_empty() {
+        return Ok(());
+    }
+    let codec = place.packing.choice.codec();
+    let mut decoder = codec.cluster_decoder()?;
+    let mut encoder = place.packing.choice.cluster_encoder(place.packing.window)?;
+    let mut prover = Prover::of_clusters(codec, place.packing.verify);
+    let mut moved = BTreeMap::new();
+    for cluster in begun.into_values() {
+        let end = cluster.start + u64::from(cluster.physical);
+        if cluster.raw {
+            place.zeros(cluster.start + u64::from(cluster.logical)..end)?;
+            continue;
+        }
+        let mut bytes = vec![0; cluster.logical as usize];
+        place.read(&cluster, &mut *decoder, &mut bytes)?;
+        let mut stored = vec![0; cluster.physical as usize];
+        let len = if place.packing.choice.fills() {
+            let prefix = encoder.encode_prefix(&bytes, &mut stored)?;
+            prefix.filter(|prefix| prefix.taken == bytes.len()).map(|prefix| prefix.len)
+        } else {
+            encoder.encode(&bytes, &mut stored)?
+        };
+        // Where only a few bytes are to go, another end of the stream may take more room than they do. They stay then.
+        let Some(len) = len else { continue };
+        prover.prove(&bytes, &stored[..len])?;
+        let physical = place.packing.physical(len);
+        // Streams end with their clusters, and zeros come before them, as in every cluster.
+        let padding = stored.len() - len;
+        stored.copy_within(..len, padding);
+        stored[..padding].fill(0);
+        let failed = Error::io("cannot write", place.output.target());
+        place.output.write_all_at(&stored, place.base + cluster.start).map_err(failed)?;
+        let physical = u32::try_from(physical).expect("at most as long as before");
+        moved.insert(cluster.start, Cluster { start: end - u64::from(physical), physical, ..cluster });
+    }
+    for cluster in &mut data.clusters {
+        if let Some(new) = moved.get(&cluster.start) {
+            let (start, physical, partial) = (new.start, new.physical, cluster.logical < new.logical);
+            *cluster = Cluster { start, physical, partial, ..*cluster };
+        }
+    }
+    Ok(())
+}
+
+/// Returns the clusters that files use in part, by position, with the length of the longest part.
+fn begun(data: &DataDone, used: &[bool]) -> BTreeMap<u64, Cluster> {
+    let files = data.files.iter().zip(used).filter(|(_, used)| **used).map(|(file, _)| file);
+    let clusters = || {
+        files.clone().chain(&data.packed).flat_map(|stored| match &stored.body {
+            Body::Compressed { parts, end } => Some(data.index(stored.size, parts, *end).used_clusters()),
+            _ => None,
+        })
+    };
+    let mut begun: BTreeMap<u64, Cluster> = BTreeMap::new();
+    for cluster in clusters().flatten().filter(|cluster| cluster.partial) {
+        let most = begun.entry(cluster.start).or_insert(*cluster);
+        most.logical = most.logical.max(cluster.logical);
+    }
+    clusters().flatten().filter(|cluster| !cluster.partial).for_each(|cluster| {
+        begun.remove(&cluster.start);
+    });
+    begun
+}
