@@ -43,6 +43,6 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Self> {
         let known = Format::ALL.into_iter().find(|format| format.name() == text);
-        known.ok_or_else(|| Error::Usage(format!("there is no format `{text}`; accepted: squashfs, erofs")))
+        known.ok_or_else(|| Error::Usage(format!("unknown format `{text}`; accepted: squashfs, erofs")))
     }
 }

@@ -84,9 +84,9 @@ impl FromStr for Shares {
         let wrong = |what: String| Error::Usage(format!("{what}; accepted: KIND=SHARE,..., where KIND is of {names}"));
         let mut shares = Shares([0; 6]);
         for part in text.split(',') {
-            let (name, share) = part.split_once('=').ok_or_else(|| wrong(format!("`{part}` is no share")))?;
+            let (name, share) = part.split_once('=').ok_or_else(|| wrong(format!("`{part}` is not a share")))?;
             let at = Kind::ALL.iter().position(|kind| kind.name() == name);
-            let at = at.ok_or_else(|| wrong(format!("there is no kind `{name}`")))?;
+            let at = at.ok_or_else(|| wrong(format!("unknown kind `{name}`")))?;
             shares.0[at] = share.parse().map_err(|_| wrong(format!("`{share}` is not a whole number")))?;
         }
         match shares.sum() {

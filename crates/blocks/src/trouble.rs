@@ -36,7 +36,7 @@ impl Trouble {
         if count <= EACH {
             report(&error.to_string());
         } else if count.is_power_of_two() {
-            report(&format!("{error} (error number {count}; not all are told)"));
+            report(&format!("{error} (error number {count}; not all are reported)"));
         }
     }
 }

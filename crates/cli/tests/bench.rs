@@ -158,6 +158,8 @@ fn a_run_shows_only_the_requested_cells() {
     succeed(dir.path(), &["bench", "report", "packfs-bench.jsonl", "--md", "report.md"]);
     let report = std::fs::read_to_string(dir.path().join("report.md")).unwrap();
     assert_eq!(report.matches("\n| zstd:1 |").count(), 1, "{report}");
+    // Without a file to write, the tables are printed.
+    assert_eq!(succeed(dir.path(), &["bench", "report", "packfs-bench.jsonl"]).matches("\nzstd:1 ").count(), 1);
 }
 
 /// Results of a build with the given time in each run and the given size.
@@ -189,7 +191,7 @@ fn results_are_compared_with_earlier_ones() {
     for (new, status, says) in [
         ("old", 0, "no significant difference"),
         ("noise", 0, "no significant difference"),
-        ("slower", 1, "1 slower."),
+        ("slower", 1, "1 slower. The greatest change: packfs packing root"),
         ("faster", 0, "1 faster."),
         ("larger", 1, "1 larger."),
         ("few", 0, "too few samples for a test: measure with --runs 4 or more"),

@@ -94,7 +94,7 @@ fn expressions_and_depths_leave_out_entries_of_every_source() {
         }
     }
     let told = fail(dir, 2, &["build", "root", "-o", "new", "--exclude-regex", "a(b"]);
-    assert!(told.contains("`a(b` is no regular expression"), "{told}");
+    assert!(told.contains("`a(b` is not a regular expression"), "{told}");
     let listed = succeed(dir, &["list", "root.sqfs", "--exclude-regex", "^(usr|etc)$"]);
     assert_eq!(listed, ".\ntop\n");
 }

@@ -103,7 +103,10 @@ fn restored_segments_are_reported() {
     // Which parts have data depends on timing; some may have nothing but parity.
     let has_data = |gone: &usize| {
         let left: Vec<String> = (0..3).filter(|n| n != gone).map(|n| format!("p{n}")).collect();
-        join(&[&left[0], &left[1]]).0.contains(&format!("of part {}, which is missing", gone + 1))
+        let (told, part) = (join(&[&left[0], &left[1]]).0, gone + 1);
+        let is_restored = told.contains(&format!("of part {part}, which is missing"));
+        assert!(is_restored != told.contains(&format!("packfs: note: part {part} is missing\n")), "{told}");
+        is_restored
     };
     let bad = format!("p{}", (0..3).find(has_data).expect("the data are in some part"));
     // In the middle of a segment; the index at the end still locates it.

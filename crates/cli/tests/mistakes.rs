@@ -50,7 +50,7 @@ fn a_file_of_another_kind_is_named_with_the_command_that_takes_it() {
         (1, &["cat", "i.sqfs", "etc"], "etc: not a regular file (a glob such as 'DIR/*' selects"),
         (1, &["build", "part", "-o", "x"], "part: a part of a dump: packfs join puts the dump together (`file:part`"),
         (1, &["build", "@nosuch", "-o", "x"], "nosuch: no such pack list (`@` means a pack list; write `./@nosuch`"),
-        (1, &["build", "@text", "-o", "x"], "text:1: there is no type `text`"),
+        (1, &["build", "@text", "-o", "x"], "text:1: unknown type `text`"),
         (1, &["build", "root", "-o", "root"], "root: cannot create: is a directory; name a file in it"),
         (1, &["join", "part", "-o", "root"], "root: is a directory; name a file in it"),
         (1, &["extract", "i.sqfs", "-C", "text"], "text: not a directory; -C takes a directory, which need not exist"),

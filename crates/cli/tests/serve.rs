@@ -209,7 +209,7 @@ fn wrong_use_is_told_before_anything_is_served() {
         (&["erofs", "--listen", "8080"], 2, "expected HOST:PORT"),
         (&["erofs", "--listen", "127.0.0.1:x"], 2, "expected HOST:PORT"),
         (&["erofs", "--listen", &busy], 1, &busy),
-        (&["erofs", "--token", "empty"], 2, "the first line is no token"),
+        (&["erofs", "--token", "empty"], 2, "the first line is not a token"),
         (&["erofs", "--token", "none"], 1, "none: cannot open"),
         (&["erofs", "squashfs", "--offset", "4K"], 2, "--offset and --device are for one image"),
         (&["erofs", "squashfs", "--against", "erofs"], 2, "--against is for one image"),

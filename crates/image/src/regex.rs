@@ -39,7 +39,7 @@ fn compile(expressions: &[&str], size_max: usize) -> std::result::Result<Automat
 
 fn wrong(error: &BuildError) -> String {
     match error.syntax_error() {
-        Some(error) => format!("is no regular expression: {}", last_line(&error.to_string())),
+        Some(error) => format!("is not a regular expression: {}", last_line(&error.to_string())),
         None => "is too large a regular expression".to_owned(),
     }
 }

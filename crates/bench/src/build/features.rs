@@ -44,7 +44,7 @@ impl FromStr for Features {
                 "unverified" => features.unverified = true,
                 _ => {
                     let accepted = "plain, or fragments, dedupe and unverified joined by +";
-                    return Err(Error::Usage(format!("there is no feature `{word}`; accepted: {accepted}")));
+                    return Err(Error::Usage(format!("unknown feature `{word}`; accepted: {accepted}")));
                 }
             }
         }

@@ -23,7 +23,7 @@ pub(crate) struct Plan {
     /// Print a script that runs the job
     ///
     /// The script has the paths of this machine, which must be the same on all nodes. Change it as you need.
-    #[arg(long = "for", value_enum, value_name = "ENGINE", help_heading = None, display_order = 3)]
+    #[arg(long = "for", value_enum, value_name = "ENGINE", help_heading = None, display_order = 0)]
     pub(crate) engine: Option<Engine>,
 }
 
@@ -48,7 +48,7 @@ impl Args for Planned {
     fn augment_args(command: Command) -> Command {
         let command = Build::augment_args(command);
         let help = |text: &'static str| move |arg: clap::Arg| arg.help(text);
-        let command = command.mut_arg("output", |arg| arg.value_name("PLAN").help("Plan to write"));
+        let command = command.mut_arg("output", |arg| arg.value_name("PLAN").help("Plan to write").display_order(0));
         let command = command.mut_arg("sources", help("Directories to pack"));
         let command = command.mut_arg("force", help("Replace PLAN if it exists"));
         let command = command.mut_arg("format", help("Image format [default: squashfs]"));
@@ -56,10 +56,10 @@ impl Args for Planned {
         // One of the two is required, so they are not among the details.
         let command = command.mut_arg("shards", |arg| {
             let help = "Number of shards";
-            arg.help(help).long_help(help).help_heading(None::<&str>).display_order(1)
+            arg.help(help).long_help(help).help_heading(None::<&str>).display_order(0)
         });
         let command = command.mut_arg("shard_size", |arg| {
-            arg.help("Approximate size of a shard, instead of their number").help_heading(None::<&str>).display_order(2)
+            arg.help("Approximate size of a shard, instead of their number").help_heading(None::<&str>).display_order(0)
         });
         // Options that shards exclude, and those of archives, images and addresses.
         let excluded = ["dry_run", "percentage", "reuse", "reuse_index", "index", "on_error", "spool"];

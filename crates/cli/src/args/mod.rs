@@ -209,7 +209,7 @@ pub(crate) struct ImageArg {
     #[arg(help_heading = "Image", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) device: Vec<PathBuf>,
 
-    #[command(flatten, next_help_heading = "Image")]
+    #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }
 
@@ -234,6 +234,22 @@ mod tests {
     #[test]
     fn every_command_and_option_is_explained_and_every_command_has_an_example() {
         explained(&Cli::command(), "packfs");
+    }
+
+    /// A heading of flattened options that leaked would take the options after it along.
+    #[test]
+    fn headings_stay_with_their_options() {
+        let mut packfs = Cli::command();
+        packfs.build();
+        let heading = |command: &str, id: &str| {
+            let command = packfs.find_subcommand(command).unwrap();
+            let arg = command.get_arguments().find(|arg| arg.get_id() == id).unwrap();
+            arg.get_help_heading().map(str::to_owned)
+        };
+        for (command, id) in [("extract", "directory"), ("tar", "output"), ("list", "long"), ("plan", "engine")] {
+            assert_eq!(heading(command, id), None, "{command} {id}");
+        }
+        assert_eq!(heading("extract", "offset").as_deref(), Some("Image"));
     }
 
     /// Letters, and the only options that each stands for, in every command. `--codecs` is a list of what `--codec` takes,

@@ -13,6 +13,6 @@ pub(crate) struct RemoteArgs {
     /// All remote images share it; PACKFS_REMOTE_CACHE changes the default. It is in packfs/remote in XDG_CACHE_HOME,
     /// else in ~/.cache.
     #[cfg(feature = "remote")]
-    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    #[arg(help_heading = "Remote images", long, value_name = "SIZE", value_parser = value::size)]
     pub(crate) remote_cache: Option<u64>,
 }

@@ -30,7 +30,7 @@ fn unknown(name: &str, parent: &Command) -> Usage {
     let parent = display_name(parent);
     Usage(match &names[..] {
         [] => format!("{parent} has no commands of its own, such as `{name}`"),
-        names => format!("there is no command `{name}`; there are {}", names.join(", ")),
+        names => format!("unknown command `{name}`; accepted: {}", names.join(", ")),
     })
 }
 

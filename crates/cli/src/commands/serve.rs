@@ -120,7 +120,7 @@ fn token(path: &Path) -> Result<String> {
     let token = line.trim_end_matches(['\n', '\r']);
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     if token.is_empty() || !token.bytes().all(is_token) {
-        let why = "the first line is no token: letters, digits and -._~+/= are allowed";
+        let why = "the first line is not a token: letters, digits and -._~+/= are allowed";
         return Err(Usage(format!("{}: {why}", display(path))).into());
     }
     Ok(token.to_owned())

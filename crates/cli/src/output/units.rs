@@ -130,6 +130,7 @@ mod tests {
         for (n, text) in cases {
             assert_eq!(bytes(n), text, "{n}");
         }
+        assert_eq!([14, 131_072].map(exact), ["14 B", "128 KiB (131,072 bytes)"]);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(super) fn contexts(option: &str, file: &str, missing: Option<&str>) -> Resul
             None => "",
             Some("--") => " type=file",
             Some(kind @ ("-d" | "-l" | "-c" | "-b" | "-p" | "-s")) => &format!(" type={}", &kind[1..]),
-            Some(kind) => return Err(format!("there is no type {kind}")),
+            Some(kind) => return Err(format!("unknown type {kind}")),
         };
         let effect = label(if context == "<<none>>" { missing } else { Some(context) })?;
         match plain(pattern) {

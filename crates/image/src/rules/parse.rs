@@ -108,7 +108,7 @@ fn kind(name: &str) -> Result<u8> {
         "b" | "block" => b'b',
         "p" | "fifo" => b'p',
         "s" | "socket" => b's',
-        _ => return Err(format!("there is no type `{name}`; types: file, dir, symlink, char, block, fifo, socket")),
+        _ => return Err(format!("unknown type `{name}`; types: file, dir, symlink, char, block, fifo, socket")),
     })
 }
 
@@ -187,7 +187,7 @@ fn effect(word: &str, made: &mut Effects) -> Result<()> {
             ));
         }
         "align" => return Err("align: data begins where the data before it ends".into()),
-        _ => return Err(format!("there is no effect `{name}`; effects: {KNOWN}")),
+        _ => return Err(format!("unknown effect `{name}`; effects: {KNOWN}")),
     }
     Ok(())
 }

@@ -100,7 +100,9 @@ impl Magic {
             let pair = |n: usize| digits.get(2 * n..2 * n + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
             let bytes: Option<Vec<u8>> = (0..digits.len().div_ceil(2)).map(pair).collect();
             let bytes = bytes.filter(|bytes| (1..=usize::try_from(HEAD_LEN).unwrap_or(0)).contains(&bytes.len()));
-            return bytes.map(Magic::Bytes).ok_or_else(|| format!("`{name}` is no row of pairs of hexadecimal digits"));
+            return bytes
+                .map(Magic::Bytes)
+                .ok_or_else(|| format!("`{name}` is not a row of pairs of hexadecimal digits"));
         }
         match name {
             "compressed" => Ok(Magic::Compressed),
@@ -112,7 +114,7 @@ impl Magic {
                 .ok_or_else(|| {
                     let known: Vec<&str> = MAGIC.iter().map(|(name, ..)| *name).collect();
                     format!(
-                        "there is no magic `{name}`; accepted: compressed, text, {}, or 0x and hexadecimal digits",
+                        "unknown magic `{name}`; accepted: compressed, text, {}, or 0x and hexadecimal digits",
                         known.join(", ")
                     )
                 }),

@@ -71,15 +71,21 @@ pub(super) fn findings(results: &Results, group: &[&Row]) -> Vec<String> {
     let (fast_in, fast_out) = (best(group, encoding), best(group, decoding));
     let speed = |cost: &Summary| format!("{} MB/s", three(1.0 / cost.median));
     if let (Some(small), Some((fast, cost))) = (smallest, fast_in.first()) {
-        let out = fast_out.first().map_or(String::new(), |(_, cost)| {
-            format!("; the fastest to decompress {}", is(&names(&fast_out), &speed(cost)))
-        });
+        let (ins, outs) = (names(&fast_in), names(&fast_out));
         let value = format!("{}, {} %", speed(cost), three(100.0 * fast.sizes.ratio()));
+        let fastest = match fast_out.first() {
+            Some((_, out)) if ins == outs => {
+                format!("compress and decompress {}", is(&ins, &format!("{value}; {}", speed(out))))
+            }
+            Some((_, out)) => {
+                format!("compress {}; the fastest to decompress {}", is(&ins, &value), is(&outs, &speed(out)))
+            }
+            None => format!("compress {}", is(&ins, &value)),
+        };
         sentences.push(format!(
-            "The smallest is {} ({} % of the data); the fastest to compress {}{out}.",
+            "The smallest is {} ({} % of the data); the fastest to {fastest}.",
             codec(&small.key.codec),
             three(100.0 * small.sizes.ratio()),
-            is(&names(&fast_in), &value)
         ));
     }
     let (saving_in, saving_out) = (best(group, encoding_saved), best(group, decoding_saved));

@@ -91,7 +91,7 @@ impl FromStr for Changes {
             let Some((_, feature, opposite)) = WORDS.iter().find(|(known, ..)| *known == name) else {
                 let words: Vec<_> = WORDS.iter().map(|(known, ..)| *known).collect();
                 let known = words.join(", ");
-                return Err(format!("there is no feature `{name}`; there are {known}, and ^NAME turns one off"));
+                return Err(format!("unknown feature `{name}`; accepted: {known}; ^NAME turns one off"));
             };
             let negated = name.len() < word.len();
             changes.turn(*feature, negated == *opposite);

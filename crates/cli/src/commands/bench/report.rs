@@ -55,7 +55,7 @@ fn read(paths: &[PathBuf], option: &str) -> Result<Vec<Contents>> {
     for path in paths {
         let contents = Contents::read(path).with_context(|| format!("{option}{}", display(path)))?;
         if contents.torn {
-            say(format_args!("packfs: {}: the last line was torn off, and is ignored", display(path)));
+            say(format_args!("packfs: {}: the last line is incomplete, and is ignored", display(path)));
         }
         files.push(contents);
     }

@@ -84,7 +84,7 @@ pub(super) fn measure<S: Subject>(
     let session = begun(about, how)?;
     let (mut log, contents) = Log::open(output)?;
     if contents.torn {
-        say(format_args!("packfs: {}: the last line was torn off, and is removed", display(output)));
+        say(format_args!("packfs: {}: the last line is incomplete, and is removed", display(output)));
     }
     let (session, done) = match resumed::<S>(how, &contents, &session) {
         Some(resumed) => resumed,

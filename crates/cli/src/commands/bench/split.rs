@@ -73,7 +73,7 @@ fn sources(args: &BenchSplit, scratch: &Path) -> Result<Vec<Arc<Source>>> {
     let seed = args.measuring.seed;
     let sources = if args.data.is_empty() {
         if args.size == 0 {
-            return Err(Usage("--size 0 is no data to split; accepted: 1 or more".into()).into());
+            return Err(Usage("--size 0 leaves no data to split; accepted: 1 or more".into()).into());
         }
         vec![
             Source::memory(scratch.join("memory"), args.size, seed, args.shares).map_err(usage)?,

@@ -62,7 +62,7 @@ pub(super) fn ready(log: &Log) -> Result<()> {
 /// Writes a byte to a descriptor of the caller's.
 pub(super) fn tell(number: i32) -> Result<()> {
     if number < 0 {
-        bail!(Usage(format!("{number} is no descriptor")));
+        bail!(Usage(format!("{number} is not a descriptor")));
     }
     let told = packfs_mount::inherited(number).and_then(|fd| File::from(fd).write_all(b"r"));
     told.with_context(|| format!("cannot write to descriptor {number}"))

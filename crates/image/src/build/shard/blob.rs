@@ -42,11 +42,11 @@ impl Blob {
     pub(super) fn open(dir: &Path, job: &Job, shard: u32) -> Result<Blob> {
         let input = Input::open(&path(dir, shard))?;
         let len = input.len()?;
-        let start = len.checked_sub(TRAILER as u64).ok_or_else(|| input.damaged("is no shard of packfs".into()))?;
+        let start = len.checked_sub(TRAILER as u64).ok_or_else(|| input.damaged("not a shard of packfs".into()))?;
         let trailer = input.read(start, TRAILER as u64)?;
         let mut from = Get::new("trailer of a shard", &trailer);
         if from.array()? != MAGIC || Digest::of(&trailer[..TRAILER - 32]).as_bytes() != &trailer[TRAILER - 32..] {
-            return Err(input.damaged("is no shard of packfs, or its end is damaged".into()));
+            return Err(input.damaged("not a shard of packfs, or its end is damaged".into()));
         }
         let (version, number, id) = (from.u32()?, from.u32()?, from.array()?);
         if (version, number, Digest::from(id)) != (VERSION, shard, job.id()) {

@@ -11,7 +11,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Item, String> {
     let path = line.word(Quoting::Pseudo)?;
     let kind = match line.bare() {
         Some([kind]) if b"dmfbcsixhlLDMFBCSIR".contains(kind) => *kind,
-        Some(other) => return Err(format!("there is no type `{}`; expected {EXPECTED}", other.escape_ascii())),
+        Some(other) => return Err(format!("unknown type `{}`; expected {EXPECTED}", other.escape_ascii())),
         None => return Err(format!("the type is missing; expected {EXPECTED}")),
     };
     let grammar = grammar(kind);

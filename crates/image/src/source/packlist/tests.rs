@@ -261,7 +261,7 @@ fn mistakes_are_located_with_the_expected_syntax() {
         ("xattr / user.a=0xabc", "not a well-formed value"),
         ("file / 0644 0 0 hi", "the root can only be a directory"),
         ("/x", "the type is missing; expected a keyword (dir,"),
-        ("/x q 0755 0 0", "there is no type `q`"),
+        ("/x q 0755 0 0", "unknown type `q`"),
         ("/x d 0755 0", "the gid is missing; expected: PATH d MODE UID GID"),
         ("/x f 0644 0 0 date", "never runs commands"),
         ("/x R 0 0644 0 0 1 0 0", "is not supported"),
