@@ -9,14 +9,14 @@ use common::{fail, packfs, run_in, sample, stderr, succeed};
 use serde_json::Value;
 
 const LINES: [&str; 5] = [
-    "root -o small.sqfs",
+    "root/etc -o small.sqfs",
     "big -o big.erofs --codec lz4hc:1",
     "root/usr 'a dir' -o \"with space.sqfs\" --codec zstd:1 --exclude '*.txt'",
     "big -o two.sqfs --shards 2 --codec gzip:1",
     "none -o empty.erofs",
 ];
-/// Shards of the images above where each has about 400 kB.
-const OPTIONS: [&str; 5] = ["", "--shard-size 400K", "", "--shards 2", ""];
+/// Shards of the images above where each has about 1 MiB.
+const OPTIONS: [&str; 5] = ["", "--shard-size 1M", "", "--shards 2", ""];
 
 /// Writes sources and a list of images into a directory, and builds the images locally into `local/`.
 fn workplace() -> tempfile::TempDir {
@@ -55,7 +55,7 @@ fn assert_images(dir: &Path) {
 }
 
 fn plan(dir: &Path, options: &[&str]) -> Value {
-    let all = [&["plan", "--each", "list", "-o", "set.plan", "--shard-size", "400K", "--json"], options].concat();
+    let all = [&["plan", "--each", "list", "-o", "set.plan", "--shard-size", "1M", "--json"], options].concat();
     serde_json::from_str(&succeed(dir, &all)).unwrap()
 }
 
@@ -210,13 +210,13 @@ fn the_scripts_for_engines_make_all_images() {
     let dir = work.path();
     let script = |engine: &str, list: &str| {
         let plan = format!("{engine}.plan");
-        succeed(dir, &["plan", "--each", list, "-o", &plan, "-f", "-q", "--shard-size", "400K", "--for", engine])
+        succeed(dir, &["plan", "--each", list, "-o", &plan, "-f", "-q", "--shard-size", "1M", "--for", engine])
     };
     let slurm = script("slurm", "list");
     for words in ["afterany", "--array=0-1 ", "\"$SLURM_ARRAY_TASK_ID/2\""] {
         assert!(slurm.contains(words), "{words}: {slurm}");
     }
-    std::fs::write(dir.join("small"), "root -o one.sqfs\nroot -o other.sqfs\n").unwrap();
+    std::fs::write(dir.join("small"), "root/etc -o one.sqfs\nroot/etc -o other.sqfs\n").unwrap();
     assert!(!script("slurm", "small").contains("assemble"));
     for engine in ["hq", "parallel", "k8s"] {
         let text = script(engine, "list");
