@@ -131,8 +131,8 @@ pub(crate) struct Tar {
 
     /// Write only part I of N, counted from 0
     ///
-    /// All parts, one after the other, are the bytes of the whole archive. Each part is an archive by itself, of which
-    /// only the last has an end marker. Hard links may refer to files of earlier parts.
+    /// All parts, one after the other, are the bytes of the whole archive. Each part that is not empty is an archive by
+    /// itself, of which only the last has an end marker. Hard links may refer to files of earlier parts.
     #[arg(long, value_name = "I/N", value_parser = value::part)]
     pub(crate) shard: Option<Part>,
 
