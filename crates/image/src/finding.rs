@@ -60,7 +60,6 @@ pub(crate) struct Report<'f> {
     finding: &'f mut dyn FnMut(Finding),
     notes: usize,
     damage: usize,
-    muted: bool,
     shared: BTreeMap<Key, Shared>,
 }
 
@@ -76,12 +75,7 @@ struct Shared {
 impl<'f> Report<'f> {
     /// Makes a collector that calls `finding` for each finding.
     pub(crate) fn new(finding: &'f mut dyn FnMut(Finding)) -> Self {
-        Report { finding, notes: 0, damage: 0, muted: false, shared: BTreeMap::new() }
-    }
-
-    /// Has the following findings left out, or not; returns whether they were until now.
-    pub(crate) fn set_muted(&mut self, muted: bool) -> bool {
-        std::mem::replace(&mut self.muted, muted)
+        Report { finding, notes: 0, damage: 0, shared: BTreeMap::new() }
     }
 
     /// Reports damage of a structure.
@@ -104,9 +98,6 @@ impl<'f> Report<'f> {
         text: impl Into<String>,
         who: impl FnOnce() -> String,
     ) {
-        if self.muted {
-            return;
-        }
         let key = (severity, structure, offset, text.into());
         if let Some(shared) = self.shared.get_mut(&key) {
             shared.others += 1;
@@ -155,7 +146,6 @@ impl<'f> Report<'f> {
 
     /// Reports the shared findings.
     pub(crate) fn finish(mut self) {
-        self.muted = false;
         for ((severity, structure, offset, text), Shared { first, others }) in std::mem::take(&mut self.shared) {
             let text = match others {
                 0 => format!("{text} ({first})"),
@@ -167,9 +157,6 @@ impl<'f> Report<'f> {
     }
 
     fn tell(&mut self, finding: Finding) {
-        if self.muted {
-            return;
-        }
         let severity = finding.severity;
         let (count, what) = match severity {
             Severity::Note => (&mut self.notes, "notes"),

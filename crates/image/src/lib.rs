@@ -143,7 +143,6 @@ mod fs;
 pub mod image;
 mod limits;
 mod open;
-mod part;
 pub mod placement;
 mod regex;
 pub mod rules;
@@ -163,7 +162,6 @@ pub use finding::{Finding, Severity};
 pub use fs::{DirEntry, File, Fs};
 pub use image::Image;
 pub use open::{AnyImage, OpenOptions};
-pub use part::Part;
 pub use tree::Tree;
 pub use warning::{Counted, Warning, WarningKind, Warnings};
 

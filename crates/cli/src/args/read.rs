@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use packfs_image::Part;
 
 use super::{Alter, Effort, ImageArg, OnError, PartsArg, Select, Talk, value};
 
@@ -20,8 +19,7 @@ Examples:
   packfs extract root.sqfs etc usr/share/doc -C /tmp/some
   packfs extract root.sqfs usr/local -C /usr/local --strip-components 2
   packfs extract root.sqfs -C /srv/root --exclude usr/share/doc --dry-run
-  packfs extract root.sqfs -C /srv/root --paths-from wanted.txt --owner root:root --mode go-w
-  packfs extract data.sqfs -C /scratch/data --shard $SLURM_ARRAY_TASK_ID/16")]
+  packfs extract root.sqfs -C /srv/root --paths-from wanted.txt --owner root:root --mode go-w")]
 pub(crate) struct Extract {
     #[command(flatten)]
     pub(crate) image: ImageArg,
@@ -56,13 +54,6 @@ pub(crate) struct Extract {
     #[arg(short, long)]
     pub(crate) force: bool,
 
-    /// Extract only part I of N, counted from 0
-    ///
-    /// Each entry but directories belongs to one part. Parts can be extracted in any order or at once, also by several
-    /// machines that share DIR; all together are the whole. Directories that exist get the attributes of the image.
-    #[arg(long, value_name = "I/N", value_parser = value::part, conflicts_with = "dry_run")]
-    pub(crate) shard: Option<Part>,
-
     /// Give all files to the extracting user and drop privileges
     ///
     /// Set-user-ID and set-group-ID bits and file capabilities are left out. The default is the owners in the image
@@ -72,6 +63,10 @@ pub(crate) struct Extract {
 
     #[command(flatten)]
     pub(crate) alter: Alter,
+
+    /// Leave times as they are when entries are written
+    #[arg(long, conflicts_with = "time")]
+    pub(crate) no_times: bool,
 
     /// Write zeros where the image has holes
     #[arg(long)]
@@ -129,13 +124,6 @@ pub(crate) struct Tar {
     #[arg(long, value_name = "DIR", value_parser = value::inside)]
     pub(crate) prefix: Option<PathBuf>,
 
-    /// Write only part I of N, counted from 0
-    ///
-    /// All parts, one after the other, are the bytes of the whole archive. Each part that is not empty is an archive by
-    /// itself, of which only the last has an end marker. Hard links may refer to files of earlier parts.
-    #[arg(long, value_name = "I/N", value_parser = value::part)]
-    pub(crate) shard: Option<Part>,
-
     /// Fail at a socket, which a tar archive cannot store
     ///
     /// The default is to leave it out with a warning.
@@ -157,7 +145,8 @@ Examples:
   packfs list -l root.sqfs etc
   packfs list --du --human --sort size root.sqfs 'usr/*'
   packfs list --tree root.sqfs --exclude '*.pyc'
-  packfs list --json root.sqfs")]
+  packfs list --json root.sqfs
+  packfs list --pack-list=unpacked root.sqfs")]
 pub(crate) struct List {
     #[command(flatten)]
     pub(crate) image: ImageArg,
@@ -194,6 +183,14 @@ pub(crate) struct List {
     /// Print the entries as JSON
     #[arg(long, conflicts_with_all = ["long", "human", "tree"])]
     pub(crate) json: bool,
+
+    /// Print a pack list, whose files are in DIR [default: where the list is]
+    ///
+    /// `packfs extract` into DIR, this list and `packfs build @LIST` give the same tree again, without root. Nothing
+    /// that a pack list cannot hold is left out: packfs fails.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".",
+          conflicts_with_all = ["long", "human", "tree", "json", "du", "sort"])]
+    pub(crate) pack_list: Option<PathBuf>,
 }
 
 /// Orders of a listing.

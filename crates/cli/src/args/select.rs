@@ -33,6 +33,16 @@ pub(crate) struct Select {
     #[arg(long, value_name = "N", value_parser = value::count::<usize>)]
     max_depth: Option<usize>,
 
+    /// Leave out entries of these types: letters of `find -type`
+    ///
+    /// `f` regular files, `l` symbolic links, `b` and `c` devices, `p` named pipes, `s` sockets, as in `bcps`.
+    #[arg(long, value_name = "LETTERS", value_parser = value::types)]
+    exclude_types: Vec<String>,
+
+    /// Leave out directories in which nothing is left
+    #[arg(long)]
+    no_empty_dirs: bool,
+
     #[command(flatten)]
     exclude: ExcludeArgs,
 }
@@ -48,8 +58,14 @@ impl Select {
         if let (true, Some(file)) = (paths.is_empty(), self.paths_from.first()) {
             return Err(Usage(format!("--paths-from {}: no path in it", display(file))));
         }
-        let (max_depth, may_miss) = (self.max_depth, self.ignore_missing);
-        Ok(Selection { paths, exclude: self.exclude.resolve()?, max_depth, may_miss })
+        Ok(Selection {
+            paths,
+            exclude: self.exclude.resolve()?,
+            max_depth: self.max_depth,
+            without_types: self.exclude_types.concat().into_bytes(),
+            without_empty_dirs: self.no_empty_dirs,
+            may_miss: self.ignore_missing,
+        })
     }
 }
 

@@ -5,7 +5,6 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::{Group, User};
-use packfs_image::Part;
 use packfs_image::tree::Time;
 
 /// Parses bytes: a number with an optional unit of powers of 1024 (`128K`, `1M`, `4GiB`).
@@ -47,22 +46,20 @@ pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
     Ok(offset..offset.checked_add(len).ok_or("it ends beyond 16 EiB")?)
 }
 
-/// Parses a part of some work: `I/N`, where I counts from 0.
-pub(crate) fn part(text: &str) -> Result<Part, String> {
-    const ACCEPTED: &str = "expected I/N, as in 0/4: part I of N, counted from 0";
-    let (index, count) = text.split_once('/').ok_or(ACCEPTED)?;
-    let (index, count): (u32, u32) = index.parse().ok().zip(count.parse().ok()).ok_or(ACCEPTED)?;
-    Part::new(index, count).ok_or_else(|| match count {
-        0 => "there are no parts".into(),
-        _ => format!("the parts are 0/{count} to {}/{count}", count - 1),
-    })
-}
-
 /// Parses a number of worker threads.
 pub(crate) fn jobs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if n <= 1024 => Ok(n),
         _ => Err("expected a number of threads from 0 (serial) to 1024".into()),
+    }
+}
+
+/// Parses letters of types of files, except directories.
+pub(crate) fn types(text: &str) -> Result<String, String> {
+    const LETTERS: &str = "flbcps";
+    match text.chars().all(|letter| LETTERS.contains(letter)) && !text.is_empty() {
+        true => Ok(text.into()),
+        false => Err(format!("expected some of the letters {LETTERS}, as in bcps")),
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
     let options = Options::default().set(|all| {
         (all.select, all.strip, all.prefix) = (select, args.strip_components, args.prefix.clone());
         (all.threads, all.memory) = (args.effort.threads(), (memory / 2).min(IN_FLIGHT));
-        (all.strict, all.part) = (args.strict, args.shard.unwrap_or_default());
+        all.strict = args.strict;
         all.name = target.map_or_else(|| PathBuf::from(output::STDOUT), Path::to_owned);
     });
     let meter = Meter::start(args.talk.quiet);

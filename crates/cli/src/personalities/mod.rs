@@ -10,6 +10,7 @@ mod mksquashfs;
 mod ng_writers;
 mod options;
 mod paths;
+mod rdsquashfs;
 mod rules;
 mod sqfs2tar;
 mod sqfsdiff;
@@ -77,6 +78,7 @@ const PERSONALITIES: &[Personality] = &[
     Personality { name: "sqfscat", run: Run::Translate(unsquashfs::sqfscat, unsquashfs::CAT_TABLE) },
     Personality { name: "fsck.erofs", run: Run::Translate(fsck_erofs::fsck_erofs, fsck_erofs::TABLE) },
     Personality { name: "dump.erofs", run: Run::Translate(dump_erofs::dump_erofs, dump_erofs::TABLE) },
+    Personality { name: "rdsquashfs", run: Run::Translate(rdsquashfs::rdsquashfs, rdsquashfs::TABLE) },
     Personality { name: "sqfs2tar", run: Run::Translate(sqfs2tar::sqfs2tar, sqfs2tar::TABLE) },
     Personality { name: "sqfsdiff", run: Run::Translate(sqfsdiff::sqfsdiff, sqfsdiff::TABLE) },
     #[cfg(feature = "mount")]

@@ -14,7 +14,7 @@ pub use kernel::{Feature, Kernel};
 pub(crate) use limits::check;
 pub use reader::{Compression, Device, InodeFacts, ReadOptions, Reader, Superblock};
 pub use writer::{Counts, Details, Features, Options, build, build_to};
-pub(crate) use writer::{assemble, pack_shard, plan, whole};
+pub(crate) use writer::{assemble, pack_shard, plan};
 
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,10 @@ pub struct Selection {
     pub exclude: Exclude,
     /// Greatest number of components of a path; deeper entries are left out.
     pub max_depth: Option<usize>,
+    /// Types to leave out, by the letters of `find -type`.
+    pub without_types: Vec<u8>,
+    /// True to leave out directories in which nothing is left.
+    pub without_empty_dirs: bool,
     /// True if a path that selects nothing is no error.
     pub may_miss: bool,
 }
@@ -20,7 +24,11 @@ pub struct Selection {
 impl Selection {
     /// Returns true if nothing is left out.
     pub fn is_everything(&self) -> bool {
-        self.paths.is_empty() && self.exclude.is_empty() && self.max_depth.is_none()
+        self.paths.is_empty()
+            && self.exclude.is_empty()
+            && self.max_depth.is_none()
+            && self.without_types.is_empty()
+            && !self.without_empty_dirs
     }
 }
 

@@ -29,10 +29,14 @@ pub struct Walk<'i> {
     image: &'i dyn Image,
     paths: Paths,
     exclude: Exclude,
+    /// Letters of types that are left out.
+    without: Vec<u8>,
+    prune: bool,
     max_depth: usize,
     /// The directories from the root down to the current one.
     levels: Vec<Level>,
-    /// Number of `levels` already reported: ancestors wait until something below is selected.
+    /// Number of `levels` already reported: ancestors wait until something below is selected, and so do directories
+    /// that may turn out to be empty.
     told: usize,
     /// The next entry to report, while its ancestors come first.
     found: Option<Found>,
@@ -109,6 +113,8 @@ impl<'i> Walk<'i> {
         Ok(Walk {
             paths: Paths::new(image, &select.paths, select.may_miss)?,
             exclude: select.exclude.clone(),
+            without: select.without_types.clone(),
+            prune: select.without_empty_dirs,
             max_depth: select.max_depth.unwrap_or(usize::MAX),
             image,
             levels: Vec::new(),
@@ -126,25 +132,36 @@ impl<'i> Walk<'i> {
         if !std::mem::replace(&mut self.started, true) {
             self.begin()?;
         }
-        while self.found.is_none() {
-            if !self.advance()? {
-                self.paths.all_found()?;
-                return Ok(None);
+        loop {
+            while self.found.is_none() {
+                if !self.advance()? {
+                    self.paths.all_found()?;
+                    return Ok(None);
+                }
+            }
+            match self.found.take_if(|found| self.prune && found.stat.kind == FileType::Dir) {
+                // It waits until something is found below.
+                Some(dir) => self.enter(dir.nid, true, Some((dir.nid, dir.stat)))?,
+                None => return self.tell(),
             }
         }
-        self.tell()
     }
 
     /// Skips the entries of the directory returned last.
     pub fn leave(&mut self) {
-        self.levels.pop();
-        self.told = self.told.min(self.levels.len());
+        // Levels below it may have been entered already, on the way to something to report.
+        self.levels.truncate(self.told.saturating_sub(1));
+        self.told = self.levels.len();
+        self.found = None;
     }
 
     fn begin(&mut self) -> Result<()> {
         let nid = self.image.root();
         let stat = self.image.stat(nid)?;
-        if self.paths.selects(b"") {
+        let selected = self.paths.selects(b"");
+        if selected && self.prune {
+            self.enter(nid, true, Some((nid, stat)))
+        } else if selected {
             self.found = Some(Found { nid, stat, name_len: 0 });
             Ok(())
         } else {
@@ -172,7 +189,9 @@ impl<'i> Walk<'i> {
         }
         if selected || self.paths.selects(&self.path) {
             let stat = self.image.stat(entry.nid)?;
-            if !self.exclude.matches(&self.path, stat.kind == FileType::Dir) {
+            if !self.exclude.matches(&self.path, stat.kind == FileType::Dir)
+                && !self.without.contains(&stat.kind.letter())
+            {
                 self.found = Some(Found { nid: entry.nid, stat, name_len: entry.name.len() });
             }
         } else if self.paths.may_select_below(&self.path) {
@@ -191,7 +210,7 @@ impl<'i> Walk<'i> {
             if let Some((nid, stat)) = level.waiting.take() {
                 let path = self.path.get(..level.path_len).unwrap_or_default();
                 let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-                return Ok(Some(Visit { path, name, depth: self.told - 1, nid, stat, selected: false }));
+                return Ok(Some(Visit { path, name, depth: self.told - 1, nid, stat, selected: level.selected }));
             }
         }
         let Some(Found { nid, stat, name_len }) = self.found.take() else { return Ok(None) };
@@ -475,6 +494,34 @@ mod tests {
                 seen.push(if visit.selected { path } else { format!("({path})") });
             }
             assert_eq!(seen, expected, "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn types_and_directories_with_nothing_left_are_left_out() {
+        let image = Fake::default().dir(0, &[("d", 1), ("e", 2), ("f", 3), ("l", 4)]).dir(1, &[("l", 5), ("x", 6)]);
+        let image = image.dir(2, &[("e", 7)]).file(3, b"").symlink(4, "f").symlink(5, "f").dir(6, &[("f", 8)]);
+        let image = image.dir(7, &[]).file(8, b"");
+        let cases: [(&[&str], &str, bool, &[&str]); 7] = [
+            (&[], "", false, &["", "d", "d/l", "d/x", "d/x/f", "e", "e/e", "f", "l"]),
+            (&[], "", true, &["", "d", "d/l", "d/x", "d/x/f", "f", "l"]),
+            (&[], "l", true, &["", "d", "d/x", "d/x/f", "f"]),
+            (&[], "f", true, &["", "d", "d/l", "l"]),
+            (&[], "fl", true, &[]),
+            (&["d/x", "e"], "l", true, &["()", "(d)", "d/x", "d/x/f"]),
+            (&["d"], "f", false, &["()", "d", "d/l", "d/x"]),
+        ];
+        for (paths, without, prune, expected) in cases {
+            let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            let (without_types, without_empty_dirs) = (without.as_bytes().to_vec(), prune);
+            let select = Selection { without_types, without_empty_dirs, ..Selection::from(paths.clone()) };
+            let mut walk = Walk::over(&image, &select).unwrap();
+            let mut seen = Vec::new();
+            while let Some(visit) = walk.step().unwrap() {
+                let path = String::from_utf8_lossy(visit.path).into_owned();
+                seen.push(if visit.selected { path } else { format!("({path})") });
+            }
+            assert_eq!(seen, expected, "{paths:?} {without} {prune}");
         }
     }
 

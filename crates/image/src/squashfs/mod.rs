@@ -9,9 +9,9 @@ mod writer;
 
 pub use format::flags;
 pub(crate) use limits::check;
-pub use reader::{BodyFacts, CompressorOptions, InodeFacts, ReadOptions, Reader, Superblock};
+pub use reader::{BodyFacts, CompressorOptions, IndexEntry, InodeFacts, ReadOptions, Reader, Superblock};
 pub use writer::{Counts, Details, Fragments, Options, build, build_to};
-pub(crate) use writer::{assemble, pack_shard, plan, whole};
+pub(crate) use writer::{assemble, pack_shard, plan};
 
 #[cfg(test)]
 mod tests;

@@ -54,7 +54,7 @@ pub(crate) struct Build {
 
     /// Image to write: a file or a block device
     #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
-    pub(super) output: PathBuf,
+    output: PathBuf,
 
     /// Choose codec, block size and order by name
     ///
@@ -86,7 +86,7 @@ pub(crate) struct Build {
 
     /// Replace IMAGE if it exists
     #[arg(short, long)]
-    pub(super) force: bool,
+    force: bool,
 
     /// Scan and estimate size and time of the image; write nothing
     ///
@@ -95,17 +95,17 @@ pub(crate) struct Build {
     dry_run: bool,
 
     #[command(flatten)]
-    pub(super) effort: Effort,
+    effort: Effort,
 
     #[command(flatten)]
     remote: RemoteArgs,
 
     /// Print the summary as JSON on standard output
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 
     #[command(flatten)]
-    pub(super) talk: Talk,
+    talk: Talk,
 
     /// Print progress as numbers from 0 to 100 on standard output
     ///
@@ -459,11 +459,6 @@ impl Build {
     /// Returns the sources as typed.
     pub(crate) fn sources(&self) -> &[PathBuf] {
         &self.sources
-    }
-
-    /// Returns the number or size of shards, if one was given.
-    pub(crate) fn shards(&self) -> Option<build::Shards> {
-        self.shards.resolve()
     }
 
     /// Resolves the options that are left open. `epoch` is the value of `SOURCE_DATE_EPOCH`.

@@ -14,7 +14,7 @@ use crate::output::failure::Outcome;
 use crate::output::meter::{Meter, Spent};
 use crate::output::{interrupt, say, units};
 
-pub(super) fn run(args: &Extract) -> Result<Outcome> {
+pub(crate) fn run(args: &Extract) -> Result<Outcome> {
     let extraction = Extraction::new(args)?;
     if args.dry_run {
         return dry::run(&extraction.image(), &args.directory, extraction.options(), args.talk.quiet);
@@ -65,8 +65,7 @@ impl<'a> Extraction<'a> {
                 None if args.no_owner => dir::Owner::Extractor,
                 None => dir::Owner::Auto,
             };
-            all.part = args.shard.unwrap_or_default();
-            (all.sparse, all.on_error) = (!args.no_sparse, args.on_error.into());
+            (all.sparse, all.times, all.on_error) = (!args.no_sparse, !args.no_times, args.on_error.into());
         });
         Ok(Extraction { args, opened, change, options })
     }

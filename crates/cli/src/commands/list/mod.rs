@@ -5,6 +5,7 @@ mod lines;
 pub(crate) mod mode;
 mod order;
 pub(crate) mod owners;
+mod packlist;
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -17,6 +18,7 @@ use packfs_image::sink::{Visit, Walk};
 use self::json::JsonEntry;
 use self::lines::Lines;
 use self::order::{branches, sort, totals};
+use self::packlist::PackLines;
 use super::open;
 use crate::args::List;
 use crate::output;
@@ -56,7 +58,11 @@ pub(super) fn run(args: &List) -> Result<Outcome> {
     let image = opened.image();
     let mut walk = Walk::over(image, &args.select.resolve()?)?;
     let mut out = output::stdout()?;
-    let mut listing = if args.json { Listing::Json { first: true } } else { Listing::Text(Lines::new(args)) };
+    let mut listing = match &args.pack_list {
+        Some(dir) => Listing::PackList(PackLines::new(dir)),
+        None if args.json => Listing::Json { first: true },
+        None => Listing::Text(Lines::new(args)),
+    };
     listing.begin(&mut out)?;
     if args.du || args.tree || args.sort.is_some() {
         for entry in gather(args, &mut walk)? {
@@ -65,7 +71,8 @@ pub(super) fn run(args: &List) -> Result<Outcome> {
     } else {
         // Printed during the walk: listing a large image needs no memory.
         while let Some(visit) = walk.step()? {
-            if visit.selected {
+            // Directories on the way belong to a pack list: it would give missing ones other attributes.
+            if visit.selected || args.pack_list.is_some() {
                 listing.entry(&mut out, image, &Entry::new(&visit))?;
             }
         }
@@ -97,26 +104,28 @@ fn gather(args: &List, walk: &mut Walk<'_>) -> Result<Vec<Entry<'static>>> {
 enum Listing {
     Text(Lines),
     Json { first: bool },
+    PackList(PackLines),
 }
 
 impl Listing {
     fn begin(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
             Listing::Json { .. } => write!(out, "{{\"schema\":{SCHEMA},\"kind\":\"list\",\"entries\":["),
-            Listing::Text(_) => Ok(()),
+            Listing::Text(_) | Listing::PackList(_) => Ok(()),
         }
     }
 
     fn end(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
             Listing::Json { .. } => out.write_all(b"\n]}\n"),
-            Listing::Text(_) => Ok(()),
+            Listing::Text(_) | Listing::PackList(_) => Ok(()),
         }
     }
 
     fn entry(&mut self, out: &mut impl Write, image: &dyn Image, entry: &Entry<'_>) -> Result<()> {
         match self {
             Listing::Text(lines) => lines.entry(out, entry)?,
+            Listing::PackList(lines) => lines.entry(out, image, entry)?,
             Listing::Json { first } => {
                 out.write_all(if std::mem::take(first) { b"\n" } else { b",\n" })?;
                 let Entry { path, nid, stat, total, .. } = entry;

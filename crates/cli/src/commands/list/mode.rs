@@ -5,7 +5,10 @@ use packfs_image::image::FileType;
 /// Formats type and permissions, as in `drwxr-sr-x`.
 pub(crate) fn mode(kind: &FileType, mode: u16) -> Mode {
     let mut text = *b"?rwxrwxrwx";
-    text[0] = letter(kind);
+    text[0] = match kind.letter() {
+        b'f' => b'-',
+        letter => letter,
+    };
     for (bit, slot) in text[1..].iter_mut().rev().enumerate() {
         if mode & (1 << bit) == 0 {
             *slot = b'-';
@@ -24,18 +27,6 @@ pub(crate) struct Mode([u8; 10]);
 impl Mode {
     pub(crate) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
-    }
-}
-
-fn letter(kind: &FileType) -> u8 {
-    match kind {
-        FileType::Dir => b'd',
-        FileType::File { .. } => b'-',
-        FileType::Symlink { .. } => b'l',
-        FileType::Char(_) => b'c',
-        FileType::Block(_) => b'b',
-        FileType::Fifo => b'p',
-        FileType::Socket => b's',
     }
 }
 

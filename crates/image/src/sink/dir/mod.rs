@@ -25,9 +25,9 @@ use self::conduct::Conductor;
 use self::place::Place;
 use self::restore::Restore;
 use self::work::{Context, Worker};
-use super::{Deal, Selection, Walk};
+use super::{Selection, Walk};
 use crate::image::Image;
-use crate::{Error, OnError, Part, Result};
+use crate::{Error, OnError, Result};
 
 /// Owner of the extracted entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,10 +52,6 @@ pub struct Options {
     pub strip: usize,
     /// Number of worker threads; with 0, everything runs on the calling thread.
     pub threads: usize,
-    /// Part of the entries to extract. Parts may be extracted in any order and at once, also by several machines; all of
-    /// them give the whole. Existing directories then get the attributes of the image, as another part may have made
-    /// them.
-    pub part: Part,
     /// True to replace existing entries. Otherwise existing directories are filled but keep their
     /// attributes (an empty destination takes those of the image's root), and any other existing
     /// entry is an error. Directories are never removed.
@@ -64,6 +60,8 @@ pub struct Options {
     pub owner: Owner,
     /// True to restore extended attributes.
     pub xattrs: bool,
+    /// True to restore times.
+    pub times: bool,
     /// True to leave the image's holes as holes instead of writing zeros.
     pub sparse: bool,
     /// Action for entries that fail.
@@ -76,10 +74,10 @@ impl Default for Options {
             select: Selection::default(),
             strip: 0,
             threads: packfs_blocks::pipeline::cores(),
-            part: Part::WHOLE,
             replace: false,
             owner: Owner::Auto,
             xattrs: true,
+            times: true,
             sparse: true,
             on_error: OnError::Stop,
         }
@@ -167,20 +165,18 @@ fn extract_on(
 ) -> Result<Summary> {
     progress.enter(Phase::Read);
     progress.entries_total.store(super::count(image, &options.select), Relaxed);
-    let deal = Deal::new(image, &options.select, options.part)?;
     let mut walk = Walk::over(image, &options.select)?;
-    let is_shared = options.part != Part::WHOLE;
-    let (place, empty) = Place::open(files, dir, options.replace, is_shared)?;
+    let (place, empty) = Place::open(files, dir, options.replace)?;
     let owner = match options.owner {
         Owner::Auto => place.uid == 0,
         Owner::Restore => true,
         Owner::Extractor => false,
     };
-    let restore = Restore { image, place: &place, owner, xattrs: options.xattrs };
+    let restore = Restore { image, place: &place, owner, xattrs: options.xattrs, times: options.times };
     let context = Context::new(restore, options, progress);
     let summary = pipeline::scope(options.threads, Worker::default, |pool| {
-        let restore_top = options.strip == 0 && (empty || options.replace || is_shared);
-        Conductor::new(&context, pool, restore_top, (options.strip, deal)).run(&mut walk)
+        let restore_top = options.strip == 0 && (empty || options.replace);
+        Conductor::new(&context, pool, restore_top, options.strip).run(&mut walk)
     })?;
     progress.enter(Phase::Done);
     Ok(summary)

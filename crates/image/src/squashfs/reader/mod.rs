@@ -39,10 +39,10 @@ use super::format;
 use crate::finding::Finding;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::{Time, XattrSet};
-use crate::{Error, Part, Result};
+use crate::{Error, Result};
 
 pub use self::compression::CompressorOptions;
-pub use self::placement::{BodyFacts, InodeFacts};
+pub use self::placement::{BodyFacts, IndexEntry, InodeFacts};
 pub use self::superblock::Superblock;
 
 /// Options for reading an image.
@@ -241,17 +241,7 @@ impl Image for Reader {
     }
 
     fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()> {
-        self.check_part(Part::WHOLE, threads, progress, finding)
-    }
-
-    fn check_part(
-        &self,
-        part: Part,
-        threads: usize,
-        progress: &Progress,
-        finding: &mut dyn FnMut(Finding),
-    ) -> Result<()> {
-        check::run(self, part, threads, progress, finding)
+        check::run(self, threads, progress, finding)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::map::{self, Block};
-use super::{Body, Reader, decode, inode};
+use super::{Body, Reader, decode, dir, inode};
 use crate::Result;
 use crate::image::Nid;
 use crate::placement::{Area, Fragment, Placed, Stored};
@@ -59,6 +59,18 @@ pub enum BodyFacts {
     Other,
 }
 
+/// An entry of a directory's index: a run of its listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IndexEntry {
+    /// The first name of the run.
+    pub name: Box<[u8]>,
+    /// Offset of the run's metadata block from the start of the directory table.
+    pub block: u32,
+    /// Byte offset of the run in the decoded listing.
+    pub offset: u32,
+}
+
 impl InodeFacts {
     /// Returns true for an extended inode.
     pub fn extended(&self) -> bool {
@@ -97,8 +109,18 @@ impl Reader {
         })
     }
 
+    /// Returns the index of a directory; empty for one without.
+    pub fn dir_index(&self, nid: Nid) -> Result<Vec<IndexEntry>> {
+        let (dir, mut cursor) = self.dir(nid)?;
+        let entries = (0..dir.index_count).map(|_| {
+            let (at, name) = dir::index_entry(&mut cursor)?;
+            Ok(IndexEntry { name, block: at.start_block.get(), offset: at.index.get() })
+        });
+        entries.collect()
+    }
+
     /// See [`AnyImage::placement`](crate::AnyImage::placement).
-    pub(crate) fn placement(&self, nid: Nid, visit: &mut dyn FnMut(Placed) -> ControlFlow<()>) -> Result<()> {
+    pub fn placement(&self, nid: Nid, visit: &mut dyn FnMut(Placed) -> ControlFlow<()>) -> Result<()> {
         if !matches!(self.inode(nid)?.0.body, Body::File(_)) {
             return Ok(());
         }
