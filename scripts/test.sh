@@ -22,6 +22,8 @@ need curl curl
 need libarchive-tools bsdtar
 need gzip gzip
 need xz-utils xz
+need cpio cpio
+need zip zip
 need zstd zstd
 need bzip2 bzip2
 need lzop lzop

@@ -1,6 +1,7 @@
 //! The fuzz targets, one module each: a function that takes any bytes and does with them everything that users can.
 //! Nothing may panic, hang or take much memory. scripts/fuzz.sh runs them; docs/testing.md lists their properties.
 
+pub mod archive_source;
 pub mod codec_decode;
 pub mod codec_encode;
 pub mod dump_part;

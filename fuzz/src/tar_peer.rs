@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use packfs_blocks::Progress;
 use packfs_image::sink::tar::{Options, write_tar};
-use packfs_image::source::{Store, tar as source};
+use packfs_image::source::{Store, archive as source};
 use packfs_image::testing::{Entry, Snapshot, differences, snapshot_tree};
 use packfs_image::tree::TreeImage;
 use packfs_image::{Result, Tree};
@@ -31,7 +31,8 @@ pub fn look(bytes: &[u8]) {
     write_tar(&TreeImage::new(&tree), &mut archive, &options, &Progress::default()).expect("it is in memory");
 
     let mut again = Tree::default();
-    let mut ours = source::from_bytes(Arc::new(archive.clone()), Path::new("archive"), source::Options::default());
+    let mut ours = source::from_bytes(Arc::new(archive.clone()), Path::new("archive"), source::Options::default())
+        .expect("an archive in memory");
     ours.scan(&mut again, &mut Nowhere).expect("we wrote it");
     let (want, got) = (snapshot_tree(&tree).expect("in memory"), snapshot_tree(&again).expect("in memory"));
     assert_eq!(differences(&want, &got), Vec::<String>::new());

@@ -4,7 +4,7 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use packfs_image::source::{Source, Store, tar};
+use packfs_image::source::{Source, Store, archive};
 use packfs_image::tree::{Data, Kind};
 use packfs_image::{Error, Result, Tree};
 
@@ -84,9 +84,9 @@ pub fn look(bytes: &[u8]) {
 }
 
 pub(crate) fn in_place(bytes: Vec<u8>) -> Option<Vec<String>> {
-    scan(tar::from_bytes(Arc::new(bytes), Path::new(NAME), tar::Options::default()))
+    scan(archive::from_bytes(Arc::new(bytes), Path::new(NAME), archive::Options::default()).ok()?)
 }
 
 pub(crate) fn as_stream(bytes: Vec<u8>) -> Option<Vec<String>> {
-    scan(tar::from_stream(Box::new(Cursor::new(bytes)), Path::new(NAME), tar::Options::default()).ok()?)
+    scan(archive::from_stream(Box::new(Cursor::new(bytes)), Path::new(NAME), archive::Options::default()).ok()?)
 }

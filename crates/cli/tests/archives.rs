@@ -6,7 +6,8 @@ use std::fs::{File, read};
 use std::path::Path;
 use std::process::Output;
 
-use common::{packfs, stderr, succeed};
+use common::program::sh;
+use common::{fail, have, packfs, stderr, succeed};
 
 /// Makes archives of files of all sizes, plain and compressed. One member is replaced by a later one.
 fn archives(dir: &Path) {
@@ -104,4 +105,57 @@ fn unknown_paths_in_a_sort_file_are_warnings() {
     assert!(stderr(&output).contains("packfs: warning: order (line 2: `gone`): the sort file names"));
     let output = piped(dir, &["build", "-", "-o", "b.sqfs", "--sort", "order", "--strict"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+}
+
+/// A cpio and a zip archive become images that equal one of the directory, from a file and, for cpio, from a pipe.
+#[test]
+fn cpio_and_zip_archives_hold_what_the_directory_holds() {
+    let test = "cpio_and_zip_archives_hold_what_the_directory_holds";
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let script = "mkdir -p t/etc/empty t/usr && cd t && echo hi > etc/name && seq 300000 > usr/long && : > usr/none &&
+        ln -s ../etc/name usr/link && chmod 4711 usr/long && chown -h 3:70000 etc/name usr/link usr/none &&
+        find . -exec touch -h -d @1700000000 {} +";
+    sh(dir, script);
+    succeed(dir, &["build", "t", "-o", "t.sqfs", "-q"]);
+    for (program, script) in [
+        ("cpio", "cd t && find . | cpio --quiet -o -H newc > ../a.cpio"),
+        ("cpio", "cd t && find . | cpio --quiet -o -H crc > ../a.cpio"),
+        ("bsdtar", "bsdtar --format newc -cf a.cpio -C t . && zstd -qf a.cpio -o a.cpio.zst"),
+        ("bsdtar", "cd t && bsdtar --format zip -cf ../a.zip ."),
+        ("zip", "cd t && rm -f ../a.zip && zip -qry ../a.zip . && unzip -tq ../a.zip"),
+    ] {
+        if !have(test, program) {
+            continue;
+        }
+        sh(dir, script);
+        let archives = if script.contains("zip") { &["a.zip"][..] } else { &["a.cpio", "a.cpio.zst"] };
+        for archive in archives.iter().filter(|archive| dir.join(archive).exists()) {
+            for (format, jobs) in [("squashfs", "-j0"), ("squashfs", "-j3"), ("erofs", "-j2")] {
+                succeed(dir, &["build", archive, "-o", "made", "-fq", "--format", format, jobs]);
+                // zip and bsdtar leave out the root, or its time.
+                let told = common::run_in(dir, &["diff", "t.sqfs", "made"]);
+                let told = String::from_utf8(told.stdout).unwrap();
+                let other: Vec<_> = told.lines().filter(|line| !line.starts_with(".: ")).collect();
+                assert_eq!(other, [""; 0], "{script}: {archive} {format}");
+            }
+            succeed(dir, &["check", "made", "--against", archive, "-q"]);
+        }
+    }
+    let Ok(bytes) = read(dir.join("a.cpio")) else { return };
+    let (early, late) = (&bytes[..], read(dir.join("a.cpio.zst")).unwrap_or_default());
+    std::fs::write(dir.join("initrd"), [early, &[0; 512][..], &late].concat()).unwrap();
+    succeed(dir, &["build", "initrd", "-o", "made", "-fq"]);
+    let output = packfs(["build", "-", "-o", "piped", "-fq"])
+        .current_dir(dir)
+        .stdin(File::open(dir.join("initrd")).unwrap())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(succeed(dir, &["diff", "made", "piped"]), "");
+    let mut cut = bytes.clone();
+    cut.truncate(bytes.len() - 600);
+    std::fs::write(dir.join("cut.cpio"), cut).unwrap();
+    let told = fail(dir, 1, &["build", "cut.cpio", "-o", "none", "-q"]);
+    assert!(told.contains("cut.cpio") && told.contains("truncated") && !dir.join("none").exists(), "{told}");
 }

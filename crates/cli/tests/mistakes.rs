@@ -17,6 +17,7 @@ fn things() -> tempfile::TempDir {
     fs::write(path.join("root/etc/motd"), "hi\n").unwrap();
     fs::write(path.join("text"), "some text\n".repeat(20_000)).unwrap();
     fs::write(path.join("zip"), b"PK\x03\x04 and so on").unwrap();
+    fs::write(path.join("7z"), b"7z\xbc\xaf\x27\x1c and so on").unwrap();
     succeed(path, &["build", "root", "-o", "i.sqfs", "-q"]);
     succeed(path, &["build", "root", "-o", "i.erofs", "-q"]);
     succeed(path, &["tar", "i.sqfs", "-o", "a.tar", "-q"]);
@@ -36,7 +37,7 @@ fn line(dir: &Path, status: i32, args: &[&str]) -> String {
 fn a_file_of_another_kind_is_named_with_the_command_that_takes_it() {
     let dir = things();
     let image = "neither a SquashFS nor an EROFS image";
-    let cases: [(i32, &[&str], &str); 21] = [
+    let cases: [(i32, &[&str], &str); 22] = [
         (1, &["list", "root"], "root: a directory, not an image: packfs build makes an image of it"),
         (1, &["cat", "root", "etc/motd"], "root: a directory, not an image: packfs build"),
         (1, &["check", "root"], "root: a directory, not an image: packfs build"),
@@ -45,7 +46,8 @@ fn a_file_of_another_kind_is_named_with_the_command_that_takes_it() {
         (1, &["join", "i.sqfs", "-o", "x"], "i.sqfs: an image, not a part of a dump: packfs extract"),
         (1, &["list", "text"], &format!("text: {image} (use --offset if one begins further on)")),
         (1, &["list", "i.sqfs", "--offset", "5"], "i.sqfs: neither a SquashFS nor an EROFS image begins at byte 5"),
-        (1, &["list", "zip"], "zip: a zip archive, not an image: unpack it, and packfs build"),
+        (1, &["list", "zip"], "zip: an archive, not an image: packfs build makes an image of it"),
+        (1, &["list", "7z"], "7z: a 7z archive, not an image: unpack it, and packfs build"),
         (2, &["cat", "part", "etc/motd"], "etc/motd: no such part; part is a part of a dump, which contains no files"),
         (1, &["cat", "i.sqfs", "etc"], "etc: not a regular file (a glob such as 'DIR/*' selects"),
         (1, &["build", "part", "-o", "x"], "part: a part of a dump: packfs join puts the dump together (`file:part`"),

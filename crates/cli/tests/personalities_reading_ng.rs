@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use common::program::{either, link, run, sh, text};
-use common::{have, stderr, succeed};
+use common::{have, run_in, stderr, succeed};
 
 /// Makes two trees that differ, and images of them.
 fn prepare() -> tempfile::TempDir {
@@ -38,7 +38,15 @@ fn archives_are_those_of_sqfs2tar() {
         sh(dir, "tar --numeric-owner -tvf made.tar")
     };
     let there = have("archives_are_those_of_sqfs2tar", "sqfs2tar");
-    for line in ["t.sqfs", "-r . t.sqfs", "--root-becomes=a/b t.sqfs", "-k --subdir usr/bin t.sqfs"] {
+    for line in [
+        "t.sqfs",
+        "-c gzip t.sqfs",
+        "--compressor=xz -L t.sqfs",
+        "-c zstd -r . t.sqfs",
+        "-r . t.sqfs",
+        "--root-becomes=a/b t.sqfs",
+        "-k --subdir usr/bin t.sqfs",
+    ] {
         let ours = listed(line, true);
         if there {
             assert_eq!(ours, listed(line, false), "{line}");
@@ -53,7 +61,20 @@ fn archives_are_those_of_sqfs2tar() {
     assert_eq!(names("-X -d empty -d etc/ssl t.sqfs"), "empty/\netc/\netc/ssl/\netc/ssl/a.pem\n");
     assert_eq!(names("-r x -d etc/ssl t.sqfs"), "x/\nx/a.pem\n");
     assert_eq!(run(dir, dir.join("sqfs2tar"), "-d nosuch t.sqfs").status.code(), Some(1));
-    assert_eq!(run(dir, dir.join("sqfs2tar"), "-c gzip t.sqfs").status.code(), Some(1));
+    assert_eq!(run(dir, dir.join("sqfs2tar"), "-c lz4 t.sqfs").status.code(), Some(1));
+    // The ending of the name is enough, and the bytes do not depend on threads.
+    succeed(dir, &["tar", "t.sqfs", "-o", "plain.tar"]);
+    succeed(dir, &["tar", "t.sqfs", "-o", "plain.tar.gz", "--compress", "none"]);
+    sh(dir, "cmp plain.tar plain.tar.gz");
+    for (name, format) in
+        [("a.tar.gz", "gzip"), ("a.tgz", "gzip"), ("a.tar.xz", "xz"), ("a.tar.zst", "zstd"), ("a.tbz2", "bzip2")]
+    {
+        succeed(dir, &["tar", "t.sqfs", "-o", name, "-j0"]);
+        let piped = run_in(dir, &["tar", "t.sqfs", "--compress", format, "-j3"]);
+        assert!(piped.stdout == std::fs::read(dir.join(name)).unwrap(), "{name}");
+        assert_eq!(sh(dir, &format!("tar -taf {name}")), sh(dir, "tar -tf plain.tar"), "{name}");
+        assert_eq!(text(&run_in(dir, &["diff", "t.sqfs", name]).stdout), "", "{name}");
+    }
 }
 
 /// Returns the lines of a text in order.

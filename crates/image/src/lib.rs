@@ -175,7 +175,7 @@ packfs_blocks::options!(
     sink::tar::Options,
     source::dir::Options,
     source::open::Options,
-    source::tar::Options,
+    source::archive::Options,
     squashfs::Options,
     squashfs::ReadOptions,
 );

@@ -10,7 +10,7 @@ use packfs_blocks::io::faults::{Fault, Faults};
 use packfs_blocks::io::loop_device::LoopDevice;
 use packfs_blocks::io::{FileSystem, Memory, System};
 use packfs_blocks::{Output, Progress};
-use packfs_image::source::{Dir, Source, Store, dir, tar};
+use packfs_image::source::{Dir, Source, Store, archive, dir};
 use packfs_image::{Error, Plan, Result, Tree, erofs, squashfs};
 
 const OLD: &[u8] = b"the old image";
@@ -93,7 +93,7 @@ fn stream_builds(source: &Path) -> Vec<(&'static str, Build)> {
     add(&mut builds, "lz4", 2, move |store| {
         let from = Box::new(Cursor::new(archive.clone()));
         let mut tree = Tree::default();
-        tar::from_stream(from, Path::new("stream"), Default::default())?.scan(&mut tree, store)?;
+        archive::from_stream(from, Path::new("stream"), Default::default())?.scan(&mut tree, store)?;
         Ok(Plan { tree, order: Vec::new() })
     });
     builds

@@ -58,11 +58,11 @@ Examples:
   packfs diff root.sqfs /srv/root --json
   packfs diff old.sqfs new.sqfs --ignore time,owner")]
 pub(crate) struct Diff {
-    /// Image, directory or tar archive
+    /// Image, directory or archive
     #[arg(value_name = "A", value_hint = ValueHint::AnyPath)]
     pub(crate) a: PathBuf,
 
-    /// Image, directory or tar archive to compare with
+    /// Image, directory or archive to compare with
     #[arg(value_name = "B", value_hint = ValueHint::AnyPath)]
     pub(crate) b: PathBuf,
 

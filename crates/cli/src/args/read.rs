@@ -91,7 +91,8 @@ pub(crate) struct Extract {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  packfs tar root.sqfs | zstd > root.tar.zst
+  packfs tar root.sqfs -o root.tar.zst
+  packfs tar root.sqfs --compress xz:9 | ssh host tar -xJ
   packfs tar root.sqfs etc -o etc.tar
   packfs tar root.sqfs usr/local --strip-components 2 --prefix local -o local.tar")]
 pub(crate) struct Tar {
@@ -109,8 +110,20 @@ pub(crate) struct Tar {
     #[arg(short, long)]
     pub(crate) force: bool,
 
+    /// Compress the archive: gzip, xz, zstd or bzip2, with or without :LEVEL
+    ///
+    /// The default is what the ending of FILE says, as in root.tar.zst; `none` compresses nothing. All cores compress; the
+    /// archive does not depend on their number. Memory is needed for a piece of the archive per core: 1 MiB with gzip, 8
+    /// MiB with bzip2 and zstd (32 MiB above level 16), 24 MiB with xz:6 and up to 96 MiB above.
+    #[arg(long, value_name = "FORMAT", value_parser = value::compression)]
+    pub(crate) compress: Option<value::Compress>,
+
     #[command(flatten)]
     pub(crate) alter: Alter,
+
+    /// Store further names of a file as files of their own
+    #[arg(long)]
+    pub(crate) no_hard_links: bool,
 
     /// Strip N leading components from each path
     ///

@@ -26,7 +26,7 @@ Examples:
   packfs tune root.tar --goal read --max-size 700M --format erofs --target-kernel 6.12
   packfs tune /srv/root --min-read 500 --chart tune.html --json")]
 pub(crate) struct Tune {
-    /// Source to pack: directory, file, tar archive, image or @packlist
+    /// Source to pack: directory, file, archive, image or @packlist
     #[arg(value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) source: PathBuf,
 

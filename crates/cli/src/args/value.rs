@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::{Group, User};
+use packfs_image::sink::compress::Compression;
 use packfs_image::tree::Time;
 
 /// Parses bytes: a number with an optional unit of powers of 1024 (`128K`, `1M`, `4GiB`).
@@ -61,6 +62,14 @@ pub(crate) fn types(text: &str) -> Result<String, String> {
         true => Ok(text.into()),
         false => Err(format!("expected some of the letters {LETTERS}, as in bcps")),
     }
+}
+
+/// Compression of an archive; `None` for none, whatever its name says.
+pub(crate) type Compress = Option<Compression>;
+
+/// Parses `none`, or a format with or without a level.
+pub(crate) fn compression(text: &str) -> Result<Compress, String> {
+    if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
 /// Parses a point in time: seconds since 1970 (`1767312000`, `@1767312000`), a date in UTC

@@ -67,7 +67,7 @@ fn instead(error: Error, path: &Path, offset: u64) -> anyhow::Error {
         );
     }
     match sources::kind(path) {
-        Kind::Tar | Kind::Gzip | Kind::Xz | Kind::Zstd | Kind::Bzip2 if offset == 0 => {
+        Kind::Tar | Kind::Cpio | Kind::Zip | Kind::Gzip | Kind::Xz | Kind::Zstd | Kind::Bzip2 if offset == 0 => {
             anyhow!("an archive, not an image: packfs build makes an image of it")
         }
         Kind::Foreign(what) if offset == 0 => {

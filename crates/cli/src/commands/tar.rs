@@ -8,6 +8,7 @@ use packfs_blocks::Progress;
 use packfs_image::Image;
 use packfs_image::name::display;
 use packfs_image::sink::Altered;
+use packfs_image::sink::compress::{Compression, compressed};
 use packfs_image::sink::tar::{Options, Summary, write_tar};
 
 use super::open;
@@ -33,7 +34,7 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
     let options = Options::default().set(|all| {
         (all.select, all.strip, all.prefix) = (select, args.strip_components, args.prefix.clone());
         (all.threads, all.memory) = (args.effort.threads(), (memory / 2).min(IN_FLIGHT));
-        all.strict = args.strict;
+        (all.strict, all.hard_links) = (args.strict, !args.no_hard_links);
         all.name = target.map_or_else(|| PathBuf::from(output::STDOUT), Path::to_owned);
     });
     let meter = Meter::start(args.talk.quiet);
@@ -66,15 +67,22 @@ fn write(
     options: &Options,
     progress: &Progress,
 ) -> Result<Summary> {
+    let how = args.compress.unwrap_or_else(|| path.and_then(Compression::of_name));
+    let write = |out: &mut dyn Write| match how {
+        None => write_tar(image, out, options, progress),
+        Some(how) => {
+            compressed(how, out, &options.name, options.threads, |out| write_tar(image, out, options, progress))
+        }
+    };
     let Some(path) = path else {
         let mut out = BufWriter::new(output::unnamed_stdout()?);
-        let summary = write_tar(image, &mut out, options, progress)?;
+        let summary = write(&mut out)?;
         out.flush().map_err(packfs_image::Error::io("cannot write", output::STDOUT))?;
         return Ok(summary);
     };
     let file = target::create(path, 0o666, args.force)?;
     let mut out = file.appender();
-    let summary = write_tar(image, &mut out, options, progress)?;
+    let summary = write(&mut out)?;
     target::commit(file)?;
     Ok(summary)
 }

@@ -5,18 +5,18 @@ use std::path::Path;
 
 use packfs_image::name::display;
 
-use super::options::Does::{Becomes, Refused, Same};
+use super::options::Does::{Becomes, Same};
 use super::options::{Opt, Word, flag, getopt, value};
 use super::{NG_VERSION, Todo, version};
 use crate::output::failure::Manner;
 
 pub(super) static TABLE: &[Opt] = &[
-    value(&["--compressor", "-c"], Refused("the archive is written as it is; pipe it into gzip, xz or zstd")),
+    value(&["--compressor", "-c"], Becomes(&["--compress", "{}"])),
     value(&["--subdir", "-d"], Same("a path; one alone with --strip-components")),
     value(&["--root-becomes", "-r"], Becomes(&["--prefix", "{}"])),
     flag(&["--keep-as-dir", "-k"], Same("no --strip-components")),
     flag(&["--no-xattr", "-X"], Becomes(&["--no-xattrs"])),
-    flag(&["--no-hard-links", "-L"], Refused("packfs keeps hard links")),
+    flag(&["--no-hard-links", "-L"], Becomes(&["--no-hard-links"])),
     flag(&["--no-skip", "-s"], Becomes(&["--strict"])),
     flag(&["--help", "-h"], Same("prints this table")),
     flag(&["--version", "-V"], Same("prints the version")),

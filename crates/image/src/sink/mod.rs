@@ -3,6 +3,7 @@
 //! Each sink follows a [`Walk`] over an [`Image`], whatever its format.
 
 mod altered;
+pub mod compress;
 pub mod dir;
 #[cfg(test)]
 pub(crate) mod fake;

@@ -1,8 +1,8 @@
-//! Sources of file trees: directories, tar archives, pack lists, images.
+//! Sources of file trees: directories, archives, pack lists, images.
 //!
 //! A [`Source`] lists its entries into a [`Tree`]. File contents stay where they are and are read
-//! later through [`Contents`], by many threads at once. Only a source that cannot be read twice (a
-//! tar archive on a pipe) passes its data on while it lists, through [`Store`].
+//! later through [`Contents`], by many threads at once. Only a source that cannot be read twice (an
+//! archive on a pipe) passes its data on while it lists, through [`Store`].
 
 use std::fmt;
 use std::io::Read;
@@ -12,6 +12,8 @@ use packfs_blocks::ReadAt;
 
 use crate::{Error, Result, Tree};
 
+pub mod archive;
+mod cpio;
 pub mod dir;
 mod entries;
 mod exclude;
@@ -38,7 +40,9 @@ pub use spool::Spool;
 
 pub(crate) mod decompress;
 pub(crate) mod readahead;
-pub mod tar;
+pub(crate) mod tar;
+#[cfg(feature = "zip")]
+mod zip;
 
 pub use lex::xattr_value;
 

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use packfs_blocks::ReadAt;
 use packfs_blocks::io::FileAt;
 
+use super::archive;
 use super::decompress;
 use super::dir::{self, Dir};
 pub use super::sniff::{Kind, SNIFF_LEN, sniff};
 use super::sniff::{is_archive_name, is_empty_tar};
-use super::tar;
 use super::{FromImage, PackList, Source};
 use crate::name::display;
 use crate::tree::Time;
@@ -68,7 +68,7 @@ const PLAIN: &[u8] = b"file:";
 /// A damaged archive, or one of an unsupported kind, is an error: it is hardly meant as a plain file.
 pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
     if argument == "-" {
-        return open_tar(None, options);
+        return open_archive(None, options);
     }
     if let Some(list) = argument.as_bytes().strip_prefix(b"@") {
         return Ok(Box::new(PackList::new(OsStr::from_bytes(list), options.scan.clone(), options.time)));
@@ -87,19 +87,19 @@ pub fn open(argument: &OsStr, options: &Options) -> Result<Box<dyn Source>> {
         return Ok(Box::new(Dir::new(path, options.scan.clone())));
     }
     if kind.is_fifo() || kind.is_char_device() {
-        return open_tar(Some(path), options);
+        return open_archive(Some(path), options);
     }
     match look_into(path)? {
         Kind::SquashFs | Kind::Erofs => {
             let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
             open_image(path, Arc::new(bytes), options)
         }
-        Kind::Tar => open_tar(Some(path), options),
+        Kind::Tar | Kind::Cpio | Kind::Zip => open_archive(Some(path), options),
         _ => Ok(Box::new(Dir::new(path, options.scan.clone()))),
     }
 }
 
-/// Detects the kind of a file; [`Kind::Tar`] also if it is compressed, [`Kind::Other`] if it is to
+/// Detects the kind of a file; [`Kind::Tar`] and [`Kind::Cpio`] also if it is compressed, [`Kind::Other`] if it is to
 /// be packed as it is.
 fn look_into(path: &Path) -> Result<Kind> {
     let file = File::open(path).map_err(Error::io("cannot open", path))?;
@@ -108,7 +108,7 @@ fn look_into(path: &Path) -> Result<Kind> {
         Kind::Gzip | Kind::Xz | Kind::Zstd | Kind::Bzip2 => {
             let inside = head_inside(path)?;
             match sniff(&inside) {
-                Kind::Tar => Kind::Tar,
+                kind @ (Kind::Tar | Kind::Cpio) => kind,
                 _ if is_empty_tar(&inside) && is_archive_name(path) => Kind::Tar,
                 _ => Kind::Other,
             }
@@ -152,8 +152,8 @@ fn read_head(from: impl Read) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-fn open_tar(path: Option<&Path>, options: &Options) -> Result<Box<dyn Source>> {
-    tar::open(path, tar::Options { exclude: options.scan.exclude.clone(), xattrs: options.scan.xattrs })
+fn open_archive(path: Option<&Path>, options: &Options) -> Result<Box<dyn Source>> {
+    archive::open(path, archive::Options { exclude: options.scan.exclude.clone(), xattrs: options.scan.xattrs })
 }
 
 fn open_image(path: &Path, bytes: Arc<dyn ReadAt>, options: &Options) -> Result<Box<dyn Source>> {
@@ -277,12 +277,13 @@ pub(crate) mod tests {
             ("a.tar.Z", b"\x1f\x9d\x90".to_vec(), "compressed with compress, which packfs cannot read"),
             ("a", b"\x04\x22\x4d\x18".to_vec(), "compressed with lz4"),
             ("a.tar.lzo", b"\x89LZO\0\r\n".to_vec(), "compressed with lzop"),
+            ("a.zip", b"PK\x03\x04".to_vec(), "zip archive: Missing end of central directory"),
             (
-                "a.zip",
-                b"PK\x03\x04".to_vec(),
-                "a zip archive, which packfs cannot read: convert it to tar, or use `file:",
+                "a.7z",
+                b"7z\xbc\xaf\x27\x1c".to_vec(),
+                "a 7z archive, which packfs cannot read: convert it to tar, or use `file:",
             ),
-            ("initrd", b"0707010000".to_vec(), "a cpio archive"),
+            ("initrd", b"0707010000".to_vec(), "truncated"),
             ("stream", [b"HSQS".to_vec(), vec![0; 200]].concat(), "`mksquashfs -stream`"),
             ("old", [b"sqsh".to_vec(), vec![0; 200]].concat(), "big-endian"),
             ("magic", changed(&archive, 5), "tar header at byte 0: its checksum does not match"),

@@ -6,6 +6,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::cpio;
 use super::decompress::{self, Compression};
 use super::tar;
 
@@ -15,6 +16,10 @@ use super::tar;
 pub enum Kind {
     /// A tar archive.
     Tar,
+    /// A cpio archive.
+    Cpio,
+    /// A zip archive.
+    Zip,
     /// Compressed with gzip; likewise the following.
     Gzip,
     /// xz.
@@ -43,17 +48,11 @@ const EROFS_MAGIC: (usize, [u8; 4]) = (1024, [0xe2, 0xe1, 0xf5, 0xe0]);
 /// incomplete images. The reader reports the latter two.
 const SQUASHFS_MAGICS: [&[u8]; 3] = [b"hsqs", b"sqsh", b"HSQS"];
 
+/// First bytes of zip archives: with members, empty, and split into several files.
+const ZIP_MAGICS: [&[u8]; 3] = [b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"];
+
 /// First bytes of archives that are not supported.
-const FOREIGN: [(&[u8], &str); 8] = [
-    (b"PK\x03\x04", "a zip archive"),
-    (b"PK\x05\x06", "a zip archive"),
-    (b"PK\x07\x08", "a zip archive"),
-    (b"070701", "a cpio archive"),
-    (b"070702", "a cpio archive"),
-    (b"070707", "a cpio archive"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
-    (b"Rar!\x1a\x07", "a rar archive"),
-];
+const FOREIGN: [(&[u8], &str); 2] = [(b"7z\xbc\xaf\x27\x1c", "a 7z archive"), (b"Rar!\x1a\x07", "a rar archive")];
 
 /// Name suffixes of archives and images. Compressed tar archives are recognised by `.tar` before the last suffix.
 const ARCHIVE_ENDS: [&str; 21] = [
@@ -84,11 +83,22 @@ pub fn sniff(head: &[u8]) -> Kind {
     if tar::is_header(head) {
         return Kind::Tar;
     }
+    if cpio::is_header(head) {
+        return Kind::Cpio;
+    }
+    if is_zip(head) {
+        return Kind::Zip;
+    }
     let archive = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, what)| *what);
     match archive.or_else(|| decompress::foreign(head)) {
         Some(what) => Kind::Foreign(what),
         None => Kind::Other,
     }
+}
+
+/// Returns true for the first bytes of a zip archive.
+pub(super) fn is_zip(head: &[u8]) -> bool {
+    ZIP_MAGICS.iter().any(|magic| head.starts_with(magic))
 }
 
 /// Returns true if a file of this name is meant to be an archive or an image.
@@ -126,7 +136,7 @@ mod tests {
         v7[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
         let mut damaged = tar_bytes();
         damaged[3] ^= 1;
-        let table: [(&[u8], Kind); 19] = [
+        let table: [(&[u8], Kind); 21] = [
             (&tar_bytes(), Kind::Tar),
             (&v7, Kind::Tar),
             (&damaged, Kind::Tar),
@@ -141,8 +151,10 @@ mod tests {
             (b"sqsh", Kind::SquashFs),
             (b"HSQS", Kind::SquashFs),
             (&erofs, Kind::Erofs),
-            (b"PK\x03\x04", Kind::Foreign("a zip archive")),
-            (b"070701000", Kind::Foreign("a cpio archive")),
+            (b"PK\x03\x04", Kind::Zip),
+            (b"7z\xbc\xaf\x27\x1c", Kind::Foreign("a 7z archive")),
+            (b"070701000", Kind::Cpio),
+            (b"070707000", Kind::Cpio),
             (b"\x1f\x9d\x90", Kind::Foreign("compressed with compress")),
             (&[0; SNIFF_LEN], Kind::Other),
             (b"", Kind::Other),

@@ -30,7 +30,7 @@ use self::squashfs::SquashfsArgs;
 use super::{Effort, ExcludeArgs, OnError, RemoteArgs, Talk, value};
 use crate::output::failure::Usage;
 
-/// Pack directories, tar archives, images and pack lists into one image.
+/// Pack directories, archives, images and pack lists into one image.
 ///
 /// A SOURCE is a directory, a single file, a tar archive (plain or compressed with gzip, xz, zstd or bzip2; `-` reads
 /// one from standard input), an image (whose contents are packed again), `@FILE` (a pack list), or `file:FILE` (a file
@@ -48,7 +48,7 @@ Examples:
   packfs build /srv/root -o new.sqfs --reuse old.sqfs --index
   packfs build /srv/root -o root.erofs --hot boot.list")]
 pub(crate) struct Build {
-    /// Directory, file, tar archive, `-`, image, @packlist or file:FILE
+    /// Directory, file, archive, `-`, image, @packlist or file:FILE
     #[arg(value_name = "SOURCE", required_unless_present_any = ["add", "files_from"], value_hint = ValueHint::AnyPath)]
     sources: Vec<PathBuf>,
 

@@ -36,6 +36,7 @@ struct Asked {
     compressor: Compressor,
     excluded: Excluded,
     tar: bool,
+    zip: bool,
     /// Standard input has the paths of files; the options for it.
     listed: Option<&'static [&'static str]>,
     exports: bool,
@@ -108,6 +109,7 @@ impl Asked {
         match name {
             "-b" => self.add("--block-size", text()?.trim_end_matches("bytes")),
             "-tar" => self.tar = true,
+            "-zip" => self.zip = true,
             "-cpiostyle" => self.listed = Some(&["--files-from=-"]),
             "-cpiostyle0" => self.listed = Some(&["--files-from=-", "--null"]),
             "-no-strip" => self.no_strip = true,
@@ -256,6 +258,9 @@ impl Asked {
                 [one] => Ok((vec![safe(one)], dirs)),
                 _ => Err("-tar takes one archive".into()),
             };
+        }
+        if self.zip {
+            return Ok((sources.iter().map(|source| safe(source)).collect(), dirs));
         }
         if let Some(options) = self.listed {
             return match sources {

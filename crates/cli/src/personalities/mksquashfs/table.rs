@@ -26,6 +26,7 @@ pub(in crate::personalities) static TABLE: &[Opt] = &[
     value(&["-Xbcj"], Same("--codec xz:bcj=A+B")),
     value(&["-Xdict-size"], Same("--codec xz:dict=SIZE")),
     flag(&["-tar"], Same("the source -; compressed archives, too")),
+    flag(&["-zip"], Same("sources that are zip archives (4.7.6)")),
     flag(&["-no-strip", "-tarstyle"], Same("--add 'tree /PATH DIR'")),
     flag(&["-cpiostyle"], Same("--files-from -")),
     flag(&["-cpiostyle0"], Same("--files-from - --null")),

@@ -8,7 +8,7 @@ use packfs_blocks::{Output, pipeline};
 
 use super::*;
 use crate::build::{AnyOptions, Options};
-use crate::source::{Dir, Exclude, FromImage, Source, Spool, Store, dir, tar};
+use crate::source::{Dir, Exclude, FromImage, Source, Spool, Store, archive, dir};
 use crate::testing::{self, Node, Piece, Spec, findings, sh, snapshot_image, snapshot_tree, whole_seconds};
 use crate::{AnyImage, Fs, OpenOptions, Plan, erofs, squashfs};
 
@@ -170,7 +170,7 @@ fn directories_archives_images_and_spools_give_the_same_bytes() {
     for order in [Order::Type, Order::Similar] {
         for (n, options) in cases(order, 2).iter().enumerate() {
             let want = image(options, |store| scan(dir(), store));
-            let place = || tar::open(Some(&archive), tar::Options::default()).unwrap();
+            let place = || archive::open(Some(&archive), archive::Options::default()).unwrap();
             assert!(image(options, |store| scan(place(), store)) == want, "{order}: archive");
             // The same tree from an image of either format with another order of data.
             let [squashfs, erofs] = cases(Order::Path, 2).map(|other| image(&other, |store| scan(place(), store)));
@@ -180,7 +180,7 @@ fn directories_archives_images_and_spools_give_the_same_bytes() {
                 assert!(image(options, |store| scan(Box::new(from), store)) == want, "{order}: image as format {n}");
             }
             let stream = Box::new(std::fs::File::open(&archive).unwrap());
-            let stream = tar::from_stream(stream, &archive, tar::Options::default()).unwrap();
+            let stream = archive::from_stream(stream, &archive, archive::Options::default()).unwrap();
             let spooled = image(options, |_| {
                 let mut spool = Spool::new(archive.parent().unwrap())?;
                 let mut tree = scan(stream, &mut spool)?;

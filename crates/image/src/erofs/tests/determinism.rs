@@ -5,7 +5,7 @@ use std::fs::File;
 
 use super::matrix::{self, PACKED, PLAIN, say};
 use super::*;
-use crate::source::{Dir, Source, Store, dir, tar};
+use crate::source::{Dir, Source, Store, archive, dir};
 use crate::testing::{self, Node, Piece, What, sh};
 
 /// Files of every kind, many of them small, with parts that repeat.
@@ -110,8 +110,10 @@ fn sparse_files_from_directories_and_archives() {
     let from_tar = |stream: bool| {
         move |archive: &Path| -> Result<Box<dyn Source>> {
             match stream {
-                true => tar::from_stream(Box::new(File::open(archive).unwrap()), archive, tar::Options::default()),
-                false => tar::open(Some(archive), tar::Options::default()),
+                true => {
+                    archive::from_stream(Box::new(File::open(archive).unwrap()), archive, archive::Options::default())
+                }
+                false => archive::open(Some(archive), archive::Options::default()),
             }
         }
     };
@@ -147,7 +149,7 @@ fn streams() {
             image(options, |store| {
                 let mut tree = Tree::default();
                 let input = Box::new(File::open(&archive).unwrap());
-                tar::from_stream(input, &archive, tar::Options::default())?.scan(&mut tree, store)?;
+                archive::from_stream(input, &archive, archive::Options::default())?.scan(&mut tree, store)?;
                 Ok(Plan { tree, order: Vec::new() })
             })
         });

@@ -8,7 +8,7 @@ use super::matrix::{self, say};
 use super::*;
 use crate::name::display;
 use crate::placement::Placed;
-use crate::source::tar;
+use crate::source::archive;
 use crate::testing::probe::{holds, noise, probe};
 use crate::testing::{self, Mount, Node, can_mount, differences, findings, sh, snapshot, snapshot_image};
 
@@ -52,7 +52,7 @@ fn replaced_members_leave_nothing() {
         build(&image, &options, &Progress::default(), |store| {
             let mut tree = Tree::default();
             let input = Box::new(File::open(&archive).unwrap());
-            tar::from_stream(input, &archive, tar::Options::default())?.scan(&mut tree, store)?;
+            archive::from_stream(input, &archive, archive::Options::default())?.scan(&mut tree, store)?;
             Ok(Plan { tree, order: Vec::new() })
         })
         .unwrap();
@@ -146,7 +146,7 @@ fn the_rest_of_a_cluster_whose_beginning_is_shared_goes_with_its_file() {
         build(&image, &options, &Progress::default(), |store| {
             let mut tree = Tree::default();
             let input = Box::new(File::open(&archive).unwrap());
-            tar::from_stream(input, &archive, tar::Options::default())?.scan(&mut tree, store)?;
+            archive::from_stream(input, &archive, archive::Options::default())?.scan(&mut tree, store)?;
             Ok(Plan { tree, order: Vec::new() })
         })
         .unwrap();

@@ -45,6 +45,8 @@ pub struct Options {
     pub memory: u64,
     /// True to write extended attributes.
     pub xattrs: bool,
+    /// True to write further names of a file as links to it; otherwise as files of their own.
+    pub hard_links: bool,
     /// True to fail on a warning with [`Error::Refused`].
     pub strict: bool,
     /// Name of the archive in messages.
@@ -61,6 +63,7 @@ impl Default for Options {
             threads,
             memory: (2 * threads as u64 + 4) * batch::MAX as u64,
             xattrs: true,
+            hard_links: true,
             strict: false,
             name: PathBuf::from("tar archive"),
         }
@@ -94,7 +97,7 @@ pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, prog
         |pool: &Pool<'_, ()>| {
             let output = Output { to: out, name: &options.name, progress, written: 0 };
             let batches = Batches::new(image, pool, output, options.memory);
-            let mut tar = Tar { image, batches, names: HashMap::new(), xattrs: options.xattrs, header: Vec::new() };
+            let mut tar = Tar { image, batches, names: HashMap::new(), options, header: Vec::new() };
             let mut summary = Summary { warnings: Warnings::new(options.strict), ..Summary::default() };
             while let Some(visit) = walk.step()? {
                 let Some(visit) = visit.strip(options.strip) else { continue };
@@ -129,13 +132,13 @@ struct Tar<'p, 'env, 'o> {
     batches: Batches<'p, 'env, 'o>,
     /// The first name of each inode that has several.
     names: HashMap<Nid, Box<[u8]>>,
-    xattrs: bool,
+    options: &'o Options,
     header: Vec<u8>,
 }
 
 impl Tar<'_, '_, '_> {
     fn entry(&mut self, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
-        if stat.nlink > 1 && stat.kind != FileType::Dir {
+        if stat.nlink > 1 && stat.kind != FileType::Dir && self.options.hard_links {
             if let Some(first) = self.names.get(&nid) {
                 let member = Member { path, stat, xattrs: &XattrSet::new(), hard_link: Some(first), regions: None };
                 return add_header(&mut self.batches, &mut self.header, &member);
@@ -149,7 +152,7 @@ impl Tar<'_, '_, '_> {
         } else {
             path
         };
-        let xattrs = if stat.has_xattrs && self.xattrs { self.image.xattrs(nid)? } else { XattrSet::new() };
+        let xattrs = if stat.has_xattrs && self.options.xattrs { self.image.xattrs(nid)? } else { XattrSet::new() };
         let extents = match stat.kind {
             FileType::File { size } => extents(self.image, nid, size)?,
             _ => Vec::new(),

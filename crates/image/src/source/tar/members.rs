@@ -7,44 +7,18 @@ use packfs_blocks::units::beyond;
 use super::acl::{self, Accounts};
 use super::format::{BLOCK, Header, flag, padded};
 use super::header::{self, field, text};
-use super::input::{Input, Stored, truncated};
 use super::pax::Pax;
 use super::sparse;
+use crate::source::archive::input::{Input, Stored, truncated};
+use crate::source::archive::{MAX_SIZE, Member, MemberKind};
 use crate::tree::{Device, Time, XattrSet};
 use crate::{Error, Result, WarningKind};
 
 /// Maximum number of bytes in the extended headers of one member, or in one global header.
 const MAX_EXTENDED: u64 = 8 << 20;
 
-/// Maximum length of files and archives: the largest offset of the system.
-pub(super) const MAX_SIZE: u64 = i64::MAX.unsigned_abs();
-
-/// A member as described by the archive; its path and links are not checked yet.
-#[derive(Debug)]
-pub(super) struct Member {
-    pub(super) path: Vec<u8>,
-    pub(super) kind: MemberKind,
-    pub(super) mode: u16,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    pub(super) mtime: Time,
-    pub(super) xattrs: XattrSet,
-    /// Attributes that could not be kept, each with the reason.
-    pub(super) lost: Vec<String>,
-    /// Offset of the first header.
-    pub(super) at: u64,
-}
-
-#[derive(Debug)]
-pub(super) enum MemberKind {
-    File(Stored),
-    HardLink(Vec<u8>),
-    Symlink(Vec<u8>),
-    Char(Device),
-    Block(Device),
-    Dir,
-    Fifo,
-}
+/// Name of members in messages.
+pub(in crate::source) const STRUCTURE: &str = "tar member";
 
 /// Reads members from `input`, which is positioned at a member's data after each.
 pub(super) struct Members<I> {
@@ -240,6 +214,7 @@ impl<I: Input> Members<I> {
             },
             xattrs: acls.into_iter().chain(pax.xattrs()).collect(),
             lost,
+            of: STRUCTURE,
             at: first,
         })
     }
@@ -298,6 +273,7 @@ impl<I: Input> Members<I> {
                     len: stored,
                     map: Some(sparse::check(map, size, stored, at)?),
                     header: first,
+                    sum: None,
                 });
             }
             (_, None | Some(0), _, Some(size)) => (Some(std::mem::take(&mut sparse.map)), size),
@@ -306,6 +282,6 @@ impl<I: Input> Members<I> {
         };
         self.data(len, at)?;
         let map = map.map(|map| sparse::check(map, size, len, at)).transpose()?;
-        Ok(Stored { size, len, map, header: first })
+        Ok(Stored { size, len, map, header: first, sum: None })
     }
 }

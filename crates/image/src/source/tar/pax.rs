@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use packfs_blocks::units::beyond;
 
-use super::{base64, sparse::Region};
+use super::base64;
+use crate::source::archive::input::Region;
 use crate::tree::{Time, XattrSet};
 use crate::{Error, Result};
 

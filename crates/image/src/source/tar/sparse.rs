@@ -9,20 +9,13 @@ use packfs_blocks::units::beyond;
 
 use super::format::{BLOCK, GnuHeader, GnuRegion, GnuRegions};
 use super::header::field;
-use super::input::{Input, read_block};
-use super::members::MAX_SIZE;
 use super::pax::parse_decimal;
+use crate::source::archive::MAX_SIZE;
+use crate::source::archive::input::{Input, Region, truncated};
 use crate::{Error, Result};
 
 /// Maximum number of regions in a map.
 pub(super) const MAX_REGIONS: u64 = 1_000_000;
-
-/// A range of a file that holds data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Region {
-    pub(super) offset: u64,
-    pub(super) len: u64,
-}
 
 fn bad(at: u64, why: impl Into<String>) -> Error {
     Error::corrupt("sparse map", at, why)
@@ -136,5 +129,14 @@ impl Lines<'_> {
         }
         self.used += 1;
         Ok(self.block[self.used - 1])
+    }
+}
+/// Reads the next block of `structure`, which must be complete.
+fn read_block(input: &mut dyn Input, structure: &'static str) -> Result<[u8; BLOCK]> {
+    let at = input.offset();
+    let mut block = [0; BLOCK];
+    match input.read(&mut block)? {
+        BLOCK => Ok(block),
+        got => Err(truncated(structure, at, got as u64, BLOCK as u64)),
     }
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 
 use super::*;
 use crate::build::Order;
-use crate::source::{Dir, Source, dir, tar};
+use crate::source::{Dir, Source, archive, dir};
 use crate::testing::{self, Node, Piece, sh};
 
 #[test]
@@ -70,9 +70,9 @@ fn sparse_files_from_directories_and_archives_give_the_same_image() {
         for sparse in ["", "-S"] {
             let (from, to) = (source.tree(), display(&archive).to_string());
             sh(&format!("tar {sparse} -C {} --format=pax --sort=name -cf {to} .", display(&from)));
-            let place = tar::open(Some(&archive), tar::Options::default()).unwrap();
+            let place = archive::open(Some(&archive), archive::Options::default()).unwrap();
             let stream = Box::new(File::open(&archive).unwrap());
-            let stream = tar::from_stream(stream, &archive, tar::Options::default()).unwrap();
+            let stream = archive::from_stream(stream, &archive, archive::Options::default()).unwrap();
             assert!(image(place, &options) == want, "{codec}: tar {sparse}");
             assert!(image(stream, &options) == want, "{codec}: tar {sparse} as a stream");
         }

@@ -46,7 +46,7 @@ fn every_compression_is_recognised_by_its_first_bytes() {
             // The name does not reveal the compression.
             let path = dir.path().join("a.tar");
             std::fs::write(&path, &bytes).unwrap();
-            let tree = scan(super::super::open(Some(&path), Options::default()).unwrap()).unwrap();
+            let tree = scan(open(Some(&path), Options::default()).unwrap()).unwrap();
             assert_eq!(differences(&snapshot_tree(&tree).unwrap(), &want), Vec::<String>::new(), "{tool}");
             let streamed = snapshot_tree(&scan_stream(&bytes).unwrap()).unwrap();
             assert_eq!(differences(&streamed, &want), Vec::<String>::new(), "{tool}");
@@ -90,6 +90,6 @@ fn other_compressions_are_named() {
 
 #[test]
 fn a_missing_archive_is_named() {
-    let error = super::super::open(Some(Path::new("/nowhere/a.tar")), Options::default()).err().unwrap();
+    let error = open(Some(Path::new("/nowhere/a.tar")), Options::default()).err().unwrap();
     assert!(error.to_string().starts_with("/nowhere/a.tar: cannot open"), "{error}");
 }

@@ -27,7 +27,7 @@ fn every_error_says_what_and_where() {
         (member("a/../../b", b'5', b""), "a path with `..`"),
         (header("a", b'1', 0, link("../b")), "a path with `..`"),
         (header("a", b'1', 0, link("")), "tar member at byte 0: its link target is empty"),
-        ([member("d", b'5', b""), header("a", b'1', 0, link("d"))].concat(), "tar hard link at byte 512"),
+        ([member("d", b'5', b""), header("a", b'1', 0, link("d"))].concat(), "tar member at byte 512"),
         ([member("f", b'0', b""), member("f/g", b'0', b"")].concat(), "`f` on the way is not a directory"),
         (member("./", b'2', b""), "the root is not a directory"),
         (member("a", b'2', b""), "has an empty link target"),

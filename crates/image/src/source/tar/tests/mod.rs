@@ -7,7 +7,9 @@ use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::format::{BLOCK, Header, USTAR, checksum, signed_checksum};
-use super::{Members, Options, Stream, TarSource, from_bytes, from_stream};
+use super::{Options, STRUCTURE, TarSource};
+use crate::source::archive::stream::Stream;
+use crate::source::archive::{from_bytes, from_stream, open};
 use crate::source::{Contents, Exclude, FileReader, Source, Store};
 use crate::testing::{Snapshot, differences, snapshot_tree};
 use crate::tree::{Data, Ino, Kind, Tree};
@@ -89,7 +91,7 @@ pub(crate) fn scan(mut source: Box<dyn Source>) -> Result<Tree> {
 }
 
 pub(crate) fn scan_in_place(archive: &[u8]) -> Result<Tree> {
-    scan(from_bytes(Arc::new(archive.to_vec()), Path::new("a.tar"), Options::default()))
+    scan(from_bytes(Arc::new(archive.to_vec()), Path::new("a.tar"), Options::default())?)
 }
 
 pub(crate) fn scan_stream(archive: &[u8]) -> Result<Tree> {
@@ -99,8 +101,8 @@ pub(crate) fn scan_stream(archive: &[u8]) -> Result<Tree> {
 
 /// Lists an archive without a read-ahead thread, for tests that read thousands of them.
 fn scan_forwards(archive: &[u8]) -> Result<Tree> {
-    let stream = Stream::new(Box::new(io::Cursor::new(archive.to_vec())), "a.tar".into(), None);
-    scan(Box::new(TarSource { members: Some(Members::new(stream)), options: Options::default() }))
+    let stream = Stream::new(Box::new(io::Cursor::new(archive.to_vec())), "a.tar".into(), STRUCTURE, None);
+    scan(Box::new(TarSource::new(stream, Options::default())))
 }
 
 /// Reads an archive both ways, with equal results.

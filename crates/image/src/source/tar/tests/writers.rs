@@ -173,7 +173,7 @@ fn a_file_is_scanned_in_place_and_a_fifo_streamed() {
         let (file, fifo) = (file.clone(), fifo.clone());
         move || std::fs::copy(file, std::fs::OpenOptions::new().write(true).open(&fifo).map(|_| fifo).unwrap())
     });
-    let tree = scan(super::super::open(Some(&file), Options::default()).unwrap()).unwrap();
+    let tree = scan(open(Some(&file), Options::default()).unwrap()).unwrap();
     assert_eq!(differences(&snapshot_tree(&tree).unwrap(), &kept(seen, false, true)), Vec::<String>::new());
     drop(writer);
 }

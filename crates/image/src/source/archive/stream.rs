@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use packfs_blocks::ReadAt;
 
-use super::input::{Input, Stored, truncated};
+use super::input::{Input, Stored, add_up, truncated};
 use crate::source::{Store, unchanged};
 use crate::tree::Data;
 use crate::{Error, Result};
 
 /// Reads an archive forwards.
-pub(super) struct Stream {
+pub(in crate::source) struct Stream {
     from: Box<dyn Read + Send>,
     path: PathBuf,
+    /// Name of a member, for messages.
+    of: &'static str,
     at: u64,
     /// The underlying file, if there is one.
     file: Option<Arc<dyn ReadAt>>,
@@ -22,8 +24,13 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Makes an input of bytes that can be read once; if they come from `file`, it must not change.
-    pub(super) fn new(from: Box<dyn Read + Send>, path: PathBuf, file: Option<Arc<dyn ReadAt>>) -> Self {
-        Stream { from, path, at: 0, file }
+    pub(in crate::source) fn new(
+        from: Box<dyn Read + Send>,
+        path: PathBuf,
+        of: &'static str,
+        file: Option<Arc<dyn ReadAt>>,
+    ) -> Self {
+        Stream { from, path, of, at: 0, file }
     }
 
     /// Reads once; 0 at the end.
@@ -72,17 +79,23 @@ impl Input for Stream {
         let whole = [(0, file.size)];
         let ranges: Vec<_> = file.map.iter().flatten().map(|region| (region.offset, region.len)).collect();
         let ranges = if file.map.is_some() { &ranges } else { &whole[..] };
-        let mut data = MemberData { left: file.len, from: self, file: &file, failed: None };
+        let mut data = MemberData { left: file.len, from: self, file: &file, sum: 0, failed: None };
         let number = store.put(&mut data, file.size, ranges);
         // The store's error about a failed read says less than is known here.
-        match data.failed {
-            Some(error) => Err(error),
-            None => Ok(Data::Stored(number?)),
+        if let Some(error) = data.failed {
+            return Err(error);
         }
+        let (number, sum) = (number?, data.sum);
+        file.check_sum(self.of, sum)?;
+        Ok(Data::Stored(number))
     }
 
     fn name(&self) -> &Path {
         &self.path
+    }
+
+    fn rest(self, head: Vec<u8>) -> Result<Box<dyn Read + Send>> {
+        Ok(Box::new(io::Cursor::new(head).chain(self.from)))
     }
 
     fn finish(self) -> Result<()> {
@@ -95,6 +108,8 @@ struct MemberData<'s> {
     from: &'s mut Stream,
     file: &'s Stored,
     left: u64,
+    /// Sum of the bytes so far, if one is to be checked.
+    sum: u32,
     failed: Option<Error>,
 }
 
@@ -105,9 +120,12 @@ impl Read for MemberData<'_> {
             return Ok(0);
         }
         let failed = match self.from.read_some(&mut buf[..want]) {
-            Ok(0) => truncated("tar member", self.file.header, self.file.len - self.left, self.file.len),
+            Ok(0) => truncated(self.from.of, self.file.header, self.file.len - self.left, self.file.len),
             Ok(n) => {
                 self.left -= n as u64;
+                if self.file.sum.is_some() {
+                    self.sum = add_up(self.sum, &buf[..n]);
+                }
                 return Ok(n);
             }
             Err(error) => error,

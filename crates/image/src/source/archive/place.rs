@@ -4,21 +4,18 @@ use std::collections::BTreeMap;
 
 use packfs_blocks::units::beyond;
 
-use super::Options;
-use super::members::{Member, MemberKind};
+use super::{MAX_PATH, Member, MemberKind, Options};
 use crate::tree::{Conflict, Data, Kind, Meta, ROOT, Tree, XattrId, components, path_of};
 use crate::{Error, Result, Warning, WarningKind};
 
-/// Maximum length of a path or link target, in bytes.
-const MAX_PATH: usize = 65_535;
 /// Maximum number of components of a path.
 const MAX_COMPONENTS: usize = 4096;
 
-/// Cleans the path of a member or of a link target, which is not empty: drops a leading `/`, `.`
+/// Cleans the path of a member (`of` says of which kind) or of a link target, which is not empty: drops a leading `/`, `.`
 /// components and doubled slashes.
-pub(super) fn clean(path: &[u8], at: u64) -> Result<Vec<u8>> {
-    let bad = |why: String| Error::corrupt("tar member", at, why);
-    check_length(path, at)?;
+pub(in crate::source) fn clean(path: &[u8], of: &'static str, at: u64) -> Result<Vec<u8>> {
+    let bad = |why: String| Error::corrupt(of, at, why);
+    check_length(path, of, at)?;
     if components(path).any(|name| name == b"..") {
         return Err(bad(format!("`{}`: a path with `..` leads out of the archive", path.escape_ascii())));
     }
@@ -31,19 +28,25 @@ pub(super) fn clean(path: &[u8], at: u64) -> Result<Vec<u8>> {
     Ok(components(path).collect::<Vec<_>>().join(&b'/'))
 }
 
-fn check_length(path: &[u8], at: u64) -> Result<()> {
+fn check_length(path: &[u8], of: &'static str, at: u64) -> Result<()> {
     match path.len() {
         0..=MAX_PATH => Ok(()),
         len => {
             let why = format!("a path of {}", beyond(len as u64, MAX_PATH as u64));
-            Err(Error::corrupt("tar member", at, why))
+            Err(Error::corrupt(of, at, why))
         }
     }
 }
 
 /// Adds a member under its clean `path`.
-pub(super) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, options: &Options) -> Result<()> {
-    let Member { kind, mode, uid, gid, mtime, xattrs, lost, at, .. } = member;
+pub(in crate::source) fn place(
+    tree: &mut Tree,
+    path: &[u8],
+    member: Member,
+    data: Data,
+    options: &Options,
+) -> Result<()> {
+    let Member { kind, mode, uid, gid, mtime, xattrs, lost, of, at, .. } = member;
     let xattrs = if options.xattrs { tree.xattrs.intern(xattrs) } else { XattrId::NONE };
     for why in lost.into_iter().filter(|_| options.xattrs) {
         tree.warnings.add(Warning::new(WarningKind::AclNotKept, path_of(path)).with_detail(why))?;
@@ -51,22 +54,18 @@ pub(super) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, op
     let meta = Meta { mode, uid, gid, mtime, xattrs };
     let Some((dir, name)) = tree.parent_of(path, Meta::IMPLICIT_DIR)? else {
         if !matches!(kind, MemberKind::Dir) {
-            return Err(Error::corrupt("tar member", at, "the root is not a directory"));
+            return Err(Error::corrupt(of, at, "the root is not a directory"));
         }
         tree.set_meta(ROOT, meta);
         return Ok(());
     };
     let kind = match kind {
-        MemberKind::HardLink(target) => return link(tree, path, &target, at),
+        MemberKind::HardLink(target) => return link(tree, path, &target, of, at),
         MemberKind::File(file) => Kind::File { size: file.size, data },
         MemberKind::Symlink(target) => {
-            check_length(&target, at)?;
+            check_length(&target, of, at)?;
             if target.is_empty() {
-                return Err(Error::corrupt(
-                    "tar member",
-                    at,
-                    format!("`{}` has an empty link target", path.escape_ascii()),
-                ));
+                return Err(Error::corrupt(of, at, format!("`{}` has an empty link target", path.escape_ascii())));
             }
             Kind::Symlink(target.into())
         }
@@ -74,16 +73,17 @@ pub(super) fn place(tree: &mut Tree, path: &[u8], member: Member, data: Data, op
         MemberKind::Block(device) => Kind::Block(device),
         MemberKind::Dir => Kind::Dir(BTreeMap::new()),
         MemberKind::Fifo => Kind::Fifo,
+        MemberKind::Socket => Kind::Socket,
     };
     tree.add(dir, name, meta, kind, Conflict::Replace)?;
     Ok(())
 }
 
-fn link(tree: &mut Tree, path: &[u8], target: &[u8], at: u64) -> Result<()> {
-    let cleaned = clean(target, at)?;
+fn link(tree: &mut Tree, path: &[u8], target: &[u8], of: &'static str, at: u64) -> Result<()> {
+    let cleaned = clean(target, of, at)?;
     let bad = |why: &str| {
         let (path, target) = (path.escape_ascii(), target.escape_ascii());
-        Error::corrupt("tar hard link", at, format!("`{path}` links to `{target}`, {why}"))
+        Error::corrupt(of, at, format!("`{path}` links to `{target}`, {why}"))
     };
     let Some(target) = tree.lookup(&cleaned) else {
         let detail = format!("to `{}`", target.escape_ascii());

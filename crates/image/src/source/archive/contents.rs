@@ -8,33 +8,36 @@ use std::sync::{Arc, OnceLock};
 use packfs_blocks::ReadAt;
 
 use super::input::Stored;
-use super::members::Members;
 use super::seekable::Seekable;
 use crate::source::{Contents, FileReader, unchanged};
 use crate::{Error, Result};
 
 /// An archive and its name.
 #[derive(Debug, Clone)]
-pub(super) struct Archive {
-    pub(super) bytes: Arc<dyn ReadAt>,
-    pub(super) path: PathBuf,
+pub(in crate::source) struct Archive {
+    pub(in crate::source) bytes: Arc<dyn ReadAt>,
+    pub(in crate::source) path: PathBuf,
+    /// Name of a member, for messages.
+    pub(in crate::source) of: &'static str,
+    /// Reads the name of the member whose first header is next.
+    pub(in crate::source) name_of: fn(Seekable) -> Option<Vec<u8>>,
 }
 
 impl Archive {
     /// Fails if the archive has changed since it was opened.
-    pub(super) fn check_unchanged(&self) -> Result<()> {
+    pub(in crate::source) fn check_unchanged(&self) -> Result<()> {
         unchanged(&*self.bytes, &self.path)
     }
 }
 
 /// The files of an archive, known once all its headers are read.
-pub(super) struct TarContents {
+pub(in crate::source) struct ArchiveContents {
     archive: Archive,
     files: OnceLock<Box<[Located]>>,
 }
 
 /// A file and the position of its data in the archive.
-pub(super) struct Located {
+pub(in crate::source) struct Located {
     size: u64,
     header: u64,
     pieces: Pieces,
@@ -56,7 +59,7 @@ struct Piece {
 
 impl Located {
     /// Locates `file`, whose data begins at `at`.
-    pub(super) fn new(file: Stored, mut at: u64) -> Self {
+    pub(in crate::source) fn new(file: Stored, mut at: u64) -> Self {
         let pieces = match file.map {
             None => Pieces::Whole(at),
             Some(map) => Pieces::Sparse(
@@ -84,13 +87,13 @@ impl Located {
     }
 }
 
-impl TarContents {
-    pub(super) fn new(archive: Archive) -> Self {
-        TarContents { archive, files: OnceLock::new() }
+impl ArchiveContents {
+    pub(in crate::source) fn new(archive: Archive) -> Self {
+        ArchiveContents { archive, files: OnceLock::new() }
     }
 
     /// Sets the files, once.
-    pub(super) fn set(&self, files: Vec<Located>) {
+    pub(in crate::source) fn set(&self, files: Vec<Located>) {
         self.files.get_or_init(|| files.into());
     }
 
@@ -101,11 +104,11 @@ impl TarContents {
     /// Reads the member's name again: only messages need it.
     fn member_name(&self, key: u64) -> Option<Vec<u8>> {
         let input = Seekable::new(self.archive.clone(), self.file(key)?.header);
-        Members::new(input).next().ok().flatten().map(|member| member.path)
+        (self.archive.name_of)(input)
     }
 }
 
-impl Contents for TarContents {
+impl Contents for ArchiveContents {
     fn open(&self, key: u64) -> Result<Box<dyn FileReader + '_>> {
         let file = self.file(key).ok_or_else(|| Error::Misuse(format!("the archive has no file {key}")))?;
         Ok(Box::new(Open { contents: self, key, file }))
@@ -122,7 +125,7 @@ impl Contents for TarContents {
 }
 
 struct Open<'c> {
-    contents: &'c TarContents,
+    contents: &'c ArchiveContents,
     key: u64,
     file: &'c Located,
 }

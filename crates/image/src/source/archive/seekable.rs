@@ -1,11 +1,14 @@
 //! An uncompressed archive in a file: headers are read, data is skipped and stays where it is.
 
+use std::io::{self, Read};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::contents::{Archive, Located, TarContents};
-use super::input::{Input, Stored};
+use packfs_blocks::ReadAt;
+
+use super::contents::{Archive, ArchiveContents, Located};
+use super::input::{Input, Stored, add_up, truncated};
 use crate::source::Store;
 use crate::tree::Data;
 use crate::{Error, Result};
@@ -14,7 +17,7 @@ use crate::{Error, Result};
 const WINDOW: RangeInclusive<usize> = 4 << 10..=256 << 10;
 
 /// Reads the headers of an archive through a window.
-pub(super) struct Seekable {
+pub(in crate::source) struct Seekable {
     archive: Archive,
     at: u64,
     window: Vec<u8>,
@@ -22,13 +25,13 @@ pub(super) struct Seekable {
     start: u64,
     width: usize,
     files: Vec<Located>,
-    contents: Arc<TarContents>,
+    contents: Arc<ArchiveContents>,
 }
 
 impl Seekable {
     /// Starts reading at `at`.
-    pub(super) fn new(archive: Archive, at: u64) -> Self {
-        let contents = Arc::new(TarContents::new(archive.clone()));
+    pub(in crate::source) fn new(archive: Archive, at: u64) -> Self {
+        let contents = Arc::new(ArchiveContents::new(archive.clone()));
         let width = *WINDOW.start();
         Seekable { archive, at, window: Vec::new(), start: at, width, files: Vec::new(), contents }
     }
@@ -45,6 +48,26 @@ impl Seekable {
         }
         let from = usize::try_from(self.at - self.start).unwrap_or(usize::MAX);
         Ok(self.window.get(from..).unwrap_or_default())
+    }
+}
+
+impl Seekable {
+    /// Adds up the next `len` bytes, without consuming them.
+    fn sum(&self, len: u64) -> Result<u32> {
+        let (mut sum, mut at, mut piece) = (0, self.at, vec![0; *WINDOW.end()]);
+        let end = self.at.saturating_add(len);
+        while at < end {
+            let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(piece.len());
+            let got = self.archive.bytes.read_at(&mut piece[..want], at);
+            match got.map_err(Error::io("cannot read", &self.archive.path))? {
+                0 => return Err(truncated(self.archive.of, self.at, at - self.at, len)),
+                got => {
+                    sum = add_up(sum, &piece[..got]);
+                    at += got as u64;
+                }
+            }
+        }
+        Ok(sum)
     }
 }
 
@@ -74,6 +97,9 @@ impl Input for Seekable {
     }
 
     fn keep(&mut self, file: Stored, _: &mut dyn Store) -> Result<Data> {
+        if file.sum.is_some() {
+            file.check_sum(self.archive.of, self.sum(file.len)?)?;
+        }
         let key = self.files.len() as u64;
         self.files.push(Located::new(file, self.at));
         Ok(Data::Source { from: self.contents.clone(), key })
@@ -83,9 +109,36 @@ impl Input for Seekable {
         &self.archive.path
     }
 
+    fn rest(self, head: Vec<u8>) -> Result<Box<dyn Read + Send>> {
+        let from = Rest { bytes: Arc::clone(&self.archive.bytes), at: self.at };
+        self.finish()?;
+        Ok(Box::new(io::Cursor::new(head).chain(from)))
+    }
+
     fn finish(self) -> Result<()> {
         self.archive.check_unchanged()?;
         self.contents.set(self.files);
         Ok(())
+    }
+}
+
+/// The bytes of an archive from an offset on.
+pub(super) struct Rest {
+    bytes: Arc<dyn ReadAt>,
+    at: u64,
+}
+
+impl Rest {
+    /// Returns all bytes.
+    pub(super) fn new(bytes: Arc<dyn ReadAt>) -> Self {
+        Rest { bytes, at: 0 }
+    }
+}
+
+impl Read for Rest {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let got = self.bytes.read_at(buf, self.at)?;
+        self.at += got as u64;
+        Ok(got)
     }
 }

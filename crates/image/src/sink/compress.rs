@@ -1,0 +1,262 @@
+//! Compresses a stream, such as a tar archive, on all cores: it is cut into pieces, each of which becomes a gzip member, an
+//! xz or bzip2 stream or a zstd frame. Their concatenation is read by every decompressor as one stream.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::str::FromStr;
+
+use packfs_blocks::pipeline::{self, Pool, Window};
+
+use crate::{Error, Result};
+
+/// A format of compressed streams, and a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compression {
+    format: Format,
+    level: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Gzip,
+    Xz,
+    Zstd,
+    Bzip2,
+}
+
+/// What there is to know of a format.
+struct Info {
+    format: Format,
+    name: &'static str,
+    levels: RangeInclusive<u8>,
+    default: u8,
+    /// Endings of file names.
+    endings: &'static [&'static str],
+}
+
+const FORMATS: [Info; 4] = [
+    Info { format: Format::Gzip, name: "gzip", levels: 1..=12, default: 6, endings: &["gz", "tgz"] },
+    Info { format: Format::Xz, name: "xz", levels: 0..=9, default: 6, endings: &["xz", "txz"] },
+    Info { format: Format::Zstd, name: "zstd", levels: 1..=22, default: 3, endings: &["zst", "tzst"] },
+    Info { format: Format::Bzip2, name: "bzip2", levels: 1..=9, default: 9, endings: &["bz2", "tbz2", "tbz"] },
+];
+
+/// Parses `FORMAT` or `FORMAT:LEVEL`.
+impl FromStr for Compression {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (name, level) = text.split_once(':').map_or((text, None), |(name, level)| (name, Some(level)));
+        let info = FORMATS.iter().find(|info| info.name == name);
+        let info = info.ok_or("expected gzip, xz, zstd or bzip2, as in zstd:9")?;
+        let level = level.map_or(Ok(info.default), |level| match level.parse() {
+            Ok(level) if info.levels.contains(&level) => Ok(level),
+            _ => Err(format!("levels of {name} are {} to {}", info.levels.start(), info.levels.end())),
+        });
+        Ok(Compression { format: info.format, level: level? })
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = FORMATS.iter().find(|info| info.format == self.format).map_or("", |info| info.name);
+        write!(f, "{name}:{}", self.level)
+    }
+}
+
+impl Compression {
+    /// Returns the compression that the ending of a file name means, if it means any.
+    pub fn of_name(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        let info = FORMATS.iter().find(|info| info.endings.contains(&ending.as_str()))?;
+        Some(Compression { format: info.format, level: info.default })
+    }
+
+    /// Length of a piece: some times the distance over which the format finds repetitions.
+    fn piece(self) -> usize {
+        const XZ_DICT_LOG: [u8; 10] = [18, 20, 21, 22, 22, 23, 23, 24, 25, 26];
+        match self.format {
+            Format::Gzip => 1 << 20,
+            Format::Zstd if self.level > 16 => 32 << 20,
+            Format::Zstd | Format::Bzip2 => 8 << 20,
+            Format::Xz => {
+                let dict = XZ_DICT_LOG.get(usize::from(self.level)).map_or(26, |log| *log);
+                (3usize << dict).clamp(4 << 20, 96 << 20)
+            }
+        }
+    }
+
+    /// Compresses a piece.
+    fn encode(self, piece: &[u8]) -> io::Result<Vec<u8>> {
+        let level = u32::from(self.level);
+        let _ = (level, piece);
+        match self.format {
+            #[cfg(feature = "tar-gzip")]
+            Format::Gzip => gzip(piece, self.level),
+            #[cfg(feature = "tar-xz")]
+            Format::Xz => {
+                let stream = liblzma::stream::Stream::new_easy_encoder(level, liblzma::stream::Check::Crc64)?;
+                let mut out = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
+                out.write_all(piece)?;
+                out.finish()
+            }
+            #[cfg(feature = "tar-zstd")]
+            Format::Zstd => {
+                let mut encoder = zstd::bulk::Compressor::new(i32::from(self.level))?;
+                encoder.include_checksum(true)?;
+                encoder.compress(piece)
+            }
+            #[cfg(feature = "tar-bzip2")]
+            Format::Bzip2 => {
+                let mut out = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::new(level));
+                out.write_all(piece)?;
+                out.finish()
+            }
+            #[allow(unreachable_patterns, reason = "reached when a compressor's feature is off")]
+            _ => Err(io::Error::new(io::ErrorKind::Unsupported, format!("this build does not compress with {self}"))),
+        }
+    }
+}
+
+/// Makes a gzip member, by libdeflate. The time in its header is 0, and the system is unknown.
+#[cfg(feature = "tar-gzip")]
+fn gzip(piece: &[u8], level: u8) -> io::Result<Vec<u8>> {
+    const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    let choice: packfs_codec::Choice = format!("deflate:{level}").parse().map_err(io::Error::other)?;
+    let mut encoder = choice.encoder(piece.len()).map_err(io::Error::other)?;
+    // Data that does not shrink grows by some bytes for each block of at least 10,000.
+    let mut out = vec![0; HEADER.len() + piece.len() + piece.len() / 1000 + 64];
+    out[..HEADER.len()].copy_from_slice(&HEADER);
+    let len = encoder.encode(piece, &mut out[HEADER.len()..]).map_err(io::Error::other)?;
+    let len = len.ok_or_else(|| io::Error::other("libdeflate needs more room than it says"))?;
+    out.truncate(HEADER.len() + len);
+    let mut crc = flate2::Crc::new();
+    crc.update(piece);
+    out.extend(crc.sum().to_le_bytes());
+    out.extend(crc.amount().to_le_bytes());
+    Ok(out)
+}
+
+/// Runs `body` with a writer that compresses to `out`, on `threads` threads; with 0 on the calling one. The bytes do not
+/// depend on their number. `name` is that of the output, for messages.
+pub fn compressed<R>(
+    how: Compression,
+    out: &mut dyn Write,
+    name: &Path,
+    threads: usize,
+    body: impl FnOnce(&mut dyn Write) -> Result<R>,
+) -> Result<R> {
+    let budget = (threads + 1) * how.piece();
+    pipeline::scope(
+        threads,
+        || (),
+        |pool: &Pool<'_, ()>| {
+            let mut writer = Compressor { how, out, pool, window: Window::new(budget), piece: Vec::new(), any: false };
+            let result = body(&mut writer)?;
+            writer.finish().map_err(Error::io("cannot write", name))?;
+            Ok(result)
+        },
+    )
+}
+
+/// Compresses what is written to it.
+struct Compressor<'c, 'env> {
+    how: Compression,
+    out: &'c mut dyn Write,
+    pool: &'c Pool<'env, ()>,
+    window: Window<io::Result<Vec<u8>>>,
+    piece: Vec<u8>,
+    /// True once a piece was submitted.
+    any: bool,
+}
+
+impl Compressor<'_, '_> {
+    fn submit(&mut self) -> io::Result<()> {
+        while self.window.is_full() {
+            self.put()?;
+        }
+        let (how, piece) = (self.how, std::mem::take(&mut self.piece));
+        let len = piece.len();
+        self.any = true;
+        self.window.push(self.pool.submit(move |()| how.encode(&piece)), len);
+        Ok(())
+    }
+
+    /// Writes the oldest piece.
+    fn put(&mut self) -> io::Result<()> {
+        self.window.pop().map_or(Ok(()), |piece| self.out.write_all(&piece?))
+    }
+
+    /// Writes the rest; nothing at all becomes an empty stream.
+    fn finish(mut self) -> io::Result<()> {
+        if !self.piece.is_empty() || !self.any {
+            self.submit()?;
+        }
+        while !self.window.is_empty() {
+            self.put()?;
+        }
+        self.out.flush()
+    }
+}
+
+impl Write for Compressor<'_, '_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let room = self.how.piece() - self.piece.len();
+        let taken = buf.len().min(room);
+        self.piece.extend_from_slice(&buf[..taken]);
+        if taken == room {
+            self.submit()?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn every_format_is_read_back_and_does_not_depend_on_threads() {
+        let plain: Vec<u8> = (0..2_500_000u32).flat_map(|n| (n / 7 * 2_654_435_761).to_le_bytes()).collect();
+        for how in ["gzip", "gzip:12", "zstd:1", "xz:0", "bzip2:1"] {
+            let how: Compression = how.parse().unwrap();
+            let written = [0, 1, 3].map(|threads| {
+                let mut out = Vec::new();
+                let done = compressed(how, &mut out, Path::new("out"), threads, |writer| {
+                    plain.chunks(99_999).try_for_each(|chunk| writer.write_all(chunk)).map_err(Error::io("x", "y"))
+                });
+                done.unwrap();
+                out
+            });
+            assert!(written[0] == written[1] && written[0] == written[2] && written[0].len() < plain.len(), "{how}");
+            let from = Box::new(io::Cursor::new(written[0].clone()));
+            let mut again = Vec::new();
+            crate::source::decompress::reader(from, Path::new("a")).unwrap().read_to_end(&mut again).unwrap();
+            assert!(again == plain, "{how}");
+        }
+        let mut out = Vec::new();
+        compressed("gzip".parse().unwrap(), &mut out, Path::new("out"), 2, |_| Ok(())).unwrap();
+        assert_eq!(out.len(), 20, "an empty stream");
+    }
+
+    #[test]
+    fn names_and_levels_are_read() {
+        for (text, shown) in [("gzip", "gzip:6"), ("zstd:22", "zstd:22"), ("xz:0", "xz:0"), ("bzip2", "bzip2:9")] {
+            assert_eq!(text.parse::<Compression>().unwrap().to_string(), shown);
+        }
+        for bad in ["", "lz4", "zstd:", "zstd:0", "xz:10", "gzip:x"] {
+            assert!(bad.parse::<Compression>().is_err(), "{bad}");
+        }
+        for (name, how) in [("a.tar.gz", Some("gzip:6")), ("a.TZST", Some("zstd:3")), ("a.tar", None), ("gz", None)] {
+            assert_eq!(Compression::of_name(Path::new(name)).map(|how| how.to_string()).as_deref(), how, "{name}");
+        }
+    }
+}

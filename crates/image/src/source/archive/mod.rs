@@ -1,0 +1,158 @@
+//! Archives as sources (tar, cpio, zip), recognised by their first bytes, and the part that their formats share. Tar and
+//! cpio archives may be compressed and come from a pipe.
+//!
+//! An uncompressed tar or cpio archive in a file is only scanned: contents are read in place later, by any thread. Any
+//! other archive is read once, and its data is passed on as it arrives.
+//!
+//! - `input` with `seekable` (and `contents`) and `stream`: provide the bytes.
+//! - `place`: adds members to a tree.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use packfs_blocks::ReadAt;
+use packfs_blocks::io::FileAt;
+
+use self::contents::Archive;
+use self::input::Stored;
+use self::seekable::Seekable;
+use self::stream::Stream;
+use super::cpio::{self, CpioSource};
+use super::decompress::{self, Compression};
+use super::readahead::ReadAhead;
+use super::sniff::is_zip;
+use super::tar::{self, TarSource};
+use super::{Exclude, Source};
+use crate::name::display;
+use crate::tree::{Device, Time, XattrSet};
+use crate::{Error, Result};
+
+pub(super) mod contents;
+pub(super) mod input;
+pub(super) mod place;
+pub(super) mod seekable;
+pub(super) mod stream;
+
+/// Selection of what to take from an archive.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Entries to leave out.
+    pub exclude: Exclude,
+    /// True to take extended attributes.
+    pub xattrs: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { exclude: Exclude::default(), xattrs: true }
+    }
+}
+
+/// Maximum length of a path or link target, in bytes.
+pub(in crate::source) const MAX_PATH: usize = 65_535;
+
+/// Maximum length of files and archives: the largest offset of the system.
+pub(in crate::source) const MAX_SIZE: u64 = i64::MAX.unsigned_abs();
+
+/// Opens the archive at `path`, or on standard input. Its format, and its compression (gzip, xz, zstd, bzip2 or none), are
+/// detected from the first bytes; what is no other archive is read as tar.
+pub fn open(path: Option<&Path>, options: Options) -> Result<Box<dyn Source>> {
+    let Some(path) = path else {
+        return from_stream(Box::new(io::stdin()), Path::new("standard input"), options);
+    };
+    let file = File::open(path).map_err(Error::io("cannot open", path))?;
+    let kind = file.metadata().map_err(Error::io("cannot read", path))?.file_type();
+    if kind.is_file() || kind.is_block_device() {
+        return from_bytes(Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?), path, options);
+    }
+    from_stream(Box::new(file), path, options)
+}
+
+/// Opens an archive in `bytes`; `name` is for messages.
+pub fn from_bytes(bytes: Arc<dyn ReadAt>, name: &Path, options: Options) -> Result<Box<dyn Source>> {
+    let mut head = [0; decompress::MAGIC_LEN];
+    let got = bytes.read_at(&mut head, 0).map_err(Error::io("cannot read", name))?;
+    let head = &head[..got];
+    if Compression::of(head, name)?.is_some() {
+        let from = Box::new(seekable::Rest::new(Arc::clone(&bytes)));
+        return stream(from, name, Some(bytes), options);
+    }
+    if is_zip(head) {
+        #[cfg(feature = "zip")]
+        return Ok(Box::new(super::zip::ZipSource::new(bytes, name, options)));
+        #[cfg(not(feature = "zip"))]
+        return Err(Error::Unsupported(format!(
+            "{}: this build does not read zip archives: it needs the cargo feature `zip`",
+            display(name)
+        )));
+    }
+    let path = name.to_owned();
+    if cpio::is_header(head) {
+        let archive = Archive { bytes, path, of: cpio::STRUCTURE, name_of: cpio::name_of };
+        return Ok(Box::new(CpioSource::new(Seekable::new(archive, 0), options)));
+    }
+    let archive = Archive { bytes, path, of: tar::STRUCTURE, name_of: tar::name_of };
+    Ok(Box::new(TarSource::new(Seekable::new(archive, 0), options)))
+}
+
+/// Opens an archive, possibly compressed, that can be read only once; `name` is for messages.
+pub fn from_stream(from: Box<dyn Read + Send>, name: &Path, options: Options) -> Result<Box<dyn Source>> {
+    stream(from, name, None, options)
+}
+
+fn stream(
+    from: Box<dyn Read + Send>,
+    name: &Path,
+    file: Option<Arc<dyn ReadAt>>,
+    options: Options,
+) -> Result<Box<dyn Source>> {
+    let mut from = decompress::reader(from, name)?;
+    let mut head = Vec::new();
+    let read = from.by_ref().take(decompress::MAGIC_LEN as u64).read_to_end(&mut head);
+    read.map_err(Error::io("cannot read", name))?;
+    if is_zip(&head) {
+        let why = "a zip archive has its directory at the end: save it to a file, which packfs can read";
+        return Err(Error::Unsupported(format!("{}: {why}", display(name))));
+    }
+    let is_cpio = cpio::is_header(&head);
+    let bytes = ReadAhead::new(Box::new(io::Cursor::new(head).chain(from)));
+    let bytes = Box::new(bytes.map_err(Error::io("cannot start a thread for", name))?);
+    Ok(match is_cpio {
+        true => Box::new(CpioSource::new(Stream::new(bytes, name.to_owned(), cpio::STRUCTURE, file), options)),
+        false => Box::new(TarSource::new(Stream::new(bytes, name.to_owned(), tar::STRUCTURE, file), options)),
+    })
+}
+
+/// A member as described by the archive; its path and links are not checked yet.
+#[derive(Debug)]
+pub(in crate::source) struct Member {
+    pub(in crate::source) path: Vec<u8>,
+    pub(in crate::source) kind: MemberKind,
+    pub(in crate::source) mode: u16,
+    pub(in crate::source) uid: u32,
+    pub(in crate::source) gid: u32,
+    pub(in crate::source) mtime: Time,
+    pub(in crate::source) xattrs: XattrSet,
+    /// Attributes that could not be kept, each with the reason.
+    pub(in crate::source) lost: Vec<String>,
+    /// Name of a member of this kind of archive, for messages.
+    pub(in crate::source) of: &'static str,
+    /// Offset of the first header.
+    pub(in crate::source) at: u64,
+}
+
+#[derive(Debug)]
+pub(in crate::source) enum MemberKind {
+    File(Stored),
+    HardLink(Vec<u8>),
+    Symlink(Vec<u8>),
+    Char(Device),
+    Block(Device),
+    Dir,
+    Fifo,
+    Socket,
+}

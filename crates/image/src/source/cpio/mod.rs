@@ -1,0 +1,248 @@
+//! Cpio archives as a source: new ASCII (`newc`, with or without checksums) and portable ASCII (`odc`), and several of
+//! them in a row, as in an initramfs: some plain ones, then compressed ones.
+
+mod header;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use self::header::{Form, Header, MAGIC_LEN};
+use super::archive::input::{Input, Stored, truncated};
+use super::archive::place::{clean, place};
+use super::archive::seekable::Seekable;
+use super::archive::stream::Stream;
+use super::archive::{MAX_PATH, Member, MemberKind, Options};
+use super::decompress::{self, Compression};
+use super::{Source, Store};
+use crate::tree::{Conflict, Data, Ino, Kind, Meta, Time, Tree, XattrSet};
+use crate::{Error, Result, Warning, WarningKind};
+
+/// Name of members in messages.
+pub(super) const STRUCTURE: &str = "cpio member";
+/// Permission bits in a mode, and bits of the type.
+const PERMISSIONS: u32 = 0o7777;
+const TYPE: u32 = 0o170_000;
+/// Greatest number of compressed archives inside each other.
+const MAX_NESTED: usize = 16;
+
+/// An archive, with all that follows it.
+pub(super) struct CpioSource<I> {
+    input: Option<I>,
+    options: Options,
+}
+
+impl<I: Input> CpioSource<I> {
+    pub(super) fn new(input: I, options: Options) -> Self {
+        CpioSource { input: Some(input), options }
+    }
+}
+
+/// Returns true if `head` begins with a header.
+pub(super) fn is_header(head: &[u8]) -> bool {
+    Form::of(head).is_some()
+}
+
+/// Returns the name of the member whose header is next.
+pub(super) fn name_of(mut input: Seekable) -> Option<Vec<u8>> {
+    let (mut magic, at) = ([0; MAGIC_LEN], input.offset());
+    input.read(&mut magic).ok()?;
+    Header::read(&mut input, Form::of(&magic)?, at).ok().map(|header| header.name)
+}
+
+impl<I: Input> Source for CpioSource<I> {
+    fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
+        let input = self.input.take().ok_or_else(|| Error::Misuse("an archive can be listed only once".into()))?;
+        let mut scan = Scan { tree, store, options: &self.options, links: HashMap::new() };
+        let mut rest = scan.all(input)?;
+        for _ in 0..MAX_NESTED {
+            match rest {
+                None => return Ok(()),
+                Some(compressed) => rest = scan.all(compressed)?,
+            }
+        }
+        Err(Error::Unsupported(format!("cpio: more than {MAX_NESTED} compressed archives inside each other")))
+    }
+}
+
+/// What identifies a file with several names: device and inode number, and the type.
+type Id = ((u32, u32, u32), u32);
+
+struct Scan<'s> {
+    tree: &'s mut Tree,
+    store: &'s mut dyn Store,
+    options: &'s Options,
+    /// Files with several names in the current archive.
+    links: HashMap<Id, Ino>,
+}
+
+impl Scan<'_> {
+    /// Reads one archive after the other. Returns what follows if it is compressed.
+    fn all<I: Input>(&mut self, mut input: I) -> Result<Option<Stream>> {
+        let (mut begun, mut ended) = (false, false);
+        loop {
+            let (at, head) = self.head(&mut input, ended)?;
+            match Form::of(&head) {
+                Some(form) => {
+                    (begun, ended) = (true, !self.member(&mut input, form, at)?);
+                    if ended {
+                        self.links.clear();
+                    }
+                }
+                None if !begun => return Err(Error::corrupt("cpio header", at, "its magic number is wrong")),
+                None if head.is_empty() && ended => break,
+                None if head.is_empty() => return Err(truncated("cpio header", at, 0, MAGIC_LEN as u64)),
+                None if !ended => {
+                    let why = format!("its magic number is `{}`", head.escape_ascii());
+                    return Err(Error::corrupt("cpio header", at, why));
+                }
+                None => return self.after(input, head, at),
+            }
+        }
+        input.finish()?;
+        Ok(None)
+    }
+
+    /// Reads the magic of a header, and its position; between archives there may be zeros in front.
+    fn head(&self, input: &mut dyn Input, zeros: bool) -> Result<(u64, Vec<u8>)> {
+        let mut head = vec![0; 1];
+        loop {
+            let at = input.offset();
+            if input.read(&mut head)? == 0 {
+                return Ok((at, Vec::new()));
+            }
+            if head[0] != 0 || !zeros {
+                head.resize(MAGIC_LEN, 0);
+                let got = input.read(&mut head[1..])?;
+                head.truncate(1 + got);
+                return Ok((at, head));
+            }
+        }
+    }
+
+    /// Returns what follows the archives if it is compressed. Anything else is not part of them.
+    fn after<I: Input>(&mut self, mut input: I, mut head: Vec<u8>, at: u64) -> Result<Option<Stream>> {
+        let begun = head.len();
+        head.resize(decompress::MAGIC_LEN, 0);
+        let got = input.read(&mut head[begun..])?;
+        head.truncate(begun + got);
+        let name = input.name().to_owned();
+        if Compression::of(&head, &name)?.is_some() {
+            let rest = input.rest(head)?;
+            let bytes = decompress::reader(rest, &name)?;
+            return Ok(Some(Stream::new(bytes, name, STRUCTURE, None)));
+        }
+        let warning = Warning::new(WarningKind::BytesAfterArchive, name).with_detail(format!("at byte {at}"));
+        self.tree.warnings.add(warning)?;
+        // Read to the end: a program that writes into a pipe expects everything to be read.
+        input.skip_to(u64::MAX)?;
+        input.finish()?;
+        Ok(None)
+    }
+
+    /// Reads the member at `at`, whose magic was read already. Returns `false` if it ends the archive.
+    fn member(&mut self, input: &mut dyn Input, form: Form, at: u64) -> Result<bool> {
+        let header = Header::read(input, form, at)?;
+        let begin = input.offset();
+        let end = begin.checked_add(header.size).filter(|end| *end <= super::archive::MAX_SIZE);
+        let end = end.ok_or_else(|| {
+            Error::corrupt("cpio header", at, format!("the size of {} bytes is too large", header.size))
+        })?;
+        if header.is_trailer() {
+            header.skip_to(input, end)?;
+            return Ok(false);
+        }
+        let path = match header.name.is_empty() {
+            true => {
+                let warning = Warning::new(WarningKind::MemberWithoutName, input.name().to_owned());
+                self.tree.warnings.add(warning.with_detail(format!("at byte {at}")))?;
+                None
+            }
+            false => Some(clean(&header.name, STRUCTURE, at)?),
+        };
+        if let Some(path) = path {
+            self.place(input, &header, &path)?;
+        }
+        match header.skip_to(input, end)? {
+            true => Ok(true),
+            false => Err(truncated(STRUCTURE, at, input.offset() - at, end - at)),
+        }
+    }
+
+    fn place(&mut self, input: &mut dyn Input, header: &Header, path: &[u8]) -> Result<()> {
+        let kind = self.kind(input, header)?;
+        let is_dir = matches!(kind, MemberKind::Dir);
+        let id = (header.id, header.mode & TYPE);
+        let known = self.links.get(&id).copied().filter(|_| header.nlink > 1 && !is_dir);
+        let excluded = self.options.exclude.covers(path, is_dir);
+        if excluded && known.is_none() {
+            return Ok(());
+        }
+        // Only one name has the data, usually the last.
+        let has_data = known.is_some_and(|first| matches!(self.tree.inode(first).kind, Kind::File { size: 1.., .. }));
+        let data = match &kind {
+            MemberKind::File(file) if file.size > 0 && !has_data => Some(input.keep(file.clone(), self.store)?),
+            _ => None,
+        };
+        if let Some(first) = known {
+            if let (Some(data), Kind::File { size, data: place }) = (data, &mut self.tree.inode_mut(first).kind) {
+                (*size, *place) = (header.size, data);
+            }
+            if !excluded && let Some((dir, name)) = self.tree.parent_of(path, Meta::IMPLICIT_DIR)? {
+                self.tree.link(dir, name, first, Conflict::Replace)?;
+            }
+            return Ok(());
+        }
+        let member = Member {
+            path: Vec::new(),
+            kind,
+            mode: u16::try_from(header.mode & PERMISSIONS).unwrap_or_default(),
+            uid: header.uid,
+            gid: header.gid,
+            mtime: Time { secs: i64::try_from(header.mtime).unwrap_or(i64::MAX), nanos: 0 },
+            xattrs: XattrSet::new(),
+            lost: Vec::new(),
+            of: STRUCTURE,
+            at: header.at,
+        };
+        place(self.tree, path, member, data.unwrap_or(Data::Empty), self.options)?;
+        if header.nlink > 1
+            && !is_dir
+            && let Some(ino) = self.tree.lookup(path)
+        {
+            self.links.insert(id, ino);
+        }
+        Ok(())
+    }
+
+    /// Returns the type of a member, with the target of a symbolic link, which is its data.
+    fn kind(&self, input: &mut dyn Input, header: &Header) -> Result<MemberKind> {
+        let Header { size, device, at, sum, .. } = *header;
+        Ok(match header.mode & TYPE {
+            0o100_000 => MemberKind::File(Stored { size, len: size, map: None, header: at, sum }),
+            0o040_000 => MemberKind::Dir,
+            0o120_000 => MemberKind::Symlink(target(input, header)?),
+            0o020_000 => MemberKind::Char(device),
+            0o060_000 => MemberKind::Block(device),
+            0o010_000 => MemberKind::Fifo,
+            0o140_000 => MemberKind::Socket,
+            other => return Err(Error::corrupt(STRUCTURE, at, format!("its type {other:o} is not known"))),
+        })
+    }
+}
+
+fn target(input: &mut dyn Input, header: &Header) -> Result<Vec<u8>> {
+    let len = usize::try_from(header.size).ok().filter(|len| *len <= MAX_PATH);
+    let why = || format!("a symbolic link of {} bytes: more than {MAX_PATH}", header.size);
+    let len = len.ok_or_else(|| Error::corrupt(STRUCTURE, header.at, why()))?;
+    let mut target = vec![0; len];
+    let got = input.read(&mut target)?;
+    if got < len {
+        return Err(truncated(STRUCTURE, header.at, got as u64, header.size));
+    }
+    let stored = Stored { size: header.size, len: header.size, map: None, header: header.at, sum: header.sum };
+    stored.check_sum(STRUCTURE, super::archive::input::add_up(0, &target))?;
+    // Some writers count the NUL at the end.
+    target.truncate(target.iter().position(|byte| *byte == 0).unwrap_or(len));
+    Ok(target)
+}

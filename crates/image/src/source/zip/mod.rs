@@ -1,0 +1,393 @@
+//! Zip archives as a source. The central directory at the end says what is in one, so they cannot come from a pipe.
+//!
+//! Data is decompressed once, on a thread of its own, in the order of the directory, and its length and checksum are
+//! verified. Entries whose data overlaps are refused: small archives with huge contents are made of them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flate2::read::DeflateDecoder;
+use packfs_blocks::ReadAt;
+use rawzip::extra_fields::ExtraFieldId;
+use rawzip::time::DosDateTime;
+use rawzip::{CompressionMethod, Crc32, CreatorSystem, RECOMMENDED_BUFFER_SIZE, RangeReader, ReaderAt, ZipArchive};
+use rawzip::{ZipFileHeaderRecord, ZipLocator};
+
+use super::archive::input::Stored;
+use super::archive::place::{clean, place};
+use super::archive::{MAX_PATH, MAX_SIZE, Member, MemberKind, Options};
+use super::decompress;
+use super::readahead::ReadAhead;
+use super::{Source, Store, unchanged};
+use crate::name::display;
+use crate::tree::{Data, Time, Tree, XattrSet, path_of};
+use crate::{Error, Result, Warning, WarningKind};
+
+/// Name of members in messages.
+const STRUCTURE: &str = "zip member";
+const TYPE: u32 = 0o170_000;
+const PERMISSIONS: u32 = 0o7777;
+/// Attribute of DOS for files that may not be written.
+const READ_ONLY: u32 = 1;
+
+/// An archive.
+pub(super) struct ZipSource {
+    bytes: Option<Bytes>,
+    path: PathBuf,
+    options: Options,
+}
+
+/// The bytes of an archive.
+#[derive(Clone)]
+struct Bytes(Arc<dyn ReadAt>);
+
+impl ReaderAt for Bytes {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buf, offset)
+    }
+}
+
+/// Stored data of a member.
+#[derive(Debug, Clone)]
+struct Body {
+    range: Range<u64>,
+    method: CompressionMethod,
+    size: u64,
+    crc: u32,
+    /// Path of the member, for messages.
+    path: PathBuf,
+}
+
+/// A member to add to a tree under a clean path.
+struct Planned {
+    path: Vec<u8>,
+    member: Member,
+    body: Option<Body>,
+}
+
+impl ZipSource {
+    pub(super) fn new(bytes: Arc<dyn ReadAt>, path: &Path, options: Options) -> Self {
+        ZipSource { bytes: Some(Bytes(bytes)), path: path.to_owned(), options }
+    }
+
+    fn damaged(&self, why: impl std::fmt::Display) -> Error {
+        Error::Damaged { path: self.path.clone(), why: why.to_string() }
+    }
+
+    /// Makes the error of a failed read, or of a damaged archive.
+    fn failed(&self, error: rawzip::Error) -> Error {
+        let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
+        match source.and_then(io::Error::raw_os_error) {
+            Some(code) => Error::io("cannot read", &self.path)(io::Error::from_raw_os_error(code)),
+            None => self.damaged(format!("zip archive: {error}")),
+        }
+    }
+
+    /// Reads the directory: what to add to a tree, each with its data.
+    fn plan(&self, bytes: &Bytes, tree: &mut Tree) -> Result<Vec<Planned>> {
+        let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
+        let archive = ZipLocator::new().locate_in_reader(bytes.clone(), &mut buffer, bytes.0.len());
+        let archive = archive.map_err(|(_, error)| self.failed(error))?;
+        let (mut plan, mut taken) = (Vec::new(), BTreeMap::new());
+        let mut entries = archive.entries(&mut buffer);
+        while let Some(record) = entries.next_entry().map_err(|error| self.failed(error))? {
+            let at = record.local_header_offset();
+            let raw = record.file_path();
+            if raw.as_bytes().is_empty() {
+                let warning = Warning::new(WarningKind::MemberWithoutName, self.path.clone());
+                tree.warnings.add(warning.with_detail(format!("at byte {at}")))?;
+                continue;
+            }
+            let path = clean(raw.as_bytes(), STRUCTURE, at)?;
+            let member = member(&record, at)?;
+            if self.options.exclude.covers(&path, matches!(member.kind, MemberKind::Dir)) {
+                continue;
+            }
+            let range = self.range(&archive, &record)?;
+            self.take(&mut taken, at..range.end)?;
+            let has_data = matches!(member.kind, MemberKind::File(_) | MemberKind::Symlink(_));
+            let body = has_data.then(|| self.body(&record, range, &path));
+            plan.push(Planned { path, member, body: body.transpose()? });
+        }
+        Ok(plan)
+    }
+
+    /// Returns the place of an entry's data.
+    fn range(&self, archive: &ZipArchive<Bytes>, record: &ZipFileHeaderRecord<'_>) -> Result<Range<u64>> {
+        let entry = archive.get_entry(record.wayfinder()).map_err(|error| self.failed(error))?;
+        let (start, end) = entry.compressed_data_range();
+        match end <= archive.directory_offset() {
+            true => Ok(start..end),
+            false => Err(Error::corrupt(STRUCTURE, start, "its data goes beyond the beginning of the directory")),
+        }
+    }
+
+    /// Marks a part of the archive as used, which must not have been used by another entry.
+    fn take(&self, taken: &mut BTreeMap<u64, u64>, part: Range<u64>) -> Result<()> {
+        let before = taken.range(..=part.start).next_back().is_some_and(|(_, end)| *end > part.start);
+        let after = taken.range(part.start..).next().is_some_and(|(start, _)| *start < part.end);
+        if before || after {
+            let why = "it overlaps with another, which no program writes by itself";
+            return Err(Error::corrupt(STRUCTURE, part.start, why));
+        }
+        taken.insert(part.start, part.end);
+        Ok(())
+    }
+
+    /// Returns the data of a member, if it can be read.
+    fn body(&self, record: &ZipFileHeaderRecord<'_>, range: Range<u64>, path: &[u8]) -> Result<Body> {
+        let (method, flags, path) = (record.compression_method(), record.flags(), path_of(path));
+        let unsupported =
+            |why: String| Err(Error::Unsupported(format!("{}: `{}` {why}", display(&self.path), display(&path))));
+        if flags.is_encrypted() || flags.has_strong_encryption() || method == CompressionMethod::AES {
+            return unsupported("is encrypted, and packfs takes no passwords".into());
+        }
+        if !matches!(
+            method,
+            CompressionMethod::STORE
+                | CompressionMethod::DEFLATE
+                | CompressionMethod::BZIP2
+                | CompressionMethod::ZSTD
+                | CompressionMethod::XZ
+        ) {
+            return unsupported(format!("is compressed with method {method}, which packfs does not read"));
+        }
+        let size = record.uncompressed_size_hint();
+        if size > MAX_SIZE {
+            return Err(Error::corrupt(STRUCTURE, range.start, format!("the size of {size} bytes is too large")));
+        }
+        Ok(Body { range, method, size, crc: record.crc32(), path })
+    }
+}
+
+impl Source for ZipSource {
+    fn scan(&mut self, tree: &mut Tree, store: &mut dyn Store) -> Result<()> {
+        let bytes = self.bytes.take().ok_or_else(|| Error::Misuse("an archive can be listed only once".into()))?;
+        let plan = self.plan(&bytes, tree)?;
+        let queue = plan.iter().filter_map(|planned| planned.body.clone()).collect();
+        let bodies = Bodies { bytes: bytes.clone(), queue, current: None };
+        let ahead = ReadAhead::new(Box::new(bodies)).map_err(Error::io("cannot start a thread for", &self.path))?;
+        let mut data = MembersData { from: ahead, left: 0, failed: None };
+        for Planned { path, mut member, body } in plan {
+            data.left = body.map_or(0, |body| body.size);
+            let kept = match &mut member.kind {
+                MemberKind::Symlink(target) => {
+                    let read = data.read_to_end(target);
+                    read.map(|_| Data::Empty).map_err(Error::io("cannot read", &self.path))
+                }
+                MemberKind::File(file) if file.size > 0 => {
+                    store.put(&mut data, file.size, &[(0, file.size)]).map(Data::Stored)
+                }
+                _ => Ok(Data::Empty),
+            };
+            // The store's error about a failed read says less than is known here.
+            let kept = data.failed.take().map_or(kept, |error| Err(self.unreadable(error)))?;
+            place(tree, &path, member, kept, &self.options)?;
+        }
+        // Checks the members without data at the end, too.
+        data.from.read(&mut [0]).map_err(|error| self.unreadable(error))?;
+        unchanged(&*bytes.0, &self.path)
+    }
+}
+
+impl ZipSource {
+    fn unreadable(&self, error: io::Error) -> Error {
+        match error.raw_os_error() {
+            Some(_) => Error::io("cannot read", &self.path)(error),
+            None => self.damaged(error),
+        }
+    }
+}
+
+/// Describes a member; a link has no target yet.
+fn member(record: &ZipFileHeaderRecord<'_>, at: u64) -> Result<Member> {
+    let (mode, is_dir) = (mode(record), record.is_dir());
+    let size = record.uncompressed_size_hint();
+    let kind = match mode & TYPE {
+        _ if is_dir => MemberKind::Dir,
+        0o040_000 => MemberKind::Dir,
+        0 | 0o100_000 => MemberKind::File(Stored { size, len: size, map: None, header: at, sum: None }),
+        0o120_000 if size > MAX_PATH as u64 => {
+            let why = format!("a symbolic link of {size} bytes: more than {MAX_PATH}");
+            return Err(Error::corrupt(STRUCTURE, at, why));
+        }
+        0o120_000 => MemberKind::Symlink(Vec::new()),
+        0o010_000 => MemberKind::Fifo,
+        0o140_000 => MemberKind::Socket,
+        _ => {
+            return Err(Error::Unsupported(format!(
+                "zip member at byte {at}: a device, whose numbers zip cannot hold"
+            )));
+        }
+    };
+    let (uid, gid) = owner(record).unwrap_or((0, 0));
+    Ok(Member {
+        path: Vec::new(),
+        kind,
+        mode: u16::try_from(mode & PERMISSIONS).unwrap_or_default(),
+        uid,
+        gid,
+        mtime: time(record),
+        xattrs: XattrSet::new(),
+        lost: Vec::new(),
+        of: STRUCTURE,
+        at,
+    })
+}
+
+/// Returns type and permissions. Archives from systems without them get those that most files have.
+fn mode(record: &ZipFileHeaderRecord<'_>) -> u32 {
+    let system = record.version_made_by().creator_system();
+    let (unix, dos) = (record.external_attributes() >> 16, record.external_attributes());
+    let has_modes = matches!(system, CreatorSystem::UNIX | CreatorSystem::MACOS) && unix != 0;
+    match has_modes {
+        true => unix,
+        false if record.is_dir() || record.mode().value() & TYPE == 0o040_000 => 0o040_755,
+        false if dos & READ_ONLY != 0 && system != CreatorSystem::UNIX => 0o100_444,
+        false => 0o100_644,
+    }
+}
+
+/// Returns owner and group of Info-ZIP's extra field: a version, and two numbers, each after its length.
+fn owner(record: &ZipFileHeaderRecord<'_>) -> Option<(u32, u32)> {
+    let field = extra(record, ExtraFieldId::INFO_ZIP_UNIX_UID_GID)?;
+    let mut rest = field.strip_prefix(&[1])?;
+    let mut number = || {
+        let (len, after) = rest.split_first()?;
+        let (digits, after) = after.split_at_checked(usize::from(*len))?;
+        rest = after;
+        let value =
+            digits.iter().rev().try_fold(0u64, |value, byte| Some(value.checked_mul(256)? + u64::from(*byte)))?;
+        u32::try_from(value).ok()
+    };
+    Some((number()?, number()?))
+}
+
+fn extra<'r>(record: &'r ZipFileHeaderRecord<'_>, wanted: ExtraFieldId) -> Option<&'r [u8]> {
+    record.extra_fields().find(|(id, _)| *id == wanted).map(|(_, field)| field)
+}
+
+/// Returns the time of modification: seconds since 1970 if the archive has them, else the local time of its writer, which
+/// counts as UTC since nobody knows where that was.
+fn time(record: &ZipFileHeaderRecord<'_>) -> Time {
+    let seconds = extra(record, ExtraFieldId::EXTENDED_TIMESTAMP).and_then(|field| match field {
+        [flags, seconds @ ..] if flags & 1 != 0 => seconds.first_chunk().map(|bytes| i32::from_le_bytes(*bytes)),
+        _ => None,
+    });
+    let secs = seconds.map_or_else(|| seconds_of(record.last_modified_dos()), i64::from);
+    Time { secs, nanos: 0 }
+}
+
+/// Converts a date since 1980; one that does not exist is taken for the nearest that does.
+fn seconds_of(time: DosDateTime) -> i64 {
+    let (year, month, day) = (i64::from(time.year()), i64::from(time.month().max(1)), i64::from(time.day().max(1)));
+    // Years begin in March, so that the day that is sometimes missing is the last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
+    days * 86_400 + i64::from(time.hour()) * 3600 + i64::from(time.minute()) * 60 + i64::from(time.second())
+}
+
+/// The data of all members, one after the other, decompressed and verified.
+struct Bodies {
+    bytes: Bytes,
+    queue: VecDeque<Body>,
+    current: Option<Checked>,
+}
+
+impl Read for Bodies {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(current) = &mut self.current {
+                match current.read(buf)? {
+                    0 => self.current = None,
+                    n => return Ok(n),
+                }
+            }
+            match self.queue.pop_front() {
+                Some(body) => self.current = Some(Checked::new(&self.bytes, body)?),
+                None => return Ok(0),
+            }
+        }
+    }
+}
+
+/// Data of one member, which must have the length and the checksum that the directory says.
+struct Checked {
+    from: Box<dyn Read + Send>,
+    left: u64,
+    crc: Crc32,
+    body: Body,
+}
+
+impl Checked {
+    fn new(bytes: &Bytes, body: Body) -> io::Result<Self> {
+        let range = Box::new(RangeReader::new(bytes.clone(), body.range.clone()));
+        let from: Box<dyn Read + Send> = match body.method {
+            CompressionMethod::STORE => range,
+            CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(range)),
+            _ => decompress::reader(range, &body.path).map_err(io::Error::other)?,
+        };
+        Ok(Checked { from, left: body.size, crc: Crc32::new(), body })
+    }
+
+    fn wrong(&self, why: impl std::fmt::Display) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, format!("`{}`: {why}", display(&self.body.path)))
+    }
+}
+
+impl Read for Checked {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        // One byte more would be too much.
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).clamp(1, buf.len().max(1));
+        let mut probe = [0];
+        let piece = if self.left == 0 { &mut probe[..] } else { &mut buf[..most] };
+        let got = self.from.read(piece).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => error,
+            _ if error.raw_os_error().is_some() => error,
+            _ => self.wrong(format!("its data is damaged: {error}")),
+        })?;
+        match (got, self.left) {
+            (0, 0) if self.crc.checksum() == self.body.crc => Ok(0),
+            (0, 0) => Err(self.wrong("its data has another checksum than the directory says: it is damaged")),
+            (0, left) => Err(self.wrong(format!("its data ends {left} bytes before its length"))),
+            (_, 0) => Err(self.wrong(format!("its data is longer than the {} bytes of the directory", self.body.size))),
+            (got, _) => {
+                self.crc.update(&buf[..got]);
+                self.left -= got as u64;
+                Ok(got)
+            }
+        }
+    }
+}
+
+/// Data of the members, as far as the current one goes.
+struct MembersData {
+    from: ReadAhead,
+    left: u64,
+    failed: Option<io::Error>,
+}
+
+impl Read for MembersData {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let want = usize::try_from(self.left).unwrap_or(usize::MAX).min(buf.len());
+        if want == 0 {
+            return Ok(0);
+        }
+        match self.from.read(&mut buf[..want]) {
+            Ok(got) => {
+                self.left -= got as u64;
+                Ok(got)
+            }
+            Err(error) => {
+                self.failed = Some(error);
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
