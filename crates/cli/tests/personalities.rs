@@ -80,11 +80,80 @@ fn callers_find_what_they_look_for() {
     let numbers: Vec<u32> =
         String::from_utf8(percent.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect();
     assert!(numbers.is_sorted() && numbers.last() == Some(&100), "{numbers:?}");
-    let again = make(dir, &mksquashfs, "root IMAGE", "image");
+    std::fs::write(dir.join("list.txt"), "no image").unwrap();
+    let again = make(dir, &mksquashfs, "root list.txt", "image");
     assert_eq!((again.status.code(), stderr(&again).contains("-noappend replaces it")), (Some(1), true));
     let wrong = make(dir, &mksquashfs, "root IMAGE -noappend -b 3", "image");
     assert_eq!(wrong.status.code(), Some(1), "{}", stderr(&wrong));
     assert!(make(dir, &mksquashfs, "root IMAGE -noappend", "image").status.success());
+}
+
+/// Appending gives what it gives with mksquashfs, for the same command lines one after the other.
+#[test]
+fn images_are_appended_to_as_mksquashfs_does() {
+    let test = "images_are_appended_to_as_mksquashfs_does";
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let script =
+        "mkdir -p a/x b/x b/new c && seq 99999 > a/x/1 && echo t > a/top && echo 2 > b/x/2 && ln a/top a/hard &&
+        echo T > b/top && ln -s top b/new/l && echo n > c/n && echo s > single && chmod 700 a && chmod 711 b && chown 5:6 b b/top &&
+        setfattr -n user.b -v 1 b/new && find a b c single -exec touch -h -d @1700000000 {} +";
+    let made = Command::new("sh").args(["-ec", script]).current_dir(dir).status().unwrap();
+    assert!(made.success());
+    let mksquashfs = link(dir, "mksquashfs");
+    let there = have(test, "mksquashfs");
+    let rounds = [
+        &["a IMAGE -comp zstd -Xcompression-level 5 -b 64K", "b IMAGE -comp xz -b 1M -all-root"][..],
+        &["a IMAGE -comp gzip -no-fragments", "c single IMAGE", "b single IMAGE -e b/new"],
+        &["a IMAGE -comp lz4 -Xhc", "b IMAGE -keep-as-directory", "b IMAGE -keep-as-directory -force-uid 9"],
+        &["a b IMAGE -comp xz", "c IMAGE -root-becomes old -all-root"],
+        &["a IMAGE", "b IMAGE -noappend"],
+    ];
+    for lines in rounds {
+        for line in lines {
+            let ours = make(dir, &mksquashfs, line, "ours");
+            assert!(ours.status.success(), "{line}: {}", stderr(&ours));
+            if there {
+                let theirs = make(dir, "mksquashfs", &format!("{line} -no-progress -no-recovery"), "theirs");
+                assert!(theirs.status.success(), "{line}: {}", stderr(&theirs));
+            }
+        }
+        if there {
+            let told = run_in(dir, &["diff", "theirs", "ours"]);
+            let told = String::from_utf8(told.stdout).unwrap();
+            // Over several sources, the root of mksquashfs is open for all, with the time of the run.
+            let other: Vec<_> = told
+                .lines()
+                .filter(|line| !line.starts_with(".: ") || lines[0].starts_with("a IMAGE -comp zstd"))
+                .collect();
+            assert_eq!(other, [""; 0], "{lines:?}");
+            let facts = ["theirs", "ours"].map(|image| {
+                let info = succeed(dir, &["info", image]);
+                info.lines()
+                    .filter(|line| line.starts_with("codec") || line.starts_with("block"))
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            });
+            assert_eq!(facts[0], facts[1], "{lines:?}");
+        }
+        succeed(dir, &["check", "ours", "-q"]);
+        for image in ["ours", "theirs"] {
+            let _ = std::fs::remove_file(dir.join(image));
+        }
+    }
+    // The same by packfs's own options; an index lets the blocks of the old image be used again.
+    succeed(dir, &["build", "a", "-o", "one.sqfs", "-q", "-c", "zstd:7", "--index"]);
+    let append = ["build", "b", "--append", "one.sqfs", "-q", "--owner", "3:4"];
+    succeed(dir, &[&append[..], &["-o", "two.sqfs", "--reuse", "one.sqfs", "--index"]].concat());
+    succeed(dir, &[&append[..], &["-o", "one.sqfs", "-f"]].concat());
+    assert_eq!(std::fs::read(dir.join("one.sqfs")).unwrap(), std::fs::read(dir.join("two.sqfs")).unwrap());
+    let listed = succeed(dir, &["list", "-l", "two.sqfs"]);
+    let line =
+        |name: &str| listed.lines().find(|line| line.ends_with(name)).unwrap_or_else(|| panic!("{name}: {listed}"));
+    assert!(line(" top").contains(" 0     0 ") && line(" top_1").contains(" 3     4 "), "{listed}");
+    succeed(dir, &["build", "b", "-o", "b.erofs", "-q"]);
+    succeed(dir, &["build", "c", "--append", "b.erofs", "--append-below", "old", "-o", "c.erofs", "-q"]);
+    assert_eq!(succeed(dir, &["list", "c.erofs", "old/x", "n"]), "n\nold/x\nold/x/2\n");
 }
 
 #[test]

@@ -56,15 +56,52 @@ impl FromImage {
 
 impl Source for FromImage {
     fn scan(&mut self, tree: &mut Tree, _: &mut dyn Store) -> Result<()> {
+        let meta = self.root_meta(tree)?;
+        tree.set_meta(ROOT, meta);
+        self.add_to(tree, ROOT)
+    }
+}
+
+impl FromImage {
+    /// Returns the names in the root of the image.
+    pub fn root_names(&self) -> Result<Vec<Box<[u8]>>> {
+        let entries = self.files.image.read_dir(self.files.image.root())?;
+        Ok(entries.into_iter().map(|entry| entry.name).collect())
+    }
+
+    /// Adds everything to a tree that is filled already, whose entries stay. In the root, those that have a name of the
+    /// image get another: NAME_1, NAME_2, ... With `below` all of it goes into a directory of that name, which must be new.
+    pub fn append_to(&self, tree: &mut Tree, below: Option<&[u8]>) -> Result<()> {
+        if let Some(name) = below {
+            let meta = self.root_meta(tree)?;
+            let dir = tree.add(ROOT, name, meta, Kind::Dir(BTreeMap::new()), Conflict::Refuse)?;
+            return self.add_to(tree, dir);
+        }
+        let names: HashSet<Box<[u8]>> = self.root_names()?.into_iter().collect();
+        let twice: Vec<Box<[u8]>> =
+            tree.entries(ROOT).map(|(name, _)| name.into()).filter(|name| names.contains(name)).collect();
+        for name in twice {
+            let mut others = (1u32..).map(|n| [&name[..], format!("_{n}").as_bytes()].concat());
+            let free = others.find(|other| !names.contains(&other[..]) && tree.lookup(other).is_none());
+            tree.rename(ROOT, &name, &free.unwrap_or_default())?;
+        }
+        self.add_to(tree, ROOT)
+    }
+
+    fn root_meta(&self, tree: &mut Tree) -> Result<Meta> {
+        let image = &*self.files.image;
+        self.meta(tree, image.root(), &image.stat(image.root())?)
+    }
+
+    /// Adds all entries below the directory `top`.
+    fn add_to(&self, tree: &mut Tree, top: Ino) -> Result<()> {
         let image = &*self.files.image;
         let root = image.root();
-        let meta = self.meta(tree, root, &image.stat(root)?)?;
-        tree.set_meta(ROOT, meta);
         let mut links: HashMap<Nid, Ino> = HashMap::new();
         // A directory under two names, or within itself, would never end.
         let mut dirs = HashSet::from([root]);
         let mut path = Vec::new();
-        let mut stack = vec![(image.read_dir(root)?.into_iter(), ROOT, 0)];
+        let mut stack = vec![(image.read_dir(root)?.into_iter(), top, 0)];
         while let Some((entries, dir, len)) = stack.last_mut() {
             path.truncate(*len);
             let dir = *dir;

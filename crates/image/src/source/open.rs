@@ -17,7 +17,7 @@ use super::decompress;
 use super::dir::{self, Dir};
 pub use super::sniff::{Kind, SNIFF_LEN, sniff};
 use super::sniff::{is_archive_name, is_empty_tar};
-use super::{FromImage, PackList, Source};
+use super::{Exclude, FromImage, PackList, Source};
 use crate::name::display;
 use crate::tree::Time;
 use crate::{AnyImage, Error, OpenOptions, Result};
@@ -162,13 +162,20 @@ fn open_image(path: &Path, bytes: Arc<dyn ReadAt>, options: &Options) -> Result<
     Ok(Box::new(source.of_bytes(bytes)))
 }
 
+/// Opens the image in the file `path` with all that is in it, to be appended to.
+pub fn whole_image(path: &Path) -> Result<FromImage> {
+    let bytes: Arc<dyn ReadAt> = Arc::new(FileAt::open(path, 0).map_err(Error::io("cannot open", path))?);
+    let image = AnyImage::open(bytes.clone(), OpenOptions { name: path.to_owned(), ..OpenOptions::default() })?;
+    Ok(FromImage::new(image.into_image(), path, Exclude::default(), true).of_bytes(bytes))
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::io::Write;
 
     use super::*;
     use crate::Tree;
-    use crate::source::{Exclude, Store};
+    use crate::source::Store;
 
     pub(crate) struct Sink;
 

@@ -135,6 +135,20 @@ impl Tree {
         Ok(true)
     }
 
+    /// Gives an entry of a directory another name, which nothing there has.
+    pub fn rename(&mut self, dir: Ino, from: &[u8], to: &[u8]) -> Result<()> {
+        check_name(to)?;
+        if self.child(dir, to)?.is_some() {
+            return Err(Error::Duplicate { name: to.to_owned() });
+        }
+        if let Kind::Dir(entries) = &mut self.inode_mut(dir).kind
+            && let Some(ino) = entries.remove(from)
+        {
+            entries.insert(to.into(), ino);
+        }
+        Ok(())
+    }
+
     /// Removes all entries for which `keep`, given the path and the inode, returns false. A
     /// directory is removed with everything in it.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &Inode) -> bool) {

@@ -11,13 +11,15 @@ mod shards;
 mod squashfs;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
 use packfs_codec::Choice;
+use packfs_image::AnyImage;
 use packfs_image::build::{self, AnyOptions};
 use packfs_image::name::display;
 use packfs_image::source::Exclude;
+use packfs_image::squashfs::flags;
 use packfs_image::tree::{ExcludeXattrs, ModeChange, Time, TimeChange, Transform, Whiteouts};
 
 pub(crate) use self::codec::fastest;
@@ -112,6 +114,20 @@ pub(crate) struct Build {
     /// One per line, for programs that draw a bar, such as `dialog --gauge`.
     #[arg(long, conflicts_with_all = ["json", "dry_run"])]
     percentage: bool,
+
+    /// Keep everything in OLD_IMAGE and add the sources to it
+    ///
+    /// OLD_IMAGE may be the output, with --force.
+    ///
+    /// An entry of a source gets another name, as in NAME_1, if the root of OLD_IMAGE has one of its name. Options such as
+    /// --owner, --exclude and --rules change what the sources have, not OLD_IMAGE. Format, and for SquashFS codec, block
+    /// size and layout, are those of OLD_IMAGE unless given.
+    #[arg(help_heading = "Contents", long, value_name = "OLD_IMAGE", value_hint = ValueHint::FilePath)]
+    append: Option<PathBuf>,
+
+    /// Put what --append OLD_IMAGE has into the directory NAME
+    #[arg(help_heading = "Contents", long, value_name = "NAME", requires = "append")]
+    append_below: Option<OsString>,
 
     /// Add or change an entry as a line of a pack list does
     ///
@@ -425,6 +441,8 @@ pub(crate) struct BuildPlan {
     pub(crate) files: Option<FilesFrom>,
     /// Lines of a pack list, applied after the sources.
     pub(crate) add: Vec<OsString>,
+    /// An image to keep, and the directory for what is in it.
+    pub(crate) append: Option<(PathBuf, Option<OsString>)>,
     pub(crate) remote: RemoteArgs,
     pub(crate) output: PathBuf,
     pub(crate) target: AnyOptions,
@@ -459,6 +477,44 @@ impl Build {
     /// Returns the sources as typed.
     pub(crate) fn sources(&self) -> &[PathBuf] {
         &self.sources
+    }
+
+    /// Returns the image to append to.
+    pub(crate) fn appended(&self) -> Option<&Path> {
+        self.append.as_deref()
+    }
+
+    /// Takes the options that are left open from an image.
+    pub(crate) fn be_like(&mut self, image: &AnyImage) -> Result<(), Usage> {
+        let AnyImage::Squashfs(image) = image else {
+            self.format = self.format.or(Some(Format::Erofs));
+            return Ok(());
+        };
+        if self.format.is_some_and(|format| format != Format::Squashfs) {
+            return Ok(());
+        }
+        self.format = Some(Format::Squashfs);
+        let superblock = image.superblock();
+        if self.codec.is_none() && self.preset.is_none() {
+            // Levels that other writers do not store, because they are their defaults.
+            let codec = match superblock.data_codec() {
+                codec if codec == "gzip" => "gzip:9".into(),
+                codec if codec == "zstd" => "zstd:15".into(),
+                codec => codec,
+            };
+            let choice: Choice = codec.parse().map_err(|error: packfs_codec::Error| Usage(error.to_string()))?;
+            self.codec = Some(choice.into());
+        }
+        if self.preset.is_none() {
+            self.block_size = self.block_size.or(Some(superblock.block_size.into()));
+        }
+        self.fragments = self.fragments.or(Some(match superblock.flags {
+            set if set & flags::NO_FRAGMENTS != 0 => Fragments::None,
+            set if set & flags::ALWAYS_FRAGMENTS != 0 => Fragments::Tails,
+            _ => Fragments::Small,
+        }));
+        self.squashfs.be_like(superblock);
+        Ok(())
     }
 
     /// Resolves the options that are left open. `epoch` is the value of `SOURCE_DATE_EPOCH`.
@@ -521,6 +577,7 @@ impl Build {
             sources: self.sources,
             files: self.files_from.map(|file| FilesFrom { file, separator: if self.null { 0 } else { b'\n' } }),
             add: self.add,
+            append: self.append.map(|image| (image, self.append_below)),
             remote: self.remote,
             output: self.output,
             one_file_system: self.one_file_system,

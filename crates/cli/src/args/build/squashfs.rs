@@ -27,6 +27,12 @@ impl SquashfsArgs {
         options.iter().find(|(given, _)| *given).map(|(_, name)| *name)
     }
 
+    /// Takes what an image is without.
+    pub(super) fn be_like(&mut self, superblock: &squashfs::Superblock) {
+        self.no_export |= superblock.flags & squashfs::flags::EXPORTABLE == 0;
+        self.plain_metadata |= superblock.flags & squashfs::flags::RAW_INODES != 0;
+    }
+
     /// Resolves the options that are left open.
     pub(super) fn resolve(self, shared: Shared) -> Result<squashfs::Options, Usage> {
         let defaults = squashfs::Options::default();

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use packfs_blocks::Progress;
+use packfs_blocks::io::FileAt;
 use packfs_image::build::{AnyOptions, Order, Summary};
 use packfs_image::name::display;
 use packfs_image::rules::{Matches, Rules};
 use packfs_image::source::{self, HotList, PackList, PathList, SortFile, Source, Store, data_order, dir};
 use packfs_image::tree::TimeChange;
-use packfs_image::{Error, Plan, Tree, Warning, WarningKind, Warnings};
+use packfs_image::{AnyImage, Error, OpenOptions, Plan, Tree, Warning, WarningKind, Warnings};
 
 use self::report::Report;
 use super::remote;
@@ -24,7 +25,11 @@ use crate::output::failure::{Outcome, Usage};
 use crate::output::meter::Meter;
 use crate::output::{json, say, warnings};
 
-pub(super) fn run(args: Build) -> Result<Outcome> {
+pub(super) fn run(mut args: Build) -> Result<Outcome> {
+    if let Some(old) = args.appended() {
+        let image = opened(old).with_context(|| format!("--append {}", display(old)))?;
+        args.be_like(&image)?;
+    }
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let plan = args.resolve(epoch.as_deref())?;
     plan.sources.iter().try_for_each(|source| sources::refuse_mistaken(source))?;
@@ -60,6 +65,12 @@ pub(super) fn run(args: Build) -> Result<Outcome> {
         say(report);
     }
     Ok(if summary.left_out.is_empty() { Outcome::Done } else { Outcome::Findings })
+}
+
+/// Opens the image in a file.
+fn opened(path: &Path) -> packfs_image::Result<AnyImage> {
+    let bytes = FileAt::open(path, 0).map_err(Error::io("cannot open", path))?;
+    AnyImage::open(Arc::new(bytes), OpenOptions::default().set(|all| all.name = path.to_owned()))
 }
 
 /// Returns the older image of `--reuse`, if the error is about it or its index.
@@ -177,6 +188,11 @@ pub(super) fn fill<'p>(
     plan.transform.apply(&mut tree)?;
     let ranks = selected.apply(&mut tree);
     notes.matches = selected.matches().to_vec();
+    if let Some((old, below)) = &plan.append {
+        notes.reading = Some(old);
+        source::open::whole_image(old)?.append_to(&mut tree, below.as_ref().map(|name| name.as_bytes()))?;
+        notes.reading = None;
+    }
     for source in &plan.sources {
         if let Some(path) = output_below(source, &plan.output)
             && !plan.exclude.covers(path.as_os_str().as_bytes(), false)

@@ -13,6 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use packfs_image::name::display;
+use packfs_image::source::open::whole_image;
 
 use self::codec::Compressor;
 use self::exclude::{Excluded, Patterns, Source};
@@ -27,6 +28,9 @@ use crate::output::failure::Manner;
 /// Version whose options these are: callers decide by it what they may ask for.
 const VERSION: &str = "4.7.5";
 
+/// Options of the layout, which an image that is appended to has already.
+const LAYOUT: [&str; 3] = ["--block-size=", "--fragments=", "--no-export"];
+
 /// A command line, read.
 #[derive(Debug, Default)]
 struct Asked {
@@ -36,6 +40,8 @@ struct Asked {
     compressor: Compressor,
     excluded: Excluded,
     tar: bool,
+    /// True for sqfstar, which refuses an image that exists.
+    is_sqfstar: bool,
     zip: bool,
     /// Standard input has the paths of files; the options for it.
     listed: Option<&'static [&'static str]>,
@@ -43,6 +49,8 @@ struct Asked {
     keep_as_directory: bool,
     no_strip: bool,
     no_append: bool,
+    /// Directory for what the old image has.
+    root_becomes: Option<String>,
     stop: bool,
     /// True if the time of the image is not that of the run.
     repeatable: bool,
@@ -78,8 +86,7 @@ pub(super) fn sqfstar(args: Vec<OsString>) -> Result<Todo, String> {
         return Err("expected: sqfstar [OPTIONS] IMAGE [PATH...], and an archive on standard input".into());
     };
     asked.excluded.names.extend(excluded);
-    // It refuses an image that exists.
-    (asked.tar, asked.no_append) = (true, false);
+    (asked.tar, asked.is_sqfstar) = (true, true);
     asked.build(&[OsString::from("-")], &image)
 }
 
@@ -157,6 +164,7 @@ impl Asked {
             "-xattrs-exclude" => self.add("--exclude-xattr", &exclude::xattr(&text()?)?),
             "-exit-on-error" => self.stop = true,
             "-noappend" => self.no_append = true,
+            "-root-becomes" => self.root_becomes = Some(text()?),
             "-version" => self.print = Some("version"),
             "-help" | "-help-option" | "-help-section" | "-help-comp" => self.print = Some("help"),
             _ => self.compressor.take(name, text()?)?,
@@ -182,12 +190,22 @@ impl Asked {
     fn build(mut self, sources: &[OsString], image: &OsStr) -> Result<Todo, String> {
         let fast = std::env::var_os("PACKFS_AS").is_some_and(|way| way == "fast");
         let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image.into(), "--format=squashfs".into()];
-        line.extend(self.compressor.words(fast)?);
-        if !fast && !self.out.iter().any(|word| word == "--fragments") {
-            line.push("--fragments=small".into());
+        let compressor = self.compressor.words(fast)?;
+        let appended = self.appended(Path::new(image))?;
+        match &appended {
+            Some(words) => line.extend(words.iter().cloned()),
+            None => line.extend(compressor),
         }
-        if self.tar && !fast && !self.exports {
-            line.push("--no-export".into());
+        if appended.is_some() {
+            // The old image decides.
+            self.out.retain(|word| !LAYOUT.iter().any(|option| word.as_bytes().starts_with(option.as_bytes())));
+        } else {
+            if !fast && !self.out.iter().any(|word| word.as_bytes().starts_with(b"--fragments=")) {
+                line.push("--fragments=small".into());
+            }
+            if self.tar && !fast && !self.exports {
+                line.push("--no-export".into());
+            }
         }
         if !fast && !self.repeatable && std::env::var_os("SOURCE_DATE_EPOCH").is_none() {
             line.push("--image-time=now".into());
@@ -195,10 +213,12 @@ impl Asked {
         if !self.stop {
             line.push("--on-error=skip".into());
         }
-        if self.replaces(Path::new(image))? {
-            line.push("--force".into());
-        }
-        let (words, dirs) = self.sources(sources)?;
+        line.push("--force".into());
+        let taken = match appended.is_some() {
+            true => self.names_of(Path::new(image))?,
+            false => Vec::new(),
+        };
+        let (words, dirs) = self.sources(sources, taken)?;
         line.extend(words);
         line.append(&mut self.lists);
         line.extend(self.excluded.words(&dirs)?);
@@ -237,21 +257,40 @@ impl Asked {
         (!effects.is_empty()).then(|| format!("all -> {}", effects.join(" ")))
     }
 
-    /// Returns true if the image may be replaced. mksquashfs would append to an image that exists.
-    fn replaces(&self, image: &Path) -> Result<bool, String> {
-        match image.metadata() {
-            Ok(found) if !self.no_append && found.is_file() && found.len() > 0 => Err(format!(
-                "{}: exists, and packfs does not append: -noappend replaces it; `packfs build {0} SOURCE -o NEW` packs \
-                 both into a new image",
-                display(image)
-            )),
-            _ => Ok(true),
+    /// Returns the options that append to an image, if there is one and it is not to be replaced.
+    fn appended(&self, image: &Path) -> Result<Option<Vec<OsString>>, String> {
+        let exists = image.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
+        if !exists || self.no_append || self.is_sqfstar {
+            return match exists && self.is_sqfstar {
+                true => Err(format!("{}: exists, and sqfstar never appends", display(image))),
+                false => Ok(None),
+            };
+        }
+        let mut words = vec![option_of("--append=", image.as_os_str())];
+        if let Some(name) = &self.root_becomes {
+            words.push(format!("--append-below={name}").into());
+        }
+        // With an index, blocks of the old image need not be compressed again.
+        if option_of("", image.as_os_str()).into_string().is_ok_and(|name| Path::new(&format!("{name}.index")).exists())
+        {
+            words.extend([option_of("--reuse=", image.as_os_str()), "--index".into()]);
+        }
+        Ok(Some(words))
+    }
+
+    /// Returns the names that the old image has in the root of the new one.
+    fn names_of(&self, image: &Path) -> Result<Vec<Vec<u8>>, String> {
+        let names = whole_image(image).and_then(|image| image.root_names());
+        let names = names.map_err(|error| format!("{error}: cannot append to it; -noappend replaces it"))?;
+        match &self.root_becomes {
+            Some(name) => Ok(vec![name.as_bytes().to_vec()]),
+            None => Ok(names.into_iter().map(Vec::from).collect()),
         }
     }
 
     /// Returns the sources as packfs takes them (the contents of one directory, or each directory and file under its name)
     /// and the directories among them.
-    fn sources(&self, sources: &[OsString]) -> Result<(Vec<OsString>, Vec<Source>), String> {
+    fn sources(&self, sources: &[OsString], mut names: Vec<Vec<u8>>) -> Result<(Vec<OsString>, Vec<Source>), String> {
         let (mut words, mut dirs) = (Vec::new(), Vec::new());
         if self.tar {
             return match sources {
@@ -268,7 +307,6 @@ impl Asked {
                 _ => Err("-cpiostyle reads the paths from standard input: the source is -".into()),
             };
         }
-        let mut names: Vec<Vec<u8>> = Vec::new();
         for source in sources {
             let path = Path::new(source);
             let kind = path.metadata().map_err(|error| format!("{}: cannot open: {error}", display(path)))?;
@@ -277,17 +315,18 @@ impl Asked {
                 dirs.push(Source { dir: path.to_owned(), place: PathBuf::new() });
                 continue;
             }
-            let name = self.name(path)?;
-            if names.contains(&name) {
-                return Err(format!("{}: two sources have this name", display(path)));
-            }
+            let own = self.name(path)?;
+            // As mksquashfs names what has the name of another.
+            let others = (1u32..).map(|n| [&own[..], format!("_{n}").as_bytes()].concat());
+            let name = [own.clone()].into_iter().chain(others).find(|name| !names.contains(name)).unwrap_or_default();
             match kind.is_dir() {
                 true => {
                     words.extend(["--add".into(), tree_line(&name, source)]);
                     dirs.push(Source { dir: path.to_owned(), place: OsString::from_vec(name.clone()).into() });
                 }
                 false if self.no_strip => return Err("-no-strip: for directories only".into()),
-                false => words.push([b"file:", source.as_bytes()].concat().into_string()),
+                false if name == own => words.push([b"file:", source.as_bytes()].concat().into_string()),
+                false => words.extend(["--add".into(), file_line(&name, source)]),
             }
             names.push(name);
         }
@@ -319,15 +358,29 @@ impl IntoString for Vec<u8> {
 
 /// Returns the line of a pack list that adds a directory under a name.
 fn tree_line(name: &[u8], dir: &OsStr) -> OsString {
-    let quoted: Vec<u8> = name
-        .iter()
-        .flat_map(|byte| match byte {
-            b'"' | b'\\' => vec![b'\\', *byte],
-            b'\n' => b"\\012".to_vec(),
-            byte => vec![*byte],
-        })
-        .collect();
-    [b"tree \"/", &quoted[..], b"\" ", dir.as_bytes()].concat().into_string()
+    [b"tree \"/", &quoted(name)[..], b"\" ", dir.as_bytes()].concat().into_string()
+}
+
+/// Returns the line of a pack list that adds a file with its attributes under another name.
+fn file_line(name: &[u8], file: &OsStr) -> OsString {
+    [b"\"/", &quoted(name)[..], b"\" l \"", &quoted(file.as_bytes())[..], b"\""].concat().into_string()
+}
+
+/// Returns an option with a path.
+fn option_of(option: &str, path: &OsStr) -> OsString {
+    let mut word = OsString::from(option);
+    word.push(path);
+    word
+}
+
+/// Returns a name as it is written between quotes.
+fn quoted(name: &[u8]) -> Vec<u8> {
+    let escaped = name.iter().flat_map(|byte| match byte {
+        b'"' | b'\\' => vec![b'\\', *byte],
+        b'\n' => b"\\012".to_vec(),
+        byte => vec![*byte],
+    });
+    escaped.collect()
 }
 
 /// Restricts each change of a mode to files (`F`) or directories (`D`).

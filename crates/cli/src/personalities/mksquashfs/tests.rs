@@ -25,7 +25,7 @@ fn command_lines_of_callers_become_builds() {
         // snapd
         (
             "src new.sqfs -noappend -comp xz -no-xattrs -no-fragments -no-progress",
-            "--codec=xz --on-error=skip --force src --no-xattrs --fragments none",
+            "--codec=xz --on-error=skip --force src --no-xattrs --fragments=none",
         ),
         // mmdebstrap
         (
@@ -46,7 +46,7 @@ fn command_lines_of_callers_become_builds() {
         ),
         (
             "src new.sqfs -comp xz -Xbcj x86,arm -Xdict-size 50% -b 1M -tailends -root-uid root",
-            "--codec=xz:bcj=x86+arm:dict=50% --on-error=skip --force src --block-size=1M --fragments tails \
+            "--codec=xz:bcj=x86+arm:dict=50% --on-error=skip --force src --block-size=1M --fragments=tails \
           --add=owner / 0 *",
         ),
     ];
@@ -62,14 +62,16 @@ fn command_lines_of_callers_become_builds() {
 fn several_sources_lie_under_their_names() {
     let got = translated("src src/main.rs new.sqfs -force-file-mode u=rw,go=r").unwrap();
     assert!(got.contains("--add tree \"/src\" src file:src/main.rs --mode=Fu=rw,Fgo=r"), "{got}");
-    let error = translated("src ../cli/src new.sqfs").unwrap_err();
-    assert!(error.contains("two sources have this name"), "{error}");
+    let got = translated("src ../cli/src Cargo.toml ../image/Cargo.toml new.sqfs").unwrap();
+    let twice = "--add tree \"/src\" src --add tree \"/src_1\" ../cli/src file:Cargo.toml --add \"/Cargo.toml_1\" l \
+                 \"../image/Cargo.toml\"";
+    assert!(got.contains(twice), "{got}");
 }
 
 #[test]
 fn what_would_give_another_image_is_refused() {
     for (text, why) in [
-        ("src Cargo.toml", "does not append"),
+        ("src Cargo.toml", "-noappend replaces it"),
         ("src new.sqfs -noD", "together with -noF"),
         ("src new.sqfs -comp lz4 -Xbcj x86", "has no such option"),
         ("src new.sqfs -comp xz -comp zstd", "given twice"),

@@ -75,6 +75,27 @@ impl Superblock {
         names.iter().filter(|(bit, _)| self.flags & bit != 0).map(|(_, name)| *name).collect()
     }
 
+    /// Returns codec and level of data, as far as the image says, in the form in which options are parsed.
+    pub fn data_codec(&self) -> String {
+        let raw = format::flags::RAW_DATA | format::flags::RAW_FRAGMENTS;
+        if self.codec == Codec::None || self.flags & raw == raw {
+            return Codec::None.name().into();
+        }
+        let name = self.codec.name();
+        match self.options {
+            Some(CompressorOptions::Gzip { level, .. } | CompressorOptions::Zstd { level }) => {
+                format!("{name}:{level}")
+            }
+            Some(CompressorOptions::Lzo { level: level @ 1.., .. }) => format!("{name}:{level}"),
+            Some(CompressorOptions::Lz4 { flags, level: Some(level), .. }) if flags & 1 != 0 => {
+                format!("{name}hc:{level}")
+            }
+            // The only level that other writers have.
+            Some(CompressorOptions::Lz4 { flags, .. }) if flags & 1 != 0 => format!("{name}hc:12"),
+            _ => name.to_owned(),
+        }
+    }
+
     /// Reads and checks the superblock and the compressor options of an image.
     pub(super) fn read(disk: &Disk) -> Result<Superblock> {
         let mut head = [0; EROFS_MAGIC.0 + 4];

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use packfs_bench::format::Format;
 use packfs_bench::read::{File, Image, NONE, Tree};
-use packfs_codec::Codec;
 use packfs_image::AnyImage;
 use packfs_image::erofs::{self, Compression};
 use packfs_image::image::FileType;
 use packfs_image::name::display;
 use packfs_image::sink::Walk;
-use packfs_image::squashfs::{self, CompressorOptions, flags};
+use packfs_image::squashfs;
 
 use super::super::super::open;
 use crate::args::RemoteArgs;
@@ -57,19 +56,10 @@ pub(super) fn describe(path: &Path) -> Result<Image> {
 }
 
 fn squashfs(superblock: &squashfs::Superblock) -> (Format, String, usize) {
-    let raw = flags::RAW_DATA | flags::RAW_FRAGMENTS;
-    if superblock.codec == Codec::None || superblock.flags & raw == raw {
-        return (Format::Squashfs, NONE.into(), 0);
+    let codec = superblock.data_codec();
+    if codec == NONE {
+        return (Format::Squashfs, codec, 0);
     }
-    let name = superblock.codec.name();
-    let codec = match superblock.options {
-        Some(CompressorOptions::Gzip { level, .. } | CompressorOptions::Zstd { level }) => format!("{name}:{level}"),
-        Some(CompressorOptions::Lzo { level: level @ 1.., .. }) => format!("{name}:{level}"),
-        Some(CompressorOptions::Lz4 { flags, level: Some(level), .. }) if flags & 1 != 0 => format!("{name}hc:{level}"),
-        // The only level that other writers have.
-        Some(CompressorOptions::Lz4 { flags, .. }) if flags & 1 != 0 => format!("{name}hc:12"),
-        _ => name.to_owned(),
-    };
     (Format::Squashfs, codec, usize::try_from(superblock.block_size).unwrap_or(0))
 }
 
