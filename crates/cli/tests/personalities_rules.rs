@@ -93,9 +93,12 @@ fn mkfs_erofs_labels_and_hints() {
     }
     let dir = workplace();
     let dir = dir.path();
-    for line in
-        ["--quiet --file-contexts=contexts IMAGE root", "--quiet -zlz4 -C65536 --compress-hints=hints IMAGE root"]
-    {
+    std::fs::write(dir.join("several"), "4096 1 text\n16384 2 ^usr/\n0 vmlinuz\n65536 tool\n").unwrap();
+    for line in [
+        "--quiet --file-contexts=contexts IMAGE root",
+        "--quiet -zlz4 -C65536 --compress-hints=several -zlz4hc,12:zstd,9:lzma,3 IMAGE root",
+        "--quiet -zlz4 -C65536 --compress-hints=hints IMAGE root",
+    ] {
         same(dir, "mkfs.erofs", line);
     }
     for (image, file, stored) in [
@@ -106,7 +109,7 @@ fn mkfs_erofs_labels_and_hints() {
     ] {
         assert_eq!(is_stored(dir, image, file), stored, "{image} {file}");
     }
-    for (hints, why) in [("4096 1 x", "one codec for all files"), ("4096 x", "packfs has one size for all files")] {
+    for (hints, why) in [("4096 1 x", "compressor 1: -z names 1"), ("5000 tool", "a multiple of the block")] {
         std::fs::write(dir.join("hints"), hints).unwrap();
         let refused = run(packfs(["as", "mkfs.erofs"]), dir, "-zlz4 -C65536 --compress-hints=hints IMAGE root", "new");
         assert_eq!((refused.status.code(), stderr(&refused).contains(why)), (Some(1), true), "{}", stderr(&refused));

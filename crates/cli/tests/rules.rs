@@ -178,7 +178,12 @@ fn rules_are_explained_and_mistakes_told() {
     std::fs::write(dir.join("wrong"), "all -> stop\nname=x -> exclude\n").unwrap();
     for (status, options, why) in [
         (1, &["--rules", "wrong"][..], "wrong:2: there is no test `name`"),
-        (1, &["--rule", "all -> codec=lz4"], "--rule:1: codec: an image has one codec"),
+        (1, &["--rule", "all -> codec=none"], "--rule:1: codec=none: the effect `store`"),
+        (2, &["--rule", "all -> codec=lz4", "--format", "squashfs"], "a SquashFS image has one codec"),
+        (2, &["--rule", "all -> codec=zstd", "--format", "erofs"], "zstd (since Linux 6.10); give --target-kernel 6.10"),
+        (1, &["--rule", "all -> codec=xz", "--format", "erofs"], "EROFS"),
+        (1, &["--rule", "all -> cluster=5000", "--format", "erofs"], "a multiple of the block (4K) up to 1 MiB"),
+        (1, &["--rule", "all -> cluster=8K", "--format", "erofs", "-c", "none"], "without compression has no"),
         (2, &["--rules", "none"], "--rules none: cannot read"),
         (2, &["--rule", "type=file -> store", "--shards", "2"], "cannot be used with shards"),
         (1, &["--rule", "type=file -> no-dedup", "--format", "erofs"], "in an EROFS image"),

@@ -7,7 +7,7 @@ use packfs_blocks::{Output, Progress};
 
 use super::summary::Counts;
 use super::{Census, Cutting, Details, Fed, Get, Joined, Ledger, Options, Order, Place, Units};
-use crate::tree::{Handling, Tree};
+use crate::tree::{Handling, Recipe, Tree};
 use crate::{Error, Result};
 
 /// The format-specific part of a build: the checked options of a format.
@@ -70,7 +70,7 @@ pub(crate) trait Writer {
     type Done;
 
     /// Returns the number of a new file of `size` bytes; `data_len` computes how many of them are not in holes.
-    fn add_file(&mut self, size: u64, handling: Handling, data_len: &dyn Fn() -> u64) -> Result<u32>;
+    fn add_file(&mut self, size: u64, how: (Handling, Recipe), data_len: &dyn Fn() -> u64) -> Result<u32>;
 
     /// Receives the next blocks, in the order in which files were submitted.
     fn take(&mut self, fed: Fed) -> Result<()>;

@@ -15,6 +15,7 @@ mod older;
 mod options;
 mod order;
 mod plan;
+mod recipes;
 pub(crate) mod shard;
 mod stream;
 mod summary;
@@ -43,12 +44,13 @@ use self::order::Orderer;
 pub use self::order::{Order, Rank};
 pub use self::plan::Plan;
 pub(crate) use self::plan::referenced;
+pub use self::recipes::Recipes;
 pub use self::shard::{FailedShard, Job, Planned, RunningShard, Shards, Status};
 pub(crate) use self::shard::{Get, Joined, Place, Put};
 pub(crate) use self::summary::Counts;
 pub use self::summary::{Details, Summary};
 use crate::source::{Contents, Store};
-use crate::tree::{Data, Handling, Ino, Inode, Kind, Tree};
+use crate::tree::{Data, Handling, Ino, Inode, Kind, Recipe, Tree};
 use crate::{Error, Result};
 
 /// Number of bytes at the beginning of an image of any format that hold its superblock.
@@ -175,7 +177,8 @@ struct Conductor<'p, 'env, K, W> {
 
 impl<K, W: Writer> Store for Conductor<'_, '_, K, W> {
     fn put(&mut self, from: &mut dyn Read, size: u64, data: &[(u64, u64)]) -> Result<u32> {
-        let file = self.writer.add_file(size, Handling::empty(), &|| data.iter().map(|(_, len)| len).sum())?;
+        let how = (Handling::empty(), Recipe::default());
+        let file = self.writer.add_file(size, how, &|| data.iter().map(|(_, len)| len).sum())?;
         if size == 0 {
             return Ok(file);
         }
@@ -214,22 +217,22 @@ impl<K, W: Writer> Conductor<'_, '_, K, W> {
     /// Writes the data of `files`, which get the numbers from `first` on in the tree.
     fn put_files(mut self, tree: &mut Tree, files: &[Ino], first: u32) -> Result<(W::Done, Failed)> {
         for &ino in files {
-            let Inode { kind: Kind::File { size, data }, handling, .. } = tree.inode_mut(ino) else { continue };
+            let Inode { kind: Kind::File { size, data }, handling, recipe, .. } = tree.inode_mut(ino) else { continue };
             let Data::Source { from, key } = data else { continue };
             if *size == 0 {
                 *data = Data::Empty;
                 continue;
             }
-            let file = self.put_file(from, *key, *size, *handling)?;
+            let file = self.put_file(from, *key, *size, (*handling, *recipe))?;
             *data = Data::Stored(first + file);
         }
         self.finish()
     }
 
     /// Reads a file of `size` bytes, not 0; returns its number.
-    fn put_file(&mut self, from: &Arc<dyn Contents>, key: u64, size: u64, handling: Handling) -> Result<u32> {
+    fn put_file(&mut self, from: &Arc<dyn Contents>, key: u64, size: u64, how: (Handling, Recipe)) -> Result<u32> {
         Error::unless_cancelled(self.progress)?;
-        let file = self.writer.add_file(size, handling, &|| data_len(&**from, key))?;
+        let file = self.writer.add_file(size, how, &|| data_len(&**from, key))?;
         self.feed.file(file, from, key, size);
         while let Some(fed) = self.feed.next() {
             hand_on(fed, &mut self.writer, &mut self.holes, self.progress)?;

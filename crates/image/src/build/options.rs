@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use packfs_codec::Choice;
 
-use super::{Order, Reuse, Shards};
+use super::{Order, Recipes, Reuse, Shards};
 use crate::OnError;
 
 /// Options of a build, whatever the format.
@@ -13,6 +13,8 @@ use crate::OnError;
 pub struct Options {
     /// Codec, level and options.
     pub codec: Choice,
+    /// Codecs and cluster sizes that single files have instead; EROFS only.
+    pub recipes: Recipes,
     /// Order of file data; without, one that suits the codec and what files share. Data that comes through a
     /// [`Store`](crate::source::Store) has its place when it comes; a [`Spool`](crate::source::Spool) keeps it for later.
     pub order: Option<Order>,
@@ -49,6 +51,7 @@ impl Options {
     pub(crate) fn new(codec: Choice) -> Self {
         Options {
             codec,
+            recipes: Recipes::default(),
             order: None,
             dedup: true,
             shards: None,

@@ -148,8 +148,8 @@ fn any_handling(options: &AnyOptions, seed: u64, ino: Ino) -> Handling {
         Handling::from_bits_truncate(blake3::hash(&[seed, ino.0.into()].map(u64::to_le_bytes).concat()).as_bytes()[0]);
     match options {
         AnyOptions::Squashfs(_) => random,
-        AnyOptions::Erofs(options) if options.features.contains(Features::BITS_48) => Handling::empty(),
-        AnyOptions::Erofs(_) => random & Handling::STORE,
+        AnyOptions::Erofs(options) if options.features.contains(Features::BITS_48) => random & Handling::NO_FRAGMENT,
+        AnyOptions::Erofs(_) => random & (Handling::STORE | Handling::NO_FRAGMENT),
     }
 }
 

@@ -58,7 +58,7 @@ bitflags::bitflags! {
     }
 
     /// Incompatible features: a reader that does not know one cannot read the image.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub struct Incompat: u32 {
         /// `ZERO_PADDING`, formerly `LZ4_0PADDING`: compressed bytes end where their cluster ends.
         /// Set in every compressed image.

@@ -179,22 +179,24 @@ impl Feature {
 
     /// Returns the features that images built with these options may use.
     pub fn needed_by(options: &Options) -> Vec<Feature> {
-        let algorithm = options.build.codec.codec().erofs_id();
+        let ids = options.ways().into_iter().filter_map(|(choice, size)| Some((choice.codec().erofs_id()?, size)));
+        let ids: Vec<_> = ids.collect();
+        let has_id = |id| ids.iter().any(|(known, _)| *known == id);
         let asked = |features: Features| options.features.intersects(features);
         let small = options.block_size < 1 << PAGE_BITS;
         let has = |feature: &Feature| match feature {
-            Feature::Lz4 => algorithm == Some(algorithm::LZ4),
-            Feature::Lzma => algorithm == Some(algorithm::LZMA),
-            Feature::Deflate => algorithm == Some(algorithm::DEFLATE),
-            Feature::Zstd => algorithm == Some(algorithm::ZSTD),
+            Feature::Lz4 => has_id(algorithm::LZ4),
+            Feature::Lzma => has_id(algorithm::LZMA),
+            Feature::Deflate => has_id(algorithm::DEFLATE),
+            Feature::Zstd => has_id(algorithm::ZSTD),
             Feature::BigClusters => {
-                algorithm.is_some_and(|n| n != algorithm::LZ4 || options.cluster_size > options.block_size)
+                ids.iter().any(|(id, cluster_size)| *id != algorithm::LZ4 || *cluster_size > options.block_size)
             }
             Feature::Chunks => asked(Features::CHUNKS),
             Feature::TailPacking => asked(Features::ZTAILPACKING),
             Feature::FragmentsOrDedupe => asked(Features::FRAGMENTS | Features::ALL_FRAGMENTS | Features::DEDUPE),
-            Feature::SmallBlocks => small && algorithm.is_none(),
-            Feature::SmallCompressedBlocks => small && algorithm.is_some(),
+            Feature::SmallBlocks => small && ids.is_empty(),
+            Feature::SmallCompressedBlocks => small && !ids.is_empty(),
             Feature::XattrPrefixes => !options.xattr_prefixes.is_empty(),
             Feature::Bits48 => asked(Features::BITS_48),
             // The writer never produces these.
@@ -227,12 +229,14 @@ impl Options {
 
     /// Refuses clusters with which Linux would not mount the image.
     pub fn check_clusters(&self) -> Result<()> {
-        let blocks = longest_cluster(self) / self.block_size.max(1);
-        if self.build.codec.codec().erofs_id() == Some(algorithm::LZ4) && blocks > LZ4_BLOCKS_MAX {
+        let lz4 = self.ways().into_iter().filter(|(choice, _)| choice.codec().erofs_id() == Some(algorithm::LZ4));
+        let longest = lz4.map(|(_, cluster_size)| longest_cluster(self, cluster_size)).max().unwrap_or(0);
+        let blocks = longest / self.block_size.max(1);
+        if blocks > LZ4_BLOCKS_MAX {
             let (block, most) = (Size(self.block_size.into()), Size((LZ4_BLOCKS_MAX * self.block_size).into()));
             let limit = format!("Linux reads LZ4 in clusters of up to {LZ4_BLOCKS_MAX} blocks");
             let why = format!("{blocks} blocks; {limit}, which are {most} in blocks of {block}");
-            return Err(Error::option("cluster size", Size(longest_cluster(self).into()), why));
+            return Err(Error::option("cluster size", Size(longest.into()), why));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::select::Combinations;
 use super::{Matches, Rules, XattrChange};
 use crate::build::Rank;
-use crate::tree::{Ino, Kind, Tree, XattrId};
+use crate::tree::{Ino, Kind, Recipe, Tree, XattrId};
 
 /// Entries of a tree with the rules that they match.
 #[derive(Debug)]
@@ -14,6 +14,14 @@ pub struct Selected<'r> {
     pub(super) entries: Vec<(Ino, u32)>,
     pub(super) combinations: Combinations,
     pub(super) matches: Vec<Matches>,
+}
+
+impl Recipe {
+    /// Returns this recipe, changed by a later one.
+    fn then(self, later: Recipe) -> Recipe {
+        let last = |first: u8, last: u8| if last == 0 { first } else { last };
+        Recipe { codec: last(self.codec, later.codec), cluster: last(self.cluster, later.cluster) }
+    }
 }
 
 impl Selected<'_> {
@@ -37,6 +45,7 @@ impl Selected<'_> {
                 inode.gid = effects.gid.unwrap_or(inode.gid);
                 inode.mtime = effects.mtime.unwrap_or(inode.mtime);
                 inode.handling |= effects.handling;
+                inode.recipe = inode.recipe.then(effects.recipe);
                 if let (Some(mode), false) = (&effects.mode, matches!(inode.kind, Kind::Symlink(_))) {
                     inode.mode = mode.apply(inode.mode, matches!(inode.kind, Kind::Dir(_)));
                 }

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 pub use self::apply::Selected;
 use self::test::{Subject, Test};
-use crate::tree::{ExcludeXattrs, Handling, ModeChange, Time};
+use crate::build::Recipes;
+use crate::tree::{ExcludeXattrs, Handling, ModeChange, Recipe, Time};
 use crate::{Error, Result};
 
 /// Rules, in the order of their lines. Of two rules that set the same attribute of an entry the later one wins.
@@ -21,6 +22,7 @@ use crate::{Error, Result};
 pub struct Rules {
     rules: Vec<Rule>,
     keys: Keys,
+    recipes: Recipes,
 }
 
 /// One rule.
@@ -61,6 +63,8 @@ struct Effects {
     /// True if later rules do not apply.
     stop: bool,
     handling: Handling,
+    /// 0 leaves the codec or the cluster size as it is.
+    recipe: Recipe,
     priority: Option<i32>,
     uid: Option<u32>,
     gid: Option<u32>,
@@ -93,11 +97,11 @@ struct Keys {
 impl Rules {
     /// Parses texts, each with the name that messages give it. Fails with [`Error::Syntax`], which names the line.
     pub fn parse<'t>(texts: impl IntoIterator<Item = (&'t Path, &'t [u8])>) -> Result<Self> {
-        let (mut rules, mut keys) = (Vec::new(), Keys::default());
+        let (mut rules, mut keys, mut recipes) = (Vec::new(), Keys::default(), Recipes::default());
         for (file, text) in texts {
             for (number, line) in (1u32..).zip(text.split(|byte| *byte == b'\n')) {
                 let wrong = |why| Error::Syntax { path: file.to_owned(), line: number, why };
-                let Some(parsed) = parse::line(line).map_err(wrong)? else { continue };
+                let Some(parsed) = parse::line(line, &mut recipes).map_err(wrong)? else { continue };
                 let at = Line { file: file.to_owned(), number, text: parse::shown(line) };
                 let (tests, path) = parse::split_path(parsed.tests);
                 match path {
@@ -107,7 +111,7 @@ impl Rules {
                 rules.push(Rule { at, tests, effects: parsed.effects });
             }
         }
-        Ok(Rules { rules, keys })
+        Ok(Rules { rules, keys, recipes })
     }
 
     /// Returns true if there are no rules.
@@ -124,7 +128,12 @@ impl Rules {
 
     /// Returns true if a rule decides how data is stored.
     pub fn handle_data(&self) -> bool {
-        self.rules.iter().any(|rule| !rule.effects.handling.is_empty())
+        !self.recipes.is_empty() || self.rules.iter().any(|rule| !rule.effects.handling.is_empty())
+    }
+
+    /// Returns the codecs and cluster sizes that rules give to files, for the options of a build.
+    pub fn recipes(&self) -> &Recipes {
+        &self.recipes
     }
 
     /// Returns the numbers of the rules whose tests an entry passes, up to one that stops, in their order.

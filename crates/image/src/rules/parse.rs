@@ -2,8 +2,11 @@
 
 use std::ops::RangeInclusive;
 
+use packfs_codec::{Choice, Codec};
+
 use super::test::{Expression, Magic, Test, What};
 use super::{Effects, XattrChange};
+use crate::build::Recipes;
 use crate::source::{Exclude, xattr_value};
 use crate::tree::{ExcludeXattrs, Handling, components};
 
@@ -31,8 +34,8 @@ pub(super) fn shown(line: &[u8]) -> String {
     String::from_utf8_lossy(line.trim_ascii()).into_owned()
 }
 
-/// Parses a line; returns `None` if it is empty or a comment.
-pub(super) fn line(line: &[u8]) -> Result<Option<Parsed>> {
+/// Parses a line, and adds its codecs and cluster sizes to `recipes`; returns `None` if it is empty or a comment.
+pub(super) fn line(line: &[u8], recipes: &mut Recipes) -> Result<Option<Parsed>> {
     let text = line.trim_ascii();
     if text.is_empty() || text[0] == b'#' {
         return Ok(None);
@@ -50,7 +53,7 @@ pub(super) fn line(line: &[u8]) -> Result<Option<Parsed>> {
     }
     let tests = tests.iter().filter(|word| *word != "all").map(|word| test(word)).collect::<Result<_>>()?;
     let mut made = Effects::default();
-    effects.iter().try_for_each(|word| effect(word, &mut made))?;
+    effects.iter().try_for_each(|word| effect(word, &mut made, recipes))?;
     Ok(Some(Parsed { tests, effects: made }))
 }
 
@@ -143,9 +146,18 @@ fn size(text: &str) -> Option<u64> {
     number(digits)?.checked_mul(1 << shift)
 }
 
-fn effect(word: &str, made: &mut Effects) -> Result<()> {
-    const KNOWN: &str =
-        "exclude, stop, store, no-fragment, no-dedup, priority, owner, group, mode, time, xattr, drop-xattr";
+/// Parses a codec with its level and options.
+fn codec(text: &str) -> Result<Choice> {
+    let choice: Choice = text.parse().map_err(|error: packfs_codec::Error| error.to_string())?;
+    if choice.codec() == Codec::None {
+        return Err("codec=none: the effect `store` leaves files uncompressed".into());
+    }
+    Ok(choice)
+}
+
+fn effect(word: &str, made: &mut Effects, recipes: &mut Recipes) -> Result<()> {
+    const KNOWN: &str = "exclude, stop, store, codec, cluster, no-fragment, no-dedup, priority, owner, group, mode, time, \
+                         xattr, drop-xattr";
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     let given = || value.ok_or_else(|| format!("{name}: its value is missing, as in {name}=..."));
     let id = || {
@@ -181,11 +193,14 @@ fn effect(word: &str, made: &mut Effects) -> Result<()> {
             let names = ExcludeXattrs::new([given()?]).map_err(|error| error.to_string())?;
             made.xattrs.push(XattrChange::Drop(names));
         }
-        "codec" | "level" | "cluster" => {
-            return Err(format!(
-                "{name}: an image has one codec with one level for all files (--codec); `store` leaves files uncompressed"
-            ));
+        "codec" => made.recipe.codec = recipes.codec(codec(given()?)?).map_err(|error| error.to_string())?,
+        "cluster" => {
+            let text = given()?;
+            let bytes = size(text).and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
+            let bytes = bytes.ok_or_else(|| format!("cluster={text}: expected a size such as 64K"))?;
+            made.recipe.cluster = recipes.cluster(bytes).map_err(|error| error.to_string())?;
         }
+        "level" => return Err("level: it follows the codec, as in codec=zstd:15".into()),
         "align" => return Err("align: data begins where the data before it ends".into()),
         _ => return Err(format!("unknown effect `{name}`; effects: {KNOWN}")),
     }

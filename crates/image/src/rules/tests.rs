@@ -153,7 +153,10 @@ fn mistakes_are_told_with_file_and_line() {
         ("all -> priority=x", "priority: expected a number"),
         ("all -> xattr=a", "expected xattr=NAME=VALUE"),
         ("all -> xattr=user.a=0xg", "well-formed value"),
-        ("all -> codec=lz4", "an image has one codec"),
+        ("all -> codec=none", "the effect `store`"),
+        ("all -> codec=foo", "foo"),
+        ("all -> cluster=0", "expected a size such as 64K"),
+        ("all -> level=3", "codec=zstd:15"),
         ("all -> align=4K", "align"),
     ] {
         let told = rules(&format!("all -> stop\n{line}")).unwrap_err().to_string();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::os::unix::ffi::OsStrExt;
 
 use super::hot::Hot;
-use super::{Handling, Ino, Inode, Kind, ROOT, Time, Tree, XattrId, Xattrs, check_name, components};
+use super::{Handling, Ino, Inode, Kind, ROOT, Recipe, Time, Tree, XattrId, Xattrs, check_name, components};
 use crate::{Error, Result, Warnings};
 
 /// Attributes of an inode apart from its type and content.
@@ -66,6 +66,7 @@ impl Tree {
             xattrs,
             links: 1,
             handling: Handling::empty(),
+            recipe: Recipe::default(),
         });
         Ok(Ino(ino))
     }

@@ -76,6 +76,18 @@ pub struct Inode {
     pub links: u32,
     /// Wishes about the data of a regular file.
     pub handling: Handling,
+    /// Codec and cluster size of a regular file.
+    pub recipe: Recipe,
+}
+
+/// Codec and cluster size of one file, as numbers in the [`Recipes`](crate::build::Recipes) of a build, counted from 1;
+/// 0 means that of the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Recipe {
+    /// Number of the codec.
+    pub codec: u8,
+    /// Number of the cluster size.
+    pub cluster: u8,
 }
 
 bitflags::bitflags! {

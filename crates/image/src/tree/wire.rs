@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::hot::Hot;
-use super::{Data, Device, Handling, Ino, Inode, Kind, ROOT, Time, Tree, XattrId, Xattrs, check_name};
+use super::{Data, Device, Handling, Ino, Inode, Kind, ROOT, Recipe, Time, Tree, XattrId, Xattrs, check_name};
 use crate::build::{Get, Put};
 use crate::{Result, Warnings};
 
@@ -75,7 +75,7 @@ struct Bounds {
 impl Inode {
     fn encode(&self, to: &mut dyn Put) {
         // Shards have no rules about data.
-        let Inode { kind, mode, uid, gid, mtime, xattrs, links, handling: _ } = self;
+        let Inode { kind, mode, uid, gid, mtime, xattrs, links, handling: _, recipe: _ } = self;
         to.u32(u32::from(*mode));
         to.u32(*uid);
         to.u32(*gid);
@@ -157,6 +157,7 @@ impl Inode {
             6 => Kind::Socket,
             _ => return Err(from.wrong("an inode has an unknown type")),
         };
-        Ok(Inode { kind, mode, uid, gid, mtime, xattrs, links, handling: Handling::empty() })
+        let (handling, recipe) = (Handling::empty(), Recipe::default());
+        Ok(Inode { kind, mode, uid, gid, mtime, xattrs, links, handling, recipe })
     }
 }

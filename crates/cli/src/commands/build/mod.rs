@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use packfs_blocks::Progress;
 use packfs_blocks::io::FileAt;
 use packfs_image::build::{AnyOptions, Order, Summary};
+use packfs_image::erofs::{Feature, Kernel};
 use packfs_image::name::display;
 use packfs_image::rules::{Matches, Rules};
 use packfs_image::source::{self, HotList, PackList, PathList, SortFile, Source, Store, data_order, dir};
@@ -31,9 +32,9 @@ pub(super) fn run(mut args: Build) -> Result<Outcome> {
         args.be_like(&image)?;
     }
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
-    let plan = args.resolve(epoch.as_deref())?;
+    let mut plan = args.resolve(epoch.as_deref())?;
     plan.sources.iter().try_for_each(|source| sources::refuse_mistaken(source))?;
-    let lists = Lists::read(&plan)?;
+    let lists = Lists::read(&mut plan)?;
     if plan.dry_run {
         return dry::run(plan, lists);
     }
@@ -91,12 +92,15 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    pub(super) fn read(plan: &BuildPlan) -> Result<Self> {
+    /// Reads the files; codecs and cluster sizes that rules give to files become part of the plan.
+    pub(super) fn read(plan: &mut BuildPlan) -> Result<Self> {
         let (sort, hot) = (plan.sort.as_deref(), plan.hot.as_deref());
         let sort = sort.map(|path| SortFile::read(path).with_context(|| format!("--sort {}", display(path))));
         let hot = hot.map(|path| HotList::read(path).with_context(|| format!("--hot {}", display(path))));
         let paths = plan.files.as_ref().map(|files| read("--files-from", &files.file)).transpose()?;
-        Ok(Lists { sort: sort.transpose()?, hot: hot.transpose()?, paths, rules: rules(plan)? })
+        let rules = rules(plan)?;
+        take_recipes(plan, &rules)?;
+        Ok(Lists { sort: sort.transpose()?, hot: hot.transpose()?, paths, rules })
     }
 }
 
@@ -111,10 +115,28 @@ fn rules(plan: &BuildPlan) -> Result<Rules> {
     texts.push((Path::new("--rule"), lines.join(&b'\n')));
     let rules = Rules::parse(texts.iter().map(|(name, text)| (*name, text.as_slice())))?;
     if rules.handle_data() && plan.target.common().shards.is_some() {
-        let why = "rules that store files or keep them out of fragments or dedup cannot be used with shards";
+        let why = "rules that decide how data is stored cannot be used with shards";
         return Err(Usage(why.into()).into());
     }
     Ok(rules)
+}
+
+/// Makes the codecs and cluster sizes of rules options of the image; fails if it cannot have them.
+fn take_recipes(plan: &mut BuildPlan, rules: &Rules) -> Result<(), Usage> {
+    if rules.recipes().is_empty() {
+        return Ok(());
+    }
+    let refuse = |why: String| Err(Usage(format!("rules with codec or cluster: {why}")));
+    let AnyOptions::Erofs(options) = &mut plan.target else {
+        let why = "a SquashFS image has one codec with one level for all files; `store` leaves files uncompressed";
+        return refuse(why.into());
+    };
+    options.build.recipes = rules.recipes().clone();
+    if let Err(error) = options.check_target() {
+        let needed = Kernel::needed(&Feature::needed_by(options));
+        return refuse(format!("{error}; give --target-kernel {needed}, or do without"));
+    }
+    options.check_clusters().or_else(|error| refuse(error.to_string()))
 }
 
 /// Messages for the end of a build.

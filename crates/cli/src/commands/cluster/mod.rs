@@ -25,7 +25,7 @@ const NUMBERS: [&str; 4] = ["SLURM_ARRAY_TASK_ID", "HQ_TASK_ID", "JOB_COMPLETION
 pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     let engine = args.engine;
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
-    let plan = args.build.0.resolve(epoch.as_deref())?;
+    let mut plan = args.build.0.resolve(epoch.as_deref())?;
     if plan.target.common().shards.is_none() {
         return Err(Usage("a plan needs the number of shards: --shards N, or --shard-size SIZE".into()).into());
     }
@@ -36,7 +36,7 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
         .into());
     }
     plan.sources.iter().try_for_each(|source| super::sources::refuse_mistaken(source))?;
-    let lists = Lists::read(&plan)?;
+    let lists = Lists::read(&mut plan)?;
     let meter = Meter::start(plan.quiet);
     let progress = Arc::clone(meter.progress());
     let mut notes = Notes::default();

@@ -3,11 +3,15 @@
 /// A version of Linux.
 pub(super) type Linux = (u32, u32);
 
-/// Returns the codec for the value of `-z`, and the Linux that reads it if that is newer than packfs's default.
-pub(super) fn codec(text: &str) -> Result<(String, Option<Linux>), String> {
-    if text.contains(':') {
-        return Err(format!("-z {text}: packfs has one compressor in an image"));
-    }
+/// A codec, and the Linux that reads it if that is newer than packfs's default.
+pub(super) type Codec = (String, Option<Linux>);
+
+/// Returns the codecs for the value of `-z`; the first is that of all files without a hint.
+pub(super) fn codecs(text: &str) -> Result<Vec<Codec>, String> {
+    text.split(':').map(codec).collect()
+}
+
+fn codec(text: &str) -> Result<Codec, String> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
     let wrong = |part: &str| format!("-z {text}: {part} is no option of {name}");
@@ -60,8 +64,10 @@ mod tests {
             assert_eq!(codec(text), Ok((codec_of.into(), kernel)), "{text}");
             assert!(codec_of.parse::<packfs_codec::Choice>().is_ok(), "{codec_of}");
         }
-        for wrong in ["", "xz", "lz4:zstd", "lz4hc,x", "zstd,lc=1", "lzma,level="] {
-            assert!(codec(wrong).is_err(), "{wrong}");
+        for wrong in ["", "xz", "lz4hc,x", "zstd,lc=1", "lzma,level="] {
+            assert!(codecs(wrong).is_err(), "{wrong}");
         }
+        let several = codecs("lz4hc,12:zstd,level=19").unwrap();
+        assert_eq!(several, [("lz4hc:12".into(), None), ("zstd:19".into(), Some((6, 10)))]);
     }
 }

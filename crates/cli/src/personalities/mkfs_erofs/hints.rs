@@ -1,15 +1,23 @@
 //! `--compress-hints`: lines of a cluster size, perhaps the number of a compressor, and a regular expression, as rules. The
 //! first line that matches a file counts.
 
+use super::compressor::{Codec, Linux};
 use crate::personalities::rules::{lines, word};
 
-/// Rules of a file of hints.
-#[derive(Debug, Default)]
-pub(super) struct Hints {
-    pub(super) rules: Vec<String>,
-    /// Cluster sizes other than 0, which have to be that of the image.
-    pub(super) clusters: Vec<u64>,
+/// A line of a file of hints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Hint {
+    /// Size of a cluster in bytes; 0 stores the file.
+    size: u64,
+    /// Number of the compressor in the order of `-z`.
+    compressor: usize,
+    /// The regular expression, as a word of a rule.
+    test: String,
 }
+
+/// The lines of a file of hints.
+#[derive(Debug, Default)]
+pub(super) struct Hints(Vec<Hint>);
 
 impl Hints {
     pub(super) fn read(file: &str) -> Result<Self, String> {
@@ -25,19 +33,40 @@ impl Hints {
             [size, compressor, pattern] => (size, compressor, pattern),
             _ => return Err("expected: SIZE [COMPRESSOR] PATTERN".into()),
         };
-        let size: u64 = size.parse().map_err(|_| format!("{size}: expected the size of a cluster in bytes"))?;
-        if size > 0 && compressor != "0" {
-            return Err(format!("compressor {compressor}: packfs has one codec for all files of an image"));
-        }
-        let effect = if size == 0 { "store stop" } else { "stop" };
-        self.rules.push(format!("{} type=file -> {effect}", word("regex", pattern)?));
-        self.clusters.extend((size > 0).then_some(size));
+        let size = size.parse().map_err(|_| format!("{size}: expected the size of a cluster in bytes"))?;
+        let compressor = compressor.parse().map_err(|_| format!("{compressor}: expected the number of a compressor"))?;
+        self.0.push(Hint { size, compressor, test: word("regex", pattern)? });
         Ok(())
     }
 
-    /// Returns true if files are to be stored.
-    pub(super) fn store(&self) -> bool {
-        self.rules.iter().any(|rule| rule.ends_with("store stop"))
+    /// Returns the rules for files packed with one of `codecs`, the first of which is that of the image. Without codecs
+    /// nothing is compressed, and hints do nothing.
+    pub(super) fn rules(&self, codecs: &[Codec]) -> Result<Vec<String>, String> {
+        if codecs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rule = |hint: &Hint| {
+            let Hint { size, compressor, test } = hint;
+            let (codec, _) = codecs.get(*compressor).ok_or_else(|| {
+                format!("--compress-hints: compressor {compressor}: -z names {}, counted from 0", codecs.len())
+            })?;
+            let effect = match (size, compressor) {
+                (0, _) => "store".to_owned(),
+                (size, 0) => format!("cluster={size}"),
+                (size, _) => format!("cluster={size} codec={codec}"),
+            };
+            Ok(format!("{test} type=file -> {effect} stop"))
+        };
+        self.0.iter().map(rule).collect()
+    }
+
+    /// Returns the oldest Linux that reads what the hints ask for, if it is newer than packfs's default.
+    pub(super) fn kernel(&self, codecs: &[Codec]) -> Option<Linux> {
+        let needed = |hint: &Hint| match hint.size {
+            0 => Some((5, 15)),
+            _ => codecs.get(hint.compressor)?.1,
+        };
+        self.0.iter().filter_map(needed).max()
     }
 }
 
@@ -48,15 +77,23 @@ mod tests {
     #[test]
     fn hints_become_rules() {
         let mut hints = Hints::default();
-        for line in ["0 \\.jpg$", "65536 0 ^usr/", "4096 x"] {
+        for line in ["0 \\.jpg$", "65536 0 ^usr/", "4096 x", "8192 1 y"] {
             hints.take(line).unwrap();
         }
+        let codecs = [("lz4".to_owned(), None), ("zstd:3".to_owned(), Some((6, 10)))];
         assert_eq!(
-            hints.rules,
-            ["regex=\\.jpg$ type=file -> store stop", "regex=^usr/ type=file -> stop", "regex=x type=file -> stop"]
+            hints.rules(&codecs).unwrap(),
+            [
+                "regex=\\.jpg$ type=file -> store stop",
+                "regex=^usr/ type=file -> cluster=65536 stop",
+                "regex=x type=file -> cluster=4096 stop",
+                "regex=y type=file -> cluster=8192 codec=zstd:3 stop"
+            ]
         );
-        assert_eq!((hints.clusters.as_slice(), hints.store()), (&[65536, 4096][..], true));
-        for (line, why) in [("x", "expected: SIZE"), ("4K x", "4K: expected"), ("4096 1 x", "one codec for all")] {
+        assert_eq!(hints.kernel(&codecs), Some((6, 10)));
+        assert_eq!(hints.rules(&[]), Ok(Vec::new()));
+        assert!(hints.rules(&codecs[..1]).unwrap_err().contains("compressor 1: -z names 1"));
+        for (line, why) in [("x", "expected: SIZE"), ("4K x", "4K: expected"), ("4096 a x", "a: expected the number")] {
             assert!(hints.take(line).unwrap_err().contains(why), "{line}");
         }
     }

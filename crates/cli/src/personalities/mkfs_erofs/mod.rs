@@ -13,7 +13,7 @@ use std::path::Path;
 
 use packfs_image::name::display;
 
-use self::compressor::Linux;
+use self::compressor::Codec;
 use self::extended::Extended;
 use self::hints::Hints;
 pub(super) use self::table::TABLE;
@@ -35,7 +35,8 @@ struct Asked {
     plain: Vec<OsString>,
     /// Options of `packfs build`.
     out: Vec<OsString>,
-    codec: Option<(String, Option<Linux>)>,
+    /// Codecs in the order of `-z`.
+    codecs: Vec<Codec>,
     /// Block size of the file system.
     block: Option<String>,
     cluster: Option<String>,
@@ -95,7 +96,7 @@ impl Asked {
                 self.add("--fs-block", &text);
                 self.block = Some(text);
             }
-            ("-z", _) => self.codec = Some(compressor::codec(&text)?),
+            ("-z", _) => self.codecs = compressor::codecs(&text)?,
             ("-C", _) => self.cluster = Some(text),
             ("-E", _) => self.extended.take(&text)?,
             ("-T", _) => self.time = Some(text),
@@ -140,12 +141,12 @@ impl Asked {
             [_] => {}
             _ => return Err("several sources are images to be layers over; packfs build merges them".into()),
         }
-        self.check_hints(fast)?;
+        let hints = self.hints.rules(&self.codecs)?;
         let mut line: Vec<OsString> = vec!["build".into(), "--output".into(), image, "--format=erofs".into()];
         line.push("--force".into());
         line.extend(self.compression(fast));
         line.extend(self.times(fast));
-        let compressed = fast || self.codec.is_some();
+        let compressed = fast || !self.codecs.is_empty();
         line.extend(
             std::mem::take(&mut self.extended)
                 .features(fast, compressed)
@@ -157,33 +158,20 @@ impl Asked {
             line.push(format!("--owner={}:{}", id(self.owner.0), id(self.owner.1)).into());
         }
         // Hints stop at the first that matches.
-        line.extend(self.labels.iter().chain(&self.hints.rules).map(|rule| format!("--rule={rule}").into()));
+        line.extend(self.labels.iter().chain(&hints).map(|rule| format!("--rule={rule}").into()));
         line.append(&mut sources);
         Ok(Todo::Run(line, Manner { usage: Some(1), ..Manner::default() }))
     }
 
-    /// Refuses hints for clusters of other sizes than the image has.
-    fn check_hints(&self, fast: bool) -> Result<(), String> {
-        let Some(cluster) = self.cluster.as_deref().or((!fast).then_some(CLUSTER)) else { return Ok(()) };
-        let cluster = value::size(cluster).map_err(|why| format!("-C {cluster}: {why}"))?;
-        match self.hints.clusters.iter().find(|size| **size != cluster) {
-            Some(size) if self.codec.is_some() => {
-                Err(format!("--compress-hints: clusters of {size}: packfs has one size for all files, -C {cluster}"))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Codec, cluster size and the Linux that has both.
     fn compression(&self, fast: bool) -> Vec<OsString> {
-        let Some((codec, kernel)) = &self.codec else {
+        let Some((codec, kernel)) = self.codecs.first() else {
             return if fast { Vec::new() } else { vec!["--codec=none".into()] };
         };
         let cluster = self.cluster.as_deref().or((!fast).then_some(CLUSTER));
         // mkfs.erofs does not ask which Linux is to read the image, so the oldest that can is meant.
         let small = self.block.as_ref().is_some_and(|block| block.parse::<u32>().is_ok_and(|bytes| bytes < 4096));
-        let store = self.hints.store().then_some((5, 15));
-        let needs = [*kernel, store, small.then_some((6, 8)), self.extended.has("48bit").then_some((6, 15))];
+        let needs = [*kernel, self.hints.kernel(&self.codecs), small.then_some((6, 8)), self.extended.has("48bit").then_some((6, 15))];
         let kernel = needs.into_iter().flatten().max();
         let words = [
             Some(format!("--codec={codec}")),

@@ -12,7 +12,7 @@ use super::{AnyOptions, Joining, Layout, Place, Planned, check, first_place, onl
 use crate::build::order::Orderer;
 use crate::build::{Census, Conductor, Format, Plan, Summary, Tools, commit, order_of, output_error};
 use crate::source::Store;
-use crate::tree::Handling;
+use crate::tree::{Handling, Recipe};
 use crate::{Error, Result};
 
 /// Mode of plans and shards: they hold the contents of files that others may not read.
@@ -77,7 +77,7 @@ pub(crate) fn pack<F: Format>(dir: &Path, format: &F, job: &Job, shard: u32, pro
             };
             let mut conductor = Conductor::new(format, Tools { pool, output: out, progress }, place)?;
             for (from, key, size) in &files {
-                conductor.put_file(from, *key, *size, Handling::empty())?;
+                conductor.put_file(from, *key, *size, (Handling::empty(), Recipe::default()))?;
             }
             let (done, _) = conductor.finish()?;
             let mut content = Vec::new();

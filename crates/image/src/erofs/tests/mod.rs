@@ -20,6 +20,7 @@ use packfs_blocks::io::FileAt;
 use super::{Features, Options, ReadOptions, Reader, build};
 use crate::build::Summary;
 use crate::testing::Spec;
+use crate::tree::Recipe;
 use crate::{Error, Image, Plan, Result, Tree};
 
 fn options(codec: &str, block_size: u32) -> Options {
@@ -36,7 +37,26 @@ fn options(codec: &str, block_size: u32) -> Options {
     })
 }
 
-fn write(tree: Tree, image: &Path, options: &Options) -> Result<Summary> {
+/// Gives codecs and cluster sizes to single files, if the options list any.
+fn mix(tree: &mut Tree, options: &Options) {
+    let recipes = &options.build.recipes;
+    let pick = |ino: u32, count: usize| u8::try_from(ino as usize % (count + 1)).expect("a few");
+    for ino in tree.inos() {
+        let codec = pick(ino.0, recipes.codecs().len());
+        tree.inode_mut(ino).recipe = Recipe { codec, cluster: pick(ino.0 / 3, recipes.clusters().len()) };
+    }
+}
+
+/// Options that list codecs and cluster sizes for single files.
+fn mixing(mut options: Options, codecs: &[&str], clusters: &[u32]) -> Options {
+    let recipes = &mut options.build.recipes;
+    codecs.iter().for_each(|codec| drop(recipes.codec(codec.parse().expect("a codec")).expect("few codecs")));
+    clusters.iter().for_each(|size| drop(recipes.cluster(*size).expect("few sizes")));
+    options
+}
+
+fn write(mut tree: Tree, image: &Path, options: &Options) -> Result<Summary> {
+    mix(&mut tree, options);
     build(image, options, &Progress::default(), |_| Ok(Plan { tree, order: Vec::new() }))
 }
 

@@ -77,6 +77,16 @@ fn small_blocks() {
 }
 
 #[test]
+fn several_codecs_and_cluster_sizes() {
+    let (codecs, clusters) = (["lz4hc:9", "zstd:3", "lzma:1", "deflate:4"], [4096, 32 << 10, 256 << 10]);
+    let features = matrix::PACKED.into_iter().zip(codecs.iter().cycle());
+    let cases = features.map(|(features, codec)| {
+        mixing(Options { features, cluster_size: 16 << 10, ..options(codec, 4096) }, &codecs, &clusters)
+    });
+    agree("several_codecs_and_cluster_sizes", &edges(4096, 32 << 10), cases);
+}
+
+#[test]
 fn files_of_many_pieces() {
     let cases = [
         ("lz4", Features::empty(), 64),

@@ -39,9 +39,11 @@ fn any_options() -> impl Strategy<Value = Options> {
     let targets = select(vec!["6.18", "6.18", "6.18", "6.1", "5.4", "5.13", "5.17", "6.6", "6.8", "6.10"]);
     let codec = sizes.prop_flat_map(|(block, cluster)| (Just((block, cluster)), any_codec(cluster)));
     let numbers = (0usize..=3, select(vec![1u64, 1 << 20, 64 << 20]), prop::option::of(0..=i64::from(u32::MAX)));
+    let recipes = (subsequence(vec!["lz4", "zstd:1", "lzma:0", "deflate:1"], 0..=3), subsequence(vec![1u32, 3, 16], 0..=2));
+    let recipes = prop_oneof![2 => Just((vec![], vec![])), 1 => recipes];
     let prefixes = select(vec![vec![], vec!["user.long."], vec!["trusted.overlay.", "user."]]);
-    (codec, any_features(), targets, any::<(bool, bool, bool)>(), numbers, prefixes).prop_map(
-        |(((block_size, cluster_size), codec), features, target, (dedup, sparse, verify), numbers, prefixes)| {
+    (codec, any_features(), targets, any::<(bool, bool, bool)>(), numbers, prefixes, recipes).prop_map(
+        |(((block_size, cluster_size), codec), features, target, (dedup, sparse, verify), numbers, prefixes, recipes)| {
             let (threads, memory, time) = numbers;
             let options = Options {
                 cluster_size,
@@ -50,6 +52,8 @@ fn any_options() -> impl Strategy<Value = Options> {
                 xattr_prefixes: prefixes.into_iter().map(|prefix| prefix.as_bytes().into()).collect(),
                 ..options(&codec, block_size)
             };
+            let clusters: Vec<u32> = recipes.1.into_iter().map(|blocks| blocks * block_size).collect();
+            let options = mixing(options, &recipes.0, &clusters);
             options.with(|build| {
                 (build.dedup, build.sparse, build.verify) = (dedup, sparse, verify);
                 (build.threads, build.memory, build.time) = (threads, memory, time);

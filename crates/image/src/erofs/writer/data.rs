@@ -19,10 +19,9 @@
 //! not depend on the speed of any worker.
 
 use packfs_blocks::{Buffer, Buffers, Progress};
-use packfs_codec::Codec;
 
 use self::done::{Bodies, Pieces};
-use self::files::Files;
+use self::files::{Files, How};
 use self::jobs::Jobs;
 use self::open::{File, Open, Part, SoFar, Way, What};
 use self::packed::PackedInode;
@@ -32,9 +31,10 @@ use self::tally::Tally;
 use self::zone::Zone;
 use super::index::Form;
 use super::keep::Keep;
+use super::lanes::Lanes;
 use super::pack::{Ending, Worker};
 use crate::build::{Cut, Failed, Fed, Ledger, Part as Read, Place, Tools, Writer};
-use crate::tree::Handling;
+use crate::tree::{Handling, Recipe};
 use crate::{OnError, Result};
 
 mod done;
@@ -74,7 +74,6 @@ pub(crate) struct Rules {
     pub(crate) sparse: bool,
     /// True if tails of uncompressed files follow their inodes.
     pub(crate) inline_tails: bool,
-    pub(crate) codec: Codec,
     pub(crate) dedup: bool,
     /// Average length of the chunks that find parts of files already stored.
     pub(crate) chunk: Option<usize>,
@@ -85,11 +84,18 @@ impl Rules {
     fn block(&self) -> usize {
         1 << self.form.block_bits
     }
+
+    /// Returns the rules for a file: its data goes to the packed inode only if it is packed like that.
+    fn of(self, how: How) -> Rules {
+        let ending = if how.alone && self.ending == Ending::Fragment { Ending::Cluster } else { self.ending };
+        Rules { ending, all_fragments: self.all_fragments && !how.alone, ..self }
+    }
 }
 
 /// Receives pieces from a [`Feed`](crate::build::Feed) and writes them.
 pub(crate) struct Data<'p, 'env> {
     rules: Rules,
+    lanes: &'env Lanes,
     /// True if other shards come before or after these files.
     is_cut: bool,
     files: Files,
@@ -115,6 +121,7 @@ impl<'p, 'env> Data<'p, 'env> {
     pub(crate) fn new(
         tools: Tools<'p, 'env, Worker>,
         rules: Rules,
+        lanes: &'env Lanes,
         buffers: Buffers,
         place: Place,
         budget: usize,
@@ -123,13 +130,14 @@ impl<'p, 'env> Data<'p, 'env> {
         let Tools { output, progress, .. } = tools;
         Data {
             rules,
+            lanes,
             is_cut: place.is_cut,
             files: Files::new(rules.on_error),
             sharing: Sharing::new(rules.dedup),
-            stretches: Stretches::new(rules.codec, rules.block()),
+            stretches: Stretches::new(rules.block()),
             packed: PackedInode::new(&buffers, rules.piece),
             jobs: Jobs::new(tools, budget),
-            zone: Zone::new(output, progress, (place.base, place.pos), rules.form.algorithm, ledger),
+            zone: Zone::new(output, progress, (place.base, place.pos), ledger),
             pieces: Pieces::default(),
             keep: Keep::new(output.scratch()),
             buffers,
@@ -156,7 +164,7 @@ impl<'p, 'env> Data<'p, 'env> {
                 stored.push((file, (range, digest)));
                 continue;
             }
-            match self.sharing.file(digest, file) {
+            match self.sharing.file(self.files.how(file).keyed(digest), file) {
                 Some(same) => {
                     again.push((file, same));
                     self.tally.saves(range.len());
@@ -190,7 +198,7 @@ impl<'p, 'env> Data<'p, 'env> {
                 match &mut open.so_far {
                     SoFar::Raw(blocks) => self.raw_piece(blocks, bytes, digest, last)?,
                     SoFar::Sparse(blocks) => self.sparse_piece(blocks, bytes)?,
-                    SoFar::Compressed(parts) => parts.push(self.piece(bytes, digest, last)?),
+                    SoFar::Compressed(parts) => parts.push(self.piece(file, bytes, digest, last)?),
                     SoFar::Fragment(_) => self.put_small(&bytes).map(|_| ())?,
                 }
             }
@@ -218,7 +226,7 @@ impl<'p, 'env> Data<'p, 'env> {
             SoFar::Compressed(parts) => match parts.finish() {
                 None => What::Hole,
                 Some(parts) if self.rules.form.encoded => What::Compressed(parts.into()),
-                Some(parts) => What::Compressed(self.fill_holes(parts)?.into()),
+                Some(parts) => What::Compressed(self.fill_holes(file, parts)?.into()),
             },
         };
         self.files.put(file, what);
@@ -254,13 +262,18 @@ impl<'p, 'env> Data<'p, 'env> {
 impl Writer for Data<'_, '_> {
     type Done = DataDone;
 
-    fn add_file(&mut self, size: u64, handling: Handling, data_len: &dyn Fn() -> u64) -> Result<u32> {
+    fn add_file(&mut self, size: u64, how: (Handling, Recipe), data_len: &dyn Fn() -> u64) -> Result<u32> {
+        let (handling, recipe) = how;
+        let lane = self.lanes.of(recipe);
+        // What is in the packed inode is packed as the image is.
+        let alone = !self.rules.raw && (lane > 0 || handling.contains(Handling::NO_FRAGMENT));
+        let how = How { lane, alone };
         let way = if handling.contains(Handling::STORE) {
             Way::stored(&self.rules)
         } else {
-            Way::of(&self.rules, size, data_len)
+            Way::of(&self.rules.of(how), size, data_len)
         };
-        self.files.add(size, way)
+        self.files.add(size, way, how)
     }
 
     fn take(&mut self, fed: Fed) -> Result<()> {

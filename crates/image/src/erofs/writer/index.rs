@@ -24,6 +24,8 @@ pub(crate) struct Cluster {
     pub(crate) logical: u32,
     /// True if it is uncompressed.
     pub(crate) raw: bool,
+    /// Number of the algorithm, if it is compressed.
+    pub(crate) algorithm: u8,
     /// True if it decodes to more than that.
     pub(crate) partial: bool,
 }
@@ -41,14 +43,14 @@ pub(crate) enum End {
     /// In the packed inode from this offset on.
     Fragment(u64),
     /// A cluster after the index.
-    Inline { kept: Kept, raw: bool },
+    Inline { kept: Kept, raw: bool, algorithm: u8 },
 }
 
 /// Properties shared by the indexes of all files of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) block_bits: u8,
-    /// Number of the algorithm.
+    /// Number of the algorithm of files without clusters.
     pub(crate) algorithm: u8,
     /// True for encoded extents.
     pub(crate) encoded: bool,
@@ -174,6 +176,16 @@ impl<'d> Index<'d> {
         self.parts.iter().flat_map(move |part| self.part(part))
     }
 
+    /// Returns the number of the algorithm that all compressed clusters of the file have.
+    pub(crate) fn algorithm(&self) -> u8 {
+        let of_end = match self.end {
+            Some(End::Inline { raw: false, algorithm, .. }) => Some(algorithm),
+            _ => None,
+        };
+        let of_clusters = || self.used_clusters().find(|cluster| !cluster.raw).map(|cluster| cluster.algorithm);
+        of_end.or_else(of_clusters).unwrap_or(self.form.algorithm)
+    }
+
     /// Returns the range of the packed inode that holds the file's tail.
     pub(crate) fn fragment(self) -> Option<Range<u64>> {
         let Some(End::Fragment(offset)) = self.end else { return None };
@@ -277,7 +289,7 @@ fn header(index: &Index<'_>, big: bool, compact: bool) -> crate::erofs::format::
     MapHeader {
         h_fragmentoff: first.into(),
         h_advise: advise.bits().into(),
-        h_algorithmtype: index.form.algorithm,
+        h_algorithmtype: index.algorithm(),
         h_clusterbits: 0,
     }
 }

@@ -45,6 +45,21 @@ pub(super) struct Size {
     pub(super) blocks: u64,
 }
 
+/// Format features and algorithms that inodes use.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Uses {
+    pub(super) features: Incompat,
+    /// A bit each.
+    pub(super) algorithms: u16,
+}
+
+impl std::ops::BitOrAssign for Uses {
+    fn bitor_assign(&mut self, other: Uses) {
+        self.features |= other.features;
+        self.algorithms |= other.algorithms;
+    }
+}
+
 /// Fields of an inode, in their largest width.
 #[derive(Debug, Clone, Copy)]
 struct Fields<'a> {
@@ -132,7 +147,7 @@ impl<'a> Inodes<'a> {
 
     /// Appends any other inode and the data that follows it; `target` is the position of a
     /// symlink's target if it does not follow. Returns the format features that the inode uses.
-    pub(super) fn write(&self, ino: Ino, target: Option<u32>, serial: u32, out: &mut Vec<u8>) -> Result<Incompat> {
+    pub(super) fn write(&self, ino: Ino, target: Option<u32>, serial: u32, out: &mut Vec<u8>) -> Result<Uses> {
         let inode = self.tree.inode(ino);
         let payload = self.payload(&inode.kind, target);
         self.put(&self.fields(ino, inode.links), &payload, serial, out)?;
@@ -140,10 +155,12 @@ impl<'a> Inodes<'a> {
     }
 
     /// Appends the packed inode and the data that follows it.
-    pub(super) fn write_packed(&self, serial: u32, out: &mut Vec<u8>) -> Result<Incompat> {
-        let Some(payload) = self.packed() else { return Ok(Incompat::empty()) };
+    pub(super) fn write_packed(&self, serial: u32, out: &mut Vec<u8>) -> Result<Uses> {
+        let Some(payload) = self.packed() else { return Ok(Uses::default()) };
         self.put(&self.packed_fields(), &payload, serial, out)?;
-        Ok(payload.uses() | Incompat::FRAGMENTS_OR_DEDUPE)
+        let mut uses = payload.uses();
+        uses.features |= Incompat::FRAGMENTS_OR_DEDUPE;
+        Ok(uses)
     }
 
     fn fields(&self, ino: Ino, nlink: u32) -> Fields<'a> {
@@ -314,13 +331,15 @@ impl<'a> Payload<'a> {
         }
     }
 
-    fn uses(&self) -> Incompat {
-        match self.follows {
+    fn uses(&self) -> Uses {
+        let features = match self.follows {
             Follows::Nothing | Follows::Tail(_) | Follows::Kept(_) => Incompat::empty(),
             Follows::Chunks(_) | Follows::Holes(_) => Incompat::CHUNKED_FILES,
             Follows::Index(index) if index.len(0).1 > 0 => Incompat::ZERO_PADDING | Incompat::TAIL_PACKING,
             Follows::Index(_) => Incompat::ZERO_PADDING,
-        }
+        };
+        let algorithms = if let Follows::Index(index) = self.follows { 1 << index.algorithm() } else { 0 };
+        Uses { features, algorithms }
     }
 }
 

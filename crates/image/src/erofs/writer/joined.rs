@@ -70,7 +70,8 @@ impl Joined for DataDone {
     fn encode(&self, to: &mut dyn Put) -> Result<()> {
         to.u64(self.end);
         to.count(self.clusters.len());
-        for Cluster { start, physical, logical, raw, partial } in &self.clusters {
+        // An image in shards has one algorithm.
+        for Cluster { start, physical, logical, raw, algorithm: _, partial } in &self.clusters {
             to.u64(*start);
             to.u32(*physical);
             to.u32(*logical);
@@ -110,10 +111,11 @@ impl DataDone {
         let end = from.u64()?;
         let clusters = from.list(17, |from| {
             let (start, physical, logical, flags) = (from.u64()?, from.u32()?, from.u32()?, from.u8()?);
-            Ok(Cluster { start, physical, logical, raw: flags & 1 != 0, partial: flags & 2 != 0 })
+            let (raw, partial, algorithm) = (flags & 1 != 0, flags & 2 != 0, form.algorithm);
+            Ok(Cluster { start, physical, logical, raw, algorithm, partial })
         })?;
-        let files = from.list(10, |from| Stored::decode(from, clusters.len()))?;
-        let packed = from.bool()?.then(|| Stored::decode(from, clusters.len())).transpose()?;
+        let files = from.list(10, |from| Stored::decode(from, clusters.len(), form))?;
+        let packed = from.bool()?.then(|| Stored::decode(from, clusters.len(), form)).transpose()?;
         let packed_pieces = get_parts(from, clusters.len())?;
         let content = blake3::Hash::from_bytes(from.array()?);
         let shares_clusters = from.bool()?;
@@ -200,7 +202,7 @@ impl Stored {
                         to.u8(1);
                         to.u64(offset);
                     }
-                    Some(End::Inline { kept, raw }) => {
+                    Some(End::Inline { kept, raw, algorithm: _ }) => {
                         to.u8(2 + u8::from(raw));
                         put_kept(kept, to);
                     }
@@ -209,7 +211,7 @@ impl Stored {
         }
     }
 
-    fn decode(from: &mut Get<'_>, clusters: usize) -> Result<Stored> {
+    fn decode(from: &mut Get<'_>, clusters: usize, form: Form) -> Result<Stored> {
         let size = from.u64()?;
         let body = match from.u8()? {
             0 => Body::Plain { start: get_block(from)?, tail: get_kept(from)? },
@@ -219,7 +221,7 @@ impl Stored {
                 let end = match from.u8()? {
                     0 => None,
                     1 => Some(End::Fragment(from.u64()?)),
-                    raw => Some(End::Inline { raw: raw == 3, kept: get_kept(from)? }),
+                    raw => Some(End::Inline { kept: get_kept(from)?, raw: raw == 3, algorithm: form.algorithm }),
                 };
                 Body::Compressed { parts, end }
             }

@@ -7,7 +7,7 @@ use packfs_blocks::{Output, Progress};
 use super::data::DataDone;
 use super::dir;
 use super::epoch::Epoch;
-use super::inode::Inodes;
+use super::inode::{Inodes, Uses};
 use super::layout::{Dir, Layout, What};
 use super::pack::Worker;
 use super::superblock::{Facts, Head};
@@ -54,10 +54,10 @@ pub(super) fn write(
     let layout = Layout::of(&inodes)?;
     let start = data.end * u64::from(options.block_size);
     let out = Stream::new(output, progress, options.build.offset + start);
-    let mut writer = Writer { inodes: &inodes, layout: &layout, zone, out, serial: 0, uses: Incompat::empty() };
+    let mut writer = Writer { inodes: &inodes, layout: &layout, zone, out, serial: 0, uses: Uses::default() };
     writer.items()?;
-    let (mut uses, digest) = (writer.uses, writer.out.finish(layout.len)?);
-    uses.set(Incompat::FRAGMENTS_OR_DEDUPE, uses.contains(Incompat::FRAGMENTS_OR_DEDUPE) || data.shares_clusters);
+    let (Uses { mut features, algorithms }, digest) = (writer.uses, writer.out.finish(layout.len)?);
+    features.set(Incompat::FRAGMENTS_OR_DEDUPE, features.contains(Incompat::FRAGMENTS_OR_DEDUPE) || data.shares_clusters);
     let block = |at: u64| zone + blocks(at, options.block_size);
     let facts = Facts {
         inodes: census.inodes.into(),
@@ -70,7 +70,8 @@ pub(super) fn write(
         shared_xattrs: layout.shared_xattrs.map(block),
         has_xattrs: xattrs.any(),
         uses_prefixes: xattrs.uses_prefixes(),
-        uses,
+        uses: features,
+        algorithms,
     };
     let (first, uuid) = head.encode(&facts, |first| uuid(&[first, digest.as_bytes(), data.content.as_bytes()]));
     output.write_all_at(&first, options.build.offset).map_err(Error::io("cannot write", output.target()))?;
@@ -120,7 +121,7 @@ struct Writer<'w, 'a> {
     /// Number of inodes written.
     serial: u32,
     /// Format features that they use.
-    uses: Incompat,
+    uses: Uses,
 }
 
 impl Writer<'_, '_> {

@@ -8,7 +8,8 @@ mod fit;
 pub(super) mod index;
 mod inode;
 mod joined;
-pub(super) mod keep;
+pub(super) pub(super) mod keep;
+mod lanes;
 mod layout;
 mod metadata;
 mod pack;
@@ -25,6 +26,7 @@ use serde::Serialize;
 use self::data::{Data, DataDone, Rules};
 use self::index::Form;
 use self::keep::Keep;
+use self::lanes::Lanes;
 pub(super) use self::pack::longest_cluster;
 use self::pack::{Ending, Packing, Worker};
 use self::superblock::Head;
@@ -164,7 +166,7 @@ build::buildable!(Erofs);
 /// Checked options, and values derived from them.
 struct Builder<'o> {
     options: &'o Options,
-    packing: Packing,
+    lanes: Lanes,
     rules: Rules,
     /// The first block of the image that data may use.
     first_block: u64,
@@ -175,15 +177,15 @@ struct Builder<'o> {
 impl<'o> Builder<'o> {
     /// Fails, before any work, if the options are invalid.
     fn new(options: &'o Options) -> Result<Self> {
-        let packing = packing(options)?;
-        let rules = rules(options, &packing);
+        let lanes = lanes(options)?;
+        let rules = rules(options, lanes.usual());
         let first_block = Head::new(options)?.blocks();
-        Ok(Builder { options, rules, first_block, pieces: Buffers::new(packing.piece), packing })
+        Ok(Builder { options, rules, first_block, pieces: Buffers::new(lanes.usual().piece), lanes })
     }
 
     /// Number of bytes that keep all workers busy, even if that exceeds the budget.
     fn least_in_flight(&self) -> usize {
-        (self.options.build.threads + 1) * self.packing.piece
+        (self.options.build.threads + 1) * self.lanes.usual().piece
     }
 }
 
@@ -196,14 +198,15 @@ impl Format for Builder<'_> {
     }
 
     fn units(&self) -> &Units {
-        &self.packing.units
+        &self.lanes.usual().units
     }
 
     fn worker(&self) -> Worker {
-        Worker::new(&self.packing)
+        Worker::new(self.lanes.all())
     }
 
     fn check(&self, tree: &mut Tree) -> Result<()> {
+        self.lanes.check(tree)?;
         check_handling(self.options, tree)?;
         limits::check(self.options, tree)
     }
@@ -212,7 +215,7 @@ impl Format for Builder<'_> {
         let budget = self.options.build.budget(8, self.least_in_flight(), 32 << 20);
         let sparse = keeps_holes(self.options);
         Cutting {
-            block_len: self.packing.piece,
+            block_len: self.lanes.usual().piece,
             buffers: self.pieces.clone(),
             sparse,
             whole_holes_are_free: true,
@@ -228,8 +231,8 @@ impl Format for Builder<'_> {
         let options = &self.options.build;
         // Pieces in flight take their length once more when they are packed.
         let in_flight = options.budget(4, 2 * self.least_in_flight(), 256 << 20);
-        let ledger = Ledger::new(&self.packing.units, options.offset);
-        Ok(Data::new(tools, self.rules, self.pieces.clone(), place, in_flight, ledger))
+        let ledger = Ledger::new(&self.lanes.usual().units, options.offset);
+        Ok(Data::new(tools, self.rules, &self.lanes, self.pieces.clone(), place, in_flight, ledger))
     }
 
     /// Linux keeps the clusters that it has read, so files that are read one after the other need not share them.
@@ -244,7 +247,7 @@ impl Format for Builder<'_> {
     }
 
     fn made_by(&self) -> Result<String> {
-        let Packing { choice, window, piece, .. } = &self.packing;
+        let Packing { choice, window, piece, .. } = self.lanes.usual();
         build::made_by(choice, *piece, || choice.cluster_encoder(*window))
     }
 
@@ -257,7 +260,7 @@ impl Format for Builder<'_> {
     ) -> Result<Written> {
         let start = self.data_start();
         let (output, base) = (tools.output, self.options.build.offset);
-        unused::clear(tree, &mut data, &unused::Place { output, base, start, packing: &self.packing })?;
+        unused::clear(tree, &mut data, &unused::Place { output, base, start, packing: self.lanes.usual() })?;
         let written = metadata::write(tools, self.options, tree, census, &data)?;
         let image_bytes = written.blocks * u64::from(self.options.block_size);
         let uuid = superblock::show_uuid(&written.uuid);
@@ -276,8 +279,8 @@ fn keeps_holes(options: &Options) -> bool {
 }
 
 /// Checks the options that concern file data and derives how workers pack it.
-fn packing(options: &Options) -> Result<Packing> {
-    let Options { block_size, cluster_size, .. } = *options;
+fn lanes(options: &Options) -> Result<Lanes> {
+    let block_size = options.block_size;
     if !block_size.is_power_of_two() || !(512..=4096).contains(&block_size) {
         return Err(Error::option(
             "block size",
@@ -285,55 +288,22 @@ fn packing(options: &Options) -> Result<Packing> {
             "EROFS requires a power of two from 512 to 4K here",
         ));
     }
-    if cluster_size == 0 || cluster_size % block_size != 0 || u64::from(cluster_size) > format::CLUSTER_MAX {
-        let why = format!("EROFS requires a multiple of the block ({}) up to 1 MiB", Size(block_size.into()));
-        return Err(Error::option("cluster size", Size(cluster_size.into()), why));
+    for cluster_size in std::iter::once(options.cluster_size).chain(options.build.recipes.clusters().iter().copied()) {
+        if cluster_size == 0 || cluster_size % block_size != 0 || u64::from(cluster_size) > format::CLUSTER_MAX {
+            let why = format!("EROFS requires a multiple of the block ({}) up to 1 MiB", Size(block_size.into()));
+            return Err(Error::option("cluster size", Size(cluster_size.into()), why));
+        }
+    }
+    if options.build.codec.codec() == Codec::None && !options.build.recipes.is_empty() {
+        let why = "an image without compression has no compressed files: choose a codec, and `store` the other files";
+        return Err(Error::option("codec", "none", why));
     }
     if options.features.contains(Features::UNALIGNED) && !options.features.contains(Features::BITS_48) {
         return Err(Error::option("features", "unaligned", "unaligned clusters need the feature 48bit"));
     }
     options.check_target()?;
     options.check_clusters()?;
-    let window = options.build.codec.cluster_window(cluster_size);
-    if options.build.codec.codec() != Codec::None {
-        // Fails here, before any work, if the codec is not available.
-        options.build.codec.cluster_encoder(window)?;
-    }
-    let (block, cluster) = (block_size as usize, cluster_size as usize);
-    let mut packing = Packing {
-        choice: options.build.codec.clone(),
-        window,
-        cluster,
-        block,
-        piece: if options.build.codec.codec() == Codec::None {
-            RAW_PIECE
-        } else {
-            piece_len(&options.build.codec, cluster)
-        },
-        raw: pack::longest_cluster(options) as usize,
-        unaligned: options.features.contains(Features::UNALIGNED),
-        share: options.build.dedup && options.target_kernel >= Feature::FragmentsOrDedupe.since(),
-        verify: options.build.verify,
-        buffers: Buffers::new(0),
-        units: Units::default(),
-    };
-    packing.units = units(options, &packing)?;
-    packing.buffers = Buffers::new(packing.bound(packing.piece.max(BATCH_LEN), BATCH_FILES));
-    Ok(packing)
-}
-
-/// Opens the units of an older image, given all that the clusters of a piece depend on beside the codec.
-fn units(options: &Options, packing: &Packing) -> Result<Units> {
-    let Packing { choice, window, cluster, block, raw, unaligned, piece, .. } = packing;
-    let how = format!("clusters of {cluster} in blocks of {block}, raw {raw}, window {window}, unaligned {unaligned}");
-    Units::open(&options.build, "erofs", &how, *piece, || choice.cluster_encoder(*window))
-}
-
-/// Long enough that the loss at the ends of pieces does not matter, short enough for all workers to
-/// have one. Fast codecs become limited by memory sooner than others.
-fn piece_len(choice: &Choice, cluster: usize) -> usize {
-    let least = if choice.gives_up_early() { 1 << 20 } else { 2 << 20 };
-    (cluster * 8).next_power_of_two().max(least)
+    Lanes::new(options)
 }
 
 /// Fine enough to find the few clusters of a repeated stretch, coarse enough to be fast.
@@ -350,8 +320,8 @@ pub(super) fn check_xattrs(options: &Options, tree: &Tree) -> Result<()> {
 fn check_handling(options: &Options, tree: &Tree) -> Result<()> {
     let wishes = tree.inos().fold(Handling::empty(), |all, ino| all | tree.inode(ino).handling);
     let refuse = |why: &str| Err(Error::Unsupported(format!("{why} in an EROFS image")));
-    if wishes.intersects(Handling::NO_FRAGMENT | Handling::NO_DEDUP) {
-        return refuse("keeping single files out of fragments or dedup");
+    if wishes.contains(Handling::NO_DEDUP) {
+        return refuse("keeping single files out of dedup");
     }
     let compressed = options.build.codec.codec() != Codec::None;
     if compressed && wishes.contains(Handling::STORE) {
@@ -390,7 +360,6 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
         scattered: options.target_kernel >= Feature::Chunks.since(),
         sparse: keeps_holes(options),
         inline_tails: !asked(Features::NO_INLINE),
-        codec: options.build.codec.codec(),
         dedup: options.build.dedup,
         chunk: (options.build.dedup && asked(Features::DEDUPE) && !raw).then(|| chunk_len(packing.cluster)),
         on_error: options.build.on_error,

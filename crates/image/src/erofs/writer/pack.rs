@@ -25,13 +25,13 @@ const PROBE_LEN: usize = 32 << 10;
 /// Number of blocks that an uncompressed cluster may have, if clusters are smaller.
 const RAW_BLOCKS: u32 = 4;
 
-/// Returns the size in bytes of the longest cluster that images built with these options may have,
-/// compressed or not.
-pub(crate) fn longest_cluster(options: &Options) -> u32 {
+/// Returns the size in bytes of the longest cluster, compressed or not, of files whose largest compressed cluster is
+/// `cluster_size`.
+pub(crate) fn longest_cluster(options: &Options, cluster_size: u32) -> u32 {
     if options.target_kernel < Feature::BigClusters.since() {
         return options.block_size;
     }
-    options.cluster_size.max(RAW_BLOCKS * options.block_size)
+    cluster_size.max(RAW_BLOCKS * options.block_size)
 }
 
 /// Options for packing pieces; shared by all workers.
@@ -42,6 +42,8 @@ pub(crate) struct Packing {
     pub(crate) window: u32,
     /// Size of the largest cluster in bytes.
     pub(crate) cluster: usize,
+    /// Size of the largest cluster of any file in bytes.
+    pub(crate) room: usize,
     pub(crate) block: usize,
     /// Maximum length of a piece in bytes.
     pub(crate) piece: usize,
@@ -71,7 +73,17 @@ impl Packing {
 
     /// Returns an upper bound of the packed size of `pieces` pieces with `bytes` bytes together.
     pub(crate) fn bound(&self, bytes: usize, pieces: usize) -> usize {
-        bytes + (pieces + 1) * self.block + self.cluster
+        bytes + (pieces + 1) * self.block + self.room
+    }
+
+    /// Returns the packing for pieces of another length, among files with other clusters.
+    pub(crate) fn with(&self, room: usize, piece: usize) -> Packing {
+        Packing { room, piece, ..self.clone() }
+    }
+
+    /// Returns the number of the algorithm that clusters are compressed with.
+    pub(crate) fn algorithm(&self) -> u8 {
+        self.choice.codec().erofs_id().unwrap_or(0)
     }
 }
 
@@ -92,6 +104,8 @@ pub(crate) enum Ending {
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) seq: u32,
+    /// Number of the lane that packs it.
+    pub(crate) lane: u8,
     pub(crate) range: Range<usize>,
     /// Of its bytes, if it is known.
     pub(crate) digest: Option<Digest>,
@@ -160,14 +174,21 @@ pub(crate) struct PackedPiece {
     pub(crate) len: usize,
     /// Number of its clusters.
     pub(crate) cuts: u32,
+    /// Number of the algorithm of those that are compressed.
+    pub(crate) algorithm: u8,
     /// The bytes after its clusters.
     pub(crate) rest: Rest,
     /// For the index, if there is one or an older image.
     pub(crate) noted: Option<Noted>,
 }
 
-/// Encoders of one worker, made when first needed.
+/// Encoders of one worker for every way to pack a file.
 pub(crate) struct Worker {
+    lanes: Vec<Lane>,
+}
+
+/// Encoders for one way to pack files, made when first needed.
+pub(crate) struct Lane {
     packing: Packing,
     encoder: Option<Box<dyn Encoder>>,
     scout: Option<Box<dyn Encoder>>,
@@ -183,29 +204,38 @@ struct Out {
 }
 
 impl Worker {
-    pub(crate) fn new(packing: &Packing) -> Self {
-        let fit = Fit::new(packing.block);
-        let prover = Prover::of_clusters(packing.choice.codec(), packing.verify);
-        Worker { packing: packing.clone(), encoder: None, scout: None, prover, fit }
+    pub(crate) fn new(lanes: &[Packing]) -> Self {
+        Worker { lanes: lanes.iter().map(Lane::new).collect() }
     }
 
     /// Packs pieces of `bytes`.
     pub(crate) fn pack(&mut self, bytes: &Arc<Buffer>, pieces: Vec<Piece>) -> Result<Packed> {
         let total = pieces.iter().map(|piece| piece.range.len()).sum();
-        let room = self.packing.buffers.take(self.packing.bound(total, pieces.len()));
+        let packing = &self.lanes[0].packing;
+        let room = packing.buffers.take(packing.bound(total, pieces.len()));
         let mut out = Out { bytes: room, len: 0, cuts: Vec::new() };
         let mut done = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let (before, src) = ((out.cuts.len(), out.len), &bytes[piece.range.clone()]);
-            let (rest, noted) = self.whole(&piece, src, &mut out)?;
-            if self.packing.share && !matches!(rest, Rest::Plain(_)) {
+            let lane = &mut self.lanes[usize::from(piece.lane)];
+            let (rest, noted) = lane.whole(&piece, src, &mut out)?;
+            if lane.packing.share && !matches!(rest, Rest::Plain(_)) {
                 out.digest(before);
             }
             let cuts = count(out.cuts.len() - before.0);
-            done.push(PackedPiece { seq: piece.seq, len: src.len(), cuts, rest, noted });
+            let algorithm = lane.packing.algorithm();
+            done.push(PackedPiece { seq: piece.seq, len: src.len(), cuts, algorithm, rest, noted });
         }
         out.bytes.truncate(out.len);
         Ok(Packed { bytes: out.bytes, cuts: out.cuts, pieces: done })
+    }
+}
+
+impl Lane {
+    fn new(packing: &Packing) -> Self {
+        let fit = Fit::new(packing.block);
+        let prover = Prover::of_clusters(packing.choice.codec(), packing.verify);
+        Lane { packing: packing.clone(), encoder: None, scout: None, prover, fit }
     }
 
     /// Packs a piece anew.

@@ -3,6 +3,8 @@
 //! Room for all of them is reserved, as the options require, before any data is written. Their
 //! contents, and whether records and table are used at all, are known at the end.
 
+use std::collections::BTreeMap;
+
 use zerocopy::IntoBytes;
 
 use super::epoch::Epoch;
@@ -23,8 +25,8 @@ const LZ4_DISTANCE: u16 = u16::MAX;
 #[derive(Debug)]
 pub(super) struct Head<'a> {
     options: &'a Options,
-    /// The algorithm that has a record, and the record.
-    record: Option<(u8, Vec<u8>)>,
+    /// Algorithms that may have a record, and the records, in ascending order.
+    records: Vec<(u8, Vec<u8>)>,
     prefixes: Prefixes,
 }
 
@@ -46,6 +48,8 @@ pub(super) struct Facts {
     pub(super) uses_prefixes: bool,
     /// Format features that inodes use.
     pub(super) uses: Incompat,
+    /// Algorithms that maps of inodes name, a bit each.
+    pub(super) algorithms: u16,
 }
 
 impl<'a> Head<'a> {
@@ -57,7 +61,7 @@ impl<'a> Head<'a> {
         if options.label.contains('\0') {
             return Err(Error::option("label", options.label.escape_default(), "it contains a NUL"));
         }
-        Ok(Head { options, record: record(options)?, prefixes: Prefixes::of(options)? })
+        Ok(Head { options, records: records(options)?, prefixes: Prefixes::of(options)? })
     }
 
     /// Returns the first block that data may use.
@@ -66,8 +70,8 @@ impl<'a> Head<'a> {
     }
 
     fn prefixes_start(&self) -> u64 {
-        let record = self.record.as_ref().map_or(0, |(_, record)| 2 + record.len() as u64);
-        (SUPERBLOCK_OFFSET + size_of::<Superblock>() as u64 + record).next_multiple_of(4)
+        let start = SUPERBLOCK_OFFSET + size_of::<Superblock>() as u64;
+        self.records.iter().fold(start, |at, (_, record)| (at + 2 + record.len() as u64).next_multiple_of(4))
     }
 
     /// Refuses prefixes of names together with a packed inode for kernels that would look for them in it.
@@ -86,10 +90,12 @@ impl<'a> Head<'a> {
         let mut bytes = vec![0; usize::try_from(self.blocks()).expect("a few") * self.options.block_size as usize];
         let at = usize::try_from(SUPERBLOCK_OFFSET).expect("a small number");
         let rest = at + size_of::<Superblock>();
-        if let Some((_, record)) = self.record.as_ref().filter(|_| self.has_record(facts)) {
+        let mut next = rest;
+        for (_, record) in self.used_records(facts) {
             let len = u16::try_from(record.len()).expect("14 bytes at most");
-            bytes[rest..rest + 2].copy_from_slice(&len.to_le_bytes());
-            bytes[rest + 2..rest + 2 + record.len()].copy_from_slice(record);
+            bytes[next..next + 2].copy_from_slice(&len.to_le_bytes());
+            bytes[next + 2..next + 2 + record.len()].copy_from_slice(record);
+            next = (next + 2 + record.len()).next_multiple_of(4);
         }
         if facts.uses_prefixes {
             let table = self.prefixes.table();
@@ -113,10 +119,9 @@ impl<'a> Head<'a> {
         let wide = options.features.contains(Features::BITS_48);
         let (incompat, compat) = (self.incompat(facts), self.compat(facts));
         let compressed = incompat.contains(Incompat::ZERO_PADDING);
-        let algorithms = match &self.record {
-            Some((id, _)) if self.has_record(facts) => 1 << id,
-            _ if compressed => LZ4_DISTANCE,
-            _ => 0,
+        let algorithms = match self.recorded(facts) {
+            0 if compressed => LZ4_DISTANCE,
+            recorded => recorded,
         };
         let build_time = facts.time.saturating_sub(facts.epoch.time.secs);
         let mut volume_name = [0; 16];
@@ -158,8 +163,14 @@ impl<'a> Head<'a> {
         u32::try_from(self.prefixes_start() / 4).expect("in the first blocks")
     }
 
-    fn has_record(&self, facts: &Facts) -> bool {
-        self.record.is_some() && facts.uses.contains(Incompat::ZERO_PADDING)
+    /// Returns the records of the algorithms that the image uses.
+    fn used_records(&self, facts: &Facts) -> impl Iterator<Item = &(u8, Vec<u8>)> {
+        self.records.iter().filter(|(id, _)| facts.algorithms & 1 << id != 0)
+    }
+
+    /// Returns the algorithms with a record, a bit each.
+    fn recorded(&self, facts: &Facts) -> u16 {
+        self.used_records(facts).fold(0, |all, (id, _)| all | 1 << id)
     }
 
     fn compat(&self, facts: &Facts) -> Compat {
@@ -172,19 +183,14 @@ impl<'a> Head<'a> {
     /// Returns the oldest Linux that reads the image.
     pub(super) fn kernel(&self, facts: &Facts) -> Kernel {
         let incompat = self.incompat(facts);
-        let algorithms = match (&self.record, incompat.contains(Incompat::ZERO_PADDING)) {
-            (_, false) => 0,
-            (Some((id, _)), true) => 1 << id,
-            (None, true) => 1 << algorithm::LZ4,
-        };
         let block_bits = block_bits(self.options);
-        Kernel::needed(&Feature::used(self.compat(facts), incompat, algorithms, block_bits))
+        Kernel::needed(&Feature::used(self.compat(facts), incompat, facts.algorithms, block_bits))
     }
 
     /// Returns the incompatible features of the image.
     fn incompat(&self, facts: &Facts) -> Incompat {
         let mut incompat = facts.uses;
-        incompat.set(Incompat::BIG_CLUSTERS, self.has_record(facts));
+        incompat.set(Incompat::BIG_CLUSTERS, self.recorded(facts) != 0);
         incompat.set(Incompat::XATTR_PREFIXES, facts.uses_prefixes);
         incompat.set(Incompat::BITS_48, self.options.features.contains(Features::BITS_48));
         incompat
@@ -201,14 +207,27 @@ pub(super) fn show_uuid(uuid: &[u8; 16]) -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// Makes the record of the codec chosen by the options, with its algorithm's number. LZ4 has none
-/// in images for kernels without records, where all clusters are single blocks.
-fn record(options: &Options) -> Result<Option<(u8, Vec<u8>)>> {
-    let Some(id) = options.build.codec.codec().erofs_id() else { return Ok(None) };
-    let blocks = pack::longest_cluster(options) / options.block_size;
-    let window = options.build.codec.cluster_window(options.cluster_size);
-    let record = match id {
-        algorithm::LZ4 if blocks <= 1 => return Ok(None),
+/// Makes the records of all algorithms that files may have, with the numbers of these. LZ4 alone has none in images for
+/// kernels without records, where all clusters are single blocks.
+fn records(options: &Options) -> Result<Vec<(u8, Vec<u8>)>> {
+    // The needs of each algorithm: blocks of the longest cluster, and the window.
+    let mut needs = BTreeMap::<u8, (u32, u32)>::new();
+    for (choice, cluster_size) in options.ways() {
+        let Some(id) = choice.codec().erofs_id() else { continue };
+        let (blocks, window) = needs.entry(id).or_default();
+        *blocks = (*blocks).max(pack::longest_cluster(options, cluster_size) / options.block_size);
+        *window = (*window).max(choice.cluster_window(cluster_size));
+    }
+    let only_blocks = needs.iter().all(|(id, (blocks, _))| *id == algorithm::LZ4 && *blocks <= 1);
+    if only_blocks {
+        return Ok(Vec::new());
+    }
+    needs.into_iter().map(|(id, (blocks, window))| Ok((id, record(id, blocks, window)?))).collect()
+}
+
+/// Makes the record of an algorithm.
+fn record(id: u8, blocks: u32, window: u32) -> Result<Vec<u8>> {
+    Ok(match id {
         algorithm::LZ4 => {
             let blocks = u16::try_from(blocks).map_err(|_| {
                 Error::option("cluster size", blocks, format!("LZ4 in EROFS supports up to {} blocks", u16::MAX))
@@ -228,9 +247,8 @@ fn record(options: &Options) -> Result<Option<(u8, Vec<u8>)>> {
             let windowlog = u8::try_from(window.ilog2().saturating_sub(10)).expect("at most 32");
             ZstdRecord { format: 0, windowlog, reserved: [0; 4] }.as_bytes().to_vec()
         }
-        _ => return Err(Error::Unsupported(format!("{} in EROFS images", options.build.codec))),
-    };
-    Ok(Some((id, record)))
+        _ => return Err(Error::Unsupported(format!("algorithm {id} in EROFS images"))),
+    })
 }
 
 #[cfg(test)]
@@ -252,12 +270,22 @@ mod tests {
         for (codec, cluster_size, block_size, want) in cases {
             let options = Options { cluster_size, block_size, ..Options::default() }
                 .with(|build| build.codec = codec.parse().unwrap());
-            let found = record(&options).unwrap();
-            let found = found.as_ref().map(|(id, record)| (*id, &record[..want.map_or(0, |(_, bytes)| bytes.len())]));
+            let found = records(&options).unwrap();
+            assert!(found.len() <= 1);
+            let found = found.first().map(|(id, record)| (*id, &record[..want.map_or(0, |(_, bytes)| bytes.len())]));
             assert_eq!(found, want, "{codec}");
         }
         let old = Options { cluster_size: 4096, target_kernel: Kernel::OLDEST, ..Options::default() }
             .with(|build| build.codec = "lz4".parse().unwrap());
-        assert!(record(&old).unwrap().is_none());
+        assert!(records(&old).unwrap().is_empty());
+        let mut several = Options { cluster_size: 4096, ..Options::default() };
+        for (codec, cluster) in [("lzma:6", 1 << 20), ("zstd:3", 8192), ("lz4", 4096)] {
+            several.build.recipes.codec(codec.parse().unwrap()).unwrap();
+            several.build.recipes.cluster(cluster).unwrap();
+        }
+        let found = records(&several).unwrap();
+        let beginnings: Vec<Record> = found.iter().map(|(id, record)| (*id, &record[..4])).collect();
+        // All codecs may have the largest cluster.
+        assert_eq!(beginnings, [(0, &[0xff, 0xff, 0, 1][..]), (1, &[0, 0, 0x40, 0]), (3, &[0, 10, 0, 0])]);
     }
 }

@@ -169,10 +169,10 @@ impl Repacker<'_> {
     /// Packs a piece to the end of the data, at `end`.
     fn write(&mut self, piece: &[u8], ending: Ending, end: &mut u64, clusters: &mut Vec<Cluster>) -> Result<()> {
         let Place { output, base, packing, .. } = *self.place;
-        let worker = self.worker.get_or_insert_with(|| Worker::new(packing));
+        let worker = self.worker.get_or_insert_with(|| Worker::new(std::slice::from_ref(packing)));
         let mut bytes = Buffers::new(piece.len()).take(piece.len());
         bytes.copy_from_slice(piece);
-        let job = Piece { seq: 0, range: 0..piece.len(), digest: None, ending, whole: false, reuse: Vec::new() };
+        let job = Piece { seq: 0, lane: 0, range: 0..piece.len(), digest: None, ending, whole: false, reuse: Vec::new() };
         let packed = worker.pack(&Arc::new(bytes), vec![job])?;
         let mut from = 0;
         for cut in &packed.cuts {
@@ -183,7 +183,8 @@ impl Repacker<'_> {
             }
             output.write_all_at(stored, base + *end).map_err(Error::io("cannot write", output.target()))?;
             let (physical, logical, raw) = (cut.physical, cut.logical, cut.raw);
-            clusters.push(Cluster { start: *end, physical, logical, raw, partial: false });
+            let algorithm = self.algorithm;
+            clusters.push(Cluster { start: *end, physical, logical, raw, algorithm, partial: false });
             *end += stored.len() as u64;
         }
         Ok(())

@@ -18,7 +18,7 @@ use super::pack::{Packed, Worker};
 use super::{Counts, Fragments};
 use crate::build::{self, Cut, Failed, Fed, Ledger, Stretch, Tools, Writer};
 use crate::squashfs::format::DATA_RAW;
-use crate::tree::Handling;
+use crate::tree::{Handling, Recipe};
 use crate::{Error, OnError, Result};
 
 /// Position of a block in the image, and its size word.
@@ -450,7 +450,7 @@ impl<'p, 'env> Data<'p, 'env> {
 impl Writer for Data<'_, '_> {
     type Done = DataDone;
 
-    fn add_file(&mut self, size: u64, handling: Handling, _: &dyn Fn() -> u64) -> Result<u32> {
+    fn add_file(&mut self, size: u64, (handling, _): (Handling, Recipe), _: &dyn Fn() -> u64) -> Result<u32> {
         let file = u32::try_from(self.files.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
         self.files.push(Stored { size, ..Stored::default() });
         if !handling.is_empty() {

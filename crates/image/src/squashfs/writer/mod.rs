@@ -124,6 +124,10 @@ impl<'o> Builder<'o> {
     fn new(options: &'o Options) -> Result<Self> {
         let build::Options { codec, verify, time, .. } = &options.build;
         let block_len = checked_block_len(options)?;
+        if !options.build.recipes.is_empty() {
+            let why = "a SquashFS image has one codec with one level for all files; `store` leaves files uncompressed";
+            return Err(Error::option("rules", "codec or cluster of single files", why));
+        }
         compressor::id(codec.codec())?;
         codec.encoder(block_len)?;
         let buffers = Buffers::new(block_len);

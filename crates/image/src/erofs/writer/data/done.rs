@@ -80,6 +80,7 @@ pub(super) enum PieceEnd {
     Inline {
         kept: Kept,
         raw: bool,
+        algorithm: u8,
     },
     /// The clusters are consecutive blocks, and these bytes follow them after the inode.
     Plain(Kept),
@@ -179,7 +180,7 @@ impl Bodies<'_> {
         match end {
             PieceEnd::Nothing | PieceEnd::Plain(_) => None,
             PieceEnd::Fragment(offset) => Some(End::Fragment(self.ends + offset)),
-            PieceEnd::Inline { kept, raw } => Some(End::Inline { kept, raw }),
+            PieceEnd::Inline { kept, raw, algorithm } => Some(End::Inline { kept, raw, algorithm }),
         }
     }
 
@@ -189,7 +190,7 @@ impl Bodies<'_> {
         let first = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters");
         while len > 0 {
             let logical = u32::try_from(len).unwrap_or(MOST).min(MOST);
-            self.clusters.push(Cluster { start: 0, physical: 0, logical, raw: true, partial: false });
+            self.clusters.push(Cluster { start: 0, physical: 0, logical, raw: true, algorithm: 0, partial: false });
             len -= u64::from(logical);
         }
         let count = u32::try_from(self.clusters.len()).expect("fewer than 2^32 clusters") - first;

@@ -1,14 +1,39 @@
 //! The files of an image by number: the one whose pieces are arriving, the finished ones, the failed ones.
 
+use std::collections::HashMap;
+
+use packfs_blocks::Digest;
+
 use super::Rules;
 use super::open::{File, Open, SoFar, Way, What};
 use crate::build::Failed;
 use crate::{Error, OnError, Result};
 
+/// How the data of a file is packed, where that differs from other files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct How {
+    /// Number of the lane.
+    pub(super) lane: u8,
+    /// True if nothing of the file goes to the packed inode.
+    pub(super) alone: bool,
+}
+
+impl How {
+    /// Returns a digest that only equal data of files that are packed alike has.
+    pub(super) fn keyed(self, digest: Digest) -> Digest {
+        if self == How::default() {
+            return digest;
+        }
+        Digest::of(&[digest.as_bytes(), &[self.lane, u8::from(self.alone)][..]].concat())
+    }
+}
+
 /// All files so far.
 #[derive(Debug)]
 pub(super) struct Files {
     list: Vec<File>,
+    /// Files that are not packed as most are.
+    hows: HashMap<u32, How>,
     open: Option<Open>,
     failed: Failed,
     on_error: OnError,
@@ -16,14 +41,22 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn new(on_error: OnError) -> Self {
-        Files { list: Vec::new(), open: None, failed: Vec::new(), on_error }
+        Files { list: Vec::new(), hows: HashMap::new(), open: None, failed: Vec::new(), on_error }
     }
 
     /// Adds a file without data and returns its number.
-    pub(super) fn add(&mut self, size: u64, way: Way) -> Result<u32> {
+    pub(super) fn add(&mut self, size: u64, way: Way, how: How) -> Result<u32> {
         let file = u32::try_from(self.list.len()).map_err(|_| Error::TooMany { what: "files", max: 1 << 32 })?;
         self.list.push(File { size, what: What::Missing(way) });
+        if how != How::default() {
+            self.hows.insert(file, how);
+        }
         Ok(file)
+    }
+
+    /// Returns how a file is packed.
+    pub(super) fn how(&self, file: u32) -> How {
+        self.hows.get(&file).copied().unwrap_or_default()
     }
 
     /// Returns the length of a file in bytes.

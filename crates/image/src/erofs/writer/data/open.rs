@@ -299,7 +299,6 @@ mod tests {
             scattered: true,
             sparse: true,
             inline_tails: true,
-            codec: packfs_codec::Codec::Lz4,
             dedup: true,
             chunk: None,
             on_error: OnError::Stop,

@@ -5,28 +5,38 @@ use std::sync::Arc;
 
 use packfs_blocks::{Buffer, Digest};
 
+use super::files::How;
 use super::open::{Part, What};
-use super::{Data, Read};
+use super::{Data, Read, Rules};
 use crate::Result;
 use crate::erofs::writer::layout::tail_max;
 use crate::erofs::writer::pack::{Ending, Piece};
+
+impl Rules {
+    /// Returns true if a file of `len` bytes can only be stored after its inode: compressed it
+    /// would take a block too.
+    fn is_tail(&self, len: usize) -> bool {
+        self.inline_tails && self.ending == Ending::Cluster && len <= tail_max(self.block())
+    }
+}
 
 impl Data<'_, '_> {
     /// Submits whole files shorter than a piece.
     pub(super) fn pack_batch(&mut self, bytes: Buffer, fresh: Vec<(u32, Read)>) -> Result<()> {
         let mut pieces = Vec::new();
         for (file, (range, digest)) in fresh {
-            let len = range.len();
-            let fragment = self.rules.ending == Ending::Fragment && len <= self.rules.fragment_max;
-            let what = if fragment || self.rules.all_fragments {
+            let (len, how) = (range.len(), self.files.how(file));
+            let rules = self.rules.of(how);
+            let fragment = rules.ending == Ending::Fragment && len <= rules.fragment_max;
+            let what = if fragment || rules.all_fragments {
                 What::Fragment(self.put_small(&bytes[range])?)
-            } else if self.is_tail(len) {
+            } else if rules.is_tail(len) {
                 self.tally.packs(len);
                 What::Tail(self.keep(&bytes[range])?)
             } else {
-                let (seq, ending) = (self.pieces.add()?, self.rules.ending);
-                let (digest, whole) = (Some(digest), self.rules.inline_tails);
-                pieces.push(Piece { seq, range, digest, ending, whole, reuse: Vec::new() });
+                let (seq, ending) = (self.pieces.add()?, rules.ending);
+                let (digest, whole) = (Some(digest), rules.inline_tails);
+                pieces.push(Piece { seq, lane: how.lane, range, digest, ending, whole, reuse: Vec::new() });
                 self.tally.packs(len);
                 What::Compressed(Box::new([Part::Piece(seq)]))
             };
@@ -35,15 +45,12 @@ impl Data<'_, '_> {
         if pieces.is_empty() { Ok(()) } else { self.submit(bytes, pieces) }
     }
 
-    /// Returns true if a file of `len` bytes can only be stored after its inode: compressed it
-    /// would take a block too.
-    fn is_tail(&self, len: usize) -> bool {
-        self.rules.inline_tails && self.rules.ending == Ending::Cluster && len <= tail_max(self.rules.block())
-    }
-
     /// Returns the number of the next piece of a larger file.
-    pub(super) fn piece(&mut self, bytes: Buffer, digest: Digest, last: bool) -> Result<u32> {
-        let len = bytes.len();
+    pub(super) fn piece(&mut self, file: u32, bytes: Buffer, digest: Digest, last: bool) -> Result<u32> {
+        let (len, how) = (bytes.len(), self.files.how(file));
+        // Older images know the piece by its content alone.
+        let content = digest;
+        let digest = how.keyed(digest);
         if let Some(seq) = self.sharing.piece(&digest, last) {
             self.tally.saves(len);
             return Ok(seq);
@@ -55,9 +62,9 @@ impl Data<'_, '_> {
             false => Ending::More,
             // The packed inode holds whole files only.
             true if self.rules.all_fragments => Ending::Cluster,
-            true => self.rules.ending,
+            true => self.rules.of(how).ending,
         };
-        self.submit_whole(seq, bytes, Some(digest), ending)?;
+        self.submit_whole((seq, how), bytes, Some(content), ending)?;
         Ok(seq)
     }
 
@@ -90,7 +97,7 @@ impl Data<'_, '_> {
     pub(super) fn send_small(&mut self, piece: Buffer, ending: Ending) -> Result<()> {
         let seq = self.pieces.add()?;
         self.packed.small.sent(seq);
-        self.submit_whole(seq, piece, None, ending)
+        self.submit_whole((seq, How::default()), piece, None, ending)
     }
 
     /// Appends to the stream of tails; returns the offset.
@@ -110,12 +117,14 @@ impl Data<'_, '_> {
         let seq = self.pieces.add()?;
         self.packed.ends.sent(seq);
         let range = 0..piece.len();
-        self.jobs.pack_late(piece, Piece { seq, range, digest: None, ending, whole: false, reuse: Vec::new() });
+        let piece_of = Piece { seq, lane: 0, range, digest: None, ending, whole: false, reuse: Vec::new() };
+        self.jobs.pack_late(piece, piece_of);
         Ok(())
     }
 
     /// Replaces holes by pieces of zeros, one per length: not every form of index has holes.
-    pub(super) fn fill_holes(&mut self, parts: Vec<Part>) -> Result<Vec<Part>> {
+    pub(super) fn fill_holes(&mut self, file: u32, parts: Vec<Part>) -> Result<Vec<Part>> {
+        let how = self.files.how(file);
         let mut filled = Vec::with_capacity(parts.len());
         let count = parts.len();
         for (n, part) in parts.into_iter().enumerate() {
@@ -127,9 +136,9 @@ impl Data<'_, '_> {
                 let len = left.min(self.rules.piece as u64);
                 left -= len;
                 let last = left == 0 && n + 1 == count;
-                let seq = match self.sharing.zeros(len, last) {
+                let seq = match self.sharing.zeros(len, last, how.lane) {
                     Some(seq) => seq,
-                    None => self.zero_piece(len, last)?,
+                    None => self.zero_piece(len, last, how)?,
                 };
                 filled.push(Part::Piece(seq));
             }
@@ -137,18 +146,24 @@ impl Data<'_, '_> {
         Ok(filled)
     }
 
-    fn zero_piece(&mut self, len: u64, last: bool) -> Result<u32> {
+    fn zero_piece(&mut self, len: u64, last: bool, how: How) -> Result<u32> {
         let mut bytes = self.buffers.take(usize::try_from(len).expect("a piece at most"));
         bytes.fill(0);
         let seq = self.pieces.add()?;
-        self.sharing.add_zeros(len, last, seq);
-        self.submit_whole(seq, bytes, None, if last { Ending::Cluster } else { Ending::More })?;
+        self.sharing.add_zeros(len, last, how.lane, seq);
+        self.submit_whole((seq, how), bytes, None, if last { Ending::Cluster } else { Ending::More })?;
         Ok(seq)
     }
 
-    fn submit_whole(&mut self, seq: u32, bytes: Buffer, digest: Option<Digest>, ending: Ending) -> Result<()> {
-        let range = 0..bytes.len();
-        self.submit(bytes, vec![Piece { seq, range, digest, ending, whole: false, reuse: Vec::new() }])
+    fn submit_whole(
+        &mut self,
+        (seq, how): (u32, How),
+        bytes: Buffer,
+        digest: Option<Digest>,
+        ending: Ending,
+    ) -> Result<()> {
+        let (range, lane) = (0..bytes.len(), how.lane);
+        self.submit(bytes, vec![Piece { seq, lane, range, digest, ending, whole: false, reuse: Vec::new() }])
     }
 
     /// Submits pieces to workers, first for cutting into chunks if repeated stretches are searched.

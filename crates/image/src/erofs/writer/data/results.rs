@@ -43,21 +43,21 @@ impl Data<'_, '_> {
 
     fn write(&mut self, packed: Packed) -> Result<()> {
         let Packed { bytes, cuts, pieces } = packed;
-        let parts = self.zone.write(&bytes, &cuts, pieces.iter().map(|piece| piece.cuts))?;
-        for (PackedPiece { seq, len, rest, noted, .. }, part) in pieces.into_iter().zip(parts) {
+        let parts = self.zone.write(&bytes, &cuts, pieces.iter().map(|piece| (piece.cuts, piece.algorithm)))?;
+        for (PackedPiece { seq, len, algorithm, rest, noted, .. }, part) in pieces.into_iter().zip(parts) {
             if let (Some(noted), Some(number)) = (noted, rest.number()) {
                 self.zone.note(noted, len as u64, number, part);
             }
-            let end = self.rest(rest)?;
+            let end = self.rest(rest, algorithm)?;
             self.pieces.put(seq, Done { part, end });
         }
         Ok(())
     }
 
-    fn rest(&mut self, rest: Rest) -> Result<PieceEnd> {
+    fn rest(&mut self, rest: Rest, algorithm: u8) -> Result<PieceEnd> {
         Ok(match rest {
             Rest::Nothing => PieceEnd::Nothing,
-            Rest::Inline { bytes, raw } => PieceEnd::Inline { kept: self.keep(&bytes)?, raw },
+            Rest::Inline { bytes, raw } => PieceEnd::Inline { kept: self.keep(&bytes)?, raw, algorithm },
             Rest::Plain(tail) => PieceEnd::Plain(self.keep(&tail)?),
             Rest::Fragment(bytes, digest) => {
                 self.tally.fragment(bytes.len());

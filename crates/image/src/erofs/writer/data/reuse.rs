@@ -22,6 +22,8 @@ use crate::erofs::writer::pack::{Reuse, count};
 const MOST: usize = 1 << 19;
 /// Factor by which a stretch must be longer to be searched in pieces that may be in flight.
 const RECENT_FACTOR: usize = 4;
+/// Number of algorithms of the format.
+const ALGORITHMS: usize = 4;
 
 /// Position at which a chunk was first seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +37,8 @@ pub(super) struct Stretches {
     chunks: Recent<Seen, Half>,
     /// Block size in bytes.
     block: usize,
-    codec: Codec,
-    decoder: Option<Box<dyn Decoder>>,
+    /// Decoders by number of the algorithm.
+    decoders: [Option<Box<dyn Decoder>>; ALGORITHMS],
     stored: Vec<u8>,
     decoded: Vec<u8>,
 }
@@ -53,7 +55,8 @@ impl Data<'_, '_> {
                 // Part of the same job: the pieces before go first.
                 self.pack(&bytes, std::mem::take(&mut job))?;
             }
-            piece.reuse = self.reuse(&bytes[piece.range.clone()], &chunks, &seen)?;
+            let algorithm = self.lanes.algorithm(piece.lane);
+            piece.reuse = self.reuse((&bytes[piece.range.clone()], algorithm), &chunks, &seen)?;
             let reused = piece.reuse.iter().flat_map(|reuse| &reuse.clusters);
             self.tally.shares(reused.map(|cluster| u64::from(cluster.logical)).sum());
             self.stretches.add(piece.seq, &chunks);
@@ -63,8 +66,13 @@ impl Data<'_, '_> {
         Ok(true)
     }
 
-    /// Returns stretches of a piece that clusters of earlier pieces contain.
-    fn reuse(&mut self, piece: &[u8], chunks: &[Chunk], seen: &[Option<Seen>]) -> Result<Vec<Reuse>> {
+    /// Returns stretches of a piece that clusters of earlier pieces contain, those of the piece's algorithm.
+    fn reuse(
+        &mut self,
+        (piece, algorithm): (&[u8], u8),
+        chunks: &[Chunk],
+        seen: &[Option<Seen>],
+    ) -> Result<Vec<Reuse>> {
         let (mut found, mut done, mut start, mut run) = (Vec::new(), 0, 0, 0..0);
         for (n, (chunk, seen_here)) in chunks.iter().zip(seen).enumerate() {
             let (here, end) = (start, chunk.end as usize);
@@ -82,13 +90,18 @@ impl Data<'_, '_> {
             let Some(there) = self.pieces.get(other.piece) else { continue };
             let clusters = self.zone.clusters(there.part);
             let offset = other.offset as usize;
-            if let Some(reuse) = self.stretches.compare(&self.zone, clusters, offset, piece, done..here)? {
+            if let Some(reuse) = self.stretches.compare(&self.zone, (clusters, offset), (piece, algorithm), done..here)? {
                 done = reuse.start + reuse.clusters.iter().map(|cluster| cluster.logical as usize).sum::<usize>();
                 found.push(reuse);
             }
         }
         Ok(found)
     }
+}
+
+/// Returns the codec that decodes clusters of an algorithm.
+fn codec(algorithm: u8) -> Codec {
+    Codec::from_erofs_id(algorithm).expect("the number of a codec that packed")
 }
 
 /// Returns the end of the leading chunks that were all seen before.
@@ -98,9 +111,9 @@ fn seen_until(chunks: &[Chunk], seen: &[Option<Seen>]) -> usize {
 }
 
 impl Stretches {
-    pub(super) fn new(codec: Codec, block: usize) -> Self {
+    pub(super) fn new(block: usize) -> Self {
         let (chunks, stored, decoded) = (Recent::with_most(MOST), Vec::new(), Vec::new());
-        Stretches { chunks, block, codec, decoder: None, stored, decoded }
+        Stretches { chunks, block, decoders: [const { None }; ALGORITHMS], stored, decoded }
     }
 
     /// Returns where each chunk was first seen.
@@ -124,13 +137,12 @@ impl Stretches {
 
     /// Returns the clusters among `clusters`, those of another piece, that a stretch of `piece`
     /// consists of, if the bytes at `within.end` are those at `offset` there; the stretch may not
-    /// begin before `within.start`.
+    /// begin before `within.start`, and its clusters have the algorithm of the piece.
     fn compare(
         &mut self,
         zone: &Zone<'_>,
-        clusters: &[Cluster],
-        offset: usize,
-        piece: &[u8],
+        (clusters, offset): (&[Cluster], usize),
+        (piece, algorithm): (&[u8], u8),
         within: Range<usize>,
     ) -> Result<Option<Reuse>> {
         let (mut at, mut start, mut end, mut found, mut saved) = (0, 0, 0, Vec::new(), 0);
@@ -146,6 +158,9 @@ impl Stretches {
                     Some(begin) if begin >= within.start => (start, end) = (begin, begin),
                     _ => return Ok(None),
                 }
+            }
+            if !cluster.raw && cluster.algorithm != algorithm {
+                break;
             }
             let equal = self.equal(zone, cluster, &piece[end.min(piece.len())..])?;
             // A cluster of several blocks needs a second logical cluster after the head to store their number.
@@ -169,9 +184,9 @@ impl Stretches {
         let bytes = if cluster.raw {
             &self.stored[..len]
         } else {
-            let decoder = match &mut self.decoder {
+            let decoder = match &mut self.decoders[usize::from(cluster.algorithm)] {
                 Some(decoder) => decoder,
-                none => none.insert(self.codec.cluster_decoder()?),
+                none => none.insert(codec(cluster.algorithm).cluster_decoder()?),
             };
             let first = self.stored.iter().position(|byte| *byte != 0);
             self.decoded.resize(len, 0);
@@ -207,18 +222,18 @@ mod tests {
     #[test]
     fn a_stretch_is_found_to_the_byte_and_begins_with_a_cluster() {
         let (output, progress) = (Output::over(Arc::new(Memory::default()), "image"), Progress::default());
-        let mut zone = Zone::new(&output, &progress, (0, 0), 0, Ledger::default());
+        let mut zone = Zone::new(&output, &progress, (0, 0), Ledger::default());
         let old = noise(4 * 2 * BLOCK, 7);
         let len = count(2 * BLOCK);
         let cut = Cut { physical: len, logical: len, raw: true, digest: None, reused: None, older: None };
-        let part = zone.write(&old, &[cut; 4], [4].into_iter()).unwrap()[0];
-        let mut stretches = Stretches::new(Codec::None, BLOCK);
+        let part = zone.write(&old, &[cut; 4], [(4, 0)].into_iter()).unwrap()[0];
+        let mut stretches = Stretches::new(BLOCK);
         // The second and third cluster of the old piece and half of the fourth, after other bytes.
         let before = noise(1000, 9);
         let piece = [&before[..], &old[2 * BLOCK..7 * BLOCK + 5], &noise(5000, 11)].concat();
         // The hint is in the middle of the second cluster.
         let mut find = |from: usize, here, offset| {
-            stretches.compare(&zone, zone.clusters(part), offset, &piece, from..here).unwrap()
+            stretches.compare(&zone, (zone.clusters(part), offset), (&piece, 0), from..here).unwrap()
         };
         let reuse = find(0, 1000 + 100, 2 * BLOCK + 100).expect("a stretch");
         let lens: Vec<_> = reuse.clusters.iter().map(|cluster| (cluster.logical as usize, cluster.partial)).collect();
@@ -237,7 +252,7 @@ mod tests {
             .into_iter()
             .map(|end| Chunk { end, digest: packfs_blocks::Digest::of(&end.to_le_bytes()).half() })
             .collect();
-        let mut stretches = Stretches::new(Codec::None, BLOCK);
+        let mut stretches = Stretches::new(BLOCK);
         stretches.add(5, &chunks[..2]);
         stretches.add(6, &chunks[1..2]);
         let seen = stretches.find(&chunks);

@@ -26,8 +26,8 @@ pub(super) struct Sharing {
     /// Uncompressed pieces, and those of them with a tail after an inode.
     blocks: Places<u64>,
     tailed: Places<(u64, Kept)>,
-    /// Pieces of zeros, by length and whether the file continues after them: they need no digest.
-    zeros: HashMap<(u64, bool), u32>,
+    /// Pieces of zeros, by length, whether the file continues after them, and lane: they need no digest.
+    zeros: HashMap<(u64, bool, u8), u32>,
 }
 
 impl Sharing {
@@ -61,12 +61,12 @@ impl Sharing {
     }
 
     /// Returns the piece of `len` zeros, or `None` if there is none yet.
-    pub(super) fn zeros(&self, len: u64, last: bool) -> Option<u32> {
-        self.zeros.get(&(len, last)).copied()
+    pub(super) fn zeros(&self, len: u64, last: bool, lane: u8) -> Option<u32> {
+        self.zeros.get(&(len, last, lane)).copied()
     }
 
-    pub(super) fn add_zeros(&mut self, len: u64, last: bool, seq: u32) {
-        self.zeros.insert((len, last), seq);
+    pub(super) fn add_zeros(&mut self, len: u64, last: bool, lane: u8, seq: u32) {
+        self.zeros.insert((len, last, lane), seq);
     }
 
     /// Returns the offset of an equal tail in the stream of tails.
@@ -122,7 +122,8 @@ mod tests {
         sharing.add_blocks(digest, 1, Kept::NONE);
         assert_eq!((sharing.file(digest, 1), sharing.file(digest, 2)), (None, None));
         assert_eq!((sharing.piece(&digest, true), sharing.end(&digest), sharing.blocks(&digest)), (None, None, None));
-        sharing.add_zeros(4096, false, 7);
-        assert_eq!((sharing.zeros(4096, false), sharing.zeros(4096, true)), (Some(7), None));
+        sharing.add_zeros(4096, false, 0, 7);
+        assert_eq!((sharing.zeros(4096, false, 0), sharing.zeros(4096, true, 0)), (Some(7), None));
+        assert_eq!(sharing.zeros(4096, false, 1), None);
     }
 }

@@ -24,8 +24,6 @@ pub(super) struct Zone<'env> {
     progress: &'env Progress,
     /// Offset of the image in the output file.
     base: u64,
-    /// Number of the algorithm that clusters are compressed with.
-    algorithm: u8,
     /// Offset of the next data in the image.
     pos: u64,
     clusters: Vec<Cluster>,
@@ -65,11 +63,10 @@ impl<'env> Zone<'env> {
         output: &'env Output,
         progress: &'env Progress,
         (base, pos): (u64, u64),
-        algorithm: u8,
         ledger: Ledger,
     ) -> Zone<'env> {
         let (clusters, known, counts) = (Vec::new(), Places::default(), ClusterCounts::default());
-        Zone { output, progress, base, algorithm, pos, clusters, known, counts, ledger }
+        Zone { output, progress, base, pos, clusters, known, counts, ledger }
     }
 
     /// Returns the offset of the next data in the image.
@@ -84,26 +81,26 @@ impl<'env> Zone<'env> {
         Reserved { output: self.output, at }
     }
 
-    /// Writes the clusters of packed pieces, each with its number of `cuts`, except clusters that
+    /// Writes the clusters of packed pieces, each with its number of `cuts` and their algorithm, except clusters that
     /// already exist. Returns the position of each piece.
     pub(super) fn write(
         &mut self,
         bytes: &[u8],
         mut cuts: &[Cut],
-        pieces: impl Iterator<Item = u32>,
+        pieces: impl Iterator<Item = (u32, u8)>,
     ) -> Result<Vec<Part>> {
         // Range written at once: consecutive new clusters.
         let mut run = 0..0;
         let mut parts = Vec::new();
-        for count in pieces {
+        for (count, algorithm) in pieces {
             let first = number(self.clusters.len())?;
             let (mine, others) = cuts.split_at(count as usize);
             cuts = others;
-            let share = self.is_sharing_worth_it(mine);
+            let share = self.is_sharing_worth_it(mine, algorithm);
             for cut in mine {
-                match cut.reused.or_else(|| self.equal(cut).filter(|_| share)) {
+                match cut.reused.or_else(|| self.equal(cut, algorithm).filter(|_| share)) {
                     Some(cluster) => self.push_shared(cut, cluster, bytes, &mut run)?,
-                    None => self.push_new(cut, bytes, &mut run)?,
+                    None => self.push_new(cut, algorithm, bytes, &mut run)?,
                 }
             }
             parts.push(Part { first, count });
@@ -125,11 +122,11 @@ impl<'env> Zone<'env> {
     }
 
     /// Adds the cluster whose bytes follow the run.
-    fn push_new(&mut self, cut: &Cut, bytes: &[u8], run: &mut Range<usize>) -> Result<()> {
+    fn push_new(&mut self, cut: &Cut, algorithm: u8, bytes: &[u8], run: &mut Range<usize>) -> Result<()> {
         let Cut { physical, logical, raw, digest, older, .. } = *cut;
         let mut start = self.pos + run.len() as u64;
         // Linux cannot read every cluster at every position.
-        let moved = if raw { 0 } else { page_end::moved(self.algorithm, start, physical.into()) };
+        let moved = if raw { 0 } else { page_end::moved(algorithm, start, physical.into()) };
         if moved > 0 {
             self.append(&bytes[run.clone()])?;
             self.append(&[0; 2][..moved])?;
@@ -140,7 +137,7 @@ impl<'env> Zone<'env> {
             self.known.insert(digest, number(self.clusters.len())?);
         }
         self.ledger.wrote(start, physical.into(), older);
-        self.clusters.push(Cluster { start, physical, logical, raw, partial: false });
+        self.clusters.push(Cluster { start, physical, logical, raw, algorithm, partial: false });
         self.counts.written += 1;
         self.counts.raw += u64::from(raw);
         run.end += physical as usize;
@@ -148,16 +145,17 @@ impl<'env> Zone<'env> {
     }
 
     /// Returns an existing equal cluster.
-    fn equal(&self, cut: &Cut) -> Option<Cluster> {
+    fn equal(&self, cut: &Cut, algorithm: u8) -> Option<Cluster> {
         let found = self.clusters[self.known.find(&cut.digest?)? as usize];
         let same = (found.physical, found.logical, found.raw) == (cut.physical, cut.logical, cut.raw);
-        same.then_some(found)
+        (same && (cut.raw || found.algorithm == algorithm)).then_some(found)
     }
 
     /// Returns true if sharing pays off: clusters elsewhere need a larger index, which for a few of
     /// many outweighs their size.
-    fn is_sharing_worth_it(&self, cuts: &[Cut]) -> bool {
-        let saved: u64 = cuts.iter().filter(|cut| self.equal(cut).is_some()).map(|cut| u64::from(cut.physical)).sum();
+    fn is_sharing_worth_it(&self, cuts: &[Cut], algorithm: u8) -> bool {
+        let shared = cuts.iter().filter(|cut| self.equal(cut, algorithm).is_some());
+        let saved: u64 = shared.map(|cut| u64::from(cut.physical)).sum();
         let all: u64 = cuts.iter().map(|cut| u64::from(cut.logical)).sum();
         saved * SHARED_PART >= all
     }
@@ -218,7 +216,7 @@ mod tests {
     use packfs_blocks::io::Memory;
 
     use super::*;
-    use crate::erofs::format::algorithm;
+    use crate::erofs::format::algorithm::{DEFLATE, ZSTD};
 
     const BLOCK: usize = 4096;
 
@@ -230,7 +228,7 @@ mod tests {
     fn on_memory(check: impl FnOnce(&mut Zone<'_>, &Memory)) {
         let (memory, progress) = (Arc::new(Memory::default()), Progress::default());
         let output = Output::over(Arc::clone(&memory), "image");
-        check(&mut Zone::new(&output, &progress, (100, BLOCK as u64), algorithm::DEFLATE, Ledger::default()), &memory);
+        check(&mut Zone::new(&output, &progress, (100, BLOCK as u64), Ledger::default()), &memory);
     }
 
     #[test]
@@ -239,7 +237,7 @@ mod tests {
             let (a, b) = ([1; BLOCK], [2; BLOCK]);
             let bytes = [a, b, a, a, b].concat();
             let cuts = [cut(&a, 5000), cut(&b, 6000), cut(&a, 5000), cut(&a, 7000), cut(&b, 6000)];
-            let parts = zone.write(&bytes, &cuts, [2, 3].into_iter()).unwrap();
+            let parts = zone.write(&bytes, &cuts, [(2, DEFLATE), (3, DEFLATE)].into_iter()).unwrap();
             assert_eq!(parts, [Part { first: 0, count: 2 }, Part { first: 2, count: 3 }]);
             let starts: Vec<_> = zone.clusters.iter().map(|cluster| cluster.start / BLOCK as u64).collect();
             assert_eq!(starts, [1, 2, 1, 3, 2]);
@@ -253,12 +251,24 @@ mod tests {
     }
 
     #[test]
+    fn equal_bytes_of_other_algorithms_are_written_again() {
+        on_memory(|zone, _| {
+            let (a, raw) = ([1; BLOCK], [2; BLOCK]);
+            let cuts = [cut(&a, 5000), Cut { raw: true, ..cut(&raw, 4096) }];
+            for algorithm in [DEFLATE, ZSTD, ZSTD] {
+                zone.write(&[a, raw].concat(), &cuts, [(2, algorithm)].into_iter()).unwrap();
+            }
+            assert_eq!(zone.counts, ClusterCounts { written: 3, raw: 1, shared: 3 });
+        });
+    }
+
+    #[test]
     fn one_equal_cluster_among_many_is_written_again() {
         on_memory(|zone, _| {
             let a = [1; BLOCK];
-            zone.write(&a, &[cut(&a, 5000)], [1].into_iter()).unwrap();
+            zone.write(&a, &[cut(&a, 5000)], [(1, DEFLATE)].into_iter()).unwrap();
             let long = Cut { digest: None, ..cut(&a, 64 * 4096) };
-            zone.write(&[a, a].concat(), &[cut(&a, 5000), long], [2].into_iter()).unwrap();
+            zone.write(&[a, a].concat(), &[cut(&a, 5000), long], [(2, DEFLATE)].into_iter()).unwrap();
             assert_eq!(zone.counts, ClusterCounts { written: 3, raw: 0, shared: 0 });
         });
     }
@@ -268,15 +278,15 @@ mod tests {
         on_memory(|zone, memory| {
             let bytes = [7; BLOCK + 1];
             let other = [8; 10];
-            zone.write(&[&other[..], &bytes[..]].concat(), &[cut(&other, 50), cut(&bytes, 9000)], [2].into_iter())
+            zone.write(&[&other[..], &bytes[..]].concat(), &[cut(&other, 50), cut(&bytes, 9000)], [(2, DEFLATE)].into_iter())
                 .unwrap();
             // From byte 10 of a block on, 4,097 bytes end 11 bytes into the next: nothing is moved.
             assert_eq!(zone.clusters[1].start, BLOCK as u64 + 10);
             let to_block = [9; BLOCK - 11];
-            zone.write(&to_block, &[cut(&to_block, 9000)], [1].into_iter()).unwrap();
+            zone.write(&to_block, &[cut(&to_block, 9000)], [(1, DEFLATE)].into_iter()).unwrap();
             let before = zone.pos;
             assert_eq!(before % BLOCK as u64, 0);
-            zone.write(&bytes, &[cut(&bytes, 9001)], [1].into_iter()).unwrap();
+            zone.write(&bytes, &[cut(&bytes, 9001)], [(1, DEFLATE)].into_iter()).unwrap();
             assert_eq!(zone.clusters[3].start, before + 2);
             let image = memory.lock().unwrap();
             let at = 100 + usize::try_from(before).unwrap();

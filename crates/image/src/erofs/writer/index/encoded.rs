@@ -37,14 +37,14 @@ pub(super) fn write(index: &Index<'_>, at: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(header.as_bytes());
     out.resize(out.len() + gap(index, at), 0);
     for extent in index.extents() {
-        out.extend_from_slice(&record(&extent, index.form.algorithm).as_bytes()[..len]);
+        out.extend_from_slice(&record(&extent).as_bytes()[..len]);
     }
 }
 
-fn record(extent: &Extent, algorithm: u8) -> EncodedExtent {
+fn record(extent: &Extent) -> EncodedExtent {
     let (physical_len, start) = match extent.target {
         Target::Cluster { cluster, partial } => {
-            let format = if cluster.raw { 0 } else { u32::from(algorithm) + 1 };
+            let format = if cluster.raw { 0 } else { u32::from(cluster.algorithm) + 1 };
             let partial = if partial { encoded_extent::PARTIAL } else { 0 };
             // A hole is an extent without length.
             let word = if cluster.physical == 0 { 0 } else { format << encoded_extent::FORMAT_SHIFT | partial };

@@ -4,11 +4,11 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use super::{Cut, Ending, Out, Rest, Reuse, Worker};
+use super::{Cut, Ending, Lane, Out, Rest, Reuse};
 use crate::Result;
 use crate::erofs::writer::index::Cluster;
 
-impl Worker {
+impl Lane {
     /// Packs the gaps between the parts of a piece that are already stored.
     pub(super) fn parts(&mut self, src: &[u8], ending: Ending, reuse: &[Reuse], out: &mut Out) -> Result<Rest> {
         self.fit.reset();

@@ -2,7 +2,7 @@
 
 use packfs_blocks::Digest;
 
-use super::{Cut, Ending, Out, Piece, Rest, Worker, count};
+use super::{Cut, Ending, Lane, Out, Piece, Rest, count};
 use crate::Result;
 use crate::build::{Fate, Key, Noted, Stretch, Unit};
 
@@ -25,7 +25,7 @@ impl Rest {
     }
 }
 
-impl Worker {
+impl Lane {
     /// Packs a whole piece, or takes it from an older image.
     pub(super) fn whole(&mut self, piece: &Piece, src: &[u8], out: &mut Out) -> Result<(Rest, Option<Noted>)> {
         // What depends on clusters of this image is no result of the piece alone.
