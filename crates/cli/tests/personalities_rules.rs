@@ -93,10 +93,10 @@ fn mkfs_erofs_labels_and_hints() {
     }
     let dir = workplace();
     let dir = dir.path();
-    std::fs::write(dir.join("several"), "4096 1 text\n16384 2 ^usr/\n0 vmlinuz\n65536 tool\n").unwrap();
+    std::fs::write(dir.join("sizes"), "4096 text\n16384 ^usr/\n0 vmlinuz\n65536 tool\n").unwrap();
     for line in [
         "--quiet --file-contexts=contexts IMAGE root",
-        "--quiet -zlz4 -C65536 --compress-hints=several -zlz4hc,12:zstd,9:lzma,3 IMAGE root",
+        "--quiet -C65536 --compress-hints=sizes -zlz4hc,12 IMAGE root",
         "--quiet -zlz4 -C65536 --compress-hints=hints IMAGE root",
     ] {
         same(dir, "mkfs.erofs", line);
@@ -109,6 +109,19 @@ fn mkfs_erofs_labels_and_hints() {
     ] {
         assert_eq!(is_stored(dir, image, file), stored, "{image} {file}");
     }
+    // Version 1.9.4 crashes if a line names a compressor.
+    std::fs::write(dir.join("several"), "4096 1 text\n16384 2 .*\n").unwrap();
+    let made = run(
+        packfs(["as", "mkfs.erofs"]),
+        dir,
+        "--quiet -C65536 --compress-hints=several -zlz4hc,12:zstd,9:lzma,3 IMAGE root",
+        "several.erofs",
+    );
+    assert!(made.status.success(), "{}", stderr(&made));
+    assert_eq!(succeed(dir, &["diff", "theirs", "several.erofs", "-q"]), "");
+    succeed(dir, &["check", "several.erofs"]);
+    let info = succeed(dir, &["info", "several.erofs"]);
+    assert!(info.contains("zstd (window") && info.contains("lzma (window"), "{info}");
     for (hints, why) in [("4096 1 x", "compressor 1: -z names 1"), ("5000 tool", "a multiple of the block")] {
         std::fs::write(dir.join("hints"), hints).unwrap();
         let refused = run(packfs(["as", "mkfs.erofs"]), dir, "-zlz4 -C65536 --compress-hints=hints IMAGE root", "new");

@@ -194,13 +194,16 @@ impl Feature {
             }
             Feature::Chunks => asked(Features::CHUNKS),
             Feature::TailPacking => asked(Features::ZTAILPACKING),
-            Feature::FragmentsOrDedupe => asked(Features::FRAGMENTS | Features::ALL_FRAGMENTS | Features::DEDUPE),
+            Feature::FragmentsOrDedupe => {
+                asked(Features::FRAGMENTS | Features::ALL_FRAGMENTS | Features::DEDUPE | Features::COMPRESSED_DIRS)
+            }
             Feature::SmallBlocks => small && ids.is_empty(),
             Feature::SmallCompressedBlocks => small && !ids.is_empty(),
             Feature::XattrPrefixes => !options.xattr_prefixes.is_empty(),
             Feature::Bits48 => asked(Features::BITS_48),
+            Feature::Metabox => asked(Features::METABOX),
             // The writer never produces these.
-            Feature::DevicesOrSecondHead | Feature::Metabox | Feature::PlainXattrPrefixes => false,
+            Feature::DevicesOrSecondHead | Feature::PlainXattrPrefixes => false,
         };
         Feature::ALL.into_iter().filter(has).collect()
     }
@@ -250,7 +253,8 @@ impl Options {
             Feature::FragmentsOrDedupe if self.features.intersects(Features::FRAGMENTS | Features::ALL_FRAGMENTS) => {
                 "fragments"
             }
-            Feature::FragmentsOrDedupe => "dedupe",
+            Feature::FragmentsOrDedupe if self.features.intersects(Features::DEDUPE) => "dedupe",
+            Feature::FragmentsOrDedupe => "compressed-dirs",
             Feature::SmallBlocks => "blocks smaller than 4K",
             Feature::SmallCompressedBlocks => "compression in blocks smaller than 4K",
             Feature::XattrPrefixes => "prefixes of xattr names",

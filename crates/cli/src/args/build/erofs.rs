@@ -6,7 +6,7 @@ use std::io::Read;
 
 use clap::Args;
 use packfs_codec::{Choice, Codec};
-use packfs_image::erofs::{Feature, Features, Kernel, Options};
+use packfs_image::erofs::{CHUNK_MAX, Feature, Features, Kernel, Options};
 
 use super::features::{self, Changes};
 use super::{Fragments, Shared};
@@ -15,12 +15,13 @@ use crate::args::value;
 use crate::output::failure::Usage;
 
 /// Features that only compressed files can use.
-const OF_COMPRESSED_FILES: [(Features, &str); 5] = [
+const OF_COMPRESSED_FILES: [(Features, &str); 6] = [
     (Features::ALL_FRAGMENTS, "all-fragments"),
     (Features::FRAGMENTS, "fragments"),
     (Features::DEDUPE, "dedupe"),
     (Features::ZTAILPACKING, "ztailpacking"),
     (Features::FULL_INDEX, "full-index"),
+    (Features::COMPRESSED_DIRS, "compressed-dirs"),
 ];
 
 #[derive(Debug, Default, Args)]
@@ -29,10 +30,32 @@ pub(super) struct ErofsArgs {
     /// Features of the format to turn on, or off with ^NAME
     ///
     /// Accepted: fragments, all-fragments, dedupe, ztailpacking, 48bit, unaligned, full-index, chunks, inline-data,
-    /// extended-inodes. The default is inline-data; fragments if files are compressed and the target is Linux 6.1 or
+    /// chunk-indexes, extended-inodes, compact-inodes, compressed-dirs, metabox, dot-omitted, checksum. The default is
+    /// inline-data and checksum; fragments if files are compressed and the target is Linux 6.1 or
     /// newer; with fragments also dedupe, except for fast codecs.
     #[arg(long, value_name = "LIST", value_parser = Known::<Changes>::of(features::words), hide_possible_values = true)]
     pub(super) features: Vec<Changes>,
+
+    /// Compress inodes, in clusters of SIZE, with CODEC (Linux 6.17)
+    ///
+    /// Turns the feature metabox on. Small clusters, as 4K, are read faster; larger ones take less room. The codec is
+    /// that of the image unless it is given, as in 16K,zstd:19.
+    #[arg(long, value_name = "SIZE[,CODEC]", value_parser = metabox)]
+    metabox: Option<(u64, Option<Choice>)>,
+
+    /// Pack small files and tails in clusters of SIZE [default: as --block-size]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    fragment_cluster: Option<u64>,
+
+    /// Store uncompressed files in chunks of SIZE [default: 128K]
+    ///
+    /// A power of two, at most 16M; equal chunks are stored once. Turns the feature chunks on.
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    chunk_size: Option<u64>,
+
+    /// Share attributes that more than N entries have [default: 2, and all long ones]
+    #[arg(long, value_name = "N")]
+    xattr_share: Option<u32>,
 
     /// Oldest Linux that must read the image [default: 6.1]
     #[arg(long, value_name = "VERSION", value_parser = Known::<Kernel>::of(known::kernels), hide_possible_values = true)]
@@ -60,6 +83,10 @@ impl ErofsArgs {
     pub(super) fn given(&self) -> Option<&'static str> {
         let options = [
             (!self.features.is_empty(), "--features"),
+            (self.metabox.is_some(), "--metabox"),
+            (self.fragment_cluster.is_some(), "--fragment-cluster"),
+            (self.chunk_size.is_some(), "--chunk-size"),
+            (self.xattr_share.is_some(), "--xattr-share"),
             (self.target_kernel.is_some(), "--target-kernel"),
             (self.fs_block.is_some(), "--fs-block"),
             (self.uuid.is_some(), "--uuid"),
@@ -75,7 +102,18 @@ impl ErofsArgs {
         let target = self.target_kernel.unwrap_or(Kernel::DEFAULT);
         let codec = codec(&shared, defaults.build.codec.clone())?;
         let block_size = block_size(self.fs_block, defaults.block_size)?;
-        let features = features(&self.features, &shared, target, &codec)?;
+        let metabox = self.metabox.map(|asked| checked_metabox(asked, block_size)).transpose()?;
+        let mut changes = self.features.iter().fold(Changes::default(), |earlier, later| earlier.then(*later));
+        if metabox.is_some() {
+            changes.turn(Features::METABOX, true);
+        }
+        let fragment_cluster = self.fragment_cluster.map(|size| cluster("--fragment-cluster", size, block_size));
+        let fragment_cluster = fragment_cluster.transpose()?;
+        let chunk_size = self.chunk_size.map(|size| chunk(size, block_size)).transpose()?;
+        if chunk_size.is_some() {
+            changes.turn(Features::CHUNKS, true);
+        }
+        let features = features(changes, &shared, target, &codec)?;
         let cluster_size = cluster_size(shared.block_size, defaults.cluster_size, block_size, target)?;
         let build = shared.build(defaults.build.clone(), codec);
         let uuid = self.uuid.map(Uuid::bytes).transpose()?;
@@ -84,6 +122,11 @@ impl ErofsArgs {
             (all.features, all.target_kernel) = (features, target);
             all.xattr_prefixes = self.xattr_prefix.into_iter().map(|prefix| prefix.into_bytes().into()).collect();
             (all.uuid, all.label) = (uuid, self.label.unwrap_or_default());
+            (all.fragment_cluster, all.xattr_share) = (fragment_cluster, self.xattr_share);
+            all.chunk_size = chunk_size.unwrap_or(all.chunk_size);
+            if let Some((cluster_size, codec)) = metabox {
+                (all.metabox.cluster_size, all.metabox.codec) = (cluster_size, codec);
+            }
         });
         options.check_target().map_err(|error| {
             let needed = Kernel::needed(&Feature::needed_by(&options));
@@ -115,6 +158,29 @@ fn block_size(asked: Option<u64>, default: u32) -> Result<u32, Usage> {
     }
 }
 
+/// Checks the value of `--metabox`.
+fn checked_metabox((size, codec): (u64, Option<Choice>), block_size: u32) -> Result<(u32, Option<Choice>), Usage> {
+    Ok((cluster("--metabox", size, block_size)?, codec))
+}
+
+/// Checks the cluster size of an option.
+fn cluster(option: &str, size: u64, block_size: u32) -> Result<u32, Usage> {
+    let fits = |size: &u32| size.is_multiple_of(block_size) && (block_size..=1 << 20).contains(size);
+    u32::try_from(size).ok().filter(fits).ok_or_else(|| {
+        let text = "a cluster is a multiple of the block (--fs-block), at most 1M";
+        Usage(format!("{option} {}: {text}", value::as_size(size)))
+    })
+}
+
+/// Checks the value of `--chunk-size`.
+fn chunk(size: u64, block_size: u32) -> Result<u32, Usage> {
+    let fits = |size: &u32| size.is_power_of_two() && (block_size..=CHUNK_MAX).contains(size);
+    u32::try_from(size).ok().filter(fits).ok_or_else(|| {
+        let text = "a chunk is a power of two from the block (--fs-block) to 16M";
+        Usage(format!("--chunk-size {}: {text}", value::as_size(size)))
+    })
+}
+
 /// Returns the size of the largest physical cluster in bytes.
 fn cluster_size(asked: Option<u64>, default: u32, block_size: u32, target: Kernel) -> Result<u32, Usage> {
     match asked {
@@ -131,10 +197,9 @@ fn cluster_size(asked: Option<u64>, default: u32, block_size: u32, target: Kerne
 }
 
 /// Returns the features to use: the requested ones, and the defaults that fit them.
-fn features(lists: &[Changes], shared: &Shared, target: Kernel, choice: &Choice) -> Result<Features, Usage> {
+fn features(mut changes: Changes, shared: &Shared, target: Kernel, choice: &Choice) -> Result<Features, Usage> {
     let codec = choice.codec();
     let fragments = Features::FRAGMENTS | Features::ALL_FRAGMENTS;
-    let mut changes = lists.iter().fold(Changes::default(), |earlier, later| earlier.then(*later));
     if let Some(asked) = shared.fragments {
         if changes.mention(fragments) {
             return Err(Usage("--fragments and --features both choose the fragments: leave one out".into()));
@@ -171,7 +236,10 @@ fn check_together(asked: Features, codec: Codec) -> Result<(), Usage> {
         return Err(Usage(format!("--features {name} is for compressed files, but --codec none does not compress")));
     }
     if codec != Codec::None && asked.contains(Features::CHUNKS) {
-        return Err(Usage("--features chunks is for uncompressed files: it needs --codec none".into()));
+        return Err(Usage("--features chunks (--chunk-size) is for uncompressed files: it needs --codec none".into()));
+    }
+    if asked.contains(Features::COMPACT_INODES | Features::EXTENDED_INODES) {
+        return Err(Usage("--features: compact-inodes and extended-inodes are opposites: leave one out".into()));
     }
     let extents = "48bit uses encoded extents";
     if asked.contains(Features::BITS_48 | Features::FULL_INDEX) {
@@ -217,6 +285,15 @@ fn uuid(text: &str) -> Result<Uuid, String> {
     let number = valid.then(|| u128::from_str_radix(&digits, 16).ok()).flatten();
     let expected = || "expected 32 hexadecimal digits, as in 01234567-89ab-cdef-0123-456789abcdef, or `random`";
     number.map(|number| Uuid::Given(number.to_be_bytes())).ok_or_else(|| expected().into())
+}
+
+fn metabox(text: &str) -> Result<(u64, Option<Choice>), String> {
+    let (size, codec) = text.split_once(',').map_or((text, None), |(size, codec)| (size, Some(codec)));
+    let codec = codec.map(|codec| codec.parse::<Choice>().map_err(|error| error.to_string())).transpose()?;
+    match codec {
+        Some(codec) if codec.codec().erofs_id().is_none() => Err(format!("{codec} cannot be in an EROFS image")),
+        codec => Ok((value::size(size)?, codec)),
+    }
 }
 
 fn label(text: &str) -> Result<String, String> {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use packfs_image::erofs::Features;
 
 /// A word, what it turns on, and whether the thing itself is the opposite of what the word says.
-const WORDS: [(&str, Features, bool); 12] = [
+const WORDS: [(&str, Features, bool); 20] = [
     ("fragments", Features::FRAGMENTS, false),
     ("all-fragments", Features::ALL_FRAGMENTS, false),
     ("dedupe", Features::DEDUPE, false),
@@ -19,6 +19,14 @@ const WORDS: [(&str, Features, bool); 12] = [
     ("inline-data", Features::NO_INLINE, true),
     ("extended-inodes", Features::EXTENDED_INODES, false),
     ("force-inode-extended", Features::EXTENDED_INODES, false),
+    ("compressed-dirs", Features::COMPRESSED_DIRS, false),
+    ("metabox", Features::METABOX, false),
+    ("dot-omitted", Features::DOT_OMITTED, false),
+    ("checksum", Features::NO_CHECKSUM, true),
+    ("compact-inodes", Features::COMPACT_INODES, false),
+    ("force-inode-compact", Features::COMPACT_INODES, false),
+    ("chunk-indexes", Features::CHUNK_INDEXES, false),
+    ("force-chunk-indexes", Features::CHUNK_INDEXES, false),
 ];
 
 /// Requested changes; of two words about one feature the later counts.
@@ -48,10 +56,11 @@ impl Changes {
 
     /// Turns one feature on or off.
     pub(super) fn turn(&mut self, feature: Features, on: bool) {
-        // Packing all files together includes packing tails together; unaligned clusters require encoded extents.
-        let pairs = [(Features::FRAGMENTS, Features::ALL_FRAGMENTS), (Features::BITS_48, Features::UNALIGNED)];
+        // Packing all files together includes packing tails together; the others require 48bit.
+        let wide = Features::UNALIGNED | Features::METABOX | Features::DOT_OMITTED;
+        let pairs = [(Features::FRAGMENTS, Features::ALL_FRAGMENTS), (Features::BITS_48, wide)];
         let goes_along = pairs.iter().find_map(|(base, more)| match on {
-            true if feature == *more => Some(*base),
+            true if more.contains(feature) => Some(*base),
             false if feature == *base => Some(*more),
             _ => None,
         });
@@ -118,6 +127,9 @@ mod tests {
             ("legacy-compress,^full-index", Features::FRAGMENTS),
             ("unaligned", Features::FRAGMENTS | Features::BITS_48 | Features::UNALIGNED),
             ("unaligned,^48bit", Features::FRAGMENTS),
+            ("^checksum,compact-inodes", Features::FRAGMENTS | Features::NO_CHECKSUM | Features::COMPACT_INODES),
+            ("metabox", Features::FRAGMENTS | Features::BITS_48 | Features::METABOX),
+            ("dot-omitted,metabox,^48bit,compressed-dirs", Features::FRAGMENTS | Features::COMPRESSED_DIRS),
             ("48bit,extended-inodes", Features::FRAGMENTS | Features::BITS_48 | Features::EXTENDED_INODES),
         ];
         for (text, expected) in table {

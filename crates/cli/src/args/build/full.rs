@@ -1,7 +1,7 @@
 //! The options of a build in full: what defaults come to, as words of a command line.
 
 use packfs_image::build::{AnyOptions, Shards};
-use packfs_image::erofs::Features;
+use packfs_image::erofs::{Features, Metabox};
 use packfs_image::squashfs::Fragments;
 
 use super::{BuildPlan, features};
@@ -30,6 +30,20 @@ impl BuildPlan {
                 add("--fs-block", value::as_size(options.block_size));
                 add("--target-kernel", options.target_kernel.to_string());
                 add("--features", features::in_words(options.features, Features::FRAGMENTS | Features::DEDUPE));
+                if options.features.contains(Features::METABOX) {
+                    let Metabox { cluster_size, codec, .. } = &options.metabox;
+                    let codec = codec.as_ref().map_or(String::new(), |codec| format!(",{codec}"));
+                    add("--metabox", value::as_size(*cluster_size) + &codec);
+                }
+                if options.features.contains(Features::CHUNKS) {
+                    add("--chunk-size", value::as_size(options.chunk_size));
+                }
+                if let Some(size) = options.fragment_cluster {
+                    add("--fragment-cluster", value::as_size(size));
+                }
+                if let Some(above) = options.xattr_share {
+                    add("--xattr-share", above.to_string());
+                }
             }
         }
         if let Some(order) = common.order {

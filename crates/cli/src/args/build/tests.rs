@@ -147,7 +147,7 @@ fn the_defaults_of_erofs_follow_the_kernel() {
 
 #[test]
 fn what_erofs_cannot_do_is_refused_with_a_way_out() {
-    let table: [(&[&str], &str); 19] = [
+    let table: [(&[&str], &str); 26] = [
         (&["-c", "zstd"], "--target-kernel 6.1 (the default): this kernel cannot read zstd (since Linux 6.10)"),
         (&["-c", "zstd"], "; give --target-kernel 6.10, or do without"),
         (&["-c", "zstd", "--target-kernel", "6.6"], "--target-kernel 6.6: this kernel cannot read"),
@@ -165,6 +165,13 @@ fn what_erofs_cannot_do_is_refused_with_a_way_out() {
         (&["--fragments", "tails", "--features", "^fragments"], "leave one out"),
         (&["-c", "none", "--features", "dedupe"], "--features dedupe is for compressed files"),
         (&["--features", "chunks"], "needs --codec none"),
+        (&["--chunk-size", "4K"], "needs --codec none"),
+        (&["-c", "none", "--chunk-size", "12K"], "a power of two from the block (--fs-block) to 16M"),
+        (&["--fragment-cluster", "6K"], "a multiple of the block"),
+        (&["--metabox", "4K"], "48bit (since Linux 6.15), metabox (since Linux 6.17); give --target-kernel 6.17"),
+        (&["--metabox", "2M"], "at most 1M"),
+        (&["-c", "none", "--features", "compressed-dirs"], "is for compressed files"),
+        (&["--features", "compact-inodes,extended-inodes"], "opposites"),
         (&["--features", "48bit,full-index", "--target-kernel", "6.18"], "leave one out"),
         (&["--features", "48bit,ztailpacking", "--target-kernel", "6.18"], "cannot express ztailpacking"),
     ];
@@ -176,7 +183,7 @@ fn what_erofs_cannot_do_is_refused_with_a_way_out() {
 
 #[test]
 fn options_in_full_come_to_the_same_build() {
-    let builds: [&[&str]; 14] = [
+    let builds: [&[&str]; 16] = [
         &["x.sqfs"],
         &["x.sqfs", "--preset", "smallest"],
         &["x.erofs", "--preset", "smallest"],
@@ -190,7 +197,19 @@ fn options_in_full_come_to_the_same_build() {
         &["x.erofs", "--features", "ztailpacking,extended-inodes,full-index", "--fragments", "none"],
         &["x.erofs", "--features", "unaligned,all-fragments", "--target-kernel", "6.18"],
         &["x.erofs", "--features", "^dedupe", "-b", "12K", "--fs-block", "4K"],
-        &["x.erofs", "--no-dedup"],
+        &["x.erofs", "--metabox", "8K,zstd:19", "--features", "dot-omitted,^checksum", "--target-kernel", "6.18"],
+        &[
+            "x.erofs",
+            "-c",
+            "none",
+            "--chunk-size",
+            "8K",
+            "--xattr-share",
+            "9",
+            "--features",
+            "compact-inodes,chunk-indexes",
+        ],
+        &["x.erofs", "--no-dedup", "--fragment-cluster", "16K"],
     ];
     for args in builds {
         let made = plan(args).unwrap();

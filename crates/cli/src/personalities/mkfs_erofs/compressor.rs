@@ -11,6 +11,12 @@ pub(super) fn codecs(text: &str) -> Result<Vec<Codec>, String> {
     text.split(':').map(codec).collect()
 }
 
+/// Returns cluster size and codec for the value of `-m`.
+pub(super) fn metabox(text: &str) -> Result<(String, Option<Codec>), String> {
+    let (size, compressor) = text.split_once(':').map_or((text, None), |(size, codec)| (size, Some(codec)));
+    Ok((size.to_owned(), compressor.map(codec).transpose()?))
+}
+
 fn codec(text: &str) -> Result<Codec, String> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();

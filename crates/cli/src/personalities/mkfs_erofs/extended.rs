@@ -4,13 +4,17 @@
 const OFF: [&str; 5] = ["fragments", "all-fragments", "dedupe", "ztailpacking", "chunks"];
 
 /// Features of compressed files; mkfs.erofs accepts them without a compressor, too, and does nothing.
-const COMPRESSED: [&str; 4] = ["fragments", "all-fragments", "ztailpacking", "legacy-compress"];
+const COMPRESSED: [&str; 5] = ["fragments", "all-fragments", "ztailpacking", "legacy-compress", "compressed-dirs"];
 
 /// The features asked for.
 #[derive(Debug, Default)]
 pub(super) struct Extended {
     /// Words of `--features`, the last of a name counts.
     words: Vec<String>,
+    /// Cluster size of the packed inode.
+    pub(super) fragment_cluster: Option<String>,
+    /// True if all files get one time, for which compact inodes have room.
+    pub(super) ignore_mtime: bool,
 }
 
 impl Extended {
@@ -26,32 +30,35 @@ impl Extended {
         };
         let (name, value) = plain.split_once('=').map_or((plain, None), |(name, value)| (name, Some(value)));
         match (name, value) {
-            ("fragments" | "all-fragments" | "dedupe" | "ztailpacking" | "48bit" | "legacy-compress", None) => {
+            (
+                "fragments" | "all-fragments" | "dedupe" | "ztailpacking" | "48bit" | "legacy-compress" | "dot-omitted",
+                None,
+            ) => {
                 self.set(name, on);
             }
             ("inline_data", None) => self.set("inline-data", on),
             ("noinline_data", None) => self.set("inline-data", !on),
             ("force-inode-extended", None) => self.set("extended-inodes", on),
-            ("force-chunk-indexes", None) => self.set("chunks", on),
-            ("force-inode-blockmap", None) => self.set("chunks", !on),
-            // Fragments are found by their content in any case. The others change how names and checksums are stored, not
-            // what a reader sees.
-            ("fragdedupe", Some("off" | "inode" | "full"))
-            | ("nosbcrc" | "xattr-name-filter" | "dot-omitted" | "plain-xattr-prefixes", None) => {}
-            ("fragments", Some(_)) => {
-                return Err(format!("-E {word}: fragments have clusters of the size of -C; leave out the size"));
+            ("force-inode-compact", None) => {
+                self.set("compact-inodes", on);
+                self.ignore_mtime |= on;
             }
-            ("force-inode-compact", _) => {
-                return Err(format!(
-                    "-E {word}: packfs keeps the times of files, for which compact inodes have no room"
-                ));
+            ("force-chunk-indexes", None) => self.set("chunk-indexes", on),
+            ("force-inode-blockmap", None) => self.set("chunk-indexes", !on),
+            ("nosbcrc", None) => self.set("checksum", !on),
+            ("fragments" | "all-fragments", Some(size)) if on => {
+                self.set(name, on);
+                self.fragment_cluster = Some(size.to_owned());
             }
+            // Fragments are found by their content in any case. The others change how names are stored, not what a reader
+            // sees.
+            ("fragdedupe", Some("off" | "inode" | "full")) | ("xattr-name-filter" | "plain-xattr-prefixes", None) => {}
             _ => return Err(format!("-E {word}: there is no such option")),
         }
         Ok(())
     }
 
-    fn set(&mut self, feature: &str, on: bool) {
+    pub(super) fn set(&mut self, feature: &str, on: bool) {
         self.words.retain(|word| word.trim_start_matches('^') != feature);
         self.words.push(if on { feature.into() } else { format!("^{feature}") });
     }
@@ -93,11 +100,16 @@ mod tests {
             texts.iter().for_each(|text| extended.take(text).unwrap());
             assert_eq!(extended.features(false, true).as_deref(), Some(features));
         }
+        let mut small = Extended::default();
+        small.take("all-fragments=16384,nosbcrc,force-inode-compact").unwrap();
+        assert_eq!((small.fragment_cluster.as_deref(), small.ignore_mtime), (Some("16384"), true));
+        let words = small.features(true, true);
+        assert_eq!(words.as_deref(), Some("all-fragments,^checksum,compact-inodes"));
         assert_eq!(Extended::default().features(true, true), None);
         let mut extended = Extended::default();
         extended.take("fragments,dedupe").unwrap();
         assert_eq!(extended.features(false, false).as_deref(), Some("dedupe,^chunks"));
-        for wrong in ["nosuch", "fragments=4096", "force-inode-compact", "dedupe=1", "fragdedupe=x"] {
+        for wrong in ["nosuch", "^fragments=4096", "dedupe=1", "fragdedupe=x"] {
             assert!(Extended::default().take(wrong).is_err(), "{wrong}");
         }
     }

@@ -34,7 +34,8 @@ impl Hints {
             _ => return Err("expected: SIZE [COMPRESSOR] PATTERN".into()),
         };
         let size = size.parse().map_err(|_| format!("{size}: expected the size of a cluster in bytes"))?;
-        let compressor = compressor.parse().map_err(|_| format!("{compressor}: expected the number of a compressor"))?;
+        let compressor =
+            compressor.parse().map_err(|_| format!("{compressor}: expected the number of a compressor"))?;
         self.0.push(Hint { size, compressor, test: word("regex", pattern)? });
         Ok(())
     }

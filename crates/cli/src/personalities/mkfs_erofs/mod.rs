@@ -41,6 +41,10 @@ struct Asked {
     block: Option<String>,
     cluster: Option<String>,
     extended: Extended,
+    /// Of uncompressed files.
+    chunk_size: Option<String>,
+    /// Cluster size and codec of the metabox.
+    metabox: Option<(String, Option<Codec>)>,
     time: Option<String>,
     image_time_only: bool,
     ignore_mtime: bool,
@@ -87,9 +91,14 @@ impl Asked {
         let text = value.clone().unwrap_or_default();
         let refused = |why: &str| Err(format!("{name} {text}: {why}"));
         match (name, text.as_str()) {
+            ("-m", _) => self.metabox = Some(compressor::metabox(&text)?),
+            ("--zD", "" | "0" | "1") => self.extended.set("compressed-dirs", text != "0"),
+            ("--zD", _) => return refused("expected 0 or 1"),
+            ("--chunksize", _) => self.chunk_size = Some(text),
             ("-x", _) => match text.parse::<i64>() {
                 Ok(tolerance) if tolerance < 0 => self.out.push("--no-xattrs".into()),
-                Ok(_) => {}
+                Ok(2) => {}
+                Ok(more) => self.add("--xattr-share", &more.min(u32::MAX.into()).to_string()),
                 Err(_) => return refused("expected a number"),
             },
             ("-b", _) => {
@@ -147,11 +156,22 @@ impl Asked {
         line.extend(self.compression(fast));
         line.extend(self.times(fast));
         let compressed = fast || !self.codecs.is_empty();
+        if let (Some(size), true) = (&self.extended.fragment_cluster, compressed) {
+            line.push(format!("--fragment-cluster={size}").into());
+        }
+        if let (Some(size), false) = (&self.chunk_size, compressed) {
+            line.push(format!("--chunk-size={size}").into());
+            self.extended.set("chunks", true);
+        }
         line.extend(
             std::mem::take(&mut self.extended)
                 .features(fast, compressed)
                 .map(|list| format!("--features={list}").into()),
         );
+        if let Some((size, codec)) = &self.metabox {
+            let codec = codec.as_ref().map_or(String::new(), |(codec, _)| format!(",{codec}"));
+            line.push(format!("--metabox={size}{codec}").into());
+        }
         line.append(&mut self.out);
         let id = |id: Option<u32>| id.map(|id| id.to_string()).unwrap_or_default();
         if self.owner != (None, None) {
@@ -165,13 +185,17 @@ impl Asked {
 
     /// Codec, cluster size and the Linux that has both.
     fn compression(&self, fast: bool) -> Vec<OsString> {
+        // mkfs.erofs does not ask which Linux is to read the image, so the oldest that can is meant.
+        let wide = (self.extended.has("48bit") || self.extended.has("dot-omitted")).then_some((6, 15));
+        let wide = wide.max(self.metabox.is_some().then_some((6, 17)));
         let Some((codec, kernel)) = self.codecs.first() else {
-            return if fast { Vec::new() } else { vec!["--codec=none".into()] };
+            let codec = (!fast).then(|| "--codec=none".to_owned());
+            let kernel = wide.map(|(major, minor)| format!("--target-kernel={major}.{minor}"));
+            return [codec, kernel].into_iter().flatten().map(Into::into).collect();
         };
         let cluster = self.cluster.as_deref().or((!fast).then_some(CLUSTER));
-        // mkfs.erofs does not ask which Linux is to read the image, so the oldest that can is meant.
         let small = self.block.as_ref().is_some_and(|block| block.parse::<u32>().is_ok_and(|bytes| bytes < 4096));
-        let needs = [*kernel, self.hints.kernel(&self.codecs), small.then_some((6, 8)), self.extended.has("48bit").then_some((6, 15))];
+        let needs = [*kernel, self.hints.kernel(&self.codecs), small.then_some((6, 8)), wide];
         let kernel = needs.into_iter().flatten().max();
         let words = [
             Some(format!("--codec={codec}")),
@@ -183,10 +207,11 @@ impl Asked {
 
     fn times(&self, fast: bool) -> Option<OsString> {
         let epoch = std::env::var_os("SOURCE_DATE_EPOCH").is_some();
-        let option = if self.image_time_only { "--image-time" } else { "--time" };
+        let image_only = self.image_time_only && !self.extended.ignore_mtime;
+        let option = if image_only { "--image-time" } else { "--time" };
         match &self.time {
             Some(time) => Some(format!("{option}={time}").into()),
-            None if self.ignore_mtime => Some("--time=now".into()),
+            None if self.ignore_mtime || self.extended.ignore_mtime => Some("--time=now".into()),
             None => (!fast && !epoch).then(|| "--image-time=now".into()),
         }
     }
@@ -243,6 +268,25 @@ mod tests {
             (
                 "--tar=f --mkfs-time -T0 --sort=none -zzstd,level=3 IMG",
                 format!("--codec=zstd:3 --block-size=4K --target-kernel=6.10 --image-time=0 {plain} -"),
+            ),
+            (
+                "-m4096:zstd,level=9 --zD -zlz4 -x 5 IMG root",
+                format!(
+                    "--codec=lz4 --block-size=4K --target-kernel=6.17 --image-time=now \
+                     --features=compressed-dirs,^fragments,{OFF} --metabox=4096,zstd:9 --xattr-share=5 root"
+                ),
+            ),
+            (
+                "--chunksize=16384 -Enosbcrc,force-inode-compact -T7 --mkfs-time IMG root",
+                "--codec=none --time=7 --chunk-size=16384 --features=^checksum,compact-inodes,chunks,^dedupe root"
+                    .into(),
+            ),
+            (
+                "-zlz4 -Efragments=65536,dot-omitted --zD=0 IMG root",
+                format!(
+                    "--codec=lz4 --block-size=4K --target-kernel=6.15 --image-time=now --fragment-cluster=65536 \
+                     --features=fragments,dot-omitted,^compressed-dirs,{OFF} root"
+                ),
             ),
             ("--all-root --force-gid=5 IMG root", format!("--codec=none --image-time=now {none} --owner=0:5 root")),
         ] {

@@ -14,7 +14,7 @@ use super::wire::{Get, Put};
 use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"packfsSH";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const TRAILER: usize = 8 + 4 + 4 + 32 + 8 + Located::LEN + 32;
 /// Number of bytes of data of which each digest is.
 const CHUNK: u64 = 4 << 20;

@@ -35,6 +35,11 @@ pub(super) fn encode(options: &AnyOptions, to: &mut dyn Put) {
             to.bytes(options.target_kernel.to_string().as_bytes());
             to.count(options.xattr_prefixes.len());
             options.xattr_prefixes.iter().for_each(|prefix| to.bytes(prefix));
+            to.u32(options.xattr_share.map_or(0, |above| above.saturating_add(1)));
+            to.u32(options.chunk_size);
+            to.u32(options.fragment_cluster.unwrap_or(0));
+            to.u32(options.metabox.cluster_size);
+            to.bytes(options.metabox.codec.as_ref().map(ToString::to_string).unwrap_or_default().as_bytes());
             to.bytes(options.uuid.as_ref().map_or(&[], |uuid| &uuid[..]));
             to.bytes(options.label.as_bytes());
         }
@@ -70,6 +75,10 @@ pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
                 features: erofs::Features::from_bits(features).ok_or_else(|| from.wrong("a feature is unknown"))?,
                 target_kernel,
                 xattr_prefixes: from.list(8, |from| from.bytes().map(Box::from))?,
+                xattr_share: from.u32()?.checked_sub(1),
+                chunk_size: from.u32()?,
+                fragment_cluster: Some(from.u32()?).filter(|size| *size > 0),
+                metabox: metabox(from)?,
                 uuid: from.bytes()?.try_into().ok(),
                 label: from.text()?.to_owned(),
             })
@@ -81,4 +90,12 @@ pub(super) fn decode(from: &mut Get<'_>, shards: Shards) -> Result<AnyOptions> {
     (common.dedup, common.sparse, common.verify) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
     common.time = has_time.then_some(time);
     Ok(options)
+}
+
+/// Takes how a metabox is compressed.
+fn metabox(from: &mut Get<'_>) -> Result<erofs::Metabox> {
+    let cluster_size = from.u32()?;
+    let codec = from.text()?;
+    let codec = if codec.is_empty() { None } else { Some(codec.parse()?) };
+    Ok(erofs::Metabox { cluster_size, codec })
 }

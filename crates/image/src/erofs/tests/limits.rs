@@ -22,7 +22,7 @@ fn refused(spec: &Spec, options: &Options) -> String {
 #[test]
 fn limits_of_options_are_named() {
     type Change = fn(&mut Options);
-    let cases: [(Change, &str); 13] = [
+    let cases: [(Change, &str); 20] = [
         (|o| o.block_size = 0, "a power of two from 512 to 4K"),
         (|o| o.block_size = 256, "a power of two from 512 to 4K"),
         (|o| o.block_size = 1000, "a power of two from 512 to 4K"),
@@ -32,7 +32,20 @@ fn limits_of_options_are_named() {
         (|o| o.cluster_size = (1 << 20) + 4096, "up to 1 MiB"),
         (|o| o.label = "sixteen bytes ab".into(), "the limit is 15"),
         (|o| o.label = "a\0b".into(), "NUL"),
-        (|o| o.features = Features::UNALIGNED, "need the feature 48bit"),
+        (|o| o.features = Features::UNALIGNED, "it needs the feature 48bit"),
+        (|o| o.features = Features::METABOX, "it needs the feature 48bit"),
+        (|o| o.features = Features::COMPACT_INODES | Features::EXTENDED_INODES, "the opposite"),
+        (|o| o.fragment_cluster = Some(4097), "a multiple of the block"),
+        (|o| o.chunk_size = 12 << 10, "a power of two from the block (4 KiB) to 16 MiB"),
+        (|o| o.chunk_size = 32 << 20, "a power of two from the block (4 KiB) to 16 MiB"),
+        (|o| assert_eq!(o.build.recipes.codec("xz".parse().unwrap()).unwrap(), 1), "xz"),
+        (
+            |o| {
+                o.build.codec = "none".parse().unwrap();
+                o.build.recipes.cluster(8192).unwrap();
+            },
+            "choose a codec, and `store` the other files",
+        ),
         (|o| o.build.codec = "xz".parse().unwrap(), "xz"),
         (|o| (o.block_size, o.cluster_size) = (512, 257 * 512), "up to 256 blocks, which are 128 KiB"),
         (|o| o.target_kernel = "5.3".parse().unwrap(), "5.4 is the first"),
@@ -57,6 +70,8 @@ fn features_of_later_kernels_are_refused() {
         ("lzma", Features::empty(), "5.15", "lzma (since Linux 5.16)"),
         ("deflate", Features::empty(), "6.5", "deflate (since Linux 6.6)"),
         ("zstd", Features::empty(), "6.9", "zstd (since Linux 6.10)"),
+        ("lz4", Features::COMPRESSED_DIRS, "6.0", "compressed-dirs (since Linux 6.1)"),
+        ("lz4", Features::METABOX | Features::BITS_48, "6.16", "metabox (since Linux 6.17)"),
     ] {
         let mut options = Options { features, target_kernel: kernel.parse().unwrap(), ..options(codec, 4096) };
         let error = refused(&one("f", What::Fifo), &options);

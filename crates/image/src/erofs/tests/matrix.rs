@@ -11,7 +11,7 @@ pub(in crate::erofs) const CODECS: [&str; 5] = ["lz4", "lz4hc:1", "deflate:1", "
 pub(in crate::erofs) const CLUSTERS: [u32; 5] = [4 << 10, 16 << 10, 64 << 10, 128 << 10, 1 << 20];
 
 /// Features of compressed images.
-pub(in crate::erofs) const PACKED: [Features; 14] = [
+pub(in crate::erofs) const PACKED: [Features; 20] = [
     Features::empty(),
     Features::FRAGMENTS,
     Features::ALL_FRAGMENTS,
@@ -26,13 +26,26 @@ pub(in crate::erofs) const PACKED: [Features; 14] = [
     Features::FULL_INDEX,
     Features::NO_INLINE,
     Features::EXTENDED_INODES,
+    Features::COMPRESSED_DIRS,
+    Features::COMPRESSED_DIRS.union(Features::FRAGMENTS).union(Features::DEDUPE),
+    Features::BITS_48.union(Features::DOT_OMITTED),
+    Features::BITS_48.union(Features::METABOX),
+    Features::BITS_48.union(Features::METABOX).union(Features::COMPRESSED_DIRS).union(Features::ALL_FRAGMENTS),
+    Features::BITS_48
+        .union(Features::METABOX)
+        .union(Features::UNALIGNED)
+        .union(Features::FRAGMENTS)
+        .union(Features::DOT_OMITTED),
 ];
 
 /// Features of images without compression.
-pub(in crate::erofs) const PLAIN: [Features; 5] = [
+pub(in crate::erofs) const PLAIN: [Features; 8] = [
     Features::empty(),
     Features::CHUNKS,
     Features::CHUNKS.union(Features::BITS_48),
+    Features::CHUNKS.union(Features::CHUNK_INDEXES),
+    Features::CHUNKS.union(Features::CHUNK_INDEXES).union(Features::BITS_48),
+    Features::NO_CHECKSUM,
     Features::NO_INLINE,
     Features::EXTENDED_INODES,
 ];

@@ -54,6 +54,10 @@ fn variants() -> Vec<Options> {
         ] {
             variants.push(Options { features, ..options("none", block_size) });
         }
+        let features = Features::BITS_48 | Features::METABOX | Features::DOT_OMITTED;
+        let mut boxed = Options { features, ..options("none", block_size) };
+        (boxed.metabox.cluster_size, boxed.metabox.codec) = (2 * block_size, Some("zstd:3".parse().expect("a codec")));
+        variants.push(boxed);
     }
     variants
 }
@@ -90,6 +94,8 @@ fn compressed_trees_mount() {
             Features::ALL_FRAGMENTS | Features::NO_INLINE,
             Features::BITS_48,
             Features::BITS_48 | Features::FRAGMENTS | Features::EXTENDED_INODES,
+            Features::COMPRESSED_DIRS,
+            Features::BITS_48 | Features::METABOX | Features::COMPRESSED_DIRS,
         ] {
             let options = Options { features, cluster_size: 16_384, ..options(codec, block_size) };
             let spec = specs(Shape { odd_times: true, ..Shape::default() }).new_tree(&mut runner).unwrap().current();
@@ -110,7 +116,54 @@ fn directories_of_every_awkward_size() {
         }
     }
     agrees(&wide(70_000), &options("none", 4096), "70000 entries");
+    for features in [Features::COMPRESSED_DIRS, Features::BITS_48 | Features::METABOX] {
+        let options = Options { features, ..options("lz4", 4096) };
+        for count in [0, 1, 170, 171, 70_000] {
+            let built = agrees(&wide(count), &options, &format!("{count} entries, {features:?}"));
+            let findings = crate::testing::findings(&*open(&built.image).unwrap(), 0);
+            assert_eq!(findings, Vec::<String>::new(), "{count} entries, {features:?}");
+        }
+    }
     agrees(&deep(30, 100), &options("none", 512), "deep");
+}
+
+#[test]
+fn all_inodes_are_compact_or_an_entry_is_named() {
+    let with = |change: fn(&mut Attrs)| named([("a", node(|_| {}, What::Fifo)), ("b", node(change, What::Fifo))]);
+    let features = Features::COMPACT_INODES;
+    let options = Options { features, ..options("none", 4096) };
+    for (change, why) in [
+        ((|attrs| attrs.owner = (70_000, 1)) as fn(&mut Attrs), "b: owner 70000:1, which a compact inode cannot store"),
+        (|attrs| attrs.mtime.secs += 1, "its time beside those of the others (give all one with --time)"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let told = write(with(change).tree().unwrap(), &dir.path().join("image"), &options).unwrap_err().to_string();
+        assert!(told.contains(why), "{told}");
+        // With 48bit, compact inodes have times of their own.
+        let wide = Options { features: features | Features::BITS_48, ..options.clone() };
+        let written = write(with(change).tree().unwrap(), &dir.path().join("wide"), &wide);
+        assert_eq!(written.is_ok(), why.contains("time"), "{written:?}");
+    }
+    if can_mount("all_inodes_are_compact_or_an_entry_is_named") {
+        agrees(&with(|attrs| attrs.mode = 0o600), &options, "compact");
+    }
+}
+
+#[test]
+fn attributes_are_shared_as_asked() {
+    let attrs = |attrs: &mut Attrs| drop(attrs.xattrs.insert("user.a".into(), vec![7; 3000]));
+    let file = || node(attrs, What::File(Vec::new()));
+    let spec = named(["a", "b", "c", "d"].map(|name| (name, file())));
+    let len = |xattr_share| {
+        let options = Options { xattr_share, ..options("none", 4096) };
+        if can_mount("attributes_are_shared_as_asked") {
+            agrees(&spec, &options, &format!("{xattr_share:?}"));
+        }
+        built(&spec, &options).summary.image_bytes
+    };
+    // Long ones are shared unless asked otherwise.
+    assert_eq!((len(None), len(Some(1))), (len(Some(0)), len(Some(0))));
+    assert!(len(Some(4)) > len(None));
 }
 
 /// Makes the value of an ACL: version 2, then entries of tag, permissions and id.

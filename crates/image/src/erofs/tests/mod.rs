@@ -50,8 +50,12 @@ fn mix(tree: &mut Tree, options: &Options) {
 /// Options that list codecs and cluster sizes for single files.
 fn mixing(mut options: Options, codecs: &[&str], clusters: &[u32]) -> Options {
     let recipes = &mut options.build.recipes;
-    codecs.iter().for_each(|codec| drop(recipes.codec(codec.parse().expect("a codec")).expect("few codecs")));
-    clusters.iter().for_each(|size| drop(recipes.cluster(*size).expect("few sizes")));
+    for codec in codecs {
+        recipes.codec(codec.parse().expect("a codec")).expect("few codecs");
+    }
+    for size in clusters {
+        recipes.cluster(*size).expect("few sizes");
+    }
     options
 }
 
@@ -61,8 +65,12 @@ fn write(mut tree: Tree, image: &Path, options: &Options) -> Result<Summary> {
 }
 
 fn open(image: &Path) -> Result<Arc<dyn Image>> {
+    Ok(Arc::new(open_reader(image)?))
+}
+
+fn open_reader(image: &Path) -> Result<Reader> {
     let file = FileAt::open(image, 0).map_err(Error::io("cannot open", image))?;
-    Ok(Arc::new(Reader::open(Arc::new(file), ReadOptions::default())?))
+    Reader::open(Arc::new(file), ReadOptions::default())
 }
 
 /// A directory with an image in it.

@@ -28,7 +28,8 @@ fn any_codec(cluster: u32) -> BoxedStrategy<String> {
 }
 
 fn any_features() -> impl Strategy<Value = Features> {
-    let all: Vec<Features> = Features::all().iter().collect();
+    // Not every tree has only compact inodes.
+    let all: Vec<Features> = Features::all().difference(Features::COMPACT_INODES).iter().collect();
     prop_oneof![1 => subsequence(all, 0..=3).prop_map(|some| some.into_iter().collect()), 1 => select(&matrix::PACKED[..])]
 }
 
@@ -39,27 +40,43 @@ fn any_options() -> impl Strategy<Value = Options> {
     let targets = select(vec!["6.18", "6.18", "6.18", "6.1", "5.4", "5.13", "5.17", "6.6", "6.8", "6.10"]);
     let codec = sizes.prop_flat_map(|(block, cluster)| (Just((block, cluster)), any_codec(cluster)));
     let numbers = (0usize..=3, select(vec![1u64, 1 << 20, 64 << 20]), prop::option::of(0..=i64::from(u32::MAX)));
-    let recipes = (subsequence(vec!["lz4", "zstd:1", "lzma:0", "deflate:1"], 0..=3), subsequence(vec![1u32, 3, 16], 0..=2));
+    let recipes =
+        (subsequence(vec!["lz4", "zstd:1", "lzma:0", "deflate:1"], 0..=3), subsequence(vec![1u32, 3, 16], 0..=2));
     let recipes = prop_oneof![2 => Just((vec![], vec![])), 1 => recipes];
+    let metabox = select(vec![(1u32, None), (1, Some("lz4")), (4, Some("zstd:3"))]);
+    let sizes = (0u32..=5, select(vec![None, Some(0u32), Some(1), Some(u32::MAX)]), prop::option::of(1u32..=8));
     let prefixes = select(vec![vec![], vec!["user.long."], vec!["trusted.overlay.", "user."]]);
-    (codec, any_features(), targets, any::<(bool, bool, bool)>(), numbers, prefixes, recipes).prop_map(
-        |(((block_size, cluster_size), codec), features, target, (dedup, sparse, verify), numbers, prefixes, recipes)| {
-            let (threads, memory, time) = numbers;
-            let options = Options {
-                cluster_size,
+    (codec, any_features(), targets, any::<(bool, bool, bool)>(), numbers, prefixes, (recipes, metabox, sizes))
+        .prop_map(
+            |(
+                ((block_size, cluster_size), codec),
                 features,
-                target_kernel: target.parse().expect("a kernel"),
-                xattr_prefixes: prefixes.into_iter().map(|prefix| prefix.as_bytes().into()).collect(),
-                ..options(&codec, block_size)
-            };
-            let clusters: Vec<u32> = recipes.1.into_iter().map(|blocks| blocks * block_size).collect();
-            let options = mixing(options, &recipes.0, &clusters);
-            options.with(|build| {
-                (build.dedup, build.sparse, build.verify) = (dedup, sparse, verify);
-                (build.threads, build.memory, build.time) = (threads, memory, time);
-            })
-        },
-    )
+                target,
+                (dedup, sparse, verify),
+                numbers,
+                prefixes,
+                (recipes, metabox, sizes),
+            )| {
+                let (threads, memory, time) = numbers;
+                let options = Options {
+                    cluster_size,
+                    features,
+                    target_kernel: target.parse().expect("a kernel"),
+                    xattr_prefixes: prefixes.into_iter().map(|prefix| prefix.as_bytes().into()).collect(),
+                    ..options(&codec, block_size)
+                };
+                let clusters: Vec<u32> = recipes.1.into_iter().map(|blocks| blocks * block_size).collect();
+                let mut options = mixing(options, &recipes.0, &clusters);
+                options.chunk_size = block_size << sizes.0;
+                (options.xattr_share, options.fragment_cluster) = (sizes.1, sizes.2.map(|blocks| blocks * block_size));
+                options.metabox.cluster_size = metabox.0 * block_size;
+                options.metabox.codec = metabox.1.map(|codec| codec.parse().expect("a codec"));
+                options.with(|build| {
+                    (build.dedup, build.sparse, build.verify) = (dedup, sparse, verify);
+                    (build.threads, build.memory, build.time) = (threads, memory, time);
+                })
+            },
+        )
 }
 
 /// A tree with files of sizes around multiples of the block, and some around those of the cluster,

@@ -40,6 +40,7 @@ use crate::{OnError, Result};
 mod done;
 mod files;
 mod jobs;
+mod late;
 mod open;
 mod packed;
 mod pieces;
@@ -51,6 +52,7 @@ mod tally;
 mod zone;
 
 pub(crate) use self::done::{Body, DataDone, Stored};
+pub(crate) use self::late::Late;
 
 /// Options for writing file data.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +74,8 @@ pub(crate) struct Rules {
     pub(crate) scattered: bool,
     /// True if holes stay holes.
     pub(crate) sparse: bool,
+    /// True if directories follow in the packed inode.
+    pub(crate) more_packed: bool,
     /// True if tails of uncompressed files follow their inodes.
     pub(crate) inline_tails: bool,
     pub(crate) dedup: bool,
@@ -96,7 +100,7 @@ impl Rules {
 pub(crate) struct Data<'p, 'env> {
     rules: Rules,
     lanes: &'env Lanes,
-    /// True if other shards come before or after these files.
+    /// True if more of the packed inode comes before or after that of these files.
     is_cut: bool,
     files: Files,
     sharing: Sharing,
@@ -131,7 +135,7 @@ impl<'p, 'env> Data<'p, 'env> {
         Data {
             rules,
             lanes,
-            is_cut: place.is_cut,
+            is_cut: place.is_cut || rules.more_packed,
             files: Files::new(rules.on_error),
             sharing: Sharing::new(rules.dedup),
             stretches: Stretches::new(rules.block()),

@@ -26,9 +26,20 @@ pub(super) struct Entry<'t> {
     pub(super) ino: Ino,
 }
 
-/// Returns the entries of `dir` in their stored order.
-pub(super) fn entries(tree: &Tree, dir: Ino, parent: Ino) -> impl Iterator<Item = Entry<'_>> {
-    let mut dots = [Entry { name: b".", ino: dir }, Entry { name: b"..", ino: parent }].into_iter().peekable();
+/// A directory to list.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Listed {
+    pub(super) dir: Ino,
+    pub(super) parent: Ino,
+    /// True if it has an entry `.`.
+    pub(super) dot: bool,
+}
+
+/// Returns the entries of a directory in their stored order.
+pub(super) fn entries(tree: &Tree, of: Listed) -> impl Iterator<Item = Entry<'_>> {
+    let Listed { dir, parent, dot } = of;
+    let dots = [Entry { name: b".", ino: dir }, Entry { name: b"..", ino: parent }];
+    let mut dots = dots.into_iter().skip(usize::from(!dot)).peekable();
     let mut named = tree.entries(dir).map(|(name, ino)| Entry { name, ino }).peekable();
     std::iter::from_fn(move || match (dots.peek(), named.peek()) {
         (Some(dot), Some(entry)) if entry.name < dot.name => named.next(),
@@ -53,12 +64,12 @@ impl Fill {
     }
 }
 
-/// Measures the directory `dir` in blocks of `block` bytes.
-pub(super) fn measure(tree: &Tree, dir: Ino, block: usize) -> Listing {
+/// Measures the directory `dir`, with or without an entry `.`, in blocks of `block` bytes.
+pub(super) fn measure(tree: &Tree, dir: Ino, dot: bool, block: usize) -> Listing {
     let mut fill = Fill { block, used: 0 };
     let (mut blocks, mut before_last, mut subdirs) = (0u64, 0, 0);
     // The inode of `..` does not affect lengths.
-    for (at, entry) in (0u32..).zip(entries(tree, dir, dir)) {
+    for (at, entry) in (0u32..).zip(entries(tree, Listed { dir, parent: dir, dot })) {
         if fill.begins_block(entry.name) {
             blocks += 1;
             before_last = at;
@@ -130,11 +141,17 @@ mod tests {
         tree
     }
 
+    fn listed(dot: bool) -> Listed {
+        Listed { dir: ROOT, parent: ROOT, dot }
+    }
+
     #[test]
     fn dots_are_sorted_among_names() {
         let tree = tree(&[b"-x", b"#", b".-", b"...", b".a", b"a", b"\xff"]);
-        let names: Vec<_> = entries(&tree, ROOT, ROOT).map(|entry| entry.name).collect();
+        let names: Vec<_> = entries(&tree, listed(true)).map(|entry| entry.name).collect();
         assert_eq!(names, [&b"#"[..], b"-x", b".", b".-", b"..", b"...", b".a", b"a", b"\xff"]);
+        let without: Vec<_> = entries(&tree, listed(false)).map(|entry| entry.name).collect();
+        assert_eq!(without, [&b"#"[..], b"-x", b".-", b"..", b"...", b".a", b"a", b"\xff"]);
     }
 
     #[test]
@@ -148,10 +165,10 @@ mod tests {
             }
             let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
             let tree = tree(&names);
-            let listing = measure(&tree, ROOT, block);
+            let listing = measure(&tree, ROOT, true, block);
             let mut lens = Vec::new();
             write(
-                entries(&tree, ROOT, ROOT),
+                entries(&tree, listed(true)),
                 block,
                 |ino| (ino.0.into(), 1),
                 |bytes| {
@@ -166,7 +183,7 @@ mod tests {
             assert!(lens[..lens.len() - 1].iter().all(|len| *len == block as u64));
             // Written alone, the last block is the same.
             let mut again = Vec::new();
-            let last = entries(&tree, ROOT, ROOT).skip(listing.before_last as usize);
+            let last = entries(&tree, listed(true)).skip(listing.before_last as usize);
             write(
                 last,
                 block,

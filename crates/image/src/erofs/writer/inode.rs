@@ -5,16 +5,19 @@ use zerocopy::IntoBytes;
 use super::data::{Body, DataDone, Stored};
 use super::dir::{self, Listing};
 use super::epoch::Epoch;
-use super::index::Index;
+use super::index::{End, Index};
 use super::keep::Kept;
 use super::xattr::Xattrs;
 use super::{Features, Options};
-use crate::erofs::format::{CompactInode, ExtendedInode, INODE_SLOT, Incompat, Layout, NO_BLOCK, inode_format};
+use crate::erofs::format::{
+    CompactInode, ExtendedInode, INODE_SLOT, Incompat, Layout, NO_BLOCK, chunk_format, inode_format,
+};
 use crate::tree::{Data, Ino, Kind, Time, Tree};
 use crate::{Error, Result};
 
 /// File types in an inode's mode.
 mod mode {
+    pub(super) const MASK: u16 = 0o170_000;
     pub(super) const FIFO: u16 = 0o010_000;
     pub(super) const CHAR: u16 = 0o020_000;
     pub(super) const DIR: u16 = 0o040_000;
@@ -43,6 +46,54 @@ pub(super) struct Size {
     pub(super) together: u64,
     /// Number of bytes elsewhere, in whole blocks.
     pub(super) blocks: u64,
+}
+
+/// Form of the addresses of chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ChunkEntry {
+    /// 4 bytes.
+    Block,
+    /// 8 bytes with a device, which is that of the image.
+    Index,
+    /// The same, with addresses of 48 bits.
+    Index48,
+}
+
+impl ChunkEntry {
+    fn len(self) -> usize {
+        match self {
+            ChunkEntry::Block => 4,
+            ChunkEntry::Index | ChunkEntry::Index48 => 8,
+        }
+    }
+
+    /// Returns the bits that the chunk format has for this form.
+    fn format(self) -> u32 {
+        u32::from(match self {
+            ChunkEntry::Block => 0,
+            ChunkEntry::Index => chunk_format::INDEXES,
+            ChunkEntry::Index48 => chunk_format::INDEXES | chunk_format::BITS_48,
+        })
+    }
+
+    /// Appends the address of a chunk; a hole has all bits set.
+    fn put(self, block: Option<u64>, out: &mut Vec<u8>) {
+        if self != ChunkEntry::Block {
+            let high = if self == ChunkEntry::Index48 && block.is_none() { u16::MAX } else { 0 };
+            out.extend_from_slice(&high.to_le_bytes());
+            out.extend_from_slice(&[0; 2]);
+        }
+        out.extend_from_slice(&address(block).to_le_bytes());
+    }
+}
+
+/// Position of the entries of a directory.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Entries<'t> {
+    /// In blocks from this one on, if there are any, and after the inode.
+    Blocks { block: Option<u32>, tail: &'t [u8] },
+    /// In the packed inode, from this offset on.
+    Fragment(u64),
 }
 
 /// Format features and algorithms that inodes use.
@@ -98,8 +149,13 @@ impl<'a> Inodes<'a> {
     /// Measures a directory and its inode.
     pub(super) fn measure_dir(&self, ino: Ino) -> (Listing, Size) {
         let block = u64::from(self.options.block_size);
-        let listing = dir::measure(self.tree, ino, self.options.block_size as usize);
-        let head = self.head_len(&self.fields(ino, dir_links(&listing)), listing.size);
+        let listing = dir::measure(self.tree, ino, self.has_dot(), self.options.block_size as usize);
+        let fields = self.fields(ino, dir_links(&listing));
+        if self.options.features.contains(Features::COMPRESSED_DIRS) {
+            // The length does not depend on the place.
+            return (listing, self.size(&fields, &self.fragment(&listing, 0)));
+        }
+        let head = self.head_len(&fields, listing.size);
         let tail = listing.size % block;
         // A tail that would not fit next to its inode gets its own block, so that the two are never far apart.
         let follows = !self.options.features.contains(Features::NO_INLINE) && head + tail <= block;
@@ -128,21 +184,42 @@ impl<'a> Inodes<'a> {
 
     /// Measures the packed inode, if there is one.
     pub(super) fn measure_packed(&self) -> Option<Size> {
-        Some(self.size(&self.packed_fields(), &self.packed()?))
+        self.data.packed.as_ref().map(|stored| self.measure_special(stored))
+    }
+
+    /// Measures an inode without a name.
+    pub(super) fn measure_special(&self, stored: &'a Stored) -> Size {
+        self.size(&self.special_fields(), &Payload::of(self.data, stored, self.options))
     }
 
     /// Appends a directory's inode and the tail of its data.
     pub(super) fn write_dir(
         &self,
         (ino, listing): (Ino, &Listing),
-        block: Option<u32>,
-        tail: &[u8],
+        entries: Entries<'_>,
         serial: u32,
         out: &mut Vec<u8>,
-    ) -> Result<()> {
-        let data = block.unwrap_or(NO_BLOCK);
-        let follows = if tail.is_empty() { Follows::Nothing } else { Follows::Tail(tail) };
-        self.put(&self.fields(ino, dir_links(listing)), &Payload { size: listing.size, data, follows }, serial, out)
+    ) -> Result<Uses> {
+        let payload = match entries {
+            Entries::Fragment(offset) => self.fragment(listing, offset),
+            Entries::Blocks { block, tail } => {
+                let follows = if tail.is_empty() { Follows::Nothing } else { Follows::Tail(tail) };
+                Payload { size: listing.size, data: block.unwrap_or(NO_BLOCK), follows }
+            }
+        };
+        self.put(&self.fields(ino, dir_links(listing)), &payload, serial, out)?;
+        Ok(payload.uses())
+    }
+
+    /// Returns the data fields of a directory in the packed inode.
+    fn fragment(&self, listing: &Listing, offset: u64) -> Payload<'a> {
+        let index = self.data.index(listing.size, &[], Some(End::Fragment(offset)));
+        Payload { size: listing.size, data: 0, follows: Follows::Index(index) }
+    }
+
+    /// Returns true if directories have an entry `.`.
+    pub(super) fn has_dot(&self) -> bool {
+        !self.options.features.contains(Features::DOT_OMITTED)
     }
 
     /// Appends any other inode and the data that follows it; `target` is the position of a
@@ -156,11 +233,17 @@ impl<'a> Inodes<'a> {
 
     /// Appends the packed inode and the data that follows it.
     pub(super) fn write_packed(&self, serial: u32, out: &mut Vec<u8>) -> Result<Uses> {
-        let Some(payload) = self.packed() else { return Ok(Uses::default()) };
-        self.put(&self.packed_fields(), &payload, serial, out)?;
-        let mut uses = payload.uses();
+        let Some(stored) = &self.data.packed else { return Ok(Uses::default()) };
+        let mut uses = self.write_special(stored, serial, out)?;
         uses.features |= Incompat::FRAGMENTS_OR_DEDUPE;
         Ok(uses)
+    }
+
+    /// Appends an inode without a name.
+    pub(super) fn write_special(&self, stored: &'a Stored, serial: u32, out: &mut Vec<u8>) -> Result<Uses> {
+        let payload = Payload::of(self.data, stored, self.options);
+        self.put(&self.special_fields(), &payload, serial, out)?;
+        Ok(payload.uses())
     }
 
     fn fields(&self, ino: Ino, nlink: u32) -> Fields<'a> {
@@ -170,12 +253,8 @@ impl<'a> Inodes<'a> {
         Fields { mode, uid, gid, mtime, nlink, xattrs: self.xattrs.body(inode.xattrs) }
     }
 
-    fn packed_fields(&self) -> Fields<'a> {
+    fn special_fields(&self) -> Fields<'a> {
         Fields { mode: mode::FILE, uid: 0, gid: 0, mtime: self.epoch.time, nlink: 1, xattrs: &[] }
-    }
-
-    fn packed(&self) -> Option<Payload<'a>> {
-        self.data.packed.as_ref().map(|stored| Payload::of(self.data, stored, self.options))
     }
 
     /// Returns the data fields of an inode that is not a directory.
@@ -220,8 +299,7 @@ impl<'a> Inodes<'a> {
             Follows::Nothing => (0, 0),
             Follows::Tail(tail) => (tail.len(), tail.len()),
             Follows::Kept(tail) => (tail.len(), tail.len()),
-            Follows::Chunks(blocks) => (4 * blocks.len(), 0),
-            Follows::Holes(count) => (4 * count as usize, 0),
+            Follows::Chunks(_) | Follows::Holes(_) => (self.chunks_gap(head) + self.chunks_len(payload), 0),
             Follows::Index(index) => {
                 let (gap, at) = index_place(head);
                 let (len, together) = index.len(at);
@@ -231,9 +309,42 @@ impl<'a> Inodes<'a> {
         Size { len: head + len as u64, together: together as u64, blocks: 0 }
     }
 
+    /// Returns the number of bytes of the addresses of chunks.
+    fn chunks_len(&self, payload: &Payload<'_>) -> usize {
+        let count = match payload.follows {
+            Follows::Chunks(blocks) => blocks.len(),
+            Follows::Holes(count) => count as usize,
+            _ => 0,
+        };
+        count * self.chunk_entry().len()
+    }
+
+    /// Returns the number of bytes between `head` of inode and xattrs, and the addresses of chunks.
+    fn chunks_gap(&self, head: u64) -> usize {
+        let entry = self.chunk_entry().len() as u64;
+        usize::try_from(head.next_multiple_of(entry) - head).expect("less than an entry")
+    }
+
+    /// Returns the form of the addresses of chunks.
+    fn chunk_entry(&self) -> ChunkEntry {
+        match self.options.features {
+            features if !features.contains(Features::CHUNK_INDEXES) => ChunkEntry::Block,
+            features if features.contains(Features::BITS_48) => ChunkEntry::Index48,
+            _ => ChunkEntry::Index,
+        }
+    }
+
     fn put(&self, fields: &Fields<'_>, payload: &Payload<'_>, serial: u32, out: &mut Vec<u8>) -> Result<()> {
-        let (gap, at) = index_place(self.head_len(fields, payload.size));
-        let layout = (payload.layout(at) as u16) << inode_format::LAYOUT_SHIFT;
+        let head = self.head_len(fields, payload.size);
+        let ((gap, at), chunks_gap) = (index_place(head), self.chunks_gap(head));
+        let data = match payload.follows {
+            Follows::Chunks(_) | Follows::Holes(_) => payload.data | self.chunk_entry().format(),
+            _ => payload.data,
+        };
+        let mut layout = (payload.layout(at) as u16) << inode_format::LAYOUT_SHIFT;
+        if fields.mode & mode::MASK == mode::DIR && !self.has_dot() {
+            layout |= inode_format::ONE_LINK_OR_NO_DOT;
+        }
         let xattr_count = match fields.xattrs.len() {
             0 => 0,
             len => u16::try_from((len - 12) / 4 + 1).expect("checked when they were encoded"),
@@ -248,7 +359,7 @@ impl<'a> Inodes<'a> {
                     i_nb: narrow(fields.nlink).into(),
                     i_size: u32::try_from(payload.size).expect("a compact inode's fields fit").into(),
                     i_mtime: mtime.into(),
-                    i_u: payload.data.into(),
+                    i_u: data.into(),
                     i_ino: serial.into(),
                     i_uid: narrow(fields.uid).into(),
                     i_gid: narrow(fields.gid).into(),
@@ -265,7 +376,7 @@ impl<'a> Inodes<'a> {
                     i_mode: fields.mode.into(),
                     i_nb: if is_hole { u16::MAX } else { 0 }.into(),
                     i_size: payload.size.into(),
-                    i_u: payload.data.into(),
+                    i_u: data.into(),
                     i_ino: serial.into(),
                     i_uid: fields.uid.into(),
                     i_gid: fields.gid.into(),
@@ -286,11 +397,13 @@ impl<'a> Inodes<'a> {
             }
             Follows::Kept(tail) => self.data.keep.get(tail, out),
             Follows::Chunks(blocks) => {
-                blocks.iter().for_each(|at| out.extend_from_slice(&address(*at).to_le_bytes()));
+                out.resize(out.len() + chunks_gap, 0);
+                blocks.iter().for_each(|at| self.chunk_entry().put(*at, out));
                 Ok(())
             }
             Follows::Holes(count) => {
-                out.resize(out.len() + 4 * count as usize, u8::MAX);
+                out.resize(out.len() + chunks_gap, 0);
+                (0..count).for_each(|_| self.chunk_entry().put(None, out));
                 Ok(())
             }
             Follows::Index(index) => {

@@ -54,7 +54,11 @@ impl Joined for DataDone {
         self.packed_pieces.append(&mut next.packed_pieces);
         if let Some(mut packed) = next.packed {
             before.place(&mut packed)?;
-            self.packed = Some(self.packed.take().map_or(Ok(packed.clone()), |first| joined(first, packed))?);
+            match &mut self.packed {
+                // The first one ends with a whole block.
+                Some(first) => first.append(packed)?,
+                none => *none = Some(packed),
+            }
         }
         self.content = blake3::hash(&[*self.content.as_bytes(), *next.content.as_bytes()].concat());
         self.shares_clusters |= next.shares_clusters;
@@ -275,14 +279,4 @@ impl Before {
         *kept = kept.moved(self.kept).ok_or(Error::TooMany { what: "bytes of tails", max: 1 << 48 })?;
         Ok(())
     }
-}
-
-/// Returns one packed inode behind the other. The first one ends with a whole block.
-fn joined(first: Stored, second: Stored) -> Result<Stored> {
-    let parts = |stored: &Stored| match &stored.body {
-        Body::Compressed { parts, end: None } => Ok(parts.clone()),
-        _ => Err(Error::Misuse("the packed inode consists of clusters only".into())),
-    };
-    let all: Vec<Part> = parts(&first)?.iter().chain(&parts(&second)?).copied().collect();
-    Ok(Stored { size: first.size + second.size, body: Body::Compressed { parts: all.into(), end: None } })
 }

@@ -5,7 +5,7 @@ use packfs_blocks::Buffers;
 use packfs_codec::{Choice, Codec};
 
 use super::pack::{self, Packing};
-use super::{Features, Options, RAW_PIECE};
+use super::{Features, Options};
 use crate::build::{BATCH_FILES, BATCH_LEN, Units};
 use crate::erofs::kernel::Feature;
 use crate::tree::{Recipe, Tree};
@@ -17,11 +17,35 @@ pub(crate) struct Lanes {
     packings: Vec<Packing>,
     /// Number of the lane by the number of the codec, then of the cluster size.
     table: Vec<Vec<u8>>,
+    /// The lane of the packed inode.
+    packed: u8,
+    /// The lane of the metabox, if there is one.
+    metabox: Option<u8>,
 }
 
 impl Options {
-    /// Returns the codecs with their cluster sizes that files may have, that of the image first.
+    /// Returns all codecs with their cluster sizes that an image may have, that of most files first.
     pub(crate) fn ways(&self) -> Vec<(&Choice, u32)> {
+        let mut ways = self.ways_of_files();
+        ways.push(self.way_of_packed());
+        ways.extend(self.way_of_metabox());
+        ways
+    }
+
+    fn way_of_packed(&self) -> (&Choice, u32) {
+        (&self.build.codec, self.fragment_cluster.unwrap_or(self.cluster_size))
+    }
+
+    fn way_of_metabox(&self) -> Option<(&Choice, u32)> {
+        self.features.contains(Features::METABOX).then(|| (self.metabox_codec(), self.metabox.cluster_size))
+    }
+
+    pub(super) fn metabox_codec(&self) -> &Choice {
+        self.metabox.codec.as_ref().unwrap_or(&self.build.codec)
+    }
+
+    /// Returns those of files, in the order of their numbers.
+    fn ways_of_files(&self) -> Vec<(&Choice, u32)> {
         let recipes = &self.build.recipes;
         let mut ways = Vec::new();
         for codec in std::iter::once(&self.build.codec).chain(recipes.codecs()) {
@@ -37,30 +61,61 @@ impl Lanes {
     /// Makes the lanes of checked options.
     pub(super) fn new(options: &Options) -> Result<Lanes> {
         let (mut packings, mut table) = (Vec::<Packing>::new(), Vec::new());
-        for row in options.ways().chunks(1 + options.build.recipes.clusters().len()) {
-            let lane = |(choice, cluster): &(&Choice, u32)| {
-                let same = |known: &Packing| (&known.choice, known.cluster) == (*choice, *cluster as usize);
-                let lane = packings.iter().position(same).unwrap_or(packings.len());
-                if lane == packings.len() {
-                    packings.push(packing(options, choice, *cluster)?);
-                }
-                Ok(u8::try_from(lane).expect("at most 16 codecs with 16 sizes"))
-            };
-            table.push(row.iter().map(lane).collect::<Result<_>>()?);
+        let mut lane = |(choice, cluster): (&Choice, u32)| {
+            let same = |known: &Packing| (&known.choice, known.cluster) == (choice, cluster as usize);
+            let lane = packings.iter().position(same).unwrap_or(packings.len());
+            if lane == packings.len() {
+                packings.push(packing(options, choice, cluster)?);
+            }
+            Ok(u8::try_from(lane).expect("at most 16 codecs with 16 sizes"))
+        };
+        for row in options.ways_of_files().chunks(1 + options.build.recipes.clusters().len()) {
+            table.push(row.iter().map(|way| lane(*way)).collect::<Result<_>>()?);
         }
+        let packed = lane(options.way_of_packed())?;
+        let metabox = options.way_of_metabox().map(lane).transpose()?;
         let largest = |of: fn(&Packing) -> usize| packings.iter().map(of).max().unwrap_or(0);
-        let (room, piece) = (largest(|packing| packing.cluster), largest(|packing| packing.piece));
-        // Pieces of all files have one length, and go through the same buffers.
-        let bound = packings[0].with(room, piece).bound(piece.max(BATCH_LEN), BATCH_FILES);
-        let buffers = Buffers::new(bound);
+        let (room, longest) = (largest(|packing| packing.cluster), largest(|packing| packing.piece));
+        // All go through the same buffers. The pieces of all files have one length, too.
+        let of_files = table
+            .iter()
+            .flatten()
+            .chain([&packed])
+            .map(|lane: &u8| packings[usize::from(*lane)].piece)
+            .max()
+            .unwrap_or(0);
+        let buffers = Buffers::new(Packing { room, ..packings[0].clone() }.bound(longest.max(BATCH_LEN), BATCH_FILES));
         for packing in &mut packings {
-            *packing = Packing { buffers: buffers.clone(), ..packing.with(room, piece) };
+            *packing = Packing { room, buffers: buffers.clone(), ..packing.clone() };
         }
+        packings[0].piece = of_files;
+        // The streams of the packed inode take their buffers from those of files.
+        packings[usize::from(packed)].piece = of_files;
         packings[0].units = units(options, &packings[0])?;
-        Ok(Lanes { packings, table })
+        Ok(Lanes { packings, table, packed, metabox })
     }
 
-    /// Returns how files are packed that have no way of their own.
+    /// Returns the number of the lane of the packed inode.
+    pub(crate) fn packed(&self) -> u8 {
+        self.packed
+    }
+
+    /// Returns how the packed inode is packed.
+    pub(super) fn of_packed(&self) -> &Packing {
+        &self.packings[usize::from(self.packed)]
+    }
+
+    /// Returns the number of the lane of the metabox, if there is one.
+    pub(super) fn metabox(&self) -> Option<u8> {
+        self.metabox
+    }
+
+    /// Returns the length of the pieces of a stream that one lane packs.
+    pub(crate) fn piece_len(&self, lane: u8) -> usize {
+        self.packings[usize::from(lane)].piece
+    }
+
+    /// Returns how files are packed that have no way of their own; its pieces are as long as those of all files.
     pub(super) fn usual(&self) -> &Packing {
         &self.packings[0]
     }
@@ -77,6 +132,11 @@ impl Lanes {
     /// Returns the number of the algorithm that a lane's clusters have.
     pub(crate) fn algorithm(&self, lane: u8) -> u8 {
         self.packings[usize::from(lane)].algorithm()
+    }
+
+    /// Returns a way in which clusters of an algorithm are packed.
+    pub(super) fn with_algorithm(&self, algorithm: u8) -> &Packing {
+        self.packings.iter().find(|packing| packing.algorithm() == algorithm).unwrap_or_else(|| self.usual())
     }
 
     /// Refuses trees with recipes that the options do not have.
@@ -97,7 +157,7 @@ fn packing(options: &Options, choice: &Choice, cluster_size: u32) -> Result<Pack
     let window = choice.cluster_window(cluster_size);
     let cluster = cluster_size as usize;
     let piece = match choice.codec() {
-        Codec::None => RAW_PIECE,
+        Codec::None => options.chunk_size as usize,
         _ => {
             // Fails here, before any work, if the codec is not available.
             choice.cluster_encoder(window)?;

@@ -8,9 +8,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::Features;
 use super::dir::Listing;
 use super::inode::{Inodes, Size};
-use crate::erofs::format::INODE_SLOT;
+use crate::erofs::format::{INODE_SLOT, NID_METABOX};
 use crate::tree::{Ino, Kind, ROOT, Tree};
 use crate::{Error, Result};
 
@@ -29,6 +30,11 @@ impl Space {
     pub(super) fn new(block: u64) -> Space {
         // An inode at 0 would have number 0, which many programs treat as invalid.
         Space { block, end: INODE_SLOT, gaps: Vec::new() }
+    }
+
+    /// A space that has no inodes.
+    fn empty(block: u64) -> Space {
+        Space { block, end: 0, gaps: Vec::new() }
     }
 
     /// Allocates room for an inode and the data that follows it, `len` bytes of which the last
@@ -120,45 +126,69 @@ pub(super) struct Dir {
     pub(super) blocks: Option<u64>,
     /// True if the tail of its data follows its inode.
     pub(super) has_tail: bool,
+    /// Offset of its entries in the packed inode, if they are there.
+    pub(super) fragment: Option<u64>,
 }
 
 /// The whole zone.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// Contents by position, ascending.
+    /// Contents by position, ascending: of the zone, or of the metabox.
     pub(super) items: Vec<(u64, What)>,
+    /// With a metabox, the blocks that inodes in it refer to, which lie before it in the image.
+    pub(super) apart: Option<Apart>,
     pub(super) dirs: Vec<Dir>,
     /// Positions of long symlink targets.
     pub(super) targets: HashMap<Ino, u64>,
     pub(super) shared_xattrs: Option<u64>,
     pub(super) packed: Option<u64>,
-    /// Length in bytes, whole blocks.
-    pub(super) len: u64,
     /// Nid by [`Ino`]; 0 for unreachable inodes.
     nids: Vec<u32>,
+    space: Space,
+}
+
+/// Blocks outside a metabox.
+#[derive(Debug)]
+pub(super) struct Apart {
+    pub(super) items: Vec<(u64, What)>,
+    space: Space,
+}
+
+impl Apart {
+    /// Returns the length in bytes, whole blocks.
+    pub(super) fn len(&self) -> u64 {
+        if self.items.is_empty() { 0 } else { self.space.len() }
+    }
 }
 
 impl Layout {
     pub(super) fn of(inodes: &Inodes<'_>) -> Result<Layout> {
-        let tree = inodes.tree;
+        let (tree, block) = (inodes.tree, inodes.options.block_size.into());
+        let features = inodes.options.features;
+        let apart = || Apart { items: Vec::new(), space: Space::empty(block) };
         let mut plan = Plan {
             inodes,
-            space: Space::new(inodes.options.block_size.into()),
+            entries: inodes.data.packed.as_ref().map_or(0, |packed| packed.size),
             layout: Layout {
                 items: Vec::with_capacity(tree.len()),
+                apart: features.contains(Features::METABOX).then(apart),
                 dirs: Vec::new(),
                 targets: HashMap::new(),
                 shared_xattrs: None,
                 packed: None,
-                len: 0,
                 nids: vec![0; tree.len()],
+                space: Space::new(block),
             },
         };
+        // The packed inode cannot be in the metabox, and is measured once the directories are in it.
+        let with_packed = !features.intersects(Features::METABOX | Features::COMPRESSED_DIRS);
         let is_dir = |ino: Ino| matches!(tree.inode(ino).kind, Kind::Dir(_));
         if !tree.hot().is_empty() {
             plan.dirs(directories(tree).filter(|(ino, _)| tree.is_hot(*ino)))?;
             tree.hot().iter().filter(|ino| !is_dir(**ino)).try_for_each(|ino| plan.other(*ino))?;
-            plan.packed()?;
+            if with_packed {
+                plan.layout.place_packed(inodes)?;
+            }
         }
         plan.dirs(directories(tree).filter(|(ino, _)| !tree.is_hot(*ino)))?;
         for at in 0..plan.layout.dirs.len() {
@@ -168,17 +198,46 @@ impl Layout {
                 }
             }
         }
-        if tree.hot().is_empty() {
-            plan.packed()?;
+        if tree.hot().is_empty() && with_packed {
+            plan.layout.place_packed(inodes)?;
         }
-        let Plan { space, mut layout, .. } = plan;
+        let mut layout = plan.layout;
         layout.items.sort_unstable_by_key(|(at, _)| *at);
-        layout.len = space.len();
         Ok(layout)
     }
 
+    /// Returns the length in bytes, whole blocks.
+    pub(super) fn len(&self) -> u64 {
+        self.space.len()
+    }
+
+    /// Returns true if inodes are in the metabox.
+    pub(super) fn has_metabox(&self) -> bool {
+        self.apart.is_some()
+    }
+
+    /// Places the packed inode among the others.
+    fn place_packed(&mut self, inodes: &Inodes<'_>) -> Result<()> {
+        if let Some(size) = inodes.measure_packed() {
+            let at = self.space.place(size.len, size.together);
+            self.packed = Some(nid(at)?.into());
+            self.items.push((at, What::Packed));
+        }
+        Ok(())
+    }
+
+    /// Places the packed inode after all others, unless it has its place.
+    pub(super) fn place_packed_last(&mut self, inodes: &Inodes<'_>) -> Result<()> {
+        if self.packed.is_none() {
+            self.place_packed(inodes)?;
+            self.items.sort_unstable_by_key(|(at, _)| *at);
+        }
+        Ok(())
+    }
+
     pub(super) fn nid(&self, ino: Ino) -> u64 {
-        self.nids[ino.0 as usize].into()
+        let nid = u64::from(self.nids[ino.0 as usize]);
+        if self.has_metabox() && nid > 0 { nid | NID_METABOX } else { nid }
     }
 }
 
@@ -198,7 +257,8 @@ fn directories(tree: &Tree) -> impl Iterator<Item = (Ino, Ino)> {
 
 struct Plan<'p, 'a> {
     inodes: &'p Inodes<'a>,
-    space: Space,
+    /// Offset in the packed inode for the next directory in it.
+    entries: u64,
     layout: Layout,
 }
 
@@ -219,7 +279,11 @@ impl Plan<'_, '_> {
         let number = u32::try_from(self.layout.dirs.len()).expect("no more directories than inodes");
         self.inode(ino, size, What::Dir(number))?;
         let blocks = self.blocks(size.blocks, What::DirBlocks(number));
-        self.layout.dirs.push(Dir { ino, parent, listing, blocks, has_tail: size.together > 0 });
+        let packed = self.inodes.options.features.contains(Features::COMPRESSED_DIRS);
+        let fragment = packed.then_some(self.entries);
+        self.entries += listing.size;
+        let has_tail = size.together > 0 && !packed;
+        self.layout.dirs.push(Dir { ino, parent, listing, blocks, has_tail, fragment });
         Ok(())
     }
 
@@ -232,22 +296,18 @@ impl Plan<'_, '_> {
         Ok(())
     }
 
-    fn packed(&mut self) -> Result<()> {
-        if let Some(size) = self.inodes.measure_packed() {
-            let at = self.space.place(size.len, size.together);
-            self.layout.packed = Some(nid(at)?.into());
-            self.layout.items.push((at, What::Packed));
-        }
-        Ok(())
-    }
-
-    /// Near the root: most inodes share these.
+    /// Near the root: most inodes share these. Linux looks for them where inodes are.
     fn shared_xattrs(&mut self) {
-        self.layout.shared_xattrs = self.blocks(self.inodes.xattrs.shared().len() as u64, What::SharedXattrs);
+        let len = self.inodes.xattrs.shared().len() as u64;
+        if len > 0 {
+            let at = self.layout.space.blocks(len);
+            self.layout.items.push((at, What::SharedXattrs));
+            self.layout.shared_xattrs = Some(at);
+        }
     }
 
     fn inode(&mut self, ino: Ino, size: Size, what: What) -> Result<()> {
-        let at = self.space.place(size.len, size.together);
+        let at = self.layout.space.place(size.len, size.together);
         self.layout.items.push((at, what));
         self.layout.nids[ino.0 as usize] = nid(at)?;
         Ok(())
@@ -257,14 +317,19 @@ impl Plan<'_, '_> {
         if len == 0 {
             return None;
         }
-        let at = self.space.blocks(len);
-        self.layout.items.push((at, what));
+        let Layout { items, apart, space, .. } = &mut self.layout;
+        let (items, space) = match apart {
+            Some(Apart { items, space }) => (items, space),
+            None => (items, space),
+        };
+        let at = space.blocks(len);
+        items.push((at, what));
         Some(at)
     }
 }
 
 /// Returns the nid of an inode at `at`.
-fn nid(at: u64) -> Result<u32> {
+pub(super) fn nid(at: u64) -> Result<u32> {
     u32::try_from(at / INODE_SLOT)
         .map_err(|_| Error::TooMany { what: "inode slots of 32 bytes, which directories take too", max: 1 << 32 })
 }

@@ -1,14 +1,19 @@
 //! Writes the metadata zone after the data: inodes, directories and shared xattrs. Everything gets
 //! its position first, as directories need the nids of inodes; then the zone is written from front
 //! to back.
+//!
+//! With a metabox, inodes, what follows them and shared xattrs are its data. Inodes refer to blocks of directories and
+//! of long symlinks, so these lie before it, and its own inode behind it: data, blocks, metabox, inodes of the metabox
+//! and of the packed inode.
 
-use packfs_blocks::{Output, Progress};
+use packfs_blocks::Progress;
 
-use super::data::DataDone;
-use super::dir;
+use super::data::{DataDone, Late, Stored};
+use super::dir::{self, Listed};
 use super::epoch::Epoch;
-use super::inode::{Inodes, Uses};
-use super::layout::{Dir, Layout, What};
+use super::inode::{Entries, Inodes, Size, Uses};
+use super::lanes::Lanes;
+use super::layout::{Dir, Layout, Space, What, nid};
 use super::pack::Worker;
 use super::superblock::{Facts, Head};
 use super::xattr::Xattrs;
@@ -34,53 +39,195 @@ pub(super) struct Written {
     pub(super) kernel: Kernel,
 }
 
-/// Writes the zone after the data, then the superblock.
+/// Writes the metadata after the data, then the superblock.
 pub(super) fn write(
     tools: Tools<'_, '_, Worker>,
+    lanes: &Lanes,
     options: &Options,
-    tree: &Tree,
-    census: &Census,
-    data: &DataDone,
+    (tree, census): (&Tree, &Census),
+    data: &mut DataDone,
 ) -> Result<Written> {
-    let Tools { output, progress, .. } = tools;
     let head = Head::new(options)?;
-    let zone = u32::try_from(data.end).ok().filter(|zone| *zone < u32::MAX);
-    let zone =
-        zone.ok_or_else(|| Error::TooMany { what: "blocks of data; larger blocks hold more", max: u32::MAX.into() })?;
+    let data_end = data.end;
     let xattrs = Xattrs::encode(options, tree)?;
-    head.check(xattrs.uses_prefixes(), data.packed.is_some())?;
+    let has_metabox = lanes.metabox().is_some();
+    head.check(xattrs.uses_prefixes(), data.packed.is_some() && !has_metabox)?;
     let epoch = epoch(options, tree, census)?;
-    let inodes = Inodes { options, tree, data, xattrs: &xattrs, epoch };
-    let layout = Layout::of(&inodes)?;
-    let start = data.end * u64::from(options.block_size);
-    let out = Stream::new(output, progress, options.build.offset + start);
-    let mut writer = Writer { inodes: &inodes, layout: &layout, zone, out, serial: 0, uses: Uses::default() };
-    writer.items()?;
-    let (Uses { mut features, algorithms }, digest) = (writer.uses, writer.out.finish(layout.len)?);
-    features.set(Incompat::FRAGMENTS_OR_DEDUPE, features.contains(Incompat::FRAGMENTS_OR_DEDUPE) || data.shares_clusters);
-    let block = |at: u64| zone + blocks(at, options.block_size);
+    let mut parts = Parts { tools, lanes, options, tree, xattrs: &xattrs, epoch, uses: Uses::default(), serial: 0 };
+    let mut layout = Layout::of(&parts.inodes(data))?;
+    parts.pack_dirs(&layout, data)?;
+    let placed = match lanes.metabox() {
+        None => parts.zone(&mut layout, data)?,
+        Some(lane) => parts.metabox(lane, &layout, data)?,
+    };
+    let Uses { mut features, algorithms } = parts.uses;
+    features
+        .set(Incompat::FRAGMENTS_OR_DEDUPE, features.contains(Incompat::FRAGMENTS_OR_DEDUPE) || data.shares_clusters);
+    let Placed { zone, blocks, packed_nid, metabox_nid, digest } = placed;
+    let block = |at: u64| if has_metabox { 0 } else { zone } + number(at, options.block_size);
     let facts = Facts {
         inodes: census.inodes.into(),
         epoch,
         time: options.build.time.unwrap_or(census.newest),
-        blocks: data.end + layout.len / u64::from(options.block_size),
+        blocks,
         zone,
-        root_nid: u16::try_from(layout.nid(ROOT)).expect("the root is placed first"),
-        packed_nid: layout.packed,
+        root_nid: layout.nid(ROOT),
+        packed_nid,
+        metabox_nid,
         shared_xattrs: layout.shared_xattrs.map(block),
         has_xattrs: xattrs.any(),
         uses_prefixes: xattrs.uses_prefixes(),
         uses: features,
         algorithms,
     };
+    let output = tools.output;
     let (first, uuid) = head.encode(&facts, |first| uuid(&[first, digest.as_bytes(), data.content.as_bytes()]));
     output.write_all_at(&first, options.build.offset).map_err(Error::io("cannot write", output.target()))?;
-    Ok(Written {
-        blocks: facts.blocks,
-        metadata_bytes: first.len() as u64 + layout.len,
-        uuid,
-        kernel: head.kernel(&facts),
-    })
+    let after_data = (blocks - data_end) * u64::from(options.block_size);
+    Ok(Written { blocks, metadata_bytes: first.len() as u64 + after_data, uuid, kernel: head.kernel(&facts) })
+}
+
+/// Positions of what the superblock refers to.
+struct Placed {
+    /// First block of the zone.
+    zone: u32,
+    /// Total number of blocks.
+    blocks: u64,
+    packed_nid: Option<u64>,
+    metabox_nid: Option<u64>,
+    /// Digest of the metadata.
+    digest: blake3::Hash,
+}
+
+/// Parts of the metadata, written one after the other.
+struct Parts<'a, 'p, 'env> {
+    tools: Tools<'p, 'env, Worker>,
+    lanes: &'a Lanes,
+    options: &'a Options,
+    tree: &'a Tree,
+    xattrs: &'a Xattrs,
+    epoch: Epoch,
+    /// Features that inodes use.
+    uses: Uses,
+    /// Number of inodes written.
+    serial: u32,
+}
+
+impl<'a, 'p, 'env> Parts<'a, 'p, 'env> {
+    fn inodes<'d>(&'d self, data: &'d DataDone) -> Inodes<'d> {
+        Inodes { options: self.options, tree: self.tree, data, xattrs: self.xattrs, epoch: self.epoch }
+    }
+
+    fn late(&self, data: &DataDone, lane: u8) -> Late<'p, 'env> {
+        Late::new(self.tools, self.options.build.offset, data, self.lanes, lane)
+    }
+
+    /// Appends the entries of directories to the packed inode, if they belong there.
+    fn pack_dirs(&self, layout: &Layout, data: &mut DataDone) -> Result<()> {
+        if !self.options.features.contains(Features::COMPRESSED_DIRS) {
+            return Ok(());
+        }
+        let mut late = self.late(data, self.lanes.packed());
+        let dot = self.inodes(data).has_dot();
+        for Dir { ino, parent, .. } in layout.dirs.iter().copied() {
+            let entries = dir::entries(self.tree, Listed { dir: ino, parent, dot });
+            let block = self.options.block_size as usize;
+            dir::write(entries, block, resolve(self.tree, layout), |block| late.put(block))?;
+        }
+        let (parts, len) = late.finish(data)?;
+        let packed = data.packed.get_or_insert_with(|| Stored::of_clusters(0, Vec::new()));
+        packed.append(Stored::of_clusters(len, parts))
+    }
+
+    /// Writes all inodes after the data.
+    fn zone(&mut self, layout: &mut Layout, data: &DataDone) -> Result<Placed> {
+        layout.place_packed_last(&self.inodes(data))?;
+        let zone = self.first_block(data)?;
+        let mut out = self.image_stream(data);
+        self.items(&layout.items, layout, (zone, data), &mut out)?;
+        let digest = out.finish(layout.len())?;
+        let blocks = data.end + layout.len() / u64::from(self.options.block_size);
+        Ok(Placed { zone, blocks, packed_nid: layout.packed, metabox_nid: None, digest })
+    }
+
+    /// Writes the blocks that inodes refer to, the metabox with all inodes, then the inodes of the metabox and of the
+    /// packed inode.
+    fn metabox(&mut self, lane: u8, layout: &Layout, data: &mut DataDone) -> Result<Placed> {
+        let apart = layout.apart.as_ref().expect("made for a metabox");
+        let zone = self.first_block(data)?;
+        let mut out = self.image_stream(data);
+        self.items(&apart.items, layout, (zone, data), &mut out)?;
+        let blocks = out.finish(apart.len())?;
+        data.end += apart.len() / u64::from(self.options.block_size);
+
+        let mut late = self.late(data, lane);
+        let mut out = Stream::new(|bytes, _| late.put(bytes));
+        self.items(&layout.items, layout, (zone, data), &mut out)?;
+        let inodes = out.finish(layout.len())?;
+        let (parts, len) = late.finish(data)?;
+        let metabox = Stored::of_clusters(len, parts);
+
+        let (zone, data) = (self.first_block(data)?, &*data);
+        let mut space = Space::new(self.options.block_size.into());
+        let mut place = |size: Size| space.place(size.len, size.together);
+        let metabox_at = place(self.inodes(data).measure_special(&metabox));
+        let packed_at = self.inodes(data).measure_packed().map(place);
+        let mut out = self.image_stream(data);
+        out.seek(metabox_at)?;
+        let mut bytes = Vec::new();
+        let of_metabox = self.inodes(data).write_special(&metabox, self.serial, &mut bytes)?;
+        self.uses |= of_metabox;
+        out.put(&bytes)?;
+        if let Some(at) = packed_at {
+            bytes.clear();
+            out.seek(at)?;
+            let of_packed = self.inodes(data).write_packed(self.serial + 1, &mut bytes)?;
+            self.uses |= of_packed;
+            out.put(&bytes)?;
+        }
+        let special = out.finish(space.len())?;
+        Ok(Placed {
+            zone,
+            blocks: data.end + space.len() / u64::from(self.options.block_size),
+            packed_nid: packed_at.map(nid).transpose()?.map(u64::from),
+            metabox_nid: Some(nid(metabox_at)?.into()),
+            digest: blake3::hash(&[blocks, inodes, special].map(|digest| *digest.as_bytes()).concat()),
+        })
+    }
+
+    /// Returns the first block after the data.
+    fn first_block(&self, data: &DataDone) -> Result<u32> {
+        let zone = u32::try_from(data.end).ok().filter(|zone| *zone < u32::MAX);
+        zone.ok_or_else(|| Error::TooMany { what: "blocks of data; larger blocks hold more", max: u32::MAX.into() })
+    }
+
+    /// Makes a stream to the image, after the data.
+    fn image_stream(&self, data: &DataDone) -> Stream<impl FnMut(&[u8], u64) -> Result<()> + use<'env>> {
+        let Tools { output, progress, .. } = self.tools;
+        let start = self.options.build.offset + data.end * u64::from(self.options.block_size);
+        Stream::new(move |bytes: &[u8], at| {
+            output.write_all_at(bytes, start + at).map_err(Error::io("cannot write", output.target()))?;
+            Progress::add(&progress.written, bytes.len() as u64);
+            Ok(())
+        })
+    }
+
+    /// Writes everything that has its position in a list; blocks of the layout count from `zone` on.
+    fn items(
+        &mut self,
+        items: &[(u64, What)],
+        layout: &Layout,
+        (zone, data): (u32, &DataDone),
+        out: &mut Stream<impl FnMut(&[u8], u64) -> Result<()>>,
+    ) -> Result<()> {
+        let (progress, serial) = (self.tools.progress, self.serial);
+        let inodes = &self.inodes(data);
+        let mut writer = Writer { inodes, layout, zone, progress, out, serial, uses: self.uses };
+        writer.items(items)?;
+        let (serial, uses) = (writer.serial, writer.uses);
+        (self.serial, self.uses) = (serial, uses);
+        Ok(())
+    }
 }
 
 /// Returns the time of compact inodes.
@@ -94,7 +241,8 @@ fn epoch(options: &Options, tree: &Tree, census: &Census) -> Result<Epoch> {
     Ok(Epoch::choose(times, options.features.contains(Features::BITS_48), otherwise))
 }
 
-fn blocks(len: u64, block: u32) -> u32 {
+/// Returns the number of the block at a position, or of the blocks before it.
+fn number(len: u64, block: u32) -> u32 {
     u32::try_from(len / u64::from(block)).expect("the zone is shorter than 2^32 blocks")
 }
 
@@ -112,27 +260,31 @@ fn uuid(parts: &[&[u8]]) -> [u8; 16] {
 }
 
 /// Writes everything that has its position.
-struct Writer<'w, 'a> {
+struct Writer<'w, 'a, F> {
     inodes: &'w Inodes<'a>,
     layout: &'w Layout,
-    /// First block of the zone.
+    /// Block from which the blocks of directories and symlinks count.
     zone: u32,
-    out: Stream<'a>,
+    progress: &'w Progress,
+    out: &'w mut Stream<F>,
     /// Number of inodes written.
     serial: u32,
     /// Format features that they use.
     uses: Uses,
 }
 
-impl Writer<'_, '_> {
-    fn items(&mut self) -> Result<()> {
+impl<F: FnMut(&[u8], u64) -> Result<()>> Writer<'_, '_, F> {
+    fn items(&mut self, items: &[(u64, What)]) -> Result<()> {
         let (inodes, layout) = (self.inodes, self.layout);
         let mut bytes = Vec::new();
-        for (at, what) in &layout.items {
+        for (at, what) in items {
             self.out.seek(*at)?;
             bytes.clear();
             match *what {
-                What::Dir(number) => self.dir(&layout.dirs[number as usize], &mut bytes)?,
+                What::Dir(number) => {
+                    let uses = self.dir(&layout.dirs[number as usize], &mut bytes)?;
+                    self.uses |= uses;
+                }
                 What::DirBlocks(number) => self.dir_blocks(&layout.dirs[number as usize])?,
                 What::Inode(ino) => {
                     let target = layout.targets.get(&ino).map(|at| self.block(*at));
@@ -149,14 +301,14 @@ impl Writer<'_, '_> {
             if !bytes.is_empty() {
                 self.out.put(&bytes)?;
                 self.serial = self.serial.wrapping_add(1);
-                Progress::add(&self.out.progress.entries, 1);
-                Error::unless_cancelled(self.out.progress)?;
+                Progress::add(&self.progress.entries, 1);
+                Error::unless_cancelled(self.progress)?;
             }
         }
         Ok(())
     }
 
-    fn dir(&self, dir: &Dir, bytes: &mut Vec<u8>) -> Result<()> {
+    fn dir(&self, dir: &Dir, bytes: &mut Vec<u8>) -> Result<Uses> {
         let mut tail = Vec::new();
         if dir.has_tail {
             let last = self.entries(dir).skip(dir.listing.before_last as usize);
@@ -165,20 +317,28 @@ impl Writer<'_, '_> {
                 Ok::<_, Error>(())
             })?;
         }
-        let block = dir.blocks.map(|at| self.block(at));
-        self.inodes.write_dir((dir.ino, &dir.listing), block, &tail, self.serial, bytes)
+        let entries = match dir.fragment {
+            Some(offset) => Entries::Fragment(offset),
+            None => Entries::Blocks { block: dir.blocks.map(|at| self.block(at)), tail: &tail },
+        };
+        self.inodes.write_dir((dir.ino, &dir.listing), entries, self.serial, bytes)
     }
 
     fn dir_blocks(&mut self, dir: &Dir) -> Result<()> {
         let (layout, tree, block) = (self.layout, self.inodes.tree, self.block_len());
         let count = if dir.has_tail { dir.listing.before_last as usize } else { usize::MAX };
-        let blocks = dir::entries(tree, dir.ino, dir.parent).take(count);
+        let listed = self.listed(dir);
+        let blocks = dir::entries(tree, listed).take(count);
         // The next item fills the rest of the last block.
         dir::write(blocks, block, resolve(tree, layout), |block| self.out.put(block))
     }
 
     fn entries(&self, dir: &Dir) -> impl Iterator<Item = dir::Entry<'_>> {
-        dir::entries(self.inodes.tree, dir.ino, dir.parent)
+        dir::entries(self.inodes.tree, self.listed(dir))
+    }
+
+    fn listed(&self, dir: &Dir) -> Listed {
+        Listed { dir: dir.ino, parent: dir.parent, dot: self.inodes.has_dot() }
     }
 
     fn resolve(&self) -> impl FnMut(Ino) -> (u64, u8) + '_ {
@@ -186,7 +346,7 @@ impl Writer<'_, '_> {
     }
 
     fn block(&self, at: u64) -> u32 {
-        self.zone + blocks(at, self.inodes.options.block_size)
+        self.zone + number(at, self.inodes.options.block_size)
     }
 
     fn block_len(&self) -> usize {
@@ -199,25 +359,22 @@ fn resolve<'w>(tree: &'w Tree, layout: &'w Layout) -> impl FnMut(Ino) -> (u64, u
     |ino| (layout.nid(ino), dir::type_of(&tree.inode(ino).kind))
 }
 
-/// Collects the zone's bytes into large writes.
-struct Stream<'a> {
-    output: &'a Output,
-    progress: &'a Progress,
-    /// Offset of the zone in the output file.
-    start: u64,
+/// Collects bytes into large writes.
+struct Stream<F> {
+    /// Writes bytes at an offset.
+    write: F,
     /// Number of bytes written.
     written: u64,
     pending: Vec<u8>,
     hasher: blake3::Hasher,
 }
 
-impl<'a> Stream<'a> {
-    fn new(output: &'a Output, progress: &'a Progress, start: u64) -> Self {
-        let hasher = blake3::Hasher::new();
-        Stream { output, progress, start, written: 0, pending: Vec::with_capacity(WRITE_LEN), hasher }
+impl<F: FnMut(&[u8], u64) -> Result<()>> Stream<F> {
+    fn new(write: F) -> Self {
+        Stream { write, written: 0, pending: Vec::with_capacity(WRITE_LEN), hasher: blake3::Hasher::new() }
     }
 
-    /// Pads with zeros to `at` bytes after the zone's start.
+    /// Pads with zeros to `at` bytes after the start.
     fn seek(&mut self, at: u64) -> Result<()> {
         let zeros = at - self.written - self.pending.len() as u64;
         self.pending.resize(self.pending.len() + usize::try_from(zeros).expect("gaps are short"), 0);
@@ -234,16 +391,14 @@ impl<'a> Stream<'a> {
         if self.pending.len() < least {
             return Ok(());
         }
-        let at = self.start + self.written;
-        self.output.write_all_at(&self.pending, at).map_err(Error::io("cannot write", self.output.target()))?;
+        (self.write)(&self.pending, self.written)?;
         self.hasher.update(&self.pending);
         self.written += self.pending.len() as u64;
-        Progress::add(&self.progress.written, self.pending.len() as u64);
         self.pending.clear();
         Ok(())
     }
 
-    /// Pads to the zone's length and writes everything; returns the zone's hash.
+    /// Pads to `len` bytes and writes everything; returns the hash of it.
     fn finish(mut self, len: u64) -> Result<blake3::Hash> {
         self.seek(len)?;
         self.flush(0)?;

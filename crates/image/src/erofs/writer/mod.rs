@@ -1,6 +1,7 @@
 //! Builds EROFS images: data as it arrives, then one zone of metadata, then the superblock.
 
 mod chunk;
+mod compact;
 mod data;
 mod dir;
 mod epoch;
@@ -8,7 +9,7 @@ mod fit;
 pub(super) mod index;
 mod inode;
 mod joined;
-pub(super) pub(super) mod keep;
+pub(super) mod keep;
 mod lanes;
 mod layout;
 mod metadata;
@@ -33,14 +34,14 @@ use self::superblock::Head;
 use super::format;
 use super::kernel::{Feature, Kernel};
 use super::limits;
-use crate::build::{
-    self, BATCH_FILES, BATCH_LEN, Census, Cutting, Format, Get, Ledger, Order, Place, Tools, Units, Writer, Written,
-};
+use crate::build::{self, Census, Cutting, Format, Get, Ledger, Order, Place, Tools, Units, Writer, Written};
 use crate::tree::{Handling, Tree};
 use crate::{Error, Result};
 
-/// Length of pieces, and of chunks, of uncompressed files.
-const RAW_PIECE: usize = 128 << 10;
+/// Default length of pieces, and of chunks, of uncompressed files in bytes.
+const RAW_PIECE: u32 = 128 << 10;
+/// Maximum of [`Options::chunk_size`]: workers hold chunks in memory.
+pub const CHUNK_MAX: u32 = 16 << 20;
 
 bitflags::bitflags! {
     /// Optional features of an image.
@@ -66,6 +67,18 @@ bitflags::bitflags! {
         const EXTENDED_INODES = 0x100;
         /// Clusters begin and end at any byte ([`Features::BITS_48`]).
         const UNALIGNED = 0x200;
+        /// Directories are compressed, in the packed inode.
+        const COMPRESSED_DIRS = 0x400;
+        /// Inodes are compressed, in the metabox ([`Features::BITS_48`]).
+        const METABOX = 0x800;
+        /// Directories have no entry `.` ([`Features::BITS_48`]).
+        const DOT_OMITTED = 0x1000;
+        /// The superblock has no checksum.
+        const NO_CHECKSUM = 0x2000;
+        /// No inode is extended.
+        const COMPACT_INODES = 0x4000;
+        /// Addresses of chunks have 8 bytes.
+        const CHUNK_INDEXES = 0x8000;
     }
 }
 
@@ -85,10 +98,35 @@ pub struct Options {
     pub target_kernel: Kernel,
     /// Prefixes of xattr names to store in short form, including their class, such as `user.mime.`.
     pub xattr_prefixes: Vec<Box<[u8]>>,
+    /// Share attributes that more inodes than this have. By default more than 2, and all long ones.
+    pub xattr_share: Option<u32>,
+    /// Length of chunks of images without compression in bytes: a power of two from the block to [`CHUNK_MAX`].
+    pub chunk_size: u32,
+    /// Maximum size in bytes of the physical clusters of the packed inode; by default [`Options::cluster_size`].
+    pub fragment_cluster: Option<u32>,
+    /// How [`Features::METABOX`] compresses.
+    pub metabox: Metabox,
     /// UUID; by default derived from the image's contents.
     pub uuid: Option<[u8; 16]>,
     /// Label, at most 15 bytes.
     pub label: String,
+}
+
+/// How the metabox is compressed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Metabox {
+    /// Maximum size of a physical cluster in bytes, as [`Options::cluster_size`].
+    pub cluster_size: u32,
+    /// Codec; by default that of the image.
+    pub codec: Option<Choice>,
+}
+
+impl Default for Metabox {
+    fn default() -> Self {
+        // An inode needs all of its cluster.
+        Metabox { cluster_size: 4096, codec: None }
+    }
 }
 
 impl Default for Options {
@@ -101,6 +139,10 @@ impl Default for Options {
             features: Features::FRAGMENTS,
             target_kernel: Kernel::DEFAULT,
             xattr_prefixes: Vec::new(),
+            xattr_share: None,
+            chunk_size: RAW_PIECE,
+            fragment_cluster: None,
+            metabox: Metabox::default(),
             uuid: None,
             label: String::new(),
         }
@@ -208,6 +250,7 @@ impl Format for Builder<'_> {
     fn check(&self, tree: &mut Tree) -> Result<()> {
         self.lanes.check(tree)?;
         check_handling(self.options, tree)?;
+        compact::check(self.options, tree)?;
         limits::check(self.options, tree)
     }
 
@@ -260,8 +303,12 @@ impl Format for Builder<'_> {
     ) -> Result<Written> {
         let start = self.data_start();
         let (output, base) = (tools.output, self.options.build.offset);
-        unused::clear(tree, &mut data, &unused::Place { output, base, start, packing: self.lanes.usual() })?;
-        let written = metadata::write(tools, self.options, tree, census, &data)?;
+        unused::clear(
+            tree,
+            &mut data,
+            &unused::Place { output, base, start, packing: self.lanes.of_packed(), lanes: &self.lanes },
+        )?;
+        let written = metadata::write(tools, &self.lanes, self.options, (tree, census), &mut data)?;
         let image_bytes = written.blocks * u64::from(self.options.block_size);
         let uuid = superblock::show_uuid(&written.uuid);
         let details = Details { kernel: written.kernel.to_string(), uuid, data: data.counts };
@@ -288,22 +335,50 @@ fn lanes(options: &Options) -> Result<Lanes> {
             "EROFS requires a power of two from 512 to 4K here",
         ));
     }
-    for cluster_size in std::iter::once(options.cluster_size).chain(options.build.recipes.clusters().iter().copied()) {
+    let of_files = std::iter::once(options.cluster_size).chain(options.build.recipes.clusters().iter().copied());
+    let of_metabox = options.features.contains(Features::METABOX).then_some(options.metabox.cluster_size);
+    for cluster_size in of_files.chain(of_metabox).chain(options.fragment_cluster) {
         if cluster_size == 0 || cluster_size % block_size != 0 || u64::from(cluster_size) > format::CLUSTER_MAX {
             let why = format!("EROFS requires a multiple of the block ({}) up to 1 MiB", Size(block_size.into()));
             return Err(Error::option("cluster size", Size(cluster_size.into()), why));
         }
     }
-    if options.build.codec.codec() == Codec::None && !options.build.recipes.is_empty() {
-        let why = "an image without compression has no compressed files: choose a codec, and `store` the other files";
-        return Err(Error::option("codec", "none", why));
+    if !options.chunk_size.is_power_of_two() || !(block_size..=CHUNK_MAX).contains(&options.chunk_size) {
+        let why = format!("a chunk is a power of two from the block ({}) to 16 MiB", Size(block_size.into()));
+        return Err(Error::option("chunk size", Size(options.chunk_size.into()), why));
     }
-    if options.features.contains(Features::UNALIGNED) && !options.features.contains(Features::BITS_48) {
-        return Err(Error::option("features", "unaligned", "unaligned clusters need the feature 48bit"));
-    }
+    check_features(options)?;
     options.check_target()?;
     options.check_clusters()?;
     Lanes::new(options)
+}
+
+/// Refuses features without others that they need.
+fn check_features(options: &Options) -> Result<()> {
+    let refuse = |feature: &str, why: &str| Err(Error::option("features", feature, why));
+    let wide = options.features.contains(Features::BITS_48);
+    let need_wide =
+        [(Features::UNALIGNED, "unaligned"), (Features::METABOX, "metabox"), (Features::DOT_OMITTED, "dot-omitted")];
+    if let Some((_, name)) = need_wide.iter().find(|(feature, _)| options.features.contains(*feature) && !wide) {
+        return refuse(name, "it needs the feature 48bit");
+    }
+    if options.features.contains(Features::COMPACT_INODES | Features::EXTENDED_INODES) {
+        return refuse("compact-inodes", "extended-inodes is the opposite");
+    }
+    if options.features.contains(Features::METABOX) && options.metabox_codec().codec() == Codec::None {
+        return refuse("metabox", "it needs a codec: that of the image, or one of its own");
+    }
+    if options.build.codec.codec() != Codec::None {
+        return Ok(());
+    }
+    if options.features.contains(Features::COMPRESSED_DIRS) {
+        return refuse("compressed-dirs", "directories have the codec of files, which is none");
+    }
+    if !options.build.recipes.is_empty() {
+        let why = "an image without compression has no compressed files: choose a codec, and `store` the other files";
+        return Err(Error::option("codec", "none", why));
+    }
+    Ok(())
 }
 
 /// Fine enough to find the few clusters of a repeated stretch, coarse enough to be fast.
@@ -359,6 +434,7 @@ fn rules(options: &Options, packing: &Packing) -> Rules {
         chunks: asked(Features::CHUNKS),
         scattered: options.target_kernel >= Feature::Chunks.since(),
         sparse: keeps_holes(options),
+        more_packed: asked(Features::COMPRESSED_DIRS),
         inline_tails: !asked(Features::NO_INLINE),
         dedup: options.build.dedup,
         chunk: (options.build.dedup && asked(Features::DEDUPE) && !raw).then(|| chunk_len(packing.cluster)),

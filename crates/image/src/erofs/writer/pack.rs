@@ -76,11 +76,6 @@ impl Packing {
         bytes + (pieces + 1) * self.block + self.room
     }
 
-    /// Returns the packing for pieces of another length, among files with other clusters.
-    pub(crate) fn with(&self, room: usize, piece: usize) -> Packing {
-        Packing { room, piece, ..self.clone() }
-    }
-
     /// Returns the number of the algorithm that clusters are compressed with.
     pub(crate) fn algorithm(&self) -> u8 {
         self.choice.codec().erofs_id().unwrap_or(0)

@@ -12,7 +12,8 @@ use super::pack;
 use super::xattr::Prefixes;
 use super::{Features, Options};
 use crate::erofs::format::{
-    self, Compat, DeflateRecord, Incompat, Lz4Record, LzmaRecord, SUPERBLOCK_OFFSET, Superblock, ZstdRecord, algorithm,
+    self, Compat, DeflateRecord, Incompat, Lz4Record, LzmaRecord, SUPERBLOCK_OFFSET, Superblock, SuperblockExtension,
+    ZstdRecord, algorithm,
 };
 use crate::erofs::hash::crc32c;
 use crate::erofs::kernel::{Feature, Kernel, TARGET_KERNEL};
@@ -41,8 +42,9 @@ pub(super) struct Facts {
     pub(super) blocks: u64,
     /// First block of the metadata zone.
     pub(super) zone: u32,
-    pub(super) root_nid: u16,
+    pub(super) root_nid: u64,
     pub(super) packed_nid: Option<u64>,
+    pub(super) metabox_nid: Option<u64>,
     pub(super) shared_xattrs: Option<u32>,
     pub(super) has_xattrs: bool,
     pub(super) uses_prefixes: bool,
@@ -70,8 +72,22 @@ impl<'a> Head<'a> {
     }
 
     fn prefixes_start(&self) -> u64 {
-        let start = SUPERBLOCK_OFFSET + size_of::<Superblock>() as u64;
+        let start = SUPERBLOCK_OFFSET + self.len() as u64;
         self.records.iter().fold(start, |at, (_, record)| (at + 2 + record.len() as u64).next_multiple_of(4))
+    }
+
+    /// Returns the length of the superblock in bytes.
+    fn len(&self) -> usize {
+        let extension = if self.has_metabox() { size_of::<SuperblockExtension>() } else { 0 };
+        size_of::<Superblock>() + extension
+    }
+
+    fn has_checksum(&self) -> bool {
+        !self.options.features.contains(Features::NO_CHECKSUM)
+    }
+
+    fn has_metabox(&self) -> bool {
+        self.options.features.contains(Features::METABOX)
     }
 
     /// Refuses prefixes of names together with a packed inode for kernels that would look for them in it.
@@ -90,7 +106,11 @@ impl<'a> Head<'a> {
         let mut bytes = vec![0; usize::try_from(self.blocks()).expect("a few") * self.options.block_size as usize];
         let at = usize::try_from(SUPERBLOCK_OFFSET).expect("a small number");
         let rest = at + size_of::<Superblock>();
-        let mut next = rest;
+        let mut next = at + self.len();
+        if let Some(metabox_nid) = facts.metabox_nid {
+            let extension = SuperblockExtension { metabox_nid: metabox_nid.into(), reserved3: [0; 8] };
+            bytes[rest..next].copy_from_slice(extension.as_bytes());
+        }
         for (_, record) in self.used_records(facts) {
             let len = u16::try_from(record.len()).expect("14 bytes at most");
             bytes[next..next + 2].copy_from_slice(&len.to_le_bytes());
@@ -109,7 +129,9 @@ impl<'a> Head<'a> {
             block if block > at => block - at,
             block => block,
         };
-        superblock.checksum = crc32c(!0, &bytes[at..(at + covered).min(bytes.len())]).into();
+        if self.has_checksum() {
+            superblock.checksum = crc32c(!0, &bytes[at..(at + covered).min(bytes.len())]).into();
+        }
         bytes[at..rest].copy_from_slice(superblock.as_bytes());
         (bytes, superblock.uuid)
     }
@@ -127,13 +149,18 @@ impl<'a> Head<'a> {
         let mut volume_name = [0; 16];
         volume_name[..options.label.len()].copy_from_slice(options.label.as_bytes());
         let prefixes = facts.uses_prefixes;
+        // One of them: the short one is part of the number of blocks if there is a long one.
+        let (root_nid, long_root_nid) = match u16::try_from(facts.root_nid) {
+            Ok(short) => (short, 0),
+            Err(_) => (0, facts.root_nid),
+        };
         Superblock {
             magic: format::MAGIC.into(),
             checksum: 0.into(),
             feature_compat: compat.bits().into(),
             blkszbits: block_bits(options),
-            sb_extslots: 0,
-            rb: facts.root_nid.into(),
+            sb_extslots: u8::from(self.has_metabox()),
+            rb: root_nid.into(),
             inos: facts.inodes.into(),
             epoch: facts.epoch.time.secs.into(),
             fixed_nsec: facts.epoch.time.nanos.into(),
@@ -154,7 +181,7 @@ impl<'a> Head<'a> {
             ishare_xattr_prefix_id: 0,
             reserved: [0; 2],
             build_time: if wide { u32::try_from(build_time).unwrap_or(0) } else { 0 }.into(),
-            rootnid_8b: 0.into(),
+            rootnid_8b: long_root_nid.into(),
             reserved2: [0; 8],
         }
     }
@@ -174,9 +201,12 @@ impl<'a> Head<'a> {
     }
 
     fn compat(&self, facts: &Facts) -> Compat {
-        let mut compat = Compat::CHECKSUM | Compat::MTIME;
+        let mut compat = Compat::MTIME;
+        compat.set(Compat::CHECKSUM, self.has_checksum());
         compat.set(Compat::XATTR_FILTER, facts.has_xattrs);
-        compat.set(Compat::PLAIN_XATTR_PREFIXES, facts.uses_prefixes && facts.packed_nid.is_some());
+        let elsewhere = facts.packed_nid.is_some() || facts.metabox_nid.is_some();
+        compat.set(Compat::PLAIN_XATTR_PREFIXES, facts.uses_prefixes && elsewhere);
+        compat.set(Compat::SHARED_XATTRS_IN_METABOX, facts.metabox_nid.is_some() && facts.shared_xattrs.is_some());
         compat
     }
 
@@ -193,6 +223,7 @@ impl<'a> Head<'a> {
         incompat.set(Incompat::BIG_CLUSTERS, self.recorded(facts) != 0);
         incompat.set(Incompat::XATTR_PREFIXES, facts.uses_prefixes);
         incompat.set(Incompat::BITS_48, self.options.features.contains(Features::BITS_48));
+        incompat.set(Incompat::METABOX, self.has_metabox());
         incompat
     }
 }
@@ -284,7 +315,7 @@ mod tests {
             several.build.recipes.cluster(cluster).unwrap();
         }
         let found = records(&several).unwrap();
-        let beginnings: Vec<Record> = found.iter().map(|(id, record)| (*id, &record[..4])).collect();
+        let beginnings: Vec<(u8, &[u8])> = found.iter().map(|(id, record)| (*id, &record[..4])).collect();
         // All codecs may have the largest cluster.
         assert_eq!(beginnings, [(0, &[0xff, 0xff, 0, 1][..]), (1, &[0, 0, 0x40, 0]), (3, &[0, 10, 0, 0])]);
     }

@@ -14,6 +14,7 @@ use packfs_codec::Decoder;
 
 use super::data::{Body, DataDone, Stored};
 use super::index::{Cluster, Part};
+use super::lanes::Lanes;
 use super::pack::{Ending, Packing, Piece, Worker};
 use crate::build::referenced;
 use crate::erofs::page_end;
@@ -32,7 +33,10 @@ pub(super) struct Place<'a> {
     pub(super) base: u64,
     /// Offset of the data in the image.
     pub(super) start: u64,
+    /// How the packed inode is packed.
     pub(super) packing: &'a Packing,
+    /// How clusters are packed, that of the packed inode included.
+    pub(super) lanes: &'a Lanes,
 }
 
 /// Removes everything from an image that no file of the tree refers to.
@@ -172,7 +176,8 @@ impl Repacker<'_> {
         let worker = self.worker.get_or_insert_with(|| Worker::new(std::slice::from_ref(packing)));
         let mut bytes = Buffers::new(piece.len()).take(piece.len());
         bytes.copy_from_slice(piece);
-        let job = Piece { seq: 0, lane: 0, range: 0..piece.len(), digest: None, ending, whole: false, reuse: Vec::new() };
+        let job =
+            Piece { seq: 0, lane: 0, range: 0..piece.len(), digest: None, ending, whole: false, reuse: Vec::new() };
         let packed = worker.pack(&Arc::new(bytes), vec![job])?;
         let mut from = 0;
         for cut in &packed.cuts {

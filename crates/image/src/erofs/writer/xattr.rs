@@ -13,7 +13,7 @@ use crate::limits;
 use crate::tree::{Ino, Tree, XattrId, XattrSet};
 use crate::{Error, Excess, Result};
 
-/// Attributes of this few inodes stay with them: reading a shared one costs another access.
+/// Attributes of this few inodes stay with them unless asked otherwise: reading a shared one costs another access.
 const SHARE_ABOVE: u32 = 2;
 /// Attributes of at least this length are stored away from inodes, however few inodes have them.
 const LONG: usize = 2048;
@@ -51,8 +51,12 @@ impl Xattrs {
     pub(super) fn encode(options: &Options, tree: &Tree) -> Result<Xattrs> {
         let prefixes = Prefixes::of(options)?;
         let used = used_sets(tree)?;
-        let mut encoder =
-            Encoder { prefixes: &prefixes, wanted: wanted(tree, &used), ids: HashMap::new(), shared: Vec::new() };
+        let mut encoder = Encoder {
+            prefixes: &prefixes,
+            wanted: wanted(tree, &used, options.xattr_share),
+            ids: HashMap::new(),
+            shared: Vec::new(),
+        };
         let mut bodies = vec![Box::default(); tree.xattrs.len()];
         for Used { id, first, .. } in &used {
             let body = encoder.body(tree.xattrs.get(*id));
@@ -110,7 +114,7 @@ fn used_sets(tree: &Tree) -> Result<Vec<Used>> {
 type Pair<'t> = (&'t [u8], &'t [u8]);
 
 /// Returns the attributes to share; their numbers are set later.
-fn wanted<'t>(tree: &'t Tree, used: &[Used]) -> HashMap<Pair<'t>, u32> {
+fn wanted<'t>(tree: &'t Tree, used: &[Used], share_above: Option<u32>) -> HashMap<Pair<'t>, u32> {
     let mut counts: HashMap<Pair<'t>, u32> = HashMap::new();
     for Used { id, inodes, .. } in used {
         for (name, value) in tree.xattrs.get(*id) {
@@ -118,7 +122,10 @@ fn wanted<'t>(tree: &'t Tree, used: &[Used]) -> HashMap<Pair<'t>, u32> {
         }
     }
     // An inode refers to a shared attribute in 4 bytes; the shortest attribute takes 8.
-    counts.retain(|(name, value), count| *count > SHARE_ABOVE || name.len() + value.len() >= LONG);
+    counts.retain(|(name, value), count| match share_above {
+        Some(above) => *count > above,
+        None => *count > SHARE_ABOVE || name.len() + value.len() >= LONG,
+    });
     counts
 }
 

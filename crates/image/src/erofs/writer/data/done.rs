@@ -27,6 +27,25 @@ pub(crate) struct Stored {
     pub(crate) body: Body,
 }
 
+impl Stored {
+    /// Makes a file of clusters.
+    pub(crate) fn of_clusters(size: u64, parts: Vec<Part>) -> Stored {
+        Stored { size, body: Body::Compressed { parts: parts.into(), end: None } }
+    }
+
+    /// Appends the data of another file. Both consist of clusters, and this one ends with a whole block.
+    pub(crate) fn append(&mut self, next: Stored) -> Result<()> {
+        match (&mut self.body, next.body) {
+            (Body::Compressed { parts, end: None }, Body::Compressed { parts: more, end: None }) => {
+                *parts = parts.iter().chain(&more).copied().collect();
+                self.size += next.size;
+                Ok(())
+            }
+            _ => Err(Error::Misuse("the packed inode consists of clusters only".into())),
+        }
+    }
+}
+
 /// Result of writing all data.
 #[derive(Debug)]
 pub(crate) struct DataDone {

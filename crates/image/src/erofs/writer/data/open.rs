@@ -298,6 +298,7 @@ mod tests {
             chunks: false,
             scattered: true,
             sparse: true,
+            more_packed: false,
             inline_tails: true,
             dedup: true,
             chunk: None,

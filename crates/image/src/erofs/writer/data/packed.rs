@@ -14,8 +14,7 @@ pub(super) struct PackedInode {
 impl PackedInode {
     /// Makes streams of pieces of `piece_len` bytes.
     pub(super) fn new(buffers: &Buffers, piece_len: usize) -> Self {
-        let stream = || Stream { buffers: buffers.clone(), piece_len, filling: None, len: 0, pieces: Vec::new() };
-        PackedInode { small: stream(), ends: stream() }
+        PackedInode { small: Stream::new(buffers, piece_len), ends: Stream::new(buffers, piece_len) }
     }
 
     /// Returns the numbers of all pieces, in order.
@@ -41,6 +40,11 @@ pub(super) struct Stream {
 }
 
 impl Stream {
+    /// Makes a stream of pieces of `piece_len` bytes.
+    pub(super) fn new(buffers: &Buffers, piece_len: usize) -> Self {
+        Stream { buffers: buffers.clone(), piece_len, filling: None, len: 0, pieces: Vec::new() }
+    }
+
     /// Returns the number of bytes put so far.
     pub(super) fn len(&self) -> u64 {
         self.len

@@ -97,7 +97,8 @@ impl Data<'_, '_> {
     pub(super) fn send_small(&mut self, piece: Buffer, ending: Ending) -> Result<()> {
         let seq = self.pieces.add()?;
         self.packed.small.sent(seq);
-        self.submit_whole((seq, How::default()), piece, None, ending)
+        let how = How { lane: self.lanes.packed(), alone: false };
+        self.submit_whole((seq, how), piece, None, ending)
     }
 
     /// Appends to the stream of tails; returns the offset.
@@ -117,7 +118,8 @@ impl Data<'_, '_> {
         let seq = self.pieces.add()?;
         self.packed.ends.sent(seq);
         let range = 0..piece.len();
-        let piece_of = Piece { seq, lane: 0, range, digest: None, ending, whole: false, reuse: Vec::new() };
+        let lane = self.lanes.packed();
+        let piece_of = Piece { seq, lane, range, digest: None, ending, whole: false, reuse: Vec::new() };
         self.jobs.pack_late(piece, piece_of);
         Ok(())
     }

@@ -90,7 +90,9 @@ impl Data<'_, '_> {
             let Some(there) = self.pieces.get(other.piece) else { continue };
             let clusters = self.zone.clusters(there.part);
             let offset = other.offset as usize;
-            if let Some(reuse) = self.stretches.compare(&self.zone, (clusters, offset), (piece, algorithm), done..here)? {
+            if let Some(reuse) =
+                self.stretches.compare(&self.zone, (clusters, offset), (piece, algorithm), done..here)?
+            {
                 done = reuse.start + reuse.clusters.iter().map(|cluster| cluster.logical as usize).sum::<usize>();
                 found.push(reuse);
             }

@@ -278,8 +278,12 @@ mod tests {
         on_memory(|zone, memory| {
             let bytes = [7; BLOCK + 1];
             let other = [8; 10];
-            zone.write(&[&other[..], &bytes[..]].concat(), &[cut(&other, 50), cut(&bytes, 9000)], [(2, DEFLATE)].into_iter())
-                .unwrap();
+            zone.write(
+                &[&other[..], &bytes[..]].concat(),
+                &[cut(&other, 50), cut(&bytes, 9000)],
+                [(2, DEFLATE)].into_iter(),
+            )
+            .unwrap();
             // From byte 10 of a block on, 4,097 bytes end 11 bytes into the next: nothing is moved.
             assert_eq!(zone.clusters[1].start, BLOCK as u64 + 10);
             let to_block = [9; BLOCK - 11];

@@ -2,12 +2,15 @@
 //! cluster decodes to behind that beginning belongs to no file.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use packfs_blocks::encode::Prover;
+use packfs_codec::{Decoder, Encoder};
 
 use super::Place;
 use crate::erofs::writer::data::{Body, DataDone};
 use crate::erofs::writer::index::Cluster;
+use crate::erofs::writer::pack::Packing;
 use crate::{Error, Result};
 
 /// Encodes such beginnings anew, at the ends of their clusters, and points all files there.
@@ -16,10 +19,7 @@ pub(super) fn shorten(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> 
     if begun.is_empty() {
         return Ok(());
     }
-    let codec = place.packing.choice.codec();
-    let mut decoder = codec.cluster_decoder()?;
-    let mut encoder = place.packing.choice.cluster_encoder(place.packing.window)?;
-    let mut prover = Prover::of_clusters(codec, place.packing.verify);
+    let mut coders = BTreeMap::new();
     let mut moved = BTreeMap::new();
     for cluster in begun.into_values() {
         let end = cluster.start + u64::from(cluster.physical);
@@ -27,10 +27,16 @@ pub(super) fn shorten(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> 
             place.zeros(cluster.start + u64::from(cluster.logical)..end)?;
             continue;
         }
+        let packing = place.lanes.with_algorithm(cluster.algorithm);
+        let coder = match coders.entry(cluster.algorithm) {
+            Entry::Occupied(coder) => coder.into_mut(),
+            Entry::Vacant(none) => none.insert(Coder::new(packing)?),
+        };
+        let Coder { decoder, encoder, prover } = coder;
         let mut bytes = vec![0; cluster.logical as usize];
-        place.read(&cluster, &mut *decoder, &mut bytes)?;
+        place.read(&cluster, &mut **decoder, &mut bytes)?;
         let mut stored = vec![0; cluster.physical as usize];
-        let len = if place.packing.choice.fills() {
+        let len = if packing.choice.fills() {
             let prefix = encoder.encode_prefix(&bytes, &mut stored)?;
             prefix.filter(|prefix| prefix.taken == bytes.len()).map(|prefix| prefix.len)
         } else {
@@ -39,7 +45,7 @@ pub(super) fn shorten(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> 
         // Where only a few bytes are to go, another end of the stream may take more room than they do. They stay then.
         let Some(len) = len else { continue };
         prover.prove(&bytes, &stored[..len])?;
-        let physical = place.packing.physical(len);
+        let physical = packing.physical(len);
         // Streams end with their clusters, and zeros come before them, as in every cluster.
         let padding = stored.len() - len;
         stored.copy_within(..len, padding);
@@ -56,6 +62,24 @@ pub(super) fn shorten(data: &mut DataDone, used: &[bool], place: &Place<'_>) -> 
         }
     }
     Ok(())
+}
+
+/// Decoder and encoder of an algorithm.
+struct Coder {
+    decoder: Box<dyn Decoder>,
+    encoder: Box<dyn Encoder>,
+    prover: Prover,
+}
+
+impl Coder {
+    fn new(packing: &Packing) -> Result<Self> {
+        let codec = packing.choice.codec();
+        Ok(Coder {
+            decoder: codec.cluster_decoder()?,
+            encoder: packing.choice.cluster_encoder(packing.window)?,
+            prover: Prover::of_clusters(codec, packing.verify),
+        })
+    }
 }
 
 /// Returns the clusters that files use in part, by position, with the length of the longest part.

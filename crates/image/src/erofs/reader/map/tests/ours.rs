@@ -43,7 +43,7 @@ fn clusters(form: index::Form, wishes: &[Wish], big: bool) -> Vec<Cluster> {
         let start = (next + gap) << form.block_bits;
         next += gap + u64::from(physical / block);
         let logical = if raw { physical } else { physical + more };
-        Cluster { start, physical, logical, raw, partial: partial && !raw }
+        Cluster { start, physical, logical, raw, algorithm: ALGORITHM, partial: partial && !raw }
     };
     wishes.iter().map(cluster).collect()
 }
@@ -96,7 +96,7 @@ proptest! {
             Tail::Inline(len, raw) if !encoded => {
                 let kept = keep.put(&vec![7; len]).unwrap();
                 // Uncompressed data takes as many bytes as it has.
-                (Some(End::Inline { kept, raw }), if raw { len as u64 } else { more + len as u64 })
+                (Some(End::Inline { kept, raw, algorithm: ALGORITHM }), if raw { len as u64 } else { more + len as u64 })
             }
             _ => (None, 0),
         };
