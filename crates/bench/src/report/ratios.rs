@@ -41,7 +41,7 @@ fn chart(comparison: &Comparison, metric: Metric) -> Option<Chart> {
     let both = [of("a difference", false, true), of("may be chance", true, false)];
     Some(Chart {
         id: format!("ratios-{}", metric.name()),
-        title: format!("Change of {}{shown}; shaded: {} ({noise} %)", metric.name(), meaning(metric)),
+        title: format!("Change of {}{shown}; shaded: {} ({noise} %)", quantity(metric), meaning(metric)),
         x: axis("cell", false),
         y: axis("new / old; below 1 is better", true),
         kind: Kind::Ratios,
@@ -72,6 +72,16 @@ fn band(comparison: &Comparison, changes: &[(&Change, f64)]) -> [f64; 2] {
     let usual = spreads.get(spreads.len() / 2).copied().unwrap_or(0.0);
     let noise = 1.0 + usual.max(comparison.rules.threshold);
     [1.0 / noise, noise]
+}
+
+/// Returns the quantity in a title.
+fn quantity(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Encode => "compression time",
+        Metric::Decode => "decompression time",
+        Metric::Memory => "peak memory",
+        Metric::Time | Metric::Size => metric.name(),
+    }
 }
 
 /// Returns the meaning of the band.
