@@ -5,6 +5,7 @@ use std::io::{IsTerminal, stderr};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::meter::{bar_width, columns};
 use super::say;
 
 /// Resolution of the bar, in steps.
@@ -20,7 +21,9 @@ impl Steps {
         let live = stderr().is_terminal() && !quiet;
         Steps(live.then(|| {
             let bar = ProgressBar::with_draw_target(Some(PARTS), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{prefix} [{bar:12}] {percent} %, {elapsed}{wide_msg}");
+            let width = bar_width(columns());
+            let template = format!("{{prefix}} [{{bar:{width}}}] {{percent}} %, {{elapsed}}{{wide_msg}}");
+            let style = ProgressStyle::with_template(&template);
             let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ");
             bar.with_style(style).with_prefix(doing)
         }))

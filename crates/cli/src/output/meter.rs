@@ -152,12 +152,12 @@ impl Display {
 }
 
 /// Number of columns of the bar: few where a long one would leave no room for figures.
-fn bar_width(columns: usize) -> usize {
+pub(super) fn bar_width(columns: usize) -> usize {
     if columns < 60 { 4 } else { 12 }
 }
 
 /// Returns the number of columns of the terminal.
-fn columns() -> usize {
+pub(super) fn columns() -> usize {
     rustix::termios::tcgetwinsize(stderr())
         .ok()
         .map(|size| usize::from(size.ws_col))
