@@ -30,6 +30,8 @@ const CHOICES: [&str; 18] = [
     "zstd:-3",
     "zstd:1",
     "zstd:9",
+    "zstd:15",
+    "zstd:19",
     "snappy",
 ];
 

@@ -58,6 +58,8 @@ mod lz4;
 mod lzma;
 #[cfg(feature = "lzo")]
 mod lzo;
+#[cfg(any(feature = "xz", feature = "zstd"))]
+mod matching;
 mod rust;
 #[cfg(feature = "snappy")]
 mod snappy;

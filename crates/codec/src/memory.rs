@@ -26,6 +26,8 @@ impl Choice {
             Settings::Snappy => 64 * KIB + block_len + block_len / 6,
             Settings::Lz4 { .. } => 48 * KIB,
             Settings::Lz4hc { .. } => 256 * KIB,
+            // Sorted positions and sequences of our own parser, in small blocks.
+            Settings::Zstd { level: 14.., .. } if block_len <= 128 * KIB => 1536 * KIB + block_len.max(16 * KIB) * 40,
             // The tables of the densest levels; lower ones need less.
             Settings::Zstd { .. } => 1536 * KIB + block_len.max(16 * KIB) * 16,
         };

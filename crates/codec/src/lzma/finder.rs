@@ -6,6 +6,7 @@
 //! give the last positions with the same two and three bytes.
 
 use super::LEN_MIN;
+use crate::matching::{common, eight_bytes, four_bytes};
 
 /// Bytes of zeros behind the data, so that eight bytes can be compared at every position.
 const PADDING: usize = 16;
@@ -39,34 +40,6 @@ pub(super) struct Finder {
     four_bits: u32,
     /// Roots of the smaller and of the greater positions below each position, whose place is its number modulo their count.
     trees: Vec<[u32; 2]>,
-}
-
-#[inline(always)]
-fn four_bytes(data: &[u8], at: usize) -> u32 {
-    let mut bytes = [0; 4];
-    bytes.copy_from_slice(&data[at..at + 4]);
-    u32::from_le_bytes(bytes)
-}
-
-#[inline(always)]
-fn eight_bytes(data: &[u8], at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&data[at..at + 8]);
-    u64::from_le_bytes(bytes)
-}
-
-/// Returns how many bytes two positions of `data` share, from `known` up to `limit`.
-#[inline(always)]
-pub(super) fn common(data: &[u8], one: usize, other: usize, known: usize, limit: usize) -> usize {
-    let mut len = known;
-    while len < limit {
-        let differ = eight_bytes(data, one + len) ^ eight_bytes(data, other + len);
-        if differ != 0 {
-            return limit.min(len + (differ.trailing_zeros() / 8) as usize);
-        }
-        len += 8;
-    }
-    limit
 }
 
 impl Finder {

@@ -1,4 +1,5 @@
-//! Parameters of zstd levels for small independent blocks, where a search found better ones than the library's presets.
+//! Encoders and parameters of zstd levels for small independent blocks, where a search found better ones than the
+//! library's presets. From level 14 on, our own parser chooses the sequences ([`own`]).
 //!
 //! The presets of libzstd 1.5.7 are tuned for inputs that the window slides over. For blocks of 4 to 128 KiB, its levels with a
 //! binary tree but without an optimal parser (`btlazy2`) are slow for what they gain. The `lazy2` strategy with its cheaper
@@ -7,6 +8,8 @@
 //! search and its figures.
 
 use zstd_safe::{CParameter, ParamSwitch, Strategy};
+
+use super::parser::Effort;
 
 /// Longest block of each class, and the shortest of the next. The library has presets for blocks of up to 16 and of up to
 /// 128 KiB; in the search, 64 KiB needed others than 128.
@@ -32,9 +35,34 @@ const fn lazy(log: u32, hash_log: u32, search_log: u32, target_length: u32) -> S
     Search { strategy: Strategy::ZSTD_lazy2, chain_log: log, hash_log, search_log, min_match: 4, target_length }
 }
 
-/// Optimal parsers with a binary tree over the whole block: two links a byte.
-const fn optimal(strategy: Strategy, search_log: u32, target_length: u32) -> Search {
-    Search { strategy, chain_log: 18, hash_log: 16, search_log, min_match: 3, target_length }
+/// One pass of our parser, for levels that libzstd parses once.
+const fn once(depths: [usize; 2], slack: u32, nice: usize) -> Effort {
+    Effort { nice, depths, slack, twice: false }
+}
+
+/// Two passes, the first for statistics only.
+const fn twice(depths: [usize; 2], slack: u32, nice: usize) -> Effort {
+    Effort { nice, depths, slack, twice: true }
+}
+
+/// Returns the effort of our own parser if it takes the place of libzstd's at `level` for blocks of up to `block_len` bytes.
+pub(super) fn own(level: i32, block_len: usize) -> Option<Effort> {
+    let effort = match (level, block_len) {
+        (18..=22, 0..=SMALL) => twice([64, 64], 192, 512),
+        (14 | 15, MEDIUM_MIN..=MEDIUM) => once([24, 32], 448, 256),
+        (16 | 17, MEDIUM_MIN..=MEDIUM) => once([32, 48], 256, 256),
+        (18, MEDIUM_MIN..=MEDIUM) => once([64, 64], 128, 256),
+        (19, MEDIUM_MIN..=MEDIUM) => twice([64, 64], 192, 512),
+        (20..=22, MEDIUM_MIN..=MEDIUM) => twice([128, 128], 128, 512),
+        (14, LARGE_MIN..=LARGE) => once([32, 32], 448, 256),
+        (15, LARGE_MIN..=LARGE) => once([32, 48], 384, 256),
+        (16 | 17, LARGE_MIN..=LARGE) => once([96, 96], 64, 256),
+        (18, LARGE_MIN..=LARGE) => once([128, 128], 48, 512),
+        (19, LARGE_MIN..=LARGE) => twice([128, 128], 64, 512),
+        (20..=22, LARGE_MIN..=LARGE) => twice([192, 192], 64, 1000),
+        _ => return None,
+    };
+    Some(effort)
 }
 
 /// Returns the parameters that replace those of `level` for blocks of up to `block_len` bytes; none where the library's are as good.
@@ -45,10 +73,6 @@ pub(super) fn better(level: i32, block_len: usize) -> Vec<CParameter> {
         (13, MEDIUM_MIN..=MEDIUM) => lazy(16, 17, 9, 12),
         (11, LARGE_MIN..=LARGE) => lazy(17, 17, 7, 12),
         (12, LARGE_MIN..=LARGE) => lazy(17, 17, 9, 12),
-        (14, LARGE_MIN..=LARGE) => optimal(Strategy::ZSTD_btopt, 4, 32),
-        (15, LARGE_MIN..=LARGE) => optimal(Strategy::ZSTD_btopt, 6, 96),
-        (16 | 17, LARGE_MIN..=LARGE) => optimal(Strategy::ZSTD_btultra, 6, 128),
-        (18, LARGE_MIN..=LARGE) => optimal(Strategy::ZSTD_btultra, 6, 256),
         _ => return Vec::new(),
     };
     vec![
@@ -86,7 +110,7 @@ mod tests {
     fn no_level_is_more_than_a_hundredth_larger_than_the_preset_that_it_replaces() {
         let mut replaced = 0;
         for (level, block_len) in (-5..=22).flat_map(|level| [4096, SMALL, MEDIUM, LARGE].map(|len| (level, len))) {
-            if better(level, block_len).is_empty() {
+            if better(level, block_len).is_empty() && own(level, block_len).is_none() {
                 continue;
             }
             replaced += 1;
@@ -101,14 +125,14 @@ mod tests {
                 assert!(ours * 100 <= preset * 101, "level {level}, blocks of {block_len}: {ours}, preset {preset}");
             }
         }
-        // Levels 9 and 10 twice, 11 to 13, 11 to 18 without 13.
-        assert_eq!(replaced, 4 + 3 + 7);
+        // Other parameters: 9 and 10 twice, 11 to 13, 11 and 12. Our parser: 18 to 22 twice, 14 to 22 twice.
+        assert_eq!(replaced, 4 + 3 + 2 + 10 + 18);
     }
 
     #[test]
     fn large_blocks_keep_the_presets() {
         for level in -5..=22 {
-            assert!(better(level, LARGE + 1).is_empty());
+            assert!(better(level, LARGE + 1).is_empty() && own(level, LARGE + 1).is_none());
         }
     }
 }

@@ -1,0 +1,361 @@
+//! Chooses sequences: the cheapest way through a block, by prices that follow what was chosen before.
+//!
+//! A run goes over positions in turn and keeps, for each, the cheapest way found to reach it: a match and the literals
+//! behind it. From each it extends by a literal, by repeats of the last three offsets and by matches, at every length. It
+//! ends where all ways meet, or at a match of the nice length.
+//!
+//! Positions that cost hardly less than the next one are left out ([`Effort::slack`]): they lie inside a match, and
+//! what begins there can begin one byte later. This saves most searches. docs/frontier.md has the figures.
+
+use super::finder::{Finder, Glance, Match, ROOM};
+use super::prices::{Counts, INFINITE, LEN_MIN, LENS, Prices};
+use crate::matching::{common, four_bytes};
+
+/// Most positions of a run.
+const RUN: usize = 4096;
+/// Nodes: a way may lead beyond the run's end by a match.
+const NODES: usize = RUN + LENS + 2;
+/// Offsets that can be repeated, and those at the beginning of a frame.
+type Repeats = [u32; 3];
+const REPEATS: Repeats = [1, 4, 8];
+/// Greatest number of sequences between two looks at the prices.
+const STEADY: u32 = 64;
+
+/// Effort of the search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Effort {
+    /// Length from which a match is taken without looking further; below [`LENS`].
+    pub(super) nice: usize,
+    /// Greatest number of earlier positions compared for matches of four to seven and of more bytes.
+    pub(super) depths: [usize; 2],
+    /// A position is left out if the next one costs at most this much more, in 256ths of a bit.
+    pub(super) slack: u32,
+    /// True if the beginning is parsed twice, the first time for its statistics only.
+    pub(super) twice: bool,
+}
+
+/// Literals and a match behind them; the last sequence of a block has no match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sequence {
+    pub(super) literals: u32,
+    /// Length of the match, or 0.
+    pub(super) len: u32,
+    /// Bytes between the match and what it repeats, or 0.
+    pub(super) offset: u32,
+}
+
+/// The cheapest way found to a position.
+#[derive(Debug, Clone, Copy, Default)]
+struct Node {
+    price: u32,
+    /// Length of the last match, or 0 if the run has none so far.
+    len: u32,
+    /// Its offset, as the format numbers it: 1 to 3 for repeats, others plus 3.
+    offset: u32,
+    /// Literals behind the match.
+    literals: u32,
+    /// Repeats; known once the run gets here.
+    repeats: Repeats,
+}
+
+/// A match or repeat that is taken without looking further.
+#[derive(Debug, Clone, Copy)]
+struct Long {
+    len: u32,
+    offset: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Parser {
+    effort: Effort,
+    nodes: Vec<Node>,
+    /// Farthest node with a price.
+    end: usize,
+    matches: Vec<Match>,
+    /// Scratch: literals, length and offset of matches, the last first.
+    way: Vec<[u32; 3]>,
+    counts: Counts,
+    prices: Prices,
+    repeats: Repeats,
+    /// End of the last sequence.
+    anchor: usize,
+    /// Sequences so far when the prices were computed, and since then.
+    priced: u32,
+    since: u32,
+    /// Candidates of a position that is looked up ahead.
+    ahead: (usize, Glance),
+}
+
+/// Returns the offset of a repeat; its meaning depends on whether literals come before it.
+#[inline(always)]
+fn repeated(repeats: Repeats, number: u32, after_literals: bool) -> u32 {
+    match number - u32::from(after_literals) {
+        0 => repeats[0],
+        1 => repeats[1],
+        2 => repeats[2],
+        _ => repeats[0].wrapping_sub(1),
+    }
+}
+
+/// Returns the repeats after a match.
+#[inline(always)]
+fn after(repeats: Repeats, offset: u32, after_literals: bool) -> Repeats {
+    let [first, second, third] = repeats;
+    if offset > 3 {
+        return [offset - 3, first, second];
+    }
+    let distance = repeated(repeats, offset, after_literals);
+    match offset - u32::from(after_literals) {
+        0 => repeats,
+        1 => [distance, first, third],
+        _ => [distance, first, second],
+    }
+}
+
+impl Parser {
+    pub(super) fn new(effort: Effort) -> Self {
+        Parser {
+            effort,
+            nodes: vec![Node::default(); NODES],
+            end: 0,
+            matches: Vec::new(),
+            way: Vec::new(),
+            counts: Counts::new(&[]),
+            prices: Prices::new(),
+            repeats: REPEATS,
+            anchor: 0,
+            priced: 0,
+            since: 0,
+            ahead: (usize::MAX, Glance::default()),
+        }
+    }
+
+    /// Parses the block from `at` to `stop`, which follows the last one, or begins a frame at 0.
+    pub(super) fn block(&mut self, finder: &mut Finder, at: usize, stop: usize, sequences: &mut Vec<Sequence>) {
+        if at > 0 {
+            self.counts.age();
+        } else {
+            self.counts = Counts::new(&finder.data()[..stop]);
+            if self.effort.twice {
+                self.restart();
+                self.parse(finder, at, stop, sequences);
+                sequences.clear();
+                finder.rewind();
+                self.counts.age();
+            }
+            self.restart();
+        }
+        self.parse(finder, at, stop, sequences);
+    }
+
+    /// Begins a frame.
+    fn restart(&mut self) {
+        (self.repeats, self.priced, self.since) = (REPEATS, 0, 0);
+        self.ahead.0 = usize::MAX;
+    }
+
+    /// Returns the memory held, in bytes.
+    #[cfg(test)]
+    pub(super) fn allocated(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>()
+            + self.matches.capacity() * size_of::<Match>()
+            + self.way.capacity() * size_of::<[u32; 3]>()
+            + 4 * LENS
+    }
+
+    fn parse(&mut self, finder: &mut Finder, mut at: usize, stop: usize, sequences: &mut Vec<Sequence>) {
+        self.anchor = at;
+        self.prices.update(&self.counts, self.effort.nice);
+        while at < stop {
+            at = self.run(finder, at, stop, sequences);
+            // Often in the beginning, when every sequence changes the prices.
+            if self.since > STEADY.min(self.priced / 8) {
+                self.priced += self.since;
+                self.since = 0;
+                self.prices.update(&self.counts, self.effort.nice);
+            }
+        }
+        if self.anchor < stop {
+            sequences.push(Sequence { literals: (stop - self.anchor) as u32, len: 0, offset: 0 });
+        }
+    }
+
+    /// Parses from `at` to where all ways meet, and returns that position.
+    fn run(&mut self, finder: &mut Finder, at: usize, stop: usize, sequences: &mut Vec<Sequence>) -> usize {
+        let literals = (at - self.anchor) as u32;
+        self.nodes[0] = Node { price: self.prices.run(literals), literals, repeats: self.repeats, ..Node::default() };
+        self.end = 0;
+        let mut node = 0;
+        while node == 0 || (node < self.end && node < RUN) {
+            self.arrive(node);
+            if stop - (at + node) < ROOM {
+                // Nothing but literals begins here.
+                self.reach(node + 1);
+                self.extend_by_literal(finder.data(), node, at + node);
+            } else if (node == 0 || self.nodes[node + 1].price > self.nodes[node].price + self.effort.slack)
+                && let Some(long) = self.extend(finder, node, at + node, stop)
+            {
+                self.finish(finder.data(), node, sequences);
+                let literals = (at + node - self.anchor) as u32;
+                self.push(finder.data(), [literals, long.len, long.offset], sequences);
+                return self.anchor;
+            }
+            node += 1;
+        }
+        self.arrive(node);
+        self.finish(finder.data(), node, sequences);
+        at + node
+    }
+
+    /// Computes the repeats at a node where a match ends.
+    #[inline(always)]
+    fn arrive(&mut self, node: usize) {
+        let Node { len, offset, literals, .. } = self.nodes[node];
+        if len > 0 && literals == 0 {
+            let from = &self.nodes[node - len as usize];
+            self.nodes[node].repeats = after(from.repeats, offset, from.literals > 0);
+        }
+    }
+
+    /// Writes the sequences that lead to `node`; literals behind the last match are left to the next sequence.
+    fn finish(&mut self, data: &[u8], mut node: usize, sequences: &mut Vec<Sequence>) {
+        let mut way = std::mem::take(&mut self.way);
+        while self.nodes[node].len > 0 {
+            let Node { len, offset, literals, .. } = self.nodes[node];
+            node -= (literals + len) as usize;
+            way.push([self.nodes[node].literals, len, offset]);
+        }
+        while let Some(step) = way.pop() {
+            self.push(data, step, sequences);
+        }
+        self.way = way;
+    }
+
+    /// Writes a sequence behind the last one.
+    fn push(&mut self, data: &[u8], [literals, len, offset]: [u32; 3], sequences: &mut Vec<Sequence>) {
+        let after_literals = literals > 0;
+        let distance = if offset > 3 { offset - 3 } else { repeated(self.repeats, offset, after_literals) };
+        self.repeats = after(self.repeats, offset, after_literals);
+        self.counts.add(&data[self.anchor..][..literals as usize], len, offset);
+        self.since += 1;
+        sequences.push(Sequence { literals, len, offset: distance });
+        self.anchor += (literals + len) as usize;
+    }
+
+    /// Gives every node up to `node` a price.
+    #[inline(always)]
+    fn reach(&mut self, node: usize) {
+        while self.end < node {
+            self.end += 1;
+            self.nodes[self.end].price = INFINITE;
+        }
+    }
+
+    /// Offers a literal.
+    #[inline(always)]
+    fn extend_by_literal(&mut self, data: &[u8], node: usize, at: usize) {
+        let here = self.nodes[node];
+        let run = |literals| self.prices.run(literals);
+        let price =
+            here.price + self.prices.literals[usize::from(data[at])] + run(here.literals + 1) - run(here.literals);
+        let other = self.nodes[node + 1];
+        if price >= other.price {
+            return;
+        }
+        // A match that ends at the next node costs more, but can be the better one after another literal: the first
+        // literal after a match may cost less than none.
+        let literal = self.prices.literals[usize::from(data[at + 1])];
+        let second = other.price + literal + run(1);
+        let is_match = other.price < INFINITE && other.len > 0 && other.literals == 0;
+        let is_better = second + run(here.literals + 1) < price + literal + run(here.literals + 2) + run(0);
+        self.nodes[node + 1] = Node { price, literals: here.literals + 1, ..here };
+        if is_match && run(1) < run(0) && is_better {
+            let price = second - run(0);
+            self.reach(node + 2);
+            if price < self.nodes[node + 2].price {
+                let from = self.nodes[node + 1 - other.len as usize];
+                let repeats = after(from.repeats, other.offset, from.literals > 0);
+                self.nodes[node + 2] = Node { price, literals: 1, repeats, ..other };
+            }
+        }
+    }
+
+    /// Offers all steps from a node; returns a repeat or match of the nice length instead, if there is one.
+    #[inline(always)]
+    fn extend(&mut self, finder: &mut Finder, node: usize, at: usize, stop: usize) -> Option<Long> {
+        let glance = if self.ahead.0 == at { self.ahead.1 } else { finder.glance(at) };
+        self.ahead = (at + 1, finder.glance(at + 1));
+        self.reach(node + 1);
+        self.extend_by_literal(finder.data(), node, at);
+        match self.extend_by_repeats(finder.data(), node, at, stop) {
+            Ok(longest) => {
+                finder.find(at, glance, longest, &mut self.matches);
+                self.extend_by_matches(finder.data(), node, at, stop, longest)
+            }
+            Err(long) => Some(long),
+        }
+    }
+
+    /// Offers repeats. Returns the greatest length, or a repeat of the nice length.
+    #[inline(always)]
+    fn extend_by_repeats(&mut self, data: &[u8], node: usize, at: usize, stop: usize) -> Result<usize, Long> {
+        let here = self.nodes[node];
+        let after_literals = here.literals > 0;
+        let price = here.price + self.prices.run(0);
+        let limit = self.effort.nice.min(stop - at);
+        let mut longest = LEN_MIN - 1;
+        for number in 1..=3 {
+            let offset = repeated(here.repeats, number, after_literals) as usize;
+            if offset == 0 || offset > at || (four_bytes(data, at) ^ four_bytes(data, at - offset)) << 8 != 0 {
+                continue;
+            }
+            let len = common(data, at, at - offset, LEN_MIN, limit);
+            if len >= self.effort.nice {
+                let len = common(data, at, at - offset, len, stop - at) as u32;
+                return Err(Long { len, offset: number });
+            }
+            // Up to the length of an earlier repeat, that one costs no more.
+            if len > longest {
+                self.reach(node + len);
+                self.offer(node, longest + 1..=len, price + self.prices.offset(number), number);
+                longest = len;
+            }
+        }
+        Ok(longest)
+    }
+
+    /// Offers the matches found, which are longer than `longest`, each length at its nearest offset.
+    #[inline(always)]
+    fn extend_by_matches(&mut self, data: &[u8], node: usize, at: usize, stop: usize, longest: usize) -> Option<Long> {
+        let last = self.matches.last()?;
+        if last.len as usize >= self.effort.nice {
+            let known = self.effort.nice.min(stop - at);
+            let len = common(data, at, at - last.offset as usize, known, stop - at) as u32;
+            return Some(Long { len, offset: last.offset + 3 });
+        }
+        let price = self.nodes[node].price + self.prices.run(0);
+        let limit = stop - at;
+        self.reach(node + limit.min(last.len as usize));
+        let mut from = longest + 1;
+        for index in 0..self.matches.len() {
+            let Match { len, offset } = self.matches[index];
+            let len = limit.min(len as usize);
+            self.offer(node, from..=len, price + self.prices.offset(offset + 3), offset + 3);
+            from = len + 1;
+        }
+        None
+    }
+
+    /// Offers one match at a range of lengths, the greatest first, down to one that does not pay: the shorter ones seldom do.
+    #[inline(always)]
+    fn offer(&mut self, node: usize, lens: std::ops::RangeInclusive<usize>, price: u32, offset: u32) {
+        for len in lens.rev() {
+            let price = price + self.prices.lens[len];
+            let to = &mut self.nodes[node + len];
+            if price >= to.price {
+                return;
+            }
+            (to.price, to.len, to.offset, to.literals) = (price, len as u32, offset, 0);
+        }
+    }
+}
