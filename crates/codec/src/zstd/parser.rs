@@ -28,7 +28,7 @@ pub(super) struct Effort {
     pub(super) nice: usize,
     /// Greatest number of earlier positions compared for matches of four to seven and of more bytes.
     pub(super) depths: [usize; 2],
-    /// A position is left out if the next one costs at most this much more, in 256ths of a bit.
+    /// A position is left out if the next one costs at most this much more, in units of 1/256 bit.
     pub(super) slack: u32,
     /// True if the beginning is parsed twice, the first time for its statistics only.
     pub(super) twice: bool,

@@ -69,7 +69,7 @@ fn len_code(len: u32) -> usize {
     }
 }
 
-/// Fractions of the logarithms of 256 to 511, in 256ths.
+/// Fractions of the logarithms of 256 to 511, times 256.
 static FRACTIONS: [u8; 256] = fractions();
 
 /// Computes them in integers: eight squarings give eight bits.
