@@ -12,7 +12,13 @@ use crate::take::Take;
 /// Longest block.
 const MAX: usize = 16 << 10;
 
-const CHOICES: [&str; 18] = [
+/// Length of blocks that encoders are made for. zstd has a parser of its own from level 14 on in longer blocks, and from
+/// level 18 on in short ones: both are tried.
+fn block_len(choice: &str) -> usize {
+    if choice == "zstd:15" { 128 << 10 } else { MAX }
+}
+
+const CHOICES: [&str; 20] = [
     "lz4",
     "lz4:acceleration=5",
     "lz4hc:1",
@@ -49,6 +55,7 @@ struct Cluster {
 
 impl Pair {
     fn new(choice: &str) -> Pair {
+        let block_len = block_len(choice);
         let choice: Choice = choice.parse().expect("a choice");
         let cluster = || {
             Some(Cluster {
@@ -57,7 +64,7 @@ impl Pair {
             })
         };
         Pair {
-            encoder: choice.encoder(MAX).expect("a codec"),
+            encoder: choice.encoder(block_len).expect("a codec"),
             decoder: choice.codec().decoder().expect("a codec"),
             cluster: cluster(),
             choice,
