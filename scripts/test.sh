@@ -32,6 +32,8 @@ need mount mount umount losetup
 need makedumpfile makedumpfile
 need crash crash
 need chromium chromium
+need libnbd-bin nbdinfo nbdcopy
+need qemu-utils qemu-img qemu-io
 need fio fio
 need strace strace
 need openssl openssl

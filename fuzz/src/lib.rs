@@ -8,6 +8,7 @@ pub mod dump_part;
 pub mod erofs_image;
 mod image;
 pub mod kdump;
+pub mod nbd;
 pub mod pack_list;
 pub mod squashfs_image;
 mod take;

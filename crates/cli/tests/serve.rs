@@ -103,8 +103,6 @@ fn every_file_and_folder_comes_as_it_was_packed() {
     }
 }
 
-/// packfs itself reads what it serves, from its own ranges, entity tags and connections.
-#[cfg(feature = "remote")]
 /// Loads the page of a server in a browser; returns what it has become.
 fn browsed(dir: &Path, server: &Server, place: &str) -> String {
     let mut browser = Command::new("chromium");
@@ -143,6 +141,8 @@ fn a_browser_explores_the_image_under_the_policy_of_the_page() {
     }
 }
 
+/// packfs itself reads what it serves, from its own ranges, entity tags and connections.
+#[cfg(feature = "remote")]
 #[test]
 fn packfs_reads_the_image_that_it_serves() {
     let dir = images();

@@ -23,6 +23,12 @@ pub enum Error {
         /// The address.
         address: String,
     },
+    /// Anyone on the network could read what is offered as a disk.
+    #[error("{address}: only addresses of this machine are allowed, as NBD clients cannot send a token")]
+    NotLocal {
+        /// The address.
+        address: String,
+    },
     /// What is served cannot be read, or the client cannot be reached.
     #[error(transparent)]
     Io(#[from] io::Error),

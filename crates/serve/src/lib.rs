@@ -1,4 +1,5 @@
-//! Serves SquashFS and EROFS images over HTTP, and draws the page that explores them in a browser.
+//! Serves SquashFS and EROFS images over HTTP and as network block devices ([`nbd`]), and draws the page that explores
+//! them in a browser.
 //!
 //! The path of a request: `server` accepts a connection and `slots` bounds their number; `connection` reads requests
 //! with deadlines; `access` refuses foreign names and missing tokens; `routes` finds the answer; `http` has what belongs
@@ -26,6 +27,7 @@ mod error;
 pub mod explorer;
 mod http;
 mod metrics;
+pub mod nbd;
 mod routes;
 mod served;
 mod server;

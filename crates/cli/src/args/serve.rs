@@ -6,11 +6,12 @@ use clap::{Args, ValueHint};
 
 use super::{RemoteArgs, value};
 
-/// Serve images over HTTP, with a page that explores them.
+/// Serve images over HTTP, with a page that explores them, or as disks.
 ///
 /// A browser shows what takes the space, finds and previews files, and saves them or folders; programs read the bytes of
-/// images, of their files, and folders as archives. Only this machine is served unless --listen says otherwise. The address is printed when the server is ready; Ctrl-C
-/// ends it.
+/// images, of their files, and folders as archives. Only this machine is served unless --listen says otherwise. With
+/// --nbd, images and dumps are disks for programs such as qemu-img, nbdcopy and nbd-client instead. The address is printed
+/// when the server is ready; Ctrl-C ends it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,14 +19,23 @@ Examples:
   packfs serve new.erofs --against old.erofs
   packfs serve old.erofs new.erofs --listen 127.0.0.1:8080
   packfs serve root.sqfs --listen 0.0.0.0:8080 --token secret.txt
+  packfs serve --nbd nbd.sock root.sqfs
+  packfs serve --nbd 127.0.0.1:10809 /disk1/dump.1 /disk2/dump.2
   curl http://127.0.0.1:8080/files/etc/os-release
   curl http://127.0.0.1:8080/tar/usr/share | tar -x")]
 pub(crate) struct Serve {
     /// Images to serve: files, block devices or addresses
     ///
-    /// One image is at `/`, several are at `/NAME/`.
+    /// One image is at `/`, several are at `/NAME/`. With --nbd also the parts of a dump that packfs split wrote.
     #[arg(value_name = "IMAGE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) images: Vec<PathBuf>,
+
+    /// Offer the images as read-only disks, by the NBD protocol
+    ///
+    /// ADDRESS is the path of a socket to create, or HOST:PORT of this machine. Each image is an export called as its
+    /// file; the parts of a dump are the disk that was split, as the export `dump`. The first export is the default one.
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["listen", "token", "against"])]
+    pub(crate) nbd: Option<PathBuf>,
 
     /// Host and port to listen on, as in 127.0.0.1:8080; 0 is any free port
     ///

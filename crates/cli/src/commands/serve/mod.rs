@@ -1,5 +1,7 @@
 //! `packfs serve`.
 
+mod nbd;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -12,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use packfs_image::AnyImage;
 use packfs_image::name::display;
-use packfs_serve::{Options, Served, Server, Stopper};
+use packfs_serve::{Options, Served, Server};
 use signal_hook::iterator::Signals;
 
 use super::{open, remote};
@@ -30,7 +32,10 @@ const TOKEN_LEN: usize = 16;
 const TOKEN_MAX: u64 = 4096;
 
 pub(super) fn run(args: &Serve) -> Result<Outcome> {
-    let (address, name) = address(&args.listen)?;
+    if let Some(place) = &args.nbd {
+        return nbd::run(args, place);
+    }
+    let (address, name) = address("--listen", &args.listen)?;
     let given = args.token.as_deref().map(token).transpose()?;
     let made = (given.is_none() && !address.ip().is_loopback()).then(random_token).transpose()?;
     let images = args.images.iter().map(|path| served(args, path)).collect::<Result<_>>()?;
@@ -40,7 +45,8 @@ pub(super) fn run(args: &Serve) -> Result<Outcome> {
         all.report = Some(Arc::new(|line: &str| say(format_args!("packfs: {line}"))));
     });
     let server = Server::bind(images, options)?;
-    stop_on(signals, server.stopper())?;
+    let stopper = server.stopper();
+    stop_on(signals, move || stopper.stop())?;
     let host = name.map_or(server.address().to_string(), |name| format!("{name}:{}", server.address().port()));
     let query = made.map(|token| format!("?token={token}")).unwrap_or_default();
     let mut out = output::stdout()?;
@@ -52,15 +58,15 @@ pub(super) fn run(args: &Serve) -> Result<Outcome> {
 }
 
 /// Returns the address to listen on, and the name that it was given by.
-fn address(listen: &str) -> Result<(SocketAddr, Option<String>)> {
-    let wrong = || Usage(format!("--listen {listen}: expected HOST:PORT, as in 127.0.0.1:8080"));
+fn address(option: &str, listen: &str) -> Result<(SocketAddr, Option<String>)> {
+    let wrong = || Usage(format!("{option} {listen}: expected HOST:PORT, as in 127.0.0.1:8080"));
     if let Ok(address) = listen.parse() {
         return Ok((address, None));
     }
     let (name, port) = listen.rsplit_once(':').ok_or_else(wrong)?;
     let port: u16 = port.parse().map_err(|_| wrong())?;
     let mut found =
-        (name, port).to_socket_addrs().with_context(|| format!("--listen {listen}: cannot find the host"))?;
+        (name, port).to_socket_addrs().with_context(|| format!("{option} {listen}: cannot find the host"))?;
     let address = found.next().ok_or_else(wrong)?;
     Ok((address, Some(name.to_owned())))
 }
@@ -133,10 +139,10 @@ fn random_token() -> Result<String> {
 }
 
 /// Ends the server when a signal comes.
-fn stop_on(mut signals: Signals, stopper: Stopper) -> Result<()> {
+fn stop_on(mut signals: Signals, stop: impl FnOnce() + Send + 'static) -> Result<()> {
     let wait = move || {
         if signals.forever().next().is_some() {
-            stopper.stop();
+            stop();
         }
     };
     thread::Builder::new().name("packfs-signals".into()).spawn(wait).context("cannot wait for signals")?;

@@ -1,0 +1,165 @@
+//! `packfs serve --nbd`: images, or the disk in the parts of a dump, as exports of an NBD server.
+
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use packfs_dump::Set;
+use packfs_dump::set::Content;
+use packfs_image::AnyImage;
+use packfs_image::image::Extent;
+use packfs_serve::nbd::{Address, Export, Holes, Options, Server};
+use signal_hook::iterator::Signals;
+
+use super::{CACHE, file_name, stop_on};
+use crate::args::{ImageArg, Serve};
+use crate::commands::{open, parts};
+use crate::output::failure::{Outcome, Usage};
+use crate::output::interrupt::heeded;
+use crate::output::{self, say};
+use crate::resources;
+
+/// Name of the export that is a dump.
+const DUMP: &str = "dump";
+/// Most threads that answer the requests of one client.
+const THREADS: usize = 16;
+
+pub(super) fn run(args: &Serve, place: &Path) -> Result<Outcome> {
+    let address = address(place)?;
+    let exports = exports(args)?;
+    let signals = Signals::new(heeded()).context("cannot wait for signals")?;
+    let options = Options::default().set(|all| {
+        all.threads = (2 * resources::cores()).clamp(4, THREADS);
+        all.report = Some(Arc::new(|line: &str| say(format_args!("packfs: {line}"))));
+    });
+    let server = Server::bind(exports, &address, options)?;
+    let stopper = server.stopper();
+    stop_on(signals, move || stopper.stop())?;
+    let mut out = output::stdout()?;
+    for name in server.names() {
+        writeln!(out, "{}", uri(server.address(), name)?)?;
+    }
+    out.flush()?;
+    drop(out);
+    server.serve();
+    Ok(Outcome::Done)
+}
+
+/// Returns the place to listen on: `HOST:PORT`, or else a path.
+fn address(place: &Path) -> Result<Address> {
+    let host_and_port = place.to_str().filter(|text| !text.contains('/') && is_port_at_end(text));
+    match host_and_port {
+        Some(text) => Ok(Address::Tcp(super::address("--nbd", text)?.0)),
+        None => Ok(Address::Unix(place.to_owned())),
+    }
+}
+
+fn is_port_at_end(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
+/// Opens what is named on the command line.
+fn exports(args: &Serve) -> Result<Vec<Export>> {
+    let [first, rest @ ..] = args.images.as_slice() else { return Err(Usage("no image named".into()).into()) };
+    let arg = image_arg(args, first);
+    if let Some(paths) = parts::of_dump(&arg, rest)? {
+        let cache = args.cache.unwrap_or_else(|| CACHE.min(resources::memory_limit() / 4));
+        return Ok(vec![dump(Arc::new(parts::open(&paths, cache)?))]);
+    }
+    if !rest.is_empty() && (args.offset != 0 || !args.device.is_empty()) {
+        return Err(Usage("--offset and --device are for one image".into()).into());
+    }
+    let mut exports = Vec::new();
+    for path in &args.images {
+        exports.push(image(args, path)?);
+    }
+    for path in &args.device {
+        let bytes = open::bytes(path, 0, &args.remote)?;
+        exports.push(Export {
+            name: file_name(path),
+            description: "device of an EROFS image".into(),
+            bytes,
+            holes: None,
+        });
+    }
+    Ok(exports)
+}
+
+fn image_arg(args: &Serve, path: &Path) -> ImageArg {
+    let (offset, device, remote) = (args.offset, args.device.clone(), args.remote.clone());
+    ImageArg { path: path.to_owned(), offset, device, remote }
+}
+
+fn image(args: &Serve, path: &Path) -> Result<Export> {
+    let bytes = open::bytes(path, args.offset, &args.remote)?;
+    // Its bytes are offered as they are; opening it says whether it is an image.
+    let opened = open::from_bytes(&image_arg(args, path), Arc::clone(&bytes), 0)?;
+    let format = if matches!(opened, AnyImage::Squashfs(_)) { "SquashFS" } else { "EROFS" };
+    let description = format!("{format} image");
+    Ok(Export { name: file_name(path), description, bytes, holes: None })
+}
+
+fn dump(set: Arc<Set>) -> Export {
+    let description = "the input of packfs split".into();
+    Export { name: DUMP.into(), description, bytes: Arc::clone(&set) as _, holes: Some(Arc::new(Zeros(set))) }
+}
+
+/// Where a dump is zeros.
+#[derive(Debug)]
+struct Zeros(Arc<Set>);
+
+impl Holes for Zeros {
+    fn extents_from(&self, offset: u64) -> Box<dyn Iterator<Item = Extent> + '_> {
+        Box::new(self.0.extents_from(offset).map(|extent| Extent {
+            offset: extent.start,
+            len: extent.end - extent.start,
+            // What is lost counts as data, so that reading it is an error and not a hole.
+            hole: extent.content == Content::Fill([0; 8]),
+        }))
+    }
+}
+
+/// Returns the address of an export as NBD's clients take it.
+fn uri(address: &Address, name: &str) -> Result<String> {
+    Ok(match address {
+        Address::Tcp(address) => format!("nbd://{address}/{}", encoded(name.as_bytes())),
+        Address::Unix(path) => {
+            let path: PathBuf = std::path::absolute(path).context("cannot find the working directory")?;
+            format!("nbd+unix:///{}?socket={}", encoded(name.as_bytes()), encoded(path.as_os_str().as_bytes()))
+        }
+    })
+}
+
+/// Returns bytes as they may stand in an address.
+fn encoded(bytes: &[u8]) -> String {
+    let one = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => char::from(*byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    bytes.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_and_port_is_no_path() {
+        let tcp = |text: &str| matches!(address(text.as_ref()), Ok(Address::Tcp(_)));
+        for text in ["127.0.0.1:10809", "[::1]:0", "localhost:10809"] {
+            assert!(tcp(text), "{text}");
+        }
+        for path in ["nbd.sock", "/run/a:1", "./a:1", "a:b", ":1", "a:99999"] {
+            assert!(matches!(address(path.as_ref()), Ok(Address::Unix(_))), "{path}");
+        }
+    }
+
+    #[test]
+    fn addresses_say_which_export_and_where() {
+        let at = |address: Address| uri(&address, "a b/c").unwrap();
+        assert_eq!(at(Address::Unix("/run/x?y".into())), "nbd+unix:///a%20b/c?socket=/run/x%3Fy");
+        assert_eq!(at(Address::Tcp("127.0.0.1:7".parse().unwrap())), "nbd://127.0.0.1:7/a%20b/c");
+    }
+}

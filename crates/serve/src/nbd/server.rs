@@ -1,0 +1,204 @@
+//! The server: listens, gives each connection a thread, ends on demand.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use packfs_blocks::name::display;
+use packfs_blocks::trouble::{Report, Trouble};
+use rustix::net::{Shutdown, shutdown};
+
+use super::exports::{Export, Exports};
+use super::listener::Listener;
+use super::session;
+use super::stream::Stream;
+use crate::{Error, Result};
+
+/// Time to wait if the system has no room for another connection.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Stack of a connection's thread, which takes requests.
+const STACK: usize = 256 << 10;
+
+/// Place to listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// Path of a socket, whose directory says who may connect.
+    Unix(PathBuf),
+    /// Address of this machine. Port 0 is any that is free.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => display(path).fmt(f),
+            Address::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+/// Options of a server.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Number of connections to serve at once. Further ones are closed: a disk that waits helps nobody.
+    pub connections: usize,
+    /// Number of threads that answer the requests of a connection.
+    pub threads: usize,
+    /// Takes a line about each request that met unreadable bytes.
+    pub report: Option<Report>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { connections: 64, threads: 8, report: None }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("connections", &self.connections).finish_non_exhaustive()
+    }
+}
+
+/// A server that listens; [`Server::serve`] answers. The file of a socket is removed with it.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    address: Address,
+    threads: usize,
+    connections: usize,
+}
+
+/// State that all connections share.
+#[derive(Debug)]
+struct Shared {
+    listener: Listener,
+    exports: Exports,
+    trouble: Trouble,
+    open: Mutex<Open>,
+}
+
+/// The open connections.
+#[derive(Debug, Default)]
+struct Open {
+    next: u64,
+    streams: BTreeMap<u64, Arc<Stream>>,
+    stopped: bool,
+}
+
+impl Server {
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// [`Error::Listen`], also if another server listens there, and [`Error::NotLocal`] for an address that others can
+    /// reach.
+    pub fn bind(exports: Vec<Export>, address: &Address, options: Options) -> Result<Server> {
+        let Options { connections, threads, report } = options;
+        let listen = |source| Error::Listen { address: address.to_string(), source };
+        let listener = match address {
+            Address::Unix(path) => Listener::unix(path).map_err(listen)?,
+            Address::Tcp(tcp) if !tcp.ip().is_loopback() => {
+                return Err(Error::NotLocal { address: tcp.to_string() });
+            }
+            Address::Tcp(tcp) => Listener::tcp(*tcp).map_err(listen)?,
+        };
+        let address = listener.address()?.map_or(address.clone(), Address::Tcp);
+        let (exports, trouble) = (Exports::new(exports), Trouble::new(report));
+        let shared = Shared { listener, exports, trouble, open: Mutex::default() };
+        Ok(Server { shared: Arc::new(shared), address, threads: threads.max(1), connections: connections.max(1) })
+    }
+
+    /// Returns the address that it listens on.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Returns the names of the exports.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.shared.exports.iter().map(|export| export.name.as_str())
+    }
+
+    /// Returns a way to end it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.shared))
+    }
+
+    /// Serves until it is stopped.
+    pub fn serve(&self) {
+        while !self.shared.open().stopped {
+            match self.shared.listener.accept() {
+                Ok(stream) => self.give_thread(stream),
+                Err(error) if is_over(&error) => {}
+                // Out of descriptors, or of memory: some will be free soon.
+                Err(_) => thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    fn give_thread(&self, stream: Stream) {
+        let Some((number, stream)) = self.shared.enter(stream, self.connections) else { return };
+        let (shared, threads) = (Arc::clone(&self.shared), self.threads);
+        let thread = thread::Builder::new().name("packfs-nbd".into()).stack_size(STACK);
+        let serve = move || {
+            // What a client does wrong ends its connection, and is nobody else's business.
+            let _ = session::serve(&shared.exports, &stream, threads, &shared.trouble);
+            stream.hang_up();
+            shared.open().streams.remove(&number);
+        };
+        if thread.spawn(serve).is_err() {
+            self.shared.open().streams.remove(&number);
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.listener.remove();
+    }
+}
+
+/// Returns true if a connection ended before it was taken, or no more are to be taken.
+fn is_over(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, InvalidInput};
+    matches!(error.kind(), ConnectionAborted | Interrupted | InvalidInput)
+}
+
+impl Shared {
+    /// Takes a connection, unless there are too many.
+    fn enter(&self, stream: Stream, most: usize) -> Option<(u64, Arc<Stream>)> {
+        let mut open = self.open();
+        if open.stopped || open.streams.len() >= most {
+            return None;
+        }
+        let (number, stream) = (open.next, Arc::new(stream));
+        open.next += 1;
+        open.streams.insert(number, Arc::clone(&stream));
+        Some((number, stream))
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a [`Server`].
+#[derive(Debug, Clone)]
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// Ends all connections; [`Server::serve`] returns.
+    pub fn stop(&self) {
+        let mut open = self.0.open();
+        open.stopped = true;
+        open.streams.values().for_each(|stream| stream.hang_up());
+        // Whoever waits for a connection gets an error.
+        let _ = shutdown(self.0.listener.fd(), Shutdown::Both);
+    }
+}

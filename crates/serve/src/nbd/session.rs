@@ -1,0 +1,52 @@
+//! One client from its first byte to its last.
+
+use std::io::{self, BufReader, Read, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use packfs_blocks::trouble::{Report, Trouble};
+
+use super::exports::{Export, Exports};
+use super::handshake::shake;
+use super::stream::{Answered, Requests, Stream, Timed};
+use super::transmission::transmit;
+
+/// Time for the whole handshake.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// Bytes of requests to read at once.
+const REQUESTS: usize = 4096;
+
+/// Serves a client until it leaves or does what the protocol forbids.
+pub(super) fn serve(exports: &Exports, stream: &Stream, threads: usize, trouble: &Trouble) -> io::Result<()> {
+    stream.send_at_once();
+    let mut timed = Timed { stream, deadline: Instant::now() + HANDSHAKE_TIME };
+    let Some(agreed) = shake(exports, &mut timed)? else { return Ok(()) };
+    let mut requests = BufReader::with_capacity(REQUESTS, Requests::new(stream)?);
+    transmit(agreed, &mut requests, Answered(stream), threads, trouble, &|| stream.hang_up())
+}
+
+/// Talks with a client whose bytes are all known, for tests and fuzzing: one thread, no time.
+#[doc(hidden)]
+pub fn converse(exports: Vec<Export>, sent: &[u8], report: Option<Report>) -> Vec<u8> {
+    struct Known<'b>(&'b [u8], Vec<u8>);
+    impl Read for Known<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buf)
+        }
+    }
+    impl Write for Known<'_> {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            self.1.write(buf)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let (exports, trouble) = (Arc::new(Exports::new(exports)), Trouble::new(report));
+    let mut known = Known(sent, Vec::new());
+    if let Ok(Some(agreed)) = shake(&exports, &mut known) {
+        // The client hears nothing of an error: it finds the connection closed.
+        let _ = transmit(agreed, &mut known.0, &mut known.1, 0, &trouble, &|| {});
+    }
+    known.1
+}

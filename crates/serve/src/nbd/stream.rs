@@ -1,0 +1,137 @@
+//! A connection by either kind of socket, with deadlines.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Time for a piece of an answer, a few hundred KiB.
+const PIECE_TIME: Duration = Duration::from_secs(60);
+
+/// A connection.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    /// Ends the connection: whoever reads or writes stops at once.
+    pub(super) fn hang_up(&self) {
+        let _ = match self {
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
+    /// Answers are whole, so none waits for another.
+    pub(super) fn send_at_once(&self) {
+        if let Stream::Tcp(stream) = self {
+            let _ = stream.set_nodelay(true);
+        }
+    }
+
+    fn set_timeouts(&self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Unix(stream) => stream.set_read_timeout(read).and_then(|()| stream.set_write_timeout(write)),
+            Stream::Tcp(stream) => stream.set_read_timeout(read).and_then(|()| stream.set_write_timeout(write)),
+        }
+    }
+
+    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => (&*stream).read(buf),
+            Stream::Tcp(stream) => (&*stream).read(buf),
+        }
+    }
+
+    fn write(&self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => (&*stream).write(buf),
+            Stream::Tcp(stream) => (&*stream).write(buf),
+        }
+    }
+}
+
+/// A connection on which everything has to be done by a deadline.
+pub(super) struct Timed<'s> {
+    pub(super) stream: &'s Stream,
+    pub(super) deadline: Instant,
+}
+
+impl Timed<'_> {
+    fn hurry(&self) -> io::Result<()> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_timeouts(Some(left), Some(left))
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.hurry()?;
+        self.stream.read(buf)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.hurry()?;
+        self.stream.write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The requests of a client. They may take any time: a disk may be unused for days.
+pub(super) struct Requests<'s>(&'s Stream);
+
+impl<'s> Requests<'s> {
+    /// Makes reading wait for as long as it takes, and writing for a second at a time.
+    pub(super) fn new(stream: &'s Stream) -> io::Result<Self> {
+        stream.set_timeouts(None, Some(Duration::from_secs(1)))?;
+        Ok(Requests(stream))
+    }
+}
+
+impl Read for Requests<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+}
+
+/// The way to a client, with a deadline for each piece: a client that takes none keeps no threads.
+pub(super) struct Answered<'s>(pub(super) &'s Stream);
+
+impl Write for Answered<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.write_all(buf)?;
+        Ok(buf.len())
+    }
+
+    fn write_all(&mut self, mut buf: &[u8]) -> io::Result<()> {
+        let mut begun = None;
+        while !buf.is_empty() {
+            match self.0.write(buf) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(len) => buf = &buf[len..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    if begun.get_or_insert_with(Instant::now).elapsed() > PIECE_TIME {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

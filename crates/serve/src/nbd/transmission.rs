@@ -1,0 +1,167 @@
+//! Requests after the handshake: many may be under way, and a few threads answer them in any order.
+//!
+//! Threads are started while requests wait, up to a number, and stay until the connection ends. If too many requests
+//! wait, no more are read, so a client cannot fill memory with them.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use packfs_blocks::trouble::Trouble;
+
+use super::answer::Answers;
+use super::handshake::{Agreed, REQUEST_MAX};
+use super::wire::{REQUEST_LEN, Request, command};
+
+/// Number of requests that may wait.
+const WAITING_MAX: usize = 64;
+/// Stack of a thread that answers: it reads, and decodes blocks of a dump.
+const STACK: usize = 1 << 20;
+
+/// Takes requests until the client leaves, and answers them by up to `threads` threads; without any, by this one.
+/// `hang_up` ends the connection, so that reading from it ends.
+pub(super) fn transmit<W: Write + Send>(
+    agreed: Agreed<'_>,
+    requests: &mut impl Read,
+    out: W,
+    threads: usize,
+    trouble: &Trouble,
+    hang_up: &(dyn Fn() + Sync),
+) -> io::Result<()> {
+    let answers = Answers { agreed, trouble, out: Mutex::new(out) };
+    let (queue, mut buffer) = (Queue::default(), Vec::new());
+    thread::scope(|scope| {
+        let mut started = 0;
+        let mut take = || -> io::Result<()> {
+            while let Some(request) = next(requests)? {
+                if threads == 0 {
+                    answers.answer(&request, &mut buffer)?;
+                } else if !queue.push(request) {
+                    return Ok(());
+                } else if started < threads && queue.is_waiting() {
+                    let work = || work(&queue, &answers, hang_up);
+                    let builder = thread::Builder::new().name("packfs-nbd".into()).stack_size(STACK);
+                    match builder.spawn_scoped(scope, work) {
+                        Ok(_) => started += 1,
+                        // Those that run do the work.
+                        Err(_) if started > 0 => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                if request.command == command::WRITE {
+                    skip(requests, request.len)?;
+                }
+            }
+            Ok(())
+        };
+        let taken = take();
+        queue.close();
+        taken
+    })
+}
+
+/// Answers requests until there are no more.
+fn work<W: Write>(queue: &Queue, answers: &Answers<'_, W>, hang_up: &(dyn Fn() + Sync)) {
+    let mut buffer = Vec::new();
+    while let Some(request) = queue.pop() {
+        if answers.answer(&request, &mut buffer).is_err() {
+            queue.abandon();
+            hang_up();
+        }
+    }
+}
+
+/// Reads the next request; `None` if the client is done.
+fn next(requests: &mut impl Read) -> io::Result<Option<Request>> {
+    let mut head = [0; REQUEST_LEN];
+    match requests.read_exact(&mut head) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    // Where the next request begins is unknown, so nothing can be answered.
+    let request = Request::parse(&head).ok_or(io::ErrorKind::InvalidData)?;
+    Ok((request.command != command::DISCONNECT).then_some(request))
+}
+
+/// Reads and forgets the data of a write.
+fn skip(requests: &mut impl Read, len: u32) -> io::Result<()> {
+    if len > REQUEST_MAX {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    io::copy(&mut requests.take(len.into()), &mut io::sink()).map(drop)
+}
+
+/// Requests that wait for a thread.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    requests: VecDeque<Request>,
+    /// Number of threads that wait for a request.
+    idle: usize,
+    /// No more requests come.
+    closed: bool,
+}
+
+impl Queue {
+    /// Adds a request, when there is room; returns false if nobody takes it any more.
+    fn push(&self, request: Request) -> bool {
+        let mut state = self.state();
+        while state.requests.len() >= WAITING_MAX && !state.closed {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.closed {
+            return false;
+        }
+        state.requests.push_back(request);
+        self.changed.notify_all();
+        true
+    }
+
+    /// Returns true if more requests wait than threads are idle.
+    fn is_waiting(&self) -> bool {
+        let state = self.state();
+        state.requests.len() > state.idle
+    }
+
+    /// Waits for a request; `None` once there are no more.
+    fn pop(&self) -> Option<Request> {
+        let mut state = self.state();
+        loop {
+            if let Some(request) = state.requests.pop_front() {
+                self.changed.notify_all();
+                return Some(request);
+            }
+            if state.closed {
+                return None;
+            }
+            state.idle += 1;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+
+    /// Lets those that wait be answered, and no more.
+    fn close(&self) {
+        self.state().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Forgets those that wait: the client is gone.
+    fn abandon(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.requests.clear();
+        self.changed.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
