@@ -79,11 +79,11 @@ fn wrong_usage_is_status_2_and_says_what_is_accepted() {
         (&["build", "x", "-o", "y.erofs", "-b", "5000"], "a multiple of its block"),
         (&["build", "x", "-o", "y.erofs", "-c", "xz"], "accepted: zstd, deflate, lzma, lz4, lz4hc, none"),
         (&["build", "x", "-o", "y.erofs", "-c", "zstd"], "give --target-kernel 6.10"),
-        (&["build", "x", "-o", "y.erofs", "--features", "tails"], "there are fragments, all-fragments, dedupe"),
+        (&["build", "x", "-o", "y.erofs", "--features", "tails"], "accepted: fragments, all-fragments, dedupe"),
         (&["build", "x", "-o", "y.erofs", "--target-kernel", "new"], "two numbers, such as 6.1"),
         (&["build", "x", "-o", "y.erofs", "--uuid", "1"], "32 hexadecimal digits"),
         (&["build", "x", "-o", "y.erofs", "--no-export"], "--no-export is for squashfs images"),
-        (&["man", "fly"], "there are build, extract"),
+        (&["man", "fly"], "accepted: build, extract"),
     ];
     for (args, accepted) in cases {
         let message = fail(here(), 2, args);

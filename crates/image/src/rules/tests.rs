@@ -143,7 +143,7 @@ fn mistakes_are_told_with_file_and_line() {
         ("depth=.. -> exclude", "depth=..: expected"),
         ("owner=root -> exclude", "owner=root: expected a number"),
         ("magic=tar -> store", "unknown magic `tar`; accepted: compressed, text, elf"),
-        ("magic=0x1 -> store", "no row of pairs"),
+        ("magic=0x1 -> store", "is not a row of pairs"),
         ("path=\"a -> store", "a quote is not closed"),
         ("all -> owner", "owner: its value is missing"),
         ("all -> group=4294967295", "expected a number from 0 to 4294967294"),

@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(of("fragments,48bit").then(of("^fragments,dedupe")), of("48bit,^fragments,dedupe"));
         for wrong in ["", "fragment", "dedupe,", "^^dedupe", "!dedupe"] {
             let message = wrong.parse::<Changes>().unwrap_err();
-            assert!(message.contains("there are fragments, all-fragments"), "{message}");
+            assert!(message.contains("accepted: fragments, all-fragments"), "{message}");
         }
     }
 }

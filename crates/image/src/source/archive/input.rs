@@ -59,7 +59,7 @@ pub(in crate::source) struct Stored {
 
 impl Stored {
     /// Fails if the bytes have another sum than the archive says.
-    pub(in crate::source) fn check_sum(&self, of: &'static str, found: u32) -> Result<()> {
+    pub(super) fn check_sum(&self, of: &'static str, found: u32) -> Result<()> {
         match self.sum {
             Some(sum) if sum != found => {
                 let why = format!("its data has the checksum {found:08x}, not {sum:08x}: it is damaged");
@@ -71,7 +71,7 @@ impl Stored {
 }
 
 /// Adds bytes to a sum of bytes.
-pub(in crate::source) fn add_up(sum: u32, bytes: &[u8]) -> u32 {
+pub(super) fn add_up(sum: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(sum, |sum, byte| sum.wrapping_add(u32::from(*byte)))
 }
 

@@ -52,15 +52,15 @@ impl Seekable {
 }
 
 impl Seekable {
-    /// Adds up the next `len` bytes, without consuming them.
-    fn sum(&self, len: u64) -> Result<u32> {
+    /// Adds up the bytes of `file`, which come next, without consuming them.
+    fn sum(&self, file: &Stored) -> Result<u32> {
         let (mut sum, mut at, mut piece) = (0, self.at, vec![0; *WINDOW.end()]);
-        let end = self.at.saturating_add(len);
+        let end = self.at.saturating_add(file.len);
         while at < end {
             let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(piece.len());
             let got = self.archive.bytes.read_at(&mut piece[..want], at);
             match got.map_err(Error::io("cannot read", &self.archive.path))? {
-                0 => return Err(truncated(self.archive.of, self.at, at - self.at, len)),
+                0 => return Err(truncated(self.archive.of, file.header, at - self.at, file.len)),
                 got => {
                     sum = add_up(sum, &piece[..got]);
                     at += got as u64;
@@ -92,13 +92,13 @@ impl Input for Seekable {
     }
 
     fn skip_to(&mut self, to: u64) -> Result<bool> {
-        self.at = to;
-        Ok(to <= self.archive.bytes.len())
+        self.at = to.min(self.archive.bytes.len());
+        Ok(self.at == to)
     }
 
     fn keep(&mut self, file: Stored, _: &mut dyn Store) -> Result<Data> {
         if file.sum.is_some() {
-            file.check_sum(self.archive.of, self.sum(file.len)?)?;
+            file.check_sum(self.archive.of, self.sum(&file)?)?;
         }
         let key = self.files.len() as u64;
         self.files.push(Located::new(file, self.at));

@@ -109,10 +109,10 @@ impl Header {
             },
             _ => return Err(bad(at, "its fields are incomplete")),
         };
-        let end = input.offset();
-        match header.skip_to(input, end)? {
+        let end = header.padded(input.offset());
+        match input.skip_to(end)? {
             true => Ok(header),
-            false => Err(truncated("cpio header", at, input.offset() - at, input.offset() - at + 1)),
+            false => Err(truncated("cpio header", at, input.offset() - at, end - at)),
         }
     }
 
@@ -120,10 +120,9 @@ impl Header {
         self.name == TRAILER
     }
 
-    /// Skips to `end` and the padding after it. Returns `false` if the archive ends before that.
-    pub(super) fn skip_to(&self, input: &mut dyn Input, end: u64) -> Result<bool> {
-        let end = end - self.at;
-        input.skip_to(self.at + end.next_multiple_of(self.form.alignment()))
+    /// Returns the end of the padding after `end`.
+    pub(super) fn padded(&self, end: u64) -> u64 {
+        self.at + (end - self.at).next_multiple_of(self.form.alignment())
     }
 }
 

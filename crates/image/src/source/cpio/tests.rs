@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use super::{CpioSource, STRUCTURE};
+use super::{CpioSource, STRUCTURE, TYPE, is_header};
 use crate::source::archive::stream::Stream;
 use crate::source::archive::{Options, from_bytes, from_stream};
 use crate::source::tar::tests::scan;
@@ -31,6 +31,10 @@ fn read_with(archive: &[u8], options: &Options) -> Result<Tree> {
             assert_eq!(differences(&a, &b), Vec::<String>::new(), "in place and as a stream");
             Ok(placed)
         }
+        // The store of a test takes only so much of a stream.
+        (Err(placed), Err(Error::TooMany { what: "bytes for a test", .. })) => Err(placed),
+        // Without its magic, it is no cpio archive to the one that finds out what it is.
+        (Err(placed), Err(_)) if !is_header(archive) => Err(placed),
         (Err(placed), Err(streamed)) => {
             assert_eq!(placed.to_string(), streamed.to_string());
             Err(placed)
@@ -60,12 +64,14 @@ const fn file<'e>(name: &'e str, data: &'e [u8]) -> Entry<'e> {
     Entry { name, mode: 0o100_640, ino: 0, nlink: 1, data }
 }
 
-/// Writes an archive with checksums.
+/// Writes an archive with checksums of files.
 fn archive(entries: &[Entry<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     let trailer = Entry { name: "TRAILER!!!", mode: 0, ino: 0, nlink: 1, data: b"" };
     for Entry { name, mode, ino, nlink, data } in entries.iter().chain([&trailer]) {
-        let sum: u32 = data.iter().map(|byte| u32::from(*byte)).sum();
+        // As GNU cpio does.
+        let counted = if *mode & TYPE == 0o120_000 { &b""[..] } else { *data };
+        let sum: u32 = counted.iter().map(|byte| u32::from(*byte)).sum();
         let fields = [*ino, *mode, 7, 8, *nlink, 1_700_000_000, u32::try_from(data.len()).unwrap(), 1, 2, 3, 4];
         out.extend(b"070702");
         for field in fields.into_iter().chain([u32::try_from(name.len()).unwrap() + 1, sum]) {

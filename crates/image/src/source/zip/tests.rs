@@ -49,6 +49,13 @@ fn made(dir: &Path, program: &str, script: &str) -> bool {
     true
 }
 
+/// Returns the offset of the data of a member, behind its header, name and extra field.
+fn data_of(archive: &[u8], name: &[u8]) -> usize {
+    let is_header = |at: &usize| archive[*at..].starts_with(b"PK\x03\x04") && archive[at + 30..].starts_with(name);
+    let header = (0..archive.len()).find(is_header).unwrap();
+    header + 30 + name.len() + usize::from(u16::from_le_bytes([archive[header + 28], archive[header + 29]]))
+}
+
 #[test]
 fn archives_of_other_programs_hold_what_was_packed() {
     let dir = tempfile::tempdir().unwrap();
@@ -75,7 +82,8 @@ fn archives_of_other_programs_hold_what_was_packed() {
     for (program, script, whole) in [
         ("zip", "zip -qry ../made.zip .".to_owned(), true),
         ("zip", "zip -qry0 ../made.zip .".to_owned(), true),
-        ("zip", "zip -qryfd ../made.zip .".to_owned(), true),
+        // With data descriptors it cannot store links.
+        ("zip", "zip -qrfd ../made.zip . -x link".to_owned(), false),
         ("bsdtar", "bsdtar --format zip -cf ../made.zip *".to_owned(), true),
         ("zip", "zip -qryZ bzip2 ../made.zip .".to_owned(), true),
         ("python3", python("ZIP_BZIP2"), false),
@@ -99,8 +107,8 @@ fn archives_of_other_programs_hold_what_was_packed() {
         }
         // Each member is checked: no byte of the data can change unnoticed.
         let mut bytes = std::fs::read(&path).unwrap();
-        let middle = bytes.len() / 2;
-        for at in [200, middle] {
+        let data = data_of(&bytes, b"d/a");
+        for at in [data + 1, data + 20] {
             bytes[at] ^= 0xff;
             let differs = read(&bytes).map_or(true, |tree| {
                 let mut got = snapshot_tree(&tree).unwrap();
@@ -122,7 +130,7 @@ fn archives_of_other_programs_hold_what_was_packed() {
             let name = if program == "zip" { "secret.zip" } else { "lzma.zip" };
             let told = open(Some(&dir.path().join(name)), Options::default()).and_then(scan).unwrap_err().to_string();
             let why = if program == "zip" { "is encrypted, and packfs takes no passwords" } else { "method 14 (LZMA)" };
-            assert!(told.contains(why) && told.contains("`d/"), "{told}");
+            assert!(told.contains(why) && (program == "zip" || told.contains("`d/")), "{told}");
         }
     }
 }
