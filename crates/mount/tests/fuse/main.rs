@@ -1,7 +1,9 @@
 //! Images read through a real mount, served by this very process. Tests say SKIPPED where there is no FUSE.
 
 mod dump;
+mod handles;
 mod many;
 mod order;
+mod readers;
 mod served;
 mod whole;
