@@ -1,39 +1,17 @@
 //! HTTPS with certificates that SSL_CERT_FILE names.
 
+#[path = "common/certificate.rs"]
+mod certificate;
 mod common;
 #[path = "common/process.rs"]
 mod process;
 
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::Arc;
 
-use common::{Object, Server, noise};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use common::{Object, noise};
 
 const LEN: usize = 3_000_000;
-
-/// Makes a key and a certificate for `localhost` that signs itself; false without openssl.
-fn certificate(dir: &Path) -> bool {
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"])
-        .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout", "key.pem", "-out", "cert.pem"])
-        .current_dir(dir)
-        .output();
-    made.is_ok_and(|made| made.status.success())
-}
-
-fn server(dir: &Path) -> Server {
-    let cert = CertificateDer::from_pem_file(dir.join("cert.pem")).unwrap();
-    let key = PrivateKeyDer::from_pem_file(dir.join("key.pem")).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = Arc::new(config.with_no_client_auth().with_single_cert(vec![cert], key).unwrap());
-    Server::with(move |stream| StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), stream))
-}
 
 /// Reads the address in a process that trusts the certificates in `trusted`.
 fn read(address: &str, trusted: &Path) -> Output {
@@ -47,10 +25,10 @@ fn read(address: &str, trusted: &Path) -> Output {
 #[test]
 fn a_server_is_trusted_by_its_certificate_alone() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    if !certificate(dir.path()) || !certificate(other.path()) {
+    if !certificate::make(dir.path()) || !certificate::make(other.path()) {
         return common::skip("a_server_is_trusted_by_its_certificate_alone", "openssl makes no certificate");
     }
-    let server = server(dir.path());
+    let server = certificate::server(dir.path());
     server.put("/image", Object::new(noise(LEN)));
     let secure = |host: &str| format!("https://{host}:{}/image", server.address().port());
     let said = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
