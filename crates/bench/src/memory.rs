@@ -368,8 +368,12 @@ mod tests {
         for text in ["zero=30,text=20,random=50", "code=1", "zero=999,random=1"] {
             assert_eq!(text.parse::<Shares>().unwrap().to_string(), text);
         }
-        for (text, why) in [("", "is not a share"), ("zero", "is not a share"), ("holes=3", "unknown kind"), ("zero=x", "whole number")]
-        {
+        for (text, why) in [
+            ("", "is not a share"),
+            ("zero", "is not a share"),
+            ("holes=3", "unknown kind"),
+            ("zero=x", "whole number"),
+        ] {
             let error = text.parse::<Shares>().unwrap_err().to_string();
             assert!(error.contains(why) && error.contains("pointers"), "{text}: {error}");
         }

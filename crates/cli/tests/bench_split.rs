@@ -140,10 +140,7 @@ fn a_disk_that_is_meant_to_fail_is_no_failure() {
     let dir = tempfile::tempdir().unwrap();
     let args = ["--size", "8M", "--runs", "1", "--codecs", "raw", "--disks", "200,200@2"];
     let text = shown(&split(dir.path(), &args));
-    assert!(
-        text.contains("Complete although a disk failed: raw of incompressible over 200,200@2"),
-        "{text}"
-    );
+    assert!(text.contains("Complete although a disk failed: raw of incompressible over 200,200@2"), "{text}");
 }
 
 #[test]

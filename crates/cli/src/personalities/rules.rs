@@ -151,7 +151,8 @@ mod tests {
                 "path=/a.b type=l -> xattr=security.selinux=u:r:y:s0",
             ]
         );
-        for (line, why) in [("/a", "expected: PATTERN"), ("/a -x u", "unknown type -x"), ("(/.*)? u", "begin with a slash")]
+        for (line, why) in
+            [("/a", "expected: PATTERN"), ("/a -x u", "unknown type -x"), ("(/.*)? u", "begin with a slash")]
         {
             let told = contexts("-s", file(line).path().to_str().unwrap(), None).unwrap_err();
             assert!(told.contains(&format!(":1: {why}")) || told.contains(why), "{told}");

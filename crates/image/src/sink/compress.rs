@@ -225,7 +225,8 @@ mod tests {
 
     #[test]
     fn every_format_is_read_back_and_does_not_depend_on_threads() {
-        let plain: Vec<u8> = (0..2_500_000u32).flat_map(|n| (n / 7).wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        let plain: Vec<u8> =
+            (0..2_500_000u32).flat_map(|n| (n / 7).wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         for how in ["gzip", "gzip:12", "zstd:1", "xz:0", "bzip2:1"] {
             let how: Compression = how.parse().unwrap();
             let written = [0, 1, 3].map(|threads| {
