@@ -61,7 +61,7 @@ impl Slurm {
 
     /// Submits the script that `packfs plan` prints, with one processor a task, so that each node runs several.
     fn submit(&self, plan: &str, options: &[&str]) {
-        let args = [&["plan", "root", "-o", plan, "-q", "--for", "slurm"], options].concat();
+        let args = [&["plan", "-o", plan, "-q", "--for", "slurm"], options].concat();
         let script = succeed(self.path(), &args).replace("--cpus-per-task=4", "--cpus-per-task=1");
         std::fs::write(self.path().join("job.sh"), script).unwrap();
         let submitted = self.run("sh", &["job.sh"]);
@@ -124,7 +124,7 @@ fn slurm_packs_the_bytes_of_a_local_build() {
             let name = format!("{format}-{shards}");
             let options = ["--format", format, "--codec", codec, "--shards", shards];
             succeed(slurm.path(), &[&["build", "root", "-q", "-o", &format!("{name}.local")], &options[..]].concat());
-            slurm.submit(&format!("{name}.plan"), &options);
+            slurm.submit(&format!("{name}.plan"), &[&["root"], &options[..]].concat());
             images.push((format!("{name}.{}", if format == "erofs" { "erofs" } else { "sqfs" }), name));
         }
     }
@@ -133,6 +133,32 @@ fn slurm_packs_the_bytes_of_a_local_build() {
         slurm.assert_same(&image, &format!("{name}.local"));
         succeed(slurm.path(), &["check", &image, "--against", "root", "-q"]);
     }
+}
+
+#[test]
+fn slurm_makes_many_images() {
+    let Some(slurm) = Slurm::start("slurm_makes_many_images") else { return };
+    let images = [
+        ("whole.sqfs", "root", ""),
+        ("cut.erofs", "root", "--shards 5"),
+        ("cut.sqfs", "root/usr", "--shards 3"),
+        ("whole.erofs", "root/etc", ""),
+    ];
+    let mut list = String::new();
+    for (image, source, options) in images {
+        list.push_str(&format!("{source} -o {image} {options}\n"));
+        let local = format!("local-{image}");
+        let words: Vec<_> =
+            ["build", "-q", source, "-o", &local].into_iter().chain(options.split_whitespace()).collect();
+        succeed(slurm.path(), &words);
+    }
+    std::fs::write(slurm.path().join("list"), list).unwrap();
+    slurm.submit("set.plan", &["--each", "list"]);
+    slurm.finish();
+    for (image, ..) in images {
+        slurm.assert_same(image, &format!("local-{image}"));
+    }
+    succeed(slurm.path(), &["status", "set.plan", "set.shards"]);
 }
 
 /// Replaces the link to packfs by a script that stops the first run of shard 1 in the middle and says on which node, and
@@ -157,7 +183,7 @@ fn a_node_that_dies_loses_nothing() {
     stop_first_run(slurm.path());
     let options = ["--shards", "3", "--codec", "zstd:19"];
     succeed(slurm.path(), &[&["build", "root", "-q", "-o", "local"], &options[..]].concat());
-    slurm.submit("job.plan", &options);
+    slurm.submit("job.plan", &[&["root"], &options[..]].concat());
     common::mounts::soon("running", || slurm.path().join("node").exists());
     let node = std::fs::read_to_string(slurm.path().join("node")).unwrap();
     let node = node.trim();

@@ -5,20 +5,23 @@ use packfs_blocks::Progress;
 use packfs_blocks::pipeline::{self, Window};
 use packfs_blocks::progress::Phase;
 
-use crate::Result;
 use crate::finding::{Finding, Remark, Report};
+use crate::{Error, Part, Result};
 
 /// Jobs in flight for each thread.
 const JOBS: usize = 4;
 
-/// Checks an image: first `metadata`, then `data` with the result of the first step.
+/// Checks an image, or a part of its data: first `metadata`, then `data` with the result of the first step.
 pub(crate) fn run<M>(
     progress: &Progress,
     finding: &mut dyn FnMut(Finding),
+    part: Part,
     metadata: impl FnOnce(&mut Report<'_>) -> Result<M>,
     data: impl FnOnce(M, &mut Report<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut report = Report::new(finding);
+    // All parts need the metadata, and one reports what is wrong with it.
+    report.set_muted(!part.is_first());
     progress.enter(Phase::Metadata);
     let found = metadata(&mut report)?;
     progress.enter(Phase::Read);
@@ -28,13 +31,15 @@ pub(crate) fn run<M>(
     Ok(())
 }
 
-/// Runs `work` on all `jobs` on `threads` threads, until the report is full. `work` returns its findings.
+/// Runs `work` on all `jobs` on `threads` threads, until the report is full. `work` returns its findings, which are
+/// reported in any case.
 pub(crate) fn in_order<'env, P: Sync + 'env>(
     threads: usize,
     jobs: impl Iterator<Item = &'env [P]>,
     report: &mut Report<'_>,
     work: impl Fn(&[P], &mut Vec<u8>) -> Vec<Remark> + Copy + Send + 'env,
 ) -> Result<()> {
+    let was_muted = report.set_muted(false);
     pipeline::scope(threads, Vec::new, |pool| {
         let mut window = Window::new(threads.max(1) * JOBS);
         for job in jobs {
@@ -49,8 +54,10 @@ pub(crate) fn in_order<'env, P: Sync + 'env>(
         while !window.is_empty() {
             take(&mut window, report)?;
         }
-        Ok(())
-    })
+        Ok::<_, Error>(())
+    })?;
+    report.set_muted(was_muted);
+    Ok(())
 }
 
 fn take(window: &mut Window<Vec<Remark>>, report: &mut Report<'_>) -> Result<()> {

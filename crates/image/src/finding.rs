@@ -60,6 +60,7 @@ pub(crate) struct Report<'f> {
     finding: &'f mut dyn FnMut(Finding),
     notes: usize,
     damage: usize,
+    muted: bool,
     shared: BTreeMap<Key, Shared>,
 }
 
@@ -75,7 +76,12 @@ struct Shared {
 impl<'f> Report<'f> {
     /// Makes a collector that calls `finding` for each finding.
     pub(crate) fn new(finding: &'f mut dyn FnMut(Finding)) -> Self {
-        Report { finding, notes: 0, damage: 0, shared: BTreeMap::new() }
+        Report { finding, notes: 0, damage: 0, muted: false, shared: BTreeMap::new() }
+    }
+
+    /// Has the following findings left out, or not; returns whether they were until now.
+    pub(crate) fn set_muted(&mut self, muted: bool) -> bool {
+        std::mem::replace(&mut self.muted, muted)
     }
 
     /// Reports damage of a structure.
@@ -98,6 +104,9 @@ impl<'f> Report<'f> {
         text: impl Into<String>,
         who: impl FnOnce() -> String,
     ) {
+        if self.muted {
+            return;
+        }
         let key = (severity, structure, offset, text.into());
         if let Some(shared) = self.shared.get_mut(&key) {
             shared.others += 1;
@@ -146,6 +155,7 @@ impl<'f> Report<'f> {
 
     /// Reports the shared findings.
     pub(crate) fn finish(mut self) {
+        self.muted = false;
         for ((severity, structure, offset, text), Shared { first, others }) in std::mem::take(&mut self.shared) {
             let text = match others {
                 0 => format!("{text} ({first})"),
@@ -157,6 +167,9 @@ impl<'f> Report<'f> {
     }
 
     fn tell(&mut self, finding: Finding) {
+        if self.muted {
+            return;
+        }
         let severity = finding.severity;
         let (count, what) = match severity {
             Severity::Note => (&mut self.notes, "notes"),

@@ -2,9 +2,9 @@
 
 use packfs_blocks::progress::Progress;
 
-use crate::Result;
 use crate::finding::Finding;
 use crate::tree::{Device, Time, XattrSet};
+use crate::{Part, Result};
 
 /// Address of an inode in its image, in the format's own numbering (SquashFS: the inode reference).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -181,4 +181,16 @@ pub trait Image: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// Errors that do not concern the image: its file cannot be read, a codec is missing. Damage is not an error.
     fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()>;
+
+    /// Does a part of [`Image::check`]. The first part reports findings of all metadata; the data is read in about equal
+    /// parts by its position. Unless an implementation says otherwise, the first part does all.
+    fn check_part(
+        &self,
+        part: Part,
+        threads: usize,
+        progress: &Progress,
+        finding: &mut dyn FnMut(Finding),
+    ) -> Result<()> {
+        if part.is_first() { self.check(threads, progress, finding) } else { Ok(()) }
+    }
 }

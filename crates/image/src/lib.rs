@@ -143,6 +143,7 @@ mod fs;
 pub mod image;
 mod limits;
 mod open;
+mod part;
 pub mod placement;
 mod regex;
 pub mod rules;
@@ -162,6 +163,7 @@ pub use finding::{Finding, Severity};
 pub use fs::{DirEntry, File, Fs};
 pub use image::Image;
 pub use open::{AnyImage, OpenOptions};
+pub use part::Part;
 pub use tree::Tree;
 pub use warning::{Counted, Warning, WarningKind, Warnings};
 

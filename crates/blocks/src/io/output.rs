@@ -14,6 +14,12 @@ use super::temporary::{Scratch, TemporaryName, directory};
 
 /// Bytes copied at once.
 const COPY_LEN: usize = 1 << 20;
+/// Bytes copied at once if somebody looks at them: they stay in the processor's cache until they are written.
+const SEEN_LEN: usize = 1 << 17;
+/// File systems that copy ranges of files without passing the bytes through this machine's memory: by sharing blocks
+/// (Btrfs, XFS, bcachefs, OCFS2, ZFS), or on a server (NFS, CIFS, SMB2, Ceph).
+const COPYING: [u64; 9] =
+    [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f, 0x2fc1_2fc1, 0x6969, 0xff53_4d42, 0xfe53_4d42, 0x00c3_6400];
 
 /// An output being written. Until [`commit`](Output::commit) the target is untouched. If the output
 /// is dropped before, or the process is killed, nothing is left behind.
@@ -168,6 +174,35 @@ impl Output {
             let piece_len = usize::try_from(len - done).unwrap_or(COPY_LEN).min(COPY_LEN);
             Storage::read_exact_at(file, &mut piece[..piece_len], start + done)?;
             self.storage.write_all_at(&piece[..piece_len], offset + done)?;
+            done += piece_len as u64;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the file system may copy ranges of files by itself: [`Output::copy_from`] is then best.
+    pub fn copies_by_itself(&self) -> bool {
+        let found = self.storage.file().and_then(|file| rustix::fs::fstatfs(file).ok());
+        let kind = found.and_then(|found| u64::try_from(found.f_type).ok());
+        kind.is_some_and(|kind| COPYING.contains(&kind))
+    }
+
+    /// As [`Output::copy_from`], through memory: `see` gets all bytes in order, as they are written.
+    pub fn copy_seen(
+        &self,
+        file: &File,
+        start: u64,
+        len: u64,
+        offset: u64,
+        see: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<()> {
+        self.clear_stale()?;
+        let (mut piece, mut done) = (vec![0; SEEN_LEN], 0);
+        while done < len {
+            let piece_len = usize::try_from(len - done).unwrap_or(SEEN_LEN).min(SEEN_LEN);
+            let piece = &mut piece[..piece_len];
+            Storage::read_exact_at(file, piece, start + done)?;
+            self.storage.write_all_at(piece, offset + done)?;
+            see(piece);
             done += piece_len as u64;
         }
         Ok(())
@@ -459,6 +494,10 @@ mod tests {
                 let mut copied = vec![0; len];
                 output.read_exact_at(&mut copied, offset).unwrap();
                 assert!(copied == bytes[usize::try_from(start).unwrap()..][..len]);
+                let mut seen = Vec::new();
+                output.copy_seen(&from, start, len as u64, offset + 3, &mut |piece| seen.extend(piece)).unwrap();
+                output.read_exact_at(&mut copied, offset + 3).unwrap();
+                assert!(copied == seen && seen == bytes[usize::try_from(start).unwrap()..][..len]);
             }
             let beyond = output.copy_from(&from, 3 << 20, 6, 0).unwrap_err();
             assert_eq!(beyond.kind(), io::ErrorKind::UnexpectedEof);

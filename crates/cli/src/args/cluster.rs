@@ -1,24 +1,37 @@
-//! Options of the commands that build one image on many machines: `plan`, `shard`, `assemble`, `status`.
+//! Options of the commands that build images on many machines: `plan`, `shard`, `assemble`, `status`.
 
-use std::path::PathBuf;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum, ValueHint};
+use packfs_image::Part;
+use packfs_image::build::Shards;
 
-use super::{Build, Effort, Talk};
+use super::{Build, Effort, Talk, value};
+use crate::output::failure::Usage;
 
 /// Plan a build in shards that many machines can pack.
 ///
 /// Scans the SOURCE directories and writes a plan for `packfs shard` and `packfs assemble`. The options are those of
 /// `packfs build`, and the image has the same bytes. If a file changes after the plan was made, its shard cannot be
-/// packed.
+/// packed. With --each, the plan is of many images.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   packfs plan /data/set -o set.plan --shards 64 --format erofs
-  packfs plan /data/set -o set.plan --shard-size 100G --codec zstd:15 --for slurm > set.sh")]
+  packfs plan /data/set -o set.plan --shard-size 100G --codec zstd:15 --for slurm > set.sh
+  packfs plan --each nightly.list -o nightly.plan --shard-size 50G --for slurm > nightly.sh")]
 pub(crate) struct Plan {
     #[command(flatten)]
     pub(crate) build: Planned,
+
+    /// Plan an image for each line of LIST: SOURCE... -o IMAGE and options
+    ///
+    /// A line has the syntax of a shell's command line and the options of `packfs build`; `#` begins a comment. A task
+    /// makes one image, or packs a shard of one that --shard-size or --shards cuts. The longest tasks come first. `-`
+    /// reads standard input.
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath)]
+    pub(crate) each: Option<PathBuf>,
 
     /// Print a script that runs the job
     ///
@@ -61,6 +74,12 @@ impl Args for Planned {
         let command = command.mut_arg("shard_size", |arg| {
             arg.help("Approximate size of a shard, instead of their number").help_heading(None::<&str>).display_order(0)
         });
+        // Options of single images belong into their lines.
+        let command = command.mut_arg("sources", |arg| arg.required_unless_present("each"));
+        let command = command.mut_args(|arg| match arg.get_id().as_str() {
+            "output" | "force" | "shards" | "shard_size" | "jobs" | "memory" | "json" | "quiet" => arg,
+            _ => arg.conflicts_with("each"),
+        });
         // Options that shards exclude, and those of archives, images and addresses.
         let excluded = ["dry_run", "percentage", "reuse", "reuse_index", "index", "on_error", "spool"];
         let remote = cfg!(feature = "remote").then_some("remote_cache");
@@ -73,6 +92,30 @@ impl Args for Planned {
     }
 }
 
+impl Planned {
+    /// Returns the builds of a list, with the numbers of their lines; `shards` are those of images whose line has none.
+    pub(crate) fn each(self, list: &Path) -> Result<Each, Usage> {
+        let shards = self.0.shards().unwrap_or(Shards::Count(NonZeroU32::MIN));
+        let builds = super::each::builds(list, &super::read("--each", list)?)?;
+        let Build { output, force, effort, json, talk, .. } = self.0;
+        Ok(Each { builds, shards, output, force, effort, json, quiet: talk.quiet })
+    }
+}
+
+/// A list of builds, and the plan of them to write.
+#[derive(Debug)]
+pub(crate) struct Each {
+    /// Builds, with the numbers of their lines.
+    pub(crate) builds: Vec<(usize, Build)>,
+    /// Cut of images whose line has none.
+    pub(crate) shards: Shards,
+    pub(crate) output: PathBuf,
+    pub(crate) force: bool,
+    pub(crate) effort: Effort,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+}
+
 impl FromArgMatches for Planned {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         Build::from_arg_matches(matches).map(Planned)
@@ -83,7 +126,7 @@ impl FromArgMatches for Planned {
     }
 }
 
-/// Pack one shard of a plan.
+/// Pack one shard of a plan, or make one image of a plan of many.
 ///
 /// The shard appears in DIR when it is complete, so this command can be killed and repeated at any time. A shard that is
 /// already there is left alone; a damaged one is packed again.
@@ -97,13 +140,15 @@ pub(crate) struct Shard {
     #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
     pub(crate) plan: PathBuf,
 
-    /// Number of the shard, counted from 0
+    /// Number of the shard or task, counted from 0
     ///
     /// The default is that of SLURM_ARRAY_TASK_ID, HQ_TASK_ID, JOB_COMPLETION_INDEX or PACKFS_SHARD.
     #[arg(value_name = "I")]
     pub(crate) shard: Option<u32>,
 
-    /// Directory for the shard; it is created if missing
+    /// Directory for shards; it is created if missing
+    ///
+    /// Of a plan of many images, each has a directory in it.
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output: PathBuf,
 
@@ -121,11 +166,14 @@ pub(crate) struct Shard {
 /// Build the image from all shards of a plan.
 ///
 /// Every byte is verified with the digests of its shard before the image appears under its name. The image has the same
-/// bytes as one of `packfs build` with the same options.
+/// bytes as one of `packfs build` with the same options. Of a plan of many images, all are assembled that were cut and
+/// are not there yet; they have the paths of the plan.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  packfs assemble set.plan /scratch/set -o set.erofs")]
+  packfs assemble set.plan /scratch/set -o set.erofs
+  packfs assemble nightly.plan /scratch/nightly
+  packfs assemble nightly.plan /scratch/nightly --shard 0/4")]
 pub(crate) struct Assemble {
     /// Plan written by `packfs plan`
     #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
@@ -136,12 +184,18 @@ pub(crate) struct Assemble {
     pub(crate) dir: PathBuf,
 
     /// Image to write: a file or a block device
+    ///
+    /// Not for a plan of many images.
     #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
-    pub(crate) output: PathBuf,
+    pub(crate) output: Option<PathBuf>,
 
     /// Replace IMAGE if it exists
     #[arg(short, long)]
     pub(crate) force: bool,
+
+    /// Assemble only part I of N of the images of a plan of many
+    #[arg(long, value_name = "I/N", value_parser = value::part, conflicts_with = "output")]
+    pub(crate) shard: Option<Part>,
 
     #[command(flatten)]
     pub(crate) effort: Effort,

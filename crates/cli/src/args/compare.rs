@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use packfs_image::Part;
 use packfs_image::diff::Aspect;
 
-use super::{Effort, ImageArg, PartsArg, RemoteArgs, Talk};
+use super::{Effort, ImageArg, PartsArg, RemoteArgs, Talk, value};
 
 /// Verify every structure and block of an image or dump.
 ///
@@ -17,6 +18,7 @@ use super::{Effort, ImageArg, PartsArg, RemoteArgs, Talk};
 Examples:
   packfs check root.sqfs
   packfs check root.sqfs --against /srv/root
+  packfs check data.sqfs --shard $SLURM_ARRAY_TASK_ID/16
   packfs check /mnt/a/core /mnt/b/core")]
 pub(crate) struct Check {
     #[command(flatten)]
@@ -30,6 +32,13 @@ pub(crate) struct Check {
     /// Repeat it for an image merged from several sources.
     #[arg(long, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) against: Vec<PathBuf>,
+
+    /// Check only part I of N, counted from 0
+    ///
+    /// Each block of data is read by one part. The first part also checks all metadata, which the others read only to
+    /// find the data. For images only.
+    #[arg(long, value_name = "I/N", value_parser = value::part, conflicts_with = "against")]
+    pub(crate) shard: Option<Part>,
 
     /// Fail at the first warning about a source
     ///

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use packfs_image::Part;
 
 use super::{Alter, Effort, ImageArg, OnError, PartsArg, Select, Talk, value};
 
@@ -19,7 +20,8 @@ Examples:
   packfs extract root.sqfs etc usr/share/doc -C /tmp/some
   packfs extract root.sqfs usr/local -C /usr/local --strip-components 2
   packfs extract root.sqfs -C /srv/root --exclude usr/share/doc --dry-run
-  packfs extract root.sqfs -C /srv/root --paths-from wanted.txt --owner root:root --mode go-w")]
+  packfs extract root.sqfs -C /srv/root --paths-from wanted.txt --owner root:root --mode go-w
+  packfs extract data.sqfs -C /scratch/data --shard $SLURM_ARRAY_TASK_ID/16")]
 pub(crate) struct Extract {
     #[command(flatten)]
     pub(crate) image: ImageArg,
@@ -53,6 +55,13 @@ pub(crate) struct Extract {
     /// Replace files that exist
     #[arg(short, long)]
     pub(crate) force: bool,
+
+    /// Extract only part I of N, counted from 0
+    ///
+    /// Each entry but directories belongs to one part. Parts can be extracted in any order or at once, also by several
+    /// machines that share DIR; all together are the whole. Directories that exist get the attributes of the image.
+    #[arg(long, value_name = "I/N", value_parser = value::part, conflicts_with = "dry_run")]
+    pub(crate) shard: Option<Part>,
 
     /// Give all files to the extracting user and drop privileges
     ///
@@ -136,6 +145,13 @@ pub(crate) struct Tar {
     /// DIR gets the attributes of the root; `.` begins each path with `./`.
     #[arg(long, value_name = "DIR", value_parser = value::inside)]
     pub(crate) prefix: Option<PathBuf>,
+
+    /// Write only part I of N, counted from 0
+    ///
+    /// All parts, one after the other, are the bytes of the whole archive. Each part that is not empty is an archive by
+    /// itself, of which only the last has an end marker. Hard links may refer to files of earlier parts.
+    #[arg(long, value_name = "I/N", value_parser = value::part)]
+    pub(crate) shard: Option<Part>,
 
     /// Fail at a socket, which a tar archive cannot store
     ///

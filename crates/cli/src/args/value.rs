@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::{Group, User};
+use packfs_image::Part;
 use packfs_image::sink::compress::Compression;
 use packfs_image::tree::Time;
 
@@ -45,6 +46,17 @@ pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
     let (offset, len) = text.split_once(':').ok_or("expected OFFSET:LENGTH, as in 1G:64K")?;
     let (offset, len) = (size(offset)?, size(len)?);
     Ok(offset..offset.checked_add(len).ok_or("it ends beyond 16 EiB")?)
+}
+
+/// Parses a part of some work: `I/N`, where I counts from 0.
+pub(crate) fn part(text: &str) -> Result<Part, String> {
+    const ACCEPTED: &str = "expected I/N, as in 0/4: part I of N, counted from 0";
+    let (index, count) = text.split_once('/').ok_or(ACCEPTED)?;
+    let (index, count): (u32, u32) = index.parse().ok().zip(count.parse().ok()).ok_or(ACCEPTED)?;
+    Part::new(index, count).ok_or_else(|| match count {
+        0 => "there are no parts".into(),
+        _ => format!("the parts are 0/{count} to {}/{count}", count - 1),
+    })
 }
 
 /// Parses a number of worker threads.

@@ -12,13 +12,16 @@ use serde::Serialize;
 use super::diff::line;
 use super::{open, parts, sources};
 use crate::args::Check;
-use crate::output::failure::Outcome;
+use crate::output::failure::{Outcome, Usage};
 use crate::output::findings::Findings;
 use crate::output::meter::Meter;
 use crate::output::{json, say, units, warnings};
 
 pub(super) fn run(args: &Check) -> Result<Outcome> {
     if let Some(paths) = parts::named(&args.image, &args.parts.rest)? {
+        if args.shard.is_some() {
+            return Err(Usage("--shard is for images; a dump is checked as a whole".into()).into());
+        }
         return parts::check(args, &paths);
     }
     let opened = open::with_cache(&args.image, args.effort.memory())?;
@@ -47,7 +50,8 @@ pub(super) fn run(args: &Check) -> Result<Outcome> {
                 verdict = format!("{verdict}; {}", units::of(notes.count, "note"));
             }
             let inodes = units::of(image.inode_count(), "inode");
-            say(format_args!("{name}: {verdict} ({inodes} in {})", units::span(spent.time)));
+            let part = args.shard.map_or_else(String::new, |part| format!("part {part}: "));
+            say(format_args!("{name}: {part}{verdict} ({inodes} in {})", units::span(spent.time)));
         }
     }
     Ok(if sound { Outcome::Done } else { Outcome::Findings })
@@ -65,7 +69,7 @@ struct Checked {
 fn check(image: &dyn Image, args: &Check, progress: &Arc<Progress>) -> Result<Checked> {
     let threads = args.effort.threads();
     let (mut findings, mut notes, mut warnings) = (Findings::new(), Findings::new(), Warnings::default());
-    image.check(threads, progress, &mut |finding| match finding.severity {
+    image.check_part(args.shard.unwrap_or_default(), threads, progress, &mut |finding| match finding.severity {
         Severity::Note => notes.add(finding.to_string()),
         _ => findings.add(finding.to_string()),
     })?;

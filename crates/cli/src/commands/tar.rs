@@ -35,6 +35,7 @@ pub(super) fn run(args: &Tar) -> Result<Outcome> {
         (all.select, all.strip, all.prefix) = (select, args.strip_components, args.prefix.clone());
         (all.threads, all.memory) = (args.effort.threads(), (memory / 2).min(IN_FLIGHT));
         (all.strict, all.hard_links) = (args.strict, !args.no_hard_links);
+        all.part = args.shard.unwrap_or_default();
         all.name = target.map_or_else(|| PathBuf::from(output::STDOUT), Path::to_owned);
     });
     let meter = Meter::start(args.talk.quiet);

@@ -164,13 +164,13 @@ macro_rules! buildable {
 
         /// Writes a plan of a build in shards.
         pub(crate) fn plan(
-            target: &std::path::Path,
+            to: (&packfs_blocks::Output, u64),
             all: &crate::build::AnyOptions,
             options: &Options,
             progress: &packfs_blocks::Progress,
             fill: impl FnOnce(&mut dyn crate::source::Store) -> Result<crate::Plan>,
-        ) -> Result<(crate::build::Planned, crate::Warnings)> {
-            crate::build::shard::plan(target, all, &Builder::new(options)?, progress, fill)
+        ) -> Result<(crate::build::Laid, crate::Warnings)> {
+            crate::build::shard::plan(to, all, &Builder::new(options)?, progress, fill)
         }
 
         /// Packs a shard of a plan.
@@ -182,6 +182,16 @@ macro_rules! buildable {
             progress: &packfs_blocks::Progress,
         ) -> Result<bool> {
             crate::build::shard::pack(dir, &Builder::new(options)?, job, shard, progress)
+        }
+
+        /// Makes the image of a plan of one shard.
+        pub(crate) fn whole(
+            target: &std::path::Path,
+            options: &Options,
+            job: &crate::build::Job,
+            progress: &packfs_blocks::Progress,
+        ) -> Result<crate::build::Summary> {
+            crate::build::shard::whole(target, &Builder::new(options)?, job, progress)
         }
 
         /// Makes the image of the shards of a plan.

@@ -45,8 +45,10 @@ pub use self::order::{Order, Rank};
 pub use self::plan::Plan;
 pub(crate) use self::plan::referenced;
 pub use self::recipes::Recipes;
-pub use self::shard::{FailedShard, Job, Planned, RunningShard, Shards, Status};
-pub(crate) use self::shard::{Get, Joined, Place, Put};
+pub use self::shard::{
+    FailedShard, Images, Job, Jobs, Planned, PlannedSet, Planner, RunningShard, Shards, Status, Task,
+};
+pub(crate) use self::shard::{Get, Joined, Laid, Place, Put};
 pub(crate) use self::summary::Counts;
 pub use self::summary::{Details, Summary};
 use crate::source::{Contents, Store};

@@ -3,10 +3,10 @@
 
 use packfs_blocks::progress::Progress;
 
-use crate::Result;
 use crate::finding::Finding;
 use crate::image::{Entry, Extent, Image, Nid, Stat};
 use crate::tree::{Transform, XattrSet};
+use crate::{Part, Result};
 
 /// An image as a [`Transform`] changes it.
 #[derive(Debug)]
@@ -80,6 +80,16 @@ impl Image for Altered<'_> {
 
     fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()> {
         self.image.check(threads, progress, finding)
+    }
+
+    fn check_part(
+        &self,
+        part: Part,
+        threads: usize,
+        progress: &Progress,
+        finding: &mut dyn FnMut(Finding),
+    ) -> Result<()> {
+        self.image.check_part(part, threads, progress, finding)
     }
 }
 

@@ -17,7 +17,51 @@ pub use lookup::{lookup, resolve};
 pub use select::Selection;
 pub use walk::{Visit, Walk};
 
-use crate::image::Image;
+use crate::image::{FileType, Image, Stat};
+use crate::{Part, Result};
+
+/// Bytes that each entry counts for besides its data when work is divided.
+const PER_ENTRY: u64 = 4096;
+
+/// Deals the entries of a walk to the parts that share it: each gets a range of about equal weight.
+#[derive(Debug)]
+struct Deal {
+    part: Part,
+    /// Weight of all entries.
+    total: u128,
+    before: u128,
+}
+
+impl Deal {
+    /// Prepares to deal the entries that are selected. Unless one part gets all, this is a walk.
+    fn new(image: &dyn Image, select: &Selection, part: Part) -> Result<Deal> {
+        let mut total = 0;
+        if part != Part::WHOLE {
+            let mut walk = Walk::over(image, select)?;
+            loop {
+                match walk.step() {
+                    Ok(Some(visit)) => total += weight(&visit.stat),
+                    Ok(None) => break,
+                    // The walk that counts meets it again.
+                    Err(_) => {}
+                }
+            }
+        }
+        Ok(Deal { part, total, before: 0 })
+    }
+
+    /// Returns true if the next entry of the walk belongs to the part.
+    fn next(&mut self, stat: &Stat) -> bool {
+        let at = self.before;
+        self.before += weight(stat);
+        self.part.contains(at, self.total)
+    }
+}
+
+fn weight(stat: &Stat) -> u128 {
+    let size = if let FileType::File { size } = stat.kind { size } else { 0 };
+    u128::from(size) + u128::from(PER_ENTRY)
+}
 
 /// Returns the number of entries that will be visited; 0 if only a walk would tell. Additional
 /// names of files are not counted.

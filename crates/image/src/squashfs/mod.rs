@@ -11,7 +11,7 @@ pub use format::flags;
 pub(crate) use limits::check;
 pub use reader::{BodyFacts, CompressorOptions, IndexEntry, InodeFacts, ReadOptions, Reader, Superblock};
 pub use writer::{Counts, Details, Fragments, Options, build, build_to};
-pub(crate) use writer::{assemble, pack_shard, plan};
+pub(crate) use writer::{assemble, pack_shard, plan, whole};
 
 #[cfg(test)]
 mod tests;

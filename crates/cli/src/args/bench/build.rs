@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use packfs_bench::build::Features;
 use packfs_bench::format::Format;
+use packfs_image::Part;
 
 use super::super::known::{self, Known};
 use super::super::value;
@@ -64,6 +65,13 @@ pub(crate) struct Build {
     /// Directory for images [default: /dev/shm or that of temporary files]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) scratch: Option<PathBuf>,
+
+    /// Measure only part I of N of the cells, counted from 0
+    ///
+    /// Cells are dealt out one by one. The files of results of all parts, one after the other, are one for
+    /// `packfs bench report`. Sizes do not depend on the machine; speeds compare only between machines of one kind.
+    #[arg(long, value_name = "I/N", value_parser = value::part)]
+    pub(crate) shard: Option<Part>,
 
     #[command(flatten)]
     pub(crate) measuring: Measuring,

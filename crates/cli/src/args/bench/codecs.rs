@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use packfs_bench::codecs::Method;
 use packfs_bench::policy::Policy;
+use packfs_image::Part;
 
 use super::super::known::{self, Known};
 use super::super::value;
@@ -20,7 +21,8 @@ use super::measuring::{Measuring, Sizes, block, blocks};
 Examples:
   packfs bench codecs --data /usr/share
   packfs bench codecs --data root.tar --codecs zstd:3,zstd:19,lz4hc:12,zlib:9 --blocks 4K..1M --policy squashfs
-  packfs bench codecs --data /usr -j 1,2,4 --runs 9 --resume")]
+  packfs bench codecs --data /usr -j 1,2,4 --runs 9 --resume
+  packfs bench codecs --data /usr --shard 0/4 -o part0.jsonl")]
 pub(crate) struct Codecs {
     /// Files and directories, each a data set of its own
     ///
@@ -66,6 +68,13 @@ pub(crate) struct Codecs {
     /// Minimum time of a measurement per direction, in milliseconds
     #[arg(long, value_name = "MS", default_value = "50", value_parser = value::count::<u64>)]
     pub(crate) least: u64,
+
+    /// Measure only part I of N of the cells, counted from 0
+    ///
+    /// Cells are dealt out one by one. The files of results of all parts, one after the other, are one for
+    /// `packfs bench report`. Sizes do not depend on the machine; speeds compare only between machines of one kind.
+    #[arg(long, value_name = "I/N", value_parser = value::part)]
+    pub(crate) shard: Option<Part>,
 
     #[command(flatten)]
     pub(crate) measuring: Measuring,

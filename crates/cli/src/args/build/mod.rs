@@ -56,7 +56,7 @@ pub(crate) struct Build {
 
     /// Image to write: a file or a block device
     #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
-    output: PathBuf,
+    pub(super) output: PathBuf,
 
     /// Choose codec, block size and order by name
     ///
@@ -88,7 +88,7 @@ pub(crate) struct Build {
 
     /// Replace IMAGE if it exists
     #[arg(short, long)]
-    force: bool,
+    pub(super) force: bool,
 
     /// Scan and estimate size and time of the image; write nothing
     ///
@@ -97,17 +97,17 @@ pub(crate) struct Build {
     dry_run: bool,
 
     #[command(flatten)]
-    effort: Effort,
+    pub(super) effort: Effort,
 
     #[command(flatten)]
     remote: RemoteArgs,
 
     /// Print the summary as JSON on standard output
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 
     #[command(flatten)]
-    talk: Talk,
+    pub(super) talk: Talk,
 
     /// Print progress as numbers from 0 to 100 on standard output
     ///
@@ -515,6 +515,11 @@ impl Build {
         }));
         self.squashfs.be_like(superblock);
         Ok(())
+    }
+
+    /// Returns the number or size of shards, if one was given.
+    pub(crate) fn shards(&self) -> Option<build::Shards> {
+        self.shards.resolve()
     }
 
     /// Resolves the options that are left open. `epoch` is the value of `SOURCE_DATE_EPOCH`.

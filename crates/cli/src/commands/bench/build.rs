@@ -39,6 +39,7 @@ pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
         features: args.features.clone(),
     };
     let (cells, left_out) = matrix.cells(&tools).map_err(usage)?;
+    let cells = session::part(args.shard, cells);
     if !args.measuring.talk.quiet {
         left_out.iter().for_each(|why| say(format_args!("packfs: left out: {why}")));
     }
@@ -52,7 +53,7 @@ pub(super) fn run(args: &BenchBuild) -> Result<Outcome> {
         ("tar".to_owned(), builder.tar_bytes.to_string()),
         ("images".to_owned(), format!("in {}", display(&scratch.parent()))),
     ]);
-    let about = Session { libraries, settings, ..Session::default() };
+    let about = Session { session: session::ending(args.shard), libraries, settings, ..Session::default() };
     let expected = expected(&cells, &source, builder.tar_bytes, &scratch.parent());
     let measured = session::measure(cells, &mut builder, about, Duration::ZERO, expected, &args.measuring)?;
     measured.show(|results| &results.builds, entry, &args.measuring)

@@ -33,9 +33,9 @@ pub(super) fn run(args: &Codecs) -> Result<Outcome> {
         threads: args.jobs.clone(),
         methods,
     };
-    let cells = matrix.cells().map_err(usage)?;
+    let cells = session::part(args.shard, matrix.cells().map_err(usage)?);
     let libraries = matrix.methods.iter().map(|method| (method.to_string(), method.library())).collect();
-    let about = Session { libraries, ..Session::default() };
+    let about = Session { session: session::ending(args.shard), libraries, ..Session::default() };
     let least = Duration::from_millis(args.least);
     let expected = expected(&cells, least);
     let measured = session::measure(cells, &mut real::Machine::new(), about, least, expected, &args.measuring)?;

@@ -17,6 +17,7 @@ use packfs_bench::report::{Report, text};
 use packfs_bench::results::Results;
 use packfs_bench::run::{self, Event, Plan};
 use packfs_bench::scratch::{self, Scratch};
+use packfs_image::Part;
 use packfs_image::name::display;
 use rustix::fs::{Access, access};
 use serde::Serialize;
@@ -181,10 +182,22 @@ pub(super) fn usage(error: packfs_bench::Error) -> anyhow::Error {
     }
 }
 
+/// Returns the cells of a part of the matrix.
+pub(super) fn part<C>(part: Option<Part>, cells: Vec<C>) -> Vec<C> {
+    let part = part.unwrap_or_default();
+    (0..).zip(cells).filter(|(number, _)| part.holds(*number)).map(|(_, cell)| cell).collect()
+}
+
+/// Returns the ending of the name of a session that measures a part. Parts may begin on several machines in the same second,
+/// in processes of the same number.
+pub(super) fn ending(part: Option<Part>) -> String {
+    part.map_or_else(String::new, |part| format!("-{}.{}", part.index(), part.count()))
+}
+
 fn begun(about: Session, how: &Measuring) -> Result<Session> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is set before 1970")?.as_secs();
     Ok(Session {
-        session: format!("{now}-{}", std::process::id()),
+        session: format!("{now}-{}{}", std::process::id(), about.session),
         time: now,
         program: env!("CARGO_PKG_VERSION").into(),
         machine: Machine::this(),

@@ -1,5 +1,6 @@
-//! `packfs plan`, `shard`, `assemble` and `status`: one image built on many machines.
+//! `packfs plan`, `shard`, `assemble` and `status`: images built on many machines.
 
+mod each;
 mod runner;
 mod status;
 
@@ -7,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use packfs_image::build::{Job, Planned, Summary};
+use packfs_image::build::{Job, Jobs, Planned, Summary};
 use packfs_image::name::{display, encode};
 use packfs_image::source::Store;
 use serde::Serialize;
@@ -24,6 +25,13 @@ const NUMBERS: [&str; 4] = ["SLURM_ARRAY_TASK_ID", "HQ_TASK_ID", "JOB_COMPLETION
 
 pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
     let engine = args.engine;
+    if let Some(list) = args.each {
+        let each = args.build.each(&list)?;
+        if engine.is_some() && each.json {
+            return Err(Usage("packfs plan takes --json not together with --for".into()).into());
+        }
+        return each::plan(each, &list, engine);
+    }
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
     let mut plan = args.build.0.resolve(epoch.as_deref())?;
     if plan.target.common().shards.is_none() {
@@ -48,7 +56,8 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
         warnings::print(&warned);
     }
     if let Some(engine) = engine {
-        let script = runner::script(engine, &plan.output, plan.target.format(), planned.shards)?;
+        let tasks = runner::Tasks { tasks: planned.shards, cut_images: None };
+        let script = runner::script(engine, &plan.output, plan.target.format(), &tasks)?;
         return super::print(&script);
     }
     let Planned { shards, files, file_bytes, largest_bytes, equal_files, plan_bytes, .. } = planned;
@@ -68,59 +77,99 @@ pub(super) fn plan(args: args::Plan) -> Result<Outcome> {
 }
 
 pub(super) fn shard(args: &args::Shard) -> Result<Outcome> {
-    let mut job = open(&args.plan, &args.effort)?;
-    let shard = match args.shard {
-        Some(shard) => shard,
+    let jobs = Jobs::open(&args.plan)?;
+    let number = match args.shard {
+        Some(number) => number,
         None => number()?,
     };
-    if shard >= job.shards() {
-        let last = job.shards() - 1;
-        return Err(Usage(format!("shard {shard}: the plan has shards 0 to {last}")).into());
-    }
+    let count = jobs.tasks().len();
+    let Some(task) = jobs.tasks().get(number as usize) else {
+        let last = count.saturating_sub(1);
+        return Err(Usage(format!("shard {number}: the plan has shards 0 to {last}")).into());
+    };
     create(&args.output)?;
+    let job = open(&jobs, task.image, &args.effort, true)?;
     let meter = Meter::start(args.talk.quiet);
     let progress = Arc::clone(meter.progress());
-    job.options_mut().common_mut().force = true;
-    let packed = job.pack(&args.output, shard, &progress);
+    let packed = jobs.run(task, &job, &args.output, &progress);
     let spent = meter.finish();
-    let packed = packed.with_context(|| format!("packing shard {shard} of {}", display(&args.plan)))?;
-    let figures = Packed { shard, packed, file_bytes: job.bytes(shard) };
+    let image = jobs.path(task.image);
+    let of = image.map_or_else(String::new, |image| format!(" ({})", display(image)));
+    let packed = packed.with_context(|| format!("packing shard {number} of {}{of}", display(&args.plan)))?;
+    let figures = Packed { shard: number, packed, file_bytes: task.bytes, image };
     let done = Done { path: &args.plan, seconds: spent.time.as_secs_f64(), figures };
     let text = if packed {
-        let (bytes, time) = (units::bytes(job.bytes(shard)), units::span(spent.time));
-        format!("packed      shard {shard} of {}, {bytes} in {time}", job.shards())
+        let (bytes, time) = (units::bytes(task.bytes), units::span(spent.time));
+        format!("packed      shard {number} of {count}{of}, {bytes} in {time}")
     } else {
-        format!("packed      shard {shard} of {}, by an earlier run", job.shards())
+        format!("packed      shard {number} of {count}{of}, by an earlier run")
     };
     tell("shard", args.json, args.talk.quiet, &done, &text)
 }
 
 pub(super) fn assemble(args: &args::Assemble) -> Result<Outcome> {
-    let mut job = open(&args.plan, &args.effort)?;
-    job.options_mut().common_mut().force = args.force;
+    let jobs = Jobs::open(&args.plan)?;
+    let is_set = jobs.path(0).is_some();
+    match &args.output {
+        None if !is_set => Err(Usage("a plan of one image needs its path: -o IMAGE".into()).into()),
+        Some(_) if is_set => {
+            let why = "a plan of many images has their paths: leave -o out";
+            Err(Usage(format!("{}: {why}", display(&args.plan))).into())
+        }
+        None => assemble_all(args, &jobs),
+        Some(_) if args.shard.is_some() => Err(Usage("only many images can be assembled in parts".into()).into()),
+        Some(output) => assemble_one(args, output, open(&jobs, 0, &args.effort, args.force)?),
+    }
+}
+
+fn assemble_one(args: &args::Assemble, output: &Path, job: Job) -> Result<Outcome> {
     let meter = Meter::start(args.talk.quiet);
     let progress = Arc::clone(meter.progress());
-    let built = job.assemble(&args.dir, &args.output, &progress);
+    let built = job.assemble(&args.dir, output, &progress);
     let spent = meter.finish();
-    let summary = built.with_context(|| format!("assembling {}", display(&args.output)))?;
+    let summary = built.with_context(|| format!("assembling {}", display(output)))?;
     let (image, files) = (units::bytes(summary.image_bytes), units::bytes(summary.file_bytes));
     let shards = units::of(job.shards().into(), "shard");
     let text = format!("assembled   {image} from {shards} with {files} of files in {}", units::span(spent.time));
     let figures = Assembled { shards: job.shards(), summary };
-    tell(
-        "assemble",
-        args.json,
-        args.talk.quiet,
-        &Done { path: &args.output, seconds: spent.time.as_secs_f64(), figures },
-        &text,
-    )
+    let done = Done { path: output, seconds: spent.time.as_secs_f64(), figures };
+    tell("assemble", args.json, args.talk.quiet, &done, &text)
 }
 
-/// Opens a plan, for work with the resources of this machine.
-fn open(plan: &Path, effort: &Effort) -> Result<Job> {
-    let mut job = Job::open(plan)?;
+/// Assembles the images of a plan of many; one that cannot be assembled leaves the others alone.
+fn assemble_all(args: &args::Assemble, jobs: &Jobs) -> Result<Outcome> {
+    let part = args.shard.unwrap_or_default();
+    let (mut figures, mut failed) = (AssembledSet::default(), None);
+    let meter = Meter::start(args.talk.quiet);
+    let progress = Arc::clone(meter.progress());
+    for (_, image) in (0..).zip(jobs.cut()).filter(|(number, _)| part.holds(*number)) {
+        let assembled = open(jobs, image, &args.effort, true)
+            .and_then(|mut job| Ok(jobs.assemble(image, &mut job, &args.dir, &progress)?));
+        let name = || jobs.path(image).map_or_else(String::new, |path| display(path).to_string());
+        match assembled.with_context(|| format!("assembling {}", name())) {
+            Ok(true) => figures.assembled += 1,
+            Ok(false) => figures.earlier += 1,
+            Err(error) if progress.is_cancelled() => return Err(error),
+            Err(error) => {
+                figures.failed += 1;
+                failed.replace(error).into_iter().for_each(|error| say(format_args!("packfs: {error:#}")));
+            }
+        }
+    }
+    let spent = meter.finish();
+    let AssembledSet { assembled, earlier, .. } = figures;
+    let time = units::span(spent.time);
+    let text = format!("assembled   {} in {time}, {earlier} by an earlier run", units::of(assembled.into(), "image"));
+    let done = Done { path: &args.plan, seconds: spent.time.as_secs_f64(), figures };
+    tell("assemble", args.json, args.talk.quiet, &done, &text)?;
+    failed.map_or(Ok(Outcome::Done), Err)
+}
+
+/// Opens the plan of an image, for work with the resources of this machine.
+fn open(jobs: &Jobs, image: u32, effort: &Effort, force: bool) -> Result<Job> {
+    let mut job = jobs.job(image)?;
     let common = job.options_mut().common_mut();
-    (common.threads, common.memory) = (effort.threads(), effort.memory());
+    (common.threads, common.memory, common.force) = (effort.threads(), effort.memory(), force);
     Ok(job)
 }
 
@@ -157,10 +206,25 @@ fn path<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
 }
 
 #[derive(Serialize)]
-struct Packed {
+struct Packed<'a> {
     shard: u32,
     packed: bool,
     file_bytes: u64,
+    #[serde(serialize_with = "image", skip_serializing_if = "Option::is_none")]
+    image: Option<&'a Path>,
+}
+
+fn image<S: serde::Serializer>(image: &Option<&Path>, to: S) -> Result<S::Ok, S::Error> {
+    path(image.unwrap_or(Path::new("")), to)
+}
+
+/// Numbers of images of a plan of many.
+#[derive(Default, Serialize)]
+struct AssembledSet {
+    assembled: u32,
+    /// Number of those that an earlier run assembled.
+    earlier: u32,
+    failed: u32,
 }
 
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use packfs_image::build::{FailedShard, Job, RunningShard, Status};
+use packfs_image::build::{FailedShard, Jobs, RunningShard, Status};
 
 use crate::args;
 use crate::output::failure::Outcome;
@@ -20,10 +20,10 @@ const SILENT: Duration = Duration::from_secs(60);
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
 pub(in crate::commands) fn status(args: &args::Status) -> Result<Outcome> {
-    let job = Job::open(&args.plan)?;
+    let jobs = Jobs::open(&args.plan)?;
     loop {
-        let status = job.status(&args.dir);
-        let complete = status.done == status.shards;
+        let status = jobs.status(&args.dir)?;
+        let complete = status.is_complete();
         if args.json {
             json::print("status", &status)?;
         } else {
@@ -55,6 +55,9 @@ impl fmt::Display for State<'_> {
         let Status { shards, done, file_bytes, done_bytes, packed_bytes, failed, missing, damaged, .. } = self.0;
         let (all, part) = (units::bytes(*file_bytes), units::bytes(*done_bytes));
         writeln!(out, "done        {done} of {}: {part} of {all}", units::of((*shards).into(), "shard"))?;
+        if let Some(images) = self.0.images {
+            writeln!(out, "written     {} of {}", images.done, units::of(images.all.into(), "image"))?;
+        }
         let ratio = units::smaller(units::ratio(*done_bytes, *packed_bytes));
         let ratio = if *packed_bytes > 0 { format!(", {ratio}") } else { String::new() };
         writeln!(out, "packed      {}{ratio}", units::bytes(*packed_bytes))?;

@@ -65,6 +65,7 @@ impl<'a> Extraction<'a> {
                 None if args.no_owner => dir::Owner::Extractor,
                 None => dir::Owner::Auto,
             };
+            all.part = args.shard.unwrap_or_default();
             (all.sparse, all.times, all.on_error) = (!args.no_sparse, !args.no_times, args.on_error.into());
         });
         Ok(Extraction { args, opened, change, options })

@@ -75,6 +75,7 @@ impl Blob {
         let content = from.bytes()?.to_vec();
         from.end()?;
         let file = Arc::new(self.input.file.try_clone().map_err(Error::io("cannot open", &self.input.path))?);
+        let by_itself = output.copies_by_itself();
         let mut window = Window::new((pool.threads() + 1) * AHEAD);
         for (number, digest) in (0..).zip(digests) {
             Error::unless_cancelled(progress)?;
@@ -82,9 +83,16 @@ impl Blob {
             let (file, len) = (Arc::clone(&file), chunk.end.saturating_sub(chunk.start));
             let job = move |_: &mut S| {
                 let copy = to + chunk.start - start;
-                output.copy_from(&file, chunk.start, len, copy)?;
-                // What the image has counts, not what was read.
-                let copied = digest_of(output, copy..copy + len)?;
+                let copied = if by_itself {
+                    output.copy_from(&file, chunk.start, len, copy)?;
+                    digest_of(output, copy..copy + len)?
+                } else {
+                    let mut hasher = blake3::Hasher::new();
+                    output.copy_seen(&file, chunk.start, len, copy, &mut |piece| {
+                        hasher.update(piece);
+                    })?;
+                    Digest::from(*hasher.finalize().as_bytes())
+                };
                 Progress::add(&progress.done, len);
                 Progress::add(&progress.written, len);
                 Ok::<_, std::io::Error>((chunk.start, copied == digest))

@@ -65,6 +65,11 @@ pub(super) fn ranges(tree: &Tree, files: &[Ino], shards: Shards) -> Vec<Range<us
     ranges
 }
 
+/// Returns the weight of a shard with so many bytes of files.
+pub(super) fn load(bytes: u64, files: u32) -> u64 {
+    bytes.saturating_add(u64::from(files) * PER_FILE)
+}
+
 fn weight(tree: &Tree, ino: Ino) -> u128 {
     let size = if let Kind::File { size, .. } = tree.inode(ino).kind { size } else { 0 };
     u128::from(size) + u128::from(PER_FILE)

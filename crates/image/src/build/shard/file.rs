@@ -92,6 +92,12 @@ impl Input {
         Ok(Input { file, path: path.to_owned() })
     }
 
+    /// Opens the same file again, under whatever name it has now.
+    pub(super) fn again(&self) -> Result<Input> {
+        let file = self.file.try_clone().map_err(Error::io("cannot open", &self.path))?;
+        Ok(Input { file, path: self.path.clone() })
+    }
+
     pub(super) fn len(&self) -> Result<u64> {
         Ok(self.file.metadata().map_err(Error::io("cannot read the attributes", &self.path))?.len())
     }

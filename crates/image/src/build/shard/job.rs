@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::file::{Input, Located, Section};
 use super::wire::{Get, Put};
-use super::{AnyOptions, Layout, Shards, options};
+use super::{AnyOptions, Layout, Shards, cuts, options};
 use crate::source::{Contents, Seen, dir};
 use crate::tree::{Data, Ino, Kind, Tree};
 use crate::{Error, Result};
@@ -47,6 +47,14 @@ pub struct Planned {
     pub equal_files: u32,
     /// Length of the plan.
     pub plan_bytes: u64,
+}
+
+/// A plan that was written.
+#[derive(Debug)]
+pub(crate) struct Laid {
+    pub(crate) figures: Planned,
+    /// For each shard, the bytes of its files and its weight.
+    pub(super) loads: Vec<(u64, u64)>,
 }
 
 /// Numbers of one shard.
@@ -79,17 +87,18 @@ impl Job {
     /// # Errors
     /// [`Error::Unsupported`] for a plan of another version, [`Error::Damaged`] if it is no plan or damaged.
     pub fn open(path: &Path) -> Result<Job> {
-        let input = Input::open(path)?;
-        let head = input.read(0, HEADER as u64)?;
+        Job::at(Input::open(path)?, 0)
+    }
+
+    /// Opens the plan at byte `start` of a file.
+    pub(super) fn at(input: Input, start: u64) -> Result<Job> {
+        let path = &input.path;
+        let head = input.read(start, HEADER as u64)?;
         let mut from = Get::new("plan", &head);
         if from.array()? != MAGIC {
             return Err(input.damaged("not a plan of packfs".into()));
         }
-        let version = from.u32()?;
-        if version != VERSION {
-            let name = crate::name::display(path);
-            return Err(Error::Unsupported(format!("{name}: plan of version {version}; this packfs knows {VERSION}")));
-        }
+        check_version(path, from.u32()?, VERSION)?;
         let (shards, files) = (from.u32()?, from.u32()?);
         from.u32()?;
         let [about, tree, table] = [Located::get(&mut from)?, Located::get(&mut from)?, Located::get(&mut from)?];
@@ -190,15 +199,24 @@ impl Job {
     }
 }
 
-/// Writes a plan for `tree`, whose files are cut as `layout` says.
+/// Fails if a plan has another version than the one that is known here.
+pub(super) fn check_version(path: &Path, version: u32, known: u32) -> Result<()> {
+    if version == known {
+        return Ok(());
+    }
+    let name = crate::name::display(path);
+    Err(Error::Unsupported(format!("{name}: plan of version {version}; this packfs knows {known}")))
+}
+
+/// Writes a plan for `tree`, whose files are cut as `layout` says, to byte `start` of the output and what follows.
 pub(super) fn write(
-    output: &Output,
+    (output, start): (&Output, u64),
     options: &AnyOptions,
     made_by: &str,
     tree: &mut Tree,
     layout: &Layout,
-) -> Result<Planned> {
-    let mut lists = Lists { output, at: HEADER as u64, roots: Vec::new(), numbers: HashMap::new() };
+) -> Result<Laid> {
+    let mut lists = Lists { output, at: start + HEADER as u64, roots: Vec::new(), numbers: HashMap::new() };
     let mut entries = Vec::with_capacity(layout.ranges.len());
     for range in &layout.ranges {
         entries.push(lists.write(tree, &layout.files[range.clone()])?);
@@ -233,16 +251,18 @@ pub(super) fn write(
     [about, tree, table].iter().for_each(|at| at.put(&mut head));
     let id = Digest::of(&head);
     head.put(id.as_bytes());
-    output.write_all_at(&head, 0).map_err(Error::io("cannot write", output.target()))?;
+    output.write_all_at(&head, start).map_err(Error::io("cannot write", output.target()))?;
     let bytes = || entries.iter().map(|entry| entry.bytes);
-    Ok(Planned {
+    let figures = Planned {
         shards,
         files,
         file_bytes: bytes().sum(),
         largest_bytes: bytes().max().unwrap_or(0),
         equal_files,
-        plan_bytes: table.start + (entries.len() * ENTRY) as u64,
-    })
+        plan_bytes: table.start + (entries.len() * ENTRY) as u64 - start,
+    };
+    let load = |entry: &Entry| (entry.bytes, cuts::load(entry.bytes, entry.files));
+    Ok(Laid { figures, loads: entries.iter().map(load).collect() })
 }
 
 /// The lists of files being written.

@@ -8,10 +8,12 @@
 
 mod blob;
 mod cuts;
+mod done;
 mod equal;
 mod file;
 mod job;
 mod options;
+mod set;
 mod state;
 mod status;
 mod steps;
@@ -22,10 +24,12 @@ use std::ops::Range;
 use packfs_blocks::Progress;
 
 pub use self::cuts::Shards;
+pub(crate) use self::job::Laid;
 pub use self::job::{Job, Planned};
+pub use self::set::{Jobs, PlannedSet, Planner, Task};
 pub use self::state::{FailedShard, RunningShard};
-pub use self::status::Status;
-pub(crate) use self::steps::{assemble, pack, plan};
+pub use self::status::{Images, Status};
+pub(crate) use self::steps::{assemble, pack, plan, whole};
 pub(crate) use self::wire::{Get, Put};
 use super::order::Orderer;
 use super::{AnyOptions, Conductor, Format, Options, Tools};

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use super::blob::Blob;
+use super::done;
 use super::job::Job;
+use super::set::Jobs;
 use super::state::{self, FailedShard, RunningShard, State};
-use crate::Error;
+use crate::{Error, Result};
 
-/// State of the shards of a job in a directory.
+/// State of the shards of a job in a directory. Of a plan of many images, shards are its tasks.
 #[derive(Debug, Clone, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct Status {
@@ -19,8 +21,11 @@ pub struct Status {
     pub file_bytes: u64,
     /// Bytes of the files of packed shards.
     pub done_bytes: u64,
-    /// Bytes of data of packed shards.
+    /// Bytes of data of packed shards; whole images count with their metadata.
     pub packed_bytes: u64,
+    /// Images of a plan of many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images: Option<Images>,
     /// Tasks that pack a shard, or were killed while they did.
     pub running: Vec<RunningShard>,
     /// Tasks that could not pack their shards.
@@ -31,28 +36,103 @@ pub struct Status {
     pub damaged: Vec<(u32, String)>,
 }
 
+/// Numbers of images.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct Images {
+    /// Number of all.
+    pub all: u32,
+    /// Number of those that are complete.
+    pub done: u32,
+}
+
+impl Status {
+    /// Returns true if nothing is left to do, except the assembly of the only image.
+    pub fn is_complete(&self) -> bool {
+        self.done == self.shards && self.images.is_none_or(|images| images.done == images.all)
+    }
+
+    /// Adds shard `shard` of a job, which counts as number `number`.
+    fn look(&mut self, job: &Job, dir: &Path, shard: u32, number: u32) {
+        match Blob::open(dir, job, shard) {
+            Ok(blob) => self.packed(job.bytes(shard), blob.data_len),
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                self.on_its_way(job, dir, shard, number);
+            }
+            Err(error) => self.damaged.push((number, error.to_string())),
+        }
+    }
+
+    fn packed(&mut self, file_bytes: u64, packed_bytes: u64) {
+        self.done += 1;
+        self.done_bytes += file_bytes;
+        self.packed_bytes += packed_bytes;
+    }
+
+    fn on_its_way(&mut self, job: &Job, dir: &Path, shard: u32, number: u32) {
+        match state::read(dir, job, shard) {
+            Some(State::Running(task)) => self.running.push(RunningShard { shard: number, ..task }),
+            Some(State::Failed(task)) => self.failed.push(FailedShard { shard: number, ..task }),
+            None => self.missing.push(number),
+        }
+    }
+
+    /// Counts the image at `path` if it is complete; returns whether it is.
+    fn image(&mut self, job: &Job, dir: &Path, path: &Path) -> bool {
+        let is_done = done::is(dir, job.id(), path);
+        if let Some(images) = &mut self.images {
+            images.all += 1;
+            images.done += u32::from(is_done);
+        }
+        is_done
+    }
+}
+
 impl Job {
     /// Tells which shards are in `dir`, and which are on their way. The ends of their files are read, not their data.
     pub fn status(&self, dir: &Path) -> Status {
         let mut status = Status { shards: self.shards(), ..Status::default() };
         for shard in 0..self.shards() {
             status.file_bytes += self.bytes(shard);
-            match Blob::open(dir, self, shard) {
-                Ok(blob) => {
-                    status.done += 1;
-                    status.done_bytes += self.bytes(shard);
-                    status.packed_bytes += blob.data_len;
-                }
-                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                    match state::read(dir, self, shard) {
-                        Some(State::Running(task)) => status.running.push(task),
-                        Some(State::Failed(task)) => status.failed.push(task),
-                        None => status.missing.push(shard),
-                    }
-                }
-                Err(error) => status.damaged.push((shard, error.to_string())),
-            }
+            status.look(self, dir, shard, shard);
         }
         status
+    }
+}
+
+impl Jobs {
+    /// Tells which tasks are done, where `dir` is the directory of all shards: see [`Job::status`].
+    ///
+    /// # Errors
+    /// The plan of an image is damaged, or cannot be read.
+    pub fn status(&self, dir: &Path) -> Result<Status> {
+        if self.path(0).is_none() && self.images() == 1 {
+            return Ok(self.job(0)?.status(dir));
+        }
+        // The tasks of an image together, so that each plan is opened once.
+        let mut tasks: Vec<_> =
+            (0..).zip(self.tasks()).map(|(number, task)| (task.image, task.shard, number)).collect();
+        tasks.sort_unstable();
+        let mut status = Status { shards: 0, images: Some(Images::default()), ..Status::default() };
+        for tasks in tasks.chunk_by(|one, other| one.0 == other.0) {
+            let (image, ..) = tasks[0];
+            let (job, below) = (self.job(image)?, self.dir(dir, image));
+            let path = self.path(image).unwrap_or(Path::new(""));
+            let is_done = status.image(&job, &below, path);
+            for (_, shard, number) in tasks {
+                status.shards += 1;
+                status.file_bytes += job.bytes(*shard);
+                match job.shards() {
+                    1 if is_done => status.packed(job.bytes(0), path.metadata().map_or(0, |image| image.len())),
+                    1 => status.on_its_way(&job, &below, 0, *number),
+                    _ => status.look(&job, &below, *shard, *number),
+                }
+            }
+        }
+        status.missing.sort_unstable();
+        status.running.sort_by_key(|task| task.shard);
+        status.failed.sort_by_key(|task| task.shard);
+        status.damaged.sort();
+        Ok(status)
     }
 }

@@ -6,7 +6,7 @@ use packfs_blocks::progress::Phase;
 use packfs_blocks::{Output, Progress, pipeline};
 
 use super::blob::{self, Blob};
-use super::job::{self, Job, NoStream};
+use super::job::{self, Job, Laid, NoStream};
 use super::wire::Get;
 use super::{AnyOptions, Joining, Layout, Place, Planned, check, first_place, only_readable, state};
 use crate::build::order::Orderer;
@@ -18,20 +18,18 @@ use crate::{Error, Result};
 /// Mode of plans and shards: they hold the contents of files that others may not read.
 pub(super) const PRIVATE: u32 = 0o600;
 
-/// Writes a plan to `target`; `all` are the options of `format`.
+/// Writes a plan to byte `start` of the output and what follows; `all` are the options of `format`.
 pub(crate) fn plan<F: Format>(
-    target: &Path,
+    (out, start): (&Output, u64),
     all: &AnyOptions,
     format: &F,
     progress: &Progress,
     fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
-) -> Result<(Planned, crate::Warnings)> {
+) -> Result<(Laid, crate::Warnings)> {
     let options = format.options();
     let shards = options.shards.ok_or_else(|| Error::Misuse("a plan needs a number of shards".into()))?;
     check(options, shards)?;
-    let output = Output::create(target, PRIVATE, options.force).map_err(output_error("cannot create", target))?;
-    let out = &output;
-    let planned = pipeline::scope(
+    pipeline::scope(
         options.threads,
         || format.worker(),
         |pool| {
@@ -44,15 +42,10 @@ pub(crate) fn plan<F: Format>(
             let (mut files, _) = orderer.arrange(&tree, &order)?;
             only_readable(&mut tree, &mut files)?;
             let layout = Layout::of(&orderer, options.dedup, &tree, &files, shards)?;
-            let planned = job::write(out, all, &format.made_by()?, &mut tree, &layout)?;
+            let planned = job::write((out, start), all, &format.made_by()?, &mut tree, &layout)?;
             Ok::<_, Error>((planned, tree.warnings))
         },
-    )?;
-    Error::unless_cancelled(progress)?;
-    progress.enter(Phase::Flush);
-    commit(output)?;
-    progress.enter(Phase::Done);
-    Ok(planned)
+    )
 }
 
 /// Packs a shard into a file in `dir`, unless that is done already; returns whether it was packed now.
@@ -75,22 +68,79 @@ pub(crate) fn pack<F: Format>(dir: &Path, format: &F, job: &Job, shard: u32, pro
                 0 => Place { base: 0, ..first_place(format, job.shards() > 1).0 },
                 _ => Place { base: 0, pos: 0, is_cut: true },
             };
-            let mut conductor = Conductor::new(format, Tools { pool, output: out, progress }, place)?;
-            for (from, key, size) in &files {
-                conductor.put_file(from, *key, *size, (Handling::empty(), Recipe::default()))?;
-            }
-            let (done, _) = conductor.finish()?;
+            let done = put(format, Tools { pool, output: out, progress }, place, &files)?;
             let mut content = Vec::new();
             super::Joined::encode(&done, &mut content)?;
             let end = super::Joined::end(&done);
             blob::finish(pool, out, (job, shard), (place.pos, end), &content)
         },
     )?;
+    end(output, progress)?;
+    Ok(true)
+}
+
+/// Packs the files of a shard.
+fn put<'env, F: Format>(
+    format: &'env F,
+    tools: Tools<'_, 'env, F::Worker>,
+    place: Place,
+    files: &[job::File],
+) -> Result<F::Done> {
+    let mut conductor = Conductor::new(format, tools, place)?;
+    for (from, key, size) in files {
+        conductor.put_file(from, *key, *size, (Handling::empty(), Recipe::default()))?;
+    }
+    conductor.finish().map(|(done, _)| done)
+}
+
+/// Puts what was written under its name.
+pub(super) fn end(output: Output, progress: &Progress) -> Result<()> {
     Error::unless_cancelled(progress)?;
     progress.enter(Phase::Flush);
     commit(output)?;
     progress.enter(Phase::Done);
-    Ok(true)
+    Ok(())
+}
+
+/// Makes the image of a plan of one shard, without a shard in between; replaces a file at `target`.
+pub(crate) fn whole<F: Format>(target: &Path, format: &F, job: &Job, progress: &Progress) -> Result<Summary> {
+    job.check_made_by(&format.made_by()?)?;
+    let files = job.files(0)?;
+    let options = format.options();
+    let output = Output::create(target, 0o666, true).map_err(output_error("cannot create", target))?;
+    let output = output.clearing(options.offset, crate::build::SUPERBLOCK_END);
+    let out = &output;
+    let summary = pipeline::scope(
+        options.threads,
+        || format.worker(),
+        |pool| {
+            let tools = Tools { pool, output: out, progress };
+            progress.enter(Phase::Data);
+            job::expect(progress, job.bytes(0));
+            let place = Place { base: options.offset, pos: format.data_start(), is_cut: false };
+            let data = put(format, tools, place, &files)?;
+            describe(format, tools, job, data)
+        },
+    )?;
+    end(output, progress)?;
+    Ok(summary)
+}
+
+/// Writes the metadata of an image of which the data is written.
+fn describe<'env, F: Format>(
+    format: &'env F,
+    tools: Tools<'_, 'env, F::Worker>,
+    job: &Job,
+    data: F::Done,
+) -> Result<Summary> {
+    tools.progress.enter(Phase::Metadata);
+    if super::Joined::files(&data) != job.packed_files() {
+        return Err(Error::Misuse("the shards have not the files of the plan".into()));
+    }
+    let tree = job.tree()?;
+    let census = Census::of(&tree);
+    let written = format.finish(tools, &tree, &census, data)?;
+    Ok(Summary::new(&census, order_of(format), written, Vec::new(), tree.warnings).0)
 }
 
 /// Makes the image of which all shards are in `dir`.
@@ -107,14 +157,13 @@ pub(crate) fn assemble<F: Format>(
     let output = Output::create(target, 0o666, options.force).map_err(output_error("cannot create", target))?;
     let output = output.clearing(options.offset, crate::build::SUPERBLOCK_END);
     let out = &output;
-    let (summary, _) = pipeline::scope(
+    let summary = pipeline::scope(
         options.threads,
         || format.worker(),
         |pool| {
             let tools = Tools { pool, output: out, progress };
             progress.enter(Phase::Data);
             job::expect(progress, blobs.iter().map(|blob| blob.data_len).sum());
-            let tree = job.tree()?;
             let (place, shift) = first_place(format, blobs.len() > 1);
             let mut joining = Joining { all: None, shift };
             for (shard, blob) in blobs.iter().enumerate() {
@@ -127,20 +176,11 @@ pub(crate) fn assemble<F: Format>(
                 from.check(super::Joined::end(&done) == blob.data_len, "the data has another length")?;
                 joining.add(done)?;
             }
-            progress.enter(Phase::Metadata);
             let data = joining.all.ok_or_else(|| Error::Misuse("a plan without shards".into()))?;
-            if super::Joined::files(&data) != job.packed_files() {
-                return Err(Error::Misuse("the shards have not the files of the plan".into()));
-            }
-            let census = Census::of(&tree);
-            let written = format.finish(tools, &tree, &census, data)?;
-            Ok::<_, Error>(Summary::new(&census, order_of(format), written, Vec::new(), tree.warnings))
+            describe(format, tools, job, data)
         },
     )?;
-    Error::unless_cancelled(progress)?;
-    progress.enter(Phase::Flush);
-    commit(output)?;
-    progress.enter(Phase::Done);
+    end(output, progress)?;
     Ok(summary)
 }
 
@@ -155,6 +195,14 @@ impl Job {
             AnyOptions::Squashfs(options) => crate::squashfs::pack_shard(dir, options, self, shard, progress),
             AnyOptions::Erofs(options) => crate::erofs::pack_shard(dir, options, self, shard, progress),
         })
+    }
+
+    /// Makes the image at `target` of a plan of one shard.
+    pub(super) fn whole(&self, target: &Path, progress: &Progress) -> Result<Summary> {
+        match self.options() {
+            AnyOptions::Squashfs(options) => crate::squashfs::whole(target, options, self, progress),
+            AnyOptions::Erofs(options) => crate::erofs::whole(target, options, self, progress),
+        }
     }
 
     /// Makes the image at `target` from all shards in `dir`. It has the bytes of a build with the same options.
@@ -178,9 +226,23 @@ impl AnyOptions {
         progress: &Progress,
         fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
     ) -> Result<(Planned, crate::Warnings)> {
+        let force = self.common().force;
+        let output = Output::create(target, PRIVATE, force).map_err(output_error("cannot create", target))?;
+        let (laid, warned) = self.plan_at((&output, 0), progress, fill)?;
+        end(output, progress)?;
+        Ok((laid.figures, warned))
+    }
+
+    /// Writes a plan to byte `start` of an output and what follows.
+    pub(super) fn plan_at(
+        &self,
+        to: (&Output, u64),
+        progress: &Progress,
+        fill: impl FnOnce(&mut dyn Store) -> Result<Plan>,
+    ) -> Result<(Laid, crate::Warnings)> {
         match self {
-            AnyOptions::Squashfs(options) => crate::squashfs::plan(target, self, options, progress, fill),
-            AnyOptions::Erofs(options) => crate::erofs::plan(target, self, options, progress, fill),
+            AnyOptions::Squashfs(options) => crate::squashfs::plan(to, self, options, progress, fill),
+            AnyOptions::Erofs(options) => crate::erofs::plan(to, self, options, progress, fill),
         }
     }
 }

@@ -31,10 +31,10 @@ use self::disk::Disk;
 use self::inode::{Inode, Kind};
 use self::metadata::Metadata;
 use self::xattr::Prefix;
-use crate::Result;
 use crate::finding::Finding;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::XattrSet;
+use crate::{Part, Result};
 
 pub use self::compression::Compression;
 pub use self::placement::InodeFacts;
@@ -218,7 +218,17 @@ impl Image for Reader {
     }
 
     fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()> {
-        check::run(self, threads, progress, finding)
+        self.check_part(Part::WHOLE, threads, progress, finding)
+    }
+
+    fn check_part(
+        &self,
+        part: Part,
+        threads: usize,
+        progress: &Progress,
+        finding: &mut dyn FnMut(Finding),
+    ) -> Result<()> {
+        check::run(self, part, threads, progress, finding)
     }
 }
 

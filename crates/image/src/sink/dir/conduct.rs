@@ -16,7 +16,7 @@ use super::restore::Made;
 use super::work::{Context, Item, Large, Outcome, PIECE, Worker};
 use crate::image::{FileType, Nid, Stat};
 use crate::name;
-use crate::sink::{Visit, Walk};
+use crate::sink::{Deal, Visit, Walk};
 use crate::tree::path_of;
 use crate::{Error, Result};
 
@@ -40,13 +40,16 @@ pub(super) struct Conductor<'c, 'p> {
     restore_top: bool,
     /// Number of leading components to remove from each path.
     strip: usize,
+    deal: Deal,
     /// The directories from the root down to the current one.
     levels: Vec<Level>,
+    /// Directories of other parts below those, down to the current one: made as soon as something in them is ours.
+    pending: Vec<(Nid, Stat, bool)>,
     batch: Batch,
     /// All directories made, in the order of the walk.
     made: Vec<MadeDir>,
-    /// The first name of each inode that has several.
-    first_names: HashMap<u64, Name>,
+    /// The first name of each inode that has several; `None` if it, and so all of them, belong to another part.
+    first_names: HashMap<u64, Option<Name>>,
     /// First name and additional name of files to be hard-linked.
     links: Vec<(Name, Name)>,
     summary: Summary,
@@ -92,7 +95,12 @@ struct Name {
 }
 
 impl<'c, 'p> Conductor<'c, 'p> {
-    pub(super) fn new(context: &'c Context<'c>, pool: &'p Pool<'c, Worker>, restore_top: bool, strip: usize) -> Self {
+    pub(super) fn new(
+        context: &'c Context<'c>,
+        pool: &'p Pool<'c, Worker>,
+        restore_top: bool,
+        (strip, deal): (usize, Deal),
+    ) -> Self {
         // Half of the process's limit on open files is left for other uses.
         let limit = getrlimit(Resource::Nofile).current.and_then(|n| usize::try_from(n).ok());
         let budget = (64 * pool.threads() + 64).min(limit.unwrap_or(usize::MAX) / 2);
@@ -102,7 +110,9 @@ impl<'c, 'p> Conductor<'c, 'p> {
             window: Window::new(budget),
             restore_top,
             strip,
+            deal,
             levels: Vec::new(),
+            pending: Vec::new(),
             batch: Batch::default(),
             made: Vec::new(),
             first_names: HashMap::new(),
@@ -117,7 +127,10 @@ impl<'c, 'p> Conductor<'c, 'p> {
             Error::unless_cancelled(self.context.progress)?;
             let done = match walk.step() {
                 Ok(None) => break,
-                Ok(Some(visit)) => visit.strip(self.strip).map_or(Ok(()), |visit| self.visit(visit)),
+                Ok(Some(visit)) => {
+                    let is_ours = self.deal.next(&visit.stat);
+                    visit.strip(self.strip).map_or(Ok(()), |visit| self.visit(visit, is_ours))
+                }
                 Err(error) => Err(error),
             };
             done.or_else(|error| self.skip(error))?;
@@ -143,20 +156,38 @@ impl<'c, 'p> Conductor<'c, 'p> {
         result
     }
 
-    fn visit(&mut self, visit: Visit<'_>) -> Result<()> {
+    fn visit(&mut self, visit: Visit<'_>, is_ours: bool) -> Result<()> {
+        self.pending.truncate(visit.depth.saturating_sub(self.levels.len()));
         self.levels.truncate(visit.depth);
         if visit.stat.kind == FileType::Dir {
-            return self.directory(visit);
+            if is_ours {
+                self.make_pending(&visit)?;
+                return self.directory(visit);
+            }
+            self.pending.push((visit.nid, visit.stat, visit.selected));
+            return Ok(());
         }
+        let has_names = visit.stat.nlink > 1;
+        let is_ours = match self.first_names.get(&visit.stat.ino) {
+            Some(first) if has_names => first.is_some(),
+            _ => is_ours,
+        };
+        if !is_ours {
+            if has_names {
+                self.first_names.insert(visit.stat.ino, None);
+            }
+            return Ok(());
+        }
+        self.make_pending(&visit)?;
         let Some((dir, made)) = self.parent(&visit)? else { return Ok(()) };
         let Visit { name, nid, stat, .. } = visit;
         if stat.nlink > 1 {
             let name = Name { dir: made, name: name.into() };
-            if let Some(first) = self.first_names.get(&stat.ino) {
+            if let Some(Some(first)) = self.first_names.get(&stat.ino) {
                 self.links.push((first.clone(), name));
                 return Ok(());
             }
-            self.first_names.insert(stat.ino, name);
+            self.first_names.insert(stat.ino, Some(name));
         }
         let item = Item { dir, name: name.into(), nid, stat };
         match item.stat.kind {
@@ -164,6 +195,21 @@ impl<'c, 'p> Conductor<'c, 'p> {
             FileType::File { size } => self.small(item, size),
             _ => self.small(item, 0),
         }
+    }
+
+    /// Makes the directories of other parts that lead to `visit`.
+    fn make_pending(&mut self, visit: &Visit<'_>) -> Result<()> {
+        let mut made = Ok(());
+        for (nid, stat, selected) in std::mem::take(&mut self.pending) {
+            let depth = self.levels.len();
+            let slashes = visit.path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+            let ends = slashes.map(|(at, _)| at).chain([visit.path.len()]);
+            let end = if depth == 0 { 0 } else { ends.take(depth).last().unwrap_or(0) };
+            let path = &visit.path[..end];
+            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            made = made.and(self.directory(Visit { path, name, depth, nid, stat, selected }));
+        }
+        made
     }
 
     fn directory(&mut self, visit: Visit<'_>) -> Result<()> {
@@ -200,7 +246,7 @@ impl<'c, 'p> Conductor<'c, 'p> {
         }
         let Some((parent, _)) = self.parent(visit)? else { return Ok(None) };
         let (dir, new) = place.make_dir(&parent, visit.name)?;
-        Ok(Some((Arc::new(dir), new || place.replaces())))
+        Ok(Some((Arc::new(dir), new || place.fills())))
     }
 
     /// Returns the parent directory of `visit`, and its index in `made`. `None` if it failed.

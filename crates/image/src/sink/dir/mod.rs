@@ -25,9 +25,9 @@ use self::conduct::Conductor;
 use self::place::Place;
 use self::restore::Restore;
 use self::work::{Context, Worker};
-use super::{Selection, Walk};
+use super::{Deal, Selection, Walk};
 use crate::image::Image;
-use crate::{Error, OnError, Result};
+use crate::{Error, OnError, Part, Result};
 
 /// Owner of the extracted entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,6 +52,10 @@ pub struct Options {
     pub strip: usize,
     /// Number of worker threads; with 0, everything runs on the calling thread.
     pub threads: usize,
+    /// Part of the entries to extract. Parts may be extracted in any order and at once, also by several machines; all of
+    /// them give the whole. Existing directories then get the attributes of the image, as another part may have made
+    /// them.
+    pub part: Part,
     /// True to replace existing entries. Otherwise existing directories are filled but keep their
     /// attributes (an empty destination takes those of the image's root), and any other existing
     /// entry is an error. Directories are never removed.
@@ -74,6 +78,7 @@ impl Default for Options {
             select: Selection::default(),
             strip: 0,
             threads: packfs_blocks::pipeline::cores(),
+            part: Part::WHOLE,
             replace: false,
             owner: Owner::Auto,
             xattrs: true,
@@ -165,8 +170,10 @@ fn extract_on(
 ) -> Result<Summary> {
     progress.enter(Phase::Read);
     progress.entries_total.store(super::count(image, &options.select), Relaxed);
+    let deal = Deal::new(image, &options.select, options.part)?;
     let mut walk = Walk::over(image, &options.select)?;
-    let (place, empty) = Place::open(files, dir, options.replace)?;
+    let is_shared = options.part != Part::WHOLE;
+    let (place, empty) = Place::open(files, dir, options.replace, is_shared)?;
     let owner = match options.owner {
         Owner::Auto => place.uid == 0,
         Owner::Restore => true,
@@ -175,8 +182,8 @@ fn extract_on(
     let restore = Restore { image, place: &place, owner, xattrs: options.xattrs, times: options.times };
     let context = Context::new(restore, options, progress);
     let summary = pipeline::scope(options.threads, Worker::default, |pool| {
-        let restore_top = options.strip == 0 && (empty || options.replace);
-        Conductor::new(&context, pool, restore_top, options.strip).run(&mut walk)
+        let restore_top = options.strip == 0 && (empty || options.replace || is_shared);
+        Conductor::new(&context, pool, restore_top, (options.strip, deal)).run(&mut walk)
     })?;
     progress.enter(Phase::Done);
     Ok(summary)

@@ -16,6 +16,9 @@ use crate::{Error, Result};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// Number of times that something is tried in a directory that others finish. Each does so once.
+const ATTEMPTS: usize = 10_000;
+
 /// Below Linux's limit of 4,096 for one path.
 const MAX_PATH: usize = 4000;
 
@@ -26,6 +29,8 @@ pub(super) struct Place {
     root: OwnedFd,
     shown: PathBuf,
     replace: bool,
+    /// True if others extract into it at the same time.
+    pub(super) shared: bool,
     /// Permission bits that new files do not receive.
     umask: u16,
     pub(super) uid: u32,
@@ -45,14 +50,14 @@ pub(super) struct Dir {
 
 impl Place {
     /// Opens `dir`, which is created if it does not exist. Also returns whether it is empty.
-    pub(super) fn open(files: Arc<dyn FileSystem>, dir: &Path, replace: bool) -> Result<(Self, bool)> {
+    pub(super) fn open(files: Arc<dyn FileSystem>, dir: &Path, replace: bool, shared: bool) -> Result<(Self, bool)> {
         std::fs::create_dir_all(dir).map_err(Error::io("cannot create directory", dir))?;
         let empty = std::fs::read_dir(dir).map_err(Error::io("cannot read directory", dir))?.next().is_none();
         // The user's directory may be reached through links; below it, links are not followed.
         let open = fs::open(dir, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty());
         let root = open.map_err(|e| Error::io("cannot open directory", dir)(e.into()))?;
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        Ok((Place { files, root, shown: dir.to_owned(), replace, umask: umask(), uid, gid }, empty))
+        Ok((Place { files, root, shown: dir.to_owned(), replace, shared, umask: umask(), uid, gid }, empty))
     }
 
     /// Returns the storage for the data of a new file.
@@ -60,9 +65,9 @@ impl Place {
         self.files.adopt(Box::new(File::from(file)))
     }
 
-    /// Returns true if existing entries may be replaced.
-    pub(super) fn replaces(&self) -> bool {
-        self.replace
+    /// Returns true if existing directories get the attributes of the image.
+    pub(super) fn fills(&self) -> bool {
+        self.replace || self.shared
     }
 
     /// Returns the name of `path` below the destination for messages.
@@ -90,14 +95,15 @@ impl Place {
     pub(super) fn make_dir(&self, parent: &Dir, name: &[u8]) -> Result<(Dir, bool)> {
         let path = parent.join(name);
         let (fd, new) = self.make_and_open(parent, name).map_err(self.failed("cannot create directory", &path))?;
-        let plain = (new && parent.plain) || self.is_plain(&fd);
+        // What others do to a directory is not known.
+        let plain = !self.shared && ((new && parent.plain) || self.is_plain(&fd));
         Ok((Dir { fd, path: path.into(), plain }, new))
     }
 
     fn make_and_open(&self, parent: &Dir, name: &[u8]) -> rustix::io::Result<(OwnedFd, bool)> {
         let open = || fs::openat(&parent.fd, name, DIRECTORY, Mode::empty());
         // Private until it is filled and gets its own mode.
-        let make = || fs::mkdirat(&parent.fd, name, Mode::RWXU);
+        let make = || self.enter(parent, || fs::mkdirat(&parent.fd, name, Mode::RWXU));
         match make() {
             Err(Errno::EXIST) => match open() {
                 // Something else exists there, or a link to a directory, which does not count either.
@@ -118,13 +124,25 @@ impl Place {
         name: &[u8],
         make: impl Fn() -> rustix::io::Result<T>,
     ) -> rustix::io::Result<T> {
-        match make() {
+        match self.enter(dir, &make) {
             Err(Errno::EXIST) if self.replace => {
                 fs::unlinkat(&dir.fd, name, AtFlags::empty())?;
                 make()
             }
             done => done,
         }
+    }
+
+    /// Runs `make`, which creates something in `dir`. Another part may have given the directory the mode of the image,
+    /// which does not let this user create anything; it gets it again when this part finishes it.
+    fn enter<T>(&self, dir: &Dir, make: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+        for _ in 0..ATTEMPTS {
+            match make() {
+                Err(Errno::ACCESS) if self.shared && self.uid != 0 => fs::fchmod(&dir.fd, Mode::RWXU)?,
+                done => return done,
+            }
+        }
+        Err(Errno::ACCESS)
     }
 
     /// Returns the mode that a file created with `mode` in `dir` gets, if that is certain.

@@ -10,7 +10,7 @@ use super::place::{Dir, Place};
 use super::{NotRestored, Summary};
 use crate::Result;
 use crate::image::{FileType, Image, Nid, Stat};
-use crate::tree::{Time, path_of};
+use crate::tree::{Time, XattrSet, path_of};
 
 /// Mode bits, and an attribute, that give the user of a program more rights than its own. A program
 /// without the owner that the image names gets none of them.
@@ -55,8 +55,12 @@ impl Restore<'_> {
             }
         }
         // Before the mode, which may take away the right to set them.
+        let set = if self.xattrs && stat.has_xattrs { self.image.xattrs(nid)? } else { XattrSet::new() };
+        if self.place.shared && self.image.may_have_xattrs() {
+            made.remove_inherited(&set, stat);
+        }
         if self.xattrs && stat.has_xattrs {
-            for (name, value) in self.image.xattrs(nid)? {
+            for (name, value) in set {
                 if !owned && *name == *CAPABILITY {
                     if self.owner {
                         note("xattr security.capability, without the owner".into(), Errno::PERM);
@@ -125,6 +129,22 @@ impl Made<'_> {
                 let path = through_proc(self.dir.fd(), self.name);
                 fs::lsetxattr(path.as_slice(), name, value, XattrFlags::empty())
             }
+        }
+    }
+
+    /// Removes the access control lists that the entry inherited because another part has finished its directory.
+    fn remove_inherited(&self, set: &XattrSet, stat: &Stat) {
+        let lists: &[&str] = match stat.kind {
+            FileType::Symlink { .. } => &[],
+            FileType::Dir => &["system.posix_acl_access", "system.posix_acl_default"],
+            _ => &["system.posix_acl_access"],
+        };
+        for list in lists.iter().filter(|list| set.iter().all(|(name, _)| **name != *list.as_bytes())) {
+            // Usually there is none.
+            let _ = match self.fd {
+                Some(fd) => fs::fremovexattr(fd, *list),
+                None => fs::lremovexattr(through_proc(self.dir.fd(), self.name).as_slice(), *list),
+            };
         }
     }
 

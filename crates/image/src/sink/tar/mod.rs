@@ -15,11 +15,11 @@ use packfs_blocks::progress::{Phase, Progress};
 
 use self::batch::{Batches, Output};
 use self::header::Member;
-use super::{Selection, Walk};
+use super::{Deal, Selection, Walk};
 use crate::image::{Extent, FileType, Image, Nid, Stat};
 use crate::source::tar::format::BLOCK;
 use crate::tree::{XattrSet, path_of};
-use crate::{Error, Result, Warning, WarningKind, Warnings};
+use crate::{Error, Part, Result, Warning, WarningKind, Warnings};
 
 mod batch;
 mod header;
@@ -43,6 +43,8 @@ pub struct Options {
     pub threads: usize,
     /// Number of bytes of the archive held at a time; with less than 2 MiB per thread, threads wait for each other.
     pub memory: u64,
+    /// Part of the archive to write. All parts, one after the other, are the whole archive; only the last has its end.
+    pub part: Part,
     /// True to write extended attributes.
     pub xattrs: bool,
     /// True to write further names of a file as links to it; otherwise as files of their own.
@@ -62,6 +64,7 @@ impl Default for Options {
             prefix: None,
             threads,
             memory: (2 * threads as u64 + 4) * batch::MAX as u64,
+            part: Part::WHOLE,
             xattrs: true,
             hard_links: true,
             strict: false,
@@ -90,6 +93,7 @@ pub struct Summary {
 pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, progress: &Progress) -> Result<Summary> {
     progress.enter(Phase::Read);
     progress.entries_total.store(super::count(image, &options.select), Relaxed);
+    let mut deal = Deal::new(image, &options.select, options.part)?;
     let mut walk = Walk::over(image, &options.select)?;
     pipeline::scope(
         options.threads,
@@ -100,9 +104,14 @@ pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, prog
             let mut tar = Tar { image, batches, names: HashMap::new(), options, header: Vec::new() };
             let mut summary = Summary { warnings: Warnings::new(options.strict), ..Summary::default() };
             while let Some(visit) = walk.step()? {
+                let is_ours = deal.next(&visit.stat);
                 let Some(visit) = visit.strip(options.strip) else { continue };
                 let has_place = visit.depth > 0 || options.prefix.is_some() || (visit.selected && options.strip == 0);
-                if visit.stat.kind == FileType::Socket {
+                if !is_ours {
+                    if has_place {
+                        tar.passed_by(&placed(options.prefix.as_deref(), visit.path), visit.nid, &visit.stat);
+                    }
+                } else if visit.stat.kind == FileType::Socket {
                     summary.warnings.add(Warning::new(WarningKind::Socket, path_of(visit.path)))?;
                 } else if has_place {
                     tar.entry(&placed(options.prefix.as_deref(), visit.path), visit.nid, &visit.stat)?;
@@ -111,7 +120,7 @@ pub fn write_tar(image: &dyn Image, out: &mut dyn Write, options: &Options, prog
                 Progress::add(&progress.entries, 1);
                 Error::unless_cancelled(progress)?;
             }
-            summary.bytes = tar.finish()?;
+            summary.bytes = tar.finish(options.part.is_last())?;
             Ok(summary)
         },
     )
@@ -137,6 +146,13 @@ struct Tar<'p, 'env, 'o> {
 }
 
 impl Tar<'_, '_, '_> {
+    /// Remembers an entry of another part, to which links of this part may refer.
+    fn passed_by(&mut self, path: &[u8], nid: Nid, stat: &Stat) {
+        if stat.nlink > 1 && !matches!(stat.kind, FileType::Dir | FileType::Socket) {
+            self.names.entry(nid).or_insert_with(|| path.into());
+        }
+    }
+
     fn entry(&mut self, path: &[u8], nid: Nid, stat: &Stat) -> Result<()> {
         if stat.nlink > 1 && stat.kind != FileType::Dir && self.options.hard_links {
             if let Some(first) = self.names.get(&nid) {
@@ -188,9 +204,11 @@ impl Tar<'_, '_, '_> {
         self.batches.add_bytes(&[0; BLOCK][..usize::try_from(padding).unwrap_or(0)])
     }
 
-    /// Ends the archive with two zero blocks. Returns its length.
-    fn finish(mut self) -> Result<u64> {
-        self.batches.add_bytes(&[0; 2 * BLOCK])?;
+    /// Ends the archive with two zero blocks if `is_end`. Returns its length.
+    fn finish(mut self, is_end: bool) -> Result<u64> {
+        if is_end {
+            self.batches.add_bytes(&[0; 2 * BLOCK])?;
+        }
         self.batches.finish()
     }
 }

@@ -39,7 +39,7 @@ use super::format;
 use crate::finding::Finding;
 use crate::image::{Entry, Extent, FileType, Image, Nid, Stat};
 use crate::tree::{Time, XattrSet};
-use crate::{Error, Result};
+use crate::{Error, Part, Result};
 
 pub use self::compression::CompressorOptions;
 pub use self::placement::{BodyFacts, IndexEntry, InodeFacts};
@@ -241,7 +241,17 @@ impl Image for Reader {
     }
 
     fn check(&self, threads: usize, progress: &Progress, finding: &mut dyn FnMut(Finding)) -> Result<()> {
-        check::run(self, threads, progress, finding)
+        self.check_part(Part::WHOLE, threads, progress, finding)
+    }
+
+    fn check_part(
+        &self,
+        part: Part,
+        threads: usize,
+        progress: &Progress,
+        finding: &mut dyn FnMut(Finding),
+    ) -> Result<()> {
+        check::run(self, part, threads, progress, finding)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::erofs::reader::inode::{Inode, Kind};
 use crate::erofs::reader::map::{Data, MappedExtent, Stored, Where};
 use crate::erofs::reader::metadata::Space;
 use crate::finding::{Remark, Report, Severity};
-use crate::{Error, Result};
+use crate::{Error, Part, Result};
 
 /// Number of bytes per job.
 const JOB_LEN: u64 = 1 << 20;
@@ -56,11 +56,11 @@ struct Plan {
     left: u64,
 }
 
-/// Reads everything on `threads` threads.
+/// Checks how everything is placed, and reads a part of it on `threads` threads.
 pub(super) fn check(
     reader: &Reader,
     inodes: &Inodes,
-    threads: usize,
+    (part, threads): (Part, usize),
     progress: &Progress,
     report: &mut Report<'_>,
 ) -> Result<()> {
@@ -74,26 +74,28 @@ pub(super) fn check(
         let planned = plan.inode(reader, n, inode, report);
         report.take(planned)?;
         if plan.pieces.len() >= BATCH {
-            batch(reader, inodes, std::mem::take(&mut plan.pieces), threads, progress, report)?;
+            batch(reader, inodes, std::mem::take(&mut plan.pieces), (part, threads), progress, report)?;
         }
     }
     plan.areas.sort_unstable();
     plan.areas.dedup();
     check_overlap(&plan.areas, report);
-    batch(reader, inodes, plan.pieces, threads, progress, report)
+    batch(reader, inodes, plan.pieces, (part, threads), progress, report)
 }
 
-/// Reads pieces in the order of the image, each once.
+/// Reads the pieces of a part in the order of the image, each once.
 fn batch(
     reader: &Reader,
     inodes: &Inodes,
     mut pieces: Vec<Piece>,
-    threads: usize,
+    (part, threads): (Part, usize),
     progress: &Progress,
     report: &mut Report<'_>,
 ) -> Result<()> {
     pieces.sort_by_key(Piece::key);
     pieces.dedup_by(|a, b| a.key() == b.key() && a.extent.data == b.extent.data && a.key().0 != BEHIND_INODES);
+    let len = u128::from(reader.disk.len());
+    pieces.retain(|piece| part.contains(piece.key().1.into(), len));
     Progress::add(&progress.total, pieces.iter().map(|piece| piece.len).sum());
     in_order(threads, jobs(&pieces), report, |job, buf| run(reader, inodes, job, buf, progress))
 }

@@ -11,11 +11,12 @@ use packfs_blocks::Progress;
 
 use super::Reader;
 use crate::finding::Finding;
-use crate::{Result, check};
+use crate::{Part, Result, check};
 
-/// See [`Image::check`](crate::Image::check).
+/// See [`Image::check_part`](crate::Image::check_part).
 pub(super) fn run(
     reader: &Reader,
+    part: Part,
     threads: usize,
     progress: &Progress,
     finding: &mut dyn FnMut(Finding),
@@ -23,10 +24,11 @@ pub(super) fn run(
     check::run(
         progress,
         finding,
+        part,
         |report| {
             superblock::check(reader, report);
             tree::check(reader, progress, report)
         },
-        |inodes, report| data::check(reader, &inodes, threads, progress, report),
+        |inodes, report| data::check(reader, &inodes, (part, threads), progress, report),
     )
 }

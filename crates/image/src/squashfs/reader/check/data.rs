@@ -5,12 +5,12 @@ use packfs_blocks::Progress;
 use packfs_codec::Decoded;
 
 use super::inodes::Inodes;
-use crate::Result;
 use crate::check::in_order;
 use crate::finding::{Remark, Report};
 use crate::squashfs::reader::Reader;
 use crate::squashfs::reader::decode::Stored;
 use crate::squashfs::reader::map;
+use crate::{Part, Result};
 
 /// Number of decoded bytes per job.
 const JOB_LEN: usize = 1 << 20;
@@ -28,17 +28,19 @@ enum Length {
     AtLeast(u64),
 }
 
-/// Decodes everything on `threads` threads.
+/// Checks how everything is placed, and decodes a part of it on `threads` threads.
 pub(super) fn check(
     reader: &Reader,
     inodes: Inodes,
-    threads: usize,
+    (part, threads): (Part, usize),
     progress: &Progress,
     report: &mut Report<'_>,
 ) -> Result<()> {
     let complete = inodes.complete;
-    let pieces = pieces(reader, inodes, report)?;
+    let mut pieces = pieces(reader, inodes, report)?;
     check_layout(reader, &pieces, complete, report)?;
+    let len = u128::from(reader.superblock.bytes_used);
+    pieces.retain(|piece| part.contains(piece.stored.start.into(), len));
     let total: u64 = pieces.iter().map(|piece| piece.stored.len as u64).sum();
     progress.total.store(total, std::sync::atomic::Ordering::Relaxed);
     let block_size = reader.superblock.block_size as usize;

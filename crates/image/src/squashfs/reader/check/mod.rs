@@ -13,11 +13,12 @@ use packfs_blocks::Progress;
 
 use super::Reader;
 use crate::finding::Finding;
-use crate::{Result, check};
+use crate::{Part, Result, check};
 
-/// See [`Image::check`](crate::Image::check).
+/// See [`Image::check_part`](crate::Image::check_part).
 pub(super) fn run(
     reader: &Reader,
+    part: Part,
     threads: usize,
     progress: &Progress,
     finding: &mut dyn FnMut(Finding),
@@ -25,6 +26,7 @@ pub(super) fn run(
     check::run(
         progress,
         finding,
+        part,
         |report| {
             superblock::check(reader, report);
             tables::check(reader, report)?;
@@ -33,6 +35,6 @@ pub(super) fn run(
             tree::check(reader, &mut inodes, report)?;
             Ok(inodes)
         },
-        |inodes, report| data::check(reader, inodes, threads, progress, report),
+        |inodes, report| data::check(reader, inodes, (part, threads), progress, report),
     )
 }
